@@ -82,6 +82,9 @@ func TestTestPodRunsAsTheController(t *testing.T) {
 		_, _, controller := workload(t, v)
 		test := find[*corev1.Pod](t, objects(t, render(t, v)))
 		have, want := test.Spec, controller.Spec
+		assert.NotEqual(t, controller.Labels["app.kubernetes.io/name"], test.Labels["app.kubernetes.io/name"], "%s: it must not be one of the controller's Pods", name)
+		assert.False(t, *have.AutomountServiceAccountToken, name)
+		assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, have.Containers[0].SecurityContext.Capabilities, name)
 		assert.Equal(t, want.HostAliases, have.HostAliases, name)
 		assert.Equal(t, want.NodeSelector, have.NodeSelector, name)
 		assert.Equal(t, want.Tolerations, have.Tolerations, name)

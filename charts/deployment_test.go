@@ -12,9 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
@@ -69,60 +67,6 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-func TestDefaultPod(t *testing.T) {
-	t.Parallel()
-	d := deployment(t, nil)
-	assert.Equal(t, "cloudstack-cloud-controller-manager", d.Name)
-	assert.Equal(t, namespace, d.Namespace)
-	assert.EqualValues(t, 2, *d.Spec.Replicas)
-	assert.Equal(t, 0, d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue())
-	assert.Equal(t, 1, d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
-
-	pod := d.Spec.Template.Spec
-	assert.True(t, pod.HostNetwork)
-	assert.Equal(t, corev1.DNSDefault, pod.DNSPolicy)
-	assert.Equal(t, "system-cluster-critical", pod.PriorityClassName)
-	for _, taint := range []corev1.Taint{
-		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectPreferNoSchedule},
-		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoExecute}, // RKE2
-		{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute},
-		{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoExecute},
-		{Key: "node.kubernetes.io/network-unavailable", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoExecute},
-	} {
-		assert.True(t, tolerates(pod.Tolerations, taint), "taint %s", taint.ToString())
-	}
-	assert.False(t, tolerates(pod.Tolerations, corev1.Taint{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}))
-
-	c := pod.Containers[0]
-	assert.Equal(t, []string{"/cloudstack-ccm"}, c.Command)
-	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-		require.NotNil(t, probe)
-		assert.Equal(t, "/healthz", probe.HTTPGet.Path)
-		assert.Equal(t, corev1.URISchemeHTTPS, probe.HTTPGet.Scheme)
-		assert.Empty(t, probe.HTTPGet.Host, "the Pod's own address")
-	}
-	assert.Equal(t, "/etc/cloudstack", c.VolumeMounts[0].MountPath)
-	assert.Empty(t, c.VolumeMounts[0].SubPath, "a file by subPath is never updated")
-	assert.False(t, *pod.Volumes[0].Secret.Optional)
-	assert.NotNil(t, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
-	assert.Nil(t, pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-}
-
-func tolerates(tolerations []corev1.Toleration, taint corev1.Taint) bool {
-	for _, toleration := range tolerations {
-		if (toleration.Key == "" || toleration.Key == taint.Key) &&
-			(toleration.Effect == "" || toleration.Effect == taint.Effect) &&
-			(toleration.Operator == corev1.TolerationOpExists || toleration.Value == taint.Value) {
-			return true
-		}
-	}
-	return false
-}
-
 // The controller itself reads the arguments that the chart gives it. One after the other, because the framework's commands share flags of the process.
 func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 	for name, values := range valueSets(t) {
@@ -175,21 +119,6 @@ func TestEachFlagOfOursHasAValue(t *testing.T) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		assert.True(t, slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, "--"+f.Name+"=") }), "no value set of ci/ gives --%s", f.Name)
 	})
-}
-
-func TestDisruptionBudget(t *testing.T) {
-	t.Parallel()
-	budgets := func(values map[string]any) (count int) {
-		for _, object := range objects(t, render(t, values)) {
-			if _, ok := object.(*policyv1.PodDisruptionBudget); ok {
-				count++
-			}
-		}
-		return count
-	}
-	assert.Equal(t, 1, budgets(nil))
-	assert.Equal(t, 0, budgets(map[string]any{"replicaCount": 1}), "it would block the drain of the only node")
-	assert.Equal(t, 0, budgets(map[string]any{"podDisruptionBudget": map[string]any{"enabled": false}}))
 }
 
 func TestImageReference(t *testing.T) {
@@ -260,47 +189,4 @@ func flat(rule rbacv1.PolicyRule) (all []string) {
 		}
 	}
 	return all
-}
-
-func TestRolesAndBindings(t *testing.T) {
-	t.Parallel()
-	all := objects(t, render(t, nil))
-	lease := find[*rbacv1.Role](t, all)
-	assert.Equal(t, "kube-system", lease.Namespace)
-	require.Len(t, lease.Rules, 2)
-	assert.Equal(t, []string{"create"}, lease.Rules[0].Verbs)
-	assert.Equal(t, []string{"cloud-controller-manager"}, lease.Rules[1].ResourceNames)
-	assert.Equal(t, []string{"get", "update"}, lease.Rules[1].Verbs)
-
-	bound := map[string]string{}
-	account := find[*corev1.ServiceAccount](t, all)
-	subject := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
-	for _, object := range all {
-		switch binding := object.(type) {
-		case *rbacv1.ClusterRoleBinding:
-			bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = ""
-			assert.Equal(t, subject, binding.Subjects)
-		case *rbacv1.RoleBinding:
-			bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = binding.Namespace
-			assert.Equal(t, subject, binding.Subjects)
-		}
-	}
-	assert.Equal(t, map[string]string{
-		"ClusterRole cloudstack-cloud-controller-manager":          "",
-		"ClusterRole system:auth-delegator":                        "",
-		"Role extension-apiserver-authentication-reader":           "kube-system",
-		"Role cloudstack-cloud-controller-manager:leader-election": "kube-system",
-	}, bound)
-	assert.Equal(t, account.Name, deployment(t, nil).Spec.Template.Spec.ServiceAccountName)
-}
-
-func TestNothingOfRBACWithoutIt(t *testing.T) {
-	t.Parallel()
-	for _, object := range objects(t, render(t, map[string]any{"rbac": map[string]any{"create": false}})) {
-		assert.NotEqual(t, rbacv1.GroupName, groupOf(object))
-	}
-}
-
-func groupOf(object runtime.Object) string {
-	return object.GetObjectKind().GroupVersionKind().Group
 }

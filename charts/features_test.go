@@ -13,10 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csccm/csccm/charts"
@@ -67,32 +64,6 @@ func TestValuesBecomeArguments(t *testing.T) {
 	}
 }
 
-func TestNetworkOfThePods(t *testing.T) {
-	t.Parallel()
-	pod := func(v values) corev1.PodSpec { _, _, p := workload(t, v); return p.Spec }
-	host := pod(nil)
-	assert.True(t, host.HostNetwork)
-	assert.Equal(t, corev1.DNSDefault, host.DNSPolicy)
-	own := pod(values{"hostNetwork": false, "hostAliases": []any{values{"ip": "10.0.0.10", "hostnames": []any{"cs.example.org"}}}})
-	assert.False(t, own.HostNetwork)
-	assert.Equal(t, corev1.DNSClusterFirst, own.DNSPolicy)
-	assert.Equal(t, []corev1.HostAlias{{IP: "10.0.0.10", Hostnames: []string{"cs.example.org"}}}, own.HostAliases)
-	assert.Equal(t, corev1.DNSNone, pod(values{"dnsPolicy": "None"}).DNSPolicy)
-
-	env := map[string]string{}
-	for _, e := range pod(values{
-		"apiServer": values{"host": "api.example.org", "port": 443},
-		"proxy":     values{"http": "http://p:1", "https": "http://p:2", "noProxy": "10.0.0.0/8"},
-	}).Containers[0].Env {
-		env[e.Name] = e.Value
-	}
-	assert.Equal(t, map[string]string{
-		"POD_IP": "", "KUBERNETES_SERVICE_HOST": "api.example.org", "KUBERNETES_SERVICE_PORT": "443",
-		"HTTP_PROXY": "http://p:1", "HTTPS_PROXY": "http://p:2",
-		"NO_PROXY": "10.0.0.0/8,$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local",
-	}, env)
-}
-
 // A changed Secret or ConfigMap reaches a running Pod as a file and the controller reads it again, so nothing restarts the
 // Pods: no checksum, no subPath, no variable.
 func TestConfigurationIsReloadedNotRestarted(t *testing.T) {
@@ -112,101 +83,14 @@ func TestConfigurationIsReloadedNotRestarted(t *testing.T) {
 	assert.Equal(t, []string{"cloudstack-secret", "ca"}, []string{pod.Spec.Volumes[0].Secret.SecretName, pod.Spec.Volumes[1].ConfigMap.Name})
 }
 
-func TestPartsOfThePodThatUsersAdd(t *testing.T) {
-	t.Parallel()
-	_, _, pod := workload(t, values{
-		"imagePullSecrets":  []any{values{"name": "registry"}},
-		"initContainers":    []any{values{"name": "wait", "image": "x", "command": []any{"/wait"}}},
-		"extraEnv":          []any{values{"name": "A", "value": "b"}},
-		"extraVolumes":      []any{values{"name": "v", "emptyDir": values{}}},
-		"extraVolumeMounts": []any{values{"name": "v", "mountPath": "/v"}},
-		"podAnnotations":    values{"a": "b"}, "podLabels": values{"c": "d"}, "commonLabels": values{"e": "f"},
-		"priorityClassName": "p", "terminationGracePeriodSeconds": 5,
-	})
-	assert.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, pod.Spec.ImagePullSecrets)
-	assert.Equal(t, "wait", pod.Spec.InitContainers[0].Name)
-	assert.Equal(t, corev1.EnvVar{Name: "A", Value: "b"}, pod.Spec.Containers[0].Env[1])
-	assert.Equal(t, "v", pod.Spec.Volumes[1].Name)
-	assert.Equal(t, "/v", pod.Spec.Containers[0].VolumeMounts[1].MountPath)
-	assert.Equal(t, "b", pod.Annotations["a"])
-	assert.Equal(t, "d", pod.Labels["c"])
-	assert.Equal(t, "f", pod.Labels["e"])
-	assert.Equal(t, "p", pod.Spec.PriorityClassName)
-	assert.EqualValues(t, 5, *pod.Spec.TerminationGracePeriodSeconds)
-}
-
-func TestDaemonSet(t *testing.T) {
-	t.Parallel()
-	all := objects(t, render(t, values{"kind": "DaemonSet"}))
-	d := find[*appsv1.DaemonSet](t, all)
-	for _, o := range all {
-		switch o.(type) {
-		case *appsv1.Deployment, *policyv1.PodDisruptionBudget:
-			t.Errorf("%T beside the DaemonSet", o)
-		}
-	}
-	terms := d.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	assert.Equal(t, "node-role.kubernetes.io/control-plane", terms[0].MatchExpressions[0].Key)
-	assert.Equal(t, 0, d.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntValue(), "two Pods cannot share the node's port")
-	_, _, elsewhere := workload(t, values{"kind": "DaemonSet", "nodeSelector": values{"a": "b"}})
-	assert.Nil(t, elsewhere.Spec.Affinity)
-
-	// Apart from where it runs the Pod is the Deployment's.
-	_, _, want := workload(t, nil)
-	have := d.Spec.Template.DeepCopy()
-	for _, p := range []*corev1.PodTemplateSpec{want, have} {
-		p.Spec.Affinity, p.Spec.TopologySpreadConstraints = nil, nil
-	}
-	assert.Equal(t, want, have)
-}
-
+// The golden files have the policy with rules of the user's.
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
-	of := func(policy values) networkingv1.NetworkPolicySpec {
-		policy["enabled"] = true
-		return find[*networkingv1.NetworkPolicy](t, objects(t, render(t, values{"hostNetwork": false, "networkPolicy": policy}))).Spec
-	}
-	open := of(values{})
+	open := find[*networkingv1.NetworkPolicy](t, objects(t, render(t, values{"hostNetwork": false, "networkPolicy": values{"enabled": true}}))).Spec
 	assert.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, open.PolicyTypes, "nothing is said of what the Pods reach")
 	require.Len(t, open.Ingress, 1)
 	assert.Equal(t, "https", open.Ingress[0].Ports[0].Port.StrVal)
 	assert.Empty(t, open.Ingress[0].From)
-	narrow := of(values{
-		"ingressFrom": []any{values{"podSelector": values{}}},
-		"egress":      []any{values{"ports": []any{values{"port": 443}}}},
-	})
-	assert.Len(t, narrow.Ingress[0].From, 1)
-	assert.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}, narrow.PolicyTypes)
-	assert.Len(t, narrow.Egress, 1)
-	_, selector, _ := workload(t, nil)
-	assert.Equal(t, *selector, narrow.PodSelector)
-}
-
-func TestExtraObjects(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, o := range objects(t, render(t, values{"extraObjects": []any{
-		values{"apiVersion": "v1", "kind": "ConfigMap", "metadata": values{"name": "{{ .Release.Name }}-a"}},
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n",
-	}})) {
-		if c, ok := o.(*corev1.ConfigMap); ok {
-			names = append(names, c.Name)
-		}
-	}
-	assert.Equal(t, []string{releaseName + "-a", "b"}, names)
-}
-
-// The test Pod does not disturb: other labels than the controller's, no token, as restricted.
-func TestTestPod(t *testing.T) {
-	t.Parallel()
-	for name, v := range valueSets(t) {
-		pod := find[*corev1.Pod](t, objects(t, render(t, v)))
-		_, selector, _ := workload(t, v)
-		assert.NotEqual(t, selector.MatchLabels["app.kubernetes.io/name"], pod.Labels["app.kubernetes.io/name"], name)
-		assert.False(t, *pod.Spec.AutomountServiceAccountToken, name)
-		assert.Equal(t, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, pod.Spec.Containers[0].SecurityContext.Capabilities, name)
-		assert.Equal(t, "test", pod.Annotations["helm.sh/hook"], name)
-	}
 }
 
 // Every object that has a namespace says it, so that kubectl apply of the manifest puts it there.

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,14 +173,25 @@ func workload(t *testing.T, values map[string]any) (name string, selector *metav
 	return name, selector, pod
 }
 
-func TestManifestsAreValidObjects(t *testing.T) {
+// The packaged chart is compared in release/internal/chartpkg.
+func TestEmbeddedChartIsTheFolder(t *testing.T) {
 	t.Parallel()
-	for name, values := range valueSets(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			name, _, _ := workload(t, values)
-			assert.Contains(t, name, "cloud-controller-manager")
-			find[*corev1.Pod](t, objects(t, render(t, values))) // the test
-		})
+	read := func(files fs.FS) map[string]string {
+		all := map[string]string{}
+		require.NoError(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(files, path)
+			all[path] = string(data)
+			return err
+		}))
+		return all
 	}
+	embedded := read(charts.FS())
+	folder := read(os.DirFS(charts.Name))
+	maps.DeleteFunc(folder, func(path, _ string) bool { return strings.HasPrefix(path, "ci/") }) // .helmignore
+	assert.Equal(t, folder, embedded)
+	assert.Contains(t, embedded, "templates/_helpers.tpl")
+	assert.Contains(t, embedded, "Chart.yaml")
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -195,10 +194,4 @@ func withDefault(prefix string, s schema) (all []string) {
 	}
 	slices.Sort(all)
 	return all
-}
-
-func TestReadmeIsFresh(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "run", "./internal/readme", "--check", charts.Name, "../docs/values.md").CombinedOutput()
-	require.NoError(t, err, string(out))
 }

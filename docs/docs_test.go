@@ -5,6 +5,9 @@
 package docs
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -15,8 +18,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/csccm/csccm/docs/pages"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // site is how pages are named from outside the repository.
@@ -57,21 +69,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	seen := 0
 	for _, p := range all {
 		for _, l := range p.Links {
-			to, anchor, ok := target(p.Path, l.Target)
+			to, anchor, ok := target(p.Path, l)
 			if !ok {
 				continue
 			}
 			seen++
 			if strings.HasPrefix(to, "../") {
-				t.Errorf("%s: the link to %q leads out of the repository", p.Path, l.Target)
+				t.Errorf("%s: the link to %q leads out of the repository", p.Path, l)
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(to))); err != nil {
-				t.Errorf("%s: the link to %q is dead: there is no %s", p.Path, l.Target, to)
+				t.Errorf("%s: the link to %q is dead: there is no %s", p.Path, l, to)
 				continue
 			}
 			if page, markdown := byPath[to]; anchor != "" && markdown && !page.Anchors[anchor] {
-				t.Errorf("%s: the link to %q is dead: %s has no heading %q", p.Path, l.Target, to, anchor)
+				t.Errorf("%s: the link to %q is dead: %s has no heading %q", p.Path, l, to, anchor)
 			}
 		}
 	}
@@ -100,7 +112,7 @@ func clicks(byPath map[string]pages.Page, start string, depth int) map[string]bo
 		var next []string
 		for _, from := range edge {
 			for _, l := range byPath[from].Links {
-				to, _, ok := target(from, l.Target)
+				to, _, ok := target(from, l)
 				if _, folder := byPath[to+"/README.md"]; folder {
 					to += "/README.md"
 				}
@@ -122,7 +134,7 @@ func TestEveryFileIsNamed(t *testing.T) {
 	named := map[string]bool{"docs/README.md": true}
 	for _, p := range all {
 		for _, l := range p.Links {
-			if to, _, ok := target(p.Path, l.Target); ok {
+			if to, _, ok := target(p.Path, l); ok {
 				named[to] = true
 			}
 		}
@@ -197,6 +209,126 @@ func TestMakeTargets(t *testing.T) {
 			}
 			if !targets[arg] {
 				t.Errorf("%s: `%s`: the Makefile has no target %s", c.Page, c.Text, arg)
+			}
+		}
+	}
+}
+
+// namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.
+var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
+
+// Every row of the tables has tests, and every test that is named exists.
+func TestPromisesHaveTheirTests(t *testing.T) {
+	t.Parallel()
+	root, _, _ := read(t)
+	for page, rows := range map[string]int{"promises.md": 9 + 4, "exit-codes.md": len(exitcodes.Lines())} {
+		text, err := os.ReadFile(page) // #nosec G304 -- a page beside this test
+		require.NoError(t, err)
+		seen, inTable := 0, false
+		for line := range strings.Lines(string(text)) {
+			inTable = strings.HasPrefix(line, "|") && (inTable || strings.Contains(line, "| tests |"))
+			if !inTable || !strings.HasPrefix(line, "| ") || strings.Contains(line, "| tests |") {
+				continue
+			}
+			seen++
+			tests := namedTest.FindAllStringSubmatch(line, -1)
+			require.NotEmpty(t, tests, "%s: a row without a test: %s", page, line)
+			for _, m := range tests {
+				require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "%s: there is no %s in %s", page, m[1], m[2])
+			}
+		}
+		require.Equal(t, rows, seen, page)
+	}
+}
+
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	for _, f := range files {
+		text, err := os.ReadFile(f) // #nosec G304 -- a source of this repository
+		require.NoError(t, err)
+		if strings.Contains(string(text), "func "+name+"(t *testing.T)") {
+			return true
+		}
+	}
+	return false
+}
+
+// decode reads each document of a manifest as the type that it names, and refuses fields that the type lacks.
+func decode(t *testing.T, name string, r io.Reader) []runtime.Object {
+	t.Helper()
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(r))
+	var out []runtime.Object
+	for {
+		raw, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err, name)
+		object, _, err := strict.Decode(raw, nil, nil)
+		require.NoError(t, err, "%s, document %d", name, len(out)+1)
+		out = append(out, object)
+	}
+}
+
+// serves checks a Service as the controller would, without a cluster.
+func serves(t *testing.T, name string, svc *corev1.Service) {
+	t.Helper()
+	for key := range svc.Annotations {
+		if !strings.HasPrefix(key, annotation.Prefix) {
+			continue
+		}
+		known := false
+		for _, d := range annotation.Table() {
+			known = known || d.Name == key && d.Writer == annotation.ByUser
+		}
+		require.True(t, known, "%s: %s is no annotation that a user sets", name, key)
+	}
+	for i := range svc.Spec.Ports {
+		svc.Spec.Ports[i].NodePort = int32(30000 + i) // as the API server gives them
+	}
+	_, err := annotation.Parse(svc)
+	require.NoError(t, err, name)
+	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+		t.Errorf("%s: Service %s is refused: %v", name, svc.Name, refusal)
+	}
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("examples", "*.yaml"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 10)
+	for _, file := range files {
+		f, err := os.Open(file)
+		require.NoError(t, err)
+		balanced := 0
+		for _, object := range decode(t, file, f) {
+			if svc, ok := object.(*corev1.Service); ok && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				serves(t, file, svc)
+				balanced++
+			}
+		}
+		require.NoError(t, f.Close())
+		require.Positive(t, balanced, "%s shows no Service of type LoadBalancer", file)
+	}
+}
+
+// TestServicesOfThePages: a Service in a page's YAML is as valid as an example.
+func TestServicesOfThePages(t *testing.T) {
+	t.Parallel()
+	_, all, _ := read(t)
+	for _, p := range all {
+		for _, c := range p.Code {
+			if c.Language != "yaml" || !strings.Contains(c.Text, "\nkind: Service\n") {
+				continue
+			}
+			for _, object := range decode(t, p.Path, strings.NewReader(c.Text)) {
+				if svc, ok := object.(*corev1.Service); ok {
+					serves(t, p.Path, svc)
+				}
 			}
 		}
 	}

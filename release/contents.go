@@ -4,8 +4,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -87,7 +85,7 @@ func readContents(dir string) (*releaseContents, error) {
 		return nil, fmt.Errorf("%s: %w", verify.SumsFile, err)
 	}
 	for name, want := range sums {
-		have, err := digestOf(filepath.Join(dir, name))
+		have, err := verify.Digest(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -105,15 +103,6 @@ func readContents(dir string) (*releaseContents, error) {
 	return &m, nil
 }
 
-func digestOf(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), nil
-}
-
 // attestationFiles are the files with checksums, signatures and provenance of the other files.
 var attestationFiles = []string{verify.SumsFile, verify.SumsSignature, verify.SumsBundle, verify.ProvenanceFile}
 
@@ -129,7 +118,7 @@ func sums(dir string) (subjects []verify.Subject, text []byte, err error) {
 		if !entry.Type().IsRegular() || slices.Contains(attestationFiles, entry.Name()) {
 			continue
 		}
-		digest, err := digestOf(filepath.Join(dir, entry.Name()))
+		digest, err := verify.Digest(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
@@ -83,7 +82,7 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 	buildah("bud", "--isolation", "chroot", "-t", "docker.io/library/golang:1.26", base)
 
 	tree := source.Tree{Stamp: "v1.2.3", Version: "1.2.3", Commit: "abcdef", Time: time.Unix(1700000000, 0).UTC()}
-	platform := gobuild.Platform{OS: "linux", Arch: runtime.GOARCH}
+	platform := source.Platform{OS: "linux", Arch: runtime.GOARCH}
 	b := newBuilder(root, t.TempDir(), tree, io.Discard)
 	for _, p := range products {
 		name := "localhost/" + p.Name + ":dev"
@@ -96,7 +95,7 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 		index, err := layout.ImageIndexFromPath(folder)
 		require.NoError(t, err)
 		theirs := firstImage(t, index)
-		own, err := b.image(t.Context(), p.Spec, []gobuild.Platform{platform})
+		own, err := b.image(t.Context(), p.Spec, []source.Platform{platform})
 		require.NoError(t, err)
 		ours := firstImage(t, own)
 

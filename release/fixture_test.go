@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/release/verify"
 )
 
 // program is a program that supports the commands that a release runs: help and completion.
@@ -63,9 +64,20 @@ type fixture struct {
 	key, public, pgpSecret, pgpPublic string
 }
 
-func newFixture(t *testing.T) *fixture {
+// newTree commits files to a new repository.
+func newTree(t *testing.T, files map[string]string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: filepath.Join(t.TempDir(), "tree")}
+	for name, text := range files {
+		f.write(name, text)
+	}
+	f.git("init", "-q")
+	f.commit("one")
+	return f
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
 	files := map[string]string{
 		"go.mod":                 "module github.com/csccm/csccm\n\ngo 1.26\n",
 		"pkg/version/version.go": "package version\n\nvar Version, Commit, Date string\n",
@@ -77,21 +89,26 @@ func newFixture(t *testing.T) *fixture {
 		files["cmd/"+p.Name+"/main.go"] = strings.ReplaceAll(program, "NAME", p.Name)
 		files["cmd/"+p.Name+"/manual.go"] = strings.ReplaceAll(manualPage, "NAME", p.Name)
 	}
-	for name, text := range files {
-		f.write(name, text)
-	}
+	f := newTree(t, files)
 	require.NoError(t, os.CopyFS(filepath.Join(f.dir, "charts", charts.Name), os.DirFS("../charts/"+charts.Name)))
-	f.git("init", "-q")
-	f.commit("one")
-
+	f.commit("chart")
 	t.Setenv(passwordVariable, "geheim-cosign")
 	t.Setenv(pgpVariable, "geheim-pgp")
 	keys := t.TempDir()
-	_, err := release(t, "key", "--prefix", filepath.Join(keys, "cosign"))
-	require.NoError(t, err)
+	f.must("key", "--prefix", filepath.Join(keys, "cosign"))
 	f.key, f.public = filepath.Join(keys, "cosign.key"), filepath.Join(keys, "cosign.pub")
 	f.pgpSecret, f.pgpPublic = pgpKeyrings(t, keys)
 	return f
+}
+
+// publicKey returns the key that verifies the fixture's releases.
+func (f *fixture) publicKey() *verify.Key {
+	f.t.Helper()
+	text, err := os.ReadFile(f.public)
+	require.NoError(f.t, err)
+	key, err := verify.ParseKey(text)
+	require.NoError(f.t, err)
+	return key
 }
 
 func pgpKeyrings(t *testing.T, dir string) (secret, public string) {

@@ -69,41 +69,38 @@ All times are the time of the commit, or SOURCE_DATE_EPOCH if it is set.`,
 	cmd.PersistentFlags().StringVar(&s.root, "source", ".", "directory of the source tree")
 	cmd.PersistentFlags().StringVar(&s.version, "version", "", "version to make, such as v1.2.3 (default: git describe)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	groups := []struct {
-		title    string
-		commands []*cobra.Command
-	}{
-		{"Release:", []*cobra.Command{
-			newVersionCommand(s), newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
-		}},
-		{"Parts of a release:", []*cobra.Command{
-			newImageCommand(s), newChartCommand(s), newManifestCommand(s), newIndexCommand(s), newPushChartCommand(s), newCertificatesCommand(),
-		}},
-		{"Other:", []*cobra.Command{newMirrorCommand(s), newServeCommand()}},
-	}
-	for _, g := range groups {
-		cmd.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, c := range g.commands {
-			c.GroupID = g.title
-			cmd.AddCommand(c)
-		}
-	}
+	cmd.AddCommand(
+		newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
+		newImageCommand(s), newChartCommand(s), newManifestCommand(s), newCertificatesCommand(), newServeCommand(),
+	)
 	return cmd
 }
 
-func newVersionCommand(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the versions that a release of this tree has",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := s.tree(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "binaries  %s (commit %s, %s)\nimages    %s\nchart     %s (appVersion %s)\nkubernetes %s or newer, built on %s\n",
-				tree.Stamp, tree.Commit, tree.Date(), tree.ImageTag(), tree.Version, tree.Tag(), supported.Minimum, supported.Built)
-			return err
-		},
+// step is a step of a release. Its description is printed before it runs.
+type step struct {
+	what string
+	do   func(context.Context) error
+}
+
+// runSteps prints and runs the steps; a dry run only prints them.
+func runSteps(ctx context.Context, out io.Writer, dryRun bool, steps []step) error {
+	prefix := ""
+	if dryRun {
+		prefix = "would "
 	}
+	for _, s := range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, prefix+s.what); err != nil {
+			return err
+		}
+		if dryRun {
+			continue
+		}
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+	}
+	return nil
 }

@@ -8,23 +8,19 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/internal/chartpkg"
-	"github.com/csccm/csccm/release/internal/gate"
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/image"
-	"github.com/csccm/csccm/release/internal/krew"
 	"github.com/csccm/csccm/release/internal/notes"
-	"github.com/csccm/csccm/release/internal/provenance"
 	"github.com/csccm/csccm/release/internal/sign"
 	"github.com/csccm/csccm/release/internal/source"
 	"github.com/csccm/csccm/release/verify"
@@ -33,7 +29,7 @@ import (
 type makeSettings struct {
 	selection
 	signing
-	gateSettings
+	gate     gate
 	output   string
 	registry string
 	download string
@@ -42,6 +38,8 @@ type makeSettings struct {
 	snapshot bool
 	dryRun   bool
 }
+
+const defaultRegistry = "ghcr.io/csccm"
 
 func newMakeCommand(s *settings) *cobra.Command {
 	var o makeSettings
@@ -53,27 +51,20 @@ func newMakeCommand(s *settings) *cobra.Command {
 			"have no changes, a tag and a section in CHANGELOG.md, and its tests must have passed (release test).",
 		Example: "  release make --dry-run --unsigned\n  COSIGN_PASSWORD=... release make --key cosign.key",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := s.tree(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), s.root, tree, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd, s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "dist", "directory to write to; it must be empty or missing")
-	flags.StringVar(&o.registry, "registry", "ghcr.io/csccm", "registry and path of the published images, for the chart's annotations")
+	flags.StringVar(&o.registry, "registry", defaultRegistry, "registry and path of the published images, for the chart's annotations")
 	flags.StringVar(&o.download, "download-url", "https://github.com/csccm/csccm/releases/download", "base URL of the archives (URL/TAG/FILE), for the krew manifest")
 	flags.StringVar(&o.keyURL, "pgp-key-url", "https://raw.githubusercontent.com/csccm/csccm/main/release/keys/chart.asc", "URL of the chart's public PGP key")
-	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of the builder, for the provenance")
-	flags.StringSliceVar(&o.platforms, "platform", nil, "platforms to build for (default: all)")
-	flags.StringSliceVar(&o.only, "only", nil, "programs to build (default: all)")
+	flags.StringVar(&o.builder, "builder", defaultBuilder, "URI of the builder, for the provenance")
+	o.addFlags(flags)
 	flags.BoolVar(&o.snapshot, "snapshot", false, "make a snapshot of any tree; it cannot be published")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and change nothing")
 	o.addKey(flags)
 	o.addPGP(flags)
-	o.addGate(flags)
+	o.gate.addFlags(flags)
 	return cmd
 }
 
@@ -84,25 +75,22 @@ type maker struct {
 	chosen   []product
 	key      *sign.Key
 	pgp      *chartpkg.PGP
-	out      io.Writer
+	section  *notes.Section // of the changelog; nil for a snapshot without one
 	contents releaseContents
-	archives []krew.Archive
+	krew     []map[string]any
 }
 
-func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, out, progress io.Writer) (err error) {
-	m := &maker{makeSettings: o, out: out}
+// prepare calls do with a maker of the tree, which has a directory for intermediate files.
+func (o makeSettings) prepare(cmd *cobra.Command, s *settings, do func(m *maker) error) (err error) {
+	m := &maker{makeSettings: o}
+	tree, err := s.tree(cmd.Context())
+	if err != nil {
+		return err
+	}
 	if m.chosen, err = o.choose(); err != nil {
 		return err
 	}
-	if m.key, err = o.open(); err != nil {
-		return err
-	}
-	if m.pgp, err = o.openPGP(); err != nil {
-		return err
-	}
-	if left, err := os.ReadDir(o.output); err == nil && len(left) > 0 {
-		return fmt.Errorf("--output %s is not empty: its files would be added to the checksums", o.output)
-	}
+	m.section, _ = notes.Read(s.root, tree.Version) // the gate says what is wrong with it
 	m.contents = releaseContents{
 		SchemaVersion: 1, Version: tree.Version, Tag: tree.Tag(), Commit: tree.Revision, Go: runtime.Version(), Kubernetes: supported,
 		Vulnerability: unchecked,
@@ -112,34 +100,43 @@ func (o makeSettings) run(ctx context.Context, root string, tree source.Tree, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	m.builder = newBuilder(root, work, tree, progress)
-	// A dry run also runs the gate.
-	if err := m.gate(ctx); err != nil {
-		return err
-	}
-	return runSteps(ctx, out, o.dryRun, m.steps())
+	m.builder = newBuilder(s.root, work, tree, cmd.ErrOrStderr())
+	return do(m)
 }
 
-func (m *maker) gate(ctx context.Context) error {
-	if m.snapshot {
-		m.contents.Tag = "" // publish refuses it
-		_, err := fmt.Fprintln(m.out, "snapshot: nothing is checked, and it cannot be published")
-		return err
-	}
-	findings, err := gate.Check(ctx, m.tree, m.conditions(m.root))
-	for _, f := range findings {
-		if _, err := fmt.Fprintln(m.out, f); err != nil {
+func (o makeSettings) run(cmd *cobra.Command, s *settings) (err error) {
+	return o.prepare(cmd, s, func(m *maker) error {
+		if m.key, err = o.open(); err != nil {
 			return err
 		}
-		if f.What == "vulnerabilities" {
-			m.contents.Vulnerability = f.Detail
-			if !f.OK {
-				m.contents.Vulnerability = unchecked // the detail describes a problem of this machine
-			}
+		if m.pgp, err = o.openPGP(); err != nil {
+			return err
+		}
+		if left, err := os.ReadDir(o.output); err == nil && len(left) > 0 {
+			return fmt.Errorf("--output %s is not empty: its files would be added to the checksums", o.output)
+		}
+		// A dry run also runs the gate.
+		if err := m.passGate(cmd); err != nil {
+			return err
+		}
+		return runSteps(cmd.Context(), cmd.OutOrStdout(), o.dryRun, m.steps())
+	})
+}
+
+func (m *maker) passGate(cmd *cobra.Command) error {
+	if m.snapshot {
+		m.contents.Tag = "" // publish refuses it
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "snapshot: nothing is checked, and it cannot be published")
+		return err
+	}
+	findings, err := m.gate.check(cmd.Context(), m.root, m.tree, cmd.OutOrStdout())
+	for _, f := range findings {
+		if f.what == "vulnerabilities" && f.ok { // else the detail describes a problem of this machine
+			m.contents.Vulnerability = f.detail
 		}
 	}
-	if m.dryRun && errors.Is(err, gate.ErrRefused) {
-		_, err = fmt.Fprintln(m.out, "would be refused because of the findings above")
+	if m.dryRun && errors.Is(err, errRefused) {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "would be refused because of the findings above")
 	}
 	return err
 }
@@ -156,13 +153,7 @@ func (m *maker) steps() []step {
 			}})
 		}
 	}
-	for _, p := range m.chosen {
-		if linux := linuxOf(p); len(linux) > 0 {
-			steps = append(steps, step{fmt.Sprintf("build %s for %v", imageFile(p.Name, m.tree), linux), func(ctx context.Context) error {
-				return m.makeImage(ctx, p.Spec, linux)
-			}})
-		}
-	}
+	steps = append(steps, m.imageSteps()...)
 	chart := charts.Name + "-" + m.tree.Version + ".tgz"
 	if m.pgp != nil {
 		chart += " and its provenance file"
@@ -170,7 +161,9 @@ func (m *maker) steps() []step {
 	steps = append(steps,
 		step{"package " + chart, m.makeChart},
 		step{"render " + helm.ManifestFile, m.makeManifest},
-		step{"write notes.md from CHANGELOG.md", m.makeNotes},
+		step{"write notes.md from CHANGELOG.md", func(context.Context) error {
+			return writePublic(filepath.Join(m.output, "notes.md"), releaseNotes(&m.contents, m.registry, m.section))
+		}},
 		step{"write csccm.yaml for krew", m.makeKrew},
 		step{"write " + contentsFile, func(context.Context) error { return m.contents.write(m.output) }},
 	)
@@ -183,43 +176,44 @@ func (m *maker) steps() []step {
 	)
 }
 
-func linuxOf(p product) []gobuild.Platform {
-	var linux []gobuild.Platform
-	for _, platform := range p.platforms {
-		if platform.OS == "linux" {
-			linux = append(linux, platform)
+// imageSteps make the images of the chosen products that run on linux.
+func (m *maker) imageSteps() []step {
+	var steps []step
+	for _, p := range m.chosen {
+		var linux []source.Platform
+		for _, platform := range p.platforms {
+			if platform.OS == "linux" {
+				linux = append(linux, platform)
+			}
+		}
+		if len(linux) > 0 {
+			file := p.Name + "_" + m.tree.ImageTag() + ".oci.tar"
+			steps = append(steps, step{fmt.Sprintf("build %s for %v", file, linux), func(ctx context.Context) error {
+				return m.makeImage(ctx, p.Spec, linux, file)
+			}})
 		}
 	}
-	return linux
+	return steps
 }
 
-func imageFile(name string, tree source.Tree) string {
-	return name + "_" + tree.ImageTag() + ".oci.tar"
-}
-
-func (m *maker) makeArchive(ctx context.Context, p product, platform gobuild.Platform) error {
-	names, err := m.archive(ctx, p, platform, m.output)
+func (m *maker) makeArchive(ctx context.Context, p product, platform source.Platform) error {
+	name, err := m.archive(ctx, p, platform, m.output)
 	if err != nil {
 		return err
 	}
-	m.contents.Archives = append(m.contents.Archives, releasedArchive{p.Name, platform.String(), names[0], names[1]})
+	m.contents.Archives = append(m.contents.Archives, releasedArchive{p.Name, platform.String(), name, sbomName(name)})
 	if p.Name != "csccm" {
 		return nil
 	}
-	digest, err := digestOf(filepath.Join(m.output, names[0]))
-	if err != nil {
-		return err
-	}
-	m.archives = append(m.archives, krew.Archive{
-		Platform: platform, URL: strings.TrimSuffix(m.download, "/") + "/" + m.tree.Tag() + "/" + names[0], SHA256: digest,
-	})
-	return nil
+	digest, err := verify.Digest(filepath.Join(m.output, name))
+	m.krew = append(m.krew, krewPlatform(platform, strings.TrimSuffix(m.download, "/")+"/"+m.tree.Tag()+"/"+name, digest))
+	return err
 }
 
-func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []gobuild.Platform) error {
-	ref, err := imageTag(m.registry, spec.Name, m.tree)
+func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []source.Platform, file string) error {
+	ref, err := name.NewTag(fmt.Sprintf("%s/%s:%s", strings.TrimSuffix(m.registry, "/"), spec.Name, m.tree.ImageTag()))
 	if err != nil {
-		return err
+		return fmt.Errorf("--registry: %w", err)
 	}
 	index, err := m.image(ctx, spec, platforms)
 	if err != nil {
@@ -229,7 +223,7 @@ func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []gobu
 	if err != nil {
 		return err
 	}
-	result := releasedImage{Name: spec.Name, File: imageFile(spec.Name, m.tree), Digest: digest.String()}
+	result := releasedImage{Name: spec.Name, File: file, Digest: digest.String()}
 	manifest, err := index.IndexManifest()
 	if err != nil {
 		return err
@@ -245,15 +239,11 @@ func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []gobu
 		}
 		result.Platforms = append(result.Platforms, releasedPlatform{platforms[i].String(), child.Digest.String(), name})
 	}
-	layout := filepath.Join(m.work, "layout")
-	if err := image.Layout(layout, index, ref); err != nil {
-		return err
-	}
 	m.contents.Images = append(m.contents.Images, result)
-	return image.Archive(layout, filepath.Join(m.output, result.File), m.tree.Time)
+	return image.Archive(filepath.Join(m.output, file), index, ref, m.tree.Time)
 }
 
-func (m *maker) makeChart(context.Context) error {
+func (m *maker) packChart() (*chartpkg.Package, error) {
 	var a chartpkg.Annotations
 	for _, i := range m.contents.Images {
 		if i.Name == charts.Name {
@@ -261,70 +251,58 @@ func (m *maker) makeChart(context.Context) error {
 			a.Images = append(a.Images, chartpkg.Image{Name: i.Name, Image: fmt.Sprintf("%s/%s:%s@%s", m.registry, i.Name, m.tree.ImageTag(), i.Digest)})
 		}
 	}
-	section, err := m.section()
-	if err != nil {
-		return err
-	}
-	if section != nil {
-		a.Changes = section.Changes()
+	if m.section != nil {
+		a.Changes = m.section.Changes()
 	}
 	if m.pgp != nil {
 		a.SignKey = &chartpkg.SignKey{Fingerprint: m.pgp.Fingerprint, URL: m.keyURL}
 	}
-	packed, err := chartpkg.Pack(filepath.Join(m.root, "charts", charts.Name), m.tree, a)
-	if err != nil {
-		return err
-	}
-	file, err := packed.Write(m.output)
+	return chartpkg.Pack(filepath.Join(m.root, "charts", charts.Name), m.tree, a)
+}
+
+func (m *maker) makeChart(context.Context) error {
+	packed, err := m.packChart()
 	if err != nil {
 		return err
 	}
 	m.contents.Chart = packed.Filename()
-	if m.pgp != nil {
-		_, err = m.pgp.Sign(file)
+	file := filepath.Join(m.output, packed.Filename())
+	if err := writePublic(file, packed.Data); err != nil || m.pgp == nil {
+		return err
 	}
-	return err
+	signature, err := m.pgp.Sign(file)
+	if err != nil {
+		return err
+	}
+	return writePublic(file+".prov", signature)
 }
 
 // makeManifest renders the packaged chart, which contains the image's digest.
 func (m *maker) makeManifest(ctx context.Context) error {
-	packed, err := helm.Load(filepath.Join(m.output, m.contents.Chart), "") //nolint:contextcheck // a file
+	packed, err := m.packChart()
 	if err != nil {
 		return err
 	}
-	manifest, err := helm.Manifest(ctx, packed, "v"+supported.Built+".0")
+	file := filepath.Join(m.work, packed.Filename())
+	if err := os.WriteFile(file, packed.Data, 0o600); err != nil {
+		return err
+	}
+	chart, err := helm.Load(file, "") //nolint:contextcheck // a file
+	if err != nil {
+		return err
+	}
+	manifest, err := helm.Manifest(ctx, chart, "v"+supported.Built+".0")
 	if err != nil {
 		return err
 	}
 	return writePublic(filepath.Join(m.output, helm.ManifestFile), manifest)
 }
 
-// section returns the version's section of the changelog; nil for a snapshot without one.
-func (m *maker) section() (*notes.Section, error) {
-	text, err := os.ReadFile(filepath.Join(m.root, "CHANGELOG.md"))
-	if err != nil {
-		return nil, err
-	}
-	section, err := notes.Find(string(text), m.tree.Version)
-	if err != nil && m.snapshot {
-		return nil, nil //nolint:nilnil // a snapshot needs no section
-	}
-	return section, err
-}
-
-func (m *maker) makeNotes(context.Context) error {
-	section, err := m.section()
-	if err != nil {
-		return err
-	}
-	return writePublic(filepath.Join(m.output, "notes.md"), releaseNotes(&m.contents, m.registry, section))
-}
-
 func (m *maker) makeKrew(context.Context) error {
-	if len(m.archives) == 0 {
+	if len(m.krew) == 0 {
 		return nil // --only excluded csccm
 	}
-	manifest, err := krew.Manifest("csccm", m.tree, m.archives)
+	manifest, err := krewManifest(m.tree, m.krew)
 	if err != nil {
 		return err
 	}
@@ -355,15 +333,11 @@ func (m *maker) makeProvenance(context.Context) error {
 	if err != nil {
 		return err
 	}
-	predicate, err := provenance.Of(m.root, m.tree, m.makeSettings.builder)
+	predicate, err := slsaProvenance(m.root, m.tree, m.makeSettings.builder)
 	if err != nil {
 		return err
 	}
-	statement, err := sign.Statement(verify.PredicateProvenance, predicate, subjects...)
-	if err != nil {
-		return err
-	}
-	bundle, err := m.key.Attest(statement)
+	bundle, err := m.key.Attest(verify.PredicateProvenance, predicate, subjects...)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/sbom"
 	"github.com/csccm/csccm/release/internal/source"
 )
@@ -31,7 +30,7 @@ func TestProductIsReproducible(t *testing.T) {
 		t.Skip("links the simulator twice")
 	}
 	tree := source.Tree{Stamp: "v1.2.3", Version: "1.2.3", Commit: "abcdef", Time: time.Unix(1700000000, 0).UTC()}
-	platform := gobuild.Platform{OS: "linux", Arch: runtime.GOARCH}
+	platform := source.Platform{OS: "linux", Arch: runtime.GOARCH}
 	p := products[2]
 	require.Equal(t, "cloudstack-sim", p.Name)
 	const root = ".."
@@ -51,12 +50,12 @@ func TestProductIsReproducible(t *testing.T) {
 	for _, dir := range []string{root, other} {
 		b := newBuilder(dir, t.TempDir(), tree, io.Discard)
 		out := t.TempDir()
-		names, err := b.archive(t.Context(), p, platform, out)
+		name, err := b.archive(t.Context(), p, platform, out)
 		require.NoError(t, err)
-		data, err := os.ReadFile(filepath.Join(out, names[0]))
+		data, err := os.ReadFile(filepath.Join(out, name))
 		require.NoError(t, err)
 		archives = append(archives, data)
-		index, err := b.image(t.Context(), p.Spec, []gobuild.Platform{platform})
+		index, err := b.image(t.Context(), p.Spec, []source.Platform{platform})
 		require.NoError(t, err)
 		digest, err := index.Digest()
 		require.NoError(t, err)

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
+	"github.com/spf13/pflag"
+
 	"github.com/csccm/csccm/release/internal/image"
+	"github.com/csccm/csccm/release/internal/source"
 )
 
 // everywhere are the platforms of programs that users run on their own machines.
-var everywhere = []gobuild.Platform{
+var everywhere = []source.Platform{
 	{OS: "linux", Arch: "amd64"}, {OS: "linux", Arch: "arm64"},
 	{OS: "darwin", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"},
 	{OS: "windows", Arch: "amd64"}, {OS: "windows", Arch: "arm64"},
@@ -21,7 +23,7 @@ var everywhere = []gobuild.Platform{
 // product is a program that is released as an image for linux and as archives for its platforms.
 type product struct {
 	image.Spec
-	platforms []gobuild.Platform
+	platforms []source.Platform
 	// completions is true if the program prints shell completions: NAME completion SHELL.
 	completions bool
 }
@@ -58,10 +60,15 @@ var products = []product{
 	},
 }
 
-// selection selects products and platforms by the flags --only and --platform.
+// selection selects products and platforms.
 type selection struct {
 	only      []string
 	platforms []string
+}
+
+func (s *selection) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&s.platforms, "platform", nil, "platforms to build for (default: all)")
+	flags.StringSliceVar(&s.only, "only", nil, "programs to build (default: all)")
 }
 
 // choose returns the selected products, each with its selected platforms. A platform that no product supports is an
@@ -72,35 +79,31 @@ func (s selection) choose() ([]product, error) {
 			return nil, fmt.Errorf("--only: there is no program %s", only)
 		}
 	}
-	wanted := everywhere
-	if len(s.platforms) > 0 {
-		wanted = nil
-		for _, text := range s.platforms {
-			platform, err := gobuild.ParsePlatform(text)
-			if err != nil {
-				return nil, fmt.Errorf("--platform: %w", err)
-			}
-			if !slices.Contains(everywhere, platform) {
-				return nil, fmt.Errorf("--platform: nothing is released for %s", platform)
-			}
-			wanted = append(wanted, platform)
+	for _, text := range s.platforms {
+		if !slices.ContainsFunc(everywhere, func(p source.Platform) bool { return p.String() == text }) {
+			return nil, fmt.Errorf("--platform: nothing is released for %q, want some of %v", text, everywhere)
 		}
 	}
 	var chosen []product
 	for _, p := range products {
-		if len(s.only) > 0 && !slices.Contains(s.only, p.Name) {
-			continue
-		}
-		var platforms []gobuild.Platform
-		for _, platform := range p.platforms {
-			if slices.Contains(wanted, platform) {
-				platforms = append(platforms, platform)
-			}
-		}
-		if len(platforms) > 0 {
-			p.platforms = platforms
+		p.platforms = slices.DeleteFunc(slices.Clone(p.platforms), func(platform source.Platform) bool {
+			return len(s.platforms) > 0 && !slices.Contains(s.platforms, platform.String())
+		})
+		if len(p.platforms) > 0 && (len(s.only) == 0 || slices.Contains(s.only, p.Name)) {
 			chosen = append(chosen, p)
 		}
 	}
 	return chosen, nil
 }
+
+// kubernetes holds the Kubernetes versions of a release. Chart and programs have the version of the tag.
+type kubernetes struct {
+	// Minimum is the oldest version that the chart supports.
+	Minimum string `json:"minimum"`
+	// Built is the minor version of the Kubernetes libraries in go.mod.
+	Built string `json:"built"`
+}
+
+// supported defines these versions. Tests compare it with the chart's kubeVersion, go.mod, README and
+// docs/support-policy.md.
+var supported = kubernetes{Minimum: "1.33", Built: "1.37"}

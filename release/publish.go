@@ -4,22 +4,25 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/release/internal/attach"
 	"github.com/csccm/csccm/release/internal/chartpkg"
-	"github.com/csccm/csccm/release/internal/image"
-	"github.com/csccm/csccm/release/internal/provenance"
+	"github.com/csccm/csccm/release/internal/oci"
 	"github.com/csccm/csccm/release/internal/sign"
 	"github.com/csccm/csccm/release/internal/source"
 	"github.com/csccm/csccm/release/verify"
@@ -58,7 +61,7 @@ func newPublishCommand(s *settings) *cobra.Command {
 	flags.StringVar(&o.charts, "chart-registry", "", "registry and path of the chart (default: that of the images plus /charts)")
 	flags.StringVar(&o.site, "site", "", "directory of a web site: files are written to releases/TAG, the chart repository to charts (default: none)")
 	flags.StringVar(&o.chartURL, "chart-url", "", "URL of charts/ on the web (default: relative to index.yaml)")
-	flags.StringVar(&o.builder, "builder", provenance.DefaultBuilder, "URI of the builder, for the provenance")
+	flags.StringVar(&o.builder, "builder", defaultBuilder, "URI of the builder, for the provenance")
 	flags.BoolVar(&o.plainHTTP, "plain-http", false, "the registry has no TLS")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "check and print what would be done, and change nothing")
 	o.addKey(flags)
@@ -73,6 +76,15 @@ type publisher struct {
 	root     string
 	key      *sign.Key
 	work     string
+	uploads  []upload
+}
+
+// upload is an image or the chart, which is pushed to the registry.
+type upload struct {
+	tag       name.Tag
+	digest    v1.Hash
+	platforms []releasedPlatform
+	open      func() (remote.Taggable, error)
 }
 
 func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (err error) {
@@ -102,13 +114,20 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 	if p.key, err = o.open(); err != nil {
 		return err
 	}
-	if err := p.signedByKey(); err != nil {
-		return err
+	if p.key != nil {
+		if _, err := verify.Files(filepath.Join(p.dir, verify.SumsFile), nil, p.key.Public()); err != nil {
+			return fmt.Errorf("the release was not signed with this key: %w", err)
+		}
 	}
 	if p.work, err = os.MkdirTemp("", "csccm-publish-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(p.work)) }()
+	if p.registry != "" {
+		if err := p.findUploads(ctx); err != nil {
+			return err
+		}
+	}
 	// A dry run also checks this.
 	if err := p.unpublished(ctx); err != nil {
 		return err
@@ -116,138 +135,131 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 	return runSteps(ctx, out, o.dryRun, p.steps())
 }
 
-// signedByKey returns an error unless the files are signed with the key that signs the images.
-func (p *publisher) signedByKey() error {
-	if p.key == nil {
+// findUploads sets uploads: the images, and then the chart.
+func (p *publisher) findUploads(ctx context.Context) error {
+	for _, i := range p.contents.Images {
+		tag, err := name.NewTag(p.registry+"/"+i.Name+":"+p.tree.ImageTag(), oci.Names(p.plainHTTP)...)
+		if err != nil {
+			return fmt.Errorf("--registry: want HOST/PATH, such as ghcr.io/csccm: %w", err)
+		}
+		digest, err := v1.NewHash(i.Digest)
+		if err != nil {
+			return fmt.Errorf("%s: %w", contentsFile, err)
+		}
+		p.uploads = append(p.uploads, upload{tag, digest, i.Platforms, func() (remote.Taggable, error) {
+			layout := filepath.Join(p.work, i.Name)
+			if err := os.Mkdir(layout, 0o700); err != nil {
+				return nil, err
+			}
+			all, err := oci.Extract(filepath.Join(p.dir, i.File), layout)
+			if err != nil {
+				return nil, err
+			}
+			return all.ImageIndex(digest)
+		}})
+	}
+	chart := strings.TrimSuffix(p.contents.Chart, "-"+p.contents.Version+".tgz")
+	tag, err := name.NewTag(p.charts+"/"+chart+":"+strings.ReplaceAll(p.tree.Version, "+", "_"), oci.Names(p.plainHTTP)...)
+	if err != nil {
+		return fmt.Errorf("--chart-registry: want HOST/PATH, such as ghcr.io/csccm/charts: %w", err)
+	}
+	artifact, err := chartpkg.Artifact(ctx, p.chartFiles()[0], p.tree.Time)
+	if err != nil {
+		return err
+	}
+	digest, err := artifact.Digest()
+	p.uploads = append(p.uploads, upload{tag, digest, nil, func() (remote.Taggable, error) { return artifact, nil }})
+	return err
+}
+
+// unpublished returns an error if anything different is already published under this version. It checks all targets
+// before anything is published, so that a release is not published partly.
+func (p *publisher) unpublished(ctx context.Context) error {
+	for _, u := range p.uploads {
+		if err := oci.Unpublished(ctx, u.tag, u.digest); err != nil {
+			return err
+		}
+	}
+	if p.site == "" {
 		return nil
 	}
-	_, err := verify.Files(filepath.Join(p.dir, verify.SumsFile), nil, p.key.Public())
-	if err != nil {
-		return fmt.Errorf("the release was not signed with this key: %w", err)
+	for _, file := range p.contents.files {
+		if _, err := publishedFile(filepath.Join(p.dir, file), p.released()); err != nil {
+			return err
+		}
 	}
-	return nil
+	_, err := p.index()
+	return err
 }
 
 func (p *publisher) steps() []step {
-	var steps []step
 	signed := ""
 	if p.key != nil {
 		signed = ", attach bills of materials and provenance, sign"
 	}
-	if p.registry != "" {
-		for _, i := range p.contents.Images {
-			steps = append(steps, step{
-				fmt.Sprintf("push %s/%s:%s@%s%s", p.registry, i.Name, p.tree.ImageTag(), i.Digest, signed),
-				func(ctx context.Context) error { return p.image(ctx, i) },
-			})
-		}
-		if p.key != nil {
-			signed = ", attach provenance, sign"
-		}
-		steps = append(steps, step{fmt.Sprintf("push %s to oci://%s%s", p.contents.Chart, p.charts, signed), p.chart})
+	var steps []step
+	for _, u := range p.uploads {
+		steps = append(steps, step{fmt.Sprintf("push %s@%s%s", u.tag, u.digest, signed), func(ctx context.Context) error { return p.push(ctx, u) }})
 	}
 	if p.site != "" {
 		steps = append(steps,
-			step{"copy the files to " + filepath.Join(p.site, "releases", p.contents.Tag), p.files},
-			step{"add " + p.contents.Chart + " to " + filepath.Join(p.site, "charts", "index.yaml"), p.repository},
+			step{"copy the files to " + p.released(), func(context.Context) error {
+				for _, file := range p.contents.files {
+					if err := publishFile(filepath.Join(p.dir, file), p.released()); err != nil {
+						return err
+					}
+				}
+				return nil
+			}},
+			step{"add " + p.contents.Chart + " to " + p.indexFile(), p.repository},
 		)
 	}
 	return steps
 }
 
-func (p *publisher) image(ctx context.Context, i releasedImage) error {
-	layout := filepath.Join(p.work, i.Name)
-	if err := os.Mkdir(layout, 0o700); err != nil {
-		return err
-	}
-	if err := image.Extract(filepath.Join(p.dir, i.File), layout); err != nil {
-		return err
-	}
-	index, err := image.Read(layout)
+// push pushes an upload with its SBOMs, and its signatures and provenance if there is a key.
+func (p *publisher) push(ctx context.Context, u upload) error {
+	content, err := u.open()
 	if err != nil {
 		return err
 	}
-	if digest, err := index.Digest(); err != nil || digest.String() != i.Digest {
-		return errors.Join(fmt.Errorf("%s has digest %s, but the digest in %s is %s", i.File, digest, contentsFile, i.Digest), err)
-	}
-	tag, err := p.imageTag(i)
-	if err != nil {
+	pushed := u.tag.Digest(u.digest.String())
+	if err := oci.Push(ctx, content, pushed); err != nil {
 		return err
 	}
-	if err := image.Push(ctx, index, tag.Digest(i.Digest), nil); err != nil {
-		return err
-	}
-	for _, platform := range i.Platforms {
+	for _, platform := range u.platforms {
 		bill, err := os.ReadFile(filepath.Join(p.dir, platform.SBOM))
 		if err != nil {
 			return err
 		}
-		child := tag.Digest(platform.Digest)
-		if err := attach.Referrer(ctx, child, verify.SBOMMediaType, bill, nil); err != nil {
+		child := u.tag.Digest(platform.Digest)
+		if err := sign.Attach(ctx, child, verify.SBOMMediaType, bill, nil); err != nil {
 			return err
 		}
-		if p.key == nil {
-			continue
-		}
-		if err := attach.Attest(ctx, p.key, child, verify.PredicateSBOM, json.RawMessage(bill)); err != nil {
-			return err
-		}
-		if err := attach.Sign(ctx, p.key, child); err != nil {
+		if err := p.sign(ctx, child, verify.PredicateSBOM, json.RawMessage(bill)); err != nil {
 			return err
 		}
 	}
-	if err := p.signAndAttest(ctx, tag.Digest(i.Digest)); err != nil {
+	predicate, err := slsaProvenance(p.root, p.tree, p.builder)
+	if err != nil {
+		return err
+	}
+	if err := p.sign(ctx, pushed, verify.PredicateProvenance, predicate); err != nil {
 		return err
 	}
 	// Push the tag last, so that it always refers to a signed image, even if publishing is interrupted.
-	return image.Tag(ctx, index, tag, nil)
+	return oci.Tag(ctx, content, u.tag)
 }
 
-// signAndAttest signs an image or chart and attaches its provenance.
-func (p *publisher) signAndAttest(ctx context.Context, image name.Digest) error {
+// sign signs an image and a statement about it, if there is a key.
+func (p *publisher) sign(ctx context.Context, image name.Digest, predicateType string, predicate any) error {
 	if p.key == nil {
 		return nil
 	}
-	predicate, err := provenance.Of(p.root, p.tree, p.builder)
-	if err != nil {
+	if err := p.key.AttestImage(ctx, image, predicateType, predicate); err != nil {
 		return err
 	}
-	if err := attach.Attest(ctx, p.key, image, verify.PredicateProvenance, predicate); err != nil {
-		return err
-	}
-	return attach.Sign(ctx, p.key, image)
-}
-
-func (p *publisher) chart(ctx context.Context) error {
-	tag, err := p.chartTag()
-	if err != nil {
-		return err
-	}
-	artifact, err := chartpkg.Artifact(ctx, filepath.Join(p.dir, p.contents.Chart), p.tree.Time)
-	if err != nil {
-		return err
-	}
-	digest, err := artifact.Digest()
-	if err != nil {
-		return err
-	}
-	pushed := tag.Digest(digest.String())
-	if err := image.Push(ctx, artifact, pushed, nil); err != nil {
-		return err
-	}
-	if err := p.signAndAttest(ctx, pushed); err != nil {
-		return err
-	}
-	return image.Tag(ctx, artifact, tag, nil)
-}
-
-func (p *publisher) files(context.Context) error {
-	for _, name := range p.contents.files {
-		if err := publishFile(filepath.Join(p.dir, name), p.released()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.key.SignImage(ctx, image)
 }
 
 func (p *publisher) repository(context.Context) error {
@@ -257,11 +269,51 @@ func (p *publisher) repository(context.Context) error {
 	}
 	// Write the index last, so that all files in it exist.
 	for _, file := range p.chartFiles() {
-		if err := publishFile(file, filepath.Join(p.site, "charts")); err != nil {
+		if err := publishFile(file, filepath.Dir(p.indexFile())); err != nil {
 			return err
 		}
 	}
 	return writePublic(p.indexFile(), merged)
+}
+
+// released returns the directory of the release's files in the web site.
+func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.contents.Tag) }
+
+// chartFiles returns the packaged chart and its provenance file, if there is one.
+func (p *publisher) chartFiles() []string {
+	files := []string{filepath.Join(p.dir, p.contents.Chart)}
+	if slices.Contains(p.contents.files, p.contents.Chart+".prov") {
+		files = append(files, files[0]+".prov")
+	}
+	return files
+}
+
+func (p *publisher) indexFile() string { return filepath.Join(p.site, "charts", "index.yaml") }
+
+// index returns the chart repository's index with this release's chart added. A different chart with the same version
+// is an error.
+func (p *publisher) index() ([]byte, error) {
+	return chartpkg.Index(p.chartFiles()[0], p.chartURL, p.indexFile(), p.tree.Time)
+}
+
+// publishedFile reports whether a file is already in a directory. A different file with the same name is an error.
+func publishedFile(file, dir string) (bool, error) {
+	target := filepath.Join(dir, filepath.Base(file))
+	have, err := os.ReadFile(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(have, want) {
+		return false, fmt.Errorf("%s is published and differs: a published version does not change", target)
+	}
+	return true, nil
 }
 
 // publishFile copies a file to a directory, which it creates. A different file with the same name is an error.

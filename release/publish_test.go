@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -26,7 +25,7 @@ import (
 
 	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/release/internal/chartpkg"
+	"github.com/csccm/csccm/release/mirror"
 	"github.com/csccm/csccm/release/verify"
 )
 
@@ -62,6 +61,18 @@ func newTrial(t *testing.T, limit int64) *trial {
 
 const enough = 1 << 30
 
+// verify verifies the chart and all images; with onlyTagged those that have their tag.
+func (tr *trial) verify(t *testing.T, o verify.ImageOptions, onlyTagged bool) {
+	t.Helper()
+	for _, item := range append([]string{chart}, images...) {
+		if _, err := remote.Head(tr.tag(t, item), remote.WithContext(t.Context())); err != nil && onlyTagged {
+			continue
+		}
+		_, err := verify.Image(t.Context(), tr.registry+"/"+item, o)
+		require.NoError(t, err, "%s after %d writes", item, tr.limit.Load())
+	}
+}
+
 func (tr *trial) publish(f *fixture, dir string, more ...string) error {
 	// --plain-http is not needed: for a registry on a loopback address it is the default.
 	_, err := f.release(append([]string{"publish", "--dir", dir, "--key", f.key, "--registry", tr.registry, "--site", tr.site}, more...)...)
@@ -89,10 +100,7 @@ func TestPublishInterrupted(t *testing.T) {
 	f.git("tag", "v0.1.0-rc.1")
 	f.must("test", "true")
 	dir, _ := f.make()
-	text, err := os.ReadFile(f.public)
-	require.NoError(t, err)
-	key, err := verify.ParseKey(text)
-	require.NoError(t, err)
+	key := f.publicKey()
 	options := verify.ImageOptions{Key: key, Require: []string{"signature", "provenance"}}
 	whole := newTrial(t, enough)
 	require.NoError(t, whole.publish(f, dir))
@@ -102,28 +110,20 @@ func TestPublishInterrupted(t *testing.T) {
 		limit := total * point / points
 		tr := newTrial(t, limit)
 		require.Error(t, tr.publish(f, dir), "after %d of %d writes", limit, total)
-		for _, item := range append([]string{chart}, images...) {
-			if _, err := remote.Head(tr.tag(t, item), remote.WithContext(t.Context())); err == nil {
-				_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
-				require.NoError(t, err, "after %d of %d writes", limit, total)
-			}
-		}
+		tr.verify(t, options, true)
 		assert.Empty(t, contents(t, tr.site))
 		tr.limit.Store(enough)
 		require.NoError(t, tr.publish(f, dir), "after %d of %d writes", limit, total)
-		for _, item := range append([]string{chart}, images...) {
-			_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
-			require.NoError(t, err, "after %d of %d writes", limit, total)
-		}
+		tr.verify(t, options, false)
 		assert.Equal(t, contents(t, whole.site), contents(t, tr.site))
 	}
 
 	// The same for loading a mirror's archive.
 	archive := filepath.Join(t.TempDir(), "csccm.tar")
-	f.must("mirror", "save", archive, "--registry", whole.registry, "--plain-http")
+	require.NoError(t, mirror.Save(t.Context(), whole.registry, mirror.Images("0.1.0-rc.1"), archive, mirror.Options{PlainHTTP: true}))
 	load := func(limit int64) (*trial, error) {
 		tr := newTrial(t, limit)
-		_, err := f.release("mirror", "load", archive, tr.registry)
+		_, err := mirror.Load(t.Context(), archive, tr.registry, mirror.Options{})
 		return tr, err
 	}
 	inside, err := load(enough)
@@ -133,12 +133,7 @@ func TestPublishInterrupted(t *testing.T) {
 		limit := total * point / points
 		tr, err := load(limit)
 		require.Error(t, err, "after %d of %d writes", limit, total)
-		for _, item := range append([]string{chart}, images...) {
-			if _, err := remote.Head(tr.tag(t, item), remote.WithContext(t.Context())); err == nil {
-				_, err := verify.Image(t.Context(), tr.registry+"/"+item, options)
-				require.NoError(t, err, "after %d of %d writes", limit, total)
-			}
-		}
+		tr.verify(t, options, true)
 	}
 }
 
@@ -161,8 +156,8 @@ func TestPublishChecksFirst(t *testing.T) {
 
 	for name, occupy := range map[string]func(tr *trial) error{
 		"chart without its provenance file": func(tr *trial) error {
-			_, err := chartpkg.Push(t.Context(), other, "oci://"+tr.registry+"/charts", false, time.Unix(1700000000, 0))
-			return err
+			pushChart(t, other, tr.tag(t, chart))
+			return nil
 		},
 		"file of the site": func(tr *trial) error {
 			folder := filepath.Join(tr.site, "releases", "v0.1.0-rc.1")
@@ -247,17 +242,8 @@ func TestPublishFromAJob(t *testing.T) {
 	login := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("ci:geheim")))
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(login), 0o600))
 	require.NoError(t, tr.publish(f, again))
-	text, err := os.ReadFile(f.public)
-	require.NoError(t, err)
-	key, err := verify.ParseKey(text)
-	require.NoError(t, err)
-	verified := func(registry string) {
-		for _, item := range append([]string{chart}, images...) {
-			_, err := verify.Image(t.Context(), registry+"/"+item, verify.ImageOptions{Key: key})
-			require.NoError(t, err, item)
-		}
-	}
-	verified(tr.registry)
+	key := f.publicKey()
+	tr.verify(t, verify.ImageOptions{Key: key}, false)
 
 	// A registry without Internet access may have only Helm's credentials.
 	inside := newTrial(t, enough)
@@ -269,10 +255,10 @@ func TestPublishFromAJob(t *testing.T) {
 	login = fmt.Sprintf(`{"auths":{%q:{"auth":%q},%q:{"auth":%q}}}`, host, auth, insideHost, auth)
 	require.NoError(t, os.WriteFile(os.Getenv("HELM_REGISTRY_CONFIG"), []byte(login), 0o600))
 	archive := filepath.Join(t.TempDir(), "csccm.tar")
-	said := f.must("mirror", "save", archive, "--registry", tr.registry)
-	said += f.must("mirror", "load", archive, inside.registry)
-	verified(inside.registry)
-	assert.NotContains(t, said, "geheim")
+	require.NoError(t, mirror.Save(t.Context(), tr.registry, mirror.Images("0.1.0-rc.1"), archive, mirror.Options{}))
+	_, err = mirror.Load(t.Context(), archive, inside.registry, mirror.Options{})
+	require.NoError(t, err)
+	inside.verify(t, verify.ImageOptions{Key: key}, false)
 	for name, text := range contents(t, tr.site) {
 		assert.NotContains(t, text, "geheim", name)
 	}

@@ -4,73 +4,62 @@
 package main
 
 import (
-	"bytes"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	ocireg "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/repo"
 
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/release/internal/chartpkg"
+	"github.com/csccm/csccm/release/internal/oci"
 )
 
-// release runs the command with arguments and returns its output.
-func release(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	cmd := newCommand(&out, io.Discard)
-	cmd.SetArgs(append([]string{"--source", ".."}, args...))
-	err := cmd.ExecuteContext(t.Context())
-	return out.String(), err
-}
-
-func mustRelease(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := release(t, args...)
-	require.NoError(t, err)
-	return out
-}
+// productTree is the tree of the product.
+func productTree(t *testing.T) *fixture { return &fixture{t: t, dir: ".."} }
 
 // publish writes the charts of two releases and a pre-release to a directory.
 func publish(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, version := range []string{"v0.1.0", "v0.2.0-rc.1", "v0.1.1"} {
-		out := mustRelease(t, "chart", "--version", version, "--output", dir)
-		assert.Contains(t, out, "cloudstack-ccm-"+strings.TrimPrefix(version, "v")+".tgz  sha256:")
+		productTree(t).must("chart", "--version", version, "--output", dir)
 	}
 	return dir
 }
 
 func serveChartRepository(t *testing.T, dir string) string {
 	t.Helper()
-	mustRelease(t, "index", "--dir", dir, "--version", "v0.1.1")
-	mux := http.NewServeMux()
-	mux.Handle("/charts/", http.StripPrefix("/charts", http.FileServer(http.Dir(dir))))
-	server := httptest.NewServer(mux)
+	index, err := repo.IndexDirectory(dir, "")
+	require.NoError(t, err)
+	require.NoError(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o644))
+	server := httptest.NewServer(http.StripPrefix("/charts", http.FileServer(http.Dir(dir))))
 	t.Cleanup(server.Close)
 	return server.URL + "/charts"
 }
 
+// pushChart pushes a packaged chart as publish does.
+func pushChart(t *testing.T, file string, tag name.Tag) {
+	t.Helper()
+	artifact, err := chartpkg.Artifact(t.Context(), file, time.Unix(1700000000, 0))
+	require.NoError(t, err)
+	require.NoError(t, oci.Push(t.Context(), artifact, tag))
+}
+
 func serveRegistry(t *testing.T, dir string) string {
 	t.Helper()
-	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	base := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/csccm/charts"
-	packages, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	require.NoError(t, err)
-	require.Len(t, packages, 3)
-	for _, file := range packages {
-		assert.Contains(t, mustRelease(t, "push-chart", file, base, "--plain-http"), "@sha256:")
+	tr := newTrial(t, enough)
+	for _, version := range []string{"0.1.0", "0.2.0-rc.1", "0.1.1"} {
+		pushChart(t, filepath.Join(dir, "cloudstack-ccm-"+version+".tgz"), tr.tag(t, "charts/cloudstack-ccm:"+version))
 	}
-	return base
+	return "oci://" + tr.registry + "/charts"
 }
 
 // Loading the chart from a directory, a file, a chart repository and a registry gives the same chart.
@@ -169,30 +158,14 @@ func TestPasswordOfARepositoryIsNotShown(t *testing.T) {
 	assert.NotContains(t, err.Error(), "geheim")
 }
 
-func TestIndexNeedsExistingMergeFile(t *testing.T) {
-	t.Parallel()
-	dir := publish(t)
-	_, err := release(t, "index", "--dir", dir, "--merge", filepath.Join(dir, "nothing.yaml"))
-	require.ErrorContains(t, err, "--merge: ")
-}
-
-func TestVersionCommand(t *testing.T) {
-	t.Parallel()
-	out := mustRelease(t, "version", "--version", "v1.2.3+x")
-	assert.Contains(t, out, "images    v1.2.3_x\n")
-	assert.Contains(t, out, "chart     1.2.3+x (appVersion v1.2.3+x)\n")
-	_, err := release(t, "version", "--version", "latest")
-	require.ErrorContains(t, err, `version "latest": want a semantic version`)
-}
-
 func TestImageCommandRefuses(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--platform: platform "linux": want OS/ARCH`: {"--platform", "linux"},
-		"--only: there is no program x":              {"--only", "x"},
-		"--registry: ":                               {"--registry", "UPPER case"},
+		`--platform: nothing is released for "linux", want some of [linux/amd64 `: {"--platform", "linux"},
+		"--only: there is no program x":                                           {"--only", "x"},
+		"--registry: ":                                                            {"--registry", "UPPER case"},
 	} {
-		_, err := release(t, append([]string{"image", "--version", "v1.0.0", "--output", t.TempDir()}, args...)...)
+		_, err := productTree(t).release(append([]string{"image", "--version", "v1.0.0", "--output", t.TempDir()}, args...)...)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -200,7 +173,7 @@ func TestImageCommandRefuses(t *testing.T) {
 func TestCertificatesCommand(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "etc", "ca.crt")
-	mustRelease(t, "certificates", file)
+	productTree(t).must("certificates", file)
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Contains(t, string(raw), "-----BEGIN CERTIFICATE-----")

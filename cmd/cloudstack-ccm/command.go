@@ -74,7 +74,7 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 			return err
 		}
 		if balancer.asked() {
-			return balancer.run(cmd.Context(), cmd.OutOrStdout(), stop)
+			return balancer.run(cmd.OutOrStdout(), stop)
 		}
 		// Ahead of the framework, which would answer a wrong cloud-config with a stack trace.
 		if err := ours.Validate(); err != nil {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -52,17 +53,13 @@ func (i *initializer) handOver() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
-	host, err := os.Hostname() // with which the framework's identity begins
-	if err != nil {
-		klog.ErrorS(err, "The lease is left to run out")
-		return
-	}
+	host, hostErr := os.Hostname() // with which the framework's identity begins
 	client, err := coordinationv1client.NewForConfig(i.unfenced)
-	if err != nil {
-		klog.ErrorS(err, "The lease is left to run out")
-		return
+	released := false
+	if err = errors.Join(hostErr, err); err == nil {
+		released, err = i.fence.HandOver(ctx, client, host)
 	}
-	switch released, err := i.fence.HandOver(ctx, client, host); {
+	switch {
 	case err != nil:
 		klog.ErrorS(err, "The lease is left to run out")
 	case released:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
@@ -40,16 +41,8 @@ func (f *lbTestFlags) add(fs *pflag.FlagSet) {
 
 func (f *lbTestFlags) asked() bool { return f.serve != "" || len(f.ask) > 0 }
 
-func (f *lbTestFlags) run(ctx context.Context, out io.Writer, stop <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+func (f *lbTestFlags) run(out io.Writer, stop <-chan struct{}) error {
+	ctx := wait.ContextForChannel(stop)
 	if f.serve != "" {
 		name, err := os.Hostname()
 		if err != nil {

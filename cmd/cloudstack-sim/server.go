@@ -85,30 +85,18 @@ func (s *server) url(flag string) string {
 	return ""
 }
 
-// readyUser is a user in the ready file.
-type readyUser struct {
-	Name      string `json:"name"`
-	Domain    string `json:"domain"`
-	Account   string `json:"account"`
-	APIKey    string `json:"apiKey,omitempty"`
-	SecretKey string `json:"secretKey,omitempty"`
-}
-
 // ready is the content of the ready file.
 type ready struct {
-	URL            string      `json:"url"`
-	IntegrationURL string      `json:"integrationURL,omitempty"`
-	AdminURL       string      `json:"adminURL,omitempty"`
-	PID            int         `json:"pid"`
-	Users          []readyUser `json:"users"`
+	URL            string               `json:"url"`
+	IntegrationURL string               `json:"integrationURL,omitempty"`
+	AdminURL       string               `json:"adminURL,omitempty"`
+	PID            int                  `json:"pid"`
+	Users          []simulator.UserInfo `json:"users"`
 }
 
 // announce prints the URLs of the server and outputs the generated keys.
 func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *options, stdout io.Writer) error {
-	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid()}
-	for _, u := range sim.Users() {
-		r.Users = append(r.Users, readyUser{Name: u.Name, Domain: u.Domain, Account: u.Account, APIKey: u.APIKey, SecretKey: u.SecretKey})
-	}
+	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid(), Users: sim.Users()}
 	var out strings.Builder
 	fmt.Fprintf(&out, "CloudStack API:   %s\n", r.URL)
 	if r.IntegrationURL != "" {
@@ -121,7 +109,7 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *opti
 		describe(&out, path)
 	}
 	var keys strings.Builder
-	for _, u := range sim.Users() {
+	for _, u := range r.Users {
 		fmt.Fprintf(&out, "user %s (account %s, domain %s, role %s)\n", u.Name, u.Account, u.Domain, u.Role)
 		if u.Generated {
 			fmt.Fprintf(&keys, "user %s\n  api-key    = %s\n  secret-key = %s\n", u.Name, u.APIKey, u.SecretKey)

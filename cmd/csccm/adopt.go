@@ -10,11 +10,11 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
+	"github.com/csccm/csccm/installer/engine"
 )
 
 func newAdoptCommand(g *globals) *cobra.Command {
-	f := &changeFlags{}
-	cmd := &cobra.Command{
+	return g.command(&cobra.Command{
 		Use:   "adopt [NAMESPACE/SERVICE...]",
 		Short: "Hand addresses over to the controller, which then releases them with their Services",
 		Long: `adopt tags the addresses of Services in CloudStack as acquired by the controller. The
@@ -34,20 +34,12 @@ this cluster has, tags of another Service or cluster.` + serverIsClient,
 
   # an address that an operator acquired by hand
   csccm adopt shop/web`,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addCloud(cmd)
-	cmd.ValidArgsFunction = completeFrom(g, balancedServices)
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
-		e, _, err := f.begin(g, cmd.Name())
-		if err != nil {
-			return err
-		}
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFrom(g, balancedServices),
+	}, changingCloud, func(ctx context.Context, args []string) error {
 		if err := adopt.Names(args); err != nil {
 			return err
 		}
-		return f.withCloud(ctx, g, e, func(cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
+		return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
 	})
-	return cmd
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // The service that owns the old rules of the example world, as Apache's provider leaves it.
@@ -22,7 +22,8 @@ const serviceOfApache = `[{"metadata":{"namespace":"default","name":"web","uid":
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
-	sim, file, secretKey := cloudConfig(t)
+	cloud, file := cloudConfig(t)
+	secretKey := cloud.Config(t, "").SecretKey
 	a.set("/api/v1/services", serviceOfApache)
 	base := []string{"adopt", "--server", a.url, "--cloud-config", file}
 
@@ -31,8 +32,13 @@ func TestAdopt(t *testing.T) {
 	require.Contains(t, c.out, "default/web")
 	require.Contains(t, c.out, "adopt")
 	c = execute(t, base...)
-	requireMissingYes(t, c, "hand over 1 address")
-	require.Zero(t, sim.Ledger().Count("createTags"), "nothing has been changed")
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Zero(t, cloud.Ledger().Count("createTags"), "nothing has been changed")
+
+	cloud.Inject(simulator.Fault{Command: "createTags", Kind: simulator.FaultJobFails, Count: 1, Text: "busy"})
+	c = execute(t, append(base, "--yes")...)
+	require.NotEqual(t, 0, c.code)
+	require.Contains(t, c.errOut, " of Service default/web", "address and Service are named")
 
 	c = execute(t, append(base, "--yes", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
@@ -43,10 +49,7 @@ func TestAdopt(t *testing.T) {
 	require.Equal(t, adopt.Adopt, r.Items[0].Verdict)
 	require.NotContains(t, c.out+c.errOut, secretKey)
 
-	cs, err := cloud.OfFile(file)
-	require.NoError(t, err)
-	defer cs.Close()
-	ips, err := cs.Client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
+	ips, err := cloud.Client(t, "").ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: "01234567-89ab-cdef-0123-456789abcdef"}})
 	require.NoError(t, err)
 	require.Len(t, ips, 1)
 	require.Equal(t, plan.ManagedBy, ips[0].Tags[plan.TagAllocatedBy])

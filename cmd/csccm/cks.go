@@ -6,20 +6,19 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
 func newCKSCommand(g *globals) *cobra.Command {
-	var cloudConfig, release string
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "cks",
 		Short: "What a cluster of CloudStack Kubernetes Service needs for csccm's controller to stay",
 		Long: `cks looks at a cluster that CloudStack Kubernetes Service (CKS) made: which
@@ -32,27 +31,19 @@ CKS deploys its provider when it adds a node or upgrades the cluster, unless
 finds a Pod. The Pods of csccm's chart have such names.
 
 Exit code 3: something does not work, or CKS would deploy its own provider.`,
-		Example:     "  csccm cks",
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	cmd.Flags().StringVar(&cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
-	cmd.Flags().StringVar(&release, "release", engine.DefaultRelease, "name of csccm's Helm release")
+		Example: "  csccm cks",
+	}, flagCloud|flagRelease, g.cks)
+	cmd.Flags().Lookup("release").Usage = "name of csccm's Helm release"
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runCKS(ctx, g, cloudConfig, release) })
 	return cmd
 }
 
-func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return err
-	}
+func (g *globals) cks(ctx context.Context, _ []string) error {
 	var facts *cks.Facts
-	c, cs, err := g.connect(ctx, cloudConfig)
+	c, cs, err := g.connect(ctx)
 	switch {
 	case errors.Is(err, cloud.ErrNoCredentials): // the report says so
-		facts, err = cks.Gather(ctx, c, nil, nil, "", release)
+		facts, err = cks.Gather(ctx, c, nil, nil, "", g.release)
 	case err == nil:
 		defer cs.Close()
 		inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
@@ -64,25 +55,20 @@ func runCKS(ctx context.Context, g *globals, cloudConfig, release string) error 
 		if verr != nil {
 			return verr
 		}
-		facts, err = cks.Gather(ctx, c, cs.Client, vms, project, release)
+		facts, err = cks.Gather(ctx, c, cs.Client, vms, project, g.release)
 	}
 	if err != nil {
 		return err
 	}
 	r := cks.Judge(facts)
-	if format == "text" {
-		err = showCKS(g, r)
-	} else {
-		err = report.Encode(g.out, format, r)
-	}
+	err = g.show(r, func(w io.Writer) error { return showCKS(w, g.style(w), r) })
 	if err == nil && r.Failed() {
 		return &report.ExitError{Code: report.ExitCheckFailed}
 	}
 	return err
 }
 
-func showCKS(g *globals, r *cks.Report) error {
-	style := g.style(g.out)
+func showCKS(w io.Writer, style report.Style, r *cks.Report) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		y := report.SymbolOK
@@ -97,6 +83,6 @@ func showCKS(g *globals, r *cks.Report) error {
 			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
 		}
 	}
-	_, err := g.out.Write([]byte(b.String()))
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -80,25 +82,46 @@ func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 // completionTimeout bounds the calls that a <TAB> makes. Tests, on a busy machine, give it more.
 var completionTimeout = 3 * time.Second
 
-// completeFrom lists names out of the cluster; without a cluster there are none.
-func completeFrom(g *globals, list func(context.Context, kubernetes.Interface) ([]string, error)) cobra.CompletionFunc {
+// oneOf completes fixed values.
+func oneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// offer completes the names that list returns. Where it fails there are none; files are never offered.
+func offer(list func(context.Context) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		rest, err := g.kube.ToRESTConfig()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		kube, err := kubernetes.NewForConfig(rest)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		names, err := list(ctx, kube)
+		names, err := list(ctx)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			names = nil
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// namesOf returns a name for each item.
+func namesOf[T any](items []T, name func(*T) string) []string {
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = name(&items[i])
+	}
+	return names
+}
+
+// completeFrom lists names out of the cluster.
+func completeFrom(g *globals, list func(context.Context, kubernetes.Interface) ([]string, error)) cobra.CompletionFunc {
+	return offer(func(ctx context.Context) ([]string, error) {
+		rest, err := g.kube.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		kube, err := kubernetes.NewForConfig(rest)
+		if err != nil {
+			return nil, err
+		}
+		return list(ctx, kube)
+	})
 }
 
 func nodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
@@ -106,11 +129,7 @@ func nodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(list.Items))
-	for i := range list.Items {
-		names[i] = list.Items[i].Name
-	}
-	return names, nil
+	return namesOf(list.Items, (*corev1.Node).GetName), nil
 }
 
 func namespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
@@ -118,26 +137,15 @@ func namespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(list.Items))
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return namesOf(list.Items, (*corev1.Namespace).GetName), nil
 }
 
 // contextNames are the contexts of the kubeconfig; they need no connection.
 func contextNames(g *globals) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offer(func(context.Context) ([]string, error) {
 		raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		names := make([]string, 0, len(raw.Contexts))
-		for name := range raw.Contexts {
-			names = append(names, name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+		return slices.Collect(maps.Keys(raw.Contexts)), err
+	})
 }
 
 // releaseNames are the Helm releases of the controller's namespace.
@@ -147,10 +155,7 @@ func releaseNames(g *globals) cobra.CompletionFunc {
 		if err != nil {
 			return nil, err
 		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Labels["name"])
-		}
+		names := namesOf(list.Items, func(s *corev1.Secret) string { return s.Labels["name"] })
 		slices.Sort(names)
 		return slices.Compact(names), nil
 	})
@@ -198,20 +203,14 @@ func completeRest(g *globals, cmd *cobra.Command) {
 // completeFromCloud lists names out of CloudStack with the credentials that the command line gives so far, else those of
 // the cluster's Secret. Without any there are none; nothing is asked for and stdin is not read.
 func (f *installFlags) completeFromCloud(g *globals, list func(context.Context, *cloudstack.Client) ([]string, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
+	return offer(func(ctx context.Context) ([]string, error) {
 		client, end, err := f.cloudSoFar(ctx, g)
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, err
 		}
 		defer end()
-		names, err := list(ctx, client)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+		return list(ctx, client)
+	})
 }
 
 func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *cloudstack.Client, end func(), err error) {
@@ -244,18 +243,10 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *clou
 
 func zoneNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
 	zones, err := client.ListZones(ctx)
-	var names []string
-	for i := range zones {
-		names = append(names, zones[i].Name)
-	}
-	return names, err
+	return namesOf(zones, func(z *cloudstack.Zone) string { return z.Name }), err
 }
 
 func projectNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
 	projects, err := client.ListProjects(ctx)
-	var names []string
-	for i := range projects {
-		names = append(names, projects[i].Name)
-	}
-	return names, err
+	return namesOf(projects, func(p *cloudstack.Project) string { return p.Name }), err
 }

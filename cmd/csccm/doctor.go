@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,32 +17,32 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
 // doctorFlags are the flags of doctor alone.
 type doctorFlags struct {
-	only, skip  []string
-	failOn      string
-	phase       string
-	release     string
-	cloudConfig string
-	watch       watchFlags
-	probe       probeFlags
-	open        string // codes of the last round that did not pass
+	only, skip []string
+	phase      string
+	watch      watchFlags
+	probe      bool
+	probeImage string
 }
 
 const phaseAuto = "auto"
 
-var doctorFormats = []string{"text", "short", "json", "yaml", "junit"}
+var phases = []string{phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled)}
+
+// probeTimeout is how long a check may take that waits for Pods which read the kubelets' command lines.
+const probeTimeout = 3 * time.Minute
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	f := &doctorFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
@@ -75,115 +76,88 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
 
   # again every ten seconds, while something is being repaired
   csccm doctor -o short --watch`,
-		Args:        noArgs,
-		Annotations: outputs(doctorFormats...),
-	}
+		Annotations: outputs("text", "short", "json", "yaml", "junit"),
+	}, flagRelease|flagCloud|flagFailOn, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
-	flags.StringVar(&f.failOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
 	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
-	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
-	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
 	f.watch.add(cmd)
-	f.probe.add(cmd)
-	completeCodes := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return check.Codes(), cobra.ShellCompDirectiveNoFileComp
-	}
-	_ = cmd.RegisterFlagCompletionFunc("only", completeCodes)
-	_ = cmd.RegisterFlagCompletionFunc("skip", completeCodes)
-	_ = cmd.RegisterFlagCompletionFunc("fail-on", fixedCompletion("error", "warning"))
-	_ = cmd.RegisterFlagCompletionFunc("phase", fixedCompletion(phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled)))
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return doctor(ctx, g, f) })
+	flags.BoolVar(&f.probe, "probe-pod", false, "run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
+	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage, "image of that Pod; it needs sh, grep and tr")
+	completeFlag(cmd, "only", oneOf(check.Codes()...))
+	completeFlag(cmd, "skip", oneOf(check.Codes()...))
+	completeFlag(cmd, "phase", oneOf(phases...))
 	return cmd
 }
 
-func fixedCompletion(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-}
-
-func doctor(ctx context.Context, g *globals, f *doctorFlags) error {
-	format, err := g.wantOutput(doctorFormats...)
-	if err != nil {
-		return err
-	}
-	if f.watch.on && format == "junit" {
+func (f *doctorFlags) run(ctx context.Context, g *globals) error {
+	if f.watch.on && g.format == "junit" {
 		return usagef("-o junit is one document: not with --watch")
 	}
 	if err := f.watch.validate(); err != nil {
 		return err
 	}
-	if err := f.probe.validate(); err != nil {
-		return err
+	if f.probe && f.probeImage == "" {
+		return usagef("--probe-pod needs --probe-image")
 	}
-	sel := check.Selection{Only: f.only, Skip: f.skip}
-	if err := sel.Validate(); err != nil {
+	if err := (check.Selection{Only: f.only, Skip: f.skip}).Validate(); err != nil {
 		return usagef("%w", err)
 	}
-	if _, err := severity(f.failOn); err != nil {
-		return err
+	if !slices.Contains(phases, f.phase) {
+		return usagef("--phase %q is none of %s", f.phase, strings.Join(phases, ", "))
 	}
-	switch f.phase {
-	case phaseAuto, string(check.PhasePreflight), string(check.PhaseInstalled):
-	default:
-		return usagef("--phase %q is none of auto, preflight, installed", f.phase)
-	}
-	c, err := cluster.New(g.kube)
+	c, err := g.lookedAt(ctx)
 	if err != nil {
 		return err
 	}
-	if err := releaseHere(ctx, c, f.release); err != nil {
-		return err
-	}
-	if f.watch.wait > 0 {
-		return g.wait(ctx, f.watch, func(ctx context.Context, out io.Writer) (string, error) {
-			err := f.once(ctx, g, c, sel, format, out)
-			return f.open, err
-		})
-	}
-	if !f.watch.on {
-		return f.once(ctx, g, c, sel, format, g.out)
-	}
-	return g.watch(ctx, f.watch.interval, format, func(ctx context.Context, out io.Writer) error {
-		return f.once(ctx, g, c, sel, format, out)
-	})
+	return f.watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return f.once(ctx, g, c, out) })
 }
 
-// once runs the checks and writes their report.
-func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, sel check.Selection, format string, out io.Writer) error {
-	if sel.Phase = check.Phase(f.phase); f.phase == phaseAuto {
-		sel.Phase = phaseOf(ctx, c, f.release)
+// lookedAt is the cluster of the release, which need not answer: the checks say so.
+func (g *globals) lookedAt(ctx context.Context) (*cluster.Cluster, error) {
+	c, err := cluster.New(g.kube)
+	if err == nil {
+		err = releaseHere(ctx, c, g.release)
 	}
-	env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, sel.Phase)
+	return c, err
+}
+
+// once runs the checks and writes their report. It names the checks that did not pass.
+func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
+	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
+	if f.phase == phaseAuto {
+		sel.Phase = g.phaseOf(ctx, c)
+	}
+	env, closeEnv := g.checkEnv(ctx, c, sel.Phase)
 	defer closeEnv()
-	if env.ProbePod = f.probe.options(); env.ProbePod != nil {
-		sel.Timeout = probeTimeout
+	if f.probe {
+		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout
 	}
-	r := runChecks(ctx, g, env, sel)
-	f.open = openCodes(r.Checks)
-	if err := writeReport(g, out, format, r, check.Severity(f.failOn)); err != nil {
-		return err
+	var r check.Report
+	g.checking(func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
+	open, failOn := openCodes(r.Checks), check.Severity(g.failOn)
+	if err := g.writeReport(out, r, failOn); err != nil {
+		return open, err
 	}
 	if n := r.Unfinished(); n > 0 {
-		return cutOff(ctx, n, len(r.Checks))
+		return open, cutOff(ctx, n, len(r.Checks))
 	}
-	if err := r.Err(check.Severity(f.failOn)); err != nil {
-		return err
+	if err := r.Err(failOn); err != nil {
+		return open, err
 	}
 	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloudStack != "" && r.Summary.Skipped > 0 {
-		return notInstalled(c.Namespace, r.Summary.Skipped)
+		return open, notInstalled(c.Namespace, r.Summary.Skipped)
 	}
-	return nil
+	return open, nil
 }
 
 // openCodes names the checks that did not pass.
 func openCodes(results []check.Result) string {
 	var codes []string
 	for i := range results {
-		switch results[i].Outcome {
-		case check.Failed, check.Warning, check.Unknown:
+		if o := results[i].Outcome; o != check.OK && o != check.Skipped {
 			codes = append(codes, results[i].Code)
-		case check.OK, check.Skipped:
 		}
 	}
 	return strings.Join(codes, ", ")
@@ -193,13 +167,9 @@ func openCodes(results []check.Result) string {
 // CloudStack could be judged.
 func notInstalled(namespace string, skipped int) error {
 	return report.Remedied(
-		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf(
-			"the controller is not installed in namespace %s, and without credentials %s skipped", namespace, skippedChecks(skipped))},
+		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
+			namespace, plural.Count(skipped, "check"), plural.Verb(skipped, "was", "were"))},
 		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
-}
-
-func skippedChecks(n int) string {
-	return plural.Count(n, "check") + " " + plural.Verb(n, "was", "were")
 }
 
 // cutOff says in one line what ended a run of checks, and how many of them were not judged.
@@ -215,56 +185,45 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
-// runChecks shows on a terminal how far it is.
-func runChecks(ctx context.Context, g *globals, env *check.Env, sel check.Selection) check.Report {
-	progress, step := g.checkProgress()
-	defer progress.Close()
-	r := check.Run(ctx, env, sel, step)
-	report.Clear(progress)
-	return r
-}
-
-// checkProgress counts on a terminal the checks that are done; elsewhere the report alone speaks, unless -v asks for
-// a line for each check as soon as it has ended.
-func (g *globals) checkProgress() (p report.Progress, step func(check.Result)) {
+// checking shows the progress of do: on a terminal a counter of finished checks, with -v a line for each check, and
+// otherwise nothing.
+func (g *globals) checking(do func(step func(check.Result))) {
 	terminal := g.style(g.errOut).TTY
-	p = report.Quiet()
+	p := report.Quiet()
 	if terminal || g.verbosity > 0 {
 		p = g.progress()
 	}
+	defer p.Close()
 	if terminal {
 		p.Step("running checks")
 	}
 	done := 0
-	return p, func(r check.Result) {
+	do(func(r check.Result) {
 		done++
-		if terminal {
+		switch {
+		case terminal:
 			report.Retitle(p, "running checks: %d done, %s", done, r.Code)
-			return
+		case !r.Unfinished: // those are counted at the end
+			p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
 		}
-		if r.Unfinished {
-			return // counted at the end
-		}
-		p.Info("%s %s after %s", r.Code, r.Outcome, time.Duration(r.DurationMs)*time.Millisecond)
-	}
+	})
+	report.Clear(p)
 }
 
-func writeReport(g *globals, out io.Writer, format string, r check.Report, failOn check.Severity) error {
-	switch format {
-	case "json":
-		return r.WriteJSON(out)
-	case "yaml":
-		return r.WriteYAML(out)
+func (g *globals) writeReport(out io.Writer, r check.Report, failOn check.Severity) error {
+	switch g.format {
+	case "json", "yaml":
+		return report.Encode(out, g.format, r)
 	case "junit":
 		return r.WriteJUnit(out, failOn)
 	}
-	return r.WriteText(out, check.TextOptions{Style: g.style(g.out), Short: format == "short", Verbose: g.verbosity > 0})
+	return r.WriteText(out, check.TextOptions{Style: g.style(g.out), Short: g.format == "short", Verbose: g.verbosity > 0})
 }
 
 // phaseOf is PhaseInstalled when the cluster holds a record of the release. Where that cannot be
 // read, the checks say why.
-func phaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phase {
-	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+func (g *globals) phaseOf(ctx context.Context, c *cluster.Cluster) check.Phase {
+	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + g.release, Limit: 1})
 	if err == nil && len(list.Items) == 0 {
 		return check.PhasePreflight
 	}
@@ -273,12 +232,12 @@ func phaseOf(ctx context.Context, c *cluster.Cluster, release string) check.Phas
 
 // checkEnv is what checks work with. Without credentials the checks of CloudStack are skipped before an
 // installation, and fail after it.
-func checkEnv(ctx context.Context, c *cluster.Cluster, release, cloudConfig string, phase check.Phase) (env *check.Env, closeEnv func()) {
+func (g *globals) checkEnv(ctx context.Context, c *cluster.Cluster, phase check.Phase) (env *check.Env, closeEnv func()) {
 	env = &check.Env{
-		Cluster: c, Namespace: c.Namespace, Release: release,
+		Cluster: c, Namespace: c.Namespace, Release: g.release,
 		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
 	}
-	cs, err := cloud.Of(ctx, c, cloudConfig)
+	cs, err := cloud.Of(ctx, c, g.cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
 		return env, cs.Close

@@ -91,7 +91,7 @@ func (e *exitCases) file(t *testing.T, name, text string) string {
 func newExitCases(t *testing.T) *exitCases {
 	t.Helper()
 	a := newFakeCluster(t)
-	_, good, _ := cloudConfig(t)
+	_, good := cloudConfig(t)
 	a.set("/api/v1/services", strings.Replace(strings.TrimSuffix(serviceOfApache, "]")+`,{"metadata":{"namespace":"default","name":"bare","uid":"1"},"spec":{"type":"LoadBalancer"}}]`,
 		`"spec":{"type"`, `"spec":{"ports":[{"name":"http","protocol":"TCP","port":80,"nodePort":30080}],"type"`, 1))
 	const allowed = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -212,13 +212,13 @@ func (e *exitCases) undecided(t *testing.T, here, left []string) {
 	require.NoError(t, err)
 	// Of another CloudStack, in which the rules have their new names.
 	renamed := newFakeCluster(t)
-	_, config, _ := cloudConfig(t)
+	_, config := cloudConfig(t)
 	renamed.set("/api/v1/services", serviceOfOldRules)
 	journal := filepath.Join(e.dir, "renamed.jsonl")
 	back := []string{"--server", renamed.url, "--cloud-config", config}
 	c := execute(t, slices.Concat([]string{"migrate-rules"}, back, []string{"--yes", "--journal", journal})...)
 	require.Equal(t, 0, c.code, c.errOut)
-	undo, _, undoConfig := undoneCluster(t)
+	undo, undoConfig := undoneCluster(t)
 	for _, name := range []string{"no terminal", "no"} {
 		e.each(name, []string{"migrate-rules", "adopt"}, here...)
 		e.add(name, "test", "--server", e.server, "--image", "example.org/ccm:v1")
@@ -280,6 +280,9 @@ func TestExitCodeTable(t *testing.T) {
 				require.Equal(t, r.Code, codeOf(t, run()), "%v\n%s%s", args, stdout.String(), stderr)
 				if r.Code == report.ExitUsage && r.Name != "to do" || r.Code == report.ExitFailure {
 					require.Regexp(t, `(?m)^error: .*\n  fix: `, stderr.String())
+				}
+				if r.Name == "no terminal" {
+					require.Regexp(t, "(?m)^error: nothing has been changed: --yes, which would .+, is not given, and there is no terminal to ask on\n  fix: add --yes", stderr.String())
 				}
 				require.NotContains(t, stdout.String()+stderr.String(), "goroutine ")
 			})

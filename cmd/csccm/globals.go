@@ -4,15 +4,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -39,6 +37,7 @@ func stdio() streams {
 // globals are the flags that every command has, and the command's streams.
 type globals struct {
 	streams
+	shared
 
 	// kube is the one source of the cluster connection, for client-go and Helm
 	// alike, so that --context or --as mean the same for both.
@@ -56,10 +55,7 @@ type globals struct {
 }
 
 func newGlobals(s streams) *globals {
-	g := &globals{streams: s, clock: clock.RealClock{}}
-	g.kube = cluster.NewFlags()
-	g.color = report.ColorAuto
-	return g
+	return &globals{streams: s, clock: clock.RealClock{}, kube: cluster.NewFlags(), color: report.ColorAuto}
 }
 
 func (g *globals) addFlags(flags *pflag.FlagSet) {
@@ -89,17 +85,6 @@ func (g *globals) validate() error {
 		return usagef("--timeout %s is negative", g.timeout)
 	}
 	return nil
-}
-
-// wantOutput checks -o against the formats of a command; "" is the first.
-func (g *globals) wantOutput(formats ...string) (string, error) {
-	if g.output == "" {
-		return formats[0], nil
-	}
-	if !slices.Contains(formats, g.output) {
-		return "", usagef("-o %q is none of %s", g.output, strings.Join(formats, ", "))
-	}
-	return g.output, nil
 }
 
 // interactive reports whether the command may ask. Both ends must be a terminal:
@@ -137,62 +122,18 @@ func (g *globals) debugf() func(format string, v ...any) {
 	return func(format string, v ...any) { _, _ = fmt.Fprintf(g.errOut, "debug: "+format+"\n", v...) }
 }
 
-// cluster connects to the cluster that the flags name, and makes sure that it answers.
-func (g *globals) cluster(ctx context.Context) (*cluster.Cluster, error) {
-	c, err := cluster.New(g.kube)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.Ping(ctx); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// releaseHere refuses a namespace in which the release is not although another one has it: -n may be mistyped, and what
-// is done about the Services and nodes would be done to those of the controller that runs.
-func releaseHere(ctx context.Context, c *cluster.Cluster, release string) error {
-	namespace := c.ReleaseElsewhere(ctx, release)
-	if namespace == "" {
-		return nil
-	}
-	return report.Remedied(usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
-}
-
 func isTerminal(v any) bool {
 	f, ok := v.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// withTimeout bounds ctx by --timeout.
-func (g *globals) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if g.timeout == 0 {
-		return context.WithCancel(ctx)
+// stateDir is where csccm keeps records of what it changed.
+func (g *globals) stateDir() string {
+	if dir := g.getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "csccm")
 	}
-	return context.WithTimeoutCause(ctx, g.timeout, fmt.Errorf("%w after %s (--timeout)", errTimeout, g.timeout))
-}
-
-// waitedTooLong reports whether client-go gave a call up before its deadline, because its turn would come after that. The
-// limiter has no type for it.
-func waitedTooLong(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
-}
-
-// runE adapts a command's body: --timeout, and its cause instead of a bare
-// "context deadline exceeded".
-func (g *globals) runE(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := g.withTimeout(cmd.Context())
-		defer cancel()
-		err := body(ctx, args)
-		if deadline, bounded := ctx.Deadline(); bounded && waitedTooLong(err) && time.Until(deadline) < time.Second {
-			return fmt.Errorf("%w after %s (--timeout): %w", errTimeout, g.timeout, err)
-		}
-		if err != nil && ctx.Err() != nil {
-			if cause := context.Cause(ctx); cause != nil && exitCode(err) == report.ExitFailure {
-				return fmt.Errorf("%w: %w", cause, err)
-			}
-		}
-		return err
+	if home := g.getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "csccm")
 	}
+	return filepath.Join(os.TempDir(), "csccm")
 }

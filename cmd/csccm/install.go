@@ -4,10 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,11 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/installer/kube/rollout"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 const installLong = `Install the controller into the cluster, or bring an install up to date.
@@ -73,7 +67,6 @@ type installFlags struct {
 	install.Given
 	options install.Options
 	charts  chartFlags
-	dryRun  dryRun
 }
 
 // read reads passwords and keys.
@@ -93,20 +86,13 @@ func (f *installFlags) readSecrets(g *globals) error {
 
 func newInstallCommand(g *globals) *cobra.Command {
 	f := &installFlags{}
-	cmd := &cobra.Command{
-		Use:         "install",
-		Short:       "Install the controller: credentials, Secret, chart, nodes, checks",
-		Long:        installLong,
-		Example:     installExample,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if g.interactive() && !cmd.Flags().Changed("timeout") {
-				g.timeout = 0 // a person may think as long as they like; each wait has its own limit
-			}
-			return g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })(cmd, args)
-		},
-	}
+	cmd := g.command(&cobra.Command{
+		Use:     "install",
+		Short:   "Install the controller: credentials, Secret, chart, nodes, checks",
+		Long:    installLong,
+		Example: installExample,
+	}, changing|flagRollout, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	g.longer(cmd, 0) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
@@ -166,7 +152,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
-	flags.StringVar(&o.Release, "release", engine.DefaultRelease, "name of the Helm release")
 	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
@@ -179,34 +164,19 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the replaced controller in the cluster, with no Pods")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
-	flags.DurationVar(&o.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
-	flags.StringVar(&o.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
-	addDryRun(cmd, &f.dryRun)
 
-	completeFlag(cmd, "skip-check", cobra.FixedCompletions(check.Codes(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "skip-check", oneOf(check.Codes()...))
 }
 
 // complete reads files, environment and stdin, and checks what can be checked
 // without a connection.
-func (f *installFlags) complete(ctx context.Context, g *globals) error {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return err
-	}
+func (f *installFlags) complete(ctx context.Context, g *globals) (err error) {
 	o := &f.options
-	o.Output, o.Yes = format, g.yes
-	if o.DryRun, o.DryRunServer, err = f.dryRun.read(); err != nil {
-		return err
-	}
-	o.Journal = journalPath(g, o.Journal, install.Command)
 	if o.MaxParallel < 1 {
 		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
 	}
 	if err := positive("--node-timeout", o.PerNode); err != nil {
-		return err
-	}
-	if err := positive("--rollout-timeout", o.RolloutTimeout); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
@@ -215,9 +185,7 @@ func (f *installFlags) complete(ctx context.Context, g *globals) error {
 	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
-	if o.SnapshotDir == "" {
-		o.SnapshotDir = stateDir(g.getenv)
-	}
+	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.stateDir())
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
@@ -233,36 +201,7 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 	if err := f.complete(ctx, g); err != nil {
 		return err
 	}
-	c, err := g.cluster(ctx)
-	if err != nil {
-		return err
-	}
-	if err := releaseHere(ctx, c, f.options.Release); err != nil {
-		return err
-	}
-	client, err := helm.New(g.kube, c.Namespace, g.debugf())
-	if err != nil {
-		return err
-	}
-	progress := g.progress()
-	defer progress.Close()
-	in := &install.Installer{
-		Options: f.options, Cluster: c, Helm: client, Prompt: g.prompter(), Progress: progress,
-		Interactive: g.interactive(), Style: g.style,
-		Out: g.out, ErrOut: g.errOut,
-		Connect: func(cfg *cloudstack.Config) (install.CloudStack, error) { return cloudstack.NewClient(cfg) },
-		Login:   openSession, Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
-		Checks: check.Run, Kubelets: kubelet.Verify, PodLogs: podLogs(c), Diff: differ(g, c),
-	}
-	return in.Run(ctx)
-}
-
-// openSession opens a session, or works with an administrator's keys.
-func openSession(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (install.AdminSession, error) {
-	if cfg.APIKey != "" {
-		return cloudstack.NewClient(cfg)
-	}
-	return cloudstack.Login(ctx, cfg, user, password, domain)
+	return g.onRelease(ctx, func(e *engine.Env) error { return install.New(e, f.options).Run(ctx) })
 }
 
 // podLogs reads the end of a Pod's log; of a Pod that keeps ending, what the
@@ -278,15 +217,4 @@ func podLogs(c *cluster.Cluster) func(context.Context, *corev1.Pod, int64) (stri
 		}
 		return string(raw), nil
 	}
-}
-
-// stateDir is where csccm keeps records of what it changed.
-func stateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "csccm")
-	}
-	if home := getenv("HOME"); home != "" {
-		return filepath.Join(home, ".local", "state", "csccm")
-	}
-	return filepath.Join(os.TempDir(), "csccm")
 }

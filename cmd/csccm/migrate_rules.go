@@ -17,8 +17,8 @@ import (
 )
 
 func newMigrateRulesCommand(g *globals) *cobra.Command {
-	f, o := &changeFlags{}, migrate.Options{}
-	cmd := &cobra.Command{
+	o := migrate.Options{}
+	cmd := g.command(&cobra.Command{
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place, without loss of traffic",
 		Long: `migrate-rules finds the load balancer rules that older providers made, and gives
@@ -46,40 +46,33 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.` +
 
   # back to the old names
   csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-20260101T120000.000Z.jsonl`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addCloud(cmd)
+	}, changingCloud, func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, o) })
 	flags := cmd.Flags()
 	flags.Lookup("journal").Usage = "file for the journal, which must not exist (default in the user's state folder)"
 	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
 	flags.BoolVar(&o.IncludeUnattributed, "include-unattributed", false, "rename all rules with an old name, regardless of their owner")
 	flags.BoolVar(&o.DeleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
 	flags.StringVar(&o.Undo, "undo", "", "undo what this journal records")
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, f, o) })
 	return cmd
 }
 
-func migrateRules(ctx context.Context, g *globals, f *changeFlags, o migrate.Options) error {
-	e, _, err := f.begin(g, "migrate-rules")
-	if err != nil {
-		return err
-	}
+func migrateRules(ctx context.Context, g *globals, o migrate.Options) error {
 	if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
 		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
 	}
-	if f.journal != "" {
-		if _, err := os.Lstat(f.journal); err == nil {
-			return report.Remedied(usagef("--journal %s exists already; it is not overwritten", f.journal), "name a file that is new with --journal")
+	if g.journal != "" {
+		if _, err := os.Lstat(g.journal); err == nil {
+			return report.Remedied(usagef("--journal %s exists already; it is not overwritten", g.journal), "name a file that is new with --journal")
 		}
 	}
 	if err := o.ReadUndo(); err != nil {
 		return err
 	}
-	o.CloudConfig, o.Verbose = f.cloudConfig, g.verbosity > 0
-	o.Controllers = func(ctx context.Context) ([]string, error) { return otherControllers(ctx, e) }
-	return f.withCloud(ctx, g, e, func(cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, o) })
+	o.CloudConfig, o.Verbose = g.cloudConfig, g.verbosity > 0
+	return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
+		o.Controllers = func(ctx context.Context) ([]string, error) { return otherControllers(ctx, e) }
+		return migrate.Run(ctx, e, cs, o)
+	})
 }
 
 // otherControllers returns the other cloud controller managers that may be at work.

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -27,7 +28,7 @@ type carried struct {
 func newImagesSaveCommand(g *globals) *cobra.Command {
 	var from, tag string
 	var o mirror.Options
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "save FILE.tar",
 		Short: "Write a release's images and chart, signatures included, into one archive",
 		Long: `Write all images of a release, its chart, and what is attached to them (signatures,
@@ -35,24 +36,13 @@ provenance, bills of materials) into one archive, for csccm images load. It need
 no cluster. Logins are those of docker login and of helm registry login.`,
 		Example: `  csccm images save csccm.tar
   csccm images save csccm.tar --version v1.2.3`,
-		Args:        wantOne("name one file to write, such as csccm.tar"),
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	cmd.Flags().StringVar(&from, "from", "ghcr.io/csccm", "registry and path to read from")
-	cmd.Flags().StringVar(&tag, "version", "", "version of the release (default: that of this csccm)")
-	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
-	completeFlag(cmd, "from", cobra.NoFileCompletions)
-	completeFlag(cmd, "version", cobra.NoFileCompletions)
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
-		format, err := g.wantOutput("text", "json", "yaml")
-		if err != nil {
-			return err
-		}
+		Args: wantOne("name one file to write, such as csccm.tar"),
+	}, 0, func(ctx context.Context, args []string) error {
 		release, err := releaseVersion(tag)
 		if err != nil {
 			return err
 		}
-		o.Progress = g.told()
+		o.Progress = g.told
 		items := mirror.Images(release)
 		if err := mirror.Save(ctx, from, items, args[0], o); err != nil {
 			return report.Remedied(err, mirrorRemedy)
@@ -60,14 +50,17 @@ no cluster. Logins are those of docker login and of helm registry login.`,
 		for i := range items {
 			items[i] = strings.TrimSuffix(from, "/") + "/" + items[i]
 		}
-		return g.carried(format, carried{1, args[0], items})
+		return g.carried(carried{1, args[0], items})
 	})
+	cmd.Flags().StringVar(&from, "from", "ghcr.io/csccm", "registry and path to read from")
+	cmd.Flags().StringVar(&tag, "version", "", "version of the release (default: that of this csccm)")
+	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
 	return cmd
 }
 
 func newImagesLoadCommand(g *globals) *cobra.Command {
 	var o mirror.Options
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "load FILE.tar REGISTRY/PATH",
 		Short: "Fill a registry from such an archive, and print what it has now",
 		Long: `Push what csccm images save wrote into another registry. Digests stay, so the same key
@@ -82,21 +75,15 @@ helm registry login.`,
 			}
 			return nil
 		},
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
-		format, err := g.wantOutput("text", "json", "yaml")
-		if err != nil {
-			return err
-		}
-		o.Progress = g.told()
+	}, 0, func(ctx context.Context, args []string) error {
+		o.Progress = g.told
 		loaded, err := mirror.Load(ctx, args[0], args[1], o)
 		if err != nil {
 			return report.Remedied(err, mirrorRemedy)
 		}
-		return g.carried(format, carried{1, args[0], loaded})
+		return g.carried(carried{1, args[0], loaded})
 	})
+	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
 	return cmd
 }
 
@@ -117,17 +104,14 @@ func releaseVersion(given string) (string, error) {
 	return parsed.String(), nil
 }
 
-// told shows each item on stderr.
-func (g *globals) told() func(string) {
-	return func(text string) { _, _ = fmt.Fprintln(g.errOut, text) }
-}
+// told shows an item on stderr.
+func (g *globals) told(text string) { _, _ = fmt.Fprintln(g.errOut, text) }
 
-func (g *globals) carried(format string, c carried) error {
-	if format != "text" {
-		return report.Encode(g.out, format, c)
-	}
-	_, err := fmt.Fprintln(g.out, strings.Join(c.Images, "\n"))
-	return err
+func (g *globals) carried(c carried) error {
+	return g.show(c, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, strings.Join(c.Images, "\n"))
+		return err
+	})
 }
 
 // wantOne is exactly one argument.

@@ -48,12 +48,12 @@ func TestImagesSaveAndLoad(t *testing.T) {
 		digests[item] = digest.String()
 	}
 	file := filepath.Join(t.TempDir(), "csccm.tar")
-	r := csccm(t, "", environment(), "images", "save", file, "--from", from+"/", "--version", "1.2.3")
-	require.Equal(t, report.ExitOK, r.code, r.err)
-	require.Contains(t, r.err, "save "+from+"/csccm:v1.2.3\n")
+	r := execute(t, "images", "save", file, "--from", from+"/", "--version", "1.2.3")
+	require.Equal(t, report.ExitOK, r.code, r.errOut)
+	require.Contains(t, r.errOut, "save "+from+"/csccm:v1.2.3\n")
 	require.Contains(t, r.out, from+"/charts/cloudstack-ccm:1.2.3\n")
-	r = csccm(t, "", environment(), "images", "load", file, "oci://"+to, "-o", "json")
-	require.Equal(t, report.ExitOK, r.code, r.err)
+	r = execute(t, "images", "load", file, "oci://"+to, "-o", "json")
+	require.Equal(t, report.ExitOK, r.code, r.errOut)
 	var loaded carried
 	require.NoError(t, json.Unmarshal([]byte(r.out), &loaded))
 	require.Len(t, loaded.Images, 4)
@@ -64,24 +64,14 @@ func TestImagesSaveAndLoad(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "junk.tar")
 	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o600))
 	for want, args := range map[string][]string{
-		"--version names the release: this csccm": {"save", file},
-		`--version "latest": want a version`:      {"save", file, "--version", "latest"},
-		"name one file to write":                  {"save"},
-		"name a file and a registry":              {"load", file},
-	} {
-		r := csccm(t, "", environment(), append([]string{"images"}, args...)...)
-		require.Equal(t, report.ExitUsage, r.code, r.err)
-		require.Contains(t, r.err, want)
-	}
-	for want, args := range map[string][]string{
 		"9.9.9":             {"save", file, "--from", from, "--version", "9.9.9"},
 		"want HOST/PATH":    {"load", file, "https://" + to},
 		"junk.tar":          {"load", junk, to},
 		"no such file":      {"load", junk + ".not", to},
 		"no such file or d": {"save", filepath.Join(junk+".not", "x.tar"), "--from", from, "--version", "1.2.3"},
 	} {
-		r := csccm(t, "", environment(), append([]string{"images"}, args...)...)
-		require.Equal(t, report.ExitFailure, r.code, r.err)
-		require.Contains(t, r.err, want)
+		r := execute(t, append([]string{"images"}, args...)...)
+		require.Equal(t, report.ExitFailure, r.code, r.errOut)
+		require.Contains(t, r.errOut, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // A mistyped namespace must not change the Services or nodes of the controller that runs in another.
 func TestNamespaceOfAnotherRelease(t *testing.T) {
 	t.Parallel()
-	_, config, _ := cloudConfig(t)
+	_, config := cloudConfig(t)
 	for name, args := range map[string][]string{
 		"uninstall":     {"uninstall", "--orphan-load-balancers", "--remove-finalizers", "--yes"},
 		"upgrade":       {"upgrade", "--yes"},

@@ -20,35 +20,35 @@ import (
 // Rendering needs no cluster, and neither does what an air-gapped one is prepared with.
 func TestTemplateImagesChartSave(t *testing.T) {
 	t.Parallel()
-	r := csccm(t, "", environment(), "template", "--kube-version", "v1.37.1", "-n", "infra", "--set", "replicaCount=1")
-	require.Equal(t, 0, r.code, r.err)
+	r := execute(t, "template", "--kube-version", "v1.37.1", "-n", "infra", "--set", "replicaCount=1")
+	require.Equal(t, 0, r.code, r.errOut)
 	objects, err := diff.Parse(r.out)
 	require.NoError(t, err)
 	require.NotEmpty(t, objects)
 	require.Contains(t, r.out, "namespace: infra")
 
-	r = csccm(t, "", environment(), "images", "--kube-version", "v1.37.1", "--registry", "mirror.example.org/k8s", "-o", "json")
-	require.Equal(t, 0, r.code, r.err)
+	r = execute(t, "images", "--kube-version", "v1.37.1", "--registry", "mirror.example.org/k8s", "-o", "json")
+	require.Equal(t, 0, r.code, r.errOut)
 	var list imageList
 	require.NoError(t, json.Unmarshal([]byte(r.out), &list))
 	require.Len(t, list.Images, 1)
 	require.True(t, strings.HasPrefix(list.Images[0].Mirror, "mirror.example.org/k8s/"), list.Images[0].Mirror)
 
 	dir := filepath.Join(t.TempDir(), "new")
-	r = csccm(t, "", environment(), "chart", "save", dir, "--registry", "mirror.example.org/k8s", "-o", "yaml")
-	require.Equal(t, 0, r.code, r.err)
+	r = execute(t, "chart", "save", dir, "--registry", "mirror.example.org/k8s", "-o", "yaml")
+	require.Equal(t, 0, r.code, r.errOut)
 	files, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 	lines, err := os.ReadFile(filepath.Join(dir, "images.txt"))
 	require.NoError(t, err)
 	require.Equal(t, list.Images[0].Image+" "+list.Images[0].Mirror+"\n", string(lines))
-	r = csccm(t, "", environment(), "chart", "save", filepath.Join(dir, "images.txt"))
+	r = execute(t, "chart", "save", filepath.Join(dir, "images.txt"))
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.err, "not a directory\n  fix: name a folder")
+	require.Contains(t, r.errOut, "not a directory\n  fix: name a folder")
 	// What was saved gives the mirror's image.
-	r = csccm(t, "", environment(), "images", "--kube-version", "v1.37.1", "--chart", files[0], "--values", filepath.Join(dir, "values-mirror.yaml"))
-	require.Equal(t, 0, r.code, r.err)
+	r = execute(t, "images", "--kube-version", "v1.37.1", "--chart", files[0], "--values", filepath.Join(dir, "values-mirror.yaml"))
+	require.Equal(t, 0, r.code, r.errOut)
 	require.Equal(t, list.Images[0].Mirror+"\n", r.out)
 }
 
@@ -88,50 +88,10 @@ secretkey = secret-canary
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := csccm(t, "", env, append(tc.args, "--kubeconfig", apiServer(t))...)
-			require.Contains(t, r.err, tc.err)
-			require.Equal(t, tc.code, r.code, r.err)
-			require.NotContains(t, r.err+r.out, "canary")
+			r := executeIn(t, env, append(tc.args, "--kubeconfig", newFakeCluster(t).kubeconfig(t))...)
+			require.Contains(t, r.errOut, tc.err)
+			require.Equal(t, tc.code, r.code, r.errOut)
+			require.NotContains(t, r.errOut+r.out, "canary")
 		})
-	}
-}
-
-func TestUsageOfOperations(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		args []string
-		err  string
-	}{
-		"rollback to a word":    {[]string{"rollback", "latest"}, "rollback takes one revision"},
-		"rollback to 0":         {[]string{"rollback", "0"}, "rollback takes one revision"},
-		"upgrade, dry run":      {[]string{"upgrade", "--dry-run=maybe"}, "--dry-run=maybe is not known"},
-		"uninstall, output":     {[]string{"uninstall", "-o", "junit"}, `-o "junit" is none of text, json, yaml`},
-		"two folders":           {[]string{"chart", "save", "a", "b"}, "chart save takes one folder"},
-		"template, output":      {[]string{"template", "-o", "json"}, "none of yaml"},
-		"rotate-keys, password": {[]string{"rotate-keys", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
-		"template, a value":     {[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
-		"images, a value":       {[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
-		"chart save, a value":   {[]string{"chart", "save", "/none", "--set", "replicas=2"}, "chart values: replicas is not known here; use replicaCount"},
-		"rotate-keys, one key":  {[]string{"rotate-keys", "--admin-api-key-file", "/none"}, "--admin-api-key-file: cannot read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := csccm(t, "", environment(), tc.args...)
-			require.Equal(t, 2, r.code, r.err)
-			require.Contains(t, r.err, tc.err)
-			require.Contains(t, r.err, "\n  fix: ")
-			require.NotContains(t, r.err, "canary")
-		})
-	}
-	for _, command := range []string{"upgrade", "rollback", "uninstall", "rotate-keys"} {
-		r := csccm(t, "", environment(), command, "--server", "http://127.0.0.1:1")
-		require.Equal(t, 1, r.code, command)
-		require.Contains(t, r.err, "connection refused", command)
-		if command == "uninstall" { // needs no release
-			continue
-		}
-		r = csccm(t, "", environment("XDG_STATE_HOME", t.TempDir()), command, "--kubeconfig", apiServer(t))
-		require.NotEqual(t, 1, r.code, "%s: %s", command, r.err)
-		require.Contains(t, r.err, "fix: ", command)
 	}
 }

@@ -6,18 +6,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/plan"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/provider"
@@ -26,16 +24,9 @@ import (
 // exitToDo is plan's exit code when something is to do. Elsewhere 2 means usage; plan ends with 1 for that.
 const exitToDo = 2
 
-// planFlags are the flags of plan alone.
-type planFlags struct {
-	cloudConfig string
-	release     string
-	clusterID   string
-}
-
 func newPlanCommand(g *globals) *cobra.Command {
-	f := &planFlags{}
-	cmd := &cobra.Command{
+	clusterID := ""
+	cmd := g.command(&cobra.Command{
 		Use:   "plan [NAMESPACE/NAME...]",
 		Short: "Show what the controller would do in CloudStack for each Service",
 		Long: `plan shows, for each Service of type LoadBalancer, the actions that the controller
@@ -64,15 +55,14 @@ Exit codes, the same in every format and other than those of the other commands:
 
   # before the installation, with credentials from a file
   csccm plan --cloud-config ./cloud-config`,
-		Annotations:       outputs("text", "json", "yaml"),
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFrom(g, balancedServices),
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
-	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release whose settings count")
-	flags.StringVar(&f.clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
+	}, flagRelease|flagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, args) })
+	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
+	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return planError(flagError(cmd, err)) })
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error { return planError(runPlan(ctx, g, f, args)) })
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return planError(run(cmd, args)) }
 	return cmd
 }
 
@@ -85,25 +75,24 @@ func planError(err error) error {
 	return &report.Error{Err: err, Fix: cmp.Or(remedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
 }
 
-func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) error {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return err
-	}
+func runPlan(ctx context.Context, g *globals, clusterID string, names []string) error {
 	services, err := plan.Select(names)
 	if err != nil {
 		return usage(err)
 	}
-	c, cs, err := g.connect(ctx, f.cloudConfig)
+	c, cs, err := g.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cs.Close()
-	r, err := makePlan(ctx, g, f, c, cs, services)
+	r, err := makePlan(ctx, g, clusterID, c, cs, services)
 	if err != nil {
 		return c.Explain(err)
 	}
-	if err := writePlan(g, format, r); err != nil {
+	text := func(w io.Writer) error {
+		return r.WriteText(w, plan.TextOptions{Style: g.style(w), Verbose: g.verbosity > 0})
+	}
+	if err := g.show(r, text); err != nil {
 		return err
 	}
 	switch {
@@ -116,12 +105,12 @@ func runPlan(ctx context.Context, g *globals, f *planFlags, names []string) erro
 	return nil
 }
 
-func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
-	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, f.release)
+func makePlan(ctx context.Context, g *globals, clusterID string, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
+	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, g.release)
 	if err != nil {
 		return nil, err
 	}
-	id := cluster.Identity{Flag: cmp.Or(f.clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
+	id := cluster.Identity{Flag: cmp.Or(clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
 	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
 		return nil, err
 	}
@@ -141,25 +130,6 @@ func makePlan(ctx context.Context, g *globals, f *planFlags, c *cluster.Cluster,
 	}
 	progress.Close()
 	return r, err
-}
-
-func writePlan(g *globals, format string, r *plan.Report) error {
-	if format == "text" {
-		return r.WriteText(g.out, plan.TextOptions{Style: g.style(g.out), Verbose: g.verbosity > 0})
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if format == "yaml" {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-		_, err = g.out.Write(text)
-		return err
-	}
-	_, err = g.out.Write(append(text, '\n'))
-	return err
 }
 
 // balancedServices are the Services that plan takes, for the shell.

@@ -25,7 +25,8 @@ const nodesForPlan = `[{"metadata":{"name":"demo-worker-1"}},{"metadata":{"name"
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
-	sim, file, secretKey := cloudConfig(t)
+	cloud, file := cloudConfig(t)
+	secretKey := cloud.Config(t, "").SecretKey
 	a.set("/api/v1/nodes", nodesForPlan)
 	base := []string{"plan", "--server", a.url, "--cloud-config", file}
 
@@ -41,7 +42,7 @@ func TestPlan(t *testing.T) {
 	require.Contains(t, c.out, "(8080 to node port 31080, tcp, roundrobin)")
 	require.Contains(t, c.out, "add 2 members to the rule of port 8080")
 	require.Contains(t, c.out, "1 Service: 1 with ")
-	for _, call := range sim.Ledger().Calls() {
+	for _, call := range cloud.Ledger().Calls() {
 		require.True(t, strings.HasPrefix(call.Command, "list"), "%s is no read", call.Command)
 	}
 
@@ -66,37 +67,6 @@ func TestPlan(t *testing.T) {
 	require.Contains(t, c.out, "fix: ")
 }
 
-func TestPlanErrors(t *testing.T) {
-	t.Parallel()
-	a := newFakeCluster(t)
-	_, file, _ := cloudConfig(t)
-	a.set("/api/v1/nodes", nodesForPlan)
-	a.set("/api/v1/services", "["+serviceForPlan+"]")
-	cs := []string{"--server", a.url, "--cloud-config", file}
-	for name, c := range map[string]struct {
-		code int
-		says string
-		args []string
-	}{
-		"unknown flag":     {1, "unknown flag: --nope", []string{"--nope"}},
-		"unknown format":   {1, "text, json, yaml", append([]string{"-o", "xml"}, cs...)},
-		"not a name":       {1, "NAMESPACE/NAME", append([]string{"web"}, cs...)},
-		"no such Service":  {1, "default/wbe is no Service of the cluster", append([]string{"default/wbe"}, cs...)},
-		"no credentials":   {1, "Secret kube-system/cloudstack-secret does not exist", []string{"--server", a.url}},
-		"unreachable":      {1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
-		"time-out":         {124, "timed out", append([]string{"--timeout", "1ns"}, cs...)},
-		"kubectl's remedy": {1, "see csccm plan --help", []string{"--nope"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := execute(t, append([]string{"plan"}, c.args...)...)
-			require.Equal(t, c.code, r.code, r.out+r.errOut)
-			require.Contains(t, r.errOut, c.says)
-			require.Empty(t, r.out)
-		})
-	}
-}
-
 // A CloudStack that cannot be read is an error, not a plan without actions.
 func TestPlanWithoutCloudStack(t *testing.T) {
 	t.Parallel()
@@ -109,11 +79,4 @@ func TestPlanWithoutCloudStack(t *testing.T) {
 	require.Equal(t, 1, c.code, c.out+c.errOut)
 	require.Contains(t, c.out, "not known")
 	require.Contains(t, c.errOut, "1 of 1 Services could not be looked at\n  fix: check api-url in the cloud-config")
-}
-
-func TestCompletionOfServices(t *testing.T) {
-	t.Parallel()
-	a := newFakeCluster(t)
-	a.set("/api/v1/services", "["+serviceForPlan+"]")
-	require.Contains(t, execute(t, "__complete", "--server", a.url, "plan", "").out, "default/web")
 }

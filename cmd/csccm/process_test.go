@@ -130,7 +130,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 func TestWatchEndsWithoutAnError(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
-	_, file, _ := cloudConfig(t)
+	_, file := cloudConfig(t)
 	for _, command := range []string{"status", "doctor"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

@@ -18,8 +18,9 @@ import (
 )
 
 // newRootCommand makes the command tree. It makes no connection.
-func newRootCommand(s streams) *cobra.Command {
-	g := newGlobals(s)
+func newRootCommand(s streams) *cobra.Command { return newGlobals(s).root() }
+
+func (g *globals) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "csccm",
 		Short: "Kubernetes on Apache CloudStack: install, check and migrate the cloud controller manager",
@@ -42,9 +43,9 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.errOut)
+	root.SetIn(g.in)
+	root.SetOut(g.out)
+	root.SetErr(g.errOut)
 	root.SetFlagErrorFunc(flagError)
 	g.addFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
@@ -54,7 +55,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	completeFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return strings.Fields(cmd.Annotations[outputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
 	})
-	completeFlag(root, "color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(root, "color", oneOf("auto", "always", "never"))
 
 	root.AddCommand(
 		newInstallCommand(g),
@@ -133,21 +134,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return report.Remedied(usage, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
-const outputsAnnotation = "csccm.io/outputs"
-
-// outputs names a command's formats of -o, for the shell's completion.
-func outputs(formats ...string) map[string]string {
-	return map[string]string{outputsAnnotation: strings.Join(formats, " ")}
-}
-
 // pluginName is "csccm" when the program was started as kubectl-csccm.
 func pluginName(argv0 string) string {
-	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
-	name, ok := strings.CutPrefix(base, "kubectl-")
-	if !ok {
-		return ""
+	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(argv0), ".exe"), "kubectl-"); ok {
+		return name
 	}
-	return name
+	return ""
 }
 
 // asPlugin makes help and errors show the command as the user typed it.

@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
 func newRotateKeysCommand(g *globals) *cobra.Command {
-	f, admin, o := &changeFlags{}, &installFlags{}, rotate.Options{}
-	cmd := &cobra.Command{
+	admin, o := &installFlags{}, rotate.Options{}
+	cmd := g.command(&cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give the controller new API keys, without a moment without",
 		Long: `Replace the API keys that the controller works with.
@@ -33,11 +33,19 @@ restarted, one Pod at a time.` + serverIsClient,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile --dry-run
   csccm rotate-keys --keep-old   # others use the old pair too`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addRollout(cmd)
+	}, changing|flagRollout, func(ctx context.Context, _ []string) error {
+		if err := admin.readSecrets(g); err != nil {
+			return err
+		}
+		return g.onRelease(ctx, func(e *engine.Env) error {
+			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
+			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+				return admin.options.Credentials.LogIn(ctx, e, cfg)
+			}
+			return rotate.Run(ctx, e, o)
+		})
+	})
+	g.longer(cmd, 30*time.Minute) // two rollouts, and a person who thinks
 	admin.addAdmin(cmd)
 	admin.addAdminCMK(cmd)
 	flags := cmd.Flags()
@@ -46,30 +54,5 @@ restarted, one Pod at a time.` + serverIsClient,
 	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
 	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
 	completeFlag(cmd, "user", cobra.NoFileCompletions)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if g.interactive() && !cmd.Flags().Changed("timeout") {
-			g.timeout = 30 * time.Minute // two rollouts, and a person who thinks
-		}
-		return g.runE(func(ctx context.Context, _ []string) error {
-			if err := admin.readSecrets(g); err != nil {
-				return err
-			}
-			e, err := f.env(ctx, g, rotate.Command)
-			if err != nil {
-				return err
-			}
-			defer e.Progress.Close()
-			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
-			o.Connect = func(cfg *cloudstack.Config) (credentials.User, error) { return cloudstack.NewClient(cfg) }
-			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (rotate.Admin, func(), error) {
-				session, end, err := admin.Session(ctx, e, &admin.options.Credentials, cfg)
-				if err != nil {
-					return nil, nil, err
-				}
-				return session, end, nil
-			}
-			return rotate.Run(ctx, e, o)
-		})(cmd, args)
-	}
 	return cmd
 }

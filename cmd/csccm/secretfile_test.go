@@ -15,7 +15,7 @@ import (
 // controller's secret key.
 func TestLoginOverPlainHTTP(t *testing.T) {
 	t.Parallel()
-	kubeconfig := apiServer(t)
+	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("word-canary\n"), 0o600))
@@ -25,59 +25,59 @@ func TestLoginOverPlainHTTP(t *testing.T) {
 		"administrator's keys": {"--admin-api-key-file", secret, "--admin-secret-key-file", secret},
 	} {
 		// An address of documentation: a call to it would wait until --timeout.
-		c := csccm(t, "", environment(), append([]string{"install", "--kubeconfig", kubeconfig, "--account", "k8s", "--yes", "--api-url", "http://192.0.2.1/client/api"}, args...)...)
-		require.Equal(t, 2, c.code, "%s: %s", name, c.err)
-		require.Contains(t, c.err, "would send the password and the controller's new keys unencrypted; nothing was sent", name)
-		require.Contains(t, c.err, "  fix: give the https:// URL, or add --allow-http", name)
-		require.NotContains(t, c.err, "canary", name)
+		c := execute(t, append([]string{"install", "--kubeconfig", kubeconfig, "--account", "k8s", "--yes", "--api-url", "http://192.0.2.1/client/api"}, args...)...)
+		require.Equal(t, 2, c.code, "%s: %s", name, c.errOut)
+		require.Contains(t, c.errOut, "would send the password and the controller's new keys unencrypted; nothing was sent", name)
+		require.Contains(t, c.errOut, "  fix: give the https:// URL, or add --allow-http", name)
+		require.NotContains(t, c.errOut, "canary", name)
 	}
 }
 
 // A file with a secret that other users may read is named, with the command that protects it.
 func TestExposedSecretFile(t *testing.T) {
 	t.Parallel()
-	kubeconfig := apiServer(t)
+	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	dir := t.TempDir()
 	key, secret := filepath.Join(dir, "a key"), filepath.Join(dir, "secret")
 	for _, path := range []string{key, secret} {
 		require.NoError(t, os.WriteFile(path, []byte("word-canary\n"), 0o600))
 	}
 	require.NoError(t, os.Chmod(key, 0o644)) // #nosec G302 -- that is what is warned of
-	c := csccm(t, "", environment(), "install", "--kubeconfig", kubeconfig, "--api-url", "http://127.0.0.1:1/client/api", "--api-key-file", key, "--secret-key-file", secret, "--yes")
-	require.Equal(t, 1, c.code, c.err)
-	require.Contains(t, c.err, "warning: other users may read "+key+" (--api-key-file, mode 0644)\n  fix: chmod 600 '"+key+"'\n")
-	require.NotContains(t, c.err, "--secret-key-file, mode")
-	require.NotContains(t, c.err, "canary")
+	c := execute(t, "install", "--kubeconfig", kubeconfig, "--api-url", "http://127.0.0.1:1/client/api", "--api-key-file", key, "--secret-key-file", secret, "--yes")
+	require.Equal(t, 1, c.code, c.errOut)
+	require.Contains(t, c.errOut, "warning: other users may read "+key+" (--api-key-file, mode 0644)\n  fix: chmod 600 '"+key+"'\n")
+	require.NotContains(t, c.errOut, "--secret-key-file, mode")
+	require.NotContains(t, c.errOut, "canary")
 }
 
 // Blanks and a byte order mark around keys, as editors and pastes leave them, are removed and named: before, such a key
 // was refused, or gave a signature that CloudStack refused.
 func TestBlanksAroundKeys(t *testing.T) {
 	t.Parallel()
-	kubeconfig := apiServer(t)
+	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	dir := t.TempDir()
 	key, secret := filepath.Join(dir, "key"), filepath.Join(dir, "secret")
 	require.NoError(t, os.WriteFile(key, []byte("\ufeffkey-canary\r\n"), 0o600))
 	require.NoError(t, os.WriteFile(secret, []byte(" secret-canary \n\n"), 0o600))
 	base := []string{"install", "--kubeconfig", kubeconfig, "--api-url", "http://127.0.0.1:1/client/api", "--yes"}
 	const removed = ": blanks or a byte order mark around the key were removed\n"
-	c := csccm(t, "", environment(), append(base, "--api-key-file", key, "--secret-key-file", secret)...)
-	require.Contains(t, c.err, "note: --api-key-file: "+key+removed)
-	require.Contains(t, c.err, "note: --secret-key-file: "+secret+removed)
-	require.Contains(t, c.err, "no CloudStack API answers", "the keys are usable")
-	c = csccm(t, "", environment(), append(base, "--admin-api-key-file", key, "--admin-secret-key-file", secret, "--account", "k8s")...)
-	require.Contains(t, c.err, "note: --admin-api-key-file: "+key+removed)
-	require.NotContains(t, c.err, "canary")
-	c = csccm(t, "", environment("CLOUDSTACK_API_KEY", "key-canary", "CLOUDSTACK_SECRET_KEY", "secret-canary\n"), base...)
-	require.Contains(t, c.err, "note: CLOUDSTACK_SECRET_KEY"+removed)
-	require.NotContains(t, c.err, "note: CLOUDSTACK_API_KEY")
-	require.Contains(t, c.err, "no CloudStack API answers", "the keys are usable")
+	c := execute(t, append(base, "--api-key-file", key, "--secret-key-file", secret)...)
+	require.Contains(t, c.errOut, "note: --api-key-file: "+key+removed)
+	require.Contains(t, c.errOut, "note: --secret-key-file: "+secret+removed)
+	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
+	c = execute(t, append(base, "--admin-api-key-file", key, "--admin-secret-key-file", secret, "--account", "k8s")...)
+	require.Contains(t, c.errOut, "note: --admin-api-key-file: "+key+removed)
+	require.NotContains(t, c.errOut, "canary")
+	c = executeIn(t, environment("CLOUDSTACK_API_KEY", "key-canary", "CLOUDSTACK_SECRET_KEY", "secret-canary\n"), base...)
+	require.Contains(t, c.errOut, "note: CLOUDSTACK_SECRET_KEY"+removed)
+	require.NotContains(t, c.errOut, "note: CLOUDSTACK_API_KEY")
+	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 }
 
 // verifycert = false of a profile of cmk is not taken over in silence.
 func TestUnverifiedProfile(t *testing.T) {
 	t.Parallel()
-	kubeconfig := apiServer(t)
+	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	config := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(config, []byte(`[core]
 profile = home
@@ -88,12 +88,12 @@ secretkey = secret-canary
 verifycert = false
 `), 0o600))
 	base := []string{"install", "--kubeconfig", kubeconfig, "--cmk-profile", "--cmk-config", config, "--yes"}
-	c := csccm(t, "", environment(), base...)
-	require.Equal(t, 2, c.code, c.err)
-	require.Contains(t, c.err, `error: profile "home" of cmk has verifycert = false, which is not taken over without being asked for`)
-	require.Contains(t, c.err, "  fix: add --ca-file FILE")
-	require.Contains(t, c.err, "--ssl-no-verify")
-	c = csccm(t, "", environment(), append(base, "--ssl-no-verify")...)
-	require.Equal(t, 1, c.code, c.err)
-	require.Contains(t, c.err, "https://127.0.0.1:1/client/api")
+	c := execute(t, base...)
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Contains(t, c.errOut, `error: profile "home" of cmk has verifycert = false, which is not taken over without being asked for`)
+	require.Contains(t, c.errOut, "  fix: add --ca-file FILE")
+	require.Contains(t, c.errOut, "--ssl-no-verify")
+	c = execute(t, append(base, "--ssl-no-verify")...)
+	require.Equal(t, 1, c.code, c.errOut)
+	require.Contains(t, c.errOut, "https://127.0.0.1:1/client/api")
 }

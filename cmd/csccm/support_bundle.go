@@ -12,22 +12,19 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/bundle"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
 type bundleFlags struct {
-	file        string
-	keepNames   bool
-	release     string
-	cloudConfig string
+	file      string
+	keepNames bool
 }
 
 func newSupportBundleCommand(g *globals) *cobra.Command {
 	f := &bundleFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "support-bundle",
 		Short: "Gather what helps others to help, without secrets, into one file",
 		Long: `support-bundle runs all checks and packs their report with what they rest on
@@ -44,23 +41,14 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
 
   # look at it at once
   csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
+	}, flagRelease|flagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
 	flags.BoolVar(&f.keepNames, "keep-names", false, "leave names and addresses as they are")
-	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
-	flags.StringVar(&f.cloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	return cmd
 }
 
 func (f *bundleFlags) run(ctx context.Context, g *globals) error {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return err
-	}
 	if f.file == "-" && g.output != "" {
 		return usagef("--file - puts the archive on stdout: not with -o")
 	}
@@ -73,12 +61,12 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	phase := phaseOf(ctx, c, f.release)
-	env, closeEnv := checkEnv(ctx, c, f.release, f.cloudConfig, phase)
+	phase := g.phaseOf(ctx, c)
+	env, closeEnv := g.checkEnv(ctx, c, phase)
 	defer closeEnv()
-	progress, step := g.checkProgress()
-	r, facts := check.Inspect(ctx, env, check.Selection{Phase: phase}, step)
-	report.Clear(progress)
+	var r check.Report
+	var facts *check.Facts
+	g.checking(func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase}, step) })
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
@@ -96,14 +84,14 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if err := bundle.WriteNew(f.file, pack); err != nil {
 		return err
 	}
-	if format != "text" {
+	if g.format != "text" {
 		names := []string{}
 		for _, file := range files {
 			names = append(names, file.Name)
 		}
-		return report.Encode(g.out, format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
+		return report.Encode(g.out, g.format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
-	_, err = fmt.Fprintf(g.out, "%s\n", f.file)
+	_, err = fmt.Fprintln(g.out, f.file)
 	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
 		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -29,8 +29,9 @@ import (
 func canaryCluster(t *testing.T) (args, keys []string) {
 	t.Helper()
 	a := newFakeCluster(t)
-	sim, file, secretKey := cloudConfig(t)
-	apiKey, _, _ := sim.Keys("k8s-owner")
+	cloud, file := cloudConfig(t)
+	secretKey := cloud.Config(t, "").SecretKey
+	apiKey := cloud.Config(t, "").APIKey
 	now := time.Now().UTC()
 	const ours = `"labels":{"app.kubernetes.io/name":"cloudstack-ccm","app.kubernetes.io/instance":"cloudstack-ccm"}`
 	a.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1","labels":{"topology.kubernetes.io/zone":"zone-1","team":"canary-label"},"annotations":{"x":"canary-annotation"}},
@@ -177,15 +178,7 @@ func TestSupportBundleNamesNobody(t *testing.T) {
 			a.Domain = "ROOT/acmecorp"
 		}
 	}
-	sim, err := simulator.New(simulator.Options{World: w})
-	require.NoError(t, err)
-	t.Cleanup(sim.Close)
-	s := httptest.NewServer(sim.Handler())
-	t.Cleanup(s.Close)
-	apiKey, secretKey, found := sim.Keys("acmecorp/k8s-owner")
-	require.True(t, found)
-	file := filepath.Join(t.TempDir(), "cloud-config")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "[Global]\napi-url = %s/client/api\napi-key = %s\nsecret-key = %s\n", s.URL, apiKey, secretKey), 0o600))
+	file := testenv.NewCloud(t, w).File(t, "acmecorp/k8s-owner")
 	args, _ := canaryCluster(t)
 	bundle := func(more ...string) map[string]string {
 		path := filepath.Join(t.TempDir(), "b.tar.gz")

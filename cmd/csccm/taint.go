@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,12 +13,12 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // taintFlags are the flags of taint.
 type taintFlags struct {
-	changeFlags
 	o        taint.Options
 	undo     bool
 	snapshot string
@@ -25,7 +26,7 @@ type taintFlags struct {
 
 func newTaintCommand(g *globals) *cobra.Command {
 	f := &taintFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "taint",
 		Short: "Have existing nodes initialised by the controller, one first, without moving a Pod",
 		Long: `taint has nodes initialised that were in the cluster before the controller. The
@@ -54,11 +55,7 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 
   # labels as they were
   csccm taint --undo`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addCloud(cmd)
+	}, changingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.o.Nodes, "node", nil, "only this node, also if it was initialised before; may be repeated")
 	flags.BoolVar(&f.o.ReplaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
@@ -69,8 +66,7 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
 	flags.StringVar(&f.o.Dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
 	completeFlag(cmd, "node", completeFrom(g, nodeNames))
-	completeFlag(cmd, "skip-gate", cobra.FixedCompletions(taint.Gates(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runTaint(ctx, g, f) })
+	completeFlag(cmd, "skip-gate", oneOf(taint.Gates()...))
 	return cmd
 }
 
@@ -95,30 +91,24 @@ func (f *taintFlags) validate() error {
 	return nil
 }
 
-func runTaint(ctx context.Context, g *globals, f *taintFlags) error {
-	e, _, err := f.begin(g, "taint")
-	if err != nil {
-		return err
-	}
+func (f *taintFlags) run(ctx context.Context, g *globals) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
 	if !f.undo {
-		if f.o.Dir == "" {
-			f.o.Dir = stateDir(g.getenv)
-		}
-		return f.withCloud(ctx, g, e, func(cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, f.o) })
+		f.o.Dir = cmp.Or(f.o.Dir, g.stateDir())
+		return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, f.o) })
 	}
 	var s *taint.Snapshot
+	var err error
 	if f.snapshot != "" { // judged first: that needs no network
 		if s, err = taint.ReadSnapshotFile(f.snapshot); err != nil {
 			return report.Remedied(usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken")
 		}
 	}
-	if e.Cluster, err = g.cluster(ctx); err != nil {
+	c, err := g.cluster(ctx)
+	if err != nil {
 		return err
 	}
-	e.Progress = g.progress()
-	defer e.Progress.Close()
-	return taint.Undo(ctx, e, s)
+	return g.on(c, func(e *engine.Env) error { return taint.Undo(ctx, e, s) })
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,11 +13,11 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 )
 
 // takeoverFlags are the flags of takeover.
 type takeoverFlags struct {
-	changeFlags
 	o               takeover.Options
 	fromPredecessor bool
 	clusterID       string
@@ -25,7 +26,7 @@ type takeoverFlags struct {
 
 func newTakeoverCommand(g *globals) *cobra.Command {
 	f := &takeoverFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "takeover",
 		Short: "Put csccm's controller in the place of another provider, without loss of traffic",
 		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
@@ -56,11 +57,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 
   # back to the old controller
   csccm takeover --undo`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addCloud(cmd)
+	}, changingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.BoolVar(&f.fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
@@ -72,7 +69,6 @@ to be applied again first, with no Pods.` + serverIsClient,
 	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
 	completeFlag(cmd, "pin", services)
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return runTakeover(ctx, g, f) })
 	return cmd
 }
 
@@ -82,36 +78,31 @@ func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, erro
 	return append([]string{takeover.All}, names...), err
 }
 
-func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
-	e, _, err := f.begin(g, "takeover")
-	if err != nil {
-		return err
-	}
-	if f.o.Dir == "" {
-		f.o.Dir = stateDir(g.getenv)
-	}
+func (f *takeoverFlags) run(ctx context.Context, g *globals) error {
+	f.o.Dir = cmp.Or(f.o.Dir, g.stateDir())
 	if err := takeover.ConsentNames(f.o.Accept, f.o.Pin); err != nil {
 		return err
 	}
 	if f.undo && (len(f.o.Accept) > 0 || len(f.o.Pin) > 0 || f.o.KeepOld) {
 		return usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
 	}
-	body := func(cs *cloud.Cloud) error {
+	body := func(e *engine.Env, cs *cloud.Cloud) error {
 		if f.undo {
 			return takeover.Undo(ctx, e, cs, f.o)
 		}
 		return takeover.Run(ctx, e, cs, f.clusterID, f.o)
 	}
 	if !f.fromPredecessor {
-		return f.withCloud(ctx, g, e, body)
+		return g.onCloud(ctx, body)
 	}
-	if f.cloudConfig != "" {
+	if g.cloudConfig != "" {
 		return usagef("--cloud-config and --from-predecessor are both given; give one")
 	}
-	if e.Cluster, err = g.cluster(ctx); err != nil {
+	c, err := g.cluster(ctx)
+	if err != nil {
 		return err
 	}
-	cs, err := takeover.Connect(ctx, e.Cluster, f.release)
+	cs, err := takeover.Connect(ctx, c, g.release)
 	if err != nil {
 		return err
 	}
@@ -119,7 +110,5 @@ func runTakeover(ctx context.Context, g *globals, f *takeoverFlags) error {
 	if _, err := fmt.Fprintf(g.errOut, "Credentials: %s\n", cs.From); err != nil {
 		return err
 	}
-	e.Progress = g.progress()
-	defer e.Progress.Close()
-	return body(cs)
+	return g.on(c, func(e *engine.Env) error { return body(e, cs) })
 }

@@ -4,30 +4,86 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/installer/commands/images"
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
+
+// chartFlags choose a chart and its values; commands that render or apply one share them.
+type chartFlags struct {
+	chart, chartVersion string
+	plainHTTP           bool
+	valueFiles          []string
+	set, setString      []string
+}
+
+func (f *chartFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.chart, "chart", "", "chart folder, .tgz, oci:// or repository URL (default the chart that csccm carries)")
+	flags.StringVar(&f.chartVersion, "version", "", "version of --chart, where it has several")
+	flags.BoolVar(&f.plainHTTP, "plain-http", false, "the registry of --chart has no TLS")
+	flags.StringArrayVarP(&f.valueFiles, "values", "f", nil, "file with chart values; may be repeated")
+	flags.StringArrayVar(&f.set, "set", nil, "chart value, name=value; may be repeated")
+	flags.StringArrayVar(&f.setString, "set-string", nil, "chart value that is a string, name=value; may be repeated")
+}
+
+// load reads the chart and the values.
+func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, error) {
+	values, err := helm.ParseValues(f.valueFiles, f.set, f.setString)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	if f.plainHTTP && !strings.HasPrefix(f.chart, "oci://") {
+		return nil, nil, usagef("--plain-http needs --chart oci://...")
+	}
+	if f.chart == "" {
+		if f.chartVersion != "" {
+			return nil, nil, usagef("--version needs --chart; the chart that csccm carries has one version")
+		}
+		chart, err := helm.Embedded()
+		return chart, values, err
+	}
+	chart, err := helm.LoadContext(ctx, f.chart, f.chartVersion, f.plainHTTP)
+	return chart, values, err
+}
+
+// typed are the flags as given, for the line that repeats the command.
+func (f *chartFlags) typed() []string {
+	var out []string
+	for _, group := range []struct {
+		flag   string
+		values []string
+	}{{"--values", f.valueFiles}, {"--set", f.set}, {"--set-string", f.setString}} {
+		for _, v := range group.values {
+			out = append(out, group.flag, v)
+		}
+	}
+	if f.chartVersion != "" {
+		out = append(out, "--version", f.chartVersion)
+	}
+	if f.plainHTTP {
+		out = append(out, "--plain-http")
+	}
+	return out
+}
 
 // renderFlags are those of the commands that render the chart and change nothing.
 type renderFlags struct {
 	chartFlags
-	release string
-	kube    kubeVersion
+	kubeVersion string // "" is the cluster's
 }
 
 func (f *renderFlags) add(cmd *cobra.Command) {
 	f.chartFlags.add(cmd.Flags())
-	cmd.Flags().StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
-	f.kube.add(cmd)
+	cmd.Flags().StringVar(&f.kubeVersion, "kube-version", "", "render for this Kubernetes version (default the cluster's)")
 }
 
 func (f *renderFlags) render(ctx context.Context, g *globals) (*helm.Chart, string, error) {
@@ -35,31 +91,42 @@ func (f *renderFlags) render(ctx context.Context, g *globals) (*helm.Chart, stri
 	if err != nil {
 		return nil, "", err
 	}
-	version, err := f.kube.get(ctx, g)
-	if err != nil {
-		return nil, "", err
+	version := f.kubeVersion
+	if version == "" {
+		if version, err = g.kubeVersion(ctx); err != nil {
+			return nil, "", err
+		}
+	} else if _, err := semver.NewVersion(version); err != nil {
+		return nil, "", usagef("--kube-version %q: want a version such as v1.37.1", version)
 	}
-	manifest, err := helm.Template(ctx, *g.kube.Namespace, helm.ApplyRequest{Name: f.release, Chart: chart, Values: values, KubeVersion: version})
+	manifest, err := helm.Template(ctx, *g.kube.Namespace, helm.ApplyRequest{Name: g.release, Chart: chart, Values: values, KubeVersion: version})
 	return chart, manifest, err
+}
+
+// kubeVersion is the cluster's.
+func (g *globals) kubeVersion(ctx context.Context) (string, error) {
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return "", err
+	}
+	info, err := c.Ping(ctx)
+	if err != nil {
+		return "", err
+	}
+	return info.GitVersion, nil
 }
 
 func newTemplateCommand(g *globals) *cobra.Command {
 	f := &renderFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "template",
 		Short: "Print the manifest that install would apply",
 		Long: `Render the chart and print its objects. Nothing is changed. With --kube-version no
 cluster is needed. The Secret with the credentials is not part of the chart.`,
 		Example: `  csccm template --kube-version v1.37.1 > cloudstack-ccm.yaml
   csccm template --set replicaCount=1 | kubectl diff -f -`,
-		Args:        noArgs,
 		Annotations: outputs("yaml"),
-	}
-	f.add(cmd)
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
-		if _, err := g.wantOutput("yaml"); err != nil {
-			return err
-		}
+	}, flagRelease, func(ctx context.Context, _ []string) error {
 		_, manifest, err := f.render(ctx, g)
 		if err != nil {
 			return err
@@ -67,6 +134,7 @@ cluster is needed. The Secret with the credentials is not part of the chart.`,
 		_, err = io.WriteString(g.out, manifest)
 		return err
 	})
+	f.add(cmd)
 	return cmd
 }
 
@@ -81,7 +149,7 @@ type imageList struct {
 func newImagesCommand(g *globals) *cobra.Command {
 	f := &renderFlags{}
 	var mirror string
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "images",
 		Short: "List the container images, for a mirror",
 		Long: `List the images that the chart needs, one a line. With --registry each line has the
@@ -89,18 +157,7 @@ image's name in a mirror too, in the form that copying tools read: SOURCE TARGET
 save and load carry a whole release to a site without internet, signatures included.`,
 		Example: `  csccm images --kube-version v1.37.1
   csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	cmd.AddCommand(newImagesSaveCommand(g), newImagesLoadCommand(g))
-	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
-	completeFlag(cmd, "registry", cobra.NoFileCompletions)
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
-		format, err := g.wantOutput("text", "json", "yaml")
-		if err != nil {
-			return err
-		}
+	}, flagRelease, func(ctx context.Context, _ []string) error {
 		chart, manifest, err := f.render(ctx, g)
 		if err != nil {
 			return err
@@ -109,12 +166,14 @@ save and load carry a whole release to a site without internet, signatures inclu
 		if err != nil {
 			return err
 		}
-		if format == "text" {
-			_, err = io.WriteString(g.out, images.Lines(list))
+		return g.show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
+			_, err := io.WriteString(w, images.Lines(list))
 			return err
-		}
-		return report.Encode(g.out, format, imageList{1, chart.Version(), chart.AppVersion(), list})
+		})
 	})
+	f.add(cmd)
+	cmd.AddCommand(newImagesSaveCommand(g), newImagesLoadCommand(g))
+	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
 	return cmd
 }
 
@@ -132,7 +191,7 @@ func newChartCommand(g *globals) *cobra.Command {
 func newChartSaveCommand(g *globals) *cobra.Command {
 	f := &renderFlags{}
 	var mirror string
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "save [FOLDER]",
 		Short: "Write the chart and its list of images to a folder, for a cluster without internet",
 		Long: `Write the chart as .tgz and images.txt with its images; with --registry also
@@ -146,23 +205,12 @@ same bytes each time. It needs no cluster.`,
 			}
 			return nil
 		},
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
-	completeFlag(cmd, "registry", cobra.NoFileCompletions)
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
+	}, flagRelease, func(ctx context.Context, args []string) error {
 		dir := "."
 		if len(args) == 1 {
 			dir = args[0]
 		}
-		format, err := g.wantOutput("text", "json", "yaml")
-		if err != nil {
-			return err
-		}
-		if f.kube == "" {
-			f.kube = "v1.37.0" // the images do not depend on it
-		}
+		f.kubeVersion = cmp.Or(f.kubeVersion, "v1.37.0") // the images do not depend on it
 		chart, manifest, err := f.render(ctx, g)
 		if err != nil {
 			return err
@@ -171,11 +219,12 @@ same bytes each time. It needs no cluster.`,
 		if err != nil {
 			return err
 		}
-		if format != "text" {
-			return report.Encode(g.out, format, saved)
-		}
-		_, err = fmt.Fprint(g.out, strings.TrimSpace(strings.Join([]string{saved.Chart, saved.Images, saved.Values}, "\n"))+"\n")
-		return err
+		return g.show(saved, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, strings.TrimSpace(strings.Join([]string{saved.Chart, saved.Images, saved.Values}, "\n")))
+			return err
+		})
 	})
+	f.add(cmd)
+	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
 	return cmd
 }

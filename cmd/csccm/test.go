@@ -6,28 +6,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-type testFlags struct {
-	release string
-	options lbtest.Options
-	dryRun  dryRun
-}
+type testFlags struct{ options lbtest.Options }
 
 func newTestCommand(g *globals) *cobra.Command {
 	f := &testFlags{}
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "test",
 		Short: "Make a load balancer, ask it from inside and outside, and remove it again",
 		Long: `test proves that Services of type LoadBalancer work. It makes a Service with a small
@@ -48,47 +45,31 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsCl
 
   # where the policy for tenants refuses the PROXY protocol
   csccm test --skip-proxy --yes`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
+	}, flagRelease|flagDryRun, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
-	flags.StringVar(&f.release, "release", engine.DefaultRelease, "name of the Helm release")
 	flags.StringVar(&f.options.Namespace, "in", "", "namespace of Service and Pods, which must exist (default a new one, which is removed)")
 	flags.StringVar(&f.options.Image, "image", "", "image with the controller's program (default that of the controller)")
 	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
 	flags.BoolVar(&f.options.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
 	flags.BoolVar(&f.options.NoOutside, "skip-outside", false, "do not ask from this machine")
-	addDryRun(cmd, &f.dryRun)
 	completeFlag(cmd, "in", completeFrom(g, namespaceNames))
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	return cmd
 }
 
 func (f *testFlags) run(ctx context.Context, g *globals) error {
-	format, err := g.wantOutput("text", "json", "yaml")
-	if err != nil {
-		return err
-	}
-	dry, _, err := f.dryRun.read()
-	if err == nil && dry && g.yes {
-		err = errDryYes
-	}
-	if err != nil {
-		return err
+	if g.dry && g.yes {
+		return errDryYes
 	}
 	if err := positive("--address-timeout", f.options.AddressTime); err != nil {
 		return err
 	}
-	c, err := g.cluster(ctx)
+	c, err := g.clusterOfRelease(ctx)
 	if err != nil {
-		return err
-	}
-	if err := releaseHere(ctx, c, f.release); err != nil {
 		return err
 	}
 	o := f.options
 	if o.Image == "" {
-		if o.Image, err = controllerImage(ctx, c, f.release); err != nil {
+		if o.Image, err = controllerImage(ctx, c, g.release); err != nil {
 			return err
 		}
 	}
@@ -97,11 +78,11 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 		where = "namespace " + o.Namespace
 	}
 	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
-	if dry {
+	if g.dry {
 		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
 		return err
 	}
-	if err := g.agreed(ctx, format, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
+	if err := g.env().Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
 		return err
 	}
 	progress := g.progress()
@@ -111,12 +92,7 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 	}
 	result, err := t.Run(ctx)
 	if result != nil {
-		var werr error
-		if format == "text" {
-			werr = result.WriteText(g.out, g.style(g.out))
-		} else {
-			werr = report.Encode(g.out, format, result)
-		}
+		werr := g.show(result, func(w io.Writer) error { return result.WriteText(w, g.style(w)) })
 		if err == nil {
 			err = werr
 		}
@@ -139,17 +115,19 @@ func controllerImage(ctx context.Context, c *cluster.Cluster, release string) (s
 	if err != nil {
 		return "", c.Explain(err)
 	}
-	for i := range deployments.Items {
-		if containers := deployments.Items[i].Spec.Template.Spec.Containers; len(containers) > 0 {
-			return containers[0].Image, nil
-		}
-	}
 	sets, err := c.Kube.AppsV1().DaemonSets(c.Namespace).List(ctx, selector)
 	if err != nil {
 		return "", c.Explain(err)
 	}
+	var templates []corev1.PodTemplateSpec
+	for i := range deployments.Items {
+		templates = append(templates, deployments.Items[i].Spec.Template)
+	}
 	for i := range sets.Items {
-		if containers := sets.Items[i].Spec.Template.Spec.Containers; len(containers) > 0 {
+		templates = append(templates, sets.Items[i].Spec.Template)
+	}
+	for i := range templates {
+		if containers := templates[i].Spec.Containers; len(containers) > 0 {
 			return containers[0].Image, nil
 		}
 	}

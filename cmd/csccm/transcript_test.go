@@ -15,7 +15,6 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // TestMigrateRulesTranscript goes there and back over rules of every kind: legacy names, a duplicate on
@@ -24,8 +23,9 @@ import (
 func TestMigrateRulesTranscript(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
-	_, file, secretKey := cloudConfig(t)
-	client := clientOf(t, file)
+	cloud, file := cloudConfig(t)
+	secretKey := cloud.Config(t, "").SecretKey
+	client := cloud.Client(t, "")
 	const gone, foreign = "affffffffffffffffffffffffffffff0", "affffffffffffffffffffffffffffff1"
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
@@ -92,18 +92,6 @@ func TestMigrateRulesTranscript(t *testing.T) {
 		page := strings.NewReplacer(" --cloud-config "+file, "", dir, "/home/admin").Replace(text.String())
 		require.NoError(t, os.WriteFile(filepath.Join("..", "..", "docs", "transcripts", "migrate-rules.txt"), []byte(page), 0o600))
 	}
-}
-
-func clientOf(t *testing.T, file string) *cloudstack.Client {
-	t.Helper()
-	f, err := os.Open(file) // #nosec G304 -- a file of the test
-	require.NoError(t, err)
-	defer func() { _ = f.Close() }()
-	cfg, err := cloudconfig.Parse(f)
-	require.NoError(t, err)
-	client, err := cloudstack.NewClient(cfg)
-	require.NoError(t, err)
-	return client
 }
 
 // states are all rules without their ids.

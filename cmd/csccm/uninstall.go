@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/uninstall"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func newUninstallCommand(g *globals) *cobra.Command {
-	f, login, o := &changeFlags{}, &installFlags{}, uninstall.Options{}
-	cmd := &cobra.Command{
+	login, o := &installFlags{}, uninstall.Options{}
+	cmd := g.command(&cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out of the cluster, and say what stays",
 		Long: `Remove the Helm release and wait for the controller's Pods to end.
@@ -38,19 +38,7 @@ the user the Secret that holds its keys.` + serverIsClient,
 
   # with the user that csccm made, shown first
   csccm uninstall --delete-user --admin-user admin --dry-run`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	flags := cmd.Flags()
-	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
-	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
-	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
-	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
-	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
-	login.addAdmin(cmd)
-	login.addAdminCMK(cmd)
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
+	}, changing, func(ctx context.Context, _ []string) error {
 		if err := o.Validate(); err != nil {
 			return err
 		}
@@ -59,19 +47,20 @@ the user the Secret that holds its keys.` + serverIsClient,
 				return err
 			}
 		}
-		e, err := f.env(ctx, g, cmd.Name())
-		if err != nil {
-			return err
-		}
-		defer e.Progress.Close()
-		o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (credentials.Remover, func(), error) {
-			admin, end, err := login.Session(ctx, e, &login.options.Credentials, cfg)
-			if err != nil {
-				return nil, nil, err
+		return g.onRelease(ctx, func(e *engine.Env) error {
+			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+				return login.options.Credentials.LogIn(ctx, e, cfg)
 			}
-			return admin, end, nil
-		}
-		return uninstall.Run(ctx, e, o)
+			return uninstall.Run(ctx, e, o)
+		})
 	})
+	flags := cmd.Flags()
+	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
+	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
+	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
+	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
+	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
+	login.addAdmin(cmd)
+	login.addAdminCMK(cmd)
 	return cmd
 }

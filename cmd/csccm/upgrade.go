@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -11,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/commands/upgrade"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 func newUpgradeCommand(g *globals) *cobra.Command {
-	f, charts, o := &changeFlags{}, &chartFlags{}, upgrade.Options{}
-	cmd := &cobra.Command{
+	charts, o := &chartFlags{}, upgrade.Options{}
+	cmd := g.command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Bring the controller to the version of this csccm, or of another chart",
 		Long: `Bring the installed release to the chart that csccm carries, or to another one.
@@ -29,46 +31,31 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
   csccm upgrade --dry-run=server
   csccm upgrade --set replicaCount=3 --yes
   csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm --version 1.2.0`,
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-	}
-	f.add(cmd)
-	f.addRollout(cmd)
+	}, changing|flagRollout, func(ctx context.Context, _ []string) (err error) {
+		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
+			return err
+		}
+		o.BackupDir = cmp.Or(o.BackupDir, g.stateDir())
+		return g.onRelease(ctx, func(e *engine.Env) error {
+			info, err := e.Cluster.Ping(ctx)
+			if err != nil {
+				return err
+			}
+			o.KubeVersion = info.GitVersion
+			return upgrade.Upgrade(ctx, e, o)
+		})
+	})
 	charts.add(cmd.Flags())
 	flags := cmd.Flags()
 	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
 	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
 	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
-	cmd.RunE = g.runE(func(ctx context.Context, _ []string) error {
-		_, _, err := f.begin(g, cmd.Name()) // before a chart is asked for in the network
-		if err != nil {
-			return err
-		}
-		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
-			return err
-		}
-		if o.BackupDir == "" {
-			o.BackupDir = stateDir(g.getenv)
-		}
-		e, err := f.env(ctx, g, cmd.Name())
-		if err != nil {
-			return err
-		}
-		defer e.Progress.Close()
-		info, err := e.Cluster.Ping(ctx)
-		if err != nil {
-			return err
-		}
-		o.KubeVersion, o.Interactive = info.GitVersion, g.interactive()
-		return upgrade.Upgrade(ctx, e, o)
-	})
 	return cmd
 }
 
 func newRollbackCommand(g *globals) *cobra.Command {
-	f := &changeFlags{}
-	cmd := &cobra.Command{
+	return g.command(&cobra.Command{
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
 		Long: `Make a new revision of the release with the content of an earlier one: the newest
@@ -80,24 +67,14 @@ are not touched.`,
 			_, err := revisionOf(args)
 			return err
 		},
-		Annotations:       outputs("text", "json", "yaml"),
-		ValidArgsFunction: completeRevisions(g, f),
-	}
-	f.add(cmd)
-	f.addRollout(cmd)
-	cmd.RunE = g.runE(func(ctx context.Context, args []string) error {
+		ValidArgsFunction: completeRevisions(g),
+	}, changing|flagRollout, func(ctx context.Context, args []string) error {
 		revision, err := revisionOf(args)
 		if err != nil {
 			return err
 		}
-		e, err := f.env(ctx, g, cmd.Name())
-		if err != nil {
-			return err
-		}
-		defer e.Progress.Close()
-		return upgrade.Rollback(ctx, e, revision)
+		return g.onRelease(ctx, func(e *engine.Env) error { return upgrade.Rollback(ctx, e, revision) })
 	})
-	return cmd
 }
 
 func revisionOf(args []string) (int, error) {
@@ -112,23 +89,21 @@ func revisionOf(args []string) (int, error) {
 	return 0, usagef("rollback takes one revision, a number from 1")
 }
 
-func completeRevisions(g *globals, f *changeFlags) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
+func completeRevisions(g *globals) cobra.CompletionFunc {
+	revisions := offer(func(ctx context.Context) ([]string, error) {
 		client, err := helm.New(g.kube, *g.kube.Namespace, nil)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		history, err := client.History(ctx, f.release)
 		if err != nil {
+			return nil, err
+		}
+		history, err := client.History(ctx, g.release)
+		return namesOf(history, func(r *helm.Release) string {
+			return cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion))
+		}), err
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var out []cobra.Completion
-		for i := range history {
-			h := &history[i]
-			out = append(out, cobra.CompletionWithDesc(strconv.Itoa(h.Revision), fmt.Sprintf("%s, chart %s", h.Status, h.ChartVersion)))
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		return revisions(cmd, args, typed)
 	}
 }

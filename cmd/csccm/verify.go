@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -52,79 +53,67 @@ var evidenceKinds = []string{"signature", "provenance", "sbom"}
 
 func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.Command {
 	var o verify.ImageOptions
-	cmd := &cobra.Command{
+	cmd := g.command(&cobra.Command{
 		Use:   "image REFERENCE...",
 		Short: "Verify images or charts in a registry",
 		Example: `  csccm verify image --public-key-file cosign.pub ghcr.io/csccm/cloudstack-ccm:v1.2.3
   csccm verify image --public-key-file cosign.pub oci://ghcr.io/csccm/charts/cloudstack-ccm:1.2.3`,
-		Args:        wantArgs("name at least one image, such as ghcr.io/csccm/cloudstack-ccm:v1.2.3"),
-		Annotations: outputs("text", "json", "yaml"),
-		RunE: g.runE(func(ctx context.Context, args []string) error {
-			format, err := g.wantOutput("text", "json", "yaml")
+		Args: wantArgs("name at least one image, such as ghcr.io/csccm/cloudstack-ccm:v1.2.3"),
+	}, 0, func(ctx context.Context, args []string) (err error) {
+		for _, kind := range o.Require {
+			if !slices.Contains(evidenceKinds, kind) {
+				return usagef("--require %q is none of %s", kind, strings.Join(evidenceKinds, ", "))
+			}
+		}
+		if o.Key, err = key(); err != nil {
+			return err
+		}
+		var reports []*verify.ImageReport
+		for _, ref := range args {
+			found, err := verify.Image(ctx, ref, o)
 			if err != nil {
-				return err
+				return verdict(err)
 			}
-			for _, kind := range o.Require {
-				if !slices.Contains(evidenceKinds, kind) {
-					return usagef("--require %q is none of %s", kind, strings.Join(evidenceKinds, ", "))
-				}
-			}
-			if o.Key, err = key(); err != nil {
-				return err
-			}
-			var reports []*verify.ImageReport
-			for _, ref := range args {
-				found, err := verify.Image(ctx, ref, o)
-				if err != nil {
-					return verdict(err)
-				}
-				reports = append(reports, found)
-			}
-			if format != "text" {
-				return report.Encode(g.out, format, reports)
-			}
-			return g.imageText(reports)
-		}),
-	}
+			reports = append(reports, found)
+		}
+		return g.show(reports, func(w io.Writer) error { return imageTable(reports).Write(w, g.style(w)) })
+	})
 	cmd.Flags().StringSliceVar(&o.Require, "require", []string{"signature", "provenance"}, "evidence that must be there: "+strings.Join(evidenceKinds, ", "))
-	completeFlag(cmd, "require", fixedCompletion(evidenceKinds...))
+	completeFlag(cmd, "require", oneOf(evidenceKinds...))
 	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
 	return cmd
 }
 
 func newVerifyFilesCommand(g *globals, key func() (*verify.Key, error)) *cobra.Command {
-	return &cobra.Command{
+	return g.command(&cobra.Command{
 		Use:   "files SHA256SUMS [FILE...]",
 		Short: "Verify downloaded files; without names, all that are beside SHA256SUMS",
 		Long: `Verify downloaded files of a release. Beside SHA256SUMS must be its signature
 (SHA256SUMS.sigstore.json or SHA256SUMS.sig); provenance.sigstore.json is
 checked if it is there.`,
-		Example:     "  csccm verify files --public-key-file cosign.pub SHA256SUMS csccm_1.2.3_linux_amd64.tar.gz",
-		Args:        wantArgs("name the file SHA256SUMS"),
-		Annotations: outputs("text", "json", "yaml"),
-		RunE: g.runE(func(_ context.Context, args []string) error {
-			format, err := g.wantOutput("text", "json", "yaml")
-			if err != nil {
-				return err
-			}
-			with, err := key()
-			if err != nil {
-				return err
-			}
-			found, err := verify.Files(args[0], args[1:], with)
-			if err != nil {
-				return verdict(err)
-			}
-			if format != "text" {
-				return report.Encode(g.out, format, found)
-			}
+		Example: "  csccm verify files --public-key-file cosign.pub SHA256SUMS csccm_1.2.3_linux_amd64.tar.gz",
+		Args:    wantArgs("name the file SHA256SUMS"),
+	}, 0, func(_ context.Context, args []string) error {
+		with, err := key()
+		if err != nil {
+			return err
+		}
+		found, err := verify.Files(args[0], args[1:], with)
+		if err != nil {
+			return verdict(err)
+		}
+		return g.show(found, func(w io.Writer) error {
 			table := report.Table{Header: []string{"FILE", "DIGEST", "SIGNED", "PROVENANCE"}}
 			for _, f := range found.Files {
-				table.Add(f.Name, f.Digest, "yes", yesNo(f.Provenance))
+				provenance := "no"
+				if f.Provenance {
+					provenance = "yes"
+				}
+				table.Add(f.Name, f.Digest, "yes", provenance)
 			}
-			return table.Write(g.out, g.style(g.out))
-		}),
-	}
+			return table.Write(w, g.style(w))
+		})
+	})
 }
 
 // verdict gives what does not pass the exit code of a failed check; files and registries that cannot be read
@@ -138,15 +127,15 @@ func verdict(err error) error {
 	return report.Remedied(err, "check the name of the file or the image, the registry, and the login (docker login)")
 }
 
-func (g *globals) imageText(reports []*verify.ImageReport) error {
-	table := report.Table{Header: []string{"IMAGE", "PLATFORM", "DIGEST", "VERIFIED"}}
+func imageTable(reports []*verify.ImageReport) *report.Table {
+	table := &report.Table{Header: []string{"IMAGE", "PLATFORM", "DIGEST", "VERIFIED"}}
 	for _, r := range reports {
 		table.Add(r.Ref, "", r.Digest, evidence(r.Evidence))
 		for _, p := range r.Platforms {
 			table.Add("", p.Platform, p.Digest, evidence(p.Evidence))
 		}
 	}
-	return table.Write(g.out, g.style(g.out))
+	return table
 }
 
 // evidence names the kinds once each, sorted: registries list them in any order.
@@ -157,13 +146,6 @@ func evidence(found []verify.Evidence) string {
 	}
 	slices.Sort(kinds)
 	return strings.Join(slices.Compact(kinds), ", ")
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 // wantArgs is at least one argument, with a usage exit code.

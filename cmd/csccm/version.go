@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -54,34 +52,22 @@ type chartRelease struct {
 
 func newVersionCommand(g *globals) *cobra.Command {
 	var clientOnly bool
-	release := engine.DefaultRelease
-	cmd := &cobra.Command{
-		Use:         "version",
-		Short:       "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
-		Args:        noArgs,
-		Annotations: outputs("text", "json", "yaml"),
-		RunE: g.runE(func(ctx context.Context, _ []string) error {
-			format, err := g.wantOutput("text", "json", "yaml")
-			if err != nil {
-				return err
+	cmd := g.command(&cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
+	}, flagRelease, func(ctx context.Context, _ []string) error {
+		v, err := ownVersions()
+		if err != nil {
+			return err
+		}
+		if !clientOnly {
+			if err := v.ask(ctx, g); err != nil {
+				v.Problem = err.Error()
 			}
-			v, err := ownVersions()
-			if err != nil {
-				return err
-			}
-			if !clientOnly {
-				if err := v.ask(ctx, g, release); err != nil {
-					v.Problem = err.Error()
-				}
-			}
-			if format == "text" {
-				return v.write(g.out)
-			}
-			return report.Encode(g.out, format, v)
-		}),
-	}
+		}
+		return g.show(v, v.write)
+	})
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
-	cmd.Flags().StringVar(&release, "release", release, "name of the Helm release")
 	return cmd
 }
 
@@ -98,7 +84,7 @@ func ownVersions() (*versions, error) {
 }
 
 // ask completes v by what the cluster says.
-func (v *versions) ask(ctx context.Context, g *globals, name string) error {
+func (v *versions) ask(ctx context.Context, g *globals) error {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	c, err := g.cluster(ctx)
@@ -114,7 +100,7 @@ func (v *versions) ask(ctx context.Context, g *globals, name string) error {
 	if err != nil {
 		return err
 	}
-	release, err := client.Get(ctx, name)
+	release, err := client.Get(ctx, g.release)
 	if errors.Is(err, helm.ErrReleaseNotFound) {
 		return nil
 	}

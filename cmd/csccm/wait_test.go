@@ -104,8 +104,4 @@ func TestDoctorWaits(t *testing.T) {
 		require.NotEmpty(t, c.out)
 		require.Contains(t, c.errOut, "(--wait)")
 	}
-	for _, args := range [][]string{{"--wait", "--watch"}, {"--wait=-1s"}} {
-		c := execute(t, append([]string{"doctor", "--server", a.url}, args...)...)
-		require.Equal(t, report.ExitUsage, c.code, c.errOut)
-	}
 }

@@ -22,16 +22,10 @@ import (
 
 // Page is one Markdown file.
 type Page struct {
-	Path    string // relative to the repository's root, with slashes
-	Links   []Link
+	Path    string   // relative to the repository's root, with slashes
+	Links   []string // targets of links and images, as written in the page
 	Anchors map[string]bool
 	Code    []Code
-}
-
-// Link is one link or image, with its target as written in the page.
-type Link struct {
-	Target string
-	Text   string
 }
 
 // Code is a code block or an inline code span.
@@ -110,11 +104,11 @@ var namedAnchor = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
 func (p *Page) take(n ast.Node, source []byte) {
 	switch n := n.(type) {
 	case *ast.Link:
-		p.Links = append(p.Links, Link{string(n.Destination), content(n, source)})
+		p.Links = append(p.Links, string(n.Destination))
 	case *ast.Image:
-		p.Links = append(p.Links, Link{string(n.Destination), content(n, source)})
+		p.Links = append(p.Links, string(n.Destination))
 	case *ast.AutoLink:
-		p.Links = append(p.Links, Link{string(n.URL(source)), ""})
+		p.Links = append(p.Links, string(n.URL(source)))
 	case *ast.Heading:
 		p.addAnchor(Slug(content(n, source)))
 	case *ast.FencedCodeBlock:
@@ -135,7 +129,7 @@ func (p *Page) html(raw []byte) {
 		p.Anchors[string(m[1])] = true
 	}
 	for _, m := range regexp.MustCompile(`<img [^>]*src="([^"]+)"`).FindAllSubmatch(raw, -1) {
-		p.Links = append(p.Links, Link{string(m[1]), ""})
+		p.Links = append(p.Links, string(m[1]))
 	}
 }
 

@@ -105,6 +105,9 @@ type Env struct {
 	facts *facts
 }
 
+// DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
+const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
+
 // API is the part of *cloudstack.Client that checks read with.
 type API interface {
 	credentials.User

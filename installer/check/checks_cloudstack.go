@@ -24,7 +24,7 @@ func cloudStackChecks() []Check {
 				if e.CloudStack == nil {
 					return e.withoutCloudStack()
 				}
-				c, err := e.facts.capabilities.get(ctx)
+				c, err := capabilitiesFact.get(ctx, e)
 				return decide.Endpoint(e.CloudConfig, c, decide.Cause(err))
 			},
 		},
@@ -34,8 +34,8 @@ func cloudStackChecks() []Check {
 			Why:    "Wrong or old keys, and users or accounts that are disabled or locked, all look the same: 401. The controller needs role User only.",
 			Remedy: "check api-key and secret-key, and that user and account are enabled; registering new keys makes the old ones invalid at once",
 			Run: func(ctx context.Context, e *Env) Finding {
-				_, err := e.facts.capabilities.get(ctx)
-				apis, apisErr := e.facts.apis.get(ctx)
+				_, err := capabilitiesFact.get(ctx, e)
+				apis, apisErr := apisFact.get(ctx, e)
 				return whose(ctx, e, decide.Keys(err, apis, apisErr))
 			},
 		},
@@ -48,7 +48,7 @@ func cloudStackChecks() []Check {
 				if len(e.RequiredCommands) == 0 {
 					return decide.Skipf("the commands of the controller are not known here")
 				}
-				apis, err := e.facts.apis.get(ctx)
+				apis, err := apisFact.get(ctx, e)
 				return decide.Commands(e.RequiredCommands, e.OptionalCommands, apis, err)
 			},
 		},
@@ -64,9 +64,7 @@ func cloudStackChecks() []Check {
 			What:   "The network of every node's default NIC offers load balancing, and a firewall or ACLs.",
 			Why:    "A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.",
 			Remedy: "use a network offering with Lb, SourceNat and Firewall (isolated network) or Lb and NetworkACL (VPC tier) for the nodes; without LoadBalancer Services ignore this",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e.facts.nodes, e.facts.vms, e.facts.networks, decide.Networks)
-			},
+			Run:    by3(nodesFact, vmsFact, networksFact, decide.Networks),
 		},
 		{
 			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
@@ -77,7 +75,7 @@ func cloudStackChecks() []Check {
 				if e.SelfTest != nil {
 					return decide.SelfTest(e.SelfTest)
 				}
-				return judge(ctx, e.facts.logs, func(logs []decide.Log) Finding { return decide.Contact(logs, e.Clock.Now()) })
+				return judge(ctx, e, logsFact, func(logs []decide.Log) Finding { return decide.Contact(logs, e.Clock.Now()) })
 			},
 		},
 		{
@@ -154,11 +152,11 @@ func runScope(ctx context.Context, e *Env) Finding {
 	_, s.ProjectErr = e.facts.inventory.ProjectID(ctx)
 	s.Zones, s.ZonesErr = e.facts.inventory.Zones(ctx)
 	if s.ProjectErr == nil {
-		s.VMs, s.VMsErr = e.facts.vms.get(ctx)
+		s.VMs, s.VMsErr = vmsFact.get(ctx, e)
 	}
 	f := decide.Scope(s)
 	if s.VMs != nil && s.VMs.Len() == 0 {
-		nodes, _ := e.facts.nodes.get(ctx) // only explain
+		nodes, _ := nodesFact.get(ctx, e) // only explain
 		return e.misplaced(ctx, nodes, s.VMs, f)
 	}
 	return f

@@ -25,7 +25,7 @@ func clusterChecks() []Check {
 			Why:    "Nothing else can be judged without it.",
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
-				v, err := e.facts.version.get(ctx)
+				v, err := versionFact.get(ctx, e)
 				return decide.Reachable(e.Cluster, v, decide.Cause(err))
 			},
 		},
@@ -34,9 +34,7 @@ func clusterChecks() []Check {
 			What:   fmt.Sprintf("The API server is version 1.%d or newer; 1.%d to 1.%d are tested.", decide.MinMinor, decide.OldestTested, decide.NewestTested),
 			Why:    "Older clusters lack what the controller and its chart rely on.",
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", decide.MinMinor),
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.version, decide.Version)
-			},
+			Run:    by(versionFact, decide.Version),
 		},
 		{
 			Code: "K8S-003", Category: catCluster, Title: "Permissions of the caller", Severity: SeverityError, Phases: []Phase{PhasePreflight}, Needs: []string{"K8S-001"},
@@ -51,9 +49,9 @@ func clusterChecks() []Check {
 			Why:    "Signed CloudStack calls expire and leader election leases are judged by time: clocks that differ break both.",
 			Remedy: "run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
+				return judge(ctx, e, nodesFact, func(nodes []corev1.Node) Finding {
 					// Without the leases the slower node status says it.
-					leases, _ := e.facts.heartbeats.get(ctx)
+					leases, _ := heartbeatsFact.get(ctx, e)
 					return decide.Clocks(nodes, leases, e.Clock.Now(), e.cloudClock(ctx))
 				})
 			},
@@ -64,7 +62,7 @@ func clusterChecks() []Check {
 			Why:    "The controller uses the host's network, because it starts before a node has one of its own; the levels baseline and restricted refuse that.",
 			Remedy: "label the namespace pod-security.kubernetes.io/enforce=privileged, or install into kube-system",
 			Run: func(ctx context.Context, e *Env) Finding {
-				n, err := e.facts.namespace.get(ctx)
+				n, err := namespaceFact.get(ctx, e)
 				return decide.PodSecurity(e.Namespace, n, err)
 			},
 		},
@@ -73,9 +71,7 @@ func clusterChecks() []Check {
 			What:   "Every kubelet is at most three minor versions older than the API server and not newer, and runs on Linux.",
 			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.version, e.facts.nodes, decide.KubeletVersions)
-			},
+			Run:    by2(versionFact, nodesFact, decide.KubeletVersions),
 		},
 	}
 }
@@ -86,7 +82,7 @@ func (e *Env) cloudClock(ctx context.Context) *time.Duration {
 	if !known {
 		return nil
 	}
-	_, _ = e.facts.capabilities.get(ctx) // even a refusal has a date
+	_, _ = capabilitiesFact.get(ctx, e) // even a refusal has a date
 	if d, known := api.ClockOffset(); known {
 		return &d
 	}

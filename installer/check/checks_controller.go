@@ -24,11 +24,7 @@ func controllerChecks() []Check {
 			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
 			Remedy: decide.ShowPods + " and " + decide.ShowLog + " say why",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.workloads, e.facts.pods, func(workloads []decide.Workload, pods []corev1.Pod) Finding {
-					return decide.Pods(e.Release, e.Namespace, workloads, pods)
-				})
-			},
+			Run:    by2(controllersFact, ownPodsFact, decide.Pods),
 		},
 		{
 			Code: "CCM-002", Category: catController, Title: "One leader", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
@@ -36,11 +32,8 @@ func controllerChecks() []Check {
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
 			Remedy: "look at the controller's log (" + decide.ShowLog + "); where another provider holds a lease, take its place with `csccm takeover`",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e.facts.leases, e.facts.workloads, e.facts.pods, func(leases []coordinationv1.Lease, workloads []decide.Workload, pods []corev1.Pod) Finding {
-					return decide.Leader(decide.LeaderFacts{
-						Leases: leases, Pods: decide.OwnPods(e.Release, e.Namespace, workloads, pods),
-						Others: e.others(workloads), Now: e.Clock.Now(),
-					})
+				return judge3(ctx, e, leasesFact, controllersFact, ownPodsFact, func(leases []coordinationv1.Lease, c decide.Controllers, pods []corev1.Pod) Finding {
+					return decide.Leader(decide.LeaderFacts{Leases: leases, Pods: pods, Others: e.others(c), Now: e.Clock.Now()})
 				})
 			},
 		},
@@ -50,8 +43,8 @@ func controllerChecks() []Check {
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
 			Remedy: "run `csccm takeover` for Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e.facts.workloads, e.facts.systemPods, e.facts.nodes, func(workloads []decide.Workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
-					return decide.Others(e.others(workloads), decide.LoosePods(pods), nodes)
+				return judge3(ctx, e, controllersFact, systemPodsFact, nodesFact, func(c decide.Controllers, pods []corev1.Pod, nodes []corev1.Node) Finding {
+					return decide.Others(e.others(c), decide.LoosePods(pods), nodes)
 				})
 			},
 		},
@@ -60,9 +53,7 @@ func controllerChecks() []Check {
 			What:   "/healthz of every Pod says ok and /metrics is served, asked through the API server; where it does not get there, the kubelet's probe counts.",
 			Why:    "Kubelets restart a Pod by /healthz, and alerts rest on /metrics.",
 			Remedy: "look at the controller's log (" + decide.ShowLog + "); where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.answers, decide.Answers)
-			},
+			Run:    by(answersFact, decide.Answers),
 		},
 		{
 			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
@@ -70,10 +61,10 @@ func controllerChecks() []Check {
 			Why:    "Events and log say what the controller could not do, and why.",
 			Remedy: "follow the message; kubectl describe shows all Events of an object, " + decide.ShowLog + " the whole log",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.events, func(events []corev1.Event) Finding {
-					services, servicesErr := e.facts.services.get(ctx)
-					nodes, nodesErr := e.facts.nodes.get(ctx)
-					logs, err := e.facts.logs.get(ctx)
+				return judge(ctx, e, eventsFact, func(events []corev1.Event) Finding {
+					services, servicesErr := servicesFact.get(ctx, e)
+					nodes, nodesErr := nodesFact.get(ctx, e)
+					logs, err := logsFact.get(ctx, e)
 					events, logs = decide.Unsolved(events, logs, services)
 					f := decide.Errors(events, logs, decide.LivingOf(services, servicesErr, nodes, nodesErr), e.Clock.Now())
 					if err != nil {
@@ -85,14 +76,14 @@ func controllerChecks() []Check {
 		},
 		{
 			Code: "CKS-001", Category: catController, Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "The cluster was not made by CKS, or a Pod of the controller is named cloud-controller-manager and all kubelets run with --cloud-provider=external.",
+			What:   "The cluster was not made by CKS, or a Pod of the controller is named cloud-controller-manager and nodes need no hand: all kubelets run with --cloud-provider=external, or the chart value adoptNodes is set.",
 			Why:    "CKS installs its own provider again on start and upgrade unless a Pod is named cloud-controller-manager, and nodes that it adds run without --cloud-provider=external.",
-			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and set the kubelet flag on nodes that CKS adds (NODE-001)",
+			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and run csccm upgrade --set adoptNodes=true, which initialises the nodes that CKS adds",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.distribution, e.facts.ownPods, func(d decide.Distribution, pods []corev1.Pod) Finding {
+				return judge2(ctx, e, distributionFact, ownPodsFact, func(d decide.Distribution, pods []corev1.Pod) Finding {
 					var kubelets []kubelet.NodeVerdict // only explains
 					if d.Name == cluster.CKS {
-						kubelets, _ = e.facts.kubelets.get(ctx)
+						kubelets, _ = kubeletsFact.get(ctx, e)
 					}
 					return decide.CKS(d, pods, kubelets)
 				})
@@ -102,8 +93,8 @@ func controllerChecks() []Check {
 }
 
 // others are the cloud controller managers that are not to be there.
-func (e *Env) others(workloads []decide.Workload) []decide.Workload {
-	return slices.DeleteFunc(decide.OtherControllers(e.Release, e.Namespace, workloads), func(w decide.Workload) bool {
+func (e *Env) others(c decide.Controllers) []decide.Workload {
+	return slices.DeleteFunc(slices.Clone(c.Others), func(w decide.Workload) bool {
 		return slices.ContainsFunc(e.Replaces, func(o Object) bool { return o.Kind == w.Kind && o.Namespace == w.Namespace && o.Name == w.Name })
 	})
 }

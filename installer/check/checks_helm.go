@@ -6,8 +6,6 @@ package check
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/csccm/csccm/installer/check/decide"
 )
 
@@ -21,7 +19,7 @@ func helmChecks() []Check {
 			Why:    "A revision that is pending (an installation was killed) blocks every further one; a failed one means that the cluster runs something else than the release says.",
 			Remedy: "run `csccm install` again: it repairs a pending or failed release",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.releases, func(records []decide.ReleaseRecord) Finding {
+				return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
 					return decide.Release(e.Release, e.Namespace, records, e.facts.phase == PhasePreflight)
 				})
 			},
@@ -46,35 +44,10 @@ func helmChecks() []Check {
 			Why:    "Helm stores all values and manifests of a release in Secrets, for years: keys among them outlive every rotation.",
 			Remedy: "keep the keys in a Secret of your own (existingSecret), rotate them, and delete the named Secrets of old revisions",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.releases, func(records []decide.ReleaseRecord) Finding {
+				return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
 					return decide.Leaks(records, e.secrets())
 				})
 			},
 		},
 	}
-}
-
-func runConflicts(ctx context.Context, e *Env) Finding {
-	if e.Manifest == "" {
-		return decide.Skipf("no manifest is about to be applied")
-	}
-	client, err := e.objects()
-	if err != nil {
-		return decide.Skipf("%v", err)
-	}
-	wanted, err := decide.ParseManifest(e.Manifest)
-	if err != nil {
-		return decide.Unread(decide.Unreadable("the manifest", err))
-	}
-	var there []unstructured.Unstructured
-	for i := range wanted {
-		live, err := client.get(ctx, &wanted[i])
-		if err != nil {
-			return decide.Unread(err)
-		}
-		if live != nil {
-			there = append(there, *live)
-		}
-	}
-	return decide.Conflicts(len(wanted), there, e.Release, e.Namespace)
 }

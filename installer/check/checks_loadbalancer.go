@@ -6,8 +6,6 @@ package check
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/commands/migrate"
 )
@@ -23,9 +21,9 @@ func loadBalancerChecks() []Check {
 			Why:    "A port without a rule, or a rule without the right members, loses traffic.",
 			Remedy: "look at the Events of the named Services (kubectl describe service {service}); the controller tries again at the time that is named, or within ten minutes, and repairs rules and members within its drift period; to have it try now: " + decide.Restart,
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.balance, func(in decide.BalanceFacts) Finding {
-					in.Events, _ = e.facts.events.get(ctx) // only explain
-					logs, _ := e.facts.logs.get(ctx)
+				return judge(ctx, e, balanceFact, func(in decide.BalanceFacts) Finding {
+					in.Events, _ = eventsFact.get(ctx, e) // only explain
+					logs, _ := logsFact.get(ctx, e)
 					in.Next = decide.NextTries(logs)
 					return decide.Services(in)
 				})
@@ -43,9 +41,7 @@ func loadBalancerChecks() []Check {
 			What:   "No rule whose members are all nodes of this cluster, and no address tagged as this cluster's, is without a Service.",
 			Why:    "Orphans hold addresses and ports, cost money, and keep ports of Services that are gone open.",
 			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, `csccm migrate-rules --delete-orphans` deletes the rules after it has shown them; addresses without rules are released in CloudStack",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e.facts.balance, e.facts.addresses, e.facts.clusterID, decide.Orphans)
-			},
+			Run:    by3(balanceFact, addressesFact, clusterIDFact, decide.Orphans),
 		},
 		{
 			Code: "LB-004", Category: catLB, Title: "No two rules for one port", Severity: SeverityError, Phases: both(), Needs: needs,
@@ -57,19 +53,8 @@ func loadBalancerChecks() []Check {
 	}
 }
 
-func (e *Env) readBalance(ctx context.Context) (in decide.BalanceFacts, err error) {
-	in.Now = e.Clock.Now()
-	// All at once: the rules' members are most of what a run waits for.
-	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { in.Nodes, err = e.facts.nodes.get(gctx); return err })
-	group.Go(func() (err error) { in.VMs, err = e.facts.vms.get(gctx); return err })
-	group.Go(func() (err error) { in.Services, err = e.facts.services.get(gctx); return err })
-	group.Go(func() (err error) { in.Balancers, err = e.facts.balancers.get(gctx); return err })
-	return in, group.Wait()
-}
-
 func runPlan(rule func(p migrate.Plan) Finding) func(context.Context, *Env) Finding {
 	return func(ctx context.Context, e *Env) Finding {
-		return judge(ctx, e.facts.balance, func(in decide.BalanceFacts) Finding { return rule(in.Plan()) })
+		return judge(ctx, e, balanceFact, func(in decide.BalanceFacts) Finding { return rule(in.Plan()) })
 	}
 }

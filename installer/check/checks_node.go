@@ -28,31 +28,25 @@ func nodeChecks() []Check {
 			What:   "Each kubelet says in /flagz, asked through the API server, that it runs with --cloud-provider=external; where it cannot be asked, what it leaves on its Node speaks.",
 			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.kubelets, decide.Kubelets)
-			},
+			Run:    by(kubeletsFact, decide.Kubelets),
 		},
 		{
 			Code: "NODE-002", Category: catNode, Title: "Every node is exactly one VM", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same. Of a node whose name fits none it is said which VM it is by its system UUID, MAC address (in annotations of network plugins) or address.",
 			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decide.Matches(nodes, vms))
-				})
-			},
+			Run: byVMs(func(_ *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+				return decide.Matches(nodes, vms)
+			}),
 		},
 		{
 			Code: "NODE-003", Category: catNode, Title: "Provider IDs", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
 			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
 			Remedy: "delete the Node object and restart its kubelet so that it registers again",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decide.ProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled))
-				})
-			},
+			Run: byVMs(func(e *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+				return decide.ProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
+			}),
 		},
 		{
 			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
@@ -60,10 +54,10 @@ func nodeChecks() []Check {
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
 			Remedy: "look at the controller's log (" + decide.ShowLog + ") and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.nodes, func(nodes []corev1.Node) Finding {
+				return judge(ctx, e, nodesFact, func(nodes []corev1.Node) Finding {
 					var vms *inventory.VMSnapshot // only explains
 					if e.CloudStack != nil {
-						vms, _ = e.facts.vms.get(ctx)
+						vms, _ = vmsFact.get(ctx, e)
 					}
 					return decide.Uninitialised(nodes, vms, e.Clock.Now())
 				})
@@ -74,9 +68,7 @@ func nodeChecks() []Check {
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
 			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint --node {nodes} --replace-no-execute`",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e.facts.nodes, decide.NoExecute)
-			},
+			Run:    by(nodesFact, decide.NoExecute),
 		},
 		{
 			Code: "NODE-006", Category: catNode, Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
@@ -97,26 +89,20 @@ func nodeChecks() []Check {
 			What:   "No node is NotReady while its VM is not found.",
 			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
 			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-					return e.misplaced(ctx, nodes, vms, decide.Doomed(nodes, vms))
-				})
-			},
+			Run:    byVMs(func(_ *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding { return decide.Doomed(nodes, vms) }),
 		},
 		{
 			Code: "NODE-009", Category: catNode, Title: "VMs of the nodes run", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
 			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
 			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {nodes}",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.nodes, e.facts.vms, decide.Stopped)
-			},
+			Run:    by2(nodesFact, vmsFact, decide.Stopped),
 		},
 	}
 }
 
 func runAddressFight(ctx context.Context, e *Env) Finding {
-	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	return judge2(ctx, e, nodesFact, vmsFact, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 		suspects := decide.SuspectAddresses(nodes, vms, e.addressRules(ctx))
 		if slices.ContainsFunc(suspects, func(s decide.Suspect) bool { return !s.Kubelet && s.NodeIP == "" }) {
 			select {
@@ -124,7 +110,7 @@ func runAddressFight(ctx context.Context, e *Env) Finding {
 				return decide.Unread(decide.Unreadable("the nodes, a second time", ctx.Err()))
 			case <-e.Clock.After(decide.SecondLook):
 			}
-			again, err := e.readNodes(ctx)
+			again, err := nodesFact.read(ctx, e)
 			if err != nil {
 				return decide.Unread(decide.Unreadable("the nodes, a second time", err))
 			}
@@ -137,11 +123,11 @@ func runAddressFight(ctx context.Context, e *Env) Finding {
 // addressRules are those of the controller's flags.
 func (e *Env) addressRules(ctx context.Context) node.AddressRules {
 	var rules node.AddressRules
-	workloads, err := e.facts.workloads.get(ctx)
+	controllers, err := controllersFact.get(ctx, e)
 	if err != nil {
 		return rules // as without flags
 	}
-	for _, word := range decide.OwnWords(e.Release, e.Namespace, workloads) {
+	for _, word := range controllers.Words() {
 		// The controller does not start with a list that cannot be read.
 		if list, ok := strings.CutPrefix(word, "--node-internal-cidrs="); ok {
 			rules.Internal, _ = node.ParseCIDRs(list)
@@ -154,12 +140,12 @@ func (e *Env) addressRules(ctx context.Context) node.AddressRules {
 }
 
 func runLabels(ctx context.Context, e *Env) Finding {
-	return judge2(ctx, e.facts.nodes, e.facts.vms, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	return judge2(ctx, e, nodesFact, vmsFact, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 		region := ""
 		if e.CloudConfig != nil {
 			region = e.CloudConfig.Region
 		}
-		volumes, err := e.facts.volumes.get(ctx)
+		volumes, err := volumesFact.get(ctx, e)
 		f := decide.Labels(nodes, vms, region, volumes)
 		if err != nil {
 			f = f.With("volumes", "not judged: "+err.Error())
@@ -168,15 +154,13 @@ func runLabels(ctx context.Context, e *Env) Finding {
 	})
 }
 
-func (e *Env) readPlaces(ctx context.Context) ([]credentials.Place, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
+// byVMs makes a check of a rule about nodes and VMs, whose finding says where the VMs are if they are elsewhere.
+func byVMs(rule func(*Env, []corev1.Node, *inventory.VMSnapshot) Finding) func(context.Context, *Env) Finding {
+	return func(ctx context.Context, e *Env) Finding {
+		return judge2(ctx, e, nodesFact, vmsFact, func(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+			return e.misplaced(ctx, nodes, vms, rule(e, nodes, vms))
+		})
 	}
-	project, err := e.facts.inventory.ProjectID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return credentials.Places(ctx, e.CloudStack, project), nil
 }
 
 // misplaced changes a finding about nodes without VMs where all or most nodes have none: then the VMs are somewhere
@@ -186,7 +170,7 @@ func (e *Env) misplaced(ctx context.Context, nodes []corev1.Node, vms *inventory
 	if f.Outcome != "" || len(lost) == 0 || 2*len(lost) <= len(nodes) {
 		return f
 	}
-	places, _ := e.facts.places.get(ctx) // only explain
+	places, _ := placesFact.get(ctx, e) // only explain
 	zone := ""
 	if e.CloudConfig != nil {
 		zone = e.CloudConfig.Zone

@@ -5,7 +5,6 @@ package check
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,8 +25,8 @@ func tenancyChecks() []Check {
 			Why:    "They keep a tenant from writing annotations that only the controller may write. The controller refuses what the policy forbids without them too, but nobody else sees a forged record before it is used, and users see the refusal in an Event only.",
 			Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`, or `csccm install` where somebody deleted them",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.admission, e.facts.workloads, func(a decide.AdmissionObjects, workloads []decide.Workload) Finding {
-					return decide.Admission(a, slices.ContainsFunc(workloads, func(w decide.Workload) bool { return w.IsOurs(e.Release, e.Namespace) }))
+				return judge2(ctx, e, admissionFact, controllersFact, func(a decide.AdmissionObjects, c decide.Controllers) Finding {
+					return decide.Admission(a, len(c.Ours) > 0)
 				})
 			},
 		},
@@ -37,10 +36,10 @@ func tenancyChecks() []Check {
 			Why:    "The controller changes nothing for a Service that the policy refuses: its ports and members stay as they were, whatever happens to Pods and nodes.",
 			Remedy: "have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart value that is named: `csccm upgrade -f VALUES`",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.services, e.facts.workloads, func(services []corev1.Service, workloads []decide.Workload) Finding {
-					in := decide.PolicyFacts{Words: decide.OwnWords(e.Release, e.Namespace, workloads)}
+				return judge2(ctx, e, servicesFact, controllersFact, func(services []corev1.Service, c decide.Controllers) Finding {
+					in := decide.PolicyFacts{Words: c.Words()}
 					in.View.Services = services
-					in.View.Labels, in.LabelsErr = e.facts.labels.get(ctx)
+					in.View.Labels, in.LabelsErr = labelsFact.get(ctx, e)
 					in.View.Addresses = e.policyAddresses(ctx, services)
 					return decide.Policy(in)
 				})
@@ -51,9 +50,7 @@ func tenancyChecks() []Check {
 			What:   "Services of several namespaces use one address only where the Service that has the address names the other namespaces in its annotation share-with.",
 			Why:    "Whoever has a port of an address can answer for its owner there, ACME challenges on port 80 among them.",
 			Remedy: "give the other Services addresses of their own, or set the annotation service.beta.kubernetes.io/cloudstack-load-balancer-share-with on the owner",
-			Run: func(ctx context.Context, e *Env) Finding {
-				return judge2(ctx, e.facts.balance, e.facts.addresses, decide.Shared)
-			},
+			Run:    by2(balanceFact, addressesFact, decide.Shared),
 		},
 		{
 			Code: "TEN-004", Category: catTenants, Title: "Records agree with CloudStack", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001", "CS-004"},
@@ -61,8 +58,8 @@ func tenancyChecks() []Check {
 			Why:    "Such a record was copied, forged, or outlived its address. The controller does not release an address by it, but somebody tried, or a restore brought an old Service back.",
 			Remedy: "find out who wrote it (kubectl get service {service} -o yaml --show-managed-fields), then remove the annotation service.beta.kubernetes.io/cloudstack-load-balancer-addresses from the Service: the controller writes a true one",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e.facts.services, e.facts.addresses, e.facts.clusterID, func(services []corev1.Service, addresses []cloudstack.PublicIP, id string) Finding {
-					apis, err := e.facts.apis.get(ctx)
+				return judge3(ctx, e, servicesFact, addressesFact, clusterIDFact, func(services []corev1.Service, addresses []cloudstack.PublicIP, id string) Finding {
+					apis, err := apisFact.get(ctx, e)
 					_, tags := apis["createTags"]
 					return decide.Records(services, addresses, id, err == nil && tags)
 				})
@@ -76,9 +73,9 @@ func (e *Env) policyAddresses(ctx context.Context, services []corev1.Service) ma
 	if e.CloudStack == nil {
 		return nil
 	}
-	addresses, err := e.facts.addresses.get(ctx)
-	balancers, rulesErr := e.facts.balancers.get(ctx)
-	id, idErr := e.facts.clusterID.get(ctx)
+	addresses, err := addressesFact.get(ctx, e)
+	balancers, rulesErr := balancersFact.get(ctx, e)
+	id, idErr := clusterIDFact.get(ctx, e)
 	if err != nil || rulesErr != nil || idErr != nil {
 		return nil
 	}

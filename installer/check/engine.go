@@ -4,6 +4,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/typo"
 )
 
@@ -25,14 +27,12 @@ type Selection struct {
 	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
 	// dash ("NODE" for all NODE checks).
 	Only, Skip []string
-	// Workers is how many checks run at once; 0 means 8.
-	Workers int
 	// Timeout is that of one check; 0 means 20 s.
 	Timeout time.Duration
 }
 
 const (
-	defaultWorkers = 8
+	workers        = 8 // how many checks run at once
 	defaultTimeout = 20 * time.Second
 )
 
@@ -80,7 +80,8 @@ func matchesAny(patterns []string, code string) bool {
 // progress, if not nil, gets each result as soon as it and all before it are there; it is called
 // from one goroutine at a time. When ctx ends, what has not ended is reported as unknown.
 func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Report {
-	return run(ctx, env, All(), sel, progress)
+	r, _ := run(ctx, env, All(), sel, progress)
+	return r
 }
 
 // task is one check of a run.
@@ -91,23 +92,23 @@ type task struct {
 	result Result
 }
 
-func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) Report {
-	return runThen(ctx, env, catalogue, sel, progress, func(*Env) {})
-}
-
-// runThen calls then with what the checks worked with, once all have ended.
-func runThen(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result), then func(*Env)) Report {
+// run also returns what the checks worked with.
+func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) (Report, *Env) {
 	work := *env
 	if work.Clock == nil {
 		work.Clock = clock.RealClock{}
 	}
-	if work.SecretName == "" {
-		work.SecretName = DefaultSecretName
-	}
+	work.SecretName = cmp.Or(work.SecretName, DefaultSecretName)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what facts still gather for checks that have given up
-	work.facts = newFacts(ctx, &work)
-	work.facts.phase = sel.Phase
+	work.facts = &facts{run: ctx, phase: sel.Phase}
+	if env.CloudStack != nil {
+		o := inventory.Options{Clock: work.Clock}
+		if env.CloudConfig != nil {
+			o.ProjectID, o.Zone = env.CloudConfig.ProjectID, env.CloudConfig.Zone
+		}
+		work.facts.inventory = inventory.New(env.CloudStack, o)
+	}
 
 	began := work.Clock.Now()
 	tasks := plan(catalogue, sel)
@@ -115,8 +116,8 @@ func runThen(ctx context.Context, env *Env, catalogue []Check, sel Selection, pr
 	for _, t := range tasks {
 		byCode[t.check.Code] = t
 	}
-	slots := make(chan struct{}, positive(sel.Workers, defaultWorkers))
-	timeout := time.Duration(positive(int(sel.Timeout), int(defaultTimeout)))
+	slots := make(chan struct{}, workers)
+	timeout := cmp.Or(sel.Timeout, defaultTimeout)
 	var wg sync.WaitGroup
 	for _, t := range tasks {
 		wg.Go(func() {
@@ -136,8 +137,7 @@ func runThen(ctx context.Context, env *Env, catalogue []Check, sel Selection, pr
 		}
 	}
 	wg.Wait()
-	then(&work)
-	return newReport(&work, sel, results, work.Clock.Since(began))
+	return newReport(&work, sel, results, work.Clock.Since(began)), &work
 }
 
 // plan chooses the checks of a selection, and those that they need, in the catalogue's order.
@@ -258,12 +258,3 @@ func pastTense(o Outcome) string {
 	}
 	return "passed"
 }
-
-func positive(n, otherwise int) int {
-	if n > 0 {
-		return n
-	}
-	return otherwise
-}
-
-// ---- findings

@@ -27,6 +27,11 @@ func made(code string, severity Severity, f Finding, needs ...string) Check {
 	}
 }
 
+func runAll(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
+	r, _ := run(ctx, &Env{}, catalogue, sel, progress)
+	return r
+}
+
 func outcomes(r Report) map[string]Outcome {
 	m := map[string]Outcome{}
 	for _, c := range r.Checks {
@@ -49,8 +54,8 @@ func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
 			defer running.Add(-1)
 			for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
 			}
-			if now == 4 {
-				open.Do(func() { close(gate) }) // four at once: go on
+			if now == workers {
+				open.Do(func() { close(gate) }) // all at once: go on
 			}
 			<-gate
 			return decide.Passf("fine")
@@ -58,8 +63,8 @@ func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
 		catalogue = append(catalogue, c)
 	}
 	var seen []string
-	r := run(t.Context(), &Env{}, catalogue, Selection{Workers: 4}, func(r Result) { seen = append(seen, r.Code) })
-	require.EqualValues(t, 4, peak.Load(), "as many as workers, no more")
+	r := runAll(t.Context(), catalogue, Selection{}, func(r Result) { seen = append(seen, r.Code) })
+	require.EqualValues(t, workers, peak.Load(), "as many as workers, no more")
 	require.Len(t, r.Checks, n)
 	for i := range n {
 		require.Equal(t, catalogue[i].Code, r.Checks[i].Code)
@@ -79,7 +84,7 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 		made("T-006", SeverityError, decide.Unknownf("who knows")),
 		made("T-007", SeverityError, decide.Passf(""), "T-006"),
 	}
-	r := run(t.Context(), &Env{}, catalogue, Selection{}, nil)
+	r := runAll(t.Context(), catalogue, Selection{}, nil)
 	require.Equal(t, map[string]Outcome{
 		"T-001": Failed, "T-002": Skipped, "T-003": Skipped, "T-004": Warning, "T-005": OK, "T-006": Unknown, "T-007": Skipped,
 	}, outcomes(r))
@@ -111,7 +116,7 @@ func TestSelection(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			require.NoError(t, tt.sel.validate(catalogue))
-			require.Equal(t, tt.want, outcomes(run(t.Context(), &Env{}, catalogue, tt.sel, nil)))
+			require.Equal(t, tt.want, outcomes(runAll(t.Context(), catalogue, tt.sel, nil)))
 		})
 	}
 	require.ErrorContains(t, Selection{Only: []string{"NOPE-001"}}.Validate(), "NOPE-001")
@@ -133,7 +138,7 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 		hold := make(chan struct{})
 		defer close(hold)
 		deaf.Run = func(context.Context, *Env) Finding { <-hold; return decide.Passf("") }
-		r := run(t.Context(), &Env{}, []Check{stuck, deaf, made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
+		r := runAll(t.Context(), []Check{stuck, deaf, made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
 		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
 		require.Equal(t, "no result within 5s", r.Checks[0].Message)
 		require.EqualValues(t, 5000, r.DurationMs)
@@ -150,7 +155,7 @@ func TestEndOfTheRun(t *testing.T) {
 		<-ctx.Done()
 		return decide.Unread(ctx.Err())
 	}
-	r := run(ctx, &Env{}, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
+	r := runAll(ctx, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
 	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
@@ -170,7 +175,7 @@ func TestEndOfTheRun(t *testing.T) {
 		cancel()
 		return Finding{Outcome: Failed, Message: ctx.Err().Error()}
 	}
-	r = run(ctx, &Env{}, []Check{found, late}, Selection{}, func(r Result) {
+	r = runAll(ctx, []Check{found, late}, Selection{}, func(r Result) {
 		if r.Code == "T-001" {
 			close(said)
 		}
@@ -181,7 +186,7 @@ func TestEndOfTheRun(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	<-ctx.Done()
-	r = run(ctx, &Env{}, []Check{stuck}, Selection{}, nil)
+	r = runAll(ctx, []Check{stuck}, Selection{}, nil)
 	require.Contains(t, r.Checks[0].Message, "the time for the whole run is over")
 }
 
@@ -189,7 +194,7 @@ func TestPanicIsAFinding(t *testing.T) {
 	t.Parallel()
 	c := made("T-001", SeverityError, Finding{})
 	c.Run = func(context.Context, *Env) Finding { panic("oops") }
-	r := run(t.Context(), &Env{}, []Check{c, made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
+	r := runAll(t.Context(), []Check{c, made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "oops")
 	require.Equal(t, OK, r.Checks[1].Outcome)
@@ -199,7 +204,8 @@ func TestFactIsReadOnce(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	release := make(chan struct{})
-	f := newFact(t.Context(), "it", func(ctx context.Context) (int, error) {
+	e := &Env{facts: &facts{run: t.Context()}}
+	f := &fact[int]{"it", func(ctx context.Context, _ *Env) (int, error) {
 		reads.Add(1)
 		select {
 		case <-release:
@@ -207,21 +213,21 @@ func TestFactIsReadOnce(t *testing.T) {
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
-	})
+	}}
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.get(impatient)
+	_, err := f.get(impatient, e)
 	require.ErrorIs(t, err, context.Canceled)
 	close(release)
 	for range 10 {
-		v, err := f.get(t.Context())
+		v, err := f.get(t.Context(), e)
 		require.NoError(t, err, "one impatient check does not spoil it for the others")
 		require.Equal(t, 42, v)
 	}
 	require.EqualValues(t, 1, reads.Load())
 
-	broken := newFact(t.Context(), "it", func(context.Context) (int, error) { panic("oops") })
-	_, err = broken.get(t.Context())
+	broken := &fact[int]{"it", func(context.Context, *Env) (int, error) { panic("oops") }}
+	_, err = broken.get(t.Context(), e)
 	require.ErrorContains(t, err, "oops")
 }
 

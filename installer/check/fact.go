@@ -7,79 +7,86 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
-// fact is something that is read once, however many checks ask for it.
+// fact is something that a run reads once, however many checks ask for it.
 type fact[T any] struct {
-	noun  string          // what it is, for "NOUN could not be read"
-	run   context.Context // of the whole run
-	read  func(ctx context.Context) (T, error)
-	token chan struct{} // holds one token: who takes it reads
+	noun string // what it is, for "NOUN could not be read"
+	read func(ctx context.Context, e *Env) (T, error)
+}
+
+// facts are what a run has read.
+type facts struct {
+	run       context.Context //nolint:containedctx // of the whole run, which reading goes on under
+	phase     Phase
+	owner     atomic.Pointer[Owner] // nil where the server does not say
+	inventory *inventory.Inventory  // nil without CloudStack
+	states    sync.Map              // *state[T] by *fact[T]
+}
+
+// state is a fact in one run.
+type state[T any] struct {
+	once  sync.Once
 	done  chan struct{} // closed when value and err are set
 	value T
 	err   error
 }
 
-func newFact[T any](run context.Context, noun string, read func(ctx context.Context) (T, error)) *fact[T] {
-	f := &fact[T]{noun: noun, run: run, read: read, token: make(chan struct{}, 1), done: make(chan struct{})}
-	f.token <- struct{}{}
-	return f
+func (f *fact[T]) in(e *Env) *state[T] {
+	s, _ := e.facts.states.LoadOrStore(f, &state[T]{done: make(chan struct{})})
+	return s.(*state[T]) //nolint:forcetypeassert // of no other type
 }
 
 // get returns the value, and reads it if no check has yet. Reading goes on under the context of the
 // whole run when the check that asked first has run out of time: others wait for it too.
 // Its errors name the fact; those of a fact made of others name the one that failed.
-func (f *fact[T]) get(ctx context.Context) (T, error) {
-	select {
-	case <-f.token:
+func (f *fact[T]) get(ctx context.Context, e *Env) (T, error) {
+	s := f.in(e)
+	s.once.Do(func() {
 		go func() {
-			defer close(f.done)
+			defer close(s.done)
 			defer func() {
 				if p := recover(); p != nil {
-					f.err = decide.Unreadable(f.noun, fmt.Errorf("csccm broke (%v): please report this", p))
+					s.err = decide.Unreadable(f.noun, fmt.Errorf("csccm broke (%v): please report this", p))
 				}
 			}()
-			f.value, f.err = f.read(f.run)
+			s.value, s.err = f.read(e.facts.run, e)
 			var inner *decide.UnreadError
-			if f.err != nil && !errors.As(f.err, &inner) {
-				f.err = decide.Unreadable(f.noun, f.err)
+			if s.err != nil && !errors.As(s.err, &inner) {
+				s.err = decide.Unreadable(f.noun, s.err)
 			}
 		}()
-	default:
-	}
+	})
 	select {
-	case <-f.done:
-		return f.value, f.err
+	case <-s.done:
+		return s.value, s.err
 	case <-ctx.Done():
 		var zero T
 		return zero, decide.Unreadable(f.noun, fmt.Errorf("not in time: %w", ctx.Err()))
 	}
 }
 
-// known reports whether the value has been read.
-func (f *fact[T]) known() bool {
+// peek returns the value if it has been read.
+func (f *fact[T]) peek(e *Env) (value T, known bool) {
+	s := f.in(e)
 	select {
-	case <-f.done:
-		return f.err == nil
+	case <-s.done:
+		if s.err == nil {
+			return s.value, true
+		}
 	default:
-		return false
 	}
-}
-
-// peek returns the value if it has been read, and the zero value otherwise.
-func (f *fact[T]) peek() T {
-	if f.known() {
-		return f.value
-	}
-	var zero T
-	return zero
+	return value, false
 }
 
 // judge decides by one fact; without it the finding is unknown.
-func judge[A any](ctx context.Context, a *fact[A], rule func(A) Finding) Finding {
-	v, err := a.get(ctx)
+func judge[A any](ctx context.Context, e *Env, a *fact[A], rule func(A) Finding) Finding {
+	v, err := a.get(ctx, e)
 	if err != nil {
 		return decide.Unread(err)
 	}
@@ -87,15 +94,28 @@ func judge[A any](ctx context.Context, a *fact[A], rule func(A) Finding) Finding
 }
 
 // judge2 decides by two facts.
-func judge2[A, B any](ctx context.Context, a *fact[A], b *fact[B], rule func(A, B) Finding) Finding {
-	return judge(ctx, a, func(va A) Finding {
-		return judge(ctx, b, func(vb B) Finding { return rule(va, vb) })
+func judge2[A, B any](ctx context.Context, e *Env, a *fact[A], b *fact[B], rule func(A, B) Finding) Finding {
+	return judge(ctx, e, a, func(va A) Finding {
+		return judge(ctx, e, b, func(vb B) Finding { return rule(va, vb) })
 	})
 }
 
 // judge3 decides by three facts.
-func judge3[A, B, C any](ctx context.Context, a *fact[A], b *fact[B], c *fact[C], rule func(A, B, C) Finding) Finding {
-	return judge(ctx, a, func(va A) Finding {
-		return judge2(ctx, b, c, func(vb B, vc C) Finding { return rule(va, vb, vc) })
+func judge3[A, B, C any](ctx context.Context, e *Env, a *fact[A], b *fact[B], c *fact[C], rule func(A, B, C) Finding) Finding {
+	return judge(ctx, e, a, func(va A) Finding {
+		return judge2(ctx, e, b, c, func(vb B, vc C) Finding { return rule(va, vb, vc) })
 	})
+}
+
+// by, by2 and by3 make a check of a rule that needs nothing but facts.
+func by[A any](a *fact[A], rule func(A) Finding) func(context.Context, *Env) Finding {
+	return func(ctx context.Context, e *Env) Finding { return judge(ctx, e, a, rule) }
+}
+
+func by2[A, B any](a *fact[A], b *fact[B], rule func(A, B) Finding) func(context.Context, *Env) Finding {
+	return func(ctx context.Context, e *Env) Finding { return judge2(ctx, e, a, b, rule) }
+}
+
+func by3[A, B, C any](a *fact[A], b *fact[B], c *fact[C], rule func(A, B, C) Finding) func(context.Context, *Env) Finding {
+	return func(ctx context.Context, e *Env) Finding { return judge3(ctx, e, a, b, c, rule) }
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -21,61 +22,52 @@ import (
 // them also need CS-001, which says it properly.
 var errNoCloudStack = errors.New("no CloudStack credentials")
 
-func (e *Env) readCapabilities(ctx context.Context) (*cloudstack.Capabilities, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
-	}
-	return e.CloudStack.Capabilities(ctx)
+// cloudFact is a fact of CloudStack.
+func cloudFact[T any](noun string, read func(ctx context.Context, e *Env) (T, error)) *fact[T] {
+	return &fact[T]{noun, func(ctx context.Context, e *Env) (value T, err error) {
+		if e.CloudStack == nil {
+			return value, errNoCloudStack
+		}
+		return read(ctx, e)
+	}}
 }
 
-func (e *Env) readAPIs(ctx context.Context) (map[string]cloudstack.API, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
-	}
-	return e.CloudStack.ListAPIs(ctx)
+// projectFact is a fact of the project of the cloud-config.
+func projectFact[T any](noun string, read func(ctx context.Context, e *Env, project string) (T, error)) *fact[T] {
+	return cloudFact(noun, func(ctx context.Context, e *Env) (value T, err error) {
+		project, err := e.facts.inventory.ProjectID(ctx)
+		if err != nil {
+			return value, err
+		}
+		return read(ctx, e, project)
+	})
 }
 
-func (e *Env) readVMs(ctx context.Context) (*inventory.VMSnapshot, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
-	}
-	return e.facts.inventory.VMs(ctx, 0)
-}
-
-func (e *Env) readNetworks(ctx context.Context) ([]cloudstack.Network, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
-	}
-	project, err := e.facts.inventory.ProjectID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return e.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
-}
-
-func (e *Env) readAddresses(ctx context.Context) ([]cloudstack.PublicIP, error) {
-	if e.CloudStack == nil {
-		return nil, errNoCloudStack
-	}
-	project, err := e.facts.inventory.ProjectID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return e.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
-}
-
-// memberReads is how many rules are asked for their members at once: CloudStack lists those of one rule only.
-const memberReads = 8
+var (
+	capabilitiesFact = cloudFact("the answer to the keys", func(ctx context.Context, e *Env) (*cloudstack.Capabilities, error) {
+		return e.CloudStack.Capabilities(ctx)
+	})
+	apisFact = cloudFact("the allowed commands", func(ctx context.Context, e *Env) (map[string]cloudstack.API, error) {
+		return e.CloudStack.ListAPIs(ctx)
+	})
+	vmsFact = cloudFact("the VMs", func(ctx context.Context, e *Env) (*inventory.VMSnapshot, error) {
+		return e.facts.inventory.VMs(ctx, 0)
+	})
+	// placesFact holds the VMs of other places than the project of the cloud-config.
+	placesFact = projectFact("the VMs of other projects", func(ctx context.Context, e *Env, project string) ([]credentials.Place, error) {
+		return credentials.Places(ctx, e.CloudStack, project), nil
+	})
+	networksFact = projectFact("the networks", func(ctx context.Context, e *Env, project string) ([]cloudstack.Network, error) {
+		return e.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
+	})
+	addressesFact = projectFact("the addresses", func(ctx context.Context, e *Env, project string) ([]cloudstack.PublicIP, error) {
+		return e.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
+	})
+	balancersFact = projectFact("the load balancer rules", readBalancers)
+)
 
 // readBalancers reads all rules whose names any provider for Kubernetes gives, and their members.
-func (e *Env) readBalancers(ctx context.Context) (decide.Balancers, error) {
-	if e.CloudStack == nil {
-		return decide.Balancers{}, errNoCloudStack
-	}
-	project, err := e.facts.inventory.ProjectID(ctx)
-	if err != nil {
-		return decide.Balancers{}, err
-	}
+func readBalancers(ctx context.Context, e *Env, project string) (decide.Balancers, error) {
 	rules, err := e.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
 	if err != nil {
 		return decide.Balancers{}, err
@@ -86,20 +78,15 @@ func (e *Env) readBalancers(ctx context.Context) (decide.Balancers, error) {
 	})
 	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
 
-	members := make([][]cloudstack.LoadBalancerMember, len(rules))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(memberReads)
-	for i := range rules {
-		group.Go(func() error {
-			m, err := e.CloudStack.ListLoadBalancerMembers(gctx, rules[i].ID)
-			members[i] = m
-			if cloudstack.IsNotFound(err) {
-				return nil // deleted since the list was read
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	// CloudStack lists the members of one rule only.
+	members, err := parallel(ctx, rules, func(ctx context.Context, r *cloudstack.LoadBalancerRule) ([]cloudstack.LoadBalancerMember, error) {
+		m, err := e.CloudStack.ListLoadBalancerMembers(ctx, r.ID)
+		if cloudstack.IsNotFound(err) {
+			return nil, nil // deleted since the list was read
+		}
+		return m, err
+	})
+	if err != nil {
 		return decide.Balancers{}, err
 	}
 	b := decide.Balancers{All: everything, Rules: rules, Members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
@@ -108,3 +95,14 @@ func (e *Env) readBalancers(ctx context.Context) (decide.Balancers, error) {
 	}
 	return b, nil
 }
+
+// balanceFact reads all at once: the rules' members are most of what a run waits for.
+var balanceFact = &fact[decide.BalanceFacts]{"Services and rules", func(ctx context.Context, e *Env) (in decide.BalanceFacts, err error) {
+	in.Now = e.Clock.Now()
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { in.Nodes, err = nodesFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.VMs, err = vmsFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.Services, err = servicesFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.Balancers, err = balancersFact.get(gctx, e); return err })
+	return in, group.Wait()
+}}

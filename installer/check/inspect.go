@@ -14,7 +14,6 @@ import (
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
@@ -33,7 +32,7 @@ type Facts struct {
 	Leases       []coordinationv1.Lease
 	Controllers  []Controller // of the release and of others
 	Pods         []corev1.Pod // of the release
-	Logs         []PodLog
+	Logs         []decide.Log
 	Revisions    []Revision // of the release, oldest first
 	// CloudStackVersion is "" where the role may not ask.
 	CloudStackVersion string
@@ -62,21 +61,7 @@ const (
 )
 
 // Controller is a Deployment or DaemonSet of a cloud controller manager.
-type Controller struct {
-	Kind      string   `json:"kind"`
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Images    []string `json:"images"`
-	Wanted    int32    `json:"wanted"` // Pods
-	Ready     int32    `json:"ready"`
-	Ours      bool     `json:"ours"`
-}
-
-// PodLog is what a Pod of the release logged in the last hour.
-type PodLog struct {
-	Pod   string
-	Lines []podlog.Line
-}
+type Controller = decide.Workload
 
 // Revision is one of the Helm release.
 type Revision struct {
@@ -108,49 +93,45 @@ func (f *Facts) Leader() (holder string, ago time.Duration) {
 
 // Inspect is Run that also gives the facts that the report rests on.
 func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)) (Report, *Facts) {
-	var out *Facts
-	r := runThen(ctx, env, All(), sel, progress, func(work *Env) { out = work.exported() })
-	return r, out
+	r, work := run(ctx, env, All(), sel, progress)
+	return r, work.exported()
 }
 
 func (e *Env) exported() *Facts {
-	f := e.facts
-	out := &Facts{
-		Owner: f.owner.Load(), At: e.Clock.Now(), Distribution: f.distribution.peek().Name, Nodes: f.nodes.peek(), Kubelets: f.kubelets.peek(),
-		Services: f.services.peek(), Events: f.events.peek(), Leases: f.leases.peek(), Pods: f.ownPods.peek(),
-		VMs: f.vms.peek(), Rules: f.balancers.peek().Rules, Members: f.balancers.peek().Members,
-	}
-	for _, u := range []struct {
-		name string
-		read bool
-	}{
-		{FactNodes, f.nodes.known()}, {FactServices, f.services.known()}, {FactControllers, f.workloads.known()}, {FactReleases, f.releases.known()},
-		{FactVMs, f.vms.known()},
-	} {
-		if !u.read {
-			out.Unread = append(out.Unread, u.name)
+	out := &Facts{Owner: e.facts.owner.Load(), At: e.Clock.Now()}
+	unless := func(known bool, name string) {
+		if !known {
+			out.Unread = append(out.Unread, name)
 		}
 	}
-	if v := f.version.peek(); v != nil {
+	var known bool
+	out.Nodes, known = nodesFact.peek(e)
+	unless(known, FactNodes)
+	out.Services, known = servicesFact.peek(e)
+	unless(known, FactServices)
+	controllers, known := controllersFact.peek(e)
+	unless(known, FactControllers)
+	records, known := releasesFact.peek(e)
+	unless(known, FactReleases)
+	out.VMs, known = vmsFact.peek(e)
+	unless(known, FactVMs)
+	distribution, _ := distributionFact.peek(e)
+	out.Distribution = distribution.Name
+	out.Kubelets, _ = kubeletsFact.peek(e)
+	out.Events, _ = eventsFact.peek(e)
+	out.Leases, _ = leasesFact.peek(e)
+	out.Pods, _ = ownPodsFact.peek(e)
+	out.Logs, _ = logsFact.peek(e)
+	balancers, _ := balancersFact.peek(e)
+	out.Rules, out.Members = balancers.Rules, balancers.Members
+	if v, _ := versionFact.peek(e); v != nil {
 		out.Version = v.GitVersion
 	}
-	if c := f.capabilities.peek(); c != nil {
+	if c, _ := capabilitiesFact.peek(e); c != nil {
 		out.CloudStackVersion = c.Version
 	}
-	workloads := f.workloads.peek()
-	others := decide.OtherControllers(e.Release, e.Namespace, workloads)
-	for i := range workloads {
-		if w := &workloads[i]; w.IsOurs(e.Release, e.Namespace) {
-			out.Controllers = append(out.Controllers, controllerOf(w, true))
-		}
-	}
-	for i := range others {
-		out.Controllers = append(out.Controllers, controllerOf(&others[i], false))
-	}
-	for _, l := range f.logs.peek() {
-		out.Logs = append(out.Logs, PodLog{l.Pod, l.Lines})
-	}
-	for _, r := range f.releases.peek() {
+	out.Controllers = slices.Concat(controllers.Ours, controllers.Others)
+	for _, r := range records {
 		revision := Revision{Number: r.Revision, Status: r.Status}
 		if c, err := r.Content(); err == nil {
 			revision.ChartVersion, revision.AppVersion = c.Chart.Metadata.Version, c.Chart.Metadata.AppVersion
@@ -158,8 +139,4 @@ func (e *Env) exported() *Facts {
 		out.Revisions = append(out.Revisions, revision)
 	}
 	return out
-}
-
-func controllerOf(w *decide.Workload, ours bool) Controller {
-	return Controller{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Images: w.Images, Wanted: w.Wanted, Ready: w.Ready, Ours: ours}
 }

@@ -6,11 +6,17 @@ package check
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/engine/junit"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -151,13 +157,7 @@ func newReport(env *Env, sel Selection, results []Result, took time.Duration) Re
 
 // Unfinished is how many checks had not ended when the run did.
 func (r Report) Unfinished() int {
-	n := 0
-	for i := range r.Checks {
-		if r.Checks[i].Unfinished {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(r.Checks), func(c Result) bool { return !c.Unfinished }))
 }
 
 // ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,
@@ -189,44 +189,23 @@ func (r Report) unjudged() bool {
 	return others > 0
 }
 
-// UnjudgedError is a run of checks that found out nothing.
-type UnjudgedError struct{ report Report }
-
-func (e *UnjudgedError) Error() string {
-	s := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped", e.report.Summary.Unknown, e.report.Summary.Skipped)
-	if c := e.first(); c != nil {
-		s += fmt.Sprintf("; %s: %s", c.Code, c.Message)
-	}
-	return s
-}
-
-// Remedy is that of the first check that could not be judged.
-func (e *UnjudgedError) Remedy() string {
-	if c := e.first(); c != nil {
-		return c.Remedy
-	}
-	return ""
-}
-
-// ExitCode is that of a failed check: unknown is not success.
-func (e *UnjudgedError) ExitCode() int { return report.ExitCheckFailed }
-
-// first is the first result that says why: an unknown one, or else a skipped one.
-func (e *UnjudgedError) first() *Result {
+// unjudgedError says why a run of checks found out nothing. Unknown is not success: the exit code is that of a failed check.
+func (r Report) unjudgedError() error {
+	text, remedy := fmt.Sprintf("nothing could be judged: %d unknown, %d skipped", r.Summary.Unknown, r.Summary.Skipped), ""
 	for _, outcome := range []Outcome{Unknown, Skipped} {
-		for i := range e.report.Checks {
-			if e.report.Checks[i].Outcome == outcome {
-				return &e.report.Checks[i]
-			}
+		i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Outcome == outcome })
+		if i >= 0 {
+			text, remedy = fmt.Sprintf("%s; %s: %s", text, r.Checks[i].Code, r.Checks[i].Message), r.Checks[i].Remedy
+			break
 		}
 	}
-	return nil
+	return &report.ExitError{Code: report.ExitCheckFailed, Err: report.Remedied(errors.New(text), remedy)}
 }
 
 // Err is an error with the exit code and nothing more to say, or nil.
 func (r Report) Err(failOn Severity) error {
 	if r.Summary.Failed == 0 && r.unjudged() {
-		return &UnjudgedError{r}
+		return r.unjudgedError()
 	}
 	if code := r.ExitCode(failOn); code != report.ExitOK {
 		return &report.ExitError{Code: code}
@@ -240,4 +219,189 @@ func (r Report) WriteJSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
+}
+
+// TextOptions says how a report is shown to a person.
+type TextOptions struct {
+	Style report.Style
+	// Short leaves out what is well and what was skipped.
+	Short bool
+	// Verbose shows evidence and durations too, and all objects.
+	Verbose bool
+}
+
+// maxObjects is how many objects are listed below a result.
+const maxObjects = 10
+
+// WriteText writes the report for a person: a line for each check, what is wrong with its remedy
+// and a link below it, and a summary at the end. Checks that the end of the run cut off are only counted.
+func (r Report) WriteText(w io.Writer, o TextOptions) error {
+	var b strings.Builder
+	category := ""
+	for _, c := range r.Checks {
+		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) {
+			continue
+		}
+		if !o.Short && c.Category != category {
+			if category != "" {
+				b.WriteByte('\n')
+			}
+			category = c.Category
+			b.WriteString(o.Style.Paint(report.Strong, category) + "\n")
+		}
+		b.WriteString(c.text(o))
+	}
+	if b.Len() > 0 && !o.Short {
+		b.WriteByte('\n')
+	}
+	b.WriteString(r.Summary.text(o.Style, r.Unfinished()))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text draws one result.
+func (r Result) text(o TextOptions) string {
+	s := o.Style
+	var b strings.Builder
+	head := r.Code + " " + r.Title
+	if r.Message != "" {
+		head += ": " + r.Message
+	}
+	if o.Verbose {
+		head += fmt.Sprintf(" (%d ms)", r.DurationMs)
+	}
+	b.WriteString(s.Indented(s.Symbol(symbol(r.Outcome))+" ", s.SymbolWidth()+1, head))
+
+	indent := s.SymbolWidth() + 3
+	pad := strings.Repeat(" ", indent)
+	for i, x := range r.Objects {
+		if i == maxObjects && !o.Verbose {
+			fmt.Fprintf(&b, "%s... and %d more (-v shows all)\n", pad, len(r.Objects)-i)
+			break
+		}
+		text := x.String()
+		if x.Message != "" {
+			text += ": " + x.Message
+		}
+		b.WriteString(s.Indented(pad+"- ", indent+2, text))
+	}
+	if o.Verbose {
+		for _, k := range slices.Sorted(maps.Keys(r.Evidence)) {
+			b.WriteString(s.Indented(pad+s.Paint(report.Faint, k+":")+" ", indent+len(k)+2, r.Evidence[k]))
+		}
+	}
+	if r.Outcome != OK && r.Outcome != Skipped {
+		if r.Remedy != "" {
+			b.WriteString(s.Indented(pad+s.Paint(report.Strong, "fix:")+" ", indent+5, r.Remedy))
+		}
+		b.WriteString(pad + s.Paint(report.Faint, "see: "+r.Hint) + "\n")
+	}
+	return b.String()
+}
+
+func symbol(o Outcome) report.Symbol {
+	switch o {
+	case OK:
+		return report.SymbolOK
+	case Warning:
+		return report.SymbolWarning
+	case Failed:
+		return report.SymbolFailed
+	case Skipped:
+		return report.SymbolSkipped
+	case Unknown:
+	}
+	return report.SymbolUnknown
+}
+
+const notFinished = "not finished"
+
+// text counts unfinished checks, which are among the unknown ones, apart.
+func (m Summary) text(s report.Style, unfinished int) string {
+	var b strings.Builder
+	column := 0 // colours take none
+	for i, part := range []struct {
+		n    int
+		p    report.Paint
+		word string
+	}{
+		{m.OK, report.Good, "ok"},
+		{m.Warning, report.Caution, "warning"},
+		{m.Failed, report.Bad, "failed"},
+		{m.Skipped, report.Plain, "skipped"},
+		{m.Unknown - unfinished, report.Caution, "unknown"},
+		{unfinished, report.Caution, notFinished},
+	} {
+		if part.word == notFinished && part.n == 0 {
+			continue // as nearly always
+		}
+		text := fmt.Sprintf("%d %s", part.n, part.word)
+		switch {
+		case i == 0:
+		case s.Width > 0 && column+len(text)+len(", ,") > s.Width:
+			b.WriteString(",\n")
+			column = 0
+		default:
+			b.WriteString(", ")
+			column += len(", ")
+		}
+		if part.n == 0 {
+			part.p = report.Plain
+		}
+		b.WriteString(s.Paint(part.p, text))
+		column += len(text)
+	}
+	return b.String() + "\n"
+}
+
+// WriteYAML writes the report as YAML with the fields of Schema.
+func (r Report) WriteYAML(w io.Writer) error {
+	raw, err := yaml.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(raw)
+	return err
+}
+
+// WriteJUnit writes the report for a CI system: a suite for each category, a case for each check. What makes the command
+// fail by failOn is a failure; other warnings are the output of their case.
+func (r Report) WriteJUnit(w io.Writer, failOn Severity) error {
+	var suites []junit.Suite
+	for _, c := range r.Checks {
+		if len(suites) == 0 || suites[len(suites)-1].Name != c.Category {
+			suites = append(suites, junit.Suite{Name: c.Category})
+		}
+		out := junit.Case{Class: c.Code, Name: c.Code + " " + c.Title, Took: junit.Seconds(milliseconds(c.DurationMs))}
+		switch {
+		case c.Outcome == Skipped:
+			out.Skipped = &junit.Skipped{Message: c.Message}
+		case c.Outcome == Failed || failOn == SeverityWarning && c.Outcome != OK:
+			out.Failure = &junit.Failure{Type: c.Code, Message: c.Message, Text: c.plain()}
+		default:
+			out.Output = c.plain()
+		}
+		s := &suites[len(suites)-1]
+		s.Cases = append(s.Cases, out)
+	}
+	return junit.Write(w, "csccm doctor", milliseconds(r.DurationMs), suites)
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// plain is the result in words, without colours.
+func (r Result) plain() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Outcome, r.Message)
+	for _, o := range r.Objects {
+		fmt.Fprintf(&b, "- %s", o)
+		if o.Message != "" {
+			b.WriteString(": " + o.Message)
+		}
+		b.WriteByte('\n')
+	}
+	if r.Remedy != "" {
+		fmt.Fprintf(&b, "fix: %s\nsee: %s\n", r.Remedy, r.Hint)
+	}
+	return b.String()
 }

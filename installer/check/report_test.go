@@ -30,7 +30,7 @@ func sample(t *testing.T) Report {
 	}
 	long := made("T-002", SeverityWarning, decide.Problemf("13 of 13 nodes without it").About(nodes...).With("distribution", "kubeadm"))
 	long.Remedy = "append --cloud-provider=external to KUBELET_KUBEADM_ARGS in /var/lib/kubelet/kubeadm-flags.env and run `systemctl restart kubelet`"
-	return run(t.Context(), &Env{}, []Check{
+	return runAll(t.Context(), []Check{
 		made("T-001", SeverityFatal, decide.Passf("v1.37.1 at https://192.0.2.1:6443").With("version", "v1.37.1")),
 		long,
 		made("T-003", SeverityError, decide.Problemf("nobody holds a lease").Fix("look at the log")),
@@ -56,7 +56,7 @@ func TestNothingCouldBeJudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := run(t.Context(), &Env{}, tc.checks, Selection{}, nil).Err(SeverityError)
+			err := runAll(t.Context(), tc.checks, Selection{}, nil).Err(SeverityError)
 			if tc.err == "" {
 				require.NoError(t, err)
 				return
@@ -88,7 +88,7 @@ func TestExitCodes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t.Context(), &Env{}, []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
+			r := runAll(t.Context(), []Check{made("T-001", tt.severity, tt.f), made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
 			require.Equal(t, tt.plain, r.ExitCode(SeverityError))
 			require.Equal(t, tt.strict, r.ExitCode(SeverityWarning))
 			err := r.Err(SeverityWarning)
@@ -128,7 +128,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 func TestJSONFollowsTheSchema(t *testing.T) {
 	t.Parallel()
 	s := compiledSchema(t)
-	empty := run(t.Context(), &Env{}, nil, Selection{}, nil)
+	empty := runAll(t.Context(), nil, Selection{}, nil)
 	for _, r := range []Report{sample(t), empty} {
 		var b bytes.Buffer
 		require.NoError(t, r.WriteJSON(&b))

@@ -5,6 +5,7 @@ package check_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,40 +31,7 @@ func byCode(r check.Report) map[string]check.Result {
 	return m
 }
 
-func TestHealthyClusterIsGreen(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.env.Manifest = chartObjects
-	w.sim.Ledger().Reset()
-	ran := map[string]bool{}
-	for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
-		r := check.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)
-		for _, c := range r.Checks {
-			ran[c.Code] = true
-			if c.Code == "HELM-002" { // the objects carry no marks of Helm here
-				continue
-			}
-			require.Equal(t, check.OK, c.Outcome, "%s %s: %s %v", c.Code, c.Title, c.Message, c.Objects)
-		}
-	}
-	require.Len(t, ran, len(check.All()))
-	// Facts are shared: two runs with two rules cost this much, whatever the number of checks.
-	for command, limit := range map[string]int{
-		"listVirtualMachines": 2, "listCapabilities": 2, "listApis": 2, "listZones": 2, "listNetworks": 2, "listPublicIpAddresses": 2,
-		"listLoadBalancerRules": 2, "listLoadBalancerRuleInstances": 4, "listProjects": 0,
-	} {
-		require.LessOrEqual(t, w.sim.Ledger().Count(command), limit, command)
-	}
-	for _, c := range w.sim.Ledger().Calls() {
-		require.True(t, strings.HasPrefix(c.Command, "list"), "checks change nothing: %s", c.Command)
-	}
-	for _, a := range w.kube.Actions() {
-		review := a.GetResource().Resource == "selfsubjectaccessreviews"
-		require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s %s", a.GetVerb(), a.GetResource().Resource)
-	}
-}
-
-// All checks work on every release of CloudStack.
+// All checks work on every release of CloudStack, and share what they read.
 func TestHealthyOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
@@ -71,16 +39,31 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, version)
 			w.env.Manifest = chartObjects
+			w.sim.Ledger().Reset()
+			ran := map[string]check.Result{}
 			for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
 				for code, c := range byCode(check.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
-					if code == "HELM-002" { // the objects carry no marks of Helm here
-						continue
-					}
-					require.Equal(t, check.OK, c.Outcome, "%s %s: %s %v", code, c.Title, c.Message, c.Objects)
-					if code == "CS-001" {
-						require.Contains(t, c.Message, version+".0.0")
+					ran[code] = c
+					if code != "HELM-002" { // the objects carry no marks of Helm here
+						require.Equal(t, check.OK, c.Outcome, "%s %s: %s %v", code, c.Title, c.Message, c.Objects)
 					}
 				}
+			}
+			require.Len(t, ran, len(check.All()))
+			require.Contains(t, ran["CS-001"].Message, version+".0.0")
+			// Two runs with two rules cost this much, whatever the number of checks.
+			for command, limit := range map[string]int{
+				"listVirtualMachines": 2, "listCapabilities": 2, "listApis": 2, "listZones": 2, "listNetworks": 2, "listPublicIpAddresses": 2,
+				"listLoadBalancerRules": 2, "listLoadBalancerRuleInstances": 4, "listProjects": 0,
+			} {
+				require.LessOrEqual(t, w.sim.Ledger().Count(command), limit, command)
+			}
+			for _, c := range w.sim.Ledger().Calls() {
+				require.True(t, strings.HasPrefix(c.Command, "list"), "checks change nothing: %s", c.Command)
+			}
+			for _, a := range w.kube.Actions() {
+				review := a.GetResource().Resource == "selfsubjectaccessreviews"
+				require.True(t, review || a.GetVerb() == "get" || a.GetVerb() == "list", "checks change nothing: %s %s", a.GetVerb(), a.GetResource().Resource)
 			}
 		})
 	}
@@ -209,4 +192,141 @@ func (w *world) balance(t *testing.T, services int) {
 
 func verbOf(a ktesting.Action) string {
 	return a.GetVerb() + " " + a.GetResource().Resource + "/" + a.GetSubresource() + " " + a.GetNamespace()
+}
+
+// What the controller said about a Service or Node that is gone is over: Events outlive their object by an hour.
+func TestErrorsOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, o := range []corev1.ObjectReference{
+		{Kind: "Service", Namespace: "default", Name: "gone", UID: "1"},
+		{Kind: "Service", Namespace: "default", Name: "web", UID: "of one that had this name before"},
+		{Kind: "Node", Name: "gone", UID: "gone"},
+	} {
+		w.add(t, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: string("e-" + o.UID)}, Type: "Warning", Reason: "SyncLoadBalancerFailed", Message: "no free address",
+			LastTimestamp: metav1.NewTime(w.now.Add(-time.Minute)), Source: corev1.EventSource{Component: "service-controller"}, InvolvedObject: o,
+		})
+	}
+	w.log += strings.Repeat(w.logLine('E', time.Minute, "loadbalancer.go:364",
+		`"A Service's load balancer could not be synced; it is tried again" err="500" service="default/gone" in="5s"`), 3)
+	r := w.result(t, "CCM-005")
+	require.Equal(t, check.OK, r.Outcome, "%s %v", r.Message, r.Objects)
+
+	w.log = strings.ReplaceAll(w.log, "default/gone", "default/web")
+	require.Equal(t, check.Warning, w.result(t, "CCM-005").Outcome)
+}
+
+// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves. The clock of the checks
+// stands still: a check that waited for a second look would not end.
+func TestAddressesOfVMWithTwoNICs(t *testing.T) {
+	t.Parallel()
+	const kubeletIP, first, second = "alpha.kubernetes.io/provided-node-ip", "10.1.1.21", "10.2.2.21"
+	for name, tc := range map[string]struct {
+		node    func(n *corev1.Node)
+		flag    string // of the controller
+		outcome check.Outcome
+		says    string
+	}{
+		"--node-ip of the first NIC": {node: func(n *corev1.Node) { n.Annotations[kubeletIP] = first }, outcome: check.OK},
+		"--node-ip of the second NIC": {outcome: check.OK, node: func(n *corev1.Node) {
+			n.Annotations[kubeletIP], n.Status.Addresses[0].Address = second, second
+		}},
+		"--node-ip that the VM does not have": {
+			node: func(n *corev1.Node) { n.Annotations[kubeletIP] = "10.99.0.1" }, outcome: check.Warning,
+			says: "--node-ip 10.99.0.1 of its kubelet is none of CloudStack's addresses, InternalIP 10.1.1.21, InternalIP 10.2.2.21",
+		},
+		"--node-internal-cidrs of the controller": {node: func(*corev1.Node) {}, flag: "--node-internal-cidrs=10.1.0.0/16", outcome: check.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWith(t, func(w *simulator.World) {
+				w.Networks = append(w.Networks, simulator.Network{Name: "second", Account: "k8s", CIDR: "10.2.2.0/24"})
+				for i := range w.VirtualMachines {
+					if vm := &w.VirtualMachines[i]; vm.Name == "demo-worker-1" {
+						vm.NICs = append(vm.NICs, simulator.NIC{Network: "second", IP: second})
+					}
+				}
+			})
+			w.changeNode(t, "demo-worker-1", tc.node)
+			if tc.flag != "" {
+				d, err := w.kube.AppsV1().Deployments(system).Get(t.Context(), "cloudstack-cloud-controller-manager", metav1.GetOptions{})
+				require.NoError(t, err)
+				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, tc.flag)
+				_, err = w.kube.AppsV1().Deployments(system).Update(t.Context(), d, metav1.UpdateOptions{})
+				require.NoError(t, err)
+			}
+			r := byCode(check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled, Only: []string{"NODE-006"}}, nil))["NODE-006"]
+			require.Equal(t, tc.outcome, r.Outcome, "%s %v", r.Message, r.Objects)
+			if tc.says != "" {
+				require.Contains(t, r.Objects[0].Message, tc.says)
+			}
+		})
+	}
+}
+
+// elsewhere is a CloudStack whose VMs are in a project that the cloud-config does not name.
+type elsewhere struct {
+	check.API
+	own []cloudstack.VirtualMachine
+}
+
+const opProject = "0b0b0b0b-0000-4000-8000-000000000001"
+
+func (c elsewhere) ListProjects(context.Context) ([]cloudstack.Project, error) {
+	return []cloudstack.Project{{ID: opProject, Name: "op-proj", State: "Active"}}, nil
+}
+
+func (c elsewhere) ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error) {
+	if q.ProjectID == opProject {
+		q.ProjectID = ""
+		return c.API.ListVirtualMachines(ctx, q)
+	}
+	return c.own, nil
+}
+
+// A wrong project looks as if all VMs were gone. Nobody may be told to delete the Nodes.
+func TestVMsAreInAnotherProject(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		own   []cloudstack.VirtualMachine
+		codes []string
+	}{
+		"no VM at all": {codes: []string{"CS-004"}},
+		"another VM": {
+			own:   []cloudstack.VirtualMachine{{ID: "0b0b0b0b-0000-4000-8000-000000000002", Name: "database", ZoneName: "zone-1", State: cloudstack.VMRunning}},
+			codes: []string{"NODE-002", "NODE-003", "NODE-008"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.nodeDown(t)
+			w.env.CloudStack = elsewhere{w.env.CloudStack, tc.own}
+			r := check.Run(t.Context(), w.env, check.Selection{Phase: check.PhaseInstalled}, nil)
+			failed := map[string]check.Result{}
+			for _, c := range r.Checks {
+				failed[c.Code] = c
+				if c.Outcome == check.Failed {
+					require.NotContains(t, c.Remedy, "delete the Node")
+					require.NotContains(t, c.Remedy, "may go")
+				}
+			}
+			for _, code := range tc.codes {
+				require.Equal(t, check.Failed, failed[code].Outcome, code)
+				require.Contains(t, failed[code].Message, "wrong account, project or zone: VMs of the nodes are elsewhere, 3 in project op-proj", code)
+				require.Contains(t, failed[code].Remedy, "project op-proj: --project op-proj", code)
+			}
+		})
+	}
+}
+
+// nodeDown makes one node NotReady, as after an outage.
+func (w *world) nodeDown(t *testing.T) {
+	t.Helper()
+	n, err := w.kube.CoreV1().Nodes().Get(t.Context(), "demo-worker-1", metav1.GetOptions{})
+	require.NoError(t, err)
+	n.Status.Conditions[0].Status = corev1.ConditionFalse
+	_, err = w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+	require.NoError(t, err)
 }

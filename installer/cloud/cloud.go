@@ -5,11 +5,11 @@
 package cloud
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -37,22 +37,24 @@ func Of(ctx context.Context, c *cluster.Cluster, file string) (*Cloud, error) {
 	return OfSecret(ctx, c)
 }
 
-// OfFile returns CloudStack with the credentials of a cloud-config file.
-func OfFile(file string) (*Cloud, error) {
-	f, err := os.Open(file) // #nosec G304 -- the user names it
-	if err == nil {
-		defer func() { _ = f.Close() }()
-		var info os.FileInfo
-		if info, err = f.Stat(); err == nil && info.IsDir() {
-			err = &os.PathError{Op: "read", Path: file, Err: syscall.EISDIR}
-		}
-	}
+// ReadFile reads a cloud-config file.
+func ReadFile(file string) (*cloudstack.Config, error) {
+	text, err := os.ReadFile(file) // #nosec G304 -- the user names it
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
 	}
-	config, err := cloudconfig.Parse(f)
+	config, err := cloudconfig.Parse(bytes.NewReader(text))
 	if err != nil {
 		return nil, &credentials.Error{What: "--cloud-config " + file, Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
+	}
+	return config, nil
+}
+
+// OfFile returns CloudStack with the credentials of a cloud-config file.
+func OfFile(file string) (*Cloud, error) {
+	config, err := ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
 	return (&Cloud{Config: config, From: file, Close: func() {}}).Open()
 }

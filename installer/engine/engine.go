@@ -106,10 +106,12 @@ func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change,
 }
 
 // Rollout waits until the controller's Pods run.
-func (e *Env) Rollout(ctx context.Context) error {
-	w := &rollout.Waiter{
+func (e *Env) Rollout(ctx context.Context) error { return e.Waiter().Wait(ctx) }
+
+// Waiter waits for the controller's Pods.
+func (e *Env) Waiter() *rollout.Waiter {
+	return &rollout.Waiter{
 		Cluster: e.Cluster, Release: e.Release, Clock: e.Clock, Progress: e.Progress, Limit: e.RolloutTimeout,
 		PodLogs: e.PodLogs, Scrub: e.Scrub,
 	}
-	return w.Wait(ctx)
 }

@@ -276,7 +276,7 @@ func (p *parser) shareWith() []string {
 // unknown warns of annotations under the prefix that nobody reads: most are typos.
 func (p *parser) unknown() {
 	for name := range p.svc.Annotations {
-		if strings.HasPrefix(name, Prefix) && !known[name] {
+		if _, known := byName[name]; strings.HasPrefix(name, Prefix) && !known {
 			p.warnings = append(p.warnings, fmt.Sprintf("annotation %s is not known and has no effect", name))
 		}
 	}

@@ -117,16 +117,6 @@ func (r Records) Proven(s Signer, clusters []string, uid string) (proven Records
 	return proven, len(r.Addresses) + len(r.Pending) - len(proven.Addresses) - len(proven.Pending)
 }
 
-// Address returns the record of an address by its id.
-func (r Records) Address(id string) (AddressRecord, bool) {
-	for _, a := range r.Addresses {
-		if a.ID == id {
-			return a, true
-		}
-	}
-	return AddressRecord{}, false
-}
-
 // Project is the project that holds what the records name; empty for the default one.
 func (r Records) Project() string {
 	for _, a := range r.Addresses {

@@ -3,10 +3,7 @@
 
 package annotation
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
 const (
@@ -38,9 +35,7 @@ func celOneOf(words ...string) string {
 func Table() []Definition { return table }
 
 // WrittenByController reports whether only the controller writes the annotation.
-func WrittenByController(name string) bool {
-	return slices.ContainsFunc(table, func(d Definition) bool { return d.Name == name && d.Writer == ByController })
-}
+func WrittenByController(name string) bool { return byName[name].Writer == ByController }
 
 var table = []Definition{
 	{
@@ -186,21 +181,14 @@ var table = []Definition{
 	},
 }
 
-// known are the names of the table.
-var known = func() map[string]bool {
-	out := map[string]bool{}
-	for i := range table {
-		out[table[i].Name] = true
+// byName holds the rows of the table.
+var byName = func() map[string]Definition {
+	out := map[string]Definition{}
+	for _, d := range table {
+		out[d.Name] = d
 	}
 	return out
 }()
 
 // allowed is the text of the table for an error message.
-func allowed(name string) string {
-	for i := range table {
-		if table[i].Name == name {
-			return table[i].Allowed
-		}
-	}
-	return ""
-}
+func allowed(name string) string { return byName[name].Allowed }

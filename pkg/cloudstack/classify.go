@@ -147,28 +147,17 @@ func delayFromText(text string) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// clockSkew is how far the server's Date header is from now; 0 without one.
-func clockSkew(h http.Header, now time.Time) time.Duration {
-	d := h.Get("Date")
-	if d == "" {
-		return 0
-	}
-	t, err := http.ParseTime(d)
-	if err != nil {
-		return 0
-	}
-	return now.Sub(t)
-}
-
-// skewText says what a large clock skew does to signed calls; "" when it is small.
-func skewText(skew time.Duration) string {
+// skewText says what a large clock skew does to signed calls; "" when it is small. offset is how far the server's clock
+// is ahead of this machine's.
+func skewText(offset time.Duration) string {
 	const tolerated = 5 * time.Minute
-	if skew.Abs() <= tolerated {
+	if offset.Abs() <= tolerated {
 		return ""
 	}
-	dir := "ahead of"
-	if skew < 0 {
-		dir = "behind"
+	direction := "ahead of"
+	if offset > 0 {
+		direction = "behind"
 	}
-	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right", skew.Abs().Round(time.Second), dir)
+	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right",
+		offset.Abs().Round(time.Second), direction)
 }

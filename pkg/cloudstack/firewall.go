@@ -9,36 +9,27 @@ import (
 	"strconv"
 )
 
-// FirewallRuleQuery filters listFirewallRules. An address that is not allocated
-// any more is KindInvalid, an unknown ID KindNotFound.
+// FirewallRuleQuery filters listFirewallRules. An address that is not allocated any more is KindInvalid.
 type FirewallRuleQuery struct {
-	ID, PublicIPID, NetworkID, ProjectID string
-	ListAll                              bool
+	PublicIPID, ProjectID string
 }
 
 type firewallJSON struct {
-	ID         string    `json:"id"`
-	PublicIPID string    `json:"ipaddressid"`
-	Protocol   string    `json:"protocol"`
-	StartPort  flexInt   `json:"startport"`
-	EndPort    flexInt   `json:"endport"`
-	CIDRs      *string   `json:"cidrlist"`
-	State      string    `json:"state"`
-	NetworkID  string    `json:"networkid"`
-	Tags       []tagJSON `json:"tags"`
+	FirewallRule
+	StartPort flexInt `json:"startport"`
+	EndPort   flexInt `json:"endport"`
+	CIDRs     *string `json:"cidrlist"`
 }
 
 func (r *firewallJSON) toRule() FirewallRule {
-	return FirewallRule{
-		ID: r.ID, PublicIPID: r.PublicIPID, Protocol: r.Protocol, StartPort: int(r.StartPort), EndPort: int(r.EndPort),
-		CIDRs: splitCIDRs(r.CIDRs), State: r.State, NetworkID: r.NetworkID, Tags: tagMap(r.Tags),
-	}
+	out := r.FirewallRule
+	out.StartPort, out.EndPort, out.CIDRs = int(r.StartPort), int(r.EndPort), splitCIDRs(r.CIDRs)
+	return out
 }
 
 // ListFirewallRules lists ingress firewall rules.
 func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]FirewallRule, error) {
-	f := filter{}.set("id", q.ID).set("ipaddressid", q.PublicIPID).set("networkid", q.NetworkID).
-		set("projectid", q.ProjectID).flag("listall", q.ListAll)
+	f := filter{}.set("ipaddressid", q.PublicIPID).set("projectid", q.ProjectID)
 	return list(ctx, c, "listFirewallRules", "firewallrule", f, func(r *firewallJSON) string { return r.ID }, (*firewallJSON).toRule)
 }
 

@@ -4,11 +4,9 @@
 package cloudstack
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -74,10 +72,11 @@ type call struct {
 	Cookies map[string]string
 }
 
-// fakeAPI is an HTTP server whose answers the test gives.
+// fakeAPI is a server whose answers the test gives. Its clients call it without a socket: in the bubble of a synctest,
+// who waits for it lets the time go on.
 type fakeAPI struct {
-	*httptest.Server
-	memory *memoryListener // nil where the network is a real one
+	url    string
+	answer func(n int, form url.Values) reply
 	mu     sync.Mutex
 	calls  []call
 }
@@ -102,79 +101,51 @@ func (g goldenCase) reply() reply {
 }
 
 // newFakeAPI serves answer(n, form) for the n-th call, counted from 1.
-func newFakeAPI(t testing.TB, answer func(n int, form url.Values) reply) *fakeAPI {
-	t.Helper()
-	f := &fakeAPI{}
-	f.Server = httptest.NewServer(f.serve(answer))
-	t.Cleanup(f.Close)
-	return f
+func newFakeAPI(answer func(n int, form url.Values) reply) *fakeAPI {
+	return &fakeAPI{url: "http://cloudstack.test" + apiPath, answer: answer}
 }
 
-// newMemoryAPI is newFakeAPI on a network in memory: in the bubble of a synctest, who waits for it lets the time go on.
-func newMemoryAPI(t testing.TB, answer func(n int, form url.Values) reply) *fakeAPI {
-	t.Helper()
-	f := &fakeAPI{memory: &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
-	f.Server = &httptest.Server{URL: "http://127.0.0.1", Config: &http.Server{Handler: f.serve(answer), ReadHeaderTimeout: time.Hour}}
-	go func() { _ = f.Config.Serve(f.memory) }()
-	t.Cleanup(func() { _ = f.Config.Close() })
-	return f
-}
+// always serves the same answer.
+func always(r reply) *fakeAPI { return newFakeAPI(func(int, url.Values) reply { return r }) }
 
-// memoryListener accepts the connections that are dialled to it.
-type memoryListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *memoryListener) Accept() (net.Conn, error) {
+// RoundTrip notes a call and answers it. A handler that aborts cuts the connection.
+func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	out, cut := httptest.NewRecorder(), make(chan bool, 1)
+	go func() {
+		defer func() { cut <- recover() != nil }()
+		f.ServeHTTP(out, r)
+	}()
 	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case gone := <-cut:
+		if gone {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return out.Result(), nil
 	}
 }
 
-func (l *memoryListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case l.conns <- there:
-		return here, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "bad form", http.StatusBadRequest)
+		return
 	}
-}
-
-// serve notes each call and answers it.
-func (f *fakeAPI) serve(answer func(n int, form url.Values) reply) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil {
-			http.Error(w, "bad form", http.StatusBadRequest)
-			return
-		}
-		c := call{Form: r.PostForm, Header: r.Header.Clone(), URL: r.URL.String(), Method: r.Method, Cookies: map[string]string{}}
-		for _, ck := range r.Cookies() {
-			c.Cookies[ck.Name] = ck.Value
-		}
-		f.mu.Lock()
-		f.calls = append(f.calls, c)
-		n := len(f.calls)
-		f.mu.Unlock()
-		answer(n, r.PostForm)(w)
-	})
+	c := call{Form: r.PostForm, Header: r.Header.Clone(), URL: r.URL.RequestURI(), Method: r.Method, Cookies: map[string]string{}}
+	for _, ck := range r.Cookies() {
+		c.Cookies[ck.Name] = ck.Value
+	}
+	f.mu.Lock()
+	f.calls = append(f.calls, c)
+	n := len(f.calls)
+	f.mu.Unlock()
+	f.answer(n, r.PostForm)(w)
 }
 
 // goldenAPI answers every call with one recorded case.
 func goldenAPI(t testing.TB, name string) *fakeAPI {
 	t.Helper()
-	g := golden(t, name)
-	return newFakeAPI(t, func(int, url.Values) reply { return g.reply() })
+	return always(golden(t, name).reply())
 }
 
 func (f *fakeAPI) recorded() []call {
@@ -194,25 +165,14 @@ func (f *fakeAPI) count(command string) int {
 }
 
 func (f *fakeAPI) config() *Config {
-	return &Config{APIURL: f.URL + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
+	return &Config{APIURL: f.url, APIKey: testAPIKey, SecretKey: testSecretKey, Timeout: time.Minute}
 }
 
 // client makes a client of the server that never waits between tries.
 func (f *fakeAPI) client(t testing.TB, opts ...Option) *Client {
 	t.Helper()
-	return f.clientOf(t, f.config(), opts...)
-}
-
-func (f *fakeAPI) clientOf(t testing.TB, cfg *Config, opts ...Option) *Client {
-	t.Helper()
-	c, err := NewClient(cfg, append([]Option{WithJitter(noJitter)}, opts...)...)
+	c, err := NewClient(f.config(), append([]Option{WithJitter(noJitter), WithTransport(f)}, opts...)...)
 	require.NoError(t, err)
-	t.Cleanup(c.CloseIdleConnections)
-	if f.memory != nil {
-		way, ok := c.access.Load().base.(*http.Transport)
-		require.True(t, ok)
-		way.DialContext = f.memory.dial
-	}
 	return c
 }
 

@@ -14,21 +14,9 @@ import (
 
 // The calls of this file are the installer's; the controller makes none of them.
 
-type roleJSON struct {
-	ID          string   `json:"id"`
-	Name        string   `json:"name"`
-	Type        string   `json:"type"`
-	Description string   `json:"description"`
-	Default     flexBool `json:"isdefault"`
-}
-
-func (r *roleJSON) toRole() Role {
-	return Role{ID: r.ID, Name: r.Name, Type: r.Type, Description: r.Description, Default: bool(r.Default)}
-}
-
 // ListRoles lists roles: those of exactly this name (case-insensitive), or all for "".
 func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
-	roles, err := list(ctx, c, "listRoles", "role", filter{}.set("name", name), func(r *roleJSON) string { return r.ID }, (*roleJSON).toRole)
+	roles, err := listAll(ctx, c, "listRoles", "role", filter{}.set("name", name), func(r *Role) string { return r.ID })
 	if name != "" {
 		// The server's filter also finds names that contain this one.
 		roles = slices.DeleteFunc(roles, func(r Role) bool { return !strings.EqualFold(r.Name, name) })
@@ -38,27 +26,30 @@ func (c *Client) ListRoles(ctx context.Context, name string) ([]Role, error) {
 
 // CreateRole makes a role of a type (Admin, ResourceAdmin, DomainAdmin, User).
 func (c *Client) CreateRole(ctx context.Context, name, roleType, description string) (*Role, error) {
-	const command = "createRole"
 	var answer struct {
-		Role roleJSON `json:"role"`
+		Role Role `json:"role"`
 	}
 	f := filter{"name": name, "type": roleType}.set("description", description)
-	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
+	if err := c.create(ctx, "createRole", f, &answer, &answer.Role.ID); err != nil {
 		return nil, err
 	}
-	if err := created(command, answer.Role.ID); err != nil {
-		return nil, err
-	}
-	role := answer.Role.toRole()
-	return &role, nil
+	return &answer.Role, nil
 }
 
-// created checks that the answer of a creating command names what it made.
-func created(command, id string) error {
-	if id != "" {
-		return nil
+// create sends a command that makes an object at once, and checks that the answer names the object.
+func (c *Client) create(ctx context.Context, command string, f filter, answer any, id *string) error {
+	if err := c.call(ctx, command, f, answer); err != nil {
+		return err
 	}
-	return &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer names no object", MayHaveHappened: true}
+	if *id == "" {
+		return oddSuccess(command, "the answer names no object")
+	}
+	return nil
+}
+
+// oddSuccess is the error of a call that CloudStack answered with success, but not with what a success has.
+func oddSuccess(command, text string) *Error {
+	return &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: text, MayHaveHappened: true}
 }
 
 // ListRolePermissions lists a role's rules in the order in which they apply.
@@ -71,35 +62,22 @@ func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]Role
 
 // CreateRolePermission appends a rule (letters and *) with permission allow or deny to a role.
 func (c *Client) CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error {
-	const command = "createRolePermission"
 	var answer struct {
 		Permission struct {
 			ID string `json:"id"`
 		} `json:"rolepermission"`
 	}
 	f := filter{"roleid": roleID, "rule": rule, "permission": permission}.set("description", description)
-	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
-		return err
-	}
-	return created(command, answer.Permission.ID)
+	return c.create(ctx, "createRolePermission", f, &answer, &answer.Permission.ID)
 }
 
 // ListDomains lists all domains the caller may see.
 func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
-	return listAll(ctx, c, "listDomains", "domain", filter{"listall": "true"}, callOptions{}, func(d *Domain) string { return d.ID })
+	return listAll(ctx, c, "listDomains", "domain", filter{"listall": "true"}, func(d *Domain) string { return d.ID })
 }
 
 type accountJSON struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name"`
-	DomainID string  `json:"domainid"`
-	Domain   string  `json:"domain"`
-	RoleID   string  `json:"roleid"`
-	RoleName string  `json:"rolename"`
-	State    string  `json:"state"`
-	Type     flexInt `json:"accounttype"`
-	Users    []User  `json:"user"`
-
+	Account
 	VMs       flexInt `json:"vmtotal"`
 	IPs       flexInt `json:"iptotal"`
 	Volumes   flexInt `json:"volumetotal"`
@@ -110,25 +88,18 @@ type accountJSON struct {
 	Projects  flexInt `json:"projecttotal"`
 }
 
-// resources are those that the account owns, by name; those of which there are none are left out.
-func (a *accountJSON) resources() map[string]int {
-	out := map[string]int{}
+func (a *accountJSON) toAccount() Account {
+	out := a.Account
+	out.Resources = map[string]int{}
 	for name, n := range map[string]flexInt{
 		"VM": a.VMs, "public address": a.IPs, "volume": a.Volumes, "snapshot": a.Snapshots, "template": a.Templates,
 		"network": a.Networks, "VPC": a.VPCs, "project": a.Projects,
 	} {
 		if n > 0 {
-			out[name] = int(n)
+			out.Resources[name] = int(n)
 		}
 	}
 	return out
-}
-
-func (a *accountJSON) toAccount() Account {
-	return Account{
-		ID: a.ID, Name: a.Name, DomainID: a.DomainID, Domain: a.Domain, RoleID: a.RoleID, RoleName: a.RoleName,
-		State: a.State, Type: int(a.Type), Users: a.Users, Resources: a.resources(),
-	}
 }
 
 // ListAccounts lists accounts by exact name and domain; "" means any.
@@ -144,23 +115,11 @@ func (c *Client) ListAccounts(ctx context.Context, name, domainID string) ([]Acc
 	}), err
 }
 
-// CreateAccountRequest makes an account with one user.
-type CreateAccountRequest struct {
-	Account, Username, Password, FirstName, LastName, Email, RoleID, DomainID string
-}
-
-// CreateUserRequest makes a further user of an account.
+// CreateUserRequest makes a user: the first one of a new account, or a further one of an account.
 type CreateUserRequest struct {
 	Account, Username, Password, FirstName, LastName, Email, DomainID string
+	RoleID                                                            string // of a new account
 }
-
-// String leaves the password out.
-func (r CreateAccountRequest) String() string {
-	return fmt.Sprintf("create account %s with user %s in domain %s", r.Account, r.Username, r.DomainID)
-}
-
-// Format writes String for every verb.
-func (r CreateAccountRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
 // String leaves the password out.
 func (r CreateUserRequest) String() string {
@@ -170,6 +129,13 @@ func (r CreateUserRequest) String() string {
 // Format writes String for every verb.
 func (r CreateUserRequest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
+func (r CreateUserRequest) parameters() filter {
+	return filter{
+		"account": r.Account, "username": r.Username, paramPassword: r.Password,
+		"firstname": r.FirstName, "lastname": r.LastName, "email": r.Email,
+	}.set("domainid", r.DomainID)
+}
+
 // String shows neither key.
 func (k UserKeys) String() string { return "UserKeys(" + redacted + ")" }
 
@@ -177,17 +143,12 @@ func (k UserKeys) String() string { return "UserKeys(" + redacted + ")" }
 func (k UserKeys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
 // CreateAccount makes an account and its first user; a name that is taken is KindInvalid.
-func (c *Client) CreateAccount(ctx context.Context, r CreateAccountRequest) (*Account, error) {
-	const command = "createAccount"
+func (c *Client) CreateAccount(ctx context.Context, r CreateUserRequest) (*Account, error) {
 	var answer struct {
 		Account accountJSON `json:"account"`
 	}
-	f := filter{"username": r.Username, paramPassword: r.Password, "firstname": r.FirstName, "lastname": r.LastName, "email": r.Email}.
-		set("account", r.Account).set("roleid", r.RoleID).set("domainid", r.DomainID)
-	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
-		return nil, err
-	}
-	if err := created(command, answer.Account.ID); err != nil {
+	f := r.parameters().set("roleid", r.RoleID)
+	if err := c.create(ctx, "createAccount", f, &answer, &answer.Account.ID); err != nil {
 		return nil, err
 	}
 	account := answer.Account.toAccount()
@@ -196,16 +157,10 @@ func (c *Client) CreateAccount(ctx context.Context, r CreateAccountRequest) (*Ac
 
 // CreateUser makes a user; a name that is taken is KindUnknown (530).
 func (c *Client) CreateUser(ctx context.Context, r CreateUserRequest) (*User, error) {
-	const command = "createUser"
 	var answer struct {
 		User User `json:"user"`
 	}
-	f := filter{"account": r.Account, "username": r.Username, paramPassword: r.Password, "firstname": r.FirstName, "lastname": r.LastName, "email": r.Email}.
-		set("domainid", r.DomainID)
-	if err := c.custom(ctx, command, f, callOptions{}, &answer); err != nil {
-		return nil, err
-	}
-	if err := created(command, answer.User.ID); err != nil {
+	if err := c.create(ctx, "createUser", r.parameters(), &answer, &answer.User.ID); err != nil {
 		return nil, err
 	}
 	return &answer.User, nil
@@ -218,7 +173,7 @@ func (c *Client) ListUsers(ctx context.Context, username, account, domainID stri
 	if account == "" {
 		f["listall"] = "true"
 	}
-	users, err := listAll(ctx, c, "listUsers", "user", f, callOptions{}, func(u *User) string { return u.ID })
+	users, err := listAll(ctx, c, "listUsers", "user", f, func(u *User) string { return u.ID })
 	return slices.DeleteFunc(users, func(u User) bool {
 		return username != "" && !strings.EqualFold(u.Username, username) ||
 			account != "" && !strings.EqualFold(u.Account, account) ||
@@ -239,7 +194,7 @@ func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*UserKeys
 		return nil, err
 	}
 	if keys.APIKey == "" || keys.SecretKey == "" {
-		return nil, &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer has no keys", MayHaveHappened: true}
+		return nil, oddSuccess(command, "the answer has no keys")
 	}
 	return keys, nil
 }
@@ -251,7 +206,7 @@ func (c *Client) userKeys(ctx context.Context, command, userID string) (*UserKey
 			SecretKey string `json:"secretkey"`
 		} `json:"userkeys"`
 	}
-	if err := c.custom(ctx, command, filter{"id": userID}, callOptions{}, &answer); err != nil {
+	if err := c.call(ctx, command, filter{"id": userID}, &answer); err != nil {
 		return nil, err
 	}
 	return &UserKeys{APIKey: answer.Keys.APIKey, SecretKey: answer.Keys.SecretKey}, nil
@@ -277,11 +232,11 @@ func (c *Client) succeed(ctx context.Context, command, id string) error {
 	var answer struct {
 		Success flexBool `json:"success"`
 	}
-	if err := c.custom(ctx, command, filter{"id": id}, callOptions{}, &answer); err != nil {
+	if err := c.call(ctx, command, filter{"id": id}, &answer); err != nil {
 		return err
 	}
 	if !answer.Success {
-		return &Error{Kind: KindUnknown, Command: command, HTTPCode: http.StatusOK, Text: "the answer reports no success", MayHaveHappened: true}
+		return oddSuccess(command, "the answer reports no success")
 	}
 	return nil
 }

@@ -10,11 +10,15 @@ import (
 
 // InternalLoadBalancer is one port of an address of a VPC tier.
 type InternalLoadBalancer struct {
-	ID, Name, Algorithm string
-	NetworkID, Address  string
-	Port, InstancePort  int
-	State               string
-	Members             []LoadBalancerMember
+	ID           string               `json:"id"`
+	Name         string               `json:"name"`
+	Algorithm    string               `json:"algorithm"`
+	NetworkID    string               `json:"networkid"`
+	Address      string               `json:"sourceipaddress"`
+	Port         int                  `json:"-"`
+	InstancePort int                  `json:"-"`
+	State        string               `json:"-"`
+	Members      []LoadBalancerMember `json:"-"`
 }
 
 // InternalLoadBalancerQuery filters listLoadBalancers. An unknown ID is KindNotFound.
@@ -23,12 +27,8 @@ type InternalLoadBalancerQuery struct {
 }
 
 type internalJSON struct {
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-	Algorithm string `json:"algorithm"`
-	NetworkID string `json:"networkid"`
-	Address   string `json:"sourceipaddress"`
-	Rules     []struct {
+	InternalLoadBalancer
+	Rules []struct {
 		Source   flexInt `json:"sourceport"`
 		Instance flexInt `json:"instanceport"`
 		State    string  `json:"state"`
@@ -42,7 +42,7 @@ type internalJSON struct {
 }
 
 func (j *internalJSON) toInternal() InternalLoadBalancer {
-	out := InternalLoadBalancer{ID: j.ID, Name: j.Name, Algorithm: j.Algorithm, NetworkID: j.NetworkID, Address: j.Address}
+	out := j.InternalLoadBalancer
 	for _, r := range j.Rules {
 		out.Port, out.InstancePort, out.State = int(r.Source), int(r.Instance), r.State
 	}

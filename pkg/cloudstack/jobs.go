@@ -4,6 +4,7 @@
 package cloudstack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,13 +19,11 @@ const (
 
 // jobJSON is queryAsyncJobResult's answer and an item of listAsyncJobs.
 type jobJSON struct {
-	ID           string          `json:"jobid"`
-	Command      string          `json:"cmd"`
-	Status       flexInt         `json:"jobstatus"`
-	ResultCode   flexInt         `json:"jobresultcode"`
-	Result       json.RawMessage `json:"jobresult"`
-	InstanceType string          `json:"jobinstancetype"`
-	InstanceID   string          `json:"jobinstanceid"`
+	ID         string          `json:"jobid"`
+	Status     flexInt         `json:"jobstatus"`
+	ResultCode flexInt         `json:"jobresultcode"`
+	Result     json.RawMessage `json:"jobresult"`
+	InstanceID string          `json:"jobinstanceid"`
 }
 
 // jobState is a Job with what its error needs.
@@ -34,13 +33,7 @@ type jobState struct {
 }
 
 func (j *jobJSON) state(jobID string, secrets []string) jobState {
-	s := jobState{Job: Job{
-		ID: j.ID, Command: j.Command, Status: JobStatus(j.Status), ResultCode: int(j.ResultCode),
-		InstanceType: j.InstanceType, InstanceID: j.InstanceID,
-	}}
-	if s.ID == "" {
-		s.ID = jobID
-	}
+	s := jobState{Job: Job{ID: cmp.Or(j.ID, jobID), Status: JobStatus(j.Status), ResultCode: int(j.ResultCode), InstanceID: j.InstanceID}}
 	s.hasResult = len(j.Result) > 0 && string(j.Result) != "null"
 	if s.Status == JobFailed || s.Status == JobCancelled {
 		var eb errorBody
@@ -68,7 +61,7 @@ func (s *jobState) err(command string) error {
 	case JobSucceeded, JobPending:
 		return nil
 	case JobCancelled:
-		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: orText(s.ErrorText, "the job was cancelled"), MayHaveHappened: true}
+		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: cmp.Or(s.ErrorText, "the job was cancelled"), MayHaveHappened: true}
 	case JobFailed:
 		if !s.hasResult {
 			// Nothing was rolled back: the half-done resource stays as it was.
@@ -77,31 +70,24 @@ func (s *jobState) err(command string) error {
 				Text: "the management server broke the job off, probably by a restart",
 			}
 		}
-		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: orText(s.ErrorText, "the job failed without a reason given")}
+		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: cmp.Or(s.ErrorText, "the job failed without a reason given")}
 	}
 	return &Error{Kind: KindUnknown, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: fmt.Sprintf("the job has the unknown status %d", int(s.Status)), MayHaveHappened: true}
-}
-
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // QueryJob reads a job once, whatever its state; a failed job is no error here.
 // A job the server does not know (any more: they are kept for a day) is KindNotFound.
 func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
-	s, err := c.queryJob(ctx, jobID, callOptions{})
+	s, err := c.queryJob(ctx, jobID)
 	if err != nil {
 		return nil, err
 	}
 	return &s.Job, nil
 }
 
-func (c *Client) queryJob(ctx context.Context, jobID string, opts callOptions) (*jobState, error) {
+func (c *Client) queryJob(ctx context.Context, jobID string) (*jobState, error) {
 	var j *jobJSON
-	if err := c.custom(ctx, commandQueryJob, map[string]string{"jobid": jobID}, opts, &j); err != nil {
+	if err := c.call(ctx, commandQueryJob, map[string]string{"jobid": jobID}, &j); err != nil {
 		return nil, err
 	}
 	if j == nil {
@@ -113,12 +99,12 @@ func (c *Client) queryJob(ctx context.Context, jobID string, opts callOptions) (
 
 // runningJobs are the ids of the caller's jobs that still run; the server lists no others. One that ends while the
 // server counts and lists makes the count larger than the list: only a full page has another after it.
-func (c *Client) runningJobs(ctx context.Context, opts callOptions) (map[string]struct{}, error) {
+func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	size := c.currentPageSize()
 	first := filter{"page": "1", "pagesize": strconv.Itoa(size)}
-	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first, opts)
+	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first)
 	if err == nil && len(jobs) >= size && count > len(jobs) || c.learnPageSize(err, size) {
-		jobs, err = listAll(ctx, c, commandListJobs, "asyncjobs", nil, opts, func(j *jobJSON) string { return j.ID })
+		jobs, err = listAll(ctx, c, commandListJobs, "asyncjobs", nil, func(j *jobJSON) string { return j.ID })
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +121,7 @@ func (c *Client) runningJobs(ctx context.Context, opts callOptions) (map[string]
 // submit sends an asynchronous command and checks that the server has answered with a job.
 func (c *Client) submit(ctx context.Context, command string, f filter) (Submitted, error) {
 	var s Submitted
-	if err := c.custom(ctx, command, f, callOptions{}, &s); err != nil {
+	if err := c.call(ctx, command, f, &s); err != nil {
 		return Submitted{}, err
 	}
 	if s.JobID == "" {

@@ -12,31 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQueryJobRecorded(t *testing.T) {
-	t.Parallel()
-	f := goldenAPI(t, "customjobid.queryAsyncJobResult")
-	job, err := f.client(t).QueryJob(t.Context(), "dc2eb06a-f9e1-44a8-89f4-6466ac31e033")
-	require.NoError(t, err)
-	require.Equal(t, &Job{
-		ID: "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", Command: "org.apache.cloudstack.api.command.user.address.AssociateIPAddrCmd",
-		Status: JobSucceeded, InstanceType: "IpAddress", InstanceID: "ee411ea3-002c-4d98-95ce-aa1d7c490e8c",
-	}, job)
-	require.Equal(t, "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", f.recorded()[0].Form.Get("jobid"))
-
-	job, err = goldenAPI(t, "createTags.duplicate-key.job-failure").client(t).QueryJob(t.Context(), "x")
-	require.NoError(t, err, "a failed job has been read all the same")
-	require.Equal(t, JobFailed, job.Status)
-	require.Equal(t, 530, job.ResultCode)
-	require.Equal(t, "tag svc already on LoadBalancer with id 57f15283-069f-41ce-ac33-686744277e08", job.ErrorText)
-
-	job, err = goldenAPI(t, "associateIpAddress.isolated.job-pending").client(t).QueryJob(t.Context(), "x")
-	require.NoError(t, err)
-	require.Equal(t, JobPending, job.Status)
-
-	_, err = goldenAPI(t, "queryAsyncJobResult.unknown-job").client(t).QueryJob(t.Context(), "x")
-	require.True(t, IsNotFound(err), "%v", err)
-}
-
 func TestJobErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -97,8 +72,8 @@ func TestRunningJobsAsksForAnotherPageOnlyAfterAFullOne(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFakeAPI(t, func(n int, _ url.Values) reply { return jsonReply(200, c.pages[min(n, len(c.pages))-1]) })
-			running, err := f.client(t).runningJobs(t.Context(), callOptions{tries: 1})
+			f := newFakeAPI(func(n int, _ url.Values) reply { return jsonReply(200, c.pages[min(n, len(c.pages))-1]) })
+			running, err := f.client(t).runningJobs(t.Context())
 			require.NoError(t, err)
 			require.Len(t, running, c.jobs)
 			require.Len(t, f.recorded(), c.calls)

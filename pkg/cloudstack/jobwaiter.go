@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +24,8 @@ const (
 
 // jobAPI is what the waiter needs of the client.
 type jobAPI interface {
-	queryJob(ctx context.Context, jobID string, opts callOptions) (*jobState, error)
-	runningJobs(ctx context.Context, opts callOptions) (map[string]struct{}, error)
+	queryJob(ctx context.Context, jobID string) (*jobState, error)
+	runningJobs(ctx context.Context) (map[string]struct{}, error)
 }
 
 // JobWaiter follows jobs for all callers with shared polls (listAsyncJobs for several, the job's
@@ -145,7 +146,7 @@ func (w *JobWaiter) join(jobID string) chan jobOutcome {
 	soon := now.Add(pollMin)
 	if w.stop == nil {
 		w.nextPoll = soon
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), singleTry{}, true)) // the next poll asks again
 		w.stop, w.wake = cancel, make(chan struct{}, 1)
 		go w.poll(ctx, w.wake)
 		return out
@@ -225,7 +226,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	if len(listed) == 0 {
 		return
 	}
-	running, err := w.api.runningJobs(ctx, callOptions{tries: 1})
+	running, err := w.api.runningJobs(ctx)
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -257,39 +258,23 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 // planLocked decides what this poll asks: a list for the given jobs, or a single job.
 // Jobs that have to be asked one by one take turns with the list.
 func (w *JobWaiter) planLocked() (listed []string, single string) {
-	all := make([]*waitedJob, 0, len(w.jobs))
-	var byList []*waitedJob
-	for _, j := range w.jobs {
-		all = append(all, j)
-		if !j.unlisted {
-			byList = append(byList, j)
+	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) })
+	if len(jobs) == 0 {
+		return nil, ""
+	}
+	for _, j := range jobs {
+		if !j.unlisted && !w.listRefused {
+			listed = append(listed, j.id)
 		}
 	}
-	order := func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) }
-	slices.SortFunc(all, order)
-	slices.SortFunc(byList, order)
-	oneByOne := all
-	if len(byList) >= 2 && !w.listRefused {
-		oneByOne = slices.DeleteFunc(slices.Clone(all), func(j *waitedJob) bool { return !j.unlisted })
-		last := len(oneByOne) == 0 || w.turn >= oneByOne[len(oneByOne)-1].seq
-		if last {
+	if len(listed) >= 2 {
+		jobs = slices.DeleteFunc(jobs, func(j *waitedJob) bool { return !j.unlisted })
+		if len(jobs) == 0 || w.turn >= jobs[len(jobs)-1].seq {
 			w.turn = 0
-			for _, j := range byList {
-				listed = append(listed, j.id)
-			}
 			return listed, ""
 		}
 	}
-	if len(oneByOne) == 0 {
-		return nil, ""
-	}
-	next := oneByOne[0]
-	for _, j := range oneByOne {
-		if j.seq > w.turn {
-			next = j
-			break
-		}
-	}
+	next := jobs[max(0, slices.IndexFunc(jobs, func(j *waitedJob) bool { return j.seq > w.turn }))]
 	w.turn = next.seq
 	return nil, next.id
 }
@@ -297,7 +282,7 @@ func (w *JobWaiter) planLocked() (listed []string, single string) {
 // read asks for one job and tells its waiters when it has ended or cannot be
 // followed. It reports whether the job still runs.
 func (w *JobWaiter) read(ctx context.Context, id string) (pending bool) {
-	state, err := w.api.queryJob(ctx, id, callOptions{tries: 1})
+	state, err := w.api.queryJob(ctx, id)
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {

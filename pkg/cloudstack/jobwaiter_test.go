@@ -5,8 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"strconv"
 	"sync"
 	"testing"
@@ -19,8 +17,7 @@ import (
 
 // fakeJobs is a server with jobs that end at a time of the bubble's clock.
 type fakeJobs struct {
-	clk clock.RealClock
-
+	clk      clock.RealClock
 	mu       sync.Mutex
 	ends     map[string]time.Time
 	failed   map[string]bool
@@ -51,7 +48,7 @@ func (f *fakeJobs) set(change func()) {
 	change()
 }
 
-func (f *fakeJobs) queryJob(_ context.Context, id string, _ callOptions) (*jobState, error) {
+func (f *fakeJobs) queryJob(_ context.Context, id string) (*jobState, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.polls = append(f.polls, f.clk.Now())
@@ -74,7 +71,7 @@ func (f *fakeJobs) queryJob(_ context.Context, id string, _ callOptions) (*jobSt
 	return &s, nil
 }
 
-func (f *fakeJobs) runningJobs(context.Context, callOptions) (map[string]struct{}, error) {
+func (f *fakeJobs) runningJobs(context.Context) (map[string]struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.polls = append(f.polls, f.clk.Now())
@@ -122,42 +119,18 @@ func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]wai
 	return out
 }
 
-func TestWaitForOneJob(t *testing.T) {
+// waiterTest runs a test in a bubble, with a waiter of a server with jobs.
+func waiterTest(t *testing.T, timeout time.Duration, test func(t *testing.T, f *fakeJobs, w *JobWaiter)) {
+	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
-		f.add("a", 900*time.Millisecond)
-		r := f.run(t, w, "a")["a"]
-		require.NoError(t, r.err)
-		require.Equal(t, JobSucceeded, r.job.Status)
-		require.Zero(t, f.lists, "one job is asked for by its own query")
-		require.LessOrEqual(t, f.total(), 5, "200, 460, 798, 1237 ms")
-	})
-}
-
-func TestFailedJob(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
-		f.add("a", 0)
-		f.failed["a"] = true
-		r := f.run(t, w, "a")["a"]
-		e := asError(t, r.err)
-		require.Equal(t, KindJobFailed, e.Kind)
-		require.Equal(t, 530, e.HTTPCode)
-		require.Equal(t, "a", e.JobID)
-		require.Equal(t, "Failed to assign load balancer rule", e.Text)
-		require.Equal(t, JobFailed, r.job.Status)
+		test(t, f, newJobWaiter(f, f.clk, timeout))
 	})
 }
 
 func TestTenJobsShareTheirPolls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		var ids []string
 		for i := range 10 {
 			id := "job-" + strconv.Itoa(i)
@@ -186,11 +159,8 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 }
 
 func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.listErr = &Error{Kind: KindTransient, Text: "down"}
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
 		f.add("a", time.Hour)
 		f.add("b", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -219,10 +189,7 @@ func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
 }
 
 func TestIntervalGrowsAndIsResetByANewJob(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, time.Hour)
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -241,11 +208,8 @@ func TestIntervalGrowsAndIsResetByANewJob(t *testing.T) {
 }
 
 func TestListRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
 		ids := []string{"a", "b", "c"}
 		for i, id := range ids {
 			f.add(id, time.Duration(i)*300*time.Millisecond)
@@ -258,10 +222,7 @@ func TestListRefused(t *testing.T) {
 }
 
 func TestJobThatTheListDoesNotShow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", 2*time.Second)
 		f.add("b", 3*time.Second)
 		f.add("hidden", 1500*time.Millisecond)
@@ -275,10 +236,7 @@ func TestJobThatTheListDoesNotShow(t *testing.T) {
 }
 
 func TestUnknownAndForbiddenJobs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("fine", time.Second)
 		f.queryErr["foreign"] = &Error{Kind: KindNotPermitted, HTTPCode: 531, Text: "not authorized"}
 		f.queryErr["keys"] = &Error{Kind: KindAuth, HTTPCode: 401, Text: "unable to verify"}
@@ -297,10 +255,7 @@ func TestUnknownAndForbiddenJobs(t *testing.T) {
 }
 
 func TestPassingPollErrorsFailNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 10*time.Minute)
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Second)
 		f.add("b", time.Second)
 		f.listErr = &Error{Kind: KindTransient, Text: "connection refused"}
@@ -321,10 +276,7 @@ func TestPassingPollErrorsFailNobody(t *testing.T) {
 }
 
 func TestJobTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, 3*time.Second)
+	waiterTest(t, 3*time.Second, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Hour)
 		f.queryErr["a"] = &Error{Kind: KindTransient, Command: commandQueryJob, Text: "connection refused"}
 		r := f.run(t, w, "a")["a"]
@@ -339,10 +291,7 @@ func TestJobTimeout(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, time.Hour)
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -360,10 +309,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestTwoCallersOfOneJob(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeJobs()
-		w := newJobWaiter(f, f.clk, time.Hour)
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
 		f.add("a", 500*time.Millisecond)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -382,68 +328,5 @@ func TestTwoCallersOfOneJob(t *testing.T) {
 		require.Equal(t, 3, got)
 		require.LessOrEqual(t, f.queries["a"], 3)
 		require.Zero(t, f.lists)
-	})
-}
-
-// TestWaiterOverHTTP is the whole way: submit, wait, result.
-func TestWaiterOverHTTP(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		ends := map[string]time.Time{}
-		n := 0
-		f := newMemoryAPI(t, func(_ int, form url.Values) reply {
-			mu.Lock()
-			defer mu.Unlock()
-			switch form.Get("command") {
-			case "createTags":
-				n++
-				id := fmt.Sprintf("job-%d", n)
-				ends[id] = time.Now().Add(100 * time.Millisecond)
-				return jsonReply(200, `{"createtagsresponse":{"jobid":"`+id+`"}}`)
-			case commandListJobs:
-				if form.Get("pagesize") != "500" {
-					return jsonReply(431, `{"x":{"errorcode":431}}`)
-				}
-				items, sep := "", ""
-				count := 0
-				for id, end := range ends {
-					if time.Now().Before(end) {
-						items += sep + `{"jobid":"` + id + `","jobstatus":0}`
-						sep = ","
-						count++
-					}
-				}
-				if count == 0 {
-					return jsonReply(200, `{"listasyncjobsresponse":{}}`)
-				}
-				return jsonReply(200, fmt.Sprintf(`{"listasyncjobsresponse":{"count":%d,"asyncjobs":[%s]}}`, count, items))
-			case commandQueryJob:
-				id := form.Get("jobid")
-				if time.Now().Before(ends[id]) {
-					return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":0}}`)
-				}
-				return jsonReply(200, `{"x":{"jobid":"`+id+`","jobstatus":1,"jobresult":{"success":true}}}`)
-			}
-			return jsonReply(500, "")
-		})
-		c := f.client(t)
-		var wg sync.WaitGroup
-		errs := make(chan error, 10)
-		for range 10 {
-			wg.Go(func() {
-				s, err := c.CreateTags(t.Context(), "LoadBalancer", []string{"a"}, map[string]string{"k": "v"})
-				if err == nil {
-					_, err = c.Jobs().Wait(t.Context(), "createTags", s.JobID)
-				}
-				errs <- err
-			})
-		}
-		wg.Wait()
-		for range 10 {
-			require.NoError(t, <-errs)
-		}
-		require.LessOrEqual(t, f.count(commandListJobs), 3)
-		require.LessOrEqual(t, f.count(commandQueryJob), 12)
 	})
 }

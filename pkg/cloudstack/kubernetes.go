@@ -3,38 +3,81 @@
 
 package cloudstack
 
-import "context"
+import (
+	"context"
+	"strconv"
+)
+
+// ExternalManaged is the type of a cluster that CloudStack only lists.
+const ExternalManaged = "ExternalManaged"
 
 // KubernetesCluster is a cluster of CloudStack Kubernetes Service.
 type KubernetesCluster struct {
-	ID, Name, State string
-	// Type is CloudManaged, or ExternalManaged for one that CloudStack only lists.
-	Type        string
-	Version     string
-	NetworkName string
-	VMs         []string // ids
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+	// Type is CloudManaged or ExternalManaged.
+	Type        string   `json:"clustertype"`
+	Description string   `json:"description"`
+	Version     string   `json:"kubernetesversionname"`
+	NetworkName string   `json:"associatednetworkname"`
+	VMs         []string `json:"-"` // ids
 }
 
 // ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account for "".
 // A server without the service, and a role that may not ask, are errors of KindNotPermitted.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
 	type clusterJSON struct {
-		ID      string `json:"id"`
-		Name    string `json:"name"`
-		State   string `json:"state"`
-		Type    string `json:"clustertype"`
-		Version string `json:"kubernetesversionname"`
-		Network string `json:"associatednetworkname"`
-		VMs     []struct {
+		KubernetesCluster
+		VMs []struct {
 			ID string `json:"id"`
 		} `json:"virtualmachines"`
 	}
 	f := filter{}.set("projectid", projectID)
 	return list(ctx, c, "listKubernetesClusters", "kubernetescluster", f, func(k *clusterJSON) string { return k.ID }, func(k *clusterJSON) KubernetesCluster {
-		out := KubernetesCluster{ID: k.ID, Name: k.Name, State: k.State, Type: k.Type, Version: k.Version, NetworkName: k.Network}
+		out := k.KubernetesCluster
 		for i := range k.VMs {
 			out.VMs = append(out.VMs, k.VMs[i].ID)
 		}
 		return out
 	})
+}
+
+// ExternalClusterRequest are the parameters of an ExternalManaged cluster.
+type ExternalClusterRequest struct {
+	Name, Description, ZoneID string
+	NetworkID, ProjectID      string // may be empty
+}
+
+// CreateExternalCluster creates an ExternalManaged cluster and waits until it is listed. The server accepts a second one
+// of the same name: look first.
+func (c *Client) CreateExternalCluster(ctx context.Context, r ExternalClusterRequest) (id string, err error) {
+	s, err := c.submit(ctx, "createKubernetesCluster", filter{"clustertype": ExternalManaged, "name": r.Name, "zoneid": r.ZoneID}.
+		set("description", r.Description).set("networkid", r.NetworkID).set("projectid", r.ProjectID))
+	if err != nil {
+		return "", err
+	}
+	_, err = c.jobs.Wait(ctx, "createKubernetesCluster", s.JobID)
+	return s.ID, err
+}
+
+// AddClusterVMs adds VMs to an ExternalManaged cluster. A VM that is in it already is no error.
+func (c *Client) AddClusterVMs(ctx context.Context, clusterID string, vms []string, control bool) error {
+	return c.call(ctx, "addVirtualMachinesToKubernetesCluster",
+		filter{"id": clusterID, "virtualmachineids": joinIDs(vms), "iscontrolnode": strconv.FormatBool(control)}, &struct{}{})
+}
+
+// RemoveClusterVMs removes VMs from an ExternalManaged cluster. A VM that is not in it is no error.
+func (c *Client) RemoveClusterVMs(ctx context.Context, clusterID string, vms []string) error {
+	return c.call(ctx, "removeVirtualMachinesFromKubernetesCluster", filter{"id": clusterID, "virtualmachineids": joinIDs(vms)}, &struct{}{})
+}
+
+// DeleteExternalCluster deletes an ExternalManaged cluster, and none of its VMs, and waits for that.
+func (c *Client) DeleteExternalCluster(ctx context.Context, clusterID string) error {
+	s, err := c.submit(ctx, "deleteKubernetesCluster", filter{"id": clusterID, "cleanup": "false"})
+	if err != nil {
+		return err
+	}
+	_, err = c.jobs.Wait(ctx, "deleteKubernetesCluster", s.JobID)
+	return err
 }

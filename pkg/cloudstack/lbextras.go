@@ -12,17 +12,17 @@ import (
 
 // StickinessPolicy keeps clients of a rule at their VMs.
 type StickinessPolicy struct {
-	ID, Name, Method string
-	Params           map[string]string
+	ID     string            `json:"id"`
+	Name   string            `json:"name"`
+	Method string            `json:"methodname"`
+	Params map[string]string `json:"-"`
 }
 
 // ListStickinessPolicies lists the policies of a rule, of which there is at most one that works.
 func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]StickinessPolicy, error) {
 	const command = "listLBStickinessPolicies"
 	type policyJSON struct {
-		ID     string                `json:"id"`
-		Name   string                `json:"name"`
-		Method string                `json:"methodname"`
+		StickinessPolicy
 		State  string                `json:"state"`
 		Params map[string]flexString `json:"params"`
 	}
@@ -30,7 +30,7 @@ func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]S
 		Policies []policyJSON `json:"stickinesspolicy"`
 	}
 	// One entry for the rule, whatever number of policies it has: nothing to page.
-	raw, _, err := listPage[ruleJSON](ctx, c, command, "stickinesspolicies", filter{"lbruleid": ruleID}, callOptions{})
+	raw, _, err := listPage[ruleJSON](ctx, c, command, "stickinesspolicies", filter{"lbruleid": ruleID})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,8 @@ func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]S
 			if p.State == "Revoked" {
 				continue
 			}
-			policy := StickinessPolicy{ID: p.ID, Name: p.Name, Method: p.Method, Params: map[string]string{}}
+			policy := p.StickinessPolicy
+			policy.Params = make(map[string]string, len(p.Params))
 			for k, v := range p.Params {
 				policy.Params[k] = string(v)
 			}
@@ -70,7 +71,7 @@ func (c *Client) ListCertificatesOfRule(ctx context.Context, ruleID string) ([]s
 	type certJSON struct {
 		ID string `json:"id"`
 	}
-	raw, _, err := listPage[certJSON](ctx, c, "listSslCerts", "sslcert", filter{"lbruleid": ruleID}, callOptions{})
+	raw, _, err := listPage[certJSON](ctx, c, "listSslCerts", "sslcert", filter{"lbruleid": ruleID})
 	if err != nil {
 		return nil, err
 	}

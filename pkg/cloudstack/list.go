@@ -27,9 +27,9 @@ var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 // listAll reads all pages of a list command. object is the member that holds the
 // array, key identifies an entry. A list that cannot be read whole is an error:
 // entries that are missing must never look like objects that do not exist.
-func listAll[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions, key func(*T) string) ([]T, error) {
+func listAll[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) ([]T, error) {
 	for attempt := 1; ; attempt++ {
-		items, changed, err := listOnce(ctx, c, command, object, params, opts, key)
+		items, changed, err := listOnce(ctx, c, command, object, params, key)
 		if err != nil || changed == "" {
 			return items, err
 		}
@@ -41,13 +41,13 @@ func listAll[T any](ctx context.Context, c *Client, command, object string, para
 
 // list is listAll with the entries converted; an empty list is nil.
 func list[R, T any](ctx context.Context, c *Client, command, object string, f filter, key func(*R) string, to func(*R) T) ([]T, error) {
-	raw, err := listAll(ctx, c, command, object, f, callOptions{}, key)
+	raw, err := listAll(ctx, c, command, object, f, key)
 	return convert(raw, to), err
 }
 
 // listWhole reads a list of a command that ignores paging and answers with everything.
 func listWhole[R, T any](ctx context.Context, c *Client, command, object string, f filter, to func(*R) T) ([]T, error) {
-	raw, count, err := listPage[R](ctx, c, command, object, f, callOptions{})
+	raw, count, err := listPage[R](ctx, c, command, object, f)
 	if err == nil && count > len(raw) {
 		err = badAnswer(command, "the list is not complete")
 	}
@@ -70,7 +70,7 @@ func convert[R, T any](raw []R, f func(*R) T) []T {
 }
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
-func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions, key func(*T) string) (items []T, changed string, err error) {
+func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
 	p := maps.Clone(params)
 	if p == nil {
 		p = map[string]string{}
@@ -79,10 +79,10 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 	size := c.currentPageSize()
 	for page := 1; page <= maxPages; page++ {
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
-		chunk, count, err := listPage[T](ctx, c, command, object, p, opts)
+		chunk, count, err := listPage[T](ctx, c, command, object, p)
 		if err != nil {
 			if page == 1 && c.learnPageSize(err, size) {
-				return listOnce(ctx, c, command, object, params, opts, key)
+				return listOnce(ctx, c, command, object, params, key)
 			}
 			return nil, "", err
 		}
@@ -112,9 +112,9 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 
 // listPage reads one page. count is -1 when the answer has none, which for
 // CloudStack means an empty list.
-func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string, opts callOptions) (chunk []T, count int, err error) {
+func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (chunk []T, count int, err error) {
 	var raw map[string]json.RawMessage
-	if err := c.custom(ctx, command, params, opts, &raw); err != nil {
+	if err := c.call(ctx, command, params, &raw); err != nil {
 		return nil, 0, err
 	}
 	count = -1

@@ -20,28 +20,18 @@ type LoadBalancerRuleQuery struct {
 }
 
 type ruleJSON struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	Description string    `json:"description"`
-	PublicIPID  string    `json:"publicipid"`
-	PublicIP    string    `json:"publicip"`
+	LoadBalancerRule
 	PublicPort  flexInt   `json:"publicport"`
 	PrivatePort flexInt   `json:"privateport"`
-	Protocol    string    `json:"protocol"`
-	Algorithm   string    `json:"algorithm"`
 	CIDRs       *string   `json:"cidrlist"`
-	NetworkID   string    `json:"networkid"`
-	State       string    `json:"state"`
-	ProjectID   string    `json:"projectid"`
 	Tags        []tagJSON `json:"tags"`
 }
 
 func (r *ruleJSON) toRule() LoadBalancerRule {
-	return LoadBalancerRule{
-		ID: r.ID, Name: r.Name, Description: r.Description, PublicIPID: r.PublicIPID, PublicIP: r.PublicIP,
-		PublicPort: int(r.PublicPort), PrivatePort: int(r.PrivatePort), Protocol: r.Protocol, Algorithm: r.Algorithm,
-		CIDRs: splitCIDRs(r.CIDRs), NetworkID: r.NetworkID, State: r.State, ProjectID: r.ProjectID, Tags: tagMap(r.Tags),
-	}
+	out := r.LoadBalancerRule
+	out.PublicPort, out.PrivatePort = int(r.PublicPort), int(r.PrivatePort)
+	out.CIDRs, out.Tags = splitCIDRs(r.CIDRs), tagMap(r.Tags)
+	return out
 }
 
 // ListLoadBalancerRules lists public load balancer rules.
@@ -61,7 +51,7 @@ func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]
 	}
 	f := filter{"id": ruleID, "lbvmips": "true"}
 	return listWhole(ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip", f, func(m *memberJSON) LoadBalancerMember {
-		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: VMState(m.VM.State), Addresses: m.Addresses}
+		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: m.VM.State, Addresses: m.Addresses}
 	})
 }
 

@@ -70,5 +70,3 @@ func (c *Client) observe(command string, try int, d time.Duration, res result) {
 		c.observer(o)
 	}
 }
-
-func observeRetry() { apiRetries.Inc() }

@@ -10,16 +10,18 @@ import (
 
 // NetworkACL is one item of a network ACL list: a rule for a VPC tier.
 type NetworkACL struct {
-	ID                 string
-	ListID, ListName   string
-	Number             int
-	Protocol           string // tcp, udp, icmp, all, or a number as text
-	StartPort, EndPort int    // 0,0 means all ports
-	CIDRs              []string
-	Ingress            bool
-	Allow              bool
-	Reason             string
-	State              string
+	ID        string   `json:"id"`
+	ListID    string   `json:"aclid"`
+	ListName  string   `json:"aclname"`
+	Number    int      `json:"-"`
+	Protocol  string   `json:"protocol"` // tcp, udp, icmp, all, or a number as text
+	StartPort int      `json:"-"`        // with EndPort 0,0 means all ports
+	EndPort   int      `json:"-"`
+	CIDRs     []string `json:"-"`
+	Ingress   bool     `json:"-"`
+	Allow     bool     `json:"-"`
+	Reason    string   `json:"reason"`
+	State     string   `json:"state"`
 }
 
 // NetworkACLQuery filters listNetworkACLs. Without ListID it is every item that the caller sees, those of the
@@ -29,25 +31,20 @@ type NetworkACLQuery struct {
 }
 
 type aclJSON struct {
-	ID          string  `json:"id"`
-	ListID      string  `json:"aclid"`
-	ListName    string  `json:"aclname"`
+	NetworkACL
 	Number      flexInt `json:"number"`
-	Protocol    string  `json:"protocol"`
 	StartPort   flexInt `json:"startport"`
 	EndPort     flexInt `json:"endport"`
 	CIDRs       *string `json:"cidrlist"`
 	TrafficType string  `json:"traffictype"`
 	Action      string  `json:"action"`
-	Reason      string  `json:"reason"`
-	State       string  `json:"state"`
 }
 
 func (a *aclJSON) toACL() NetworkACL {
-	return NetworkACL{
-		ID: a.ID, ListID: a.ListID, ListName: a.ListName, Number: int(a.Number), Protocol: a.Protocol, StartPort: int(a.StartPort), EndPort: int(a.EndPort),
-		CIDRs: splitCIDRs(a.CIDRs), Ingress: a.TrafficType != "Egress", Allow: a.Action != "Deny", Reason: a.Reason, State: a.State,
-	}
+	out := a.NetworkACL
+	out.Number, out.StartPort, out.EndPort, out.CIDRs = int(a.Number), int(a.StartPort), int(a.EndPort), splitCIDRs(a.CIDRs)
+	out.Ingress, out.Allow = a.TrafficType != "Egress", a.Action != "Deny"
+	return out
 }
 
 // ListNetworkACLs lists items of network ACL lists.

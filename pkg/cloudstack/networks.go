@@ -7,24 +7,12 @@ import "context"
 
 // NetworkQuery filters listNetworks. As root admin even an ID needs ListAll.
 type NetworkQuery struct {
-	ID, ZoneID, ProjectID, Keyword string
-	ListAll                        bool
+	ID, ZoneID, ProjectID string
+	ListAll               bool
 }
 
 type networkJSON struct {
-	ID           string   `json:"id"`
-	Name         string   `json:"name"`
-	Type         string   `json:"type"`
-	State        string   `json:"state"`
-	ZoneID       string   `json:"zoneid"`
-	ZoneName     string   `json:"zonename"`
-	VPCID        string   `json:"vpcid"`
-	ProjectID    string   `json:"projectid"`
-	Account      string   `json:"account"`
-	DomainID     string   `json:"domainid"`
-	CIDR         string   `json:"cidr"`
-	ACLID        string   `json:"aclid"`
-	ACLName      string   `json:"aclname"`
+	Network
 	ConserveMode flexBool `json:"networkofferingconservemode"`
 	Services     []struct {
 		Name      string `json:"name"`
@@ -39,13 +27,10 @@ type networkJSON struct {
 }
 
 func (n *networkJSON) toNetwork() Network {
-	net := Network{
-		ID: n.ID, Name: n.Name, Type: n.Type, State: n.State, ZoneID: n.ZoneID, ZoneName: n.ZoneName,
-		VPCID: n.VPCID, ProjectID: n.ProjectID, Account: n.Account, DomainID: n.DomainID, CIDR: n.CIDR,
-		ACLID: n.ACLID, ACLName: n.ACLName, ConserveMode: bool(n.ConserveMode),
-		Services:         make(map[string]map[string]string, len(n.Services)),
-		ServiceProviders: make(map[string][]string, len(n.Services)),
-	}
+	net := n.Network
+	net.ConserveMode = bool(n.ConserveMode)
+	net.Services = make(map[string]map[string]string, len(n.Services))
+	net.ServiceProviders = make(map[string][]string, len(n.Services))
 	for _, s := range n.Services {
 		capabilities := net.Services[s.Name]
 		if capabilities == nil {
@@ -64,7 +49,6 @@ func (n *networkJSON) toNetwork() Network {
 
 // ListNetworks lists guest networks with their services.
 func (c *Client) ListNetworks(ctx context.Context, q NetworkQuery) ([]Network, error) {
-	f := filter{}.set("id", q.ID).set("zoneid", q.ZoneID).set("projectid", q.ProjectID).
-		set("keyword", q.Keyword).flag("listall", q.ListAll)
+	f := filter{}.set("id", q.ID).set("zoneid", q.ZoneID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
 	return list(ctx, c, "listNetworks", "network", f, func(n *networkJSON) string { return n.ID }, (*networkJSON).toNetwork)
 }

@@ -7,10 +7,13 @@ import "context"
 
 // PortForwarding leads ports of a public address to one VM.
 type PortForwarding struct {
-	ID, PublicIPID     string
-	Protocol           string // tcp or udp
-	StartPort, EndPort int    // public ports
-	VMID, VMName       string
+	ID         string `json:"id"`
+	PublicIPID string `json:"ipaddressid"`
+	Protocol   string `json:"protocol"` // tcp or udp
+	StartPort  int    `json:"-"`        // public ports
+	EndPort    int    `json:"-"`
+	VMID       string `json:"virtualmachineid"`
+	VMName     string `json:"virtualmachinename"`
 }
 
 // PortForwardingQuery filters listPortForwardingRules.
@@ -19,20 +22,14 @@ type PortForwardingQuery struct {
 }
 
 type portForwardingJSON struct {
-	ID         string  `json:"id"`
-	PublicIPID string  `json:"ipaddressid"`
-	Protocol   string  `json:"protocol"`
-	StartPort  flexInt `json:"publicport"`
-	EndPort    flexInt `json:"publicendport"`
-	VMID       string  `json:"virtualmachineid"`
-	VMName     string  `json:"virtualmachinename"`
+	PortForwarding
+	StartPort flexInt `json:"publicport"`
+	EndPort   flexInt `json:"publicendport"`
 }
 
 func (p *portForwardingJSON) toPortForwarding() PortForwarding {
-	out := PortForwarding{
-		ID: p.ID, PublicIPID: p.PublicIPID, Protocol: p.Protocol, StartPort: int(p.StartPort), EndPort: int(p.EndPort), VMID: p.VMID, VMName: p.VMName,
-	}
-	out.EndPort = max(out.EndPort, out.StartPort) // one port needs no end
+	out := p.PortForwarding
+	out.StartPort, out.EndPort = int(p.StartPort), int(max(p.EndPort, p.StartPort)) // one port needs no end
 	return out
 }
 

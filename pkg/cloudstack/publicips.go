@@ -15,40 +15,25 @@ type PublicIPQuery struct {
 	ID, Address, AssociatedNetworkID, VPCID, ProjectID, State string
 	AllocatedOnly                                             *bool
 	Tags                                                      map[string]string
-	ListAll                                                   bool
 }
 
 type publicIPJSON struct {
-	ID                  string    `json:"id"`
-	Address             string    `json:"ipaddress"`
-	State               string    `json:"state"`
-	Allocated           string    `json:"allocated"`
-	ZoneID              string    `json:"zoneid"`
-	AssociatedNetworkID string    `json:"associatednetworkid"`
-	VPCID               string    `json:"vpcid"`
-	ProjectID           string    `json:"projectid"`
-	Account             string    `json:"account"`
-	SourceNAT           flexBool  `json:"issourcenat"`
-	StaticNAT           flexBool  `json:"isstaticnat"`
-	System              flexBool  `json:"issystem"`
-	HasRules            flexBool  `json:"hasrules"`
-	Tags                []tagJSON `json:"tags"`
+	PublicIP
+	SourceNAT flexBool  `json:"issourcenat"`
+	StaticNAT flexBool  `json:"isstaticnat"`
+	Tags      []tagJSON `json:"tags"`
 }
 
 func (p *publicIPJSON) toPublicIP() PublicIP {
-	return PublicIP{
-		ID: p.ID, Address: p.Address, State: p.State, Allocated: p.Allocated, ZoneID: p.ZoneID,
-		AssociatedNetworkID: p.AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Account: p.Account,
-		SourceNAT: bool(p.SourceNAT), StaticNAT: bool(p.StaticNAT), System: bool(p.System), HasRules: bool(p.HasRules),
-		Tags: tagMap(p.Tags),
-	}
+	out := p.PublicIP
+	out.SourceNAT, out.StaticNAT, out.Tags = bool(p.SourceNAT), bool(p.StaticNAT), tagMap(p.Tags)
+	return out
 }
 
 // ListPublicIPs lists public IP addresses.
 func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP, error) {
 	f := filter{}.set("id", q.ID).set("ipaddress", q.Address).set("associatednetworkid", q.AssociatedNetworkID).
-		set("vpcid", q.VPCID).set("projectid", q.ProjectID).set("state", q.State).
-		flag("listall", q.ListAll).tags(q.Tags)
+		set("vpcid", q.VPCID).set("projectid", q.ProjectID).set("state", q.State).tags(q.Tags)
 	if q.AllocatedOnly != nil {
 		f["allocatedonly"] = strconv.FormatBool(*q.AllocatedOnly)
 	}

@@ -10,7 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
 // rootDomain is the name of the domain above all others.
@@ -19,17 +19,18 @@ const rootDomain = "ROOT"
 // session is a login: cookies and the session key that must go with them.
 type session struct {
 	jar http.CookieJar
+	key atomic.Value // string; "" before the login and after the logout
+}
 
-	mu  sync.Mutex
-	key string
+func (s *session) sessionKey() string {
+	key, _ := s.key.Load().(string)
+	return key
 }
 
 // sign adds the session key to a form.
 func (s *session) sign(form url.Values) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.key != "" {
-		form.Set("sessionkey", s.key)
+	if key := s.sessionKey(); key != "" {
+		form.Set("sessionkey", key)
 	}
 }
 
@@ -43,28 +44,6 @@ func (s *session) store(u *url.URL, resp *http.Response) {
 	if cookies := resp.Cookies(); len(cookies) > 0 {
 		s.jar.SetCookies(u, cookies)
 	}
-}
-
-func (s *session) setKey(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.key = key
-}
-
-func (s *session) active() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.key != ""
-}
-
-// secrets are the session key, plain and escaped.
-func (s *session) secrets() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.key == "" {
-		return nil
-	}
-	return []string{s.key, url.QueryEscape(s.key)}
 }
 
 // Login makes a client that works in a session of a user with a password.
@@ -93,13 +72,13 @@ func Login(ctx context.Context, cfg *Config, username, password, domain string, 
 		TwoFAEnabled  flexBool `json:"is2faenabled"`
 		TwoFAVerified flexBool `json:"is2faverified"`
 	}
-	if err := c.custom(ctx, commandLogin, params, callOptions{}, &answer); err != nil {
+	if err := c.call(ctx, commandLogin, params, &answer); err != nil {
 		return nil, err
 	}
 	if answer.SessionKey == "" {
 		return nil, &Error{Kind: KindUnknown, Command: commandLogin, HTTPCode: http.StatusOK, Text: "the answer has no session key"}
 	}
-	c.session.setKey(answer.SessionKey)
+	c.session.key.Store(answer.SessionKey)
 	if answer.TwoFAEnabled && !answer.TwoFAVerified {
 		// The session is of no use; end it as well as we can.
 		_ = c.Logout(ctx)
@@ -123,14 +102,14 @@ func loginPath(domain string) string {
 
 // Logout ends a session made by Login; it does nothing for key clients.
 func (c *Client) Logout(ctx context.Context) error {
-	if c.session == nil || !c.session.active() {
+	if c.session == nil || c.session.sessionKey() == "" {
 		return nil
 	}
 	var answer struct {
 		Description string `json:"description"`
 	}
-	err := c.custom(ctx, "logout", nil, callOptions{}, &answer)
-	c.session.setKey("")
+	err := c.call(ctx, "logout", nil, &answer)
+	c.session.key.Store("")
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func sessionServer(t *testing.T, secondFactor bool) *fakeAPI {
 	const key = "canary-session-key+/="
 	var f *fakeAPI
 	loggedOut := false
-	f = newFakeAPI(t, func(n int, form url.Values) reply {
+	f = newFakeAPI(func(n int, form url.Values) reply {
 		switch form.Get("command") {
 		case "login":
 			if form.Get("password") != testPassword || form.Get("domain") != "/a/b" {
@@ -51,13 +51,17 @@ func sessionServer(t *testing.T, secondFactor bool) *fakeAPI {
 	return f
 }
 
+// login makes a client in a session of the server.
+func (f *fakeAPI) login(t *testing.T, password, domain string) (*Client, error) {
+	t.Helper()
+	return Login(t.Context(), &Config{APIURL: f.url}, "admin", password, domain, WithTransport(f), WithJitter(noJitter))
+}
+
 func TestSession(t *testing.T) {
 	t.Parallel()
 	f := sessionServer(t, false)
-	cfg := &Config{APIURL: f.URL + apiPath}
-	c, err := Login(t.Context(), cfg, "admin", testPassword, "/a/b")
+	c, err := f.login(t, testPassword, "/a/b")
 	require.NoError(t, err)
-	t.Cleanup(c.CloseIdleConnections)
 	_, err = c.ListZones(t.Context())
 	require.NoError(t, err)
 	requireNoSecrets(t, fmt.Sprintf("%v %+v %#v", c, c, c))
@@ -89,39 +93,25 @@ func TestLoginPath(t *testing.T) {
 
 func TestLoginFailures(t *testing.T) {
 	t.Parallel()
-	f := sessionServer(t, false)
-	_, err := Login(t.Context(), &Config{APIURL: f.URL + apiPath}, "admin", "wrong-canary", "")
-	require.True(t, IsKind(err, KindAuth), "%v", err)
-	require.NotContains(t, err.Error(), "wrong-canary")
-	require.ErrorContains(t, err, "Failed to authenticate user admin")
-
-	f2 := sessionServer(t, true)
-	_, err = Login(t.Context(), &Config{APIURL: f2.URL + apiPath}, "admin", testPassword, "/a/b")
-	require.True(t, IsKind(err, KindAuth), "%v", err)
-	require.ErrorContains(t, err, "two-factor authentication")
-	requireNoSecrets(t, err.Error())
-
-	_, err = Login(t.Context(), &Config{APIURL: f.URL + apiPath}, "admin", "", "")
-	require.ErrorContains(t, err, "both needed")
-	_, err = Login(t.Context(), &Config{APIURL: "nonsense"}, "admin", "x", "")
-	require.ErrorContains(t, err, "api-url")
-
-	noKey := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, `{"loginresponse":{}}`) })
-	_, err = Login(t.Context(), &Config{APIURL: noKey.URL + apiPath}, "admin", "x", "")
-	require.ErrorContains(t, err, "no session key")
-}
-
-func TestSecondFactorOnALaterCall(t *testing.T) {
-	t.Parallel()
-	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(511, `{"x":{"errorcode":511,"errortext":"2FA"}}`) })
-	_, err := f.client(t).ListZones(t.Context())
-	require.True(t, IsKind(err, KindAuth), "%v", err)
-	require.ErrorContains(t, err, "use API keys")
-}
-
-func TestLogoutOfAKeyClient(t *testing.T) {
-	t.Parallel()
-	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(500, "") })
-	require.NoError(t, f.client(t).Logout(t.Context()))
-	require.Empty(t, f.recorded())
+	for name, tc := range map[string]struct {
+		server           *fakeAPI
+		password, domain string
+		kind             Kind
+		want             string
+	}{
+		"wrong password":   {sessionServer(t, false), "wrong-canary", "", KindAuth, "Failed to authenticate user admin"},
+		"second factor":    {sessionServer(t, true), testPassword, "/a/b", KindAuth, "two-factor authentication"},
+		"no session key":   {always(jsonReply(200, `{"loginresponse":{}}`)), "x", "", KindUnknown, "no session key"},
+		"a later 511":      {always(jsonReply(511, `{"x":{"errorcode":511,"errortext":"2FA"}}`)), "x", "", KindAuth, "use API keys"},
+		"no password":      {server: always(nil), want: "both needed"},
+		"unusable api-url": {server: &fakeAPI{url: "nonsense"}, password: "x", want: "api-url"},
+	} {
+		_, err := tc.server.login(t, tc.password, tc.domain)
+		require.ErrorContains(t, err, tc.want, name)
+		require.NotContains(t, err.Error(), "wrong-canary")
+		requireNoSecrets(t, err.Error())
+		if tc.kind != KindUnknown {
+			require.True(t, IsKind(err, tc.kind), "%s: %v", name, err)
+		}
+	}
 }

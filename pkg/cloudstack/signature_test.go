@@ -43,25 +43,6 @@ func javaSign(form url.Values, secret string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-func TestSignature(t *testing.T) {
-	t.Parallel()
-	values := map[string]string{
-		"plain": "abc", "upper": "ABC", "blank": "a b", "plus": "a+b", "tilde": "a~b", "star": "a*b", "bang": "a!b'()",
-		"brackets": "a[0]", "slash": "a/b:c", "comma": "a,b", "ampersand": "a&b=c", "percent": "100%", "umlaut": "Köln",
-		"empty": "", "underscore": "a_b-c.d", "at": "a@b",
-	}
-	for name, v := range values {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			form := url.Values{
-				"command": {"listLoadBalancerRules"}, "apiKey": {"KEY"}, "response": {"json"},
-				"tags[0].key": {v}, "keyword": {v}, "signature": {"must not count"},
-			}
-			require.Equal(t, javaSign(form, "SECRET"), sign(form, "SECRET"))
-		})
-	}
-}
-
 // A fixed vector, in case both computations have the same error.
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
@@ -71,9 +52,13 @@ func TestSignatureVector(t *testing.T) {
 }
 
 func FuzzSignature(f *testing.F) {
-	f.Add("keyword", "a~b*c d")
+	for _, value := range []string{
+		"a~b*c d", "abc", "ABC", "a+b", "a!b'()", "a[0]", "a/b:c", "a,b", "a&b=c", "100%", "Köln", "", "a_b-c.d", "a@b",
+	} {
+		f.Add("tags[0].key", value)
+	}
 	f.Fuzz(func(t *testing.T, name, value string) {
-		form := url.Values{"command": {"x"}, "p" + strings.ToLower(strings.Map(ascii, name)): {value}}
+		form := url.Values{"command": {"x"}, "signature": {"must not count"}, "p" + strings.ToLower(strings.Map(ascii, name)): {value}}
 		require.Equal(t, javaSign(form, "s"), sign(form, "s"))
 	})
 }

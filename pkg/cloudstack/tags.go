@@ -31,7 +31,7 @@ type Tag struct {
 // ListTags lists tags. The server compares keys and values without regard to case.
 func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
 	f := filter{}.set("resourcetype", q.ResourceType).set("key", q.Key).set("value", q.Value).set("projectid", q.ProjectID)
-	return listAll(ctx, c, "listTags", "tag", f, callOptions{}, func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
+	return listAll(ctx, c, "listTags", "tag", f, func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
 }
 
 // DeleteTags removes the tags with the given keys, whatever their values. keys

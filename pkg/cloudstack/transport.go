@@ -32,11 +32,11 @@ const (
 
 // exchange performs one call: it waits for the rate limit, signs, sends, and
 // repeats what can be repeated safely. It returns the answer of a success.
-func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions) ([]byte, *Error) {
+func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error) {
 	command := form.Get("command")
-	tries := opts.tries
-	if tries <= 0 {
-		tries = defaultTries
+	tries := defaultTries
+	if ctx.Value(singleTry{}) != nil {
+		tries = 1
 	}
 	var last *Error
 	for try := 1; ; try++ {
@@ -81,9 +81,12 @@ func (c *Client) exchange(ctx context.Context, form url.Values, opts callOptions
 			return nil, res.err
 		}
 		last = res.err
-		observeRetry()
+		apiRetries.Inc()
 	}
 }
+
+// singleTry is the key of a context whose calls are not repeated.
+type singleTry struct{}
 
 // result is what one attempt came to.
 type result struct {
@@ -185,7 +188,9 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte
 	case !fromAPI && resp.StatusCode == http.StatusOK:
 		e.MayHaveHappened = !idempotent(command) && len(body) == 0
 	case resp.StatusCode == http.StatusUnauthorized && c.session == nil:
-		e.Text += skewText(clockSkew(resp.Header, c.clock.Now()))
+		if offset, known := c.ClockOffset(); known {
+			e.Text += skewText(offset)
+		}
 	}
 	return nil, res
 }
@@ -242,23 +247,20 @@ func idempotent(command string) bool {
 	return strings.HasPrefix(command, "list") || strings.HasPrefix(command, "get") || strings.HasPrefix(command, "query")
 }
 
-// secrets are the strings that must never be in a text.
+// secrets are the strings that must never be in a text, plain and escaped.
 func (c *Client) secrets() []string {
 	a := c.access.Load()
 	c.mu.Lock()
 	keys := append([]string{a.apiKey, a.secretKey}, c.retired...)
 	c.mu.Unlock()
-	s := make([]string, 0, 2*len(keys)+2)
+	if c.session != nil {
+		keys = append(keys, c.session.sessionKey())
+	}
+	var out []string
 	for _, k := range keys {
 		if k != "" {
-			s = append(s, k)
-			if q := url.QueryEscape(k); q != k {
-				s = append(s, q)
-			}
+			out = append(out, k, url.QueryEscape(k))
 		}
 	}
-	if c.session != nil {
-		s = append(s, c.session.secrets()...)
-	}
-	return s
+	return out
 }

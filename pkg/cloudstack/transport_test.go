@@ -5,6 +5,8 @@ package cloudstack
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,12 +18,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -29,7 +36,7 @@ const emptyZones = `{"listzonesresponse":{}}`
 func TestRequestOnTheWire(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, `{"listloadbalancerrulesresponse":{}}`) })
+	f := always(jsonReply(200, `{"listloadbalancerrulesresponse":{}}`))
 	c := f.client(t, WithClock(testclock.NewFakeClock(now)))
 	_, err := c.ListLoadBalancerRules(t.Context(), LoadBalancerRuleQuery{Keyword: "a~b*c [d],e=f&g", Tags: map[string]string{"k": "v*~"}})
 	require.NoError(t, err)
@@ -61,12 +68,7 @@ func TestRetries(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>bad gateway</html>")
 		}
 	}
-	cut := func(w http.ResponseWriter) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err == nil {
-			_ = conn.Close()
-		}
-	}
+	cut := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	refused := jsonReply(431, `{"x":{"errorcode":431,"cserrorcode":4350,"errortext":"no"}}`)
 	internal := jsonReply(530, `{"x":{"errorcode":530,"cserrorcode":4250,"errortext":"Internal error executing command, please contact your system administrator"}}`)
 	throttled := jsonReply(429, `{"x":{"errorcode":429,"cserrorcode":9999,"errortext":"The given user has reached his/her account api limit, please retry after [1] ms."}}`)
@@ -96,7 +98,7 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFakeAPI(t, func(n int, _ url.Values) reply {
+			f := newFakeAPI(func(n int, _ url.Values) reply {
 				switch {
 				case n <= 2:
 					return tc.first
@@ -127,22 +129,26 @@ func TestRetries(t *testing.T) {
 
 func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 	t.Parallel()
-	clk := testclock.NewFakeClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	f := newFakeAPI(t, func(int, url.Values) reply {
-		clk.Step(time.Minute)
-		return jsonReply(503, `{"x":{"errorcode":503,"errortext":"no"}}`)
+	synctest.Test(t, func(t *testing.T) {
+		for code, tries := range map[int]int{503: defaultTries, 530: internalTries} {
+			f := newFakeAPI(func(int, url.Values) reply {
+				time.Sleep(time.Minute - time.Second)
+				return jsonReply(code, fmt.Sprintf(`{"x":{"errorcode":%d,"errortext":"no"}}`, code))
+			})
+			c := f.client(t)
+			c.limiter = newFairLimiter(1, 100, clock.RealClock{})
+			_, err := c.ListZones(t.Context())
+			require.Error(t, err)
+			calls, seen := f.recorded(), map[string]bool{}
+			require.Len(t, calls, tries)
+			for _, c := range calls {
+				require.Equal(t, javaSign(c.Form, testSecretKey), c.Form.Get("signature"))
+				seen[c.Form.Get("expires")] = true
+			}
+			require.Len(t, seen, tries, "each try must have its own expiry")
+			require.Equal(t, time.Now().Add(2*time.Second-time.Minute), c.limiter.full, "each try takes a token")
+		}
 	})
-	c := f.client(t, WithClock(clk))
-	_, err := c.ListZones(t.Context())
-	require.True(t, IsKind(err, KindTransient), "%v", err)
-	calls := f.recorded()
-	require.Len(t, calls, defaultTries)
-	seen := map[string]bool{}
-	for _, c := range calls {
-		require.Equal(t, javaSign(c.Form, testSecretKey), c.Form.Get("signature"))
-		seen[c.Form.Get("expires")] = true
-	}
-	require.Len(t, seen, defaultTries, "each try must have its own expiry")
 }
 
 func TestUnreachable(t *testing.T) {
@@ -169,36 +175,36 @@ func TestUnreachable(t *testing.T) {
 
 func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 	t.Parallel()
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	clk := testclock.NewFakeClock(start)
 	g := golden(t, "throttle.exceeded") // retry after [29012] ms
-	f := newFakeAPI(t, func(n int, _ url.Values) reply {
-		if n == 1 {
-			return g.reply()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeAPI(func(n int, _ url.Values) reply {
+			if n == 1 {
+				return g.reply()
+			}
+			return jsonReply(200, emptyZones)
+		})
+		c, start := f.client(t), time.Now()
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() {
+				_, err := c.ListZones(t.Context())
+				if err != nil || time.Since(start) != 29012*time.Millisecond {
+					t.Errorf("after %s: %v", time.Since(start), err)
+				}
+			})
+			synctest.Wait()
 		}
-		return jsonReply(200, emptyZones)
+		require.Len(t, f.recorded(), 1)
+		calls.Wait()
+		require.Len(t, f.recorded(), 3)
 	})
-	c := f.client(t, WithClock(clk))
-	done := make(chan error, 2)
-	list := func() { _, err := c.ListZones(context.Background()); done <- err }
-	go list()
-	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
-	go list()
-	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, time.Minute, time.Millisecond)
-	clk.Step(29 * time.Second)
-	require.Equal(t, 2, clk.Waiters(), "29.000 s is too early")
-	require.Len(t, f.recorded(), 1)
-	clk.Step(12 * time.Millisecond)
-	require.NoError(t, <-done)
-	require.NoError(t, <-done)
-	require.Len(t, f.recorded(), 3)
 }
 
 func TestThrottledBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	g := golden(t, "throttle.exceeded-async-command")
 	synctest.Test(t, func(t *testing.T) {
-		f := newMemoryAPI(t, func(int, url.Values) reply { return g.reply() })
+		f := always(g.reply())
 		c := f.client(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -207,73 +213,41 @@ func TestThrottledBeyondDeadline(t *testing.T) {
 		require.True(t, IsKind(err, KindThrottled), "%v", err)
 		require.Contains(t, err.Error(), "28961")
 		require.Zero(t, time.Since(start), "a wait that cannot end in time must not begin")
-		// A later call of the same client does not even try.
 		_, err = c.ListZones(ctx)
 		require.True(t, IsKind(err, KindThrottled), "%v", err)
-		require.Len(t, f.recorded(), 1)
+		require.Len(t, f.recorded(), 1, "a later call of the same client does not even try")
 	})
 }
 
-func TestRateLimit(t *testing.T) {
-	t.Parallel()
-	clk := testclock.NewFakeClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, emptyZones) })
-	cfg := f.config()
-	cfg.RateLimit, cfg.RateBurst = 10, 3
-	c, err := NewClient(cfg, WithClock(clk))
-	require.NoError(t, err)
-	t.Cleanup(c.CloseIdleConnections)
-	for range 3 {
-		_, err := c.ListZones(t.Context())
-		require.NoError(t, err)
-	}
-	done := make(chan error, 1)
-	go func() { _, err := c.ListZones(context.Background()); done <- err }()
-	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
-	require.Len(t, f.recorded(), 3, "the burst is used up")
-	clk.Step(100 * time.Millisecond)
-	require.NoError(t, <-done)
-	require.Len(t, f.recorded(), 4)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { _, err := c.ListZones(ctx); done <- err }()
-	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
-	cancel()
-	require.ErrorIs(t, <-done, context.Canceled)
-	require.Len(t, f.recorded(), 4)
-}
-
-func TestContextEndsACall(t *testing.T) {
-	t.Parallel()
-	block := make(chan struct{})
-	f := newFakeAPI(t, func(int, url.Values) reply { return func(http.ResponseWriter) { <-block } })
-	c := f.client(t)
-	t.Cleanup(func() { close(block) })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.CreateTags(ctx, "LoadBalancer", []string{"a"}, map[string]string{"k": "v"})
-		done <- err
-	}()
-	require.Eventually(t, func() bool { return len(f.recorded()) == 1 }, time.Minute, time.Millisecond)
-	cancel()
-	err := <-done
-	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, asError(t, err).MayHaveHappened)
-}
-
-func TestTimeoutOfOneCall(t *testing.T) {
+// A call that ends while it waits: for the rate limit, for the answer within its context, and within its time-out.
+func TestCallsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		f := always(jsonReply(200, emptyZones))
+		c := f.client(t)
+		c.limiter = newFairLimiter(10, 1, clock.RealClock{})
+		_, err := c.ListZones(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		_, err = c.ListZones(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, f.recorded(), 1)
+
 		block := make(chan struct{})
-		f := newMemoryAPI(t, func(int, url.Values) reply { return func(http.ResponseWriter) { <-block } })
-		t.Cleanup(func() { close(block) })
-		cfg, start := f.config(), time.Now()
-		_, err := f.clientOf(t, cfg).DisassociateIP(t.Context(), "x")
+		defer close(block)
+		c = always(func(http.ResponseWriter) { <-block }).client(t)
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = c.DisassociateIP(ctx, "x")
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, asError(t, err).MayHaveHappened)
+
+		start := time.Now()
+		_, err = c.DisassociateIP(t.Context(), "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, asError(t, err).MayHaveHappened)
-		require.Len(t, f.recorded(), 1)
-		require.Equal(t, cfg.Timeout, time.Since(start))
+		require.Equal(t, c.timeout, time.Since(start))
 	})
 }
 
@@ -302,7 +276,7 @@ func TestForeignAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newFakeAPI(t, func(int, url.Values) reply { return tc.reply }).client(t)
+			c := always(tc.reply).client(t)
 			_, err := c.ListZones(t.Context())
 			e := asError(t, err)
 			require.Equal(t, tc.kind, e.Kind, e.Error())
@@ -325,7 +299,7 @@ func TestClockSkewIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFakeAPI(t, func(int, url.Values) reply {
+			f := newFakeAPI(func(int, url.Values) reply {
 				return func(w http.ResponseWriter) {
 					w.Header().Set("Date", time.Now().Add(tc.server).UTC().Format(http.TimeFormat))
 					g.reply()(w)
@@ -345,41 +319,119 @@ func TestClockSkewIsNamed(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, emptyZones) }))
-	srv.Config.ErrorLog = nil
-	srv.StartTLS()
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, emptyZones) }))
 	t.Cleanup(srv.Close)
 	dir := t.TempDir()
-	caFile := filepath.Join(dir, "ca.pem")
-	require.NoError(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600))
-	junk := filepath.Join(dir, "junk.pem")
-	require.NoError(t, os.WriteFile(junk, []byte("no certificate"), 0o600))
-	base := Config{APIURL: srv.URL + apiPath, APIKey: testAPIKey, SecretKey: testSecretKey}
-
-	try := func(change func(*Config)) error {
-		cfg := base
-		change(&cfg)
-		c, err := NewClient(&cfg, WithJitter(noJitter))
-		if err != nil {
-			return err
-		}
-		defer c.CloseIdleConnections()
-		_, err = c.ListZones(t.Context())
-		return err
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
 	}
-	err := try(func(*Config) {})
-	require.True(t, IsKind(err, KindTransient), "%v", err)
-	require.Contains(t, err.Error(), "ca-file")
-	require.NoError(t, try(func(c *Config) { c.CAFile = caFile }))
-	require.NoError(t, try(func(c *Config) { c.SSLNoVerify = true }))
-	require.ErrorContains(t, try(func(c *Config) { c.CAFile = junk }), "no PEM certificate")
-	require.ErrorContains(t, try(func(c *Config) { c.CAFile = filepath.Join(dir, "absent.pem") }), "ca-file")
+	ca := file("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
+	junk := file("junk.pem", []byte("no certificate"))
+	for name, tc := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"untrusted":     {Config{}, "ca-file or ssl-no-verify may be needed"},
+		"ca-file":       {Config{CAFile: ca}, ""},
+		"CA bundle":     {Config{CABundle: ca}, ""},
+		"not verified":  {Config{SSLNoVerify: true}, ""},
+		"junk":          {Config{CAFile: junk}, "no PEM certificate"},
+		"junk bundle":   {Config{CABundle: junk}, "CA bundle " + junk + " holds no PEM certificate"},
+		"absent":        {Config{CAFile: filepath.Join(dir, "absent.pem")}, "ca-file"},
+		"absent bundle": {Config{CABundle: filepath.Join(dir, "absent.pem")}, "CA bundle"},
+	} {
+		tc.cfg.APIURL, tc.cfg.APIKey, tc.cfg.SecretKey = srv.URL+apiPath, testAPIKey, testSecretKey
+		c, err := NewClient(&tc.cfg, WithJitter(noJitter))
+		if err == nil {
+			_, err = c.ListZones(t.Context())
+			c.CloseIdleConnections()
+		}
+		if tc.want == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, tc.want, name)
+	}
 }
 
-// roundTripFunc is a transport made of a function.
-type roundTripFunc func(*http.Request) (*http.Response, error)
+// What is wrong with a certificate is said: an authority helps against one of the ways alone.
+func TestTLSReasons(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"has expired":         x509.CertificateInvalidError{Reason: x509.Expired},
+		"another host name":   x509.HostnameError{Certificate: &x509.Certificate{}},
+		"does not speak TLS":  tls.RecordHeaderError{},
+		"ca-file or ssl-no-v": x509.UnknownAuthorityError{},
+	} {
+		require.Contains(t, TLSFaultOf(fmt.Errorf("get: %w", err)).text(), want)
+	}
+	require.Equal(t, TLSFine, TLSFaultOf(io.EOF))
+}
 
-func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func TestNewClientRefusesBadConfigurations(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]*Config{
+		"no configuration":   nil,
+		"api-url":            {APIURL: "h"},
+		"api-key is missing": {APIURL: "http://h/client/api"},
+	} {
+		_, err := NewClient(cfg)
+		require.ErrorContains(t, err, want)
+	}
+	c, err := NewClient(&Config{APIURL: "http://h/client/api", APIKey: "a", SecretKey: "b", RateLimit: 3})
+	require.NoError(t, err)
+	require.Equal(t, 6, c.limiter.burst)
+	require.Equal(t, cloudconfig.DefaultTimeout, c.timeout)
+}
+
+func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
+	t.Parallel()
+	echo := func(n int, form url.Values) reply {
+		return jsonReply(401, `{"listzonesresponse":{"errorcode":401,"errortext":"`+form.Get("apiKey")+` `+testSecretKey+` `+form.Get("signature")+`"}}`)
+	}
+	one, two := newFakeAPI(echo), newFakeAPI(echo)
+	c := one.client(t)
+	other, err := NewClient(&Config{APIURL: "http://other.test" + apiPath, APIKey: "anotherKey-CCCC=", SecretKey: "anotherSecret-DDDD="}, WithTransport(two))
+	require.NoError(t, err)
+	_, err = c.ListZones(t.Context())
+	require.Error(t, err)
+	c.Adopt(other)
+	require.Equal(t, "http://other.test"+apiPath, c.Endpoint())
+	_, err = c.ListZones(t.Context())
+	require.True(t, IsKind(err, KindAuth))
+	form := two.recorded()[0].Form
+	for _, secret := range []string{testAPIKey, testSecretKey, "anotherKey", "anotherSecret", form.Get("signature")} {
+		require.NotContains(t, err.Error(), secret, "old and new keys are kept out of texts")
+	}
+	require.Len(t, one.recorded(), 1)
+	require.Equal(t, "anotherKey-CCCC=", form.Get("apiKey"))
+	require.Equal(t, javaSign(form, "anotherSecret-DDDD="), form.Get("signature"))
+}
+
+func TestWriteGate(t *testing.T) {
+	t.Parallel()
+	f := always(jsonReply(200, `{"xresponse":{}}`))
+	var inside, entered int
+	var closed error
+	c := f.client(t, WithWriteGate(func() (func(), error) {
+		inside++
+		entered++
+		return func() { inside-- }, closed
+	}))
+	_, err := c.ListZones(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, entered, "reads need no permission")
+	_ = c.call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
+	require.Equal(t, 1, entered)
+	require.Zero(t, inside)
+	closed = errors.New("not the leader")
+	err = c.call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
+	require.ErrorContains(t, err, "not sent: not the leader")
+	require.True(t, IsKind(err, KindTransient))
+	require.Len(t, f.recorded(), 2)
+}
 
 func TestTransportErrorsAreClean(t *testing.T) {
 	t.Parallel()
@@ -396,21 +448,38 @@ func TestTransportErrorsAreClean(t *testing.T) {
 	require.NotContains(t, e.Error(), "u:p@")
 }
 
-func TestObserver(t *testing.T) {
+// Each HTTP exchange is counted, and told to the observer.
+func TestMetricsAndObserver(t *testing.T) {
 	t.Parallel()
-	f := newFakeAPI(t, func(n int, _ url.Values) reply {
+	const command = "deleteSnapshotForMetricsTest" // no other test sends it
+	f := newFakeAPI(func(n int, _ url.Values) reply {
 		if n == 1 {
 			return jsonReply(503, `{"x":{"errorcode":503}}`)
 		}
-		return jsonReply(200, emptyZones)
+		return jsonReply(200, `{"x":{}}`)
 	})
 	var seen []Observation
-	c, err := NewClient(f.config(), WithJitter(noJitter), WithObserver(func(o Observation) { seen = append(seen, o) }))
-	require.NoError(t, err)
-	t.Cleanup(c.CloseIdleConnections)
-	_, err = c.ListZones(t.Context())
-	require.NoError(t, err)
+	c := f.client(t, WithObserver(func(o Observation) { seen = append(seen, o) }))
+	require.NoError(t, c.call(t.Context(), command, nil, &struct{}{}))
 	require.Len(t, seen, 2)
-	require.Equal(t, Observation{Command: "listZones", Code: 503, Kind: KindTransient, Try: 1, Duration: seen[0].Duration}, seen[0])
-	require.Equal(t, Observation{Command: "listZones", Code: 200, OK: true, Try: 2, Duration: seen[1].Duration}, seen[1])
+	require.Equal(t, Observation{Command: command, Code: 503, Kind: KindTransient, Try: 1, Duration: seen[0].Duration}, seen[0])
+	require.Equal(t, Observation{Command: command, Code: 200, OK: true, Try: 2, Duration: seen[1].Duration}, seen[1])
+	synctest.Test(t, func(t *testing.T) {
+		jobs := newFakeJobs()
+		jobs.add("j", 0)
+		_, err := newJobWaiter(jobs, clock.RealClock{}, time.Hour).Wait(t.Context(), command, "j")
+		require.NoError(t, err)
+	})
+
+	page := httptest.NewRecorder()
+	legacyregistry.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for _, line := range []string{
+		`cloudstack_api_requests_total{code="503",command="` + command + `"} 1`,
+		`cloudstack_api_requests_total{code="200",command="` + command + `"} 1`,
+		`cloudstack_api_request_duration_seconds_count{command="` + command + `"} 2`,
+		`cloudstack_job_duration_seconds_count{command="` + command + `"} 1`,
+		"cloudstack_api_retries_total ", "cloudstack_jobs_waiting ",
+	} {
+		require.Contains(t, page.Body.String(), "\n"+line)
+	}
 }

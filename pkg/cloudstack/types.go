@@ -3,36 +3,39 @@
 
 package cloudstack
 
-import "time"
-
 // The types of this file are what the rest of csccm sees of CloudStack: small
 // values without SDK types, so that an SDK trap or a server quirk is dealt
 // with once, at this door. All ids are UUID strings, all ports integers.
 
 // VirtualMachine is an instance as listVirtualMachines shows it.
 type VirtualMachine struct {
-	ID          string
-	Name        string // host name inside the guest; can change while the VM runs
-	DisplayName string
-	State       VMState
-	ZoneID      string
-	ZoneName    string
-	ProjectID   string
-	Account     string // "" for one of a project
-	DomainID    string
+	ID          string  `json:"id"`
+	Name        string  `json:"name"` // host name inside the guest; can change while the VM runs
+	DisplayName string  `json:"displayname"`
+	State       VMState `json:"state"`
+	ZoneID      string  `json:"zoneid"`
+	ZoneName    string  `json:"zonename"`
+	ProjectID   string  `json:"projectid"`
+	Account     string  `json:"account"` // "" for one of a project
+	DomainID    string  `json:"domainid"`
 	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
-	ServiceOfferingID   string
-	ServiceOfferingName string
-	HostID, HostName    string // hypervisor host; root admin only, and only while the VM runs
-	Hypervisor          string
-	AffinityGroups      []AffinityGroup // empty when the query did not ask for them
-	PublicIP            string          // static NAT address, if any
-	NICs                []NIC           // default NIC first, then by device id
-	Tags                map[string]string
+	ServiceOfferingID   string `json:"serviceofferingid"`
+	ServiceOfferingName string `json:"serviceofferingname"`
+	// HostID and HostName are the hypervisor host; root admin only, and only while the VM runs.
+	HostID         string            `json:"hostid"`
+	HostName       string            `json:"hostname"`
+	Hypervisor     string            `json:"hypervisor"`
+	AffinityGroups []AffinityGroup   `json:"affinitygroup"` // empty when the query did not ask for them
+	PublicIP       string            `json:"publicip"`      // static NAT address, if any
+	NICs           []NIC             `json:"-"`             // default NIC first, then by device id
+	Tags           map[string]string `json:"-"`
 }
 
 // AffinityGroup is a group that tells where its VMs may run.
-type AffinityGroup struct{ ID, Name string }
+type AffinityGroup struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
 
 // VMState is the state of a virtual machine (reference: listVirtualMachines).
 type VMState string
@@ -52,25 +55,23 @@ const (
 
 // NIC is one network interface of a VM.
 type NIC struct {
-	ID          string
-	NetworkID   string
-	NetworkName string
-	DeviceID    int
-	Default     bool
-	Type        string // Isolated, Shared, L2
-	IPv4        string // empty on L2 networks
-	IPv6        string
-	MAC         string
-	SecondaryIP []string
-	PublicIP    string // static NAT
+	ID          string   `json:"id"`
+	NetworkID   string   `json:"networkid"`
+	NetworkName string   `json:"networkname"`
+	DeviceID    int      `json:"-"`
+	Default     bool     `json:"-"`
+	Type        string   `json:"type"`      // Isolated, Shared, L2
+	IPv4        string   `json:"ipaddress"` // empty on L2 networks
+	IPv6        string   `json:"ip6address"`
+	MAC         string   `json:"macaddress"`
+	SecondaryIP []string `json:"-"`
+	PublicIP    string   `json:"publicip"` // static NAT
 }
 
 // Zone is an availability zone.
 type Zone struct {
-	ID              string `json:"id"`
-	Name            string `json:"name"`
-	NetworkType     string `json:"networktype"`
-	AllocationState string `json:"allocationstate"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // Project is a CloudStack project.
@@ -83,18 +84,17 @@ type Project struct {
 
 // Network is a guest network.
 type Network struct {
-	ID, Name, Type, State string
-	ZoneID, ZoneName      string
-	VPCID                 string
-	ProjectID, Account    string
-	DomainID              string
-	CIDR                  string
-	ACLID, ACLName        string
-	ConserveMode          bool
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Type         string `json:"type"`
+	VPCID        string `json:"vpcid"`
+	ACLID        string `json:"aclid"`
+	ACLName      string `json:"aclname"`
+	ConserveMode bool   `json:"-"`
 	// Services maps a service name ("Lb", "Firewall", "NetworkACL", ...) to its capabilities.
 	// Its providers are in ServiceProviders.
-	Services         map[string]map[string]string
-	ServiceProviders map[string][]string
+	Services         map[string]map[string]string `json:"-"`
+	ServiceProviders map[string][]string          `json:"-"`
 }
 
 // HasService reports whether the network's offering has the named service.
@@ -102,33 +102,33 @@ func (n *Network) HasService(name string) bool { _, ok := n.Services[name]; retu
 
 // PublicIP is a public IP address.
 type PublicIP struct {
-	ID, Address, State  string
-	Allocated           string // when the account acquired it, as the server writes it; an address keeps its id when it changes hands
-	ZoneID              string
-	AssociatedNetworkID string // guest network it serves; empty for a VPC address without rules
-	VPCID               string
-	ProjectID, Account  string
-	SourceNAT           bool
-	StaticNAT           bool
-	System              bool
-	HasRules            bool
-	Tags                map[string]string
+	ID        string `json:"id"`
+	Address   string `json:"ipaddress"`
+	State     string `json:"state"`
+	Allocated string `json:"allocated"` // when the account acquired it, as the server writes it; an address keeps its id when it changes hands
+	// AssociatedNetworkID is the guest network that it serves; empty for a VPC address without rules.
+	AssociatedNetworkID string            `json:"associatednetworkid"`
+	VPCID               string            `json:"vpcid"`
+	SourceNAT           bool              `json:"-"`
+	StaticNAT           bool              `json:"-"`
+	Tags                map[string]string `json:"-"`
 }
 
 // LoadBalancerRule is one public port of one public IP.
 type LoadBalancerRule struct {
-	ID, Name, Description   string
-	PublicIPID, PublicIP    string
-	PublicPort, PrivatePort int
-	// Protocol is tcp, udp, tcp-proxy or ssl; empty when the rule was created without one.
-	Protocol  string
-	Algorithm string
-	// CIDRs are the rule's source ranges; nil when never set, empty when set to nothing.
-	CIDRs     []string
-	NetworkID string
-	State     string // Add, Active, Deleting
-	ProjectID string
-	Tags      map[string]string
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	PublicIPID  string            `json:"publicipid"`
+	PublicIP    string            `json:"publicip"`
+	PublicPort  int               `json:"-"`
+	PrivatePort int               `json:"-"`
+	Protocol    string            `json:"protocol"` // tcp, udp, tcp-proxy or ssl; empty when the rule was created without one
+	Algorithm   string            `json:"algorithm"`
+	CIDRs       []string          `json:"-"` // source ranges; nil when never set, empty when set to nothing
+	NetworkID   string            `json:"networkid"`
+	State       string            `json:"state"` // Add, Active, Deleting
+	Tags        map[string]string `json:"-"`
 }
 
 // LoadBalancerMember is one VM behind a rule with the addresses used there.
@@ -141,53 +141,49 @@ type LoadBalancerMember struct {
 
 // FirewallRule is an ingress rule on a public IP of an isolated network.
 type FirewallRule struct {
-	ID                 string
-	PublicIPID         string
-	Protocol           string
-	StartPort, EndPort int // 0,0 means all ports
-	CIDRs              []string
-	State              string
-	NetworkID          string
-	Tags               map[string]string
+	ID         string   `json:"id"`
+	PublicIPID string   `json:"ipaddressid"`
+	Protocol   string   `json:"protocol"`
+	StartPort  int      `json:"-"` // with EndPort 0,0 means all ports
+	EndPort    int      `json:"-"`
+	CIDRs      []string `json:"-"`
+	State      string   `json:"state"`
 }
 
 // Capabilities is what listCapabilities says of the server.
 type Capabilities struct {
-	Version           string // for example 4.22.0.0
-	KubernetesService bool
-	DynamicRoles      bool
-	RateLimit         int           // requests per interval; 0 when off
-	RateInterval      time.Duration // of RateLimit
+	Version string `json:"cloudstackversion"` // for example 4.22.0.0
 }
 
 // API is one command that the caller's role allows, as listApis shows it.
 type API struct {
-	Name   string
-	Async  bool
-	Params map[string]bool
+	Name string `json:"name"`
 }
 
 // The types of this group are what the installer needs of the identity calls.
 type (
 	// Role is a role that accounts have.
 	Role struct {
-		ID, Name, Type, Description string
-		Default                     bool // built in, cannot be changed
+		ID          string `json:"id"`
+		Name        string `json:"name"`
+		Type        string `json:"type"`
+		Description string `json:"description"`
 	}
 	// RolePermission is one rule of a role; Permission is allow or deny.
 	RolePermission struct {
-		ID          string `json:"id"`
-		Rule        string `json:"rule"`
-		Permission  string `json:"permission"`
-		Description string `json:"description"`
+		Rule       string `json:"rule"`
+		Permission string `json:"permission"`
 	}
-	// Account owns resources; Type is 0 user, 1 root admin, 2 domain admin, 3 resource admin.
+	// Account owns resources.
 	Account struct {
-		ID, Name, DomainID, Domain, RoleID, RoleName, State string
-		Type                                                int
-		Users                                               []User
+		ID       string `json:"id"`
+		Name     string `json:"name"`
+		DomainID string `json:"domainid"`
+		RoleID   string `json:"roleid"`
+		RoleName string `json:"rolename"`
+		Users    []User `json:"user"`
 		// Resources are how many VMs, networks and so on it owns, by their noun; none are left out.
-		Resources map[string]int
+		Resources map[string]int `json:"-"`
 	}
 	// User is one login of an account; APIKey is empty while it has no keys.
 	User struct {
@@ -198,7 +194,6 @@ type (
 		DomainID  string `json:"domainid"`
 		Domain    string `json:"domain"`
 		State     string `json:"state"`
-		RoleID    string `json:"roleid"`
 		RoleName  string `json:"rolename"`
 		RoleType  string `json:"roletype"`
 		APIKey    string `json:"apikey"`
@@ -235,11 +230,9 @@ const (
 
 // Job is the answer of queryAsyncJobResult.
 type Job struct {
-	ID           string
-	Command      string // Java class name as the server gives it
-	Status       JobStatus
-	ResultCode   int
-	ErrorText    string // of a failed job; empty when the server gave none
-	InstanceType string
-	InstanceID   string // object that the job works on; empty when the server does not say
+	ID         string
+	Status     JobStatus
+	ResultCode int
+	ErrorText  string // of a failed job; empty when the server gave none
+	InstanceID string // object that the job works on; empty when the server does not say
 }

@@ -10,11 +10,9 @@ import (
 )
 
 // VMQuery filters listVirtualMachines; the zero value asks for all the caller's
-// own. IDs must all be known to the server: one that is not makes the whole
-// list fail with KindNotFound. Tags are always part of the answer.
+// own. An unknown ID is KindNotFound. Tags are always part of the answer.
 type VMQuery struct {
-	ID, Name, Keyword, ZoneID, ProjectID, NetworkID string
-	IDs                                             []string
+	ID, Name, ZoneID, ProjectID string
 	// Account with DomainID are an owner; administrators ask by it.
 	Account, DomainID  string
 	ListAll            bool
@@ -25,63 +23,25 @@ type VMQuery struct {
 // vmJSON leaves out members that the SDK's type cannot read (extradhcpoption,
 // vnfnics: arrays of objects, not of strings).
 type vmJSON struct {
-	ID              string    `json:"id"`
-	Name            string    `json:"name"`
-	DisplayName     string    `json:"displayname"`
-	State           string    `json:"state"`
-	ZoneID          string    `json:"zoneid"`
-	ZoneName        string    `json:"zonename"`
-	ProjectID       string    `json:"projectid"`
-	Account         string    `json:"account"`
-	DomainID        string    `json:"domainid"`
-	ServiceOffering string    `json:"serviceofferingid"`
-	OfferingName    string    `json:"serviceofferingname"`
-	HostID          string    `json:"hostid"`
-	HostName        string    `json:"hostname"`
-	Hypervisor      string    `json:"hypervisor"`
-	PublicIP        string    `json:"publicip"`
-	NICs            []nicJSON `json:"nic"`
-	Tags            []tagJSON `json:"tags"`
-	AffinityGroups  []struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	} `json:"affinitygroup"`
-}
-
-type nicJSON struct {
-	ID          string   `json:"id"`
-	NetworkID   string   `json:"networkid"`
-	NetworkName string   `json:"networkname"`
-	DeviceID    flexInt  `json:"deviceid"`
-	Default     flexBool `json:"isdefault"`
-	Type        string   `json:"type"`
-	IPv4        string   `json:"ipaddress"`
-	IPv6        string   `json:"ip6address"`
-	MAC         string   `json:"macaddress"`
-	PublicIP    string   `json:"publicip"`
-	Secondary   []struct {
-		Address string `json:"ipaddress"`
-	} `json:"secondaryip"`
+	VirtualMachine
+	NICs []struct {
+		NIC
+		DeviceID  flexInt  `json:"deviceid"`
+		Default   flexBool `json:"isdefault"`
+		Secondary []struct {
+			Address string `json:"ipaddress"`
+		} `json:"secondaryip"`
+	} `json:"nic"`
+	Tags []tagJSON `json:"tags"`
 }
 
 func (v *vmJSON) toVM() VirtualMachine {
-	vm := VirtualMachine{
-		ID: v.ID, Name: v.Name, DisplayName: v.DisplayName, State: VMState(v.State),
-		ZoneID: v.ZoneID, ZoneName: v.ZoneName, ProjectID: v.ProjectID, Account: v.Account, DomainID: v.DomainID,
-		ServiceOfferingID: v.ServiceOffering, ServiceOfferingName: v.OfferingName,
-		HostID: v.HostID, HostName: v.HostName, Hypervisor: v.Hypervisor, PublicIP: v.PublicIP,
-		Tags: tagMap(v.Tags),
-	}
-	for _, g := range v.AffinityGroups {
-		vm.AffinityGroups = append(vm.AffinityGroups, AffinityGroup{ID: g.ID, Name: g.Name})
-	}
+	vm := v.VirtualMachine
+	vm.Tags = tagMap(v.Tags)
 	for i := range v.NICs {
-		n := &v.NICs[i]
-		nic := NIC{
-			ID: n.ID, NetworkID: n.NetworkID, NetworkName: n.NetworkName, DeviceID: int(n.DeviceID),
-			Default: bool(n.Default), Type: n.Type, IPv4: n.IPv4, IPv6: n.IPv6, MAC: n.MAC, PublicIP: n.PublicIP,
-		}
-		for _, s := range n.Secondary {
+		nic := v.NICs[i].NIC
+		nic.DeviceID, nic.Default = int(v.NICs[i].DeviceID), bool(v.NICs[i].Default)
+		for _, s := range v.NICs[i].Secondary {
 			if s.Address != "" {
 				nic.SecondaryIP = append(nic.SecondaryIP, s.Address)
 			}
@@ -111,9 +71,7 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 		details += ",affgrp"
 	}
 	f := filter{"details": details}.
-		set("id", q.ID).set("ids", joinIDs(q.IDs)).set("name", q.Name).set("keyword", q.Keyword).
-		set("account", q.Account).set("domainid", q.DomainID).
-		set("zoneid", q.ZoneID).set("projectid", q.ProjectID).set("networkid", q.NetworkID).
-		flag("listall", q.ListAll)
+		set("id", q.ID).set("name", q.Name).set("account", q.Account).set("domainid", q.DomainID).
+		set("zoneid", q.ZoneID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
 	return list(ctx, c, "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID }, (*vmJSON).toVM)
 }

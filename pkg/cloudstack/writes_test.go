@@ -5,7 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,7 +88,7 @@ func TestWritesRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := golden(t, tc.golden)
-			f := newFakeAPI(t, func(int, url.Values) reply { return g.reply() })
+			f := always(g.reply())
 			s, err := tc.call(t.Context(), f.client(t))
 			require.NoError(t, err)
 			require.NotEmpty(t, s.JobID)
@@ -111,7 +110,7 @@ func TestWritesRecorded(t *testing.T) {
 
 func TestWritesThatWouldDoTooMuch(t *testing.T) {
 	t.Parallel()
-	f := newFakeAPI(t, func(int, url.Values) reply { return jsonReply(200, `{"x":{"id":"i","jobid":"j"}}`) })
+	f := always(jsonReply(200, `{"x":{"id":"i","jobid":"j"}}`))
 	c := f.client(t)
 	_, err := c.CreateFirewallRule(t.Context(), CreateFirewallRuleRequest{PublicIPID: "i", Protocol: "tcp", StartPort: 80})
 	require.True(t, IsKind(err, KindInvalid), "no ranges would mean everyone")

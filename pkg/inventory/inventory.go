@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -53,7 +54,7 @@ type Inventory struct {
 	api     API
 	options Options
 	clock   clock.PassiveClock
-	metrics metrics
+	fetches *prometheus.CounterVec
 
 	project *flight[string]
 	zones   *flight[[]cloudstack.Zone]
@@ -73,6 +74,7 @@ func New(api API, o Options) *Inventory {
 		api:      api,
 		options:  o,
 		clock:    o.Clock,
+		fetches:  newFetches(),
 		vm:       map[string]*flight[*cloudstack.VirtualMachine]{},
 		networks: map[string]*flight[cloudstack.Network]{},
 	}
@@ -110,7 +112,7 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	// List all zones: a VM found by its ID counts in any zone, so that a wrong zone in the cloud-config can
 	// never make a VM look destroyed.
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
-	i.metrics.fetched("vms", err)
+	i.fetched("vms", err)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +164,7 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 	}
 	before := i.vms.peek() // the answer must not change a list that is requested after it
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ID: id, ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
-	i.metrics.fetched("vm", err)
+	i.fetched("vm", err)
 	switch {
 	case cloudstack.IsNotFound(err) && i.projectSeen(project): // the server does not know the ID: a complete answer
 	case err != nil:
@@ -220,7 +222,7 @@ func (i *Inventory) fetchNetwork(ctx context.Context, id string) (cloudstack.Net
 	}
 	// Root admins find a network by its ID only with listall; for other users listall has no effect.
 	list, err := i.api.ListNetworks(ctx, cloudstack.NetworkQuery{ID: id, ProjectID: project, ListAll: true})
-	i.metrics.fetched("network", err)
+	i.fetched("network", err)
 	if err != nil {
 		return cloudstack.Network{}, err
 	}
@@ -247,6 +249,6 @@ func (i *Inventory) Zones(ctx context.Context) ([]cloudstack.Zone, error) {
 
 func (i *Inventory) fetchZones(ctx context.Context) ([]cloudstack.Zone, error) {
 	zones, err := i.api.ListZones(ctx)
-	i.metrics.fetched("zones", err)
+	i.fetched("zones", err)
 	return zones, err
 }

@@ -61,7 +61,7 @@ func (i *Inventory) ProjectID(ctx context.Context) (string, error) {
 
 func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
 	projects, err := i.api.ListProjects(ctx)
-	i.metrics.fetched("projects", err)
+	i.fetched("projects", err)
 	if err != nil {
 		return "", &ProjectError{Project: i.options.ProjectID, Err: err}
 	}

@@ -51,6 +51,7 @@ type Fence struct {
 	closed  bool
 	writers int
 	idle    chan struct{} // closed when writers is zero after Close
+	end     func()        // closes idle
 }
 
 // NewFence returns a fence that allows everything; a nil clock means the real clock.
@@ -58,7 +59,8 @@ func NewFence(c clock.PassiveClock) *Fence {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	return &Fence{clock: c, idle: make(chan struct{})}
+	idle := make(chan struct{})
+	return &Fence{clock: c, idle: idle, end: sync.OnceFunc(func() { close(idle) })}
 }
 
 // Guard allows writes only while the process holds the lease.
@@ -116,11 +118,7 @@ func (f *Fence) stale() error {
 // wake closes f.idle once the fence is closed and no write is in progress. f.mu is held.
 func (f *Fence) wake() {
 	if f.closed && f.writers == 0 {
-		select {
-		case <-f.idle:
-		default:
-			close(f.idle)
-		}
+		f.end()
 	}
 }
 
@@ -141,9 +139,7 @@ func (f *Fence) Close(ctx context.Context) error {
 }
 
 // Wrap returns a transport to the Kubernetes API whose writes pass through the fence.
-func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper {
-	return &fencedTransport{fence: f, next: next}
-}
+func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return &fencedTransport{f, next} }
 
 type fencedTransport struct {
 	fence *Fence

@@ -28,8 +28,8 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 	}
 	if refusal != nil || len(outside) > 0 {
 		// What was read may be minutes old: a NIC may have been added, or the network changed.
-		if t.Refresh != nil {
-			if t.Members, t.Reach, err = t.Refresh(ctx); err != nil {
+		if t.refresh != nil {
+			if t.Members, t.Reach, err = t.refresh(ctx); err != nil {
 				return err
 			}
 		}
@@ -41,14 +41,14 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 		return refusal
 	}
 	if len(outside) > 0 {
-		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
+		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
 	}
 	return nil
 }
 
 func (p *Planner) checkProject(ctx context.Context, t *task) error {
 	asked := t.Spec.Project
-	if asked == "" && t.records.OwnProject == "" {
+	if asked == "" && t.OwnProject == "" {
 		return nil
 	}
 	id, err := p.options.Project(ctx, asked)
@@ -56,15 +56,15 @@ func (p *Planner) checkProject(ctx context.Context, t *task) error {
 	if !known && (!cloudstack.IsNotFound(err) || t.records.Empty()) {
 		return err
 	}
-	if known && id == t.project {
+	if known && id == t.Project {
 		return nil
 	}
 	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, asked)
 	if asked == "" {
 		names = "annotation " + annotation.Project + " is not set any more"
 	}
-	has, back := "project "+t.project, fmt.Sprintf("set the annotation to %s again", t.project)
-	if t.project == "" {
+	has, back := "project "+t.Project, fmt.Sprintf("set the annotation to %s again", t.Project)
+	if t.Project == "" {
 		has, back = "no project", "remove the annotation"
 	}
 	return &plan.RefusalError{
@@ -95,16 +95,16 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		id = current // no nodes: the network of the address that there is
 	}
 	if id != "" {
-		n, err := p.options.Network(ctx, t.project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.leavesACLs() {
-			n, err = p.options.Network(ctx, t.project, id, t.tierAge)
+		n, err := p.options.Network(ctx, t.Project, id, maxAge)
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.limits().LeaveACLs {
+			n, err = p.options.Network(ctx, t.Project, id, t.tierAge)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
 		t.network = &n
 	}
-	t.wanted, refusal = plan.Desire(plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.leavesACLs()})
+	t.Desired, refusal = plan.Desire(plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs})
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
 			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)

@@ -16,13 +16,14 @@ type Metrics struct {
 	actions *prometheus.HistogramVec
 	kinds   *prometheus.CounterVec
 	drifted prometheus.Counter
+	held    prometheus.GaugeFunc
 
 	mu        sync.Mutex
 	addresses map[string]int // by Service UID
 }
 
 func newMetrics() *Metrics {
-	return &Metrics{
+	m := &Metrics{
 		actions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "cloudstack_load_balancer_plan_actions",
 			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
@@ -38,9 +39,9 @@ func newMetrics() *Metrics {
 		}),
 		addresses: map[string]int{},
 	}
+	m.held = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cloudstack_load_balancer_addresses", Help: "Public addresses that Services use."}, m.sum)
+	return m
 }
-
-var addressesDesc = prometheus.NewDesc("cloudstack_load_balancer_addresses", "Public addresses that Services use.", nil, nil)
 
 func (m *Metrics) planned(steps []plan.Step) {
 	m.actions.WithLabelValues().Observe(float64(len(steps)))
@@ -49,36 +50,39 @@ func (m *Metrics) planned(steps []plan.Step) {
 	}
 }
 
-func (m *Metrics) drift(n int) { m.drifted.Add(float64(n)) }
-
-func (m *Metrics) held(uid string, n int) {
+// hold notes how many addresses a Service has.
+func (m *Metrics) hold(uid string, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.addresses[uid] = n
 	if n == 0 {
 		delete(m.addresses, uid)
-		return
 	}
-	m.addresses[uid] = n
+}
+
+func (m *Metrics) sum() (n float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, held := range m.addresses {
+		n += float64(held)
+	}
+	return n
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.actions, m.kinds, m.drifted, m.held}
 }
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	m.actions.Describe(ch)
-	m.kinds.Describe(ch)
-	m.drifted.Describe(ch)
-	ch <- addressesDesc
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	m.actions.Collect(ch)
-	m.kinds.Collect(ch)
-	m.drifted.Collect(ch)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for _, held := range m.addresses {
-		n += held
+	for _, c := range m.all() {
+		c.Collect(ch)
 	}
-	ch <- prometheus.MustNewConstMetric(addressesDesc, prometheus.GaugeValue, float64(n))
 }

@@ -20,7 +20,7 @@ func (p *Planner) Orphans(ctx context.Context, since time.Time, living func(uid 
 	if err != nil {
 		return nil, err
 	}
-	return p.observer.Orphans(ctx, project, p.options.ClusterID(), since, p.leavesACLs(), living)
+	return p.observer.Orphans(ctx, project, p.options.ClusterID(), since, p.limits().LeaveACLs, living)
 }
 
 // noRecords is the record store of a Service that is gone.
@@ -47,7 +47,7 @@ func (r *Reconciler) CleanOrphan(ctx context.Context, o observe.Orphan, notify f
 		return err
 	}
 	defer t.release()
-	t.bulkSince, t.allACLs = time.Time{}, o.Kind == "acl"
+	t.BulkSince, t.AllACLs = time.Time{}, o.Kind == "acl"
 	_, err = r.remove(ctx, t)
 	return err
 }

@@ -13,7 +13,6 @@ package loadbalancer
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -115,15 +114,17 @@ type Planner struct {
 	options   Options
 	observer  *observe.Observer
 	reader    observe.Reader
-	server    *apply.Server
+	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
 }
 
 // NewPlanner makes a Planner. It makes no call.
 func NewPlanner(reader observe.Reader, o Options) *Planner {
 	o = o.withDefaults()
-	return &Planner{options: o, reader: reader, server: &apply.Server{}, observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, MemberPeriod: o.MemberPeriod, Clock: o.Clock, Unguarded: o.Unguarded,
+	server := &plan.Server{Known: o.Known}
+	server.Known.LeaveACLs, server.Known.Unclaimed = o.LeaveACLs, o.Unguarded[plan.GuardClaim]
+	return &Planner{options: o, reader: reader, server: server, observer: observe.New(reader, observe.Options{
+		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, MemberPeriod: o.MemberPeriod, Clock: o.Clock, Server: server, Unguarded: o.Unguarded,
 	})}
 }
 
@@ -157,11 +158,11 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 // PreviewDelete says what Delete would do.
 func (p *Planner) PreviewDelete(ctx context.Context, req Request) (Preview, error) {
 	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
-		t.wanted = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+		t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
 		if err := p.prove(ctx, t); err != nil {
 			return nil, err
 		}
-		steps, _ := plan.Plan(t.wanted, *t.mem.actual, p.limits())
+		steps, _ := plan.Plan(t.Desired, *t.mem.actual, p.limits())
 		return steps, nil
 	})
 }
@@ -177,7 +178,7 @@ func (p *Planner) preview(ctx context.Context, req Request, find func(*task) ([]
 	out.Pending = len(t.records.Pending)
 	steps, err := find(t)
 	if t.mem.actual != nil {
-		out.Desired, out.Actual = &t.wanted, t.mem.actual
+		out.Desired, out.Actual = &t.Desired, t.mem.actual
 	}
 	out.Actions = append(out.Actions, steps...)
 	if errors.As(err, &out.Refusal) {
@@ -186,28 +187,7 @@ func (p *Planner) preview(ctx context.Context, req Request, find func(*task) ([]
 	return out, err
 }
 
-func (p *Planner) limits() plan.Limits {
-	known, s := p.options.Known, p.server
-	return plan.Limits{
-		NoTags:       known.NoTags || s.NoTags.Load(),
-		NoCIDRUpdate: known.NoCIDRUpdate || s.NoCIDRUpdate.Load() && !s.CIDRUpdateProven.Load(),
-		NoCIDRs:      known.NoCIDRs || s.NoCIDRs.Load() && !s.CIDRsProven.Load(),
-		CIDRsProven:  known.CIDRsProven || s.CIDRsProven.Load(),
-		Unclaimed:    p.options.Unguarded[plan.GuardClaim],
-	}
-}
-
-// learn keeps what an observation showed of the server.
-func (p *Planner) learn(l observe.Learned) {
-	s := p.server
-	for flag, seen := range map[*atomic.Bool]bool{
-		&s.NoACLs: l.NoACLs, &s.NoCIDRs: l.NoCIDRs, &s.CIDRsProven: l.CIDRsProven, &s.NoCIDRUpdate: l.NoCIDRUpdate, &s.CIDRUpdateProven: l.CIDRUpdateProven,
-	} {
-		if seen {
-			flag.Store(true)
-		}
-	}
-}
+func (p *Planner) limits() plan.Limits { return p.server.Limits() }
 
 // clusters are the names under which this cluster may have signed and tagged.
 func (p *Planner) clusters() []string {
@@ -217,7 +197,5 @@ func (p *Planner) clusters() []string {
 	}
 	return out
 }
-
-func (p *Planner) leavesACLs() bool { return p.options.LeaveACLs || p.server.NoACLs.Load() }
 
 func (p *Planner) unguarded(g plan.Guard) bool { return p.options.Unguarded[g] }

@@ -6,6 +6,7 @@ package loadbalancer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,9 +82,8 @@ func (r *Reconciler) begin(ctx context.Context, req Request) (*task, error) {
 		return nil, err
 	}
 	t.work = &apply.Work{
-		Service: t.Service, Members: t.Members, Project: t.project, Clusters: t.clusters, Records: t.records, Memory: &mem.changes,
-		Notify: t.notify, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
-		MayAcquire: func(ctx context.Context) error { return r.withinLimits(ctx, t) }, Written: t.written,
+		Subject: t.Subject, Records: t.records, Memory: &mem.changes, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
+		MayAcquire: func(ctx context.Context) error { return r.withinLimits(ctx, t) },
 	}
 	return t, nil
 }
@@ -99,7 +99,7 @@ func (r *Reconciler) forget(uid string) {
 func (r *Reconciler) failed(t *task, err error) error {
 	t.mem.actual = nil
 	t.mem.done = nil
-	t.mem.survey = t.survey
+	t.mem.survey = t.Survey
 	t.mem.rules.Forget()
 	return err
 }
@@ -127,9 +127,9 @@ func (r *Reconciler) Repair(ctx context.Context, req Request, since time.Time) (
 	defer t.release()
 	if t.mem.readAt.Before(since) || since.IsZero() {
 		t.mem.actual = nil
-		t.verify = true
+		t.Verify = true
 	}
-	t.bulkSince = since
+	t.BulkSince = since
 	t.tierAge = freshAge
 	if !since.IsZero() {
 		t.tierAge = max(time.Second, r.options.Clock.Since(since)) // read once a round for all Services of the tier
@@ -144,13 +144,13 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
-	if t.mem.aclID != "" && t.mem.aclID != t.wanted.ACLID {
-		t.allACLs = true // the list was replaced: our items of the old one go
+	if t.mem.aclID != "" && t.mem.aclID != t.Desired.ACLID {
+		t.AllACLs = true // the list was replaced: our items of the old one go
 	}
 	if err := r.look(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
-	t.bulkSince = time.Time{}
+	t.BulkSince = time.Time{}
 	var result Result
 	// A second round only when the first showed something new of the server.
 	for range 3 {
@@ -177,14 +177,14 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		if err := t.records.Save(ctx); err != nil {
 			return result, r.failed(t, err)
 		}
-		d := t.wanted
+		d := t.Desired
 		t.mem.done, t.mem.aclID = &d, d.ACLID
 	}
 	t.mem.survey = false
 	t.noteTags()
-	r.metrics.held(t.Service.UID, len(t.mem.actual.Addresses))
-	result.Unserved = plan.DefaultACL(t.wanted, t.network)
-	if target := plan.Target(t.wanted, *t.mem.actual); target != nil {
+	r.metrics.hold(t.Service.UID, len(t.mem.actual.Addresses))
+	result.Unserved = plan.DefaultACL(t.Desired, t.network)
+	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
 		result.IP = target.IP
 		t.noteNoLongerAsked(target.IP)
 	}
@@ -193,7 +193,6 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 
 // settle finds out what became of acquisitions without a known outcome.
 func (r *Reconciler) settle(ctx context.Context, t *task) error {
-	t.work.Desired = t.wanted
 	changed, err := r.applier.Settle(ctx, t.work)
 	if changed {
 		t.mem.actual = nil
@@ -203,7 +202,7 @@ func (r *Reconciler) settle(ctx context.Context, t *task) error {
 
 // apply does the part of a plan that the policy allows.
 func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) error {
-	t.work.Actual, t.work.Desired, t.work.Again = t.mem.actual, t.wanted, false
+	t.work.Actual, t.work.Again = t.mem.actual, false
 	if steps = r.options.Policy.Filter(steps); len(steps) == 0 {
 		return nil
 	}
@@ -215,15 +214,15 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 		return err
 	}
 	for _, s := range steps {
-		rule, ok := s.Action.(interface{ OfRule() plan.OnRule })
+		on, ok := s.OnRule()
 		if !ok {
 			continue
 		}
-		on := rule.OfRule()
-		if a := t.mem.actual.Find(on.AddressID); a != nil && a.Rule(on) != nil {
-			t.mem.rules.Wrote(a.Rule(on), r.options.Clock.Now())
-		} else {
-			t.mem.rules.Deleted(on.RuleID)
+		t.mem.rules.Deleted(on.RuleID)
+		if a := t.mem.actual.Find(on.AddressID); a != nil {
+			if rule := a.Rule(on.RuleID, on.Port); rule != nil {
+				t.mem.rules.Wrote(rule, r.options.Clock.Now())
+			}
 		}
 	}
 	return nil
@@ -231,11 +230,11 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 
 // noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
 func (t *task) noteNoLongerAsked(ip string) {
-	if t.mem.asked == ip && t.wanted.Address == "" {
-		t.notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
+	if t.mem.asked == ip && t.Desired.Address == "" {
+		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
 			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another one, or delete and recreate the Service", annotation.Address, ip)})
 	}
-	t.mem.asked = t.wanted.Address
+	t.mem.asked = t.Desired.Address
 }
 
 // noteTags warns of tags that two syncs in a row could not set: one failure passes.
@@ -245,7 +244,7 @@ func (t *task) noteTags() {
 		return
 	}
 	if t.mem.untagged++; t.mem.untagged > 1 {
-		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingFailed, Message: fmt.Sprintf(
+		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingFailed, Message: fmt.Sprintf(
 			"the Service is served, but not all of its tags could be set in CloudStack: %v; each drift round tries again", t.work.TagErr)})
 	}
 }
@@ -253,25 +252,17 @@ func (t *task) noteTags() {
 // noteDrift counts what others undid: actions towards a state that was reached before.
 func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 	r.metrics.planned(steps)
-	if !t.read || t.mem.done == nil || !t.mem.done.Equal(t.wanted) {
+	if !t.read || t.mem.done == nil || !t.mem.done.Equal(t.Desired) {
 		return
 	}
-	n := 0
-	first := ""
-	for _, s := range steps {
-		switch s.Action.(type) {
-		case plan.RememberAddress, plan.TagAddress, plan.TagRules:
-			continue
-		}
-		if n++; n == 1 {
-			first = s.Label()
-		}
-	}
-	if n == 0 {
+	repairs := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return plan.Is[plan.RememberAddress](s) || plan.Is[plan.TagAddress](s) || plan.Is[plan.TagRules](s)
+	})
+	if len(repairs) == 0 {
 		return
 	}
-	r.metrics.drift(n)
-	t.notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(n, first)})
+	r.metrics.drifted.Add(float64(len(repairs)))
+	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})
 }
 
 // Delete removes everything of a Service's. It returns nil only when nothing is left.
@@ -289,7 +280,7 @@ func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
 }
 
 func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
-	t.wanted = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+	t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
@@ -316,7 +307,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
 		})
 	}
-	r.metrics.held(t.Service.UID, 0)
+	r.metrics.hold(t.Service.UID, 0)
 	r.forget(t.Service.UID)
 	return Result{Plan: steps}, nil
 }
@@ -341,7 +332,7 @@ func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, e
 		}
 		return ips, true, nil
 	}
-	t.wanted = plan.Desired{Absent: true}
+	t.Desired = plan.Desired{Absent: true}
 	if err := r.observe(ctx, t, true); err != nil {
 		return nil, false, r.failed(t, err)
 	}

@@ -38,49 +38,46 @@ func newMemory() *memory { return &memory{rules: observe.NewMemory(), changes: a
 
 // task is one piece of work on one Service.
 type task struct {
-	Request
-	mem      *memory
-	records  *apply.Records
-	project  string   // the one to work in
-	clusters []string // names of this cluster, the current one first
-	wanted   plan.Desired
-	network  *plan.Network
-	former   bool // records were signed when the cluster had another name, and tags may carry it
-	// neighbours reads the cluster's Services once.
-	neighbours func(context.Context) (*observe.Neighbours, error)
+	observe.Query // how to look, and with it the Service
+	refresh       func(ctx context.Context) (members, reach []plan.Member, err error)
+	grants        plan.Grants
+	mem           *memory
+	records       *apply.Records
+	network       *plan.Network
 	// proven is set when the addresses themselves were read in this task, which releasing one asks for.
-	proven  bool
-	read    bool // anything was read
-	verify  bool // remembered members, stickiness and certificates count as old
-	survey  bool // the address's own properties and its port forwardings are read
-	allACLs bool // ACL items are looked for in all lists
+	proven bool
+	read   bool // anything was read
 	// tierAge is how old the description of a VPC tier may be, as its network ACL list may have been replaced; zero for
 	// some minutes.
 	tierAge time.Duration
-	// bulkSince allows an observation to use whole lists that were begun since; zero for none.
-	bulkSince time.Time
-	written   map[string]plan.Written // source ranges to be read back, by rule id
-	work      *apply.Work             // nil where nothing is changed
-	noted     map[string]bool
+	work    *apply.Work // nil where nothing is changed
 
 	locked []string
 	unlock func()
 }
 
-func (t *task) notify(n plan.Notice) {
-	if t.Notify == nil || t.noted[n.Message] {
-		return
+// once passes each notice on once; notify may be nil.
+func once(notify func(plan.Notice)) func(plan.Notice) {
+	noted := map[string]bool{}
+	return func(n plan.Notice) {
+		if notify != nil && !noted[n.Message] {
+			noted[n.Message] = true
+			notify(n)
+		}
 	}
-	t.noted[n.Message] = true
-	t.Notify(n)
 }
 
 // newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
 // Service names.
 func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task, error) {
-	t := &task{Request: req, mem: mem, clusters: p.clusters(), noted: map[string]bool{}, written: map[string]plan.Written{}}
+	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
+		Subject: &plan.Subject{
+			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Clusters: p.clusters(), Written: map[string]plan.Written{}, Notify: once(req.Notify),
+		},
+		Releasing: mem.changes.Releasing, Memory: &mem.rules,
+	}}
 	var known *observe.Neighbours
-	t.neighbours = func(ctx context.Context) (*observe.Neighbours, error) {
+	t.Neighbours = func(ctx context.Context) (*observe.Neighbours, error) {
 		if known == nil {
 			list, err := p.options.Neighbours(ctx)
 			if err != nil {
@@ -95,7 +92,7 @@ func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task,
 		if p.options.Seal == nil {
 			return r.Clone()
 		}
-		return r.Sealed(p.options.Seal, t.clusters[0], t.Service.UID)
+		return r.Sealed(p.options.Seal, t.Clusters[0], t.Service.UID)
 	}
 	t.records.Records = p.signed(t, t.records.Stored())
 	var err error
@@ -105,13 +102,13 @@ func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task,
 			return nil, err
 		}
 	}
-	t.records.OwnProject = own
-	if t.project = own; own == "" {
-		t.project, err = p.options.Project(ctx, "")
+	t.Project, t.OwnProject = own, own
+	if own == "" {
+		t.Project, err = p.options.Project(ctx, "")
 	}
 	if !mem.rules.Known() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0) {
 		// One of the many Services that a start looks at.
-		t.bulkSince = p.options.Clock.Now().Add(-bulkAge)
+		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)
 	}
 	return t, err
 }
@@ -124,11 +121,11 @@ func (p *Planner) signed(t *task, stored annotation.Records) annotation.Records 
 	if p.options.Seal == nil {
 		return annotation.Records{}
 	}
-	proven, unproven := stored.Proven(p.options.Seal, t.clusters, t.Service.UID)
-	current, _ := stored.Proven(p.options.Seal, t.clusters[:1], t.Service.UID)
-	t.former = len(current.Addresses) < len(proven.Addresses)
+	proven, unproven := stored.Proven(p.options.Seal, t.Clusters, t.Service.UID)
+	current, _ := stored.Proven(p.options.Seal, t.Clusters[:1], t.Service.UID)
+	t.Former = len(current.Addresses) < len(proven.Addresses)
 	if unproven > 0 {
-		t.notify(plan.Notice{Warning: true, Reason: plan.ReasonUnverifiedRecord, Message: fmt.Sprintf(
+		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonUnverifiedRecord, Message: fmt.Sprintf(
 			"ignored %s in the annotations %s and %s: not written by this controller with its current keys", plural.Count(unproven, "record"), annotation.Addresses, annotation.Allocation)})
 	}
 	return proven
@@ -147,8 +144,8 @@ func (p *Planner) lock(ctx context.Context, t *task) (err error) {
 			ids = append(ids, t.mem.actual.Addresses[i].ID)
 		}
 	}
-	if t.wanted.Internal && t.wanted.Address != "" { // another Service may have a port of it, or be about to
-		ids = append(ids, plan.InternalID(t.wanted.NetworkID, t.wanted.Address))
+	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have a port of it, or be about to
+		ids = append(ids, plan.InternalID(t.Desired.NetworkID, t.Desired.Address))
 	}
 	if t.unlock != nil && !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(t.locked, id) }) {
 		return nil

@@ -91,7 +91,14 @@ func (r AddressRules) Of(n *corev1.Node) (AddressRules, error) {
 // networks only, no address in the configured networks), the Node keeps its current addresses and its
 // kubelet's --node-ip: an answer with only a host name would remove them.
 func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRules) []corev1.NodeAddress {
-	var list addressList
+	var list []corev1.NodeAddress
+	add := func(t corev1.NodeAddressType, ips []netip.Addr) {
+		for _, ip := range ips {
+			if a := (corev1.NodeAddress{Type: t, Address: ip.String()}); !slices.Contains(list, a) {
+				list = append(list, a)
+			}
+		}
+	}
 	told := providedIPs(n)
 	nics := defaultFirst(vm.NICs)
 	var internal, external []netip.Addr
@@ -118,23 +125,23 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 			external = append(external, ip)
 		}
 	}
-	list.addAll(corev1.NodeInternalIP, inOrder(rules.Internal, internal))
-	list.addAll(corev1.NodeExternalIP, inOrder(rules.External, external))
+	add(corev1.NodeInternalIP, inOrder(rules.Internal, internal))
+	add(corev1.NodeExternalIP, inOrder(rules.External, external))
 	if n == nil {
-		return list.addresses
+		return list
 	}
-	if !list.has(corev1.NodeInternalIP) {
+	if !slices.ContainsFunc(list, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP }) {
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
-				list.addAll(a.Type, parseIPs(a.Address))
+				add(a.Type, parseIPs(a.Address))
 			}
 		}
-		list.addAll(corev1.NodeInternalIP, told)
+		add(corev1.NodeInternalIP, told)
 	}
-	if len(list.addresses) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	return append(list.addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
+	return append(list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
 }
 
 // UnlistedNodeIPs returns the kubelet's --node-ip addresses that are not in listed. The cloud-provider
@@ -190,36 +197,13 @@ func public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !carrierGrade.Contains(ip)
 }
 
-type addressList struct {
-	addresses []corev1.NodeAddress
-}
-
-// addAll skips addresses that are already in the list with the same type.
-func (l *addressList) addAll(t corev1.NodeAddressType, ips []netip.Addr) {
-	for _, ip := range ips {
-		a := corev1.NodeAddress{Type: t, Address: ip.String()}
-		if !slices.Contains(l.addresses, a) {
-			l.addresses = append(l.addresses, a)
-		}
-	}
-}
-
-func (l *addressList) has(t corev1.NodeAddressType) bool {
-	return slices.ContainsFunc(l.addresses, func(a corev1.NodeAddress) bool { return a.Type == t })
-}
-
 // defaultFirst sorts the default NIC to the front: CloudStack does not guarantee an order.
-func defaultFirst(nics []cloudstack.NIC) []*cloudstack.NIC {
-	out := make([]*cloudstack.NIC, 0, len(nics))
-	for i := range nics {
-		if nics[i].Default {
-			out = append(out, &nics[i])
+func defaultFirst(nics []cloudstack.NIC) []cloudstack.NIC {
+	rank := func(n cloudstack.NIC) int {
+		if n.Default {
+			return 0
 		}
+		return 1
 	}
-	for i := range nics {
-		if !nics[i].Default {
-			out = append(out, &nics[i])
-		}
-	}
-	return out
+	return slices.SortedStableFunc(slices.Values(nics), func(a, b cloudstack.NIC) int { return rank(a) - rank(b) })
 }

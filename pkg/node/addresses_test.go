@@ -73,13 +73,7 @@ func TestAddressRules(t *testing.T) {
 			rules.External, err = ParseCIDRs(c.external)
 			require.NoError(t, err)
 			n := newNode("n", c.node...)
-			m, err := Metadata(vm, Options{Node: n, Addresses: rules})
-			require.NoError(t, err)
-			var got []string
-			for _, a := range m.NodeAddresses {
-				got = append(got, string(a.Type)+" "+a.Address)
-			}
-			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want, described(t, vm, Options{Node: n, Addresses: rules}))
 			_, err = rules.Of(n)
 			if c.err == "" {
 				require.NoError(t, err)

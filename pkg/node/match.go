@@ -5,7 +5,7 @@ package node
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,14 +21,12 @@ type Lookup interface {
 	ByName(name string) []cloudstack.VirtualMachine
 }
 
-// Scoped is a Lookup that describes where it searches, for error messages: "project p, zone z (12 VMs)".
-type Scoped interface {
+// explainer is a Lookup that helps with error messages.
+type explainer interface {
+	// Scope describes where the Lookup searches: "project p, zone z (12 VMs)".
 	Scope() string
-}
-
-// Nearby is a Lookup that suggests VMs which do not match a name but are probably meant. Each suggestion is a
-// clause for an error message: "VM w1 of zone-2 is outside of the configured zone".
-type Nearby interface {
+	// Near suggests VMs that do not match a name but are probably meant. Each suggestion is a clause for an error
+	// message: "VM w1 of zone-2 is outside of the configured zone".
 	Near(name string) []string
 }
 
@@ -37,14 +35,14 @@ type NotFoundError struct {
 	Node  string
 	ID    string   // VM ID from the provider ID; empty when searched by name
 	Names []string // names that were searched
-	Scope string   // where it was searched, see Scoped
+	Scope string   // where it was searched, see explainer
 	// State is the state of a matching VM that is destroyed or expunging; empty when no VM matched at all.
 	State cloudstack.VMState
-	Near  []string // suggestions, see Nearby
+	Near  []string // suggestions, see explainer
 }
 
 func (e *NotFoundError) Error() string {
-	what := "the name " + strings.Join(quoteAll(e.Names), " or ")
+	what := `the name "` + strings.Join(e.Names, `" or "`) + `"`
 	if e.ID != "" {
 		what = "the id " + e.ID + " (its provider id)"
 	}
@@ -96,10 +94,7 @@ func Match(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	}
 	if kind.IsCloudStack() {
 		vm, ok := lookup.ByID(id)
-		if !ok {
-			return cloudstack.VirtualMachine{}, &NotFoundError{Node: n.Name, ID: id, Scope: scopeOf(lookup)}
-		}
-		if Gone(vm.State) {
+		if !ok || Gone(vm.State) {
 			return cloudstack.VirtualMachine{}, &NotFoundError{Node: n.Name, ID: id, Scope: scopeOf(lookup), State: vm.State}
 		}
 		return vm, nil
@@ -124,11 +119,11 @@ func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, erro
 		case 1:
 			return found[0], nil
 		default:
-			sort.Slice(found, func(i, j int) bool { return found[i].ID < found[j].ID })
+			slices.SortFunc(found, func(a, b cloudstack.VirtualMachine) int { return strings.Compare(a.ID, b.ID) })
 			return cloudstack.VirtualMachine{}, &AmbiguousError{Node: n.Name, Name: name, Scope: notFound.Scope, VMs: found}
 		}
 	}
-	if l, ok := lookup.(Nearby); ok {
+	if l, ok := lookup.(explainer); ok {
 		for _, name := range notFound.Names {
 			notFound.Near = append(notFound.Near, l.Near(name)...)
 		}
@@ -177,10 +172,8 @@ func Names(n *corev1.Node) []string {
 		}
 	}
 	var names []string
-	seen := make(map[string]bool, len(full))
 	add := func(s string) {
-		if s = strings.ToLower(s); s != "" && !seen[s] {
-			seen[s] = true
+		if s = strings.ToLower(s); s != "" && !slices.Contains(names, s) {
 			names = append(names, s)
 		}
 	}
@@ -211,16 +204,8 @@ func Off(s cloudstack.VMState) bool {
 }
 
 func scopeOf(l Lookup) string {
-	if s, ok := l.(Scoped); ok {
+	if s, ok := l.(explainer); ok {
 		return s.Scope()
 	}
 	return ""
-}
-
-func quoteAll(in []string) []string {
-	out := make([]string, len(in))
-	for i, s := range in {
-		out[i] = fmt.Sprintf("%q", s)
-	}
-	return out
 }

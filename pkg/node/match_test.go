@@ -35,6 +35,8 @@ func (l lookup) ByName(name string) (out []cloudstack.VirtualMachine) {
 	return out
 }
 
+func (l lookup) Near(string) []string { return nil }
+
 func (l lookup) Scope() string { return `project "p", zone "z"` }
 
 func id(n byte) string { return strings.Repeat(string('0'+rune(n)), 8) + someID[8:] }
@@ -125,20 +127,6 @@ func TestMatch(t *testing.T) {
 			assert.Equal(t, id(c.want), got.ID)
 		})
 	}
-}
-
-func TestMatchErrorTypes(t *testing.T) {
-	t.Parallel()
-	twins := lookup{vm(1, "twin", ""), vm(2, "twin", "")}
-	_, err := Match(twins, newNode("twin"))
-	var ambiguous *AmbiguousError
-	require.ErrorAs(t, err, &ambiguous)
-	assert.Len(t, ambiguous.VMs, 2)
-
-	_, err = Match(twins, newNode("n", providerID("cloudstack:///"+id(5))))
-	var notFound *NotFoundError
-	require.ErrorAs(t, err, &notFound)
-	assert.Equal(t, id(5), notFound.ID)
 }
 
 func TestNames(t *testing.T) {

@@ -129,15 +129,21 @@ func TestAddresses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.vm.ID = someID
-			m, err := Metadata(c.vm, Options{Node: newNode("n", c.node...)})
-			require.NoError(t, err)
-			var got []string
-			for _, a := range m.NodeAddresses {
-				got = append(got, string(a.Type)+" "+a.Address)
-			}
-			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want, described(t, c.vm, Options{Node: newNode("n", c.node...)}))
 		})
 	}
+}
+
+// described are the addresses of a VM's Node.
+func described(t *testing.T, vm cloudstack.VirtualMachine, o Options) []string {
+	t.Helper()
+	m, err := Metadata(vm, o)
+	require.NoError(t, err)
+	var out []string
+	for _, a := range m.NodeAddresses {
+		out = append(out, string(a.Type)+" "+a.Address)
+	}
+	return out
 }
 
 func provided(ips string) nodeOption {
@@ -156,10 +162,7 @@ func annotation(key, value string) nodeOption {
 // The framework does not initialise a Node whose --node-ip is not in the cloud provider's addresses.
 func TestProvidedNodeIPIsAccepted(t *testing.T) {
 	t.Parallel()
-	n := newNode("n", func(n *corev1.Node) {
-		n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "192.168.7.7"}
-	})
-	m, err := Metadata(cloudstack.VirtualMachine{ID: someID}, Options{Node: n})
+	m, err := Metadata(cloudstack.VirtualMachine{ID: someID}, Options{Node: newNode("n", provided("192.168.7.7"))})
 	require.NoError(t, err)
 	_, err = cloudnodeutil.GetNodeAddressesFromNodeIP("192.168.7.7", m.NodeAddresses)
 	require.NoError(t, err)

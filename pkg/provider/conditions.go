@@ -72,11 +72,11 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 		return
 	}
 	shown := svc.Status.DeepCopy().Conditions
-	lb.mu.Lock()
-	if last, ok := lb.shown[svc.UID]; ok {
-		shown = last
-	}
-	lb.mu.Unlock()
+	lb.with(svc.UID, func(s *serviceState) {
+		if s.shown != nil {
+			shown = s.shown
+		}
+	})
 	var changed []metav1.Condition
 	for _, c := range conditions(unserved, err) {
 		was := apimeta.FindStatusCondition(shown, c.Type)
@@ -109,11 +109,7 @@ func (lb *loadBalancer) showCondition(ctx context.Context, svc *corev1.Service, 
 		klog.ErrorS(perr, "The conditions of a Service could not be written", "service", klog.KObj(svc))
 		return
 	}
-	lb.mu.Lock()
-	if lb.seen[svc.UID] != nil { // else it is gone, and nobody would remove this
-		lb.shown[svc.UID] = shown
-	}
-	lb.mu.Unlock()
+	lb.with(svc.UID, func(s *serviceState) { s.shown = shown })
 }
 
 // ingressWithError marks the port that is the reason of a refusal in the status; nil when there is none to mark.
@@ -137,9 +133,6 @@ func ingressWithError(svc *corev1.Service, refusal *plan.RefusalError) []corev1.
 
 // clearCondition removes the conditions from a Service that stays, but is no load balancer any more.
 func (lb *loadBalancer) clearCondition(ctx context.Context, svc *corev1.Service) {
-	lb.mu.Lock()
-	delete(lb.shown, svc.UID)
-	lb.mu.Unlock()
 	if svc.DeletionTimestamp != nil || apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) == nil {
 		return
 	}

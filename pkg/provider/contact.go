@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func (p *Provider) contact(ctx context.Context) {
 	}
 }
 
-// outage tells when calls are answered again after some that were not: a log of failures alone does not show that
+// outage reports when calls are answered again after some that were not: a log of failures alone does not show that
 // they are over.
 type outage struct {
 	clock clock.PassiveClock
@@ -104,41 +105,31 @@ func (p *Provider) checkZone(ctx context.Context) error {
 		if strings.EqualFold(zones[i].Name, p.config.Zone) || strings.EqualFold(zones[i].ID, p.config.Zone) {
 			return nil
 		}
-		known = append(known, fmt.Sprintf("%q", zones[i].Name))
+		known = append(known, strconv.Quote(zones[i].Name))
 	}
 	slices.Sort(known)
-	return &zoneError{zone: p.config.Zone, known: known}
-}
-
-// zoneError says that the configured zone does not exist.
-type zoneError struct {
-	zone  string
-	known []string
-}
-
-func (e *zoneError) Error() string {
-	if len(e.known) == 0 {
-		return fmt.Sprintf("zone %q not found: the API key's user sees no zone", e.zone)
+	text := "the API key's user sees no zone"
+	if len(known) > 0 {
+		text = "the zones are " + strings.Join(known, ", ")
 	}
-	return fmt.Sprintf("zone %q not found: the zones are %s", e.zone, strings.Join(e.known, ", "))
+	return &settingError{fmt.Sprintf("zone %q not found: %s", p.config.Zone, text), "correct or remove zone in the cloud-config"}
 }
+
+// settingError says that a setting does not fit what CloudStack shows.
+type settingError struct{ text, remedy string }
+
+func (e *settingError) Error() string { return e.text }
 
 // remedy says what an operator can do about a failed first contact.
 func remedy(err error) string {
-	var (
-		api     *cloudstack.Error
-		zone    *zoneError
-		project *inventory.ProjectError
-		other   *strangerError
-	)
-	switch {
-	case errors.As(err, &zone):
-		return "correct or remove zone in the cloud-config"
-	case errors.As(err, &project):
+	if setting, ok := errors.AsType[*settingError](err); ok {
+		return setting.remedy
+	}
+	if is[*inventory.ProjectError](err) {
 		return "correct project-id in the cloud-config"
-	case errors.As(err, &other):
-		return "use a key of the account that owns the VMs; for a move to another one, restart the controller"
-	case !errors.As(err, &api):
+	}
+	api, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok {
 		return "see the error"
 	}
 	switch api.Kind {

@@ -6,7 +6,9 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
@@ -24,9 +27,11 @@ import (
 	nodecontroller "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
 )
 
@@ -41,16 +46,8 @@ type cluster struct {
 
 const monitorPeriod = 10 * time.Millisecond
 
-// newCluster starts the controllers in real time, with short periods. The provider's clock stands still, so that the age
+// startCluster starts the controllers in real time, with short periods. The provider's clock stands still, so that the age
 // of a list does not depend on the machine.
-func newCluster(t *testing.T, cloud *fakeCloud, nodes ...*corev1.Node) *cluster {
-	t.Helper()
-	_, o := fakeClockOptions()
-	p, err := assemble(&cloudstack.Config{}, o, cloud)
-	require.NoError(t, err)
-	return startCluster(t, p, nodes...)
-}
-
 func startCluster(t *testing.T, p *Provider, nodes ...*corev1.Node) *cluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,36 +131,20 @@ func tainted(n *corev1.Node, key string) bool {
 	return false
 }
 
-func TestFrameworkLeavesANodeWithoutVMTainted(t *testing.T) {
-	t.Parallel()
-	nodes := uninitialised(2)
-	c := newCluster(t, &fakeCloud{vms: machines(1)}, nodes...)
-	c.eventually("w1 is initialised", func() bool {
-		n, err := c.node("w1")
-		return err == nil && n.Spec.ProviderID != ""
-	})
-	c.eventually("w2 gets an Event", func() bool { return len(c.events) > 0 })
-	assert.Contains(t, <-c.events, `Warning NodeWithoutVM node "w2" has no VM: no VM with the name "w2"`)
-	n, err := c.node("w2")
-	require.NoError(t, err)
-	assert.True(t, tainted(n, cloudproviderapi.TaintExternalCloudProvider))
-}
-
 // A Ready Node whose VM is expunged stays. One Event reports it, until the VM is back or the VM of another Node is missing.
 func TestFrameworkReportsAReadyNodeWithoutVMOnce(t *testing.T) {
 	t.Parallel()
-	cloud := &fakeCloud{vms: machines(6)}
-	clk, o := fakeClockOptions()
-	p, err := assemble(&cloudstack.Config{}, o, cloud)
-	require.NoError(t, err)
+	p := newFakeProvider(t, machines(6))
+	cloud := p.api
 	nodes := initialised(6)
-	for _, n := range nodes {
+	for i, n := range nodes {
 		n.Status.Conditions[0].Status = corev1.ConditionTrue
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: cloud.vms[i].NICs[0].IPv4}, {Type: corev1.NodeHostName, Address: n.Name}}
 	}
-	c := startCluster(t, p, nodes...)
+	c := startCluster(t, p.Provider, nodes...)
 	rounds := func() (events []string) {
 		for range 12 { // an hour
-			clk.SetTime(clk.Now().Add(5 * time.Minute))
+			p.clock.Step(5 * time.Minute)
 			c.status()
 		}
 		for _, e := range drain(c.events) {
@@ -184,50 +165,174 @@ func TestFrameworkReportsAReadyNodeWithoutVMOnce(t *testing.T) {
 	assert.Empty(t, rounds())
 	cloud.remove("w2")
 	assert.Len(t, rounds(), 1, "again after a change")
-	_, err = c.node("w2")
+	_, err := c.node("w2")
 	require.NoError(t, err, "it is Ready: Kubernetes does not ask whether it exists")
 }
 
-// All Nodes are not ready: the framework deletes each one whose VM is reported missing.
-func TestFrameworkNeverDeletesOnFaults(t *testing.T) {
-	t.Parallel()
-	fails := func(k cloudstack.Kind) func(*fakeCloud) {
-		return func(f *fakeCloud) {
-			f.listErr = &cloudstack.Error{Kind: k, Command: "listVirtualMachines"}
-			f.idErr = f.listErr
+// fakeCloud is the part of CloudStack that Nodes need, with the faults that tests want.
+type fakeCloud struct {
+	mu      sync.Mutex
+	vms     []cloudstack.VirtualMachine
+	listErr error                                   // of whole lists
+	idErr   error                                   // of look-ups by id
+	hidden  func(vm cloudstack.VirtualMachine) bool // what whole lists, although complete, leave out
+	lists   int
+	byID    []string // the ids that were asked for
+}
+
+func (f *fakeCloud) set(change func(f *fakeCloud)) { f.mu.Lock(); defer f.mu.Unlock(); change(f) }
+
+func (f *fakeCloud) counts() (lists, byID int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists, len(f.byID)
+}
+
+func (f *fakeCloud) ListVirtualMachines(_ context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q.ID == "" {
+		f.lists++
+		var list []cloudstack.VirtualMachine
+		for _, vm := range f.vms {
+			if f.hidden == nil || !f.hidden(vm) {
+				list = append(list, vm)
+			}
+		}
+		return list, f.listErr
+	}
+	f.byID = append(f.byID, q.ID)
+	for _, vm := range f.vms {
+		if vm.ID == q.ID {
+			return []cloudstack.VirtualMachine{vm}, f.idErr
 		}
 	}
-	for _, c := range []struct {
-		name  string
-		fault func(*fakeCloud)
-	}{
-		{name: "401", fault: fails(cloudstack.KindAuth)},
-		{name: "432", fault: fails(cloudstack.KindNotPermitted)},
-		{name: "5xx", fault: fails(cloudstack.KindTransient)},
-		{name: "throttled", fault: fails(cloudstack.KindThrottled)},
-		{name: "another project: empty everywhere", fault: func(f *fakeCloud) { f.vms = nil }},
-		{name: "lists are empty", fault: hide("")},
-		{name: "one page of two", fault: func(f *fakeCloud) {
-			f.vms = f.vms[:3]
-			f.listErr = &cloudstack.Error{Kind: cloudstack.KindTransient, Command: "listVirtualMachines", Text: "page 2"}
-		}},
-		{name: "half of the list is missing", fault: func(f *fakeCloud) { f.vms = f.vms[:3] }},
-		{name: "by id unknown, in the list", fault: func(f *fakeCloud) { f.idErr = &cloudstack.Error{Kind: cloudstack.KindNotFound} }},
-	} {
-		parallel(t, c.name, func(t *testing.T) {
-			cloud := &fakeCloud{vms: machines(6)}
-			cloud.set(c.fault)
-			k := newCluster(t, cloud, initialised(6)...)
-			k.rounds(5, 6)
-			list, err := k.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-			require.NoError(t, err)
-			assert.Len(t, list.Items, 6)
-			for _, n := range list.Items {
-				assert.False(t, tainted(&n, cloudproviderapi.TaintNodeShutdown), n.Name)
-			}
-			for _, a := range k.kube.Actions() {
-				assert.NotEqual(t, "delete", a.GetVerb())
-			}
+	return nil, f.idErr
+}
+
+func (f *fakeCloud) ListNetworks(context.Context, cloudstack.NetworkQuery) ([]cloudstack.Network, error) {
+	return nil, nil
+}
+
+func (f *fakeCloud) ListZones(context.Context) ([]cloudstack.Zone, error) {
+	return []cloudstack.Zone{{ID: "z1", Name: "zone-1"}, {ID: "z2", Name: "zone-2"}}, nil
+}
+
+func (f *fakeCloud) ListProjects(context.Context) ([]cloudstack.Project, error) {
+	return []cloudstack.Project{{ID: "p1", Name: "dev"}}, nil
+}
+
+func (f *fakeCloud) remove(name string) {
+	f.set(func(f *fakeCloud) {
+		f.vms = slices.DeleteFunc(f.vms, func(vm cloudstack.VirtualMachine) bool { return vm.Name == name })
+	})
+}
+
+func vmID(i int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d", i) }
+
+// machines makes VMs w1 ... wN, all running.
+func machines(n int) []cloudstack.VirtualMachine {
+	var out []cloudstack.VirtualMachine
+	for i := 1; i <= n; i++ {
+		out = append(out, cloudstack.VirtualMachine{
+			ID: vmID(i), Name: fmt.Sprintf("w%d", i), State: cloudstack.VMRunning, ZoneID: "z1", ZoneName: "zone-1",
+			ServiceOfferingName: "Small Instance",
+			NICs:                []cloudstack.NIC{{Default: true, IPv4: fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)}},
 		})
+	}
+	return out
+}
+
+// k8sNode makes a Node with a provider ID, if there is one.
+func k8sNode(name, providerID string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)},
+		Spec:       corev1.NodeSpec{ProviderID: providerID},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}},
+	}
+}
+
+// initialised makes the Nodes of machines(n), as they are after initialisation.
+func initialised(n int) []*corev1.Node {
+	var out []*corev1.Node
+	for i := 1; i <= n; i++ {
+		out = append(out, k8sNode(fmt.Sprintf("w%d", i), node.ProviderID(node.FormUpstream, vmID(i))))
+	}
+	return out
+}
+
+// fakeProvider is a provider on a fake cloud.
+type fakeProvider struct {
+	*Provider
+	t      *testing.T
+	api    *fakeCloud
+	clock  *clocktesting.FakeClock
+	events chan string
+}
+
+// newFakeProvider makes a provider for VMs and Nodes.
+func newFakeProvider(t *testing.T, vms []cloudstack.VirtualMachine, nodes ...*corev1.Node) *fakeProvider {
+	t.Helper()
+	clock, o := fakeClockOptions()
+	p := &fakeProvider{t: t, api: &fakeCloud{vms: vms}, clock: clock}
+	var err error
+	p.Provider, err = assemble(&cloudstack.Config{}, o, p.api)
+	require.NoError(t, err)
+	recorder := record.NewFakeRecorder(1000)
+	p.Provider.events.Store(event.NewNodes(recorder, p.clock))
+	p.events = recorder.Events
+	p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
+	return p
+}
+
+// describe returns the metadata of a Node.
+func (p *fakeProvider) describe(n *corev1.Node) *cloudprovider.InstanceMetadata {
+	p.t.Helper()
+	m, err := p.instances.InstanceMetadata(p.t.Context(), n)
+	require.NoError(p.t, err)
+	return m
+}
+
+// unknown returns the error of a Node that has no metadata.
+func (p *fakeProvider) unknown(n *corev1.Node) error {
+	p.t.Helper()
+	_, err := p.instances.InstanceMetadata(p.t.Context(), n)
+	require.Error(p.t, err)
+	return err
+}
+
+// spent checks the calls so far: whole lists, and look-ups by id.
+func (p *fakeProvider) spent(lists, byID int, why string) {
+	p.t.Helper()
+	gotLists, gotByID := p.api.counts()
+	assert.Equal(p.t, []int{lists, byID}, []int{gotLists, gotByID}, why)
+}
+
+// exists reports whether the VM of a Node exists.
+func (p *fakeProvider) exists(n *corev1.Node) bool {
+	p.t.Helper()
+	exists, err := p.instances.InstanceExists(p.t.Context(), n)
+	require.NoError(p.t, err)
+	return exists
+}
+
+func drain(events chan string) []string {
+	var out []string
+	for {
+		select {
+		case e := <-events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func onlyOne(t *testing.T, events chan string, parts ...string) {
+	t.Helper()
+	got := drain(events)
+	require.Len(t, got, 1)
+	for _, p := range parts {
+		require.Contains(t, got[0], p)
 	}
 }

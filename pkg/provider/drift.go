@@ -5,54 +5,39 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
+	cpapi "k8s.io/cloud-provider/api"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/klog/v2"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
 const (
 	// driftWorkers is how many Services are compared at once; what they read is shared.
 	driftWorkers = 4
+	// wakeupWorkers is the number of workers that sync Services after changes which the framework does not watch.
+	wakeupWorkers = 4
 	// endpointPause gathers changes of endpoints: a rollout makes many.
 	endpointPause = 500 * time.Millisecond
 )
 
-// seenService is what the framework last asked for: the Service and the nodes that it found eligible.
-type seenService struct {
-	service *corev1.Service
-	nodes   []*corev1.Node
-	// settled is set when the framework's last sync succeeded. It tries others again itself.
-	settled bool
-}
-
-func (lb *loadBalancer) remember(svc *corev1.Service, nodes []*corev1.Node) {
-	lb.mu.Lock()
-	lb.seen[svc.UID] = &seenService{service: svc, nodes: nodes}
-	lb.mu.Unlock()
-}
-
-func (lb *loadBalancer) unsee(uid types.UID) {
-	lb.mu.Lock()
-	delete(lb.seen, uid)
-	lb.mu.Unlock()
-}
-
-// settledServices are the UIDs of the Services that stand as asked for, as far as is known.
+// settledServices are the UIDs of the Services that are in their desired state, as far as is known.
 func (lb *loadBalancer) settledServices() []types.UID {
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
 	var out []types.UID
-	for uid, s := range lb.seen {
+	for uid, s := range lb.known {
 		if s.settled {
 			out = append(out, uid)
 		}
@@ -60,11 +45,13 @@ func (lb *loadBalancer) settledServices() []types.UID {
 	return out
 }
 
-// run works beside the framework until ctx ends: it repairs drift, reports orphans and follows endpoints.
+// run works beside the framework until ctx ends: it repairs drift, reports orphans and syncs Services that
+// need not, or must not, wait for the framework.
 func (lb *loadBalancer) run(ctx context.Context) {
-	lb.endpoints.run(ctx.Done())
-	go lb.followEndpoints(ctx)
-	go lb.followRetries(ctx)
+	context.AfterFunc(ctx, func() { lb.wakeups.ShutDown(); close(lb.endpoints.stop) })
+	for range wakeupWorkers {
+		go lb.followWakeups(ctx)
+	}
 	period := lb.deps.DriftPeriod
 	if period == 0 {
 		return
@@ -84,118 +71,136 @@ func (lb *loadBalancer) driftRound(ctx context.Context) {
 	tagged := lb.tagsToSweep(ctx)
 	begun := lb.deps.Clock.Now()
 	all := lb.settledServices()
-	gate := make(chan struct{}, driftWorkers)
-	var group sync.WaitGroup
-	for _, uid := range all {
-		gate <- struct{}{}
-		group.Go(func() {
-			defer func() { <-gate }()
-			if ctx.Err() == nil {
-				lb.repair(ctx, uid, begun)
-			}
-		})
-	}
-	group.Wait()
-	lb.mu.Lock()
-	lb.pruneLocked()
-	lb.mu.Unlock()
+	workqueue.ParallelizeUntil(ctx, driftWorkers, len(all), func(i int) { lb.repair(ctx, all[i], begun) })
 	if ctx.Err() == nil {
 		lb.lookForOrphans(ctx, begun)
 		lb.sweepTags(ctx, tagged, begun)
-		lb.metrics.round(lb.deps.Clock.Since(begun))
+		lb.rounds.Observe(lb.deps.Clock.Since(begun).Seconds())
 	}
 }
 
-// repair compares one Service with CloudStack.
+// repair compares one Service with CloudStack. The framework and this take turns, and what is done is always what the
+// framework asked for last.
 func (lb *loadBalancer) repair(ctx context.Context, uid types.UID, since time.Time) {
-	lb.again(ctx, uid, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+	ctx, s, unlock := lb.turnOf(ctx, uid)
+	defer unlock()
+	if s == nil || !s.settled {
+		return
+	}
+	lb.publish(ctx, s, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 		return lb.reconciler.Repair(ctx, req, since)
 	})
 }
 
-// again syncs a Service as the framework last asked for it. The framework and this take turns, and what is done
-// is always what was asked for last.
-func (lb *loadBalancer) again(ctx context.Context, uid types.UID, do reconcile) bool {
-	ctx, s, unlock := lb.turnOf(ctx, uid)
-	defer unlock()
-	if s == nil || !s.settled {
-		return true
+// publish syncs a Service as it was last asked for, and writes its status as the framework does. A failed sync is
+// repeated from here: the framework does not know of it.
+func (lb *loadBalancer) publish(ctx context.Context, s *serviceState, do reconcile) {
+	svc, settled, nodes := s.service, s.settled, lb.current(s.nodes)
+	status, err := lb.ensure(ctx, svc, nodes, do)
+	if err == nil && !servicehelpers.LoadBalancerStatusEqual(&svc.Status.LoadBalancer, status) {
+		updated := svc.DeepCopy()
+		updated.Status.LoadBalancer = *status
+		if _, err = servicehelpers.PatchService(lb.deps.Kube.CoreV1(), svc, updated); err != nil {
+			err = lb.ended(svc, backoff.AttemptOf(svc, nodesKey(nodes)), fmt.Errorf("change the status of the Service: %w", err), backoff.Work{})
+		} else {
+			lb.with(svc.UID, func(*serviceState) { s.service = updated })
+		}
 	}
-	if err := lb.publish(ctx, s, do); err != nil {
-		lb.mu.Lock()
-		s.settled = true // nobody else tries it again
-		lb.mu.Unlock()
-		klog.ErrorS(err, "A Service's load balancer could not be repaired; it is tried again", "service", klog.KObj(s.service))
-		return lb.retryLater(uid, err) // then the queue of endpoints needs no retry of its own
+	if err == nil {
+		return
 	}
-	return true
-}
-
-// publish syncs a Service as it was last asked for, and writes its status as the framework does.
-func (lb *loadBalancer) publish(ctx context.Context, s *seenService, do reconcile) error {
-	nodes := lb.current(s.nodes)
-	status, err := lb.ensure(ctx, s.service, nodes, do)
-	if err != nil || servicehelpers.LoadBalancerStatusEqual(&s.service.Status.LoadBalancer, status) {
-		return err
+	if settled {
+		klog.ErrorS(err, "A Service's load balancer could not be repaired; it is tried again", "service", klog.KObj(svc))
 	}
-	updated := s.service.DeepCopy()
-	updated.Status.LoadBalancer = *status
-	if _, err := servicehelpers.PatchService(lb.deps.Kube.CoreV1(), s.service, updated); err != nil {
-		return lb.ended(s.service, backoff.AttemptOf(s.service, nodesKey(nodes)), fmt.Errorf("change the status of the Service: %w", err), backoff.Work{})
+	lb.with(svc.UID, func(*serviceState) { s.settled = settled })
+	if later, ok := errors.AsType[*cpapi.RetryError](err); ok {
+		lb.wakeups.AddAfter(svc.UID, later.RetryAfter())
 	}
-	lb.mu.Lock()
-	s.service = updated
-	lb.mu.Unlock()
-	return nil
 }
 
 // endpointsChanged is told of every change of an EndpointSlice.
 func (lb *loadBalancer) endpointsChanged(namespace, name string) {
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
-	for uid, s := range lb.seen {
-		if s.service.Namespace == namespace && s.service.Name == name && s.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			lb.queue.AddAfter(uid, endpointPause)
+	for uid, s := range lb.known {
+		local := s.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+		if local && s.settled && s.service.Namespace == namespace && s.service.Name == name {
+			lb.wakeups.AddAfter(uid, endpointPause)
 		}
 	}
 }
 
-// followEndpoints keeps the members of Services with externalTrafficPolicy Local to the nodes with endpoints, and those
-// of Services with a node selector to the nodes that it matches.
-func (lb *loadBalancer) followEndpoints(ctx context.Context) {
-	go func() { <-ctx.Done(); lb.queue.ShutDown() }()
+// turn waits until nobody else works on the Service. All calls made with the context that it returns count for the
+// Service's namespace.
+func (lb *loadBalancer) turn(ctx context.Context, svc *corev1.Service) (context.Context, func(), error) {
+	leave, err := lb.reconciler.Turn(ctx, string(svc.UID))
+	return cloudstack.WithFlow(ctx, svc.Namespace), leave, err
+}
+
+// turnOf is turn for a Service as the framework last asked for it; nil when it is gone, or ctx has ended.
+func (lb *loadBalancer) turnOf(ctx context.Context, uid types.UID) (context.Context, *serviceState, func()) {
+	lb.mu.Lock()
+	s := lb.known[uid]
+	var svc *corev1.Service
+	if s != nil {
+		svc = s.service
+	}
+	lb.mu.Unlock()
+	if s == nil {
+		return ctx, nil, func() {}
+	}
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return ctx, nil, func() {}
+	}
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	return ctx, lb.known[uid], unlock // it may have been asked for again, or deleted, in the meantime
+}
+
+// goes reports whether the Service no longer wants a load balancer.
+func goes(svc *corev1.Service) bool {
+	return svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer
+}
+
+// freed tries a Service again that waits for an address, or a port, since one became free.
+func (lb *loadBalancer) freed(trigger backoff.Trigger) {
+	for uid, wait := range lb.backoff.Freed(trigger) {
+		lb.wakeups.AddAfter(uid, wait)
+	}
+}
+
+// recordsChanged tries a Service again whose records did not parse: its owner has corrected or removed them.
+func (lb *loadBalancer) recordsChanged(uid types.UID) {
+	unreadable := func(err error) bool {
+		refusal, ok := errors.AsType[*plan.RefusalError](err)
+		return ok && refusal.Reason == plan.ReasonInvalidAnnotation
+	}
+	if wait, ok := lb.backoff.Wake(uid, unreadable); ok {
+		lb.wakeups.AddAfter(uid, wait)
+	}
+}
+
+// followWakeups syncs Services before the framework does: those whose wait ended early, and those whose endpoints or
+// labels of nodes changed. All others the framework itself syncs when their time has come; its queue cannot be reached
+// from here.
+func (lb *loadBalancer) followWakeups(ctx context.Context) {
 	for {
-		uid, over := lb.queue.Get()
+		uid, over := lb.wakeups.Get()
 		if over {
 			return
 		}
-		if lb.moved(ctx, uid) {
-			lb.queue.Forget(uid)
-		} else {
-			lb.queue.AddRateLimited(uid)
-		}
-		lb.queue.Done(uid)
+		lb.wake(ctx, uid)
+		lb.wakeups.Done(uid)
 	}
 }
 
-// moved brings a Service's members to the nodes that have endpoints, and match its node selector, now.
-func (lb *loadBalancer) moved(ctx context.Context, uid types.UID) bool {
-	lb.mu.Lock()
-	s, ok := lb.seen[uid]
-	if !ok {
-		lb.mu.Unlock()
-		return true
+// wake syncs a Service whose last sync failed, or that should have other members now.
+func (lb *loadBalancer) wake(ctx context.Context, uid types.UID) {
+	ctx, s, unlock := lb.turnOf(ctx, uid)
+	defer unlock()
+	if s == nil || !lb.backoff.Waiting(uid) && (!s.settled || lb.upToDate(ctx, s.service, lb.current(s.nodes))) {
+		return
 	}
-	svc, nodes := s.service, s.nodes // a drift round may put another Service there
-	lb.mu.Unlock()
-	nodes = lb.current(nodes)
-	spec := lb.specOf(svc)
-	if spec != nil && lb.upToDate(ctx, svc, *spec, nodes) {
-		return true
-	}
-	return lb.again(ctx, uid, lb.reconciler.Ensure)
-}
-
-func newEndpointQueue() workqueue.TypedRateLimitingInterface[types.UID] {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](time.Second, 5*time.Minute))
+	lb.publish(ctx, s, lb.reconciler.Ensure)
 }

@@ -16,41 +16,51 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The next round of the drift loop repairs what others removed or changed, without an event in Kubernetes.
-func TestDriftLoopRepairs(t *testing.T) {
+// A sync, or the next round of the drift loop, repairs what others removed or changed, without an event in Kubernetes.
+func TestDriftIsRepaired(t *testing.T) {
 	t.Parallel()
-	for _, services := range []int{1, 3} {
-		parallel(t, fmt.Sprintf("%d Services", services), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		services int
+		members  int // that are removed; a sync trusts members for longer, unless there are none
+		repair   func(*serviceEnv)
+	}{
+		"by a sync":              {1, 2, func(env *serviceEnv) { env.advance(6 * time.Minute); env.mustSync("web0") }},
+		"by a round":             {1, 1, func(env *serviceEnv) { env.round(5 * time.Minute) }},
+		"by a round, 3 Services": {3, 1, func(env *serviceEnv) { env.round(5 * time.Minute) }},
+	} {
+		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
-			env.serveMany(services, []int{80, 81}, "w1", "w2")
-			want := env.dump()
-			ctx := t.Context()
-			ip := env.get("web0").Status.LoadBalancer.Ingress[0].IP
-			address := env.address(ip)
-			firewall := env.firewallAt(address.Address)
+			env.serveMany(c.services, []int{80, 81})
+			want, ctx := env.dump(), t.Context()
+			address := env.address(env.ip("web0"))
 			rules := env.rulesAt(address.Address)
-			members := env.membersOf(rules[1].ID)
-			env.did(env.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
+			env.did(env.inspect.DeleteFirewallRule(ctx, env.firewallAt(address.Address)[0].ID))
 			env.did(env.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
-			env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID)))
-			env.round(5 * time.Minute)
+			for _, m := range env.membersOf(rules[1].ID)[:c.members] {
+				env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(m.VMID)))
+			}
+			env.mustSync("web0")
+			require.NotEqual(t, want, env.dump(), "what was read a moment ago is trusted")
+			c.repair(env)
 			assert.Equal(t, want, env.dump())
 			assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 
 			// The address itself: another one serves, and the status says so.
 			env.did(env.inspect.DisassociateIP(ctx, address.ID))
-			env.round(5 * time.Minute)
-			now := env.get("web0").Status.LoadBalancer.Ingress[0].IP
-			assert.Len(t, of(env.dump(), now), 4)
+			c.repair(env)
+			assert.Len(t, of(env.dump(), env.ip("web0")), 4)
+			assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
 		})
 	}
 }
@@ -73,27 +83,32 @@ func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
 }
 
 // Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
+// Without an id of its own a cluster is known by the UID of namespace kube-system.
 func TestNamesOfClusters(t *testing.T) {
 	t.Parallel()
+	kube := testenv.Kube(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid-1"}})
 	for _, c := range []struct {
 		name    string
 		options Options
 		config  string
+		id      string
 		wrong   bool
 	}{
-		{name: "none: the cluster's own", options: Options{}},
-		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}},
-		{name: "the framework's default, as a flag", options: Options{ClusterID: "kubernetes"}, wrong: true},
-		{name: "the framework's default, in the cloud-config", config: "kubernetes", wrong: true},
-		{name: "a flag", options: Options{ClusterID: "prod", ClusterName: "kubernetes"}},
-		{name: "the cloud-config", options: Options{ClusterName: "kubernetes"}, config: "prod"},
-		{name: "the framework's", options: Options{ClusterName: "prod"}},
+		{name: "none: the cluster's own", id: "uid-1"},
+		{name: "the framework's default", options: Options{ClusterName: "kubernetes"}, id: "uid-1"},
+		{name: "the framework's default, as a flag", options: Options{ClusterID: "kubernetes"}, id: "kubernetes", wrong: true},
+		{name: "the framework's default, in the cloud-config", config: "kubernetes", id: "kubernetes", wrong: true},
+		{name: "a flag", options: Options{ClusterID: "prod", ClusterName: "name"}, config: "file", id: "prod"},
+		{name: "the cloud-config", options: Options{ClusterName: "name"}, config: "prod", id: "prod"},
+		{name: "the framework's", options: Options{ClusterName: "prod"}, id: "prod"},
 	} {
 		o := DefaultOptions()
 		o.ClusterID, o.ClusterName = c.options.ClusterID, c.options.ClusterName
 		cfg := &cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret", ClusterID: c.config}
-		_, err := New(cfg, o)
+		p, err := New(cfg, o)
 		require.NoError(t, err, c.name)
+		require.NoError(t, p.readClusterUID(t.Context(), kube), c.name)
+		assert.Equal(t, c.id, p.clusterID(), c.name)
 		o.CleanOrphans = true
 		_, err = New(cfg, o)
 		if c.wrong {
@@ -103,6 +118,7 @@ func TestNamesOfClusters(t *testing.T) {
 		require.NoError(t, err, c.name)
 	}
 
+	assert.Equal(t, "kubernetes", ClusterID("", "", "kubernetes", ""), "no UID could be read")
 	for _, id := range []string{strings.Repeat("a", 129), " prod", "prod\n", "prod \U0001F680", "\xff"} {
 		o := DefaultOptions()
 		o.ClusterID = id
@@ -110,9 +126,7 @@ func TestNamesOfClusters(t *testing.T) {
 		require.ErrorContains(t, err, "cluster-id", id)
 	}
 
-	env := newEnv(t, withDeps(func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }))
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, withDeps(func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }), by("w1"))
 	env.forget("web") // as if it were another cluster's
 	env.restart()
 	env.events()
@@ -156,22 +170,21 @@ func TestOrphans(t *testing.T) {
 // A drift round changes a Service's status while its endpoints are followed (for the race detector).
 func TestEndpointsAreFollowedDuringADriftRound(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			env.lb.moved(ctx, webUID)
+			env.lb.wake(ctx, webUID)
 		}
 	})
 	for i := range 100 {
-		ip := fmt.Sprintf("203.0.113.%d", 50+i%2)
-		assert.True(t, env.lb.again(ctx, webUID, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
-			return loadbalancer.Result{IP: ip}, nil
-		}))
+		ctx, state, unlock := env.lb.turnOf(ctx, webUID)
+		env.lb.publish(ctx, state, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
+			return loadbalancer.Result{IP: fmt.Sprintf("203.0.113.%d", 50+i%2)}, nil
+		})
+		unlock()
 	}
 	cancel()
 	group.Wait()
@@ -222,25 +235,6 @@ func (env *serviceEnv) ruleTags() map[string][]string {
 	return out
 }
 
-// ruleOn is the id of the rule of a public port.
-func (env *serviceEnv) ruleOn(ip string, port int) string {
-	env.t.Helper()
-	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(env.t, err)
-	for i := range rules {
-		if rules[i].PublicIP == ip && rules[i].PublicPort == port {
-			return rules[i].ID
-		}
-	}
-	env.t.Fatalf("no rule of port %d on %s", port, ip)
-	return ""
-}
-
-func (env *serviceEnv) tagRule(id string, tags map[string]string) {
-	env.t.Helper()
-	env.did(env.inspect.CreateTags(env.t.Context(), plan.ResourceRule, []string{id}, tags))
-}
-
 // CloudStack keeps the tags of deleted rules: a sweep deletes this cluster's own, and no others.
 func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 	t.Parallel()
@@ -253,17 +247,22 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 	env.mustSync("mail", "w1")
 	env.mustSync("inner", "i1")
 	ip := env.ip("web")
-	stays, port81 := env.ruleOn(ip, 80), env.ruleOn(ip, 81)
+	rules := env.rulesAt(ip)
+	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return a.PublicPort - b.PublicPort })
+	stays, port81 := rules[0].ID, rules[1].ID
+	tag := func(id string, tags map[string]string) {
+		env.did(env.inspect.CreateTags(ctx, plan.ResourceRule, []string{id}, tags))
+	}
 
 	ours := map[string]string{plan.TagCluster: "test", "team": "web"}
 	inner, err := env.inspect.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{})
 	require.NoError(t, err)
 	require.Len(t, inner, 1)
-	env.tagRule(inner[0].ID, ours)
+	tag(inner[0].ID, ours)
 	hidden := env.did(env.inspect.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
 		Name: "hidden", NetworkID: inner[0].NetworkID, Port: 99, InstancePort: 99, Algorithm: "roundrobin",
 	}))
-	env.tagRule(hidden, ours)
+	tag(hidden, ours)
 	env.Admin("updateLoadBalancer", "id", hidden, "fordisplay", "false")
 	standing := []string{stays, inner[0].ID, hidden}
 
@@ -272,18 +271,16 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 	// Rules of others on an address of theirs: of another cluster, of one whose name differs by its case, and of nobody.
 	var foreign []string
 	for i, tags := range []map[string]string{{plan.TagCluster: "other"}, {plan.TagCluster: "TEST"}, {"csccm-clusters": "test"}} {
-		s, err := env.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+		id := env.did(env.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
 			Name: "foreign", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address.ID, PublicPort: 9000 + i, PrivatePort: 9000,
-		})
-		id := env.did(s, err)
-		env.tagRule(id, tags)
+		}))
+		tag(id, tags)
 		env.did(env.inspect.DeleteLoadBalancerRule(ctx, id))
 		foreign = append(foreign, id)
 	}
-	env.tagRule(port81, map[string]string{"team": "web"})
+	tag(port81, map[string]string{"team": "web"})
 
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
-	env.mustSync("web")
+	env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 	require.NoError(t, env.remove("mail"))
 	env.forget("mail")
 	before := env.ruleTags()
@@ -316,9 +313,7 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 // At rest a sweep costs one listTags; nothing is asked for twice.
 func TestSweepBudget(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"))
 	env.round(0)
 	var rounds [][]string
 	for _, after := range []time.Duration{5 * time.Minute, time.Hour} {
@@ -334,11 +329,8 @@ func TestSweepBudget(t *testing.T) {
 func TestSweepWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"listTags", "deleteTags"} {
-		env := newEnv(t)
-		env.create("web", []int{80, 81})
-		env.mustSync("web", "w1")
-		env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
-		env.mustSync("web", "w1")
+		env := served(t, []int{80, 81}, by("w1"))
+		env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) }, "w1")
 		before := env.ruleTags()
 		env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [" + command + "] does not exist or is not available"})
 		env.events()

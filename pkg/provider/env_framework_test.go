@@ -24,7 +24,6 @@ import (
 	servicecontroller "k8s.io/cloud-provider/controllers/service"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -35,8 +34,7 @@ func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] } //noli
 // frameworkEnv is the framework's service controller with its informers on a fake API server, our provider, and a
 // simulated CloudStack, in the bubble of a synctest: time passes only while everybody waits.
 type frameworkEnv struct {
-	*testenv.Cloud
-	apiServer
+	account
 	p    *Provider
 	stop func()
 
@@ -51,7 +49,8 @@ func withFramework(t *testing.T, o simulator.Options, world string, test func(*f
 		t.Skip("the framework's service controller has a data race of its own: serviceCache.allServices reads what processServiceCreateOrUpdate writes")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		env := &frameworkEnv{Cloud: testenv.New(t, world, o), apiServer: apiServer{t: t, kube: testenv.Kube()}}
+		cloud := testenv.New(t, world, o)
+		env := &frameworkEnv{account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect")}}
 		for _, verb := range []string{"create", "patch"} {
 			env.kube.PrependReactor(verb, "events", env.countEvent)
 		}
@@ -153,26 +152,14 @@ func tally(list []string) string {
 	return strings.Join(out, "\n")
 }
 
-// remembered names what the controller still remembers of Services.
-func (env *frameworkEnv) remembered() []string {
+// remembered reports what the controller still remembers of Services: how many have records, and how many are known.
+func (env *frameworkEnv) remembered() (records, known int) {
 	synctest.Wait()
-	lb, out := env.p.lb, []string{}
-	note := func(what string, n int) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%s: %d", what, n))
-		}
-	}
 	env.p.records.mu.Lock()
-	note("records", len(env.p.records.byUID))
-	env.p.records.mu.Unlock()
-	lb.mu.Lock()
-	note("seen", len(lb.seen))
-	note("shown", len(lb.shown))
-	note("synced", len(lb.synced))
-	note("doubtful", len(lb.doubtful))
-	lb.mu.Unlock()
-	note("waits", lb.backoff.Len())
-	return out
+	defer env.p.records.mu.Unlock()
+	env.p.lb.mu.Lock()
+	defer env.p.lb.mu.Unlock()
+	return len(env.p.records.byUID), len(env.p.lb.known)
 }
 
 // label sets a label of a Node, as kubectl does; an empty value removes it.
@@ -192,46 +179,17 @@ func (env *frameworkEnv) label(node, name, value string) {
 	require.NoError(env.t, err)
 }
 
-// members are the names of the VMs behind the rules of a Service.
+// members are the names of the VMs behind the rules of a Service of one port.
 func (env *frameworkEnv) members(key string) []string {
 	env.t.Helper()
 	synctest.Wait()
-	ip, c := env.ip(key), env.Client("inspect", "inspect")
-	vms, err := c.ListVirtualMachines(env.t.Context(), cloudstack.VMQuery{})
-	require.NoError(env.t, err)
-	rules, err := c.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(env.t, err)
-	out := []string{}
-	for i := range rules {
-		if rules[i].PublicIP != ip {
-			continue
-		}
-		list, err := c.ListLoadBalancerMembers(env.t.Context(), rules[i].ID)
-		require.NoError(env.t, err)
-		for _, m := range list {
-			at := slices.IndexFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.ID == m.VMID })
-			require.GreaterOrEqual(env.t, at, 0)
-			out = append(out, vms[at].Name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return append([]string{}, env.routed()[env.rulesAt(env.ip(key))[0].ID]...)
 }
 
 // addresses are the public addresses of the account in every state.
 func (env *frameworkEnv) addresses() []string {
 	env.t.Helper()
-	c := env.Client("inspect", "inspect")
-	var out []string
-	all := false
-	for _, state := range []string{"Allocated", "Allocating", "Releasing"} {
-		ips, err := c.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{State: state, AllocatedOnly: &all})
-		require.NoError(env.t, err)
-		for i := range ips {
-			out = append(out, state+" "+ips[i].Address)
-		}
-	}
-	return out
+	return grep(env.dump(), "address ")
 }
 
 // ready is the condition that says whether the load balancer is as asked for.

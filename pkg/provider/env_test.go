@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,10 +27,8 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -86,6 +86,12 @@ publicIPs:
   - {address: 203.0.113.33, network: other-net}
 `
 
+// TestMain lets garbage be collected less often: a fifth of the time of the tests went into it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
 // fastClock lets the job waiter poll fifty times as often as in production.
 type fastClock struct{ clock.RealClock }
 
@@ -101,18 +107,16 @@ func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration
 
 // serviceEnv is a simulated CloudStack, an API server with Services, and the load balancers of the controller.
 type serviceEnv struct {
-	*testenv.Cloud
-	apiServer
+	account
 	lb       *loadBalancer
 	recorder *record.FakeRecorder
-	clock    *clocktesting.FakePassiveClock
+	clock    *clocktesting.FakeClock
 	killer   *killer
-	inspect  *cloudstack.Client // as another user of the account
-	project  string
-	vpc      bool     // the world has a VPC
-	tenants  bool     // the default tenancy policy applies
 	noTags   bool     // the role may not tag
 	nodes    []string // of a sync that names none
+	before   []string // the dump at the start
+	servedBy []string // see by
+	servedAs []func(*corev1.Service)
 	latency  simulator.LatencyProfile
 	deps     func(*loadBalancerDeps)
 	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
@@ -129,14 +133,16 @@ func withDeps(change func(*loadBalancerDeps)) envOption {
 	return func(env *serviceEnv, _ *string) { env.deps = change }
 }
 
+var dumps sync.Map // text of a world -> function that returns its dump
+
 func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
 	env := &serviceEnv{
-		apiServer: apiServer{t: t, kube: testenv.Kube()},
-		killer:    &killer{},
-		recorder:  record.NewFakeRecorder(10000),
-		clock:     clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
-		nodes:     []string{"w1", "w2"},
+		account:  account{apiServer: apiServer{t: t, kube: testenv.Kube()}},
+		killer:   &killer{},
+		recorder: record.NewFakeRecorder(10000),
+		clock:    clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		nodes:    []string{"w1", "w2"},
 	}
 	env.kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return env.killer.isDead(), nil, errKilled
@@ -148,63 +154,63 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	env.Cloud = testenv.New(t, world, simulator.Options{Clock: laterClock{by: &env.later}, Latency: env.latency})
 	env.inspect = env.client("inspect", "inspect")
 	env.restart()
-	t.Cleanup(env.end)
+	before, _ := dumps.LoadOrStore(world, sync.OnceValue(env.dump)) // there are no ids in it
+	env.before = before.(func() []string)()
+	t.Cleanup(func() { env.lb.wakeups.ShutDown() })
 	return env
 }
 
-// served returns an environment whose Service web is served by the default nodes.
+// by names the nodes by which served has its Service served first.
+func by(nodes ...string) envOption { return func(env *serviceEnv, _ *string) { env.servedBy = nodes } }
+
+// as changes the Service that served makes.
+func as(changes ...func(*corev1.Service)) envOption {
+	return func(env *serviceEnv, _ *string) { env.servedAs = changes }
+}
+
+// served returns an environment whose Service web is served.
 func served(t *testing.T, ports []int, options ...envOption) *serviceEnv {
 	t.Helper()
 	env := newEnv(t, options...)
-	env.create("web", ports)
-	env.mustSync("web")
+	env.create("web", ports, env.servedAs...)
+	env.mustSync("web", env.servedBy...)
 	return env
 }
 
 func (env *serviceEnv) client(key, secret string, options ...cloudstack.Option) *cloudstack.Client {
-	cfg := env.Config(key, secret)
-	cfg.Timeout, cfg.JobTimeout = time.Minute, 100*time.Hour
-	c, err := cloudstack.NewClient(cfg, append([]cloudstack.Option{env.Option(), cloudstack.WithClock(fastClock{})}, options...)...)
+	c, err := cloudstack.NewClient(env.config(key, secret), append([]cloudstack.Option{env.Option(), cloudstack.WithClock(fastClock{})}, options...)...)
 	require.NoError(env.t, err)
 	return c
+}
+
+func (env *serviceEnv) config(key, secret string) *cloudstack.Config {
+	cfg := env.Config(key, secret)
+	cfg.Timeout, cfg.JobTimeout = time.Minute, 100*time.Hour
+	return cfg
 }
 
 // restart kills the controller and starts another one. Only CloudStack and the API server keep their state.
 func (env *serviceEnv) restart() {
 	env.killer.revive(env.t.Context())
 	if env.lb != nil {
-		env.end()
+		env.lb.wakeups.ShutDown()
 	}
-	api := env.client(testAPIKey, testSecret, cloudstack.WithTransport(env.Transport(env.around)))
-	inventoryOf := func(project string) *inventory.Inventory {
-		return inventory.New(api, inventory.Options{ProjectID: project, Clock: env.clock})
-	}
-	deps := loadBalancerDeps{
-		API:         loadbalancer.FromClient(api),
-		Inventory:   inventoryOf(env.project),
-		InventoryOf: inventoryOf,
-		Kube:        env.kube,
-		Recorder:    env.recorder,
-		ClusterID:   func() string { return "test" },
-		Seal:        seal.New(func() []string { return []string{seal.DeriveKey(testSecret)} }),
-		DriftPeriod: 5 * time.Minute,
-		Tenancy:     &tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}},
-		Clock:       env.clock,
-	}
+	cfg := env.config(testAPIKey, testSecret)
+	cfg.ClusterID, cfg.ProjectID = "test", env.project
+	o := DefaultOptions()
+	o.Clock = env.clock
+	p, err := New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(fastClock{}))
+	require.NoError(env.t, err)
+	deps := p.loadBalancerDeps(env.kube, env.recorder)
+	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}}
 	if env.tenants {
 		deps.API = instantJobs{deps.API}
-		tenantPolicy(&deps, env.noTags)
+		deps.Tenancy = tenantPolicy(env.noTags)
 	}
 	if env.deps != nil {
 		env.deps(&deps)
 	}
 	env.lb = newLoadBalancer(deps)
-}
-
-// end ends the goroutines of the controller's queues.
-func (env *serviceEnv) end() {
-	env.lb.queue.ShutDown()
-	env.lb.retries.ShutDown()
 }
 
 // around lets the killer and the watcher see each call of the controller.
@@ -277,17 +283,32 @@ func (env *serviceEnv) remove(key string) error {
 	return err
 }
 
+// exists asks the controller, as the framework does before it drops its finalizer.
+func (env *serviceEnv) exists(key string) bool {
+	env.t.Helper()
+	_, exists, err := env.lb.GetLoadBalancer(env.t.Context(), "kubernetes", env.get(key))
+	require.NoError(env.t, err)
+	return exists
+}
+
 // removed removes the load balancer of a Service and checks that the account is as it was before.
-func (env *serviceEnv) removed(before []string, key string) {
+func (env *serviceEnv) removed(key string) {
 	env.t.Helper()
 	require.NoError(env.t, env.remove(key))
-	require.Equal(env.t, before, env.dump(), "nothing is left and nothing else was changed")
+	require.Equal(env.t, env.before, env.dump(), "nothing is left and nothing else was changed")
 }
 
 // update passes changed nodes to the controller, as the framework does.
 func (env *serviceEnv) update(key string, nodes ...string) {
 	env.t.Helper()
 	require.NoError(env.t, env.lb.UpdateLoadBalancer(env.t.Context(), "", env.get(key), nodesNamed(nodes...)))
+}
+
+// changed edits the Service web as a user does, and syncs it.
+func (env *serviceEnv) changed(change func(*corev1.Service), nodes ...string) {
+	env.t.Helper()
+	env.edit("web", change)
+	env.mustSync("web", nodes...)
 }
 
 // repeat does what the framework's queue does, on a clock that advances.
@@ -302,7 +323,7 @@ func (env *serviceEnv) repeat(act func(*serviceEnv) error) error {
 	return err
 }
 
-func (env *serviceEnv) advance(d time.Duration) { env.clock.SetTime(env.clock.Now().Add(d)) }
+func (env *serviceEnv) advance(d time.Duration) { env.clock.Step(d) }
 
 // round runs a round of the drift loop after a time.
 func (env *serviceEnv) round(after time.Duration) {

@@ -35,9 +35,7 @@ func TestFaultyCloudServesEightServices(t *testing.T) {
 				before := env.addresses()
 				env.count()
 				begun := time.Now()
-				for i := range services {
-					env.create(fmt.Sprintf("web%d", i), []int{80, 81, 443})
-				}
+				env.createMany(services, []int{80, 81, 443})
 				served := 0
 				for time.Since(begun) < 10*time.Minute && served < services {
 					time.Sleep(500 * time.Millisecond)
@@ -87,12 +85,8 @@ func TestServiceIsServedWithoutItsTags(t *testing.T) {
 	stop()
 	env.round(0)
 	assert.Contains(t, env.dump(), "address "+ip+" Allocated "+webTags)
-	rules, err := env.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(t, err)
-	for i := range rules {
-		if rules[i].PublicIP == ip {
-			assert.Equal(t, "test", rules[i].Tags[plan.TagCluster])
-		}
+	for _, r := range env.rulesAt(ip) {
+		assert.Equal(t, "test", r.Tags[plan.TagCluster])
 	}
 	assert.Empty(t, env.event(plan.ReasonTaggingFailed))
 }
@@ -106,10 +100,7 @@ func TestFirewallRuleLeftByALostAnswerGoes(t *testing.T) {
 			for _, restart := range []bool{false, true} {
 				for _, synced := range []bool{false, true} {
 					parallel(t, fmt.Sprintf("rule %v, firewall %v, restart %v, synced %v", rule, firewall, restart, synced), func(t *testing.T) {
-						env := newEnv(t)
-						before := env.dump()
-						env.create("web", []int{80})
-						env.mustSync("web", "w1")
+						env := served(t, []int{80}, by("w1"))
 						env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443) })
 						env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Caller: "ccm", Kind: rule, Count: 1})
 						if firewall != 0 {
@@ -124,7 +115,7 @@ func TestFirewallRuleLeftByALostAnswerGoes(t *testing.T) {
 							env.mustSync("web", "w1")
 							assert.Len(t, of(env.dump(), env.ip("web")), 3, "the address, a rule, a firewall rule")
 						}
-						env.removed(before, "web")
+						env.removed("web")
 					})
 				}
 			}
@@ -144,28 +135,24 @@ func (env *serviceEnv) open() {
 // must have ended; a rule for that port is ours until then, and foreign afterwards.
 func TestFirewallRuleThatArrivesLate(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T) (env *serviceEnv, before []string) {
+	start := func(t *testing.T) *serviceEnv {
 		t.Helper()
-		env = newEnv(t)
-		before = env.dump()
-		env.create("web", []int{80, 443})
-		env.mustSync("web", "w1")
-		env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
-		env.mustSync("web", "w1")
-		return env, before
+		env := served(t, []int{80, 443}, by("w1"))
+		env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) }, "w1")
+		return env
 	}
 	for _, restart := range []bool{false, true} {
 		parallel(t, fmt.Sprintf("it does not keep the address, restart %v", restart), func(t *testing.T) {
-			env, before := start(t)
+			env := start(t)
 			env.open()
 			if restart {
 				env.restart()
 			}
-			env.removed(before, "web")
+			env.removed("web")
 		})
 	}
 	parallel(t, "it goes", func(t *testing.T) {
-		env, _ := start(t)
+		env := start(t)
 		env.open()
 		env.advance(5 * time.Minute)
 		env.mustSync("web", "w1")
@@ -173,7 +160,7 @@ func TestFirewallRuleThatArrivesLate(t *testing.T) {
 		assert.NotContains(t, env.get("web").Annotations[annotation.Addresses], "443")
 	})
 	parallel(t, "later it is somebody else's", func(t *testing.T) {
-		env, _ := start(t)
+		env := start(t)
 		require.Contains(t, env.get("web").Annotations[annotation.Addresses], "443")
 		env.advance(5 * time.Minute)
 		env.mustSync("web", "w1")
@@ -192,10 +179,6 @@ func TestFirewallRuleInStateDeletingIsReplaced(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		parallel(t, fmt.Sprintf("restart %v", restart), func(t *testing.T) {
 			env := newEnv(t)
-			before := env.dump()
-			ranges := func(r string) func(*corev1.Service) {
-				return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{r} }
-			}
 			env.create("web", []int{80}, ranges("10.0.0.0/8"))
 			env.mustSync("web", "w1")
 			served := of(env.dump(), env.ip("web"))
@@ -212,7 +195,7 @@ func TestFirewallRuleInStateDeletingIsReplaced(t *testing.T) {
 			require.Len(t, rules, 1)
 			assert.Equal(t, []string{"Active", "10.0.0.0/8"}, []string{rules[0].State, rules[0].CIDRs[0]})
 			assert.Equal(t, served, of(env.dump(), env.ip("web")))
-			env.removed(before, "web")
+			env.removed("web")
 		})
 	}
 }

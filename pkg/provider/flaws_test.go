@@ -4,36 +4,37 @@
 package provider
 
 // The 25 flaws of upstream's provider v1.2.0 that were found by reading and measuring it, each with the test that
-// keeps it out of here. Tests are named TestFlawNN, in the file of the last column, or as that column says.
+// keeps it out of here. Tests are named TestFlawNN, in this file, or as the last column says.
 //
-//	    upstream                                                       here                                               file
+//	    upstream                                                       here                                               test
 //	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestSimulatedLifeOfVMs
 //	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestSimulatedLifeOfVMs, TestInstanceShutdown
-//	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members                     flaws
-//	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator       flaws
-//	 5  rules without source ranges are deleted and recreated          kept, nothing is changed                           flaws
-//	 6  PROXY protocol on a live Service: 537 for ever                 switched in place                                  flaws
-//	 7  PROXY protocol in a VPC: ACL item of protocol tcp-proxy        ACL items are tcp                                  flaws
-//	 8  one ACL item for all Services, maybe the operator's own        items of each Service, told apart                  flaws
+//	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members
+//	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator
+//	 5  rules without source ranges are deleted and recreated          kept, nothing is changed
+//	 6  PROXY protocol on a live Service: 537 for ever                 switched in place
+//	 7  PROXY protocol in a VPC: ACL item of protocol tcp-proxy        ACL items are tcp
+//	 8  one ACL item for all Services, maybe the operator's own        items of each Service, told apart
 //	 9  shared address released with the first Service                 with the last                                      TestSharedAddress
-//	10  a failed release leaks the address                             exists until it is gone                            flaws_addresses
-//	11  a crash between address and first rule leaks the address       found again, used, released                        flaws_addresses
-//	12  more than 500 VMs: no node is found                            all pages are read                                 flaws_nodes
-//	13  a VM without NIC ends the process                              that node does not serve                           flaws
-//	14  the first NIC counts, a second network fails all Services      the network that all share                         flaws
-//	15  Node with an FQDN: balanced, but never initialised             found by its first label, by all                   flaws_nodes
-//	16  no eligible node: error, the old members stay                  no members, and an Event                           flaws
-//	17  members removed by hand stay away                              come back                                          TestDriftLoopRepairs, TestDriftIsRepaired
-//	18  rule without protocol: never deleted                           deleted with the Service                           flaws
-//	19  project and a user's key: the Service is never deleted         deleted                                            flaws_addresses
-//	20  the network of an unknown address: all networks are listed     the error is the read's own                        flaws_addresses
-//	21  a new loadBalancerIP is passed over                            the Service moves                                  flaws_addresses
-//	22  a firewall rule that was not deleted stays open                tried again before the Service is gone             flaws_addresses
-//	23  zone: racy, and VMs of other zones are taken                   VMs of the zone alone; safe at once                flaws_nodes
-//	24  a version of less than three parts ends the process            no version is read                                 flaws_nodes
-//	25  GetLoadBalancer forgets the hostname                           shows it                                           flaws
+//	10  a failed release leaks the address                             exists until it is gone
+//	11  a crash between address and first rule leaks the address       found again, used, released
+//	12  more than 500 VMs: no node is found                            all pages are read
+//	13  a VM without NIC ends the process                              that node does not serve
+//	14  the first NIC counts, a second network fails all Services      the network that all share
+//	15  Node with an FQDN: balanced, but never initialised             found by its first label, by all                   TestNodesOfAService, TestSimulatedProjectWithTheRoleOfCKS
+//	16  no eligible node: error, the old members stay                  no members, and an Event
+//	17  members removed by hand stay away                              come back                                          TestDriftIsRepaired
+//	18  rule without protocol: never deleted                           deleted with the Service
+//	19  project and a user's key: the Service is never deleted         deleted
+//	20  the network of an unknown address: all networks are listed     the error is the read's own
+//	21  a new loadBalancerIP is passed over                            the Service moves
+//	22  a firewall rule that was not deleted stays open                tried again before the Service is gone
+//	23  zone: racy, and VMs of other zones are taken                   VMs of the zone alone; safe at once
+//	24  a version of less than three parts ends the process            no version is read                                 TestSimulatedNodesAreInitialised
+//	25  GetLoadBalancer forgets the hostname                           shows it
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,23 +44,27 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // takenOver returns an environment whose Service web has an address with rules that another provider made.
-func takenOver(t *testing.T, ports []int, rules string) *serviceEnv {
+func takenOver(t *testing.T, ports []int, rules string, annotations ...string) *serviceEnv {
 	t.Helper()
 	env := newEnv(t, withWorld(func(w string) string {
-		return w + `
+		w += `
   - address: 203.0.113.40
     network: k8s-net
     loadBalancerRules:` + strings.ReplaceAll(rules, "LB", webLB) + `
     firewallRules:
-      - {protocol: tcp, startPort: 80, endPort: 80}
 `
+		for _, p := range ports {
+			w += fmt.Sprintf("      - {protocol: tcp, startPort: %d, endPort: %d}\n", p, p)
+		}
+		return w
 	}))
-	env.create("web", ports, func(s *corev1.Service) {
+	env.create("web", ports, annotate(annotations...), func(s *corev1.Service) {
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.40"}}
 	})
 	return env
@@ -95,13 +100,10 @@ func TestFlaw03MembersAfterAFailedAssignment(t *testing.T) {
 
 func TestFlaw04SeveralRangesConverge(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80, 81})
-	env.mustSync("web", "w1")
-	env.edit("web", func(s *corev1.Service) {
+	env := served(t, []int{80, 81}, by("w1"))
+	env.changed(func(s *corev1.Service) {
 		s.Spec.LoadBalancerSourceRanges = []string{"192.168.0.0/16", "10.0.0.0/8", "172.16.0.0/12"}
-	})
-	env.mustSync("web", "w1")
+	}, "w1")
 	// What the server stored after an update is read back, by a controller that remembers nothing.
 	for range 3 {
 		env.restart()
@@ -128,13 +130,10 @@ func TestFlaw05RulesWithoutRangesAreKept(t *testing.T) {
 
 func TestFlaw06ProxyProtocolOnALiveService(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"))
 	id := env.rulesAt(env.ip("web"))[0].ID
 	for _, c := range []struct{ value, protocol string }{{"true", "tcp-proxy"}, {"false", "tcp"}, {"true", "tcp-proxy"}} {
-		env.edit("web", annotate(annotation.ProxyProtocol, c.value))
-		env.mustSync("web", "w1")
+		env.changed(annotate(annotation.ProxyProtocol, c.value), "w1")
 		rule := env.rulesAt(env.ip("web"))[0]
 		assert.Equal(t, c.protocol, rule.Protocol)
 		assert.Equal(t, id, rule.ID, "the rule is the same one: traffic goes on")
@@ -153,9 +152,7 @@ func TestFlaw18RuleWithoutProtocolIsDeleted(t *testing.T) {
 
 func TestFlaw25HostnameInGetLoadBalancer(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80}, annotate(annotation.Hostname, "lb.example.org"))
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"), as(annotate(annotation.Hostname, "lb.example.org")))
 	for range 2 { // the second time by a controller that has just started
 		status, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
 		require.NoError(t, err)
@@ -169,9 +166,7 @@ func TestFlaw25HostnameInGetLoadBalancer(t *testing.T) {
 
 func TestFlaw07ProxyProtocolInAVPC(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, withVPC)
-	env.create("web", []int{80}, annotate(annotation.ProxyProtocol, "true"))
-	env.mustSync("web", "v1")
+	env := served(t, []int{80}, withVPC, by("v1"), as(annotate(annotation.ProxyProtocol, "true")))
 	assert.Equal(t, "tcp-proxy", env.rulesAt(env.ip("web"))[0].Protocol)
 	own := grep(env.dump(), ownReason)
 	require.Len(t, own, 1)
@@ -208,24 +203,20 @@ func TestFlaw08ACLItemsAreTheServicesOwn(t *testing.T) {
 // A VM that is being made has no NIC yet.
 func TestFlaw13VMWithoutNIC(t *testing.T) {
 	t.Parallel()
-	cloud := &fakeCloud{vms: machines(2)}
-	cloud.vms[1].NICs = nil
-	p, _ := newTestProvider(t, cloud, DefaultOptions())
-	nodes := []*corev1.Node{k8sNode(cloud.vms[0].Name, ""), k8sNode(cloud.vms[1].Name, "")}
+	p := newFakeProvider(t, machines(2))
+	p.api.vms[1].NICs = nil
+	nodes := []*corev1.Node{k8sNode("w1", ""), k8sNode("w2", "")}
 	vms, err := p.inventory.VMs(t.Context(), 0)
 	require.NoError(t, err)
 	members, failed := match(vms, nodes)
 	require.Len(t, members, 1, "the other node serves")
-	assert.Equal(t, cloud.vms[0].ID, members[0].VMID)
+	assert.Equal(t, vmID(1), members[0].VMID)
 	require.Len(t, failed, 1)
 	require.ErrorContains(t, failed[0].err, "has no NIC")
 
 	// The node itself waits without ending anything.
-	_, err = p.instances.InstanceMetadata(t.Context(), nodes[1])
-	require.NoError(t, err)
-	exists, err := p.instances.InstanceExists(t.Context(), k8sNode("w2", "external-cloudstack://"+cloud.vms[1].ID))
-	require.NoError(t, err)
-	assert.True(t, exists)
+	p.describe(nodes[1])
+	assert.True(t, p.exists(initialised(2)[1]))
 }
 
 func TestFlaw14NetworkOfTheNodes(t *testing.T) {
@@ -269,4 +260,158 @@ func TestFlaw16NoEligibleNode(t *testing.T) {
 		}
 		assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 	}
+}
+
+func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]simulator.Fault{
+		"refused":         {Kind: simulator.FaultErrorBefore},
+		"the job fails":   {Kind: simulator.FaultJobFails},
+		"the answer lost": {Kind: simulator.FaultLostAnswer},
+	} {
+		for _, restarted := range []bool{false, true} {
+			parallel(t, fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
+				env := served(t, []int{80}, by("w1"))
+				fault.Command, fault.Caller, fault.Count = "disassociateIpAddress", "ccm", 1
+				env.Inject(fault)
+				// The framework drops its finalizer when GetLoadBalancer says that nothing exists.
+				for attempt := 0; ; attempt++ {
+					require.Less(t, attempt, 5)
+					if !env.exists("web") || env.lb.EnsureLoadBalancerDeleted(t.Context(), "", env.get("web")) == nil {
+						break
+					}
+					if restarted {
+						env.restart()
+					}
+				}
+				assert.Equal(t, env.before, env.dump())
+			})
+		}
+	}
+}
+
+func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"associateIpAddress", "createTags", "createLoadBalancerRule"} {
+		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer} {
+			for _, deleted := range []bool{false, true} {
+				parallel(t, fmt.Sprintf("%s %s, deleted %v", command, kind, deleted), func(t *testing.T) {
+					env := newEnv(t)
+					env.create("web", []int{80})
+					env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: kind, Count: 1})
+					_ = env.sync("web", "w1")
+					env.restart() // only CloudStack and the Service keep their state
+					if !deleted {
+						require.NoError(t, env.repeat(func(env *serviceEnv) error { return env.sync("web", "w1") }))
+						assert.Len(t, grep(env.dump(), webTags), 1, "one address, whatever happened")
+					}
+					require.NoError(t, env.repeat(removeWeb))
+					assert.Equal(t, env.before, env.dump())
+				})
+			}
+		}
+	}
+}
+
+func TestFlaw19DeletionInAProject(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80, 81}, withProject, by("p1"))
+	require.NotEqual(t, env.before, env.dump())
+	env.restart()
+	env.reset()
+	env.removed("web")
+	for _, c := range env.Ledger().Find("list*", "ccm") {
+		if c.Command == "listPublicIpAddresses" || c.Command == "listLoadBalancerRules" || c.Command == "listFirewallRules" {
+			assert.Equal(t, env.project, c.Params["projectid"], c.Command)
+		}
+	}
+}
+
+func TestFlaw20FailedReadOfAnAddressIsAnError(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80}, by("w1"))
+	want := env.dump()
+	env.restart()
+	env.reset()
+	env.Inject(simulator.Fault{Command: "listPublicIpAddresses", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431, CSErrorCode: 9999, Text: "no such address"})
+	require.ErrorContains(t, env.remove("web"), "no such address")
+	for _, c := range env.Ledger().Find("listNetworks", "ccm") {
+		assert.NotEmpty(t, c.Params["id"], "no list of all networks")
+	}
+	assert.Equal(t, want, env.dump(), "nothing was done on a guess")
+}
+
+func TestFlaw21AnotherAddressIsTaken(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80}, by("w1"))
+	old := env.ip("web")
+	for _, ip := range []string{"203.0.113.77", "203.0.113.31"} { // a free one, and one that the account holds
+		env.changed(func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip }, "w1")
+		assert.Equal(t, ip, env.ip("web"))
+		assert.Len(t, of(env.dump(), ip), 3, "the address, a rule, a firewall rule")
+		assert.Empty(t, of(env.dump(), old), "the old one was ours")
+		old = ip
+	}
+	env.removed("web")
+}
+
+func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]simulator.Fault{
+		"refused":       {Kind: simulator.FaultErrorBefore},
+		"the job fails": {Kind: simulator.FaultJobFails},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.31" }) // the user's own: not released
+			env.mustSync("web", "w1")
+			fault.Command, fault.Caller, fault.Count = "deleteFirewallRule", "ccm", 1
+			env.Inject(fault)
+			require.Error(t, env.remove("web"), "the framework tries again")
+			assert.True(t, env.exists("web"))
+			env.restart()
+			require.NoError(t, env.repeat(removeWeb))
+			assert.Equal(t, env.before, env.dump(), "nothing is left open")
+			assert.NotEmpty(t, env.event(plan.ReasonAddressKept))
+		})
+	}
+}
+
+// A page has 500 VMs.
+func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, withWorld(func(w string) string {
+		var more strings.Builder
+		more.WriteString("virtualMachines:\n")
+		for i := range 501 {
+			fmt.Fprintf(&more, "  - {name: a%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 8+i/200, 20+i%200)
+		}
+		return strings.Replace(strings.Replace(w, "10.1.1.0/24", "10.1.0.0/16", 1), "virtualMachines:\n", more.String(), 1)
+	}))
+	env.create("web", []int{80})
+	env.mustSync("web", "w5", "a0", "a500")
+	assert.Contains(t, grep(env.dump(), webLB)[0], "[a0 a500 w5]")
+}
+
+func TestFlaw23VMsOfOtherZones(t *testing.T) {
+	t.Parallel()
+	world := withWorld(func(w string) string {
+		w = strings.Replace(w, "accounts:\n", "  - {name: zone-2, publicRanges: [198.51.100.10-198.51.100.20], hosts: [h2]}\naccounts:\n", 1)
+		w = strings.Replace(w, "networks:\n", "networks:\n  - {name: far-net, zone: zone-2, account: k8s, cidr: 10.9.1.0/24}\n", 1)
+		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w5, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.25}]}\n", 1)
+	})
+	env := newEnv(t, world)
+	env.deps = func(d *loadBalancerDeps) {
+		d.Inventory = inventory.New(env.client(testAPIKey, testSecret), inventory.Options{Zone: "zone-1", Clock: env.clock})
+	}
+	env.restart()
+	env.create("web", []int{80})
+	env.mustSync("web", "w5", "w2")
+	rules := env.rulesAt(env.ip("web"))
+	members := env.membersOf(rules[0].ID)
+	var addresses []string
+	for i := range members {
+		addresses = append(addresses, members[i].Addresses...)
+	}
+	assert.ElementsMatch(t, []string{"10.1.1.25", "10.1.1.22"}, addresses)
 }

@@ -15,37 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
-
-// vm and net are the ids of a VM and a network by name.
-func (env *serviceEnv) vm(name string) string {
-	env.t.Helper()
-	vms, err := env.inspect.ListVirtualMachines(env.t.Context(), cloudstack.VMQuery{})
-	require.NoError(env.t, err)
-	for i := range vms {
-		if vms[i].Name == name {
-			return vms[i].ID
-		}
-	}
-	env.t.Fatalf("no VM %s", name)
-	return ""
-}
-
-func (env *serviceEnv) net(name string) cloudstack.Network {
-	env.t.Helper()
-	networks, err := env.inspect.ListNetworks(env.t.Context(), cloudstack.NetworkQuery{})
-	require.NoError(env.t, err)
-	for i := range networks {
-		if networks[i].Name == name {
-			return networks[i]
-		}
-	}
-	env.t.Fatalf("no network %s", name)
-	return cloudstack.Network{}
-}
 
 // A NIC that was added to a running VM counts at the next try, whatever the age of the list of VMs: a refusal is based on
 // a fresh read.
@@ -70,9 +42,7 @@ func TestRefusalRestsOnAFreshRead(t *testing.T) {
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[w1]")
 	})
 	parallel(t, "a node outside the network", func(t *testing.T) {
-		env := newEnv(t)
-		env.create("web", []int{80})
-		env.mustSync("web", "w1")
+		env := served(t, []int{80}, by("w1"))
 		env.update("web", "w1", "s1")
 		assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
 		env.Admin("addNicToVirtualMachine", "virtualmachineid", env.vm("s1"), "networkid", env.net("k8s-net").ID)

@@ -37,27 +37,10 @@ type guard struct {
 // verdictAge is less than the framework's period of 5 s between rounds.
 const verdictAge = 2 * time.Second
 
-// RefusedError says that a Node is not deleted although its VM cannot be seen.
-type RefusedError struct {
-	Missing, Total int
-	Nodes          []string // some of the missing
-	Scope          string
-	Window         time.Duration
-	Percent        int
-}
+// refusedError says why a Node is not deleted although its VM cannot be seen.
+type refusedError struct{ text string }
 
-func (e *RefusedError) Error() string {
-	names := strings.Join(e.Nodes, ", ")
-	if e.Missing > len(e.Nodes) {
-		names += ", ..."
-	}
-	if e.Missing == e.Total {
-		return fmt.Sprintf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
-			e.Total, names, e.Scope)
-	}
-	return fmt.Sprintf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
-		e.Missing, e.Total, names, e.Window, e.Percent, e.Scope)
-}
+func (e *refusedError) Error() string { return "refusing to delete nodes: " + e.text }
 
 func newGuard(o GuardOptions, c clock.PassiveClock) *guard {
 	return &guard{options: o, clock: c, deleted: map[string]time.Time{}}
@@ -69,23 +52,20 @@ var errNoNodes = errors.New("the list of Nodes is not loaded yet")
 func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	defer func() {
-		var refused *RefusedError
-		if errors.As(g.verdict, &refused) {
-			g.refused = g.clock.Now()
+	if g.snapshot != s || g.clock.Since(g.judged) >= verdictAge {
+		nodes, err := list()
+		if err != nil {
+			return fmt.Errorf("cannot tell how many nodes lost their VMs: %w", err)
 		}
-	}()
-	if g.snapshot == s && g.clock.Since(g.judged) < verdictAge {
-		return g.verdict
+		g.snapshot, g.judged, g.verdict = s, g.clock.Now(), g.judge(s, nodes)
 	}
-	nodes, err := list()
-	if err != nil {
-		return fmt.Errorf("cannot tell how many nodes lost their VMs: %w", err)
+	if g.verdict != nil {
+		g.refused = g.clock.Now()
 	}
-	g.snapshot, g.judged, g.verdict = s, g.clock.Now(), g.judge(s, nodes)
 	return g.verdict
 }
 
+// judge returns nil or a *refusedError.
 func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	missing, total := withoutVM(s, nodes)
 	seen := make(map[string]bool, len(nodes))
@@ -107,10 +87,16 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	if len(missing) == 0 || len(missing) < total && !tooMany {
 		return nil
 	}
-	return &RefusedError{
-		Missing: len(missing), Total: total, Nodes: missing[:min(5, len(missing))],
-		Scope: s.Scope(), Window: g.options.Window, Percent: g.options.Percent,
+	names := strings.Join(missing[:min(5, len(missing))], ", ")
+	if len(missing) > 5 {
+		names += ", ..."
 	}
+	if len(missing) == total {
+		return &refusedError{fmt.Sprintf("none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
+			total, names, s.Scope())}
+	}
+	return &refusedError{fmt.Sprintf("%d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
+		len(missing), total, names, g.options.Window, g.options.Percent, s.Scope())}
 }
 
 // withoutVM names the Nodes with a CloudStack id whose VM is not in the list; total counts those of which
@@ -122,9 +108,8 @@ func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string,
 			continue
 		}
 		_, err = node.Match(s, n)
-		var gone *node.NotFoundError
 		switch {
-		case !errors.As(err, &gone):
+		case !is[*node.NotFoundError](err):
 			total++ // it is there, maybe twice
 		case kind.IsCloudStack():
 			total++

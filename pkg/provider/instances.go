@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -33,15 +34,9 @@ const (
 	missAge = 3 * time.Second
 )
 
-// vmInventory is what instances need of an *inventory.Inventory.
-type vmInventory interface {
-	VMs(ctx context.Context, maxAge time.Duration) (*inventory.VMSnapshot, error)
-	VM(ctx context.Context, id string) (vm cloudstack.VirtualMachine, found bool, err error)
-}
-
 // instances implements cloudprovider.InstancesV2.
 type instances struct {
-	vms      vmInventory
+	vms      *inventory.Inventory
 	metadata node.Options // but for the Node
 	nodes    func() ([]*corev1.Node, error)
 	guard    *guard
@@ -54,17 +49,11 @@ var _ cloudprovider.InstancesV2 = (*instances)(nil)
 // InstanceMetadata describes the Node's VM. The framework initialises a Node with it, and asks again every
 // few minutes for the addresses.
 func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	vm, err := i.find(ctx, n)
-	if err == nil {
-		err = i.unshared(n, &vm)
-	}
+	vm, err := i.own(ctx, n)
 	if err != nil {
-		i.report(n, err)
 		return nil, err
 	}
-	if e := i.events(); e != nil {
-		e.Ended(n.UID)
-	}
+	i.events().Ended(n.UID, event.NodeWithoutVM)
 	o := i.metadata
 	o.Node = n
 	m, err := node.Metadata(vm, o)
@@ -72,10 +61,22 @@ func (i *instances) InstanceMetadata(ctx context.Context, n *corev1.Node) (*clou
 		return nil, fmt.Errorf("node %q: %w", n.Name, err)
 	}
 	i.remark(n, &vm, m)
-	if unchanged(n, m.NodeAddresses) {
+	if kubeletOwnsAddresses(n) || unchanged(n, m.NodeAddresses) {
 		m.NodeAddresses = nil
 	}
 	return m, nil
+}
+
+// own returns the VM that is the Node's and no other Node's. An Event on the Node says what is wrong.
+func (i *instances) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMachine, error) {
+	vm, err := i.find(ctx, n)
+	if err == nil {
+		err = i.unshared(n, &vm)
+	}
+	if err != nil {
+		i.report(n, err)
+	}
+	return vm, err
 }
 
 // unshared looks for another Node of the VM when it was found by name.
@@ -90,11 +91,21 @@ func (i *instances) unshared(n *corev1.Node, vm *cloudstack.VirtualMachine) erro
 	return node.Unshared(vm, n, nodes)
 }
 
+// kubeletOwnsAddresses reports whether the addresses are left to a kubelet that is not external, which would change others
+// back: on a Node that was adopted, and on one that joined without the taint and was not initialised. The VM of that name
+// is perhaps another machine.
+func kubeletOwnsAddresses(n *corev1.Node) bool {
+	if !node.KubeletWritesAddresses(n) {
+		return false
+	}
+	return n.Annotations[node.AnnotationAdoptedAt] != "" || !node.HasTaint(n) && n.Spec.ProviderID == ""
+}
+
 // unchanged reports whether an initialised Node already has these addresses. The framework takes a Node with
 // several addresses of one type for changed in every round, and patches it; without addresses it leaves the
 // Node as it is.
 func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
-	if !isInitialised(n) {
+	if node.HasTaint(n) {
 		return false
 	}
 	if ip, told := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; told {
@@ -106,17 +117,9 @@ func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
 	return slices.Equal(n.Status.Addresses, addresses)
 }
 
-// isInitialised reports whether a cloud controller manager has initialised the Node.
-func isInitialised(n *corev1.Node) bool {
-	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == cloudproviderapi.TaintExternalCloudProvider })
-}
-
 // remark writes Events on what the framework, given this description, does not do and does not tell.
 func (i *instances) remark(n *corev1.Node, vm *cloudstack.VirtualMachine, m *cloudprovider.InstanceMetadata) {
 	e := i.events()
-	if e == nil {
-		return
-	}
 	if _, err := i.metadata.Addresses.Of(n); err != nil {
 		e.Warn(n, event.InvalidAnnotation, err.Error()+"; it is as if it were not there")
 	}
@@ -140,8 +143,8 @@ func (i *instances) find(ctx context.Context, n *corev1.Node) (cloudstack.Virtua
 		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
 	}
 	vm, err := node.Match(s, n)
-	var missing *node.NotFoundError
-	if err == nil || !errors.As(err, &missing) {
+	missing, ok := errors.AsType[*node.NotFoundError](err)
+	if !ok {
 		return vm, err
 	}
 	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless
@@ -168,8 +171,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool,
 	if err == nil {
 		return node.Off(vm.State), nil
 	}
-	var missing *node.NotFoundError
-	if _, kind, idErr := node.ParseProviderID(n.Spec.ProviderID); idErr == nil && foreign(kind) && errors.As(err, &missing) {
+	if _, kind, idErr := node.ParseProviderID(n.Spec.ProviderID); idErr == nil && foreign(kind) && is[*node.NotFoundError](err) {
 		return false, nil // another provider's Node
 	}
 	return false, err
@@ -237,36 +239,76 @@ func (i *instances) existsByID(ctx context.Context, n *corev1.Node, id string) (
 
 func foreign(k node.Kind) bool { return k != node.KindNone && !k.IsCloudStack() }
 
-// report tells the Node's owner what is wrong with the Node. What is wrong with CloudStack, the framework's
+// report writes an Event that says what is wrong with the Node. What is wrong with CloudStack, the framework's
 // log says; there is no need to write it on every Node.
 func (i *instances) report(n *corev1.Node, err error) {
-	var (
-		missing   *node.NotFoundError
-		ambiguous *node.AmbiguousError
-		shared    *node.SharedVMError
-		invalid   *node.ProviderIDError
-		refused   *RefusedError
-		reason    plan.Reason
-	)
+	var reason plan.Reason
 	switch {
-	case errors.As(err, &missing):
+	case is[*node.NotFoundError](err):
 		reason = event.NodeWithoutVM
-	case errors.As(err, &ambiguous), errors.As(err, &shared):
+	case is[*node.AmbiguousError](err), is[*node.SharedVMError](err):
 		reason = event.AmbiguousVM
-	case errors.As(err, &invalid):
+	case is[*node.ProviderIDError](err):
 		reason = event.InvalidProviderID
-	case errors.As(err, &refused):
+	case is[*refusedError](err):
 		reason = event.NodeDeletionRefused
-		i.metrics.refused()
+		i.metrics.deletionsRefused.Inc()
 	default:
 		return
 	}
-	e := i.events()
-	switch {
-	case e == nil:
-	case reason == event.NodeWithoutVM && isInitialised(n):
-		e.WarnOnce(n, reason, err.Error()+"; the node is behind no load balancer while that lasts")
-	default:
-		e.Warn(n, reason, err.Error())
+	if reason == event.NodeWithoutVM && !node.HasTaint(n) {
+		i.events().WarnOnce(n, reason, err.Error()+"; the node is behind no load balancer while that lasts")
+		return
 	}
+	i.events().Warn(n, reason, err.Error())
+}
+
+// is reports whether an error, or one that it wraps, is of a type.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// nodeMetrics say what the node half does and sees.
+type nodeMetrics struct {
+	deletionsRefused prometheus.Counter
+	deletionsBlocked prometheus.GaugeFunc
+	withoutVM        prometheus.GaugeFunc
+}
+
+func newNodeMetrics(p *Provider) *nodeMetrics {
+	return &nodeMetrics{
+		deletionsRefused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cloudstack_node_deletions_refused_total",
+			Help: "Number of times a Node was not deleted because too many Nodes had lost their VMs at once.",
+		}),
+		deletionsBlocked: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cloudstack_node_deletions_blocked",
+			Help: "1 while Nodes are not deleted because too many have lost their VMs at once: look at the credentials and the project.",
+		}, func() float64 {
+			if p.instances.guard.blocked() {
+				return 1
+			}
+			return 0
+		}),
+		withoutVM: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cloudstack_nodes_without_vm",
+			Help: "Number of Nodes with a CloudStack provider ID whose VM is not in the last complete list of VMs.",
+		}, p.nodesWithoutVM),
+	}
+}
+
+// nodesWithoutVM counts from what is known already: a scrape makes no call.
+func (p *Provider) nodesWithoutVM() float64 {
+	s := p.inventory.LastVMs()
+	nodes, err := p.instances.nodes()
+	if s == nil || err != nil {
+		return 0
+	}
+	missing, _ := withoutVM(s, nodes)
+	return float64(len(missing))
+}
+
+func (m *nodeMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.deletionsRefused, m.deletionsBlocked, m.withoutVM}
 }

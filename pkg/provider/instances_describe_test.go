@@ -5,7 +5,6 @@ package provider
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -30,53 +28,12 @@ func machine(id int, name string, nics int) cloudstack.VirtualMachine {
 	return vm
 }
 
-func TestStrangeVMs(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("w", 63)
-	for _, c := range []struct {
-		name  string
-		vm    cloudstack.VirtualMachine
-		node  *corev1.Node
-		first string // address
-		count int    // of addresses, with the host name
-	}{
-		{name: "no NIC", vm: machine(1, "w1", 0), node: k8sNode("w1", "")},
-		{name: "twenty NICs", vm: machine(1, "w1", 20), node: k8sNode("w1", ""), first: "10.2.1.5", count: 21},
-		{name: "63 characters", vm: machine(1, long, 1), node: k8sNode(long, ""), first: "10.0.1.5", count: 2},
-		{name: "63 characters, FQDN", vm: machine(1, long, 1), node: k8sNode(long+".example.org", ""), first: "10.0.1.5", count: 2},
-		{name: "upper case", vm: machine(1, "WORKER-ONE", 1), node: k8sNode("worker-one", ""), first: "10.0.1.5", count: 2},
-		{name: "umlauts", vm: machine(1, "kühlhaus", 1), node: k8sNode("KÜHLHAUS", ""), first: "10.0.1.5", count: 2},
-	} {
-		parallel(t, c.name, func(t *testing.T) {
-			c.vm.ServiceOfferingName, c.vm.ZoneName = "Größe XL / "+long, "Zürich — 1"
-			_, o := fakeClockOptions()
-			p, events := newTestProvider(t, &fakeCloud{vms: []cloudstack.VirtualMachine{c.vm}}, o, c.node)
-			m, err := p.instances.InstanceMetadata(t.Context(), c.node)
-			require.NoError(t, err)
-			assert.Equal(t, "external-cloudstack://"+vmID(1), m.ProviderID)
-			require.Len(t, m.NodeAddresses, c.count)
-			if c.count > 0 {
-				assert.Equal(t, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: c.first}, m.NodeAddresses[0])
-			}
-			for _, label := range []string{m.InstanceType, m.Zone, m.Region} {
-				assert.NotEmpty(t, label)
-				assert.Empty(t, validation.IsValidLabelValue(label), label)
-			}
-			exists, err := p.instances.InstanceExists(t.Context(), c.node)
-			require.NoError(t, err)
-			assert.True(t, exists)
-			assert.Empty(t, drain(events))
-		})
-	}
-}
-
 func TestNotFoundNamesWhatElseWasSeen(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
 	vms := []cloudstack.VirtualMachine{machine(1, "vm-1", 1), machine(2, "w1", 1)}
 	vms[0].DisplayName = "W1"
 	vms[1].ZoneName, vms[1].ZoneID = "zone-2", "z2"
-	p, err := assemble(&cloudstack.Config{Zone: "zone-1"}, o, &fakeCloud{vms: vms})
+	p, err := assemble(&cloudstack.Config{Zone: "zone-1"}, DefaultOptions(), &fakeCloud{vms: vms})
 	require.NoError(t, err)
 	_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w1", ""))
 	require.ErrorContains(t, err, `zone "zone-1" (1 of 2 VMs; zones with VMs: zone-1, zone-2)`)
@@ -86,88 +43,64 @@ func TestNotFoundNamesWhatElseWasSeen(t *testing.T) {
 
 func TestTwoNodesDoNotShareAVM(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
 	nodes := []*corev1.Node{k8sNode("w1.a", ""), k8sNode("w1.b", "")}
-	p, events := newTestProvider(t, &fakeCloud{vms: machines(1)}, o, nodes...)
-	_, err := p.instances.InstanceMetadata(t.Context(), nodes[0])
-	require.ErrorContains(t, err, `fits node "w1.b" as well`)
-	onlyOne(t, events, "Warning AmbiguousVM", vmID(1))
+	p := newFakeProvider(t, machines(1), nodes...)
+	require.ErrorContains(t, p.unknown(nodes[0]), `fits node "w1.b" as well`)
+	onlyOne(t, p.events, "Warning AmbiguousVM", vmID(1))
 	nodes[0].Spec.ProviderID = node.ProviderID(node.FormUpstream, vmID(1))
-	_, err = p.instances.InstanceMetadata(t.Context(), nodes[0])
-	require.NoError(t, err, "the provider ID decides")
-	_, err = p.instances.InstanceMetadata(t.Context(), nodes[1])
-	require.ErrorContains(t, err, `fits node "w1.a" as well`)
+	p.describe(nodes[0]) // the provider ID decides
+	require.ErrorContains(t, p.unknown(nodes[1]), `fits node "w1.a" as well`)
 }
 
 func TestProvidedNodeIPThatIsOnNoNIC(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
-	p, events := newTestProvider(t, &fakeCloud{vms: machines(1)}, o)
+	p := newFakeProvider(t, machines(1))
 	n := k8sNode("w1", "")
 	n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "10.1.0.2"}
-	_, err := p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	assert.Empty(t, drain(events))
+	p.describe(n)
+	assert.Empty(t, drain(p.events))
 	n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr] = "10.1.0.99"
 	for range 3 {
-		_, err = p.instances.InstanceMetadata(t.Context(), n)
-		require.NoError(t, err, "the framework is to refuse, as it always did")
+		p.describe(n) // it is the framework that refuses
 	}
-	onlyOne(t, events, "Warning NodeIPNotOnVM", "--node-ip=10.1.0.99", "VM w1 (10.1.0.2)")
+	onlyOne(t, p.events, "Warning NodeIPNotOnVM", "--node-ip=10.1.0.99", "VM w1 (10.1.0.2)")
 	n.Annotations = map[string]string{node.AnnotationExternalCIDRs: "wan"}
-	_, err = p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	onlyOne(t, events, "Warning InvalidAnnotation", node.AnnotationExternalCIDRs, `"wan" is no network`)
+	p.describe(n)
+	onlyOne(t, p.events, "Warning InvalidAnnotation", node.AnnotationExternalCIDRs, `"wan" is no network`)
 }
 
 // The framework patches a Node with several addresses of a type in every round, whether they changed or not.
 func TestUnchangedAddressesAreNotRepeated(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
-	api := &fakeCloud{vms: []cloudstack.VirtualMachine{machine(1, "w1", 3)}}
-	p, _ := newTestProvider(t, api, o)
+	p := newFakeProvider(t, []cloudstack.VirtualMachine{machine(1, "w1", 3)})
 	n := k8sNode("w1", "")
 	n.Spec.Taints = []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}
-	m, err := p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	require.Len(t, m.NodeAddresses, 4)
-	n.Status.Addresses = m.NodeAddresses
-	m, err = p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	assert.Len(t, m.NodeAddresses, 4, "a Node that is yet to be initialised gets them all")
+	n.Status.Addresses = p.describe(n).NodeAddresses
+	assert.Len(t, p.describe(n).NodeAddresses, 4, "a Node that is yet to be initialised gets them all")
 	n.Spec.Taints = nil
-	m, err = p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	assert.Empty(t, m.NodeAddresses)
+	assert.Empty(t, p.describe(n).NodeAddresses)
+	n.Spec.ProviderID = "external-cloudstack://" + machine(1, "w1", 3).ID
 	n.Annotations = map[string]string{cloudproviderapi.AnnotationAlphaProvidedIPAddr: "10.1.1.5"}
-	m, err = p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	assert.Len(t, m.NodeAddresses, 4, "the kubelet now chooses one")
+	assert.Len(t, p.describe(n).NodeAddresses, 4, "the kubelet now chooses one")
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.5"}, {Type: corev1.NodeHostName, Address: "w1"}}
-	m, err = p.instances.InstanceMetadata(t.Context(), n)
-	require.NoError(t, err)
-	assert.Empty(t, m.NodeAddresses)
+	assert.Empty(t, p.describe(n).NodeAddresses)
 }
 
 func TestNodeOptions(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
-	o.Nodes = NodeOptions{InternalCIDRs: "10.1.0.0/16", ExternalCIDRs: "10.2.0.0/16", Labels: []string{"offering", "affinity-groups"}, LabelTagPrefix: "k8s/"}
 	vm := machine(1, "w1", 3)
 	vm.ServiceOfferingID, vm.Tags = "so-1", map[string]string{"k8s/team": "a"}
 	vm.AffinityGroups = []cloudstack.AffinityGroup{{ID: "ag-1", Name: "spread"}}
-	p, _ := newTestProvider(t, &fakeCloud{vms: []cloudstack.VirtualMachine{vm}}, o)
+	o := DefaultOptions()
+	o.Nodes = NodeOptions{InternalCIDRs: "10.1.0.0/16", ExternalCIDRs: "10.2.0.0/16", Labels: []string{"offering", "affinity-groups"}, LabelTagPrefix: "k8s/"}
+	p, err := assemble(&cloudstack.Config{}, o, &fakeCloud{vms: []cloudstack.VirtualMachine{vm}})
+	require.NoError(t, err)
 	m, err := p.instances.InstanceMetadata(t.Context(), k8sNode("w1", ""))
 	require.NoError(t, err)
 	assert.Equal(t, []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "10.1.1.5"}, {Type: corev1.NodeExternalIP, Address: "10.2.1.5"}, {Type: corev1.NodeHostName, Address: "w1"},
 	}, m.NodeAddresses)
 	assert.Equal(t, map[string]string{node.LabelOfferingID: "so-1", node.LabelAffinityPrefix + "spread": "ag-1", node.LabelTagPrefix + "team": "a"}, m.AdditionalLabels)
-
-	o.Nodes = NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}}
-	for _, part := range []string{`--node-internal-cidrs: "x"`, `--node-external-cidrs: "y"`, `--node-labels: "z"`} {
-		require.ErrorContains(t, o.Validate(), part)
-	}
 }
 
 // What Nodes cost, counted by the server, for clusters of all sizes: calls go by the VMs of the account and

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -29,122 +30,90 @@ func fakeClockOptions() (*clocktesting.FakeClock, Options) {
 
 func TestInstanceMetadataIsOneListForAllNodes(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(5)}
-	p, _ := newTestProvider(t, api, o)
+	p := newFakeProvider(t, machines(5))
 	for round := range 3 {
 		for i := 1; i <= 5; i++ {
-			m, err := p.instances.InstanceMetadata(t.Context(), k8sNode(fmt.Sprintf("w%d", i), ""))
-			require.NoError(t, err)
-			assert.Equal(t, "external-cloudstack://"+vmID(i), m.ProviderID)
-			assert.Equal(t, "Small_Instance", m.InstanceType)
-			assert.Equal(t, "zone-1", m.Zone)
+			m := p.describe(k8sNode(fmt.Sprintf("w%d", i), ""))
+			assert.Equal(t, []string{"external-cloudstack://" + vmID(i), "Small_Instance", "zone-1"}, []string{m.ProviderID, m.InstanceType, m.Zone})
 		}
-		lists, byID := api.counts()
-		assert.Equal(t, round+1, lists)
-		assert.Zero(t, byID)
-		c.Step(5 * time.Minute)
+		p.spent(round+1, 0, "")
+		p.clock.Step(5 * time.Minute)
 	}
 }
 
 func TestUnknownNodesShareTheirLists(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(1)}
-	p, events := newTestProvider(t, api, o)
-	_, err := p.instances.InstanceMetadata(t.Context(), k8sNode("w1", ""))
-	require.NoError(t, err)
-	c.Step(missAge + time.Second)
-	api.set(func(f *fakeCloud) { f.vms = machines(6) })
+	p := newFakeProvider(t, machines(1))
+	p.describe(k8sNode("w1", ""))
+	p.clock.Step(missAge + time.Second)
+	p.api.set(func(f *fakeCloud) { f.vms = machines(6) })
 	for i := 2; i <= 6; i++ {
-		_, err := p.instances.InstanceMetadata(t.Context(), k8sNode(fmt.Sprintf("w%d", i), ""))
-		require.NoError(t, err)
+		p.describe(k8sNode(fmt.Sprintf("w%d", i), ""))
 	}
-	lists, byID := api.counts()
-	assert.Equal(t, 2, lists, "five new Nodes, one new list")
-	assert.Zero(t, byID)
-
+	p.spent(2, 0, "five new Nodes, one new list")
 	for i := range 5 {
-		_, err := p.instances.InstanceMetadata(t.Context(), k8sNode(fmt.Sprintf("nobody%d", i), ""))
-		var missing *node.NotFoundError
-		require.ErrorAs(t, err, &missing)
+		require.True(t, is[*node.NotFoundError](p.unknown(k8sNode(fmt.Sprintf("nobody%d", i), ""))))
 	}
-	lists, _ = api.counts()
-	assert.Equal(t, 2, lists, "Nodes that stay unknown cause no list within missAge")
-	assert.Len(t, drain(events), 5)
+	p.spent(2, 0, "Nodes that stay unknown cause no list within missAge")
+	assert.Len(t, drain(p.events), 5)
 }
 
 // Of many pages, one VM by its id is cheaper; of as many VMs as pages, the list is.
 func TestUnknownNodesByIDInALargeAccount(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(1001)}
-	p, _ := newTestProvider(t, api, o)
-	_, err := p.instances.InstanceMetadata(t.Context(), k8sNode("w1", ""))
-	require.NoError(t, err)
-	c.Step(missAge + time.Second)
-	api.set(func(f *fakeCloud) { f.vms = machines(1010) })
+	p := newFakeProvider(t, machines(1001))
+	p.describe(k8sNode("w1", ""))
+	p.clock.Step(missAge + time.Second)
+	p.api.set(func(f *fakeCloud) { f.vms = machines(1010) })
 	for i := 1002; i <= 1010; i++ {
-		_, err := p.instances.InstanceMetadata(t.Context(), k8sNode("n", node.ProviderID(node.FormClusterAPI, vmID(i))))
-		require.NoError(t, err)
+		p.describe(k8sNode("n", node.ProviderID(node.FormClusterAPI, vmID(i))))
 	}
-	lists, byID := api.counts()
-	assert.Equal(t, 2, lists)
-	assert.Equal(t, 3, byID)
+	p.spent(2, 3, "")
 }
 
 func TestInstanceMetadataErrors(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: append(machines(2), cloudstack.VirtualMachine{ID: vmID(9), Name: "W2", ZoneName: "zone-2", State: cloudstack.VMRunning})}
-	p, events := newTestProvider(t, api, o)
-
-	_, err := p.instances.InstanceMetadata(t.Context(), k8sNode("lost.example.org", ""))
-	require.ErrorContains(t, err, `node "lost.example.org" has no VM: no VM with the name "lost.example.org" or "lost" in the API key's own account, all zones (3 VMs)`)
-	onlyOne(t, events, "Warning NodeWithoutVM", `no VM with the name "lost.example.org" or "lost"`)
-
+	p := newFakeProvider(t, append(machines(2), cloudstack.VirtualMachine{ID: vmID(9), Name: "W2", ZoneName: "zone-2", State: cloudstack.VMRunning}))
+	require.ErrorContains(t, p.unknown(k8sNode("lost.example.org", "")),
+		`node "lost.example.org" has no VM: no VM with the name "lost.example.org" or "lost" in the API key's own account, all zones (3 VMs)`)
+	onlyOne(t, p.events, "Warning NodeWithoutVM", `no VM with the name "lost.example.org" or "lost"`)
 	for range 3 {
-		_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w2", ""))
-		require.ErrorContains(t, err, vmID(9))
+		require.ErrorContains(t, p.unknown(k8sNode("w2", "")), vmID(9))
 	}
-	onlyOne(t, events, "Warning AmbiguousVM", vmID(2), vmID(9))
-	c.Step(event.NodePause)
-	_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w2", ""))
-	require.Error(t, err)
-	onlyOne(t, events, "AmbiguousVM")
+	onlyOne(t, p.events, "Warning AmbiguousVM", vmID(2), vmID(9))
+	p.clock.Step(event.NodePause)
+	require.Error(t, p.unknown(k8sNode("w2", "")))
+	onlyOne(t, p.events, "AmbiguousVM")
+	require.ErrorContains(t, p.unknown(k8sNode("w1", "cloudstack:///w1")), `node "w1": provider id "cloudstack:///w1"`)
+	onlyOne(t, p.events, "Warning InvalidProviderID")
 
-	_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w1", "cloudstack:///w1"))
-	require.ErrorContains(t, err, `node "w1": provider id "cloudstack:///w1"`)
-	onlyOne(t, events, "Warning InvalidProviderID")
-
-	api.set(func(f *fakeCloud) {
+	p.api.set(func(f *fakeCloud) {
 		f.listErr = &cloudstack.Error{Kind: cloudstack.KindAuth, Command: "listVirtualMachines"}
 	})
-	c.Step(time.Hour)
-	_, err = p.instances.InstanceMetadata(t.Context(), k8sNode("w1", ""))
-	assert.True(t, cloudstack.IsKind(err, cloudstack.KindAuth))
-	assert.Empty(t, drain(events), "what is wrong with CloudStack is no Event on every Node")
+	p.clock.Step(time.Hour)
+	assert.True(t, cloudstack.IsKind(p.unknown(k8sNode("w1", "")), cloudstack.KindAuth))
+	assert.Empty(t, drain(p.events), "what is wrong with CloudStack is no Event on every Node")
 }
 
 func TestInstanceShutdown(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(3)}
-	api.setState("w2", cloudstack.VMStopped)
-	api.setState("w3", cloudstack.VMShutdown)
-	p, _ := newTestProvider(t, api, o)
-	for name, want := range map[string]bool{"w1": false, "w2": true, "w3": true} {
-		got, err := p.instances.InstanceShutdown(t.Context(), k8sNode(name, ""))
+	p := newFakeProvider(t, machines(3))
+	p.api.vms[1].State, p.api.vms[2].State = cloudstack.VMStopped, cloudstack.VMShutdown
+	for _, c := range []struct {
+		name, id string
+		want     bool
+	}{
+		{"w1", "", false},
+		{"w2", "", true},
+		{"w3", "", true},
+		{"w2", "k3s://w2", true}, // a foreign provider id: by name
+		{"metal", "k3s://metal", false},
+	} {
+		got, err := p.instances.InstanceShutdown(t.Context(), k8sNode(c.name, c.id))
 		require.NoError(t, err)
-		assert.Equal(t, want, got, name)
+		assert.Equal(t, c.want, got, "%s %s", c.name, c.id)
 	}
-	got, err := p.instances.InstanceShutdown(t.Context(), k8sNode("w2", "k3s://w2"))
-	require.NoError(t, err)
-	assert.True(t, got, "a foreign provider id: by name")
-	got, err = p.instances.InstanceShutdown(t.Context(), k8sNode("metal", "k3s://metal"))
-	require.NoError(t, err)
-	assert.False(t, got)
-	_, err = p.instances.InstanceShutdown(t.Context(), k8sNode("metal", ""))
+	_, err := p.instances.InstanceShutdown(t.Context(), k8sNode("metal", ""))
 	require.Error(t, err)
 	for _, s := range []cloudstack.VMState{cloudstack.VMStarting, cloudstack.VMStopping, cloudstack.VMMigrating, cloudstack.VMError} {
 		assert.False(t, node.Off(s), s)
@@ -196,17 +165,12 @@ func TestInstanceExists(t *testing.T) {
 		{name: "no id, no VM", node: k8sNode("elsewhere", ""), err: "existence cannot be judged without a provider id"},
 	} {
 		parallel(t, c.name, func(t *testing.T) {
-			_, o := fakeClockOptions()
-			n := c.nodes
-			if n == 0 {
-				n = total
-			}
-			api := &fakeCloud{vms: machines(n)}
-			if c.change != nil {
-				api.set(c.change)
-			}
+			n := cmp.Or(c.nodes, total)
 			nodes := initialised(n)
-			p, events := newTestProvider(t, api, o, nodes...)
+			p := newFakeProvider(t, machines(n), nodes...)
+			if c.change != nil {
+				p.api.set(c.change)
+			}
 			if c.node == nil {
 				c.node = nodes[0]
 			}
@@ -219,9 +183,9 @@ func TestInstanceExists(t *testing.T) {
 				assert.Equal(t, c.want, got)
 			}
 			if c.event == "" {
-				assert.Empty(t, drain(events))
+				assert.Empty(t, drain(p.events))
 			} else {
-				onlyOne(t, events, "Warning "+c.event)
+				onlyOne(t, p.events, "Warning "+c.event)
 			}
 		})
 	}
@@ -238,43 +202,28 @@ func hide(name string) func(*fakeCloud) {
 // that it was proved with would be believed.
 func TestGoneIsProvedOncePerList(t *testing.T) {
 	t.Parallel()
-	clock, o := fakeClockOptions()
 	nodes := initialised(10)
-	api := &fakeCloud{vms: machines(10)}
-	api.remove("w1")
-	p, _ := newTestProvider(t, api, o, nodes...)
-	exists := func() bool {
-		t.Helper()
-		got, err := p.instances.InstanceExists(t.Context(), nodes[0])
-		require.NoError(t, err)
-		return got
-	}
+	p := newFakeProvider(t, machines(10), nodes...)
+	p.api.remove("w1")
 	for range 3 {
-		assert.False(t, exists())
+		assert.False(t, p.exists(nodes[0]))
 	}
-	lists, byID := api.counts()
-	assert.Equal(t, []int{1, 1}, []int{lists, byID})
-
-	clock.SetTime(clock.Now().Add(missAge + time.Second))
-	assert.False(t, exists())
-	lists, byID = api.counts()
-	assert.Equal(t, []int{2, 2}, []int{lists, byID}, "the list is too old, and the proof with it")
-
+	p.spent(1, 1, "")
+	p.clock.Step(missAge + time.Second)
+	assert.False(t, p.exists(nodes[0]))
+	p.spent(2, 2, "the list is too old, and the proof with it")
 	p.inventory.Forget() // as with a new key
-	assert.False(t, exists())
-	lists, byID = api.counts()
-	assert.Equal(t, []int{3, 3}, []int{lists, byID})
-
-	clock.SetTime(clock.Now().Add(missAge + time.Second))
-	api.set(func(f *fakeCloud) { f.vms = machines(10) })
-	hide("w1")(api)
-	assert.True(t, exists(), "it is there again, whatever was proved")
+	assert.False(t, p.exists(nodes[0]))
+	p.spent(3, 3, "")
+	p.clock.Step(missAge + time.Second)
+	p.api.set(func(f *fakeCloud) { f.vms = machines(10) })
+	hide("w1")(p.api)
+	assert.True(t, p.exists(nodes[0]), "it is there again, whatever was proved")
 }
 
 func TestInstanceExistsNeedsTheListOfNodes(t *testing.T) {
 	t.Parallel()
-	_, o := fakeClockOptions()
-	p, _ := newTestProvider(t, &fakeCloud{}, o)
+	p := newFakeProvider(t, nil)
 	p.instances.nodes = p.nodes // no informers yet
 	_, err := p.instances.InstanceExists(t.Context(), initialised(1)[0])
 	require.ErrorIs(t, err, errNoNodes)
@@ -282,74 +231,63 @@ func TestInstanceExistsNeedsTheListOfNodes(t *testing.T) {
 
 func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(10)}
 	nodes := initialised(10)
-	p, events := newTestProvider(t, api, o)
+	p := newFakeProvider(t, machines(10))
 	p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
-	exists := func(i int) (bool, error) {
-		c.Step(vmAge + time.Second)
-		return p.instances.InstanceExists(t.Context(), initialised(10)[i-1])
-	}
-	for i := 1; i <= 2; i++ { // one after the other, and the framework deletes their Nodes
-		api.remove(fmt.Sprintf("w%d", i))
-		got, err := exists(i)
-		require.NoError(t, err)
-		assert.False(t, got)
+	all := initialised(10)
+	for i := range 2 { // one after the other, and the framework deletes their Nodes
+		p.api.remove(all[i].Name)
+		p.clock.Step(vmAge + time.Second)
+		assert.False(t, p.exists(all[i]))
 		nodes = nodes[1:]
 	}
-	api.remove("w3")
-	_, err := exists(3)
-	var refused *RefusedError
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, 3, refused.Missing)
-	assert.Equal(t, 10, refused.Total)
-	onlyOne(t, events, string(event.NodeDeletionRefused), "kubectl")
+	p.api.remove("w3")
+	p.clock.Step(vmAge + time.Second)
+	_, err := p.instances.InstanceExists(t.Context(), all[2])
+	require.ErrorContains(t, err, "3 of 10 nodes")
+	onlyOne(t, p.events, string(event.NodeDeletionRefused), "kubectl")
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsRefused), 0)
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
 	assert.InDelta(t, 1, testutil.ToFloat64(p.metrics.withoutVM), 0, "the two others have no Node any more")
 
-	before, _ := api.counts()
+	lists, _ := p.api.counts()
 	for range 5 { // a standing refusal costs no call while the list is young enough
-		_, err := p.instances.InstanceExists(t.Context(), initialised(10)[2])
-		require.ErrorAs(t, err, &refused)
-		c.Step(5 * time.Second)
+		_, err := p.instances.InstanceExists(t.Context(), all[2])
+		require.True(t, is[*refusedError](err))
+		p.clock.Step(5 * time.Second)
 	}
-	after, byID := api.counts()
-	assert.Equal(t, before, after)
-	assert.Equal(t, 2, byID, "only for the two that were given up")
+	p.spent(lists, 2, "by id only the two that were given up")
 
-	c.Step(o.DeletionGuard.Window)
-	got, err := exists(3)
-	require.NoError(t, err)
-	assert.False(t, got, "the others are forgotten by now")
+	p.clock.Step(DefaultOptions().DeletionGuard.Window + vmAge)
+	assert.False(t, p.exists(all[2]), "the others are forgotten by now")
 	assert.InDelta(t, 0, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
 }
 
 func TestGuardAllowsARejoinedNode(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(10)}
 	nodes := initialised(10)
-	p, _ := newTestProvider(t, api, o, nodes...)
+	p := newFakeProvider(t, machines(10), nodes...)
 	p.instances.guard.deleting("w9")
 	p.instances.guard.deleting("w10") // both are back
-	api.remove("w1")
-	c.Step(time.Second)
-	got, err := p.instances.InstanceExists(t.Context(), nodes[0])
-	require.NoError(t, err)
-	assert.False(t, got)
+	p.api.remove("w1")
+	assert.False(t, p.exists(nodes[0]))
 }
 
 func TestOptionsValidate(t *testing.T) {
 	t.Parallel()
 	o := DefaultOptions()
 	require.NoError(t, o.Validate())
-	o.DriftPeriod = 0
+	o.DriftPeriod, o.Tenancy = 0, "{}"
 	require.NoError(t, o.Validate())
-	bad := Options{ProviderIDFormat: "x", InstanceTypeFormat: "y", DriftPeriod: time.Second, DeletionGuard: GuardOptions{Percent: 101, Window: -1}}
-	err := bad.Validate()
-	for _, part := range []string{"--provider-id-format", "--instance-type-format", "--drift-period", "--node-deletion-limit", "--node-deletion-window"} {
-		require.ErrorContains(t, err, part)
+	bad := Options{
+		ProviderIDFormat: "x", InstanceTypeFormat: "y", DriftPeriod: time.Second, DeletionGuard: GuardOptions{Percent: 101, Window: -1},
+		Tenancy: `{"annotations":{"networks":{"deny":true}}}`, Nodes: NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}},
+	}
+	for _, part := range []string{
+		"--provider-id-format", "--instance-type-format", "--drift-period", "--node-deletion-limit", "--node-deletion-window",
+		`--tenancy: tenancy.annotations: there is no annotation "networks"`,
+		`--node-internal-cidrs: "x"`, `--node-external-cidrs: "y"`, `--node-labels: "z"`,
+	} {
+		require.ErrorContains(t, bad.Validate(), part)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
@@ -37,94 +37,126 @@ const networkAge = 10 * time.Minute
 
 // loadBalancerDeps is what the load balancer half of the provider works with.
 type loadBalancerDeps struct {
-	API       loadbalancer.API
-	Inventory *inventory.Inventory
+	loadbalancer.Options // of the reconciler; newLoadBalancer adds what it knows itself
+	API                  loadbalancer.API
+	Inventory            *inventory.Inventory
 	// InventoryOf makes the inventory of another project, by name or id.
 	InventoryOf func(project string) *inventory.Inventory
 	Kube        kubernetes.Interface
-	Recorder    record.EventRecorder
-	ClusterID   func() string
-	// FormerClusterID and ClusterName are as in loadbalancer.Options.
-	FormerClusterID, ClusterName string
-	// Seal signs the records on Services.
-	Seal annotation.Signer
-	// Services are those of the cluster; read from the API server when nil.
-	Services    func(ctx context.Context) ([]*corev1.Service, error)
-	Unguarded   map[plan.Guard]bool // tests only
-	DriftPeriod time.Duration
-	Policy      plan.Policy
-	LeaveACLs   bool
+	Recorder    event.Recorder
+	// Services are those of the cluster.
+	Services func(ctx context.Context) ([]*corev1.Service, error)
+	// Nodes are those of the framework's cache.
+	Nodes func() ([]*corev1.Node, error)
 	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
 	CleanOrphans bool
-	// Tenancy is what the operator allows; nil is tenancy.Default().
-	Tenancy *tenancy.Policy
-	Clock   clock.PassiveClock
-	// Records holds what was taken out of the framework's copies of Services; nil when nothing was.
+	// Tenancy is what the operator allows.
+	Tenancy tenancy.Policy
+	Clock   clock.Clock
+	// Records holds what was taken out of the framework's copies of Services.
 	Records *recordsCache
-	// Nodes are the Nodes of the framework's cache; nil where there is none.
-	Nodes func() ([]*corev1.Node, error)
 }
 
 // loadBalancer adapts the reconciler to the framework.
 type loadBalancer struct {
 	deps       loadBalancerDeps
 	reconciler *loadbalancer.Reconciler
-	metrics    *loadBalancerMetrics
+
+	orphanCount prometheus.Gauge
+	rounds      prometheus.Histogram
 
 	endpoints  endpointCache
-	namespaces namespaces
-	orphans    map[string]bool                                 // as found in the last round; the drift loop's own
-	swept      time.Time                                       // the last look for tags of deleted rules; the drift loop's own
-	queue      workqueue.TypedRateLimitingInterface[types.UID] // Services whose endpoints, or the labels of whose nodes, changed
+	namespaces *utilcache.Expiring // the labels of namespaces
+	missing    *utilcache.Expiring // Nodes without VM, and when that was last found out
+	orphans    map[string]bool     // as found in the last round; the drift loop's own
+	swept      time.Time           // the last look for tags of deleted rules; the drift loop's own
 	backoff    *backoff.Backoff
-	retries    workqueue.TypedDelayingInterface[types.UID] // Services whose wait ends before the framework tries them again
+	wakeups    workqueue.TypedDelayingInterface[types.UID] // see followWakeups
 
-	mu       sync.Mutex
-	seen     map[types.UID]*seenService // what the framework last asked for
-	others   map[string]*otherInventory // of other projects
-	shown    map[types.UID][]metav1.Condition
-	synced   map[types.UID]string    // the nodes with which a Service was last brought to its desired state
-	doubtful map[types.UID]bool      // Services whose last sync failed in CloudStack
-	missing  map[types.UID]time.Time // Nodes without VM, and when that was last found out
+	mu     sync.Mutex
+	known  map[types.UID]*serviceState
+	others map[string]*otherInventory // of other projects
+}
+
+// serviceState is what is remembered of a Service from the framework's first request for it until it is gone.
+type serviceState struct {
+	// service and nodes are what the framework last asked for: the Service and the nodes that it found eligible.
+	service *corev1.Service
+	nodes   []*corev1.Node
+	// settled is set when the framework's last sync succeeded. It tries others again itself.
+	settled  bool
+	shown    []metav1.Condition // as last written; nil before that
+	synced   *string            // the nodes with which the Service was last brought to its desired state
+	doubtful bool               // the last sync failed in CloudStack
 }
 
 var _ cloudprovider.LoadBalancer = (*loadBalancer)(nil)
 
 func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
-	if deps.Clock == nil {
-		deps.Clock = clock.RealClock{}
-	}
 	lb := &loadBalancer{
-		deps: deps, queue: newEndpointQueue(), seen: map[types.UID]*seenService{}, shown: map[types.UID][]metav1.Condition{}, others: map[string]*otherInventory{},
-		synced: map[types.UID]string{}, doubtful: map[types.UID]bool{}, missing: map[types.UID]time.Time{},
-		backoff: backoff.New(deps.Clock), retries: workqueue.NewTypedDelayingQueue[types.UID](),
+		deps:  deps,
+		known: map[types.UID]*serviceState{}, others: map[string]*otherInventory{},
+		namespaces: utilcache.NewExpiringWithClock(deps.Clock), missing: utilcache.NewExpiringWithClock(deps.Clock),
+		backoff: backoff.New(deps.Clock), wakeups: workqueue.NewTypedDelayingQueue[types.UID](),
+		orphanCount: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "cloudstack_orphans",
+			Help: "Addresses, rules and network ACL items in CloudStack that were made for Services which are gone.",
+		}),
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "cloudstack_drift_round_duration_seconds",
+			Help:    "Time to compare all load balancers with CloudStack.",
+			Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300},
+		}),
 	}
-	lb.endpoints.changed = lb.endpointsChanged
-	lb.metrics = newLoadBalancerMetrics()
-	lb.reconciler = loadbalancer.New(deps.API, loadbalancer.Options{
-		ClusterID:   deps.ClusterID,
-		ClusterName: deps.ClusterName, FormerClusterID: deps.FormerClusterID,
-		Seal:        deps.Seal,
-		Neighbours:  lb.neighbours,
-		Unguarded:   deps.Unguarded,
-		Project:     func(ctx context.Context, name string) (string, error) { return lb.inventory(name).ProjectID(ctx) },
-		Network:     lb.network,
-		VMs:         lb.vmsOf,
-		DriftPeriod: deps.DriftPeriod,
-		Policy:      deps.Policy,
-		LeaveACLs:   deps.LeaveACLs,
-		Clock:       deps.Clock,
-		Released:    func() { lb.freed(backoff.ByAddress) },
-		Log: func(service, message string) {
-			klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
-		},
-	})
+	lb.endpoints = endpointCache{changed: lb.endpointsChanged, stop: make(chan struct{})}
+	o := deps.Options
+	o.Clock, o.Neighbours, o.Network, o.VMs = deps.Clock, lb.neighbours, lb.network, lb.vmsOf
+	o.Project = func(ctx context.Context, name string) (string, error) { return lb.inventory(name).ProjectID(ctx) }
+	o.Released = func() { lb.freed(backoff.ByAddress) }
+	o.Log = func(service, message string) {
+		klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
+	}
+	lb.reconciler = loadbalancer.New(deps.API, o)
 	return lb
 }
 
-// Collectors are the load balancer's metrics.
-func (lb *loadBalancer) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{lb.reconciler.Metrics()}, lb.metrics.collectors()...)
+// collectors are the load balancer's metrics.
+func (lb *loadBalancer) collectors() []prometheus.Collector {
+	return []prometheus.Collector{lb.reconciler.Metrics(), lb.orphanCount, lb.rounds}
+}
+
+// remember notes what the framework asks for.
+func (lb *loadBalancer) remember(svc *corev1.Service, nodes []*corev1.Node) {
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	s := lb.known[svc.UID]
+	if s == nil {
+		s = &serviceState{}
+		lb.known[svc.UID] = s
+	}
+	s.service, s.nodes, s.settled = svc, nodes, false
+}
+
+// with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
+func (lb *loadBalancer) with(uid types.UID, f func(*serviceState)) {
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	if s := lb.known[uid]; s != nil {
+		f(s)
+	}
+}
+
+// forget forgets what the framework asked for: the Service has no load balancer any more.
+func (lb *loadBalancer) forget(uid types.UID) {
+	lb.mu.Lock()
+	delete(lb.known, uid)
+	lb.mu.Unlock()
+}
+
+// drop forgets a Service that is gone.
+func (lb *loadBalancer) drop(uid types.UID) {
+	lb.forget(uid)
+	lb.backoff.Forget(uid)
 }
 
 // GetLoadBalancerName is upstream's name, the prefix of the rules' names.
@@ -132,7 +164,7 @@ func (lb *loadBalancer) GetLoadBalancerName(_ context.Context, _ string, svc *co
 	return cloudprovider.DefaultLoadBalancerName(svc)
 }
 
-// GetLoadBalancer tells whether anything of the Service's remains in CloudStack.
+// GetLoadBalancer reports whether anything of the Service's remains in CloudStack.
 func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	ctx, unlock, err := lb.turn(ctx, svc)
 	if err != nil {
@@ -186,27 +218,29 @@ func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *c
 	if lb.backoff.Waiting(svc.UID) {
 		// Its next attempt has the new nodes. The framework writes no Event for this error and does not retry.
 		wait, _ := lb.backoff.Held(backoff.AttemptOf(lb.deps.Records.restore(svc), nodesKey(nodes)))
-		lb.retries.AddAfter(svc.UID, wait)
+		lb.wakeups.AddAfter(svc.UID, wait)
 		return cloudprovider.ImplementedElsewhere
 	}
-	spec, err := annotation.Parse(svc)
-	if err == nil && lb.upToDate(ctx, svc, spec, nodes) {
+	if lb.upToDate(ctx, svc, nodes) {
 		return nil
 	}
 	_, err = lb.ensure(ctx, svc, nodes, lb.reconciler.Ensure)
 	return err
 }
 
-// upToDate tells whether the Service was last brought to its desired state with the same backends.
-func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) bool {
+// upToDate reports whether the Service was last brought to its desired state with the same backends.
+func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (same bool) {
+	spec, err := annotation.Parse(svc)
+	if err != nil {
+		return false
+	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
 	if err != nil {
 		return false
 	}
-	lb.mu.Lock()
-	defer lb.mu.Unlock()
-	last, known := lb.synced[svc.UID]
-	return known && last == nodesKey(chosen)
+	key := nodesKey(chosen)
+	lb.with(svc.UID, func(s *serviceState) { same = s.synced != nil && *s.synced == key })
+	return same
 }
 
 // EnsureLoadBalancerDeleted removes everything of the Service's from CloudStack.
@@ -223,7 +257,6 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 	svc = lb.deps.Records.restore(svc)
 	spec, _ := annotation.Parse(svc) // what cannot be parsed must still be deleted
 	lb.forget(svc.UID)
-	lb.unsee(svc.UID)
 	req, err := lb.request(ctx, svc, spec, nil)
 	if err != nil {
 		return err
@@ -253,11 +286,7 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 		did = workOf(result)
 		return result, err
 	})
-	lb.mu.Lock()
-	if s := lb.seen[svc.UID]; s != nil {
-		s.settled = err == nil
-	}
-	lb.mu.Unlock()
+	lb.with(svc.UID, func(s *serviceState) { s.settled = err == nil })
 	err = projectRefusal(strings.TrimSpace(svc.Annotations[annotation.Project]), err)
 	lb.showCondition(ctx, svc, unserved, err)
 	return status, lb.ended(svc, attempt, err, did)
@@ -266,7 +295,7 @@ func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes [
 // sync is one attempt. unserved says why nobody is served although it succeeded.
 func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *plan.Notice, _ error) {
 	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
-	lb.forget(svc.UID)
+	lb.with(svc.UID, func(s *serviceState) { s.synced = nil })
 	spec, err := annotation.Parse(svc)
 	if err != nil {
 		return nil, nil, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: err.Error()}
@@ -312,7 +341,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
-	lb.note(svc.UID, chosen, complete, err)
+	lb.with(svc.UID, func(s *serviceState) {
+		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
+		if key := nodesKey(chosen); err == nil && complete {
+			s.synced = &key
+		}
+	})
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
 		err = &plan.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
 	}
@@ -323,38 +357,12 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		unserved = result.Unserved
 	}
 	if lb.deps.Policy == plan.PolicyDryRun {
-		lb.tellPlan(events, result.Plan)
+		if len(result.Plan) > 0 {
+			events.Notice(plan.Notice{Reason: event.DryRun, Message: "dry run, not done: " + plan.Text(result.Plan)})
+		}
 		return svc.Status.LoadBalancer.DeepCopy(), unserved, nil
 	}
 	return status(svc, spec, result.IP), unserved, nil
-}
-
-// tellPlan says in an Event what the policy dry-run keeps from being done.
-func (lb *loadBalancer) tellPlan(events event.Service, steps []plan.Step) {
-	if len(steps) == 0 {
-		return
-	}
-	text := "dry run, not done: " + plan.Text(len(steps), steps[0].Label())
-	events.Notice(plan.Notice{Reason: event.DryRun, Message: text})
-}
-
-// note remembers how a sync ended.
-func (lb *loadBalancer) note(uid types.UID, nodes []*corev1.Node, complete bool, err error) {
-	lb.mu.Lock()
-	defer lb.mu.Unlock()
-	delete(lb.doubtful, uid)
-	switch {
-	case cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err):
-		lb.doubtful[uid] = true
-	case err == nil && complete:
-		lb.synced[uid] = nodesKey(nodes)
-	}
-}
-
-func (lb *loadBalancer) forget(uid types.UID) {
-	lb.mu.Lock()
-	delete(lb.synced, uid)
-	lb.mu.Unlock()
 }
 
 func workOf(r loadbalancer.Result) backoff.Work {
@@ -365,7 +373,7 @@ func workOf(r loadbalancer.Result) backoff.Work {
 func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error, did backoff.Work) error {
 	if err == nil {
 		if next, wait, ok := lb.backoff.Succeeded(svc.UID); ok {
-			lb.retries.AddAfter(next, wait)
+			lb.wakeups.AddAfter(next, wait)
 		}
 		return nil
 	}

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -37,24 +40,19 @@ func (env *serviceEnv) policies() map[int]string {
 
 func TestStickiness(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	before := env.dump()
-	env.create("web", []int{80, 81}, annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV"))
-	env.mustSync("web")
+	env := served(t, []int{80, 81}, as(annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV")))
 	assert.Equal(t, map[int]string{80: "LbCookie SRV", 81: "LbCookie SRV"}, env.policies())
 	env.restart()
 	env.reset()
 	env.mustSync("web")
 	assert.Empty(t, grep(env.calls(), "create"), "nothing to do")
 
-	env.edit("web", annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
-	env.mustSync("web")
+	env.changed(annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
 	assert.Equal(t, map[int]string{80: "SourceBased 30m", 81: "SourceBased 30m"}, env.policies())
 
 	// Removed while the controller was away.
 	env.restart()
-	env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
-	env.mustSync("web")
+	env.changed(func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
 	assert.Empty(t, env.policies())
 	env.restart()
 	env.reset()
@@ -63,36 +61,26 @@ func TestStickiness(t *testing.T) {
 	env.reset()
 	env.mustSync("web")
 	assert.Zero(t, count(env.calls(), "listLBStickinessPolicies"), "and not looked for any more")
-	env.removed(before, "web")
+	env.removed("web")
 }
 
 func TestPROXYProtocolOnNamedPorts(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80, 81}, annotate(annotation.ProxyProtocol, "p81"))
-	env.mustSync("web", "w1")
+	env := served(t, []int{80, 81}, by("w1"), as(annotate(annotation.ProxyProtocol, "p81")))
 	dump := strings.Join(of(env.dump(), env.ip("web")), "\n")
 	assert.Contains(t, dump, webLB+"-tcp-80 80->30080 tcp ")
 	assert.Contains(t, dump, webLB+"-tcp-proxy-81 81->30081 tcp-proxy ")
 	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
 }
 
-func TestNodeSelector(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80}, annotate(annotation.NodeSelector, "pool=edge"))
-	nodes := nodesNamed("w1", "w2", "w3")
-	nodes[1].Labels = map[string]string{"pool": "edge"}
-	_, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get("web"), nodes)
-	require.NoError(t, err)
-	assert.Contains(t, strings.Join(env.dump(), "\n"), webLB+"-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w2]")
+var (
+	readyEndpoint  = discoveryv1.EndpointConditions{Ready: ptr.To(true)}
+	endingEndpoint = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
+)
 
-	nodes[2].Labels = map[string]string{"pool": "edge"}
-	require.NoError(t, env.lb.UpdateLoadBalancer(t.Context(), "", env.get("web"), nodes))
-	assert.Contains(t, strings.Join(env.dump(), "\n"), "[w2 w3]")
-}
-
-func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1.EndpointSlice {
+// endpoints sets the endpoints of the Service web, by node.
+func (env *serviceEnv) endpoints(nodes endpoints) {
+	env.t.Helper()
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
@@ -100,38 +88,49 @@ func endpointSlice(nodes map[string]discoveryv1.EndpointConditions) *discoveryv1
 	for name, conditions := range nodes {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &name, Conditions: conditions})
 	}
-	return s
+	slices := env.kube.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(env.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(env.t.Context(), s, metav1.UpdateOptions{})
+	}
+	require.NoError(env.t, err)
 }
+
+// local makes the Service web with externalTrafficPolicy Local, and syncs it while its endpoints are followed.
+func (env *serviceEnv) local(nodes ...string) {
+	env.t.Helper()
+	go env.lb.run(env.t.Context())
+	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	env.mustSync("web", nodes...)
+	env.watched("endpointslices")
+}
+
+// members waits until the Service web has these members.
+func (env *serviceEnv) members(want string) {
+	env.t.Helper()
+	require.Eventually(env.t, func() bool {
+		lines := of(env.dump(), env.ip("web"))
+		return len(lines) == 3 && strings.Contains(lines[2], want)
+	}, waitLong, waitStep, want)
+}
+
+type endpoints = map[string]discoveryv1.EndpointConditions
 
 // With externalTrafficPolicy Local the members are the nodes with endpoints; they follow the endpoints without a sync of
 // the framework.
 func TestExternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	go env.lb.run(t.Context())
-	yes, no := true, false
-	ready, ending := discoveryv1.EndpointConditions{Ready: &yes}, discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
-	slices := env.kube.DiscoveryV1().EndpointSlices("default")
-	_, err := slices.Create(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w1": ready, "w2": ending}), metav1.CreateOptions{})
-	require.NoError(t, err)
-	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	env.mustSync("web", "w1", "w2", "w3")
-	env.watched("endpointslices")
-	members := func() string { return of(env.dump(), env.ip("web"))[2] }
-	assert.Contains(t, members(), "[w1]")
-
-	_, err = slices.Update(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": ready, "w3": ready}), metav1.UpdateOptions{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(members(), "[w2 w3]") }, waitLong, waitStep)
-
-	_, err = slices.Update(t.Context(), endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": ending}), metav1.UpdateOptions{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(members(), "[w2]") }, waitLong, waitStep, "what still serves is better than nobody")
-
+	env.endpoints(endpoints{"w1": readyEndpoint, "w2": endingEndpoint})
+	env.local("w1", "w2", "w3")
+	env.members("[w1]")
+	env.endpoints(endpoints{"w2": readyEndpoint, "w3": readyEndpoint})
+	env.members("[w2 w3]")
+	env.endpoints(endpoints{"w2": endingEndpoint}) // what still serves is better than nobody
+	env.members("[w2]")
 	env.events()
-	_, err = slices.Update(t.Context(), endpointSlice(nil), metav1.UpdateOptions{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(members(), "[]") }, waitLong, waitStep)
+	env.endpoints(nil)
+	env.members("[]")
 	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 }
 
@@ -140,18 +139,11 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	go env.lb.run(t.Context())
-	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	env.mustSync("web", "w1", "w2", "w3")
-	env.watched("endpointslices")
-	assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[]")
+	env.local("w1", "w2", "w3")
+	env.members("[]")
 	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
-
-	yes := true
-	_, err := env.kube.DiscoveryV1().EndpointSlices("default").Create(t.Context(),
-		endpointSlice(map[string]discoveryv1.EndpointConditions{"w2": {Ready: &yes}}), metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(of(env.dump(), env.ip("web"))[2], "[w2]") }, waitLong, waitStep)
+	env.endpoints(endpoints{"w2": readyEndpoint})
+	env.members("[w2]")
 }
 
 // Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
@@ -234,25 +226,12 @@ func TestNodeOfAnotherNetworkJoins(t *testing.T) {
 func TestMovedPodsDoNotMoveTheAddress(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	go env.lb.run(t.Context())
-	yes := true
-	on := func(node string) *discoveryv1.EndpointSlice {
-		return endpointSlice(map[string]discoveryv1.EndpointConditions{node: {Ready: &yes}})
-	}
-	slices := env.kube.DiscoveryV1().EndpointSlices("default")
-	_, err := slices.Create(t.Context(), on("w1"), metav1.CreateOptions{})
-	require.NoError(t, err)
-	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	env.mustSync("web", "w1", "w2", "s1")
-	env.watched("endpointslices")
+	env.endpoints(endpoints{"w1": readyEndpoint})
+	env.local("w1", "w2", "s1")
 	ip := env.ip("web")
 	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
-		_, err = slices.Update(t.Context(), on(step.node), metav1.UpdateOptions{})
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			lines := of(env.dump(), ip)
-			return len(lines) == 3 && strings.Contains(lines[2], step.members)
-		}, waitLong, waitStep, step.node)
+		env.endpoints(endpoints{step.node: readyEndpoint})
+		env.members(step.members)
 		assert.Equal(t, ip, env.ip("web"))
 	}
 	assert.Zero(t, env.Ledger().Count("disassociateIpAddress"))
@@ -260,9 +239,7 @@ func TestMovedPodsDoNotMoveTheAddress(t *testing.T) {
 
 func TestZoneOfAService(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80}, annotate(annotation.Zone, "ZONE-1"))
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"), as(annotate(annotation.Zone, "ZONE-1")))
 	env.edit("web", annotate(annotation.Zone, "zone-9"))
 	require.ErrorContains(t, env.sync("web", "w1"), `zone "zone-9"`)
 }
@@ -287,8 +264,7 @@ func TestConditions(t *testing.T) {
 	require.NotNil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 	assert.Equal(t, string(plan.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP })
-	env.mustSync("web", "w1")
+	env.changed(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP }, "w1")
 	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
 	assert.Equal(t, metav1.ConditionFalse, condition(corev1.LoadBalancerPortsError).Status)
 	assert.Nil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)

@@ -4,9 +4,10 @@
 package provider
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,11 @@ const (
 	freshVMAge = 5 * time.Second
 	// missingPause is how long a node without VM does not make the list be read again.
 	missingPause = 30 * time.Second
+	// missingAge is how long a node without VM is remembered.
+	missingAge = time.Hour
+	// inventoryIdle is how long the inventory of a project is kept that nobody asks for. What it holds is too old by
+	// then; drift rounds ask for that of every living Service more often.
+	inventoryIdle = 15 * time.Minute
 	// namedNodes is how many nodes an Event names.
 	namedNodes = 5
 )
@@ -43,11 +49,11 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 		return nil, true, nil
 	}
 	inv := lb.inventory(spec.Project)
-	lb.mu.Lock()
-	if lb.doubtful[svc] {
-		age = time.Second // CloudStack may have refused a VM that is no longer there
-	}
-	lb.mu.Unlock()
+	lb.with(svc, func(s *serviceState) {
+		if s.doubtful {
+			age = time.Second // CloudStack may have refused a VM that is no longer there
+		}
+	})
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
 		return nil, false, err
@@ -63,7 +69,7 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	}
 	var missing, ambiguous []string
 	for _, f := range failed {
-		if _, is := errors.AsType[*node.AmbiguousError](f.err); is {
+		if is[*node.AmbiguousError](f.err) {
 			ambiguous = append(ambiguous, f.err.Error())
 		} else {
 			missing = append(missing, f.err.Error())
@@ -157,31 +163,23 @@ func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []plan.Memb
 	return members, failed
 }
 
-// worthAnother tells whether a newer list could know more.
+// worthAnother reports whether a newer list could know more.
 func (lb *loadBalancer) worthAnother(failed []unmatched, vms *inventory.VMSnapshot) bool {
 	now := lb.deps.Clock.Now()
-	lb.mu.Lock()
-	defer lb.mu.Unlock()
-	for _, f := range failed {
-		found, known := lb.missing[f.node.UID]
-		if !known || (now.Sub(found) >= missingPause && now.Sub(vms.Taken) >= missingPause) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(failed, func(f unmatched) bool {
+		at, known := lb.missing.Get(f.node.UID)
+		found, _ := at.(time.Time)
+		return !known || (now.Sub(found) >= missingPause && now.Sub(vms.Taken) >= missingPause)
+	})
 }
 
 func (lb *loadBalancer) noteMissing(failed []unmatched) {
-	now := lb.deps.Clock.Now()
-	lb.mu.Lock()
-	defer lb.mu.Unlock()
-	lb.pruneLocked()
 	for _, f := range failed {
-		lb.missing[f.node.UID] = now
+		lb.missing.Set(f.node.UID, lb.deps.Clock.Now(), missingAge)
 	}
 }
 
-// nodesKey tells node sets apart as far as members are concerned.
+// nodesKey identifies a set of nodes as far as members are concerned.
 func nodesKey(nodes []*corev1.Node) string {
 	keys := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -189,4 +187,83 @@ func nodesKey(nodes []*corev1.Node) string {
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, "\n")
+}
+
+// otherInventory is the inventory of a project that Services name.
+type otherInventory struct {
+	*inventory.Inventory
+	used time.Time
+}
+
+// inventory is that of a project by name or id; the configured one for none.
+func (lb *loadBalancer) inventory(project string) *inventory.Inventory {
+	if project == "" {
+		return lb.deps.Inventory
+	}
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	now := lb.deps.Clock.Now()
+	maps.DeleteFunc(lb.others, func(_ string, o *otherInventory) bool { return now.Sub(o.used) > inventoryIdle })
+	other, ok := lb.others[project]
+	if !ok {
+		other = &otherInventory{Inventory: lb.deps.InventoryOf(project)}
+		lb.others[project] = other
+	}
+	other.used = now
+	return other.Inventory
+}
+
+// inventoryByID is inventory for a resolved project.
+func (lb *loadBalancer) inventoryByID(ctx context.Context, project string) *inventory.Inventory {
+	if id, err := lb.deps.Inventory.ProjectID(ctx); err == nil && id == project {
+		return lb.deps.Inventory
+	}
+	return lb.inventory(project)
+}
+
+func (lb *loadBalancer) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
+	if maxAge == 0 || maxAge > networkAge {
+		maxAge = networkAge
+	}
+	n, err := lb.inventoryByID(ctx, project).Network(ctx, id, maxAge)
+	if err != nil {
+		return plan.Network{}, err
+	}
+	return loadbalancer.NetworkOf(&n), nil
+}
+
+// vmsOf are the ids of the VMs in a network.
+func (lb *loadBalancer) vmsOf(ctx context.Context, project, network string) ([]string, error) {
+	vms, err := lb.inventoryByID(ctx, project).VMs(ctx, lbVMAge)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, vm := range vms.All() {
+		if slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network }) {
+			out = append(out, vm.ID)
+		}
+	}
+	return out, nil
+}
+
+// status is what the Service shows. A hostname stands in place of the address,
+// so that kube-proxy does not take a short cut. With the PROXY protocol the
+// mode Proxy says the same of the address.
+func status(svc *corev1.Service, spec annotation.Spec, ip string) *corev1.LoadBalancerStatus {
+	ingress := corev1.LoadBalancerIngress{Hostname: spec.Hostname}
+	if spec.Hostname == "" {
+		if ip == "" {
+			return &corev1.LoadBalancerStatus{}
+		}
+		mode := corev1.LoadBalancerIPModeVIP
+		if spec.ProxyProtocol.Any() {
+			mode = corev1.LoadBalancerIPModeProxy
+		}
+		ingress.IP, ingress.IPMode = ip, &mode
+	}
+	for _, p := range svc.Spec.Ports {
+		ingress.Ports = append(ingress.Ports, corev1.PortStatus{Port: p.Port, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP)})
+	}
+	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }

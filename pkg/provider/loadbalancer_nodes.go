@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -15,12 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/provider/backoff"
 )
 
 // endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
@@ -28,7 +31,7 @@ const endpointSyncTimeout = time.Minute
 
 var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
 
-// choose narrows the nodes down to those that shall serve: by the node selector, and for externalTrafficPolicy
+// choose narrows the nodes down to those that serve: by the node selector, and for externalTrafficPolicy
 // Local to those with endpoints, as the router has no health check that could tell.
 func (lb *loadBalancer) choose(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	out := selected(spec, nodes)
@@ -79,9 +82,6 @@ func (lb *loadBalancer) whyNone(svc *corev1.Service, spec annotation.Spec, nodes
 // noneEligible says why Kubernetes gives us no node at all.
 func (lb *loadBalancer) noneEligible() string {
 	const none = "no node is eligible"
-	if lb.deps.Nodes == nil {
-		return none
-	}
 	nodes, err := lb.deps.Nodes()
 	switch {
 	case err != nil:
@@ -89,12 +89,12 @@ func (lb *loadBalancer) noneEligible() string {
 	case len(nodes) == 0:
 		return "the cluster has no nodes yet"
 	}
-	excluded, leaving := 0, 0
+	excluded, going := 0, 0
 	for _, n := range nodes {
 		switch {
-		case n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted }):
-			leaving++
-		case len(eligible([]*corev1.Node{n})) == 0:
+		case leaving(n):
+			going++
+		case len(Eligible([]*corev1.Node{n})) == 0:
 			excluded++
 		}
 	}
@@ -102,10 +102,10 @@ func (lb *loadBalancer) noneEligible() string {
 	if excluded > 0 {
 		why = append(why, fmt.Sprintf("%d with the label %s", excluded, corev1.LabelNodeExcludeBalancers))
 	}
-	if leaving > 0 {
-		why = append(why, fmt.Sprintf("%d about to be deleted", leaving))
+	if going > 0 {
+		why = append(why, fmt.Sprintf("%d about to be deleted", going))
 	}
-	if excluded+leaving < len(nodes) { // the list of the sync was older
+	if excluded+going < len(nodes) { // the list of the sync was older
 		return none
 	}
 	return fmt.Sprintf("%s: of %d in the cluster, %s", none, len(nodes), strings.Join(why, ", "))
@@ -114,26 +114,14 @@ func (lb *loadBalancer) noneEligible() string {
 // endpointCache watches EndpointSlices from the first Service on that needs them: most clusters never do.
 type endpointCache struct {
 	changed func(namespace, service string)
+	stop    chan struct{} // closed when the controller ends
 
-	mu     sync.Mutex
+	begin  sync.Once
 	lister discoverylisters.EndpointSliceLister
 	synced cache.InformerSynced
-	stop   <-chan struct{}
-}
-
-// run ends the watch when stop is closed.
-func (c *endpointCache) run(stop <-chan struct{}) {
-	c.mu.Lock()
-	c.stop = stop
-	c.mu.Unlock()
 }
 
 func (c *endpointCache) start(kube kubernetes.Interface) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lister != nil {
-		return
-	}
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	slices := factory.Discovery().V1().EndpointSlices()
 	handle := func(obj any) {
@@ -149,26 +137,19 @@ func (c *endpointCache) start(kube kubernetes.Interface) {
 		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }, DeleteFunc: handle,
 	})
 	c.lister, c.synced = slices.Lister(), slices.Informer().HasSynced
-	stop := c.stop
-	if stop == nil {
-		stop = make(chan struct{})
-	}
-	factory.Start(stop)
+	factory.Start(c.stop)
 }
 
 // nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
 // is none, those that still serve while they end, as kube-proxy has it.
 func (c *endpointCache) nodesOf(ctx context.Context, kube kubernetes.Interface, svc *corev1.Service) (map[string]bool, error) {
-	c.start(kube)
-	c.mu.Lock()
-	lister, synced := c.lister, c.synced
-	c.mu.Unlock()
+	c.begin.Do(func() { c.start(kube) })
 	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
 	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
 		return nil, errNoEndpoints
 	}
-	list, err := lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+	list, err := c.lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
 	if err != nil {
 		return nil, err
 	}
@@ -182,11 +163,10 @@ func (c *endpointCache) nodesOf(ctx context.Context, kube kubernetes.Interface, 
 			if e.NodeName == nil {
 				continue
 			}
-			isTrue := func(b *bool, otherwise bool) bool { return b == nil && otherwise || b != nil && *b }
 			switch {
-			case isTrue(e.Conditions.Ready, true):
+			case ptr.Deref(e.Conditions.Ready, true):
 				ready[*e.NodeName] = true
-			case isTrue(e.Conditions.Serving, false) && isTrue(e.Conditions.Terminating, false):
+			case ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false):
 				ending[*e.NodeName] = true
 			}
 		}
@@ -195,4 +175,51 @@ func (c *endpointCache) nodesOf(ctx context.Context, kube kubernetes.Interface, 
 		return ending, nil
 	}
 	return ready, nil
+}
+
+// current returns the Nodes as the framework's cache has them now. The framework hands out Nodes when something
+// changes that it knows of; labels that a node selector names are not among that. A Node that is gone stays as it was:
+// the framework reports it soon.
+func (lb *loadBalancer) current(nodes []*corev1.Node) []*corev1.Node {
+	all, err := lb.deps.Nodes()
+	if err != nil {
+		return nodes // the cache is not filled yet
+	}
+	byUID := make(map[types.UID]*corev1.Node, len(all))
+	for _, n := range all {
+		byUID[n.UID] = n
+	}
+	out := make([]*corev1.Node, 0, len(nodes))
+	for _, n := range nodes {
+		if now, ok := byUID[n.UID]; ok && now.Name == n.Name {
+			n = now
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// labelsChanged syncs the Services whose node selector matches only one of the two sets of labels of a Node.
+func (lb *loadBalancer) labelsChanged(was, is map[string]string) {
+	if maps.Equal(was, is) {
+		return
+	}
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	for uid, s := range lb.known {
+		if s.service.Annotations[annotation.NodeSelector] == "" {
+			continue
+		}
+		spec, err := annotation.Parse(s.service)
+		if err != nil || spec.NodeSelector == nil || spec.NodeSelector.Matches(labels.Set(was)) == spec.NodeSelector.Matches(labels.Set(is)) {
+			continue
+		}
+		// A Service whose last sync failed because of its nodes is synced now; after other failures the next attempt has
+		// the new labels.
+		if wait, ok := lb.backoff.Wake(uid, func(err error) bool { return backoff.TriggerOf(err) == backoff.ByNodes }); ok {
+			lb.wakeups.AddAfter(uid, wait)
+		} else if s.settled {
+			lb.wakeups.AddAfter(uid, endpointPause)
+		}
+	}
 }

@@ -5,17 +5,14 @@ package provider
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -27,10 +24,7 @@ const (
 
 func TestServiceLifeCycle(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	before := env.dump()
-	env.create("web", []int{80, 81})
-	env.mustSync("web")
+	env := served(t, []int{80, 81})
 	ip := env.ip("web")
 	assert.Equal(t, corev1.LoadBalancerIPModeVIP, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
 	assert.Len(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports, 2)
@@ -47,11 +41,10 @@ func TestServiceLifeCycle(t *testing.T) {
 	assert.Contains(t, env.event(plan.ReasonAddressAllocated), ip)
 
 	// A port goes, one comes, a node port changes.
-	env.edit("web", func(s *corev1.Service) {
+	env.changed(func(s *corev1.Service) {
 		s.Spec.Ports = servicePorts(81, 443)
 		s.Spec.Ports[0].NodePort = 31999
 	})
-	env.mustSync("web")
 	assert.Equal(t, []string{
 		"address Allocated " + webTags,
 		"firewall tcp 443-443 [0.0.0.0/0]",
@@ -63,11 +56,10 @@ func TestServiceLifeCycle(t *testing.T) {
 
 	// PROXY protocol and affinity, in place.
 	env.reset()
-	env.edit("web", func(s *corev1.Service) {
+	env.changed(func(s *corev1.Service) {
 		s.Annotations[annotation.ProxyProtocol] = "Enabled"
 		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	})
-	env.mustSync("web")
 	assert.Equal(t, []string{"updateLoadBalancerRule", "updateLoadBalancerRule"}, env.calls())
 	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
 	assert.Contains(t, of(env.dump(), ip), "rule "+webLB+"-tcp-proxy-443 443->30443 tcp-proxy source [0.0.0.0/0] [w1 w2]")
@@ -81,17 +73,14 @@ func TestServiceLifeCycle(t *testing.T) {
 	assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
 
 	// Hostname in place of the address.
-	env.edit("web", annotate(annotation.Hostname, "lb.example.org"))
-	env.mustSync("web", "w1")
+	env.changed(annotate(annotation.Hostname, "lb.example.org"), "w1")
 	assert.Equal(t, "lb.example.org", env.get("web").Status.LoadBalancer.Ingress[0].Hostname)
 	assert.Empty(t, env.get("web").Status.LoadBalancer.Ingress[0].IP)
 
-	env.removed(before, "web")
+	env.removed("web")
 	recorded = records(env)
 	assert.True(t, recorded.Empty())
-	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
-	require.NoError(t, err)
-	assert.False(t, exists)
+	assert.False(t, env.exists("web"))
 	assert.NotEmpty(t, env.event(plan.ReasonAddressReleased))
 }
 
@@ -108,19 +97,16 @@ func TestSourceRanges(t *testing.T) {
 	}, lines())
 
 	env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil })
-	env.edit("web", annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
-	env.mustSync("web", "w1")
+	env.changed(annotate(annotation.SourceCIDRs, "10.0.0.0/8"), "w1")
 	assert.Equal(t, []string{
 		"firewall tcp 80-80 [10.0.0.0/9 10.128.0.0/9]", // opened before the wider rule was closed
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [w1]",
 	}, lines())
 
-	env.edit("web", annotate(annotation.SourceCIDRs, ""))
-	env.mustSync("web", "w1")
+	env.changed(annotate(annotation.SourceCIDRs, ""), "w1")
 	assert.Equal(t, []string{"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [10.0.0.0/8] [w1]"}, lines(), "no firewall rule: nobody gets in")
 
-	env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.SourceCIDRs) })
-	env.mustSync("web", "w1")
+	env.changed(func(s *corev1.Service) { delete(s.Annotations, annotation.SourceCIDRs) }, "w1")
 	assert.Equal(t, []string{
 		"firewall tcp 80-80 [0.0.0.0/0]",
 		"rule " + webLB + "-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] [w1]",
@@ -131,38 +117,26 @@ func TestStaticAddress(t *testing.T) {
 	t.Parallel()
 	address := func(ip string) func(*corev1.Service) { return func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip } }
 
-	parallel(t, "free: acquired and released", func(t *testing.T) {
-		env := newEnv(t)
-		before := env.dump()
-		env.create("web", []int{80}, address("203.0.113.77"))
-		env.mustSync("web", "w1")
-		assert.Equal(t, "203.0.113.77", env.ip("web"))
-		env.removed(before, "web")
-	})
-	parallel(t, "held by the account: used and kept", func(t *testing.T) {
-		env := newEnv(t)
-		before := env.dump()
-		env.create("web", []int{80}, annotate(annotation.Address, "203.0.113.31"))
-		env.mustSync("web", "w1")
-		assert.Equal(t, "203.0.113.31", env.ip("web"))
-		env.removed(before, "web")
-		assert.Contains(t, env.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
-	})
-	parallel(t, "beside somebody else's rules: only ours go", func(t *testing.T) {
-		env := newEnv(t)
-		before := env.dump()
-		env.create("web", []int{443}, address(foreignIP))
-		env.mustSync("web")
-		assert.Len(t, of(env.dump(), foreignIP), 5+2)
-		env.removed(before, "web")
-	})
-	parallel(t, "the source NAT address", func(t *testing.T) {
-		env := newEnv(t)
-		before := env.dump()
-		env.create("web", []int{443}, address(sourceNAT))
-		env.mustSync("web")
-		env.removed(before, "web")
-	})
+	for name, c := range map[string]struct {
+		change func(*corev1.Service)
+		ip     string
+		lines  int // of the address, with what others have there
+	}{
+		"free: acquired and released":                   {address("203.0.113.77"), "203.0.113.77", 3},
+		"held by the account: used and kept":            {annotate(annotation.Address, "203.0.113.31"), "203.0.113.31", 3},
+		"beside somebody else's rules: only ours go":    {address(foreignIP), foreignIP, 5 + 2},
+		"the source NAT address, which others use, too": {address(sourceNAT), sourceNAT, 3},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := served(t, []int{443}, as(c.change))
+			assert.Equal(t, c.ip, env.ip("web"))
+			assert.Len(t, of(env.dump(), c.ip), c.lines)
+			env.removed("web")
+			if c.ip == "203.0.113.31" {
+				assert.Contains(t, env.event(plan.ReasonAddressKept), "nothing proves that this controller acquired it")
+			}
+		})
+	}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Service)
 		ports  []int
@@ -183,12 +157,16 @@ func TestStaticAddress(t *testing.T) {
 	} {
 		parallel(t, "refused: "+name, func(t *testing.T) {
 			env := newEnv(t)
-			before := env.dump()
 			env.create("web", tc.ports, tc.change)
 			err := env.sync("web", "w1")
 			require.Error(t, err)
 			assert.NotEmpty(t, env.event(tc.reason), err)
-			assert.Equal(t, before, env.dump())
+			// Only the acquisition shows that an address is somebody else's; csccm plan says all else.
+			if p := env.preview("w1"); p.Refusal != nil || tc.reason != plan.ReasonAddressUnavailable {
+				assert.Equal(t, tc.reason, p.Refusal.Reason)
+				assert.Empty(t, p.Actions)
+			}
+			assert.Equal(t, env.before, env.dump())
 			require.NoError(t, env.remove("web"), "a refused Service can go")
 		})
 	}
@@ -197,16 +175,16 @@ func TestStaticAddress(t *testing.T) {
 func TestNodesOfAService(t *testing.T) {
 	t.Parallel()
 	parallel(t, "one without a VM does not keep the others from serving", func(t *testing.T) {
-		env := newEnv(t)
-		env.create("web", []int{80})
-		env.mustSync("web", "w1", "nowhere")
+		env := served(t, []int{80}, by("w1", "nowhere"))
 		assert.Contains(t, of(env.dump(), env.ip("web"))[2], "[w1]")
 		assert.Contains(t, env.event("NodeWithoutVM"), "nowhere")
 	})
+	parallel(t, "one that is named by its FQDN serves", func(t *testing.T) {
+		env := served(t, []int{80}, by("W1.example.org", "w2"))
+		assert.Contains(t, grep(env.dump(), webLB)[0], "[w1 w2]")
+	})
 	parallel(t, "none with a VM leaves everything as it is", func(t *testing.T) {
-		env := newEnv(t)
-		env.create("web", []int{80})
-		env.mustSync("web", "w1")
+		env := served(t, []int{80}, by("w1"))
 		before := env.dump()
 		require.Error(t, env.sync("web", "x1", "x2"))
 		assert.Equal(t, before, env.dump())
@@ -220,78 +198,32 @@ func TestNodesOfAService(t *testing.T) {
 	})
 }
 
-func TestDriftIsRepaired(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81})
-	want := env.dump()
-	ctx := t.Context()
-	address := env.address(env.ip("web"))
-	firewall := env.firewallAt(address.Address)
-	rules := env.rulesAt(address.Address)
-	env.did(env.inspect.DeleteFirewallRule(ctx, firewall[0].ID))
-	env.did(env.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
-	members := env.membersOf(rules[1].ID)
-	env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(members[0].VMID, members[1].VMID)))
-	require.NotEqual(t, want, env.dump())
-	env.mustSync("web")
-	assert.NotEqual(t, want, env.dump(), "what was read a moment ago is trusted")
-	env.advance(6 * time.Minute)
-	env.mustSync("web")
-	assert.Equal(t, want, env.dump())
-	assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
-
-	// The address itself.
-	env.did(env.inspect.DisassociateIP(ctx, address.ID))
-	env.advance(6 * time.Minute)
-	env.mustSync("web")
-	assert.Len(t, of(env.dump(), env.ip("web")), 4)
-	assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
-	require.NoError(t, env.remove("web"))
-}
-
 func TestKeepIP(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80}, annotate(annotation.KeepIP, "yes"))
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"), as(annotate(annotation.KeepIP, "yes")))
 	ip := env.ip("web")
 	require.NoError(t, env.remove("web"))
 	assert.Equal(t, []string{"address Allocated [csccm-cluster=test csccm-kept-by=default/web csccm-managed-by=cloudstack-ccm]"}, of(env.dump(), ip),
 		"kept, without rules, with a tag that says by whom")
 	assert.Contains(t, env.event(plan.ReasonAddressKept), annotation.KeepIP)
-	_, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
-	require.NoError(t, err)
-	assert.False(t, exists)
+	assert.False(t, env.exists("web"))
 }
 
 // A role without tags, as CKS gives its clusters, is enough.
 func TestRoleWithoutTags(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, withWorld(func(w string) string {
-		return strings.Replace(w, "accounts:\n", `roles:
-  - name: restricted
-    type: User
-    rules: [{deny: createTags}, {deny: deleteTags}, {deny: listTags}, {deny: listZones}, {allow: "*"}]
-accounts:
-`, 1)
-	}), withWorld(func(w string) string {
-		return strings.Replace(w, "  - name: k8s\n    role: User", "  - name: k8s\n    role: restricted", 1)
-	}))
-	before := env.dump()
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, withoutTags, by("w1"))
 	assert.NotEmpty(t, env.event(plan.ReasonTaggingForbidden))
 	env.restart()
 	env.mustSync("web", "w1")
 	assert.Equal(t, "address Allocated []", of(env.dump(), env.ip("web"))[0])
-	env.removed(before, "web")
+	env.removed("web")
 }
 
 // Services do not wait for each other, and their calls do not collide on the locks of the server.
 func TestManyServicesAtOnce(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	before := env.dump()
 	var group sync.WaitGroup
 	env.createMany(12, []int{80, 443})
 	for i := range 12 {
@@ -302,13 +234,13 @@ func TestManyServicesAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.Len(t, env.dump(), len(before)+12*5)
+	assert.Len(t, env.dump(), len(env.before)+12*5)
 	for i := range 12 {
 		svc := env.get(fmt.Sprintf("web%d", i))
 		group.Go(func() { assert.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "", svc)) })
 	}
 	group.Wait()
-	assert.Equal(t, before, env.dump())
+	assert.Equal(t, env.before, env.dump())
 }
 
 func TestAddressLimits(t *testing.T) {

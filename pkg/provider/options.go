@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 // Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for.
@@ -40,6 +42,10 @@ type Options struct {
 	Tenancy string
 	// DeletionGuard limits the deletion of Nodes.
 	DeletionGuard GuardOptions
+	// AdoptNodes has Nodes initialised that joined without the taint of external cloud providers.
+	AdoptNodes bool
+	// RegisterCluster is the name under which the cluster is shown in CloudStack's UI; empty means it is not.
+	RegisterCluster string
 	// Nodes say how Nodes are described.
 	Nodes NodeOptions
 
@@ -66,6 +72,16 @@ type GuardOptions struct {
 	Window time.Duration
 }
 
+// NodeOptions are what users can say about the description of Nodes. The zero value says nothing.
+type NodeOptions struct {
+	// InternalCIDRs and ExternalCIDRs are lists of networks, see node.AddressRules.
+	InternalCIDRs, ExternalCIDRs string
+	// Labels are words of node.ExtraLabelWords.
+	Labels []string
+	// LabelTagPrefix chooses the VM tags that become labels.
+	LabelTagPrefix string
+}
+
 // guardMinimum is the number of vanished Nodes below which a share says nothing.
 const guardMinimum = 3
 
@@ -79,14 +95,6 @@ func DefaultOptions() Options {
 		ManageNetworkACLs:  true,
 		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
 	}
-}
-
-// withDefaults fills in what a caller may leave out.
-func (o Options) withDefaults() Options {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return o
 }
 
 // AddFlags adds the settings to the flags of cloudstack-ccm; the values that o has are the defaults.
@@ -107,41 +115,68 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
 		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. Default: that value's default.")
+	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
+		"Initialise Nodes, too, whose kubelets run without --cloud-provider=external, as those of CloudStack Kubernetes Service: set the taint on them that other kubelets set, when the Node is Ready, has one VM and keeps its addresses and labels.")
+	fs.StringVar(&o.RegisterCluster, "register-cluster", o.RegisterCluster,
+		"Show the cluster in CloudStack's UI under this name, as an ExternalManaged cluster with the VMs of its nodes. Empty: it is not shown.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
 		"Delete no Node when more than this percentage of the Nodes (and at least 3) have lost their VMs within --node-deletion-window: the credentials or the project are more likely wrong. 100 turns this off.")
 	fs.DurationVar(&o.DeletionGuard.Window, "node-deletion-window", o.DeletionGuard.Window,
 		"See --node-deletion-limit.")
 	fs.StringVar(&o.CABundle, "ca-bundle", o.CABundle,
 		"File with CA certificates (PEM) to trust for CloudStack's API, besides the system's. It is read again when it changes, as the cloud-config is.")
-	o.Nodes.addFlags(fs)
+	fs.StringVar(&o.Nodes.InternalCIDRs, "node-internal-cidrs", o.Nodes.InternalCIDRs,
+		"Networks, separated by commas, of the addresses that become a Node's InternalIP, in their order; a Node's annotation "+node.AnnotationInternalCIDRs+" has precedence. Default: the addresses of all NICs, the default NIC first.")
+	fs.StringVar(&o.Nodes.ExternalCIDRs, "node-external-cidrs", o.Nodes.ExternalCIDRs,
+		"Networks, separated by commas, of the addresses that become a Node's ExternalIP; a Node's annotation "+node.AnnotationExternalCIDRs+" has precedence. Default: static NAT addresses, and public addresses of further NICs on shared networks.")
+	fs.StringSliceVar(&o.Nodes.Labels, "node-labels", o.Nodes.Labels,
+		"Labels that Nodes get beyond Kubernetes' own, separated by commas: "+strings.Join(node.ExtraLabelWords(), ", ")+" (host needs the keys of a root admin).")
+	fs.StringVar(&o.Nodes.LabelTagPrefix, "node-label-tag-prefix", o.Nodes.LabelTagPrefix,
+		"VM tags whose key begins so become labels "+node.LabelTagPrefix+"KEY, KEY being the rest. Empty: no tags.")
 }
 
 // Validate returns all that is wrong with the options, joined.
 func (o *Options) Validate() error {
+	_, err := o.parse()
+	return err
+}
+
+// settings are Options in the form in which they are used.
+type settings struct {
+	metadata node.Options // but for the Node and the region
+	tenancy  tenancy.Policy
+}
+
+func (o *Options) parse() (s settings, err error) {
 	var errs []error
-	if _, err := node.ParseForm(o.ProviderIDFormat); err != nil {
-		errs = append(errs, fmt.Errorf("--provider-id-format: %w", err))
+	check := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
 	}
-	if _, err := node.ParseLabelForm(o.InstanceTypeFormat); err != nil {
-		errs = append(errs, fmt.Errorf("--instance-type-format: %w", err))
-	}
+	s.metadata.Form, err = node.ParseForm(o.ProviderIDFormat)
+	check("provider-id-format", err)
+	s.metadata.LabelForm, err = node.ParseLabelForm(o.InstanceTypeFormat)
+	check("instance-type-format", err)
+	s.metadata.Addresses.Internal, err = node.ParseCIDRs(o.Nodes.InternalCIDRs)
+	check("node-internal-cidrs", err)
+	s.metadata.Addresses.External, err = node.ParseCIDRs(o.Nodes.ExternalCIDRs)
+	check("node-external-cidrs", err)
+	s.metadata.Labels, err = node.ParseExtraLabels(o.Nodes.Labels, o.Nodes.LabelTagPrefix)
+	check("node-labels", err)
+	s.tenancy, err = parseTenancy(o.Tenancy)
+	check("tenancy", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
-		errs = append(errs, fmt.Errorf("--drift-period: %s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
+		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
-		errs = append(errs, fmt.Errorf("--load-balancer-policy: %q is not known: want apply, no-delete or dry-run", o.Policy))
-	}
-	if _, err := parseTenancy(o.Tenancy); err != nil {
-		errs = append(errs, fmt.Errorf("--tenancy: %w", err))
+		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))
 	}
 	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
-		errs = append(errs, fmt.Errorf("--node-deletion-limit: %d is no percentage: 0 to 100", o.DeletionGuard.Percent))
+		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", o.DeletionGuard.Percent))
 	}
 	if o.DeletionGuard.Window < 0 {
-		errs = append(errs, fmt.Errorf("--node-deletion-window: %s is negative", o.DeletionGuard.Window))
+		check("node-deletion-window", fmt.Errorf("%s is negative", o.DeletionGuard.Window))
 	}
-	if err := o.Nodes.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return s, errors.Join(errs...)
 }

@@ -33,8 +33,7 @@ func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 			env.mustSync("web")
 		}},
 		{"add ports", func() {
-			env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443, 8080, 9000, 9002) })
-			env.mustSync("web")
+			env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443, 8080, 9000, 9002) })
 		}},
 		{"a second Service", func() {
 			env.create("mail", []int{25, 26}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = env.ip("web") })
@@ -103,19 +102,16 @@ func TestInternalLoadBalancersOneByOne(t *testing.T) {
 		order = &oneByOne{API: d.API, running: map[string]string{}}
 		d.API = order
 	}))
-	before := env.dump()
 	env.create("web", []int{80, 81, 82, 83}, annotate(annotation.Internal, "true"))
 	env.mustSync("web", "i1", "i2")
 	assert.Equal(t, 4, order.submitted)
 
 	// Other ports and another algorithm: deletions and creations in one plan.
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 91, 92, 93) })
-	env.mustSync("web", "i1", "i2")
-	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
-	env.mustSync("web", "i1", "i2")
+	env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 91, 92, 93) }, "i1", "i2")
+	env.changed(annotate(annotation.Algorithm, "leastconn"), "i1", "i2")
 	require.NoError(t, env.remove("web"))
 	assert.Empty(t, order.overlaps)
-	assert.Equal(t, before, env.dump())
+	assert.Equal(t, env.before, env.dump())
 
 	// Two Services with one address, at the same time.
 	for i, ports := range [][]int{{80, 81}, {90, 91}} {
@@ -137,5 +133,5 @@ func TestInternalLoadBalancersOneByOne(t *testing.T) {
 	}
 	assert.Equal(t, 8, order.submitted)
 	assert.Empty(t, order.overlaps)
-	assert.Equal(t, before, env.dump())
+	assert.Equal(t, env.before, env.dump())
 }

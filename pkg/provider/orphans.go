@@ -6,6 +6,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/event"
@@ -24,14 +27,14 @@ import (
 // was found in two rounds counts: the list of Services may be older than CloudStack's.
 func (lb *loadBalancer) lookForOrphans(ctx context.Context, since time.Time) {
 	// Any version will do: the second round makes up for an old one.
-	services, err := lb.deps.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	services, err := listServices(ctx, lb.deps.Kube)
 	if err != nil {
 		klog.ErrorS(err, "The Services could not be listed to look for orphans")
 		return
 	}
 	living := map[string]bool{}
-	for i := range services.Items {
-		living[string(services.Items[i].UID)] = true
+	for _, svc := range services {
+		living[string(svc.UID)] = true
 	}
 	found, err := lb.reconciler.Orphans(ctx, since, func(uid string) bool { return living[uid] })
 	if err != nil {
@@ -55,7 +58,7 @@ func (lb *loadBalancer) lookForOrphans(ctx context.Context, since time.Time) {
 			cleaned[o.UID+o.ID] = true
 		}
 	}
-	lb.metrics.orphans.Set(float64(reported))
+	lb.orphanCount.Set(float64(reported))
 }
 
 // orphanObject is the Service that was, for Events.
@@ -99,4 +102,46 @@ func (lb *loadBalancer) cleanOrphan(ctx context.Context, o observe.Orphan) {
 	if err != nil {
 		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", fmt.Sprintf("%s %s", o.Kind, o.ID))
 	}
+}
+
+// sweepPeriod is how often tags of deleted rules are looked for. They harm nobody.
+const sweepPeriod = time.Hour
+
+// tagsToSweep lists what carries this cluster's tags, if it is time to. The drift round that follows reads the rules.
+func (lb *loadBalancer) tagsToSweep(ctx context.Context) []loadbalancer.TaggedRules {
+	now := lb.deps.Clock.Now()
+	if !lb.swept.IsZero() && now.Sub(lb.swept) < sweepPeriod {
+		return nil
+	}
+	lb.swept = now
+	var out []loadbalancer.TaggedRules
+	for _, project := range lb.projects() {
+		tagged, err := lb.reconciler.TaggedRules(ctx, project)
+		if err != nil {
+			klog.ErrorS(err, "The tags of deleted load balancer rules could not be looked for", "project", project)
+			continue
+		}
+		out = append(out, tagged)
+	}
+	return out
+}
+
+// sweepTags deletes the tags of rules that are gone. begun is after the tags were listed.
+func (lb *loadBalancer) sweepTags(ctx context.Context, all []loadbalancer.TaggedRules, begun time.Time) {
+	for _, tagged := range all {
+		n, err := lb.reconciler.SweepTags(ctx, tagged, begun)
+		if err != nil {
+			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour")
+		}
+		if n > 0 {
+			klog.V(2).InfoS("Deleted the tags that CloudStack keeps of deleted load balancer rules", "rules", n)
+		}
+	}
+}
+
+// projects are the configured project and those that Services name.
+func (lb *loadBalancer) projects() []string {
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	return append([]string{""}, slices.Sorted(maps.Keys(lb.others))...)
 }

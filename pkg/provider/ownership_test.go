@@ -27,21 +27,7 @@ func TestAdoption(t *testing.T) {
 	t.Parallel()
 	adopt := func(t *testing.T, rules string, annotations ...string) *serviceEnv {
 		t.Helper()
-		env := newEnv(t, withWorld(func(w string) string {
-			return w + `
-  - address: 203.0.113.40
-    network: k8s-net
-    loadBalancerRules:
-` + strings.ReplaceAll(rules, "LB", webLB) + `
-    firewallRules:
-      - {protocol: tcp, startPort: 80, endPort: 80}
-      - {protocol: tcp, startPort: 443, endPort: 443}
-`
-		}))
-		env.create("web", []int{80, 443}, annotate(annotations...), func(s *corev1.Service) {
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.40"}}
-		})
-		return env
+		return takenOver(t, []int{80, 443}, rules, annotations...)
 	}
 	const upstream = `
       - {name: LB-tcp-80, publicPort: 80, privatePort: 30080, protocol: tcp, cidrs: [0.0.0.0/0], members: [w1, w2]}
@@ -84,39 +70,20 @@ func TestAdoption(t *testing.T) {
 // An address that somebody else released and acquired again has the same id.
 func TestAddressAcquiredBySomebodyElseIsNotReleased(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"))
 	ip := env.ip("web")
-	ctx := t.Context()
-	address := env.address(ip)
-	s, err := env.inspect.DisassociateIP(ctx, address.ID)
-	require.NoError(t, err)
-	_, err = env.inspect.Jobs().Wait(ctx, "", s.JobID)
-	require.NoError(t, err)
-	s, err = env.inspect.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: address.AssociatedNetworkID, Address: ip})
-	require.NoError(t, err)
-	_, err = env.inspect.Jobs().Wait(ctx, "", s.JobID)
-	require.NoError(t, err)
-	require.Equal(t, address.ID, s.ID)
+	env.acquireAgain(ip, env.address(ip).AssociatedNetworkID)
 	require.NoError(t, env.remove("web"))
 	assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), ip))
 }
 
 func TestForeignRuleOnOurAddressKeepsIt(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.create("web", []int{80})
-	env.mustSync("web", "w1")
+	env := served(t, []int{80}, by("w1"))
 	ip := env.ip("web")
-	ctx := t.Context()
-	address := env.address(ip)
-	s, err := env.inspect.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
-		Name: "by-hand", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address.ID, PublicPort: 9000, PrivatePort: 9000, OpenFirewall: true,
-	})
-	require.NoError(t, err)
-	_, err = env.inspect.Jobs().Wait(ctx, "", s.JobID)
-	require.NoError(t, err)
+	env.did(env.inspect.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
+		Name: "by-hand", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: env.address(ip).ID, PublicPort: 9000, PrivatePort: 9000, OpenFirewall: true,
+	}))
 	require.NoError(t, env.remove("web"))
 	assert.Equal(t, []string{
 		"address Allocated []",
@@ -170,7 +137,6 @@ func TestSharedAddress(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			parallel(t, name, func(t *testing.T) {
 				env := newEnv(t)
-				before := env.dump()
 				ip := sharing(env)
 				assert.Len(t, of(env.dump(), ip), 5)
 				if restarted {
@@ -182,17 +148,16 @@ func TestSharedAddress(t *testing.T) {
 					env.restart()
 				}
 				env.mustSync(order[1])
-				env.removed(before, order[1])
+				env.removed(order[1])
 			})
 		}
 	}
 	parallel(t, "handed over and never synced again", func(t *testing.T) {
 		env := newEnv(t)
-		before := env.dump()
 		sharing(env)
 		require.NoError(t, env.remove("web"))
 		env.restart()
-		env.removed(before, "mail")
+		env.removed("mail")
 	})
 	parallel(t, "a port that the other one has", func(t *testing.T) {
 		env := newEnv(t)
@@ -204,7 +169,6 @@ func TestSharedAddress(t *testing.T) {
 	})
 	parallel(t, "both go at once", func(t *testing.T) {
 		env := newEnv(t)
-		before := env.dump()
 		sharing(env)
 		var group sync.WaitGroup
 		for _, name := range []string{"web", "mail"} {
@@ -212,7 +176,7 @@ func TestSharedAddress(t *testing.T) {
 			group.Go(func() { assert.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "", svc)) })
 		}
 		group.Wait()
-		assert.Equal(t, before, env.dump())
+		assert.Equal(t, env.before, env.dump())
 	})
 }
 
@@ -294,7 +258,6 @@ func TestTakeoverOfRealClusters(t *testing.T) {
 			var left leftBy
 			require.NoError(t, json.Unmarshal(data, &left))
 			env := newEnv(t, withWorld(func(string) string { return left.world() }))
-			before := env.dump()
 			for _, svc := range left.Kubernetes.Services {
 				_, err := env.kube.CoreV1().Services(svc.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
 				require.NoError(t, err)
@@ -307,7 +270,7 @@ func TestTakeoverOfRealClusters(t *testing.T) {
 			// PROXY protocol "enabled" is switched in place; ranges that only the rule had get to the firewall.
 			assert.Zero(t, env.Ledger().Count("deleteLoadBalancerRule", "createLoadBalancerRule"))
 			changed := 0
-			for _, line := range before {
+			for _, line := range env.before {
 				if !slices.Contains(env.dump(), line) && !strings.HasPrefix(line, "address ") {
 					changed++
 					t.Log("changed:", line)

@@ -6,7 +6,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,9 +32,6 @@ type Previewer struct {
 // NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
 // makes no call to CloudStack.
 func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*Previewer, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	p, err := assemble(cfg, o, client)
 	if err != nil {
 		return nil, err
@@ -64,7 +60,7 @@ func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*c
 		}
 	} else {
 		// The way of the controller itself, with another last step.
-		_, _, err = p.lb.sync(ctx, svc, eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		_, _, err = p.lb.sync(ctx, svc, Eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 			var err error
 			preview, err = p.lb.reconciler.Preview(ctx, req)
 			return loadbalancer.Result{}, err
@@ -77,7 +73,7 @@ func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*c
 	return preview, err
 }
 
-// Handles tells whether the controller works on a Service: one that asks for a load balancer of no other class, or
+// Handles reports whether the controller works on a Service: one that asks for a load balancer of no other class, or
 // one that had one and still holds the framework's finalizer.
 func Handles(svc *corev1.Service) bool {
 	return leaves(svc) || svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
@@ -90,17 +86,21 @@ func leaves(svc *corev1.Service) bool {
 // taintBeingDeleted is the cluster autoscaler's mark on a node that goes.
 const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// eligible are the nodes that the framework would hand to the controller; its own function for that is not exported.
-func eligible(nodes []*corev1.Node) []*corev1.Node {
+// Eligible returns the nodes that the framework would hand to the controller; its own function for that is not exported.
+func Eligible(nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool {
 		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
 			if excluded, err := strconv.ParseBool(v); err != nil || excluded {
 				return false
 			}
 		}
-		leaving := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted })
-		return !leaving && n.DeletionTimestamp.IsZero()
+		return !leaving(n)
 	})
+}
+
+// leaving reports whether a node is about to be deleted.
+func leaving(n *corev1.Node) bool {
+	return n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted })
 }
 
 // noticeRecorder keeps Events in place of writing them.
@@ -119,14 +119,6 @@ func (r *noticeRecorder) Event(object runtime.Object, kind, reason, message stri
 	r.notices[svc.UID] = append(r.notices[svc.UID], plan.Notice{
 		Warning: kind == corev1.EventTypeWarning, Reason: plan.Reason(reason), Message: message,
 	})
-}
-
-func (r *noticeRecorder) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
-	r.Event(object, kind, reason, fmt.Sprintf(format, args...))
-}
-
-func (r *noticeRecorder) AnnotatedEventf(object runtime.Object, _ map[string]string, kind, reason, format string, args ...any) {
-	r.Eventf(object, kind, reason, format, args...)
 }
 
 func (r *noticeRecorder) take(uid types.UID) []plan.Notice {

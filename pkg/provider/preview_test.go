@@ -4,73 +4,149 @@
 package provider
 
 import (
-	"encoding/json"
+	"github.com/csccm/csccm/pkg/provider/event"
+
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/event"
 )
 
-func TestPreview(t *testing.T) {
+// preview asks what would be done for the Service web, and makes sure that asking changed nothing.
+func (env *serviceEnv) preview(nodes ...string) loadbalancer.Preview {
+	env.t.Helper()
+	o := DefaultOptions()
+	o.ClusterID = "test"
+	p, err := NewPreviewer(env.t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, env.client(testAPIKey, testSecret), env.kube)
+	require.NoError(env.t, err)
+	assert.Equal(env.t, "test", p.ClusterID())
+	before := env.get("web")
+	env.reset()
+	out, err := p.Service(env.t.Context(), before, nodesNamed(nodes...))
+	require.NoError(env.t, err)
+	for _, c := range env.calls() {
+		assert.True(env.t, strings.HasPrefix(c, "list"), "%s is no read", c)
+	}
+	assert.Equal(env.t, before, env.get("web"), "the Service is as it was")
+	return out
+}
+
+func kinds(actions []plan.Step) []string {
+	var out []string
+	for i := range actions {
+		out = append(out, actions[i].Kind())
+	}
+	return out
+}
+
+func TestPreviewIsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	env.create("web", []int{80, 81})
-	o := DefaultOptions()
-	o.ClusterID = "test"
-	preview := func() loadbalancer.Preview {
-		t.Helper()
-		env.reset()
-		annotations, dump := env.get("web").Annotations, env.dump()
-		p, err := NewPreviewer(t.Context(), &cloudstack.Config{SecretKey: testSecret}, o, env.client(testAPIKey, testSecret), env.kube)
-		require.NoError(t, err)
-		out, err := p.Service(t.Context(), env.get("web"), nodesNamed("w1", "w2"))
-		require.NoError(t, err)
-		for _, c := range env.calls() {
-			assert.True(t, strings.HasPrefix(c, "list"), c)
-		}
-		assert.Equal(t, annotations, env.get("web").Annotations)
-		assert.Equal(t, dump, env.dump())
-		text, err := json.Marshal(out)
-		require.NoError(t, err)
-		var back struct {
-			Actions []struct{ Kind, Label string }
-		}
-		require.NoError(t, json.Unmarshal(text, &back))
-		require.Len(t, back.Actions, len(out.Actions))
-		for i, a := range out.Actions {
-			assert.Equal(t, []string{a.Kind(), a.Label()}, []string{back.Actions[i].Kind, back.Actions[i].Label})
-		}
-		return out
-	}
-	out := preview()
-	assert.Equal(t, "default/web", out.Service)
-	assert.Len(t, out.Actions, 1+2*2+1+1)
+	p := env.preview("w1", "w2")
+	assert.Equal(t, "default/web", p.Service)
+	assert.Contains(t, kinds(p.Actions), "allocate-address")
+	assert.Nil(t, p.Refusal)
+
 	env.mustSync("web")
-	assert.Empty(t, preview().Actions)
-	env.edit("web", annotate(annotation.ProxyProtocol, "true"))
-	assert.Len(t, preview().Actions, 2)
-	env.edit("web", annotate(annotation.ProxyProtocol, "perhaps"))
-	require.NotNil(t, preview().Refusal)
-	assert.Equal(t, plan.ReasonInvalidAnnotation, preview().Refusal.Reason)
-	env.edit("web", annotate(annotation.ProxyProtocol, "false", annotation.Address, "203.0.113.33"))
-	assert.Len(t, preview().Actions, 1+2*2+1+1+1, "only the acquisition shows that the address belongs to another account")
+	assert.Empty(t, env.preview("w1", "w2").Actions)
+
+	// What the preview says of a change is what a sync then does.
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] })
+	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
+	assert.Equal(t, []string{"delete-rule", "update-rule"}, slices.DeleteFunc(kinds(env.preview("w1", "w2").Actions), ofFirewall))
+	env.mustSync("web")
+	assert.Empty(t, env.preview("w1", "w2").Actions)
+
+	// A Service that goes: everything goes.
+	env.edit("web", func(s *corev1.Service) {
+		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+		s.Spec.Type = corev1.ServiceTypeClusterIP
+	})
+	p = env.preview("w1", "w2")
+	assert.Contains(t, kinds(p.Actions), "release-address")
+	assert.True(t, p.Desired.Absent)
+	require.NoError(t, env.remove("web"))
+	assert.Empty(t, env.preview("w1", "w2").Actions)
+}
+
+func ofFirewall(k string) bool {
+	return k == "open-firewall" || k == "close-firewall"
+}
+
+// The Events of a sync are in the preview: here of a node that has no VM, beside one that has.
+func TestPreviewTellsWhatEventsWould(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.create("web", []int{80})
+	p := env.preview("w1", "nobody")
+	require.NotEmpty(t, p.Notices)
+	assert.True(t, p.Notices[0].Warning)
+	assert.Contains(t, p.Notices[0].Message, "nobody")
+	assert.NotEmpty(t, p.Actions)
+	assert.Empty(t, env.events(), "and in no Event")
+}
+
+func TestHandles(t *testing.T) {
+	t.Parallel()
+	class := "other.example.org/lb"
+	now := metav1.Now()
+	finalizer := []string{servicehelpers.LoadBalancerCleanupFinalizer}
+	for name, c := range map[string]struct {
+		change func(*corev1.Service)
+		want   bool
+	}{
+		"load balancer":              {func(*corev1.Service) {}, true},
+		"of another class":           {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
+		"never one":                  {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
+		"no longer one":              {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
+		"being deleted":              {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
+		"being deleted, cleaned up":  {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
+		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
+		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
+	} {
+		assert.Equal(t, c.want, Handles(newService([]int{80}, c.change)), name)
+	}
+}
+
+func TestEligible(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   bool
+	}{
+		"plain": {func(*corev1.Node) {}, true},
+		"not ready": {func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+		}, true},
+		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
+		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
+		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
+		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintBeingDeleted}} }, false},
+		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
+	} {
+		n := k8sNode("w1", "")
+		c.change(n)
+		assert.Equal(t, c.want, len(Eligible([]*corev1.Node{n})) == 1, name)
+	}
 }
 
 // Under the policies dry-run and no-delete nothing is done, or nothing taken away.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, withDeps(func(d *loadBalancerDeps) { d.Policy = plan.PolicyDryRun }))
-	before := env.dump()
-	env.create("web", []int{80, 81})
-	env.mustSync("web", "w1")
-	assert.Equal(t, before, env.dump())
+	env := served(t, []int{80, 81}, withDeps(func(d *loadBalancerDeps) { d.Policy = plan.PolicyDryRun }), by("w1"))
+	assert.Equal(t, env.before, env.dump())
 	assert.Contains(t, env.event(event.DryRun), "acquire an address")
 	require.NoError(t, env.remove("web"), "nothing is there")
 
@@ -78,8 +154,7 @@ func TestPolicies(t *testing.T) {
 	env.restart()
 	env.mustSync("web")
 	full := env.dump()
-	env.edit("web", annotate(annotation.SourceCIDRs, "10.0.0.0/8"))
-	env.mustSync("web", "w1")
+	env.changed(annotate(annotation.SourceCIDRs, "10.0.0.0/8"), "w1")
 	assert.Subset(t, env.dump(), grep(full, "firewall"))
 	assert.Contains(t, strings.Join(env.dump(), "\n"), "[w1 w2]")
 	require.Error(t, env.remove("web"))

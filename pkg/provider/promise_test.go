@@ -33,64 +33,52 @@ type scenario struct {
 	act   func(env *serviceEnv) error // with a fault; repeated until it succeeds
 }
 
+// on is the set of nodes of a scenario's syncs.
+func on(nodes ...string) func(*serviceEnv) error {
+	return func(env *serviceEnv) error { return env.sync("web", nodes...) }
+}
+
+// created makes a Service; deleted serves one and removes it.
+func created(name string, ports []int, changes ...func(*corev1.Service)) scenario {
+	return scenario{name: name, setup: func(env *serviceEnv) { env.create("web", ports, changes...) }, act: on("w1", "w2")}
+}
+
+func deleted(name string, ports []int, changes ...func(*corev1.Service)) scenario {
+	return scenario{name: name, setup: func(env *serviceEnv) { env.create("web", ports, changes...); env.mustSync("web") }, act: removeWeb}
+}
+
+// changedTo serves a Service and changes it.
+func changedTo(name string, ports []int, change func(*corev1.Service), nodes ...string) scenario {
+	return scenario{
+		name: name,
+		setup: func(env *serviceEnv) {
+			env.create("web", ports)
+			env.mustSync("web")
+			env.edit("web", change)
+		},
+		act: on(nodes...),
+	}
+}
+
 func scenarios() []scenario {
-	createN := func(n int) scenario {
-		return scenario{
-			name:  fmt.Sprintf("create %d", n),
-			setup: func(env *serviceEnv) { env.create("web", someOrTen(n)) },
-			act:   func(env *serviceEnv) error { return env.sync("web") },
-		}
-	}
-	deleteN := func(n int) scenario {
-		return scenario{
-			name:  fmt.Sprintf("delete %d", n),
-			setup: func(env *serviceEnv) { env.create("web", someOrTen(n)); env.mustSync("web") },
-			act:   removeWeb,
-		}
-	}
-	changed := func(name string, nodes []string, change func(*corev1.Service), setup ...func(*corev1.Service)) scenario {
-		return scenario{
-			name: name,
-			setup: func(env *serviceEnv) {
-				env.create("web", []int{80, 81}, setup...)
-				env.mustSync("web")
-				env.edit("web", change)
-			},
-			act: func(env *serviceEnv) error { return env.sync("web", nodes...) },
-		}
-	}
-	both := []string{"w1", "w2"}
-	return append(moreScenarios(), []scenario{
-		createN(1), createN(3), deleteN(1), deleteN(3),
-		changed("add a port", both, func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81, 82) }),
-		changed("remove a port", both, func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) }),
-		changed("node ports", both, func(s *corev1.Service) { s.Spec.Ports[0].NodePort, s.Spec.Ports[1].NodePort = 31998, 31999 }),
-		changed("nodes", []string{"w2", "w3"}, func(*corev1.Service) {}),
-		changed("PROXY protocol", both, annotate(annotation.ProxyProtocol, "on")),
-		changed("tighten", both, annotate(annotation.SourceCIDRs, "10.0.0.0/8,192.168.0.0/16")),
-		changed("another address", both, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.77" }),
-		{
-			name:  "create on a held address",
-			setup: func(env *serviceEnv) { env.create("web", []int{443}, annotate(annotation.Address, foreignIP)) },
-			act:   func(env *serviceEnv) error { return env.sync("web") },
-		},
-		{
-			name: "delete from a held address",
-			setup: func(env *serviceEnv) {
-				env.create("web", []int{443}, annotate(annotation.Address, foreignIP))
-				env.mustSync("web")
-			},
-			act: removeWeb,
-		},
-		{
-			name: "delete and keep",
-			setup: func(env *serviceEnv) {
-				env.create("web", []int{80}, annotate(annotation.KeepIP, "true"))
-				env.mustSync("web")
-			},
-			act: removeWeb,
-		},
-	}...)
+	two := []int{80, 81}
+	return append(moreScenarios(),
+		created("create 1", someOrTen(1)), created("create 3", someOrTen(3)), deleted("delete 1", someOrTen(1)), deleted("delete 3", someOrTen(3)),
+		changedTo("add a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81, 82) }, "w1", "w2"),
+		changedTo("remove a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) }, "w1", "w2"),
+		changedTo("node ports", two, func(s *corev1.Service) { s.Spec.Ports[0].NodePort, s.Spec.Ports[1].NodePort = 31998, 31999 }, "w1", "w2"),
+		changedTo("nodes", two, func(*corev1.Service) {}, "w2", "w3"),
+		changedTo("PROXY protocol", two, annotate(annotation.ProxyProtocol, "on"), "w1", "w2"),
+		changedTo("tighten", two, annotate(annotation.SourceCIDRs, "10.0.0.0/8,192.168.0.0/16"), "w1", "w2"),
+		changedTo("another address", two, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.77" }, "w1", "w2"),
+		changedTo("a port out of a range, and a single source", []int{80, 81, 82}, func(s *corev1.Service) {
+			s.Spec.Ports = servicePorts(80, 82)
+			s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/32"}
+		}, "w1", "w2"),
+		created("create on a held address", []int{443}, at(foreignIP)), deleted("delete from a held address", []int{443}, at(foreignIP)),
+		deleted("delete and keep", []int{80}, annotate(annotation.KeepIP, "true")),
+		created("stickiness", []int{80}, annotate(annotation.StickinessMethod, "source")),
+	)
 }
 
 // autoAddresses are what CloudStack gives when it is not asked for an address in particular.
@@ -335,8 +323,8 @@ projects:
 // moreScenarios are those on other networks than the isolated one of the account.
 func moreScenarios() []scenario {
 	create := func(env *serviceEnv) { env.create("web", []int{80, 81}) }
-	on := func(world envOption, kind string, nodes []string, setup func(*serviceEnv)) []scenario {
-		sync := func(env *serviceEnv) error { return env.sync("web", nodes...) }
+	in := func(world envOption, kind string, nodes []string, setup func(*serviceEnv)) []scenario {
+		sync := on(nodes...)
 		made := func(env *serviceEnv) {
 			setup(env)
 			env.mustSync("web", nodes...)
@@ -350,42 +338,21 @@ func moreScenarios() []scenario {
 			{kind + ": delete", all, made, removeWeb},
 			{kind + ": ports", all, changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(81, 443) }), sync},
 			{kind + ": ranges", all, changed(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "172.16.0.0/12"} }), sync},
-			{kind + ": a node leaves", all, made, func(env *serviceEnv) error { return env.sync("web", nodes[1]) }},
+			{kind + ": a node leaves", all, made, on(nodes[1])},
 		}
 	}
-	out := on(withVPC, "VPC", []string{"v1", "v2"}, create)
-	out = append(out, on(withVPC, "internal", []string{"i1", "i2"}, func(env *serviceEnv) { env.create("web", []int{80, 81}, annotate(annotation.Internal, "true")) })...)
-	out = append(out, on(withProject, "project", []string{"p1", "p2"}, create)...)
-	both := []string{"w1", "w2"}
-	out = append(out,
-		scenario{
-			name: "stickiness", setup: func(env *serviceEnv) { env.create("web", []int{80}, annotate(annotation.StickinessMethod, "source")) },
-			act: func(env *serviceEnv) error { return env.sync("web", both...) },
-		},
+	out := in(withVPC, "VPC", []string{"v1", "v2"}, create)
+	out = append(out, in(withVPC, "internal", []string{"i1", "i2"}, func(env *serviceEnv) { env.create("web", []int{80, 81}, annotate(annotation.Internal, "true")) })...)
+	out = append(out, in(withProject, "project", []string{"p1", "p2"}, create)...)
+	return append(out,
 		scenario{
 			name: "shared: the second joins",
 			setup: func(env *serviceEnv) {
 				sharing(env)
 				env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
 			},
-			act: func(env *serviceEnv) error { return env.sync("mail", both...) },
+			act: func(env *serviceEnv) error { return env.sync("mail") },
 		},
-		scenario{
-			name: "shared: the first leaves", setup: func(env *serviceEnv) { sharing(env) },
-			act: removeWeb,
-		},
-		scenario{
-			name: "a port out of a range, and a single source",
-			setup: func(env *serviceEnv) {
-				env.create("web", []int{80, 81, 82})
-				env.mustSync("web", both...)
-				env.edit("web", func(s *corev1.Service) {
-					s.Spec.Ports = servicePorts(80, 82)
-					s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.1/32"}
-				})
-			},
-			act: func(env *serviceEnv) error { return env.sync("web", both...) },
-		},
+		scenario{name: "shared: the first leaves", setup: func(env *serviceEnv) { sharing(env) }, act: removeWeb},
 	)
-	return out
 }

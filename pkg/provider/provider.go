@@ -1,29 +1,33 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package provider is the cloudprovider.Interface of CloudStack: the glue between Kubernetes' cloud
+// controllers and the packages that do the work, and its Events and metrics.
 package provider
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -31,8 +35,11 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/adoption"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/seal"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 const (
@@ -48,6 +55,7 @@ const (
 type Provider struct {
 	config    *cloudstack.Config
 	options   Options
+	tenancy   tenancy.Policy
 	client    *cloudstack.Client
 	inventory *inventory.Inventory
 	instances *instances
@@ -60,10 +68,10 @@ type Provider struct {
 	reloader      *reloader // nil unless the framework made the provider
 
 	initialize   sync.Once
-	nodeCache    atomic.Pointer[nodeCache]
-	serviceCache atomic.Pointer[serviceCache]
-	factory      atomic.Pointer[informers.SharedInformerFactory] // the framework's
-	services     sync.Once                                       // followServices
+	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's, as the next two
+	serviceCache atomic.Pointer[coreinformers.ServiceInformer]
+	factory      atomic.Pointer[informers.SharedInformerFactory]
+	services     sync.Once // followServices
 	records      *recordsCache
 	events       atomic.Pointer[event.Nodes]
 }
@@ -77,9 +85,6 @@ var (
 // framework asks for the provider, after flags are parsed.
 func Register(o *Options) {
 	factory := func(r io.Reader) (cloudprovider.Interface, error) {
-		if r == nil {
-			return nil, errors.New("no cloud-config: give its file with --cloud-config")
-		}
 		text, err := io.ReadAll(r)
 		if err != nil {
 			return nil, fmt.Errorf("cloud-config: %w", err)
@@ -104,14 +109,11 @@ func Register(o *Options) {
 
 // New makes a provider. It makes no API call: a CloudStack that is down does not keep it from starting.
 func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) (*Provider, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	cfg.CABundle = o.CABundle
 	if o.WriteGate != nil {
 		clientOptions = append(clientOptions, cloudstack.WithWriteGate(o.WriteGate))
 	}
-	o = o.withDefaults()
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver((&outage{clock: o.Clock, over: logOutage}).observe))
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
@@ -130,27 +132,21 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 
 // assemble makes the parts that Nodes need.
 func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, error) {
-	o = o.withDefaults()
-	form, err := node.ParseForm(o.ProviderIDFormat)
+	settings, err := o.parse()
 	if err != nil {
 		return nil, err
 	}
-	labelForm, err := node.ParseLabelForm(o.InstanceTypeFormat)
-	if err != nil {
-		return nil, err
-	}
-	addresses, extraLabels, err := o.Nodes.parse()
-	if err != nil {
-		return nil, err
-	}
+	settings.metadata.Region = cfg.Region
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	p := &Provider{
 		config:  cfg,
 		options: o,
+		tenancy: settings.tenancy,
 		records: newRecordsCache(),
 		inventory: inventory.New(api, inventory.Options{
 			ProjectID:      cfg.ProjectID,
 			Zone:           cfg.Zone,
-			AffinityGroups: extraLabels.AffinityGroups,
+			AffinityGroups: settings.metadata.Labels.AffinityGroups,
 			Clock:          o.Clock,
 		}),
 	}
@@ -158,7 +154,7 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 	p.metrics = newNodeMetrics(p)
 	p.instances = &instances{
 		vms:      p.inventory,
-		metadata: node.Options{Form: form, LabelForm: labelForm, Region: cfg.Region, Addresses: addresses, Labels: extraLabels},
+		metadata: settings.metadata,
 		nodes:    p.nodes,
 		guard:    newGuard(o.DeletionGuard, o.Clock),
 		events:   p.events.Load,
@@ -188,33 +184,66 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	p.awaitClusterUID(wait.ContextForChannel(stop), kube)
 	p.lb = newLoadBalancer(p.loadBalancerDeps(kube, recorder))
 	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(append(append(p.lb.Collectors(), p.inventory), p.metrics.all()...)...)
+		p.options.RegisterMetrics(slices.Concat(p.lb.collectors(), p.metrics.all(), []prometheus.Collector{p.inventory})...)
 	}
 	go p.contact(wait.ContextForChannel(stop))
 	go p.lb.run(wait.ContextForChannel(stop))
+	if p.options.AdoptNodes {
+		go p.adoption(kube).Run(wait.ContextForChannel(stop))
+	}
+	if p.options.RegisterCluster != "" {
+		go p.registration().Run(wait.ContextForChannel(stop))
+	}
+}
+
+// registration is the controller of the cluster's entry in CloudStack's UI.
+func (p *Provider) registration() *registration.Controller {
+	return &registration.Controller{
+		API:       p.client,
+		Project:   p.config.ProjectID,
+		Name:      p.options.RegisterCluster,
+		ClusterID: p.clusterUID,
+		Nodes:     p.nodes,
+		VMs:       func(ctx context.Context) (node.Lookup, error) { return p.inventory.VMs(ctx, missAge) },
+		Clock:     p.options.Clock,
+	}
+}
+
+// adoption is the controller of Nodes that joined without the taint.
+func (p *Provider) adoption(kube kubernetes.Interface) *adoption.Controller {
+	return &adoption.Controller{
+		Kube:     kube,
+		Nodes:    p.nodes,
+		VM:       p.instances.own,
+		Metadata: p.instances.metadata,
+		Events:   p.events.Load(),
+		Clock:    p.options.Clock,
+	}
 }
 
 // loadBalancerDeps is what Services are worked on with.
-func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder record.EventRecorder) loadBalancerDeps {
+func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder event.Recorder) loadBalancerDeps {
 	return loadBalancerDeps{
-		API:             loadbalancer.FromClient(p.client),
-		Inventory:       p.inventory,
-		InventoryOf:     p.inventoryOf,
-		Kube:            kube,
-		Recorder:        recorder,
-		ClusterID:       p.clusterID,
-		ClusterName:     p.options.ClusterName,
-		FormerClusterID: commonClusterID,
-		Services:        p.servicesOf(kube),
-		Seal:            seal.New(p.recordKeys.list),
-		DriftPeriod:     p.options.DriftPeriod,
-		Policy:          plan.Policy(p.options.Policy),
-		LeaveACLs:       !p.options.ManageNetworkACLs,
-		CleanOrphans:    p.options.CleanOrphans,
-		Tenancy:         p.options.tenancy(),
-		Clock:           p.options.Clock,
-		Records:         p.records,
-		Nodes:           p.nodes,
+		Options: loadbalancer.Options{
+			ClusterID:       p.clusterID,
+			ClusterName:     p.options.ClusterName,
+			FormerClusterID: commonClusterID,
+			Seal:            seal.New(p.recordKeys.list),
+			DriftPeriod:     p.options.DriftPeriod,
+			Policy:          plan.Policy(p.options.Policy),
+			LeaveACLs:       !p.options.ManageNetworkACLs,
+		},
+		API:          loadbalancer.FromClient(p.client),
+		Inventory:    p.inventory,
+		InventoryOf:  p.inventoryOf,
+		Kube:         kube,
+		Recorder:     recorder,
+		Services:     p.servicesOf(kube),
+		Nodes:        p.nodes,
+		CleanOrphans: p.options.CleanOrphans,
+		Tenancy:      p.tenancy,
+		Clock:        p.options.Clock,
+		Records:      p.records,
 	}
 }
 
@@ -232,35 +261,20 @@ func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRe
 
 // SetInformers makes the provider a user of the framework's informers.
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
-	nodes := factory.Core().V1().Nodes()
-	// Informer also asks the factory to start it.
-	p.nodeCache.Store(&nodeCache{synced: nodes.Informer().HasSynced, lister: nodes.Lister()})
+	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
+	// This asks the factory to start it.
+	nodes.Informer()
+	p.nodeCache.Store(&nodes)
 	p.factory.Store(&factory)
-}
-
-// nodeCache is what the provider uses of the framework's informer.
-type nodeCache struct {
-	synced cache.InformerSynced
-	lister corelisters.NodeLister
-}
-
-// serviceCache is what the provider uses of the framework's informer.
-type serviceCache struct {
-	synced cache.InformerSynced
-	lister corelisters.ServiceLister
 }
 
 // nodes lists the cluster's Nodes from the framework's cache.
 func (p *Provider) nodes() ([]*corev1.Node, error) {
 	c := p.nodeCache.Load()
-	if c == nil || !c.synced() {
+	if c == nil || !(*c).Informer().HasSynced() {
 		return nil, errNoNodes
 	}
-	list, err := c.lister.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
-	return list, nil
+	return (*c).Lister().List(labels.Everything())
 }
 
 // LoadBalancer is supported once the provider is initialised. The service controller asks for it before it uses the

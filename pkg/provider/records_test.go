@@ -10,17 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 func TestRecordsStayOutOfTheFrameworksCache(t *testing.T) {
 	t.Parallel()
 	var changed []types.UID
 	c := newRecordsCache()
-	c.onChange(func(uid types.UID) { changed = append(changed, uid) })
+	c.changed = func(uid types.UID) { changed = append(changed, uid) }
 	svc := newService([]int{80}, annotate(annotation.KeepIP, "true", annotation.Allocation, "[1]"))
 	out, err := c.strip(svc)
 	require.NoError(t, err)
@@ -38,22 +36,17 @@ func TestRecordsStayOutOfTheFrameworksCache(t *testing.T) {
 	assert.Nil(t, serviceOf(out).Annotations)
 	assert.Len(t, changed, 2)
 	assert.Empty(t, c.byUID)
-	assert.Same(t, plain, (*recordsCache)(nil).restore(plain))
 }
 
-// Projects that no Service names any more, and nodes that are gone, are removed from memory.
+// Projects that no Service names any more are removed from memory.
 func TestWhatNobodyUsesIsForgotten(t *testing.T) {
 	t.Parallel()
-	clk := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
-	lb := newLoadBalancer(loadBalancerDeps{Clock: clk, InventoryOf: func(string) *inventory.Inventory { return inventory.New(nil, inventory.Options{}) }})
-	lb.inventory("misspelt")
-	kept := lb.inventory("shop")
-	lb.missing[types.UID("node")] = clk.Now()
-	for range 7 {
-		clk.SetTime(clk.Now().Add(10 * time.Minute))
-		assert.Same(t, kept, lb.inventory("shop"))
-		lb.drop("some Service")
+	env := newEnv(t)
+	env.lb.inventory("misspelt")
+	kept := env.lb.inventory("shop")
+	for range 2 {
+		env.advance(10 * time.Minute)
+		assert.Same(t, kept, env.lb.inventory("shop"))
 	}
-	assert.Len(t, lb.others, 1)
-	assert.Empty(t, lb.missing)
+	assert.Len(t, env.lb.others, 1)
 }

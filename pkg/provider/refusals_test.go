@@ -4,16 +4,21 @@
 package provider
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 // withOtherProject adds a project beside what the cluster has.
@@ -100,8 +105,7 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	env.create("web", []int{80}, annotate(annotation.Internal, "true"))
 	require.Error(t, env.sync("web", "x1", "x2"))
 	assert.Contains(t, env.event(plan.ReasonUnsupportedNetwork), "another network that all nodes have in "+annotation.Network+": inner")
-	env.edit("web", annotate(annotation.Network, "inner"))
-	env.mustSync("web", "x1", "x2")
+	env.changed(annotate(annotation.Network, "inner"), "x1", "x2")
 }
 
 // A Service that names a project which does not exist can be deleted; otherwise the framework would keep its finalizer
@@ -111,15 +115,12 @@ func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
 	for name, project := range map[string]string{"by name": "nowhere", "by id": "7c3e1b52-0000-4000-8000-00000000dead"} {
 		parallel(t, name, func(t *testing.T) {
 			env := newEnv(t)
-			before := env.dump()
 			env.create("web", []int{80}, func(s *corev1.Service) { s.Annotations[annotation.Project] = project })
 			require.Error(t, env.sync("web", "w1"))
-			_, exists, err := env.lb.GetLoadBalancer(t.Context(), "kubernetes", env.get("web"))
-			require.NoError(t, err)
-			assert.False(t, exists)
+			assert.False(t, env.exists("web"))
 			require.NoError(t, env.remove("web"))
 			require.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "kubernetes", env.get("web")), "as when its type changes")
-			assert.Equal(t, before, env.dump())
+			assert.Equal(t, env.before, env.dump())
 		})
 	}
 }
@@ -132,13 +133,10 @@ func TestRemovedAddressIsKept(t *testing.T) {
 		"spec":       {func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.40" }, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "" }},
 	} {
 		parallel(t, name, func(t *testing.T) {
-			env := newEnv(t)
-			env.create("web", []int{80}, c.set)
-			env.mustSync("web", "w1")
+			env := served(t, []int{80}, by("w1"), as(c.set))
 			env.mustSync("web", "w1")
 			assert.Empty(t, env.event(plan.ReasonAddressKept))
-			env.edit("web", c.unset)
-			env.mustSync("web", "w1")
+			env.changed(c.unset, "w1")
 			assert.Equal(t, "203.0.113.40", env.ip("web"))
 			event := env.event(plan.ReasonAddressKept)
 			assert.True(t, strings.HasPrefix(event, "Normal "), event)
@@ -152,9 +150,7 @@ func TestRemovedAddressIsKept(t *testing.T) {
 // An Event announces that the virtual machine of an internal load balancer is destroyed with its last rule.
 func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, withVPC)
-	env.create("web", []int{80}, annotate(annotation.Internal, "true"))
-	env.mustSync("web", "i1", "i2")
+	env := served(t, []int{80}, withVPC, by("i1", "i2"), as(annotate(annotation.Internal, "true")))
 	env.edit("web", annotate(annotation.Algorithm, "leastconn"))
 	env.events()
 	env.killer.arm("deleteLoadBalancer", 1, false) // what comes before the first deletion
@@ -168,12 +164,112 @@ func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 	env.restart()
 	env.mustSync("web", "i1", "i2")
 
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81) })
-	env.mustSync("web", "i1", "i2")
+	env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81) }, "i1", "i2")
 	env.events()
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 31999 })
-	env.mustSync("web", "i1", "i2")
+	env.changed(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 31999 }, "i1", "i2")
 	for _, e := range env.events() {
 		assert.NotContains(t, e, "virtual machine")
 	}
+}
+
+func withTenancy(t *testing.T, text string) envOption {
+	t.Helper()
+	policy, err := parseTenancy(text)
+	require.NoError(t, err)
+	return func(env *serviceEnv, _ *string) { env.deps = func(d *loadBalancerDeps) { d.Tenancy = policy } }
+}
+
+func (env *serviceEnv) namespaceReads() int {
+	n := 0
+	for _, a := range env.kube.Actions() {
+		if a.Matches("get", "namespaces") {
+			n++
+		}
+	}
+	return n
+}
+
+// A refusal names the rule, and comes before any call to CloudStack.
+func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, policy, rule string }{
+		{"default", "", "tenancy.annotations.network"},
+		{"by name", `{"annotations":{"network":{"allow":["other"]}}}`, "tenancy.annotations.network"},
+		{"by label", `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"blue"}}]}}}`, "tenancy.annotations.network"},
+		{"by value", `{"annotations":{"network":{"values":["other-net"]}}}`, "tenancy.annotations.network"},
+		{"ports", `{"limits":{"maxPortsPerService":1}}`, "tenancy.limits.maxPortsPerService"},
+	} {
+		parallel(t, tc.name, func(t *testing.T) {
+			env := newEnv(t, withTenancy(t, tc.policy))
+			env.namespace("default", map[string]string{"team": "red"})
+			env.create("web", []int{80, 81}, annotate(annotation.Network, "k8s-net"))
+			env.reset()
+			err := env.sync("web", "w1")
+			var refusal *plan.RefusalError
+			require.ErrorAs(t, err, &refusal)
+			assert.Equal(t, plan.ReasonNotAllowed, refusal.Reason)
+			assert.Contains(t, refusal.Message, tc.rule)
+			assert.Contains(t, refusal.Remedy, "operator")
+			assert.Contains(t, env.event(plan.ReasonNotAllowed), tc.rule)
+			assert.Empty(t, env.calls())
+		})
+	}
+}
+
+// Labels of namespaces are read only for a policy that selects by them, and then once a minute at most.
+func TestTenancyReadsLabels(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80}, withTenancy(t, `{"annotations":{"network":{"allow":["other"]}}}`), by("w1"))
+	assert.Zero(t, env.namespaceReads())
+
+	env = newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"red"}}]}}}`))
+	env.namespace("default", map[string]string{"team": "red"})
+	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
+	env.mustSync("web", "w1")
+	env.mustSync("web")
+	assert.Equal(t, 1, env.namespaceReads())
+	ns, err := env.kube.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+	require.NoError(t, err)
+	ns.Labels["team"] = "blue"
+	_, err = env.kube.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	env.mustSync("web", "w1")
+	env.advance(namespaceAge)
+	require.ErrorContains(t, env.sync("web", "w1"), "tenancy.annotations.network")
+	require.NoError(t, env.remove("web"), "what is refused can be deleted")
+}
+
+// Without the labels nothing is decided: the sync fails and is tried again.
+func TestTenancyWithoutLabels(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, withTenancy(t, `{"trustedNamespaces":[{"matchLabels":{"team":"red"}}],"annotations":{"network":{"deny":true}}}`))
+	env.namespace("default", map[string]string{"team": "red"})
+	fail := true
+	env.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return fail, nil, errors.New("the API server is away")
+	})
+	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
+	env.reset()
+	err := env.sync("web", "w1")
+	require.ErrorContains(t, err, "namespace default")
+	require.ErrorContains(t, err, "the API server is away")
+	assert.Empty(t, env.calls())
+	fail = false
+	env.mustSync("web", "w1")
+}
+
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) tenancy.Policy {
+		p, err := parseTenancy(text)
+		require.NoError(t, err)
+		return p
+	}
+	shop := tenancy.Namespace{Name: "shop"}
+	assert.Equal(t, plan.Grants{MaxAddresses: -1, MaxKept: 2}, grantsOf(parse(""), shop, ""))
+	assert.Equal(t, plan.AllGrants(), grantsOf(parse(""), tenancy.Namespace{Name: "kube-system"}, ""))
+	assert.Equal(t, plan.AllGrants(), grantsOf(parse("{}"), shop, ""))
+	p := parse(`{"sourceNATAddress":{"allow":["shop"],"deny":true},"foreignAddress":{"values":["203.0.113.9"]},"limits":{"maxAddressesPerNamespace":3,"keepIP":{"maxPerNamespace":0}}}`)
+	assert.Equal(t, plan.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3}, grantsOf(p, shop, "203.0.113.9"))
+	assert.Equal(t, plan.Grants{MaxAddresses: 3}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
 }

@@ -173,7 +173,11 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		}
 		if common == 0 {
 			trial.CloseIdleConnections()
-			return &strangerError{sees: len(vms), known: last.Len(), scope: p.inventory.Scope().String()}
+			return &settingError{
+				fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
+					last.Len(), p.inventory.Scope(), len(vms)),
+				"use a key of the account that owns the VMs; for a move to another one, restart the controller",
+			}
 		}
 	}
 	for _, name := range p.config.NeedsRestart(cfg) {
@@ -183,16 +187,6 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 	p.recordKeys.use(cfg)
 	p.inventory.Forget()
 	return nil
-}
-
-// strangerError says that a key works, but for somebody else.
-type strangerError struct {
-	sees, known int
-	scope       string
-}
-
-func (e *strangerError) Error() string {
-	return fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?", e.known, e.scope, e.sees)
 }
 
 // digestOf is a fingerprint of all that a client is made of. Nothing secret is kept for the comparison.

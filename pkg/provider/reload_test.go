@@ -5,6 +5,8 @@ package provider
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,8 +19,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -167,12 +169,129 @@ func TestFollowConfigLooksAtOnceAndEnds(t *testing.T) {
 	(&Provider{}).FollowConfig(t.Context()) // without a file there is nothing to follow
 }
 
-func TestNeedsRestart(t *testing.T) {
+// zoneless is a CloudStack whose role may not list zones.
+type zoneless struct {
+	*fakeCloud
+	kind cloudstack.Kind
+}
+
+func (z zoneless) ListZones(context.Context) ([]cloudstack.Zone, error) {
+	return nil, &cloudstack.Error{Kind: z.kind, Command: "listZones"}
+}
+
+func TestTryContact(t *testing.T) {
 	t.Parallel()
-	a := cloudconfig.Default()
-	b := a
-	b.APIKey, b.SecretKey, b.APIURL, b.CAFile, b.SSLNoVerify = "x", "y", "z", "c", true
-	assert.Empty(t, a.NeedsRestart(&b))
-	b.ProjectID, b.Zone, b.Region, b.ClusterID, b.Timeout, b.JobTimeout, b.RateBurst = "p", "z", "r", "c", 1, 1, 1
-	assert.Equal(t, []string{"project-id", "zone", "region", "timeout", "job-timeout", "rate-burst", "cluster-id"}, a.NeedsRestart(&b))
+	const project = "6b1f1e0a-5f7c-4c39-9a51-0c2d1f3e4a5b"
+	for _, c := range []struct {
+		name   string
+		config cloudstack.Config
+		api    inventory.API
+		err    string
+		remedy string
+	}{
+		{name: "no zone", api: &fakeCloud{vms: machines(1)}},
+		{name: "an empty account", api: &fakeCloud{}},
+		{name: "a zone by name", config: cloudstack.Config{Zone: "Zone-1"}, api: &fakeCloud{}},
+		{name: "a zone by id", config: cloudstack.Config{Zone: "z2"}, api: &fakeCloud{}},
+		{
+			name: "no such zone", config: cloudstack.Config{Zone: "zone-3"}, api: &fakeCloud{},
+			err: `zone "zone-3" not found: the zones are "zone-1", "zone-2"`, remedy: "correct or remove zone",
+		},
+		{name: "zones may not be listed", config: cloudstack.Config{Zone: "zone-3"}, api: zoneless{&fakeCloud{}, cloudstack.KindNotPermitted}},
+		{name: "zones cannot be listed now", config: cloudstack.Config{Zone: "zone-3"}, api: zoneless{&fakeCloud{}, cloudstack.KindTransient}, err: "list zones", remedy: "if CloudStack is down"},
+		{
+			name: "no such project", config: cloudstack.Config{ProjectID: "prod"}, api: &fakeCloud{},
+			err: `project "prod" not found: the API key's user belongs to "dev"`, remedy: "correct project-id",
+		},
+		{
+			name: "a wrong key", api: &fakeCloud{listErr: &cloudstack.Error{Kind: cloudstack.KindAuth, Command: "listVirtualMachines"}},
+			err: "listVirtualMachines", remedy: "check api-key and secret-key",
+		},
+		{
+			name: "a project of others", config: cloudstack.Config{ProjectID: project},
+			api: &fakeCloud{listErr: &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listVirtualMachines"}},
+			err: project, remedy: "belongs to the project",
+		},
+		{name: "anything else", api: &fakeCloud{listErr: errors.New("odd")}, err: "odd", remedy: "see the error"},
+		{
+			name: "no API there", api: &fakeCloud{listErr: &cloudstack.Error{Kind: cloudstack.KindUnknown, Command: "listVirtualMachines"}},
+			err: "listVirtualMachines", remedy: "check api-url",
+		},
+	} {
+		parallel(t, c.name, func(t *testing.T) {
+			p, err := assemble(&c.config, DefaultOptions(), c.api)
+			require.NoError(t, err)
+			_, err = p.tryContact(t.Context())
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.err)
+			assert.Contains(t, remedy(err), c.remedy)
+		})
+	}
+}
+
+func TestContactTriesUntilCloudStackIsThere(t *testing.T) {
+	t.Parallel()
+	c, o := fakeClockOptions()
+	api := &fakeCloud{vms: machines(1), listErr: &cloudstack.Error{Kind: cloudstack.KindTransient, Command: "listVirtualMachines"}}
+	p, err := assemble(&cloudstack.Config{}, o, api)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() { p.contact(t.Context()); close(done) }()
+	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
+		c.Step(time.Duration(seconds)*time.Second - time.Millisecond)
+		require.True(t, c.HasWaiters(), "it waits %d s", seconds)
+		c.Step(time.Millisecond)
+	}
+	require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
+	lists, _ := api.counts()
+	assert.Equal(t, 9, lists)
+	api.set(func(f *fakeCloud) { f.listErr = nil })
+	c.Step(contactLastPause)
+	<-done
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	c, _ := fakeClockOptions()
+	var over []time.Duration
+	o := &outage{clock: c, over: func(after time.Duration) { over = append(over, after) }}
+	answered, silent := cloudstack.Observation{Code: http.StatusUnauthorized}, cloudstack.Observation{Silent: true}
+	for _, step := range []struct {
+		call  cloudstack.Observation
+		after time.Duration
+	}{
+		{cloudstack.Observation{}, 0}, // the caller gave up
+		{answered, 0},
+		{silent, time.Minute},
+		{silent, 2 * time.Second}, // still
+		{answered, 0},             // refused, but by CloudStack
+		{answered, 0},
+	} {
+		o.observe(step.call)
+		c.Step(step.after)
+	}
+	require.Equal(t, []time.Duration{time.Minute + 2*time.Second}, over)
+}
+
+func TestOwnClusterTag(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		tag, id string
+		ownUID  bool
+		want    bool
+	}{
+		"our id":                              {"uid", "uid", false, true},
+		"another cluster":                     {"other", "uid", true, false},
+		"the old default, our Service":        {"kubernetes", "uid", true, true},
+		"the old default, another's Service":  {"kubernetes", "uid", false, false},
+		"the old default is still our own id": {"kubernetes", "kubernetes", false, true},
+		"no tag":                              {"", "uid", true, false},
+		"no tag and no id":                    {"", "", true, false},
+	} {
+		assert.Equal(t, tt.want, OwnClusterTag(tt.tag, tt.id, tt.ownUID), name)
+	}
 }

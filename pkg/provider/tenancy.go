@@ -5,15 +5,22 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -21,17 +28,6 @@ import (
 // namespaceAge is how long the labels of a namespace are trusted. They are read one by one: a watch would need the right
 // to list all namespaces.
 const namespaceAge = time.Minute
-
-// namespaces holds the labels of namespaces for a policy that selects by them.
-type namespaces struct {
-	mu     sync.Mutex
-	labels map[string]namespaceLabels
-}
-
-type namespaceLabels struct {
-	labels map[string]string
-	read   time.Time
-}
 
 // parseTenancy reads the flag --tenancy; an empty one is the default policy.
 func parseTenancy(text string) (tenancy.Policy, error) {
@@ -41,30 +37,13 @@ func parseTenancy(text string) (tenancy.Policy, error) {
 	return tenancy.Parse([]byte(text))
 }
 
-// tenancy returns the policy of options that are valid.
-func (o *Options) tenancy() *tenancy.Policy {
-	p, err := parseTenancy(o.Tenancy)
-	if err != nil {
-		p = tenancy.Default()
-	}
-	return &p
-}
-
-// tenancy returns the operator's policy.
-func (lb *loadBalancer) tenancy() tenancy.Policy {
-	if lb.deps.Tenancy == nil {
-		return tenancy.Default()
-	}
-	return *lb.deps.Tenancy
-}
-
 // allowed returns a refusal if the policy does not allow what the Service itself shows. It reads nothing from CloudStack.
 func (lb *loadBalancer) allowed(ctx context.Context, svc *corev1.Service) error {
 	ns, err := lb.namespace(ctx, svc.Namespace)
 	if err != nil {
 		return err
 	}
-	if denial := lb.tenancy().Check(ns, svc); denial != nil {
+	if denial := lb.deps.Tenancy.Check(ns, svc); denial != nil {
 		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
 	}
 	return nil
@@ -72,16 +51,12 @@ func (lb *loadBalancer) allowed(ctx context.Context, svc *corev1.Service) error 
 
 // namespace returns a namespace with its labels if the policy selects by labels.
 func (lb *loadBalancer) namespace(ctx context.Context, name string) (tenancy.Namespace, error) {
-	if !lb.tenancy().NeedsLabels() {
+	if !lb.deps.Tenancy.NeedsLabels() {
 		return tenancy.Namespace{Name: name}, nil
 	}
-	now := lb.deps.Clock.Now()
-	n := &lb.namespaces
-	n.mu.Lock()
-	known, ok := n.labels[name]
-	n.mu.Unlock()
-	if ok && now.Sub(known.read) < namespaceAge {
-		return tenancy.Namespace{Name: name, Labels: known.labels}, nil
+	if known, ok := lb.namespaces.Get(name); ok {
+		labels, _ := known.(map[string]string)
+		return tenancy.Namespace{Name: name, Labels: labels}, nil
 	}
 	object, err := lb.deps.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -90,17 +65,7 @@ func (lb *loadBalancer) namespace(ctx context.Context, name string) (tenancy.Nam
 	case err != nil:
 		return tenancy.Namespace{}, fmt.Errorf("read the labels of namespace %s, by which the chart's value tenancy decides: %w", name, err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.labels == nil {
-		n.labels = map[string]namespaceLabels{}
-	}
-	for other, l := range n.labels {
-		if now.Sub(l.read) >= namespaceAge {
-			delete(n.labels, other)
-		}
-	}
-	n.labels[name] = namespaceLabels{labels: object.Labels, read: now}
+	lb.namespaces.Set(name, object.Labels, namespaceAge)
 	return tenancy.Namespace{Name: name, Labels: object.Labels}, nil
 }
 
@@ -110,7 +75,7 @@ func (lb *loadBalancer) grants(ctx context.Context, svc *corev1.Service, spec an
 	if err != nil {
 		return plan.Grants{}, err
 	}
-	return grantsOf(lb.tenancy(), ns, spec.Address), nil
+	return grantsOf(lb.deps.Tenancy, ns, spec.Address), nil
 }
 
 func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grants {
@@ -129,4 +94,81 @@ func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grant
 		out.MaxKept = *limit
 	}
 	return out
+}
+
+// neighbours are the cluster's Services of type LoadBalancer that this controller works on.
+func (lb *loadBalancer) neighbours(ctx context.Context) ([]observe.Neighbour, error) {
+	services, err := lb.deps.Services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]observe.Neighbour, 0, len(services))
+	for _, svc := range services {
+		if !Handles(svc) {
+			continue
+		}
+		n := observe.Neighbour{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, Addresses: loadbalancer.ServiceOf(svc).StatusIPs}
+		// What does not parse shares with nobody; other mistakes in the Service do not matter here.
+		if spec, _ := annotation.Parse(svc); len(spec.ShareWith) > 0 {
+			n.ShareWith = spec.ShareWith
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func listServices(ctx context.Context, kube kubernetes.Interface) ([]*corev1.Service, error) {
+	// What the API server has in memory will do: who shares an address was there before.
+	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	out := make([]*corev1.Service, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// servicesOf are the cluster's Services from the framework's cache once it is filled, before that from the API server.
+func (p *Provider) servicesOf(kube kubernetes.Interface) func(context.Context) ([]*corev1.Service, error) {
+	return func(ctx context.Context) ([]*corev1.Service, error) {
+		c := p.serviceCache.Load()
+		if c == nil || !(*c).Informer().HasSynced() {
+			return listServices(ctx, kube)
+		}
+		return (*c).Lister().List(labels.Everything())
+	}
+}
+
+// projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation. The
+// names of other projects are the operator's business. Other errors it returns unchanged.
+func projectRefusal(project string, err error) error {
+	if project == "" || !unknownProject(err) {
+		return err
+	}
+	return &plan.RefusalError{
+		Reason:  plan.ReasonNoSuchProject,
+		Message: fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
+		Remedy:  "correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
+	}
+}
+
+// unknownProject reports whether CloudStack does not know a project, or does not let its caller in.
+func unknownProject(err error) bool {
+	if p, ok := errors.AsType[*inventory.ProjectError](err); ok {
+		return p.Err == nil
+	}
+	e, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Kind {
+	case cloudstack.KindNotFound:
+		return strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")
+	case cloudstack.KindNotPermitted:
+		return strings.Contains(e.Text, "in project [")
+	default:
+		return false
+	}
 }

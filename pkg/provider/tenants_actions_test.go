@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// action is one step of a run. It holds plain values, so that it can be repeated in another environment.
+// action is one step of a run.
 type action struct {
 	text     string
 	do       func(*tenantRun)
@@ -69,19 +69,19 @@ func (r *tenantRun) acquireReleased(nth int) {
 			continue
 		}
 		for _, rec := range records.Addresses {
-			if rec.MAC != "" && rec.Allocated && !rec.Internal && r.now.addresses[rec.ID] == nil {
+			if rec.MAC != "" && rec.Allocated && !rec.Internal && r.now[rec.ID] == nil {
 				free = append(free, rec)
 			}
 		}
 	}
 	const room = 17 // of the 20 addresses that an account may have
-	if r.honest || len(free) == 0 || len(r.now.addresses) >= room {
+	if len(free) == 0 || len(r.now) >= room {
 		return
 	}
 	rec := free[nth%len(free)]
 	r.acquireAgain(rec.IP, rec.NetworkID)
-	r.now = r.snapshot(nil)
-	if a := r.now.addresses[rec.ID]; a != nil {
+	r.now = r.snapshot()
+	if a := r.now[rec.ID]; a != nil {
 		r.idle[rec.ID] = a.contents()
 	}
 	// Whose record it was puts it back.
@@ -121,7 +121,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 			r.watch(nil)
 		}}
 	case 2:
-		if ip := one(random, "", openedIP, idleIP); ip != "" && !r.honest {
+		if ip := one(random, "", openedIP, idleIP); ip != "" {
 			texts = append(texts, "at "+ip+" with ports [80] and ranges [10.0.0.0/8]")
 			changes = append(changes, at(ip), ranges("10.0.0.0/8"), func(s *corev1.Service) { s.Spec.Ports = servicePorts(80) })
 		}
@@ -132,7 +132,7 @@ func (r *tenantRun) attack(random *rand.Rand) action {
 			r.syncAttacker(key)
 		}}
 	}
-	if !r.honest && random.IntN(24) == 0 {
+	if random.IntN(24) == 0 {
 		return action{text: "write, sync and delete " + key + ": keep-ip=true", do: func(r *tenantRun) {
 			r.write(key, []func(*corev1.Service){annotate(annotation.KeepIP, "true")})
 			r.syncAttacker(key)
@@ -153,13 +153,7 @@ func (r *tenantRun) mistake(random *rand.Rand) action {
 		return action{text: "delete " + key, do: func(r *tenantRun) { r.tryDelete(key) }}
 	}
 	ip := one(random, idleIP, openedIP, sourceNAT, foreignIP, forwardedIP, staticIP, wideFirewallIP, otherClusterIP, otherLeasewebIP)
-	if r.honest && ip == openedIP {
-		ip = idleIP // whose firewall rules are a matter of their own
-	}
 	ports, list := one(random, []int{80}, []int{2222}, []int{80, 2222, 8080}), one(random, nil, []string{"10.0.0.0/8"})
-	if r.honest { // and careful
-		ports = []int{8443, 9000}
-	}
 	return action{text: fmt.Sprintf("sync %s at %s with ports %v and ranges %v", key, ip, ports, list), byOperator: true, do: func(r *tenantRun) {
 		r.write(key, []func(*corev1.Service){at(ip), ranges(list...), func(s *corev1.Service) { s.Spec.Ports = servicePorts(ports...) }})
 		_ = r.sync(key)
@@ -261,11 +255,13 @@ func (r *tenantRun) syncVictim(key string) {
 	}
 }
 
+// set is a change of an annotation.
+func set(name, value string) (string, func(*corev1.Service)) {
+	return fmt.Sprintf("%s=%s", strings.TrimPrefix(name, annotation.Prefix), value), annotate(name, value)
+}
+
 // mutation is one change of an attacker's Service.
 func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) {
-	set := func(name, value string) (string, func(*corev1.Service)) {
-		return fmt.Sprintf("%s=%s", strings.TrimPrefix(name, annotation.Prefix), value), annotate(name, value)
-	}
 	switch random.IntN(14) {
 	case 0, 1:
 		ports := r.ports(random)
@@ -296,16 +292,9 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 		}
 		return "node port of the victim", func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 }
 	case 6, 7, 8, 9:
-		if text, change := r.forgery(random); !r.honest {
-			return text, change
-		}
+		return r.forgery(random)
 	}
 	row := one(random, append(annotation.Table(), annotation.Definition{Name: shareWith, Example: "*"}, annotation.Definition{Name: annotation.KeepIP})...)
-	if r.honest {
-		for slices.Contains(dishonest, row.Name) {
-			row = one(random, annotation.Table()...)
-		}
-	}
 	if random.IntN(4) == 0 {
 		return "without " + strings.TrimPrefix(row.Name, annotation.Prefix), unset(row.Name)
 	}
@@ -316,17 +305,8 @@ func (r *tenantRun) mutation(random *rand.Rand) (string, func(*corev1.Service)) 
 	return set(row.Name, r.value(random, row))
 }
 
-// dishonest are the annotations that a well-meaning tenant does not set under the default policy.
-var dishonest = []string{
-	annotation.Addresses, annotation.Allocation, annotation.AssociatedByController, annotation.LeasewebID, annotation.LeasewebNetworkID,
-	annotation.KeepIP, annotation.Network, annotation.Project, annotation.Zone, annotation.SSLCertificate, annotation.StickinessMethod, annotation.StickinessOptions,
-}
-
 // forgery is a change of what only the controller should write.
 func (r *tenantRun) forgery(random *rand.Rand) (string, func(*corev1.Service)) {
-	set := func(name, value string) (string, func(*corev1.Service)) {
-		return fmt.Sprintf("%s=%s", strings.TrimPrefix(name, annotation.Prefix), value), annotate(name, value)
-	}
 	a := r.someAddress(random)
 	switch random.IntN(8) {
 	case 5: // what the providers before this one wrote
@@ -346,7 +326,7 @@ func (r *tenantRun) forgery(random *rand.Rand) (string, func(*corev1.Service)) {
 }
 
 func (r *tenantRun) ports(random *rand.Rand) []int {
-	if random.IntN(60) == 0 && !r.honest {
+	if random.IntN(60) == 0 {
 		return numbers(3000, 101)
 	}
 	ports := []int{80, 443, 2222, 8080, 25, 2500, 81}
@@ -357,8 +337,6 @@ func (r *tenantRun) ports(random *rand.Rand) []int {
 // someIP is an address of the world, or one that is free.
 func (r *tenantRun) someIP(random *rand.Rand) string {
 	switch {
-	case r.honest:
-		return one(random, idleIP, fmt.Sprintf("203.0.113.%d", 60+random.IntN(35)))
 	case r.kept != "" && random.IntN(4) == 0:
 		return r.kept
 	case random.IntN(8) == 0:
@@ -368,7 +346,7 @@ func (r *tenantRun) someIP(random *rand.Rand) string {
 }
 
 func (r *tenantRun) someAddress(random *rand.Rand) *addressSnapshot {
-	all := slices.Collect(maps.Values(r.now.addresses))
+	all := slices.Collect(maps.Values(r.now))
 	slices.SortFunc(all, func(a, b *addressSnapshot) int { return strings.Compare(a.Address, b.Address) })
 	return one(random, all...)
 }

@@ -4,7 +4,6 @@
 package provider
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -89,15 +87,14 @@ accounts:
 	*w = strings.Replace(*w, "  - name: k8s\n    role: User", "  - name: k8s\n    role: restricted", 1)
 }
 
-// tenantPolicy sets the tenancy policy of the tests: the default one, under which only kube-system is trusted.
-func tenantPolicy(d *loadBalancerDeps, noTags bool) {
-	d.Tenancy = nil
+// tenantPolicy is the default policy, under which only kube-system is trusted.
+func tenantPolicy(noTags bool) tenancy.Policy {
+	p := tenancy.Default()
 	if noTags {
 		// Kept addresses cannot be counted without tags, and are refused unless there is no limit.
-		p := tenancy.Default()
 		p.Limits.KeepIP.MaxPerNamespace = nil
-		d.Tenancy = &p
 	}
+	return p
 }
 
 // newTenantEnv returns an environment with Services in several namespaces, under the default tenancy policy. A job has
@@ -121,19 +118,6 @@ func (env *serviceEnv) namespace(name string, labels map[string]string) {
 	require.NoError(env.t, err)
 }
 
-// items are the objects of a list that an operator reads.
-func (env *serviceEnv) items(command, name string, pairs ...string) []map[string]any {
-	env.t.Helper()
-	var out []map[string]any
-	list, _ := env.Admin(command, append([]string{"listall", "true"}, pairs...)...)[name].([]any)
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
 // forward makes an operator forward a port of an address to the same port of a VM. It opens no firewall.
 func (env *serviceEnv) forward(ip string, port int, vm string, pairs ...string) {
 	env.t.Helper()
@@ -143,34 +127,10 @@ func (env *serviceEnv) forward(ip string, port int, vm string, pairs ...string) 
 	}, pairs...)...)
 }
 
-// world is dump with port forwardings and static NAT.
-func (env *serviceEnv) world() []string {
-	env.t.Helper()
-	out := env.dump()
-	for _, f := range env.items("listPortForwardingRules", "portforwardingrule") {
-		out = append(out, fmt.Sprintf("forwarding %v %v->%v %v", f["ipaddress"], f["publicport"], f["privateport"], f["virtualmachinename"]))
-	}
-	for _, ip := range env.items("listPublicIpAddresses", "publicipaddress", "isstaticnat", "true") {
-		out = append(out, fmt.Sprintf("static NAT %v %v", ip["ipaddress"], ip["virtualmachinename"]))
-	}
-	slices.Sort(out)
-	return out
-}
-
 // access returns the sources that reach a port of an address through a load balancer rule with members.
 func (env *serviceEnv) access(ip string, port int) []string {
 	env.t.Helper()
-	return env.snapshot(nil).addresses[env.address(ip).ID].access(port)
-}
-
-// intersection returns the sources that are in both lists.
-func intersection(a, b []string) []string {
-	x, _, errA := annotation.ParseRanges(a)
-	y, _, errB := annotation.ParseRanges(b)
-	if err := errors.Join(errA, errB); err != nil {
-		panic(err) // CloudStack lists no other ranges
-	}
-	return annotation.Strings(annotation.Aggregate(annotation.Intersect(x, y)))
+	return env.snapshot()[env.address(ip).ID].access(port)
 }
 
 // writes are the controller's calls since the last reset that change something.
@@ -211,7 +171,7 @@ func (env *serviceEnv) drift() {
 // refused syncs a Service that must be refused before anything is written. It returns the Event's text.
 func (env *serviceEnv) refused(key string, reasons ...plan.Reason) string {
 	env.t.Helper()
-	before := env.world()
+	before := env.dump()
 	env.events()
 	env.reset()
 	if err := env.sync(key); err == nil {
@@ -240,7 +200,7 @@ func (env *serviceEnv) unchanged(before []string, when string, except ...string)
 	for _, line := range before {
 		known[ipOf(line)] = true
 	}
-	now := env.world()
+	now := env.dump()
 	for _, ip := range except {
 		delete(known, ip)
 	}
@@ -252,7 +212,7 @@ func (env *serviceEnv) unchanged(before []string, when string, except ...string)
 // same checks that the world is as it was.
 func (env *serviceEnv) same(before []string, when string) {
 	env.t.Helper()
-	assert.Empty(env.t, changes(before, env.world()), "changed by %s", when)
+	assert.Empty(env.t, changes(before, env.dump()), "changed by %s", when)
 }
 
 // acquireAgain makes somebody release an address and acquire it again: it has the same id afterwards.
@@ -266,4 +226,16 @@ func (env *serviceEnv) acquireAgain(ip, network string) {
 	}
 	env.later.Add(int64(time.Minute)) // CloudStack shows the time of an acquisition in seconds
 	env.did(env.inspect.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: network, Address: ip}))
+}
+
+// harmless checks that a Service is refused and changes nothing: after a restart, in drift rounds, and when it goes.
+func (env *serviceEnv) harmless(key string, reasons ...plan.Reason) {
+	env.t.Helper()
+	before := env.dump()
+	env.refused(key, reasons...)
+	env.restart()
+	env.refused(key, reasons...)
+	env.drift()
+	env.mustDelete(key)
+	env.same(before, "the refused Service")
 }

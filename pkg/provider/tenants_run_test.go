@@ -23,7 +23,7 @@ import (
 // tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
 type tenantRun struct {
 	*serviceEnv
-	now     *snapshot
+	now     snapshot
 	foreign guarded                 // addresses of operators and other clusters
 	victims guarded                 // addresses of the namespaces victim and friend
 	idle    guarded                 // idle addresses of the account
@@ -31,27 +31,21 @@ type tenantRun struct {
 	jobs    []string                // acquisitions by the controller
 	records []string                // values that the controller has written into its annotations
 	found   []violation
-	honest  bool // the attacker means no harm
-	noTags  bool // the role may not tag
-	syncs   int  // of the attacker's Services, without an error
+	syncs   int // of the attacker's Services, without an error
 	kept    string
 }
 
 // byHandIP is an idle address that a victim uses and that the controller did not acquire.
 const byHandIP = secondIdleIP
 
-func newTenantRun(t *testing.T, kind runKind) *tenantRun {
+func newTenantRun(t *testing.T, guard plan.Guard, noTags bool) *tenantRun {
 	t.Helper()
-	r := &tenantRun{used: map[string]map[int]bool{}, honest: kind.honest, noTags: kind.noTags}
-	var options []envOption
-	if kind.noTags {
+	r := &tenantRun{used: map[string]map[int]bool{}}
+	options := []envOption{withDeps(func(d *loadBalancerDeps) { unguard(d, guard) })}
+	if noTags {
 		options = append(options, withoutTags)
 	}
 	r.serviceEnv = newTenantEnv(t, options...)
-	if kind.guard != "" {
-		r.deps = func(d *loadBalancerDeps) { unguard(d, kind.guard) }
-		r.restart()
-	}
 	r.create("victim/web", []int{80, 443}, ranges("10.0.0.0/8"))
 	r.create("victim/shared", []int{80}, annotate(shareWith, friendNS))
 	r.create("victim/byhand", []int{80}, at(byHandIP))
@@ -61,9 +55,9 @@ func newTenantRun(t *testing.T, kind runKind) *tenantRun {
 	}
 	r.create("friend/mail", []int{25}, at(r.ip("victim/shared")))
 	r.mustSync("friend/mail")
-	r.now = r.snapshot(nil)
+	r.now = r.snapshot()
 	r.foreign, r.idle, r.victims = guarded{}, guarded{}, guarded{}
-	for id, a := range r.now.addresses {
+	for id, a := range r.now {
 		switch {
 		case slices.Contains([]string{idleIP, openedIP}, a.Address):
 			r.idle[id] = a.contents()
@@ -90,7 +84,7 @@ func (r *tenantRun) ofVictims(a *addressSnapshot) bool {
 // guardVictims takes what the victims have now as what may not change.
 func (r *tenantRun) guardVictims() {
 	next := guarded{}
-	for id, a := range r.now.addresses {
+	for id, a := range r.now {
 		if r.foreign[id] == nil && r.ofVictims(a) {
 			next[id] = a.lines()
 		}
@@ -160,7 +154,7 @@ func (r *tenantRun) step(a action) []violation {
 	}
 	r.harvest()
 	if written {
-		r.now = r.snapshot(r.now)
+		r.now = r.snapshot()
 	}
 	r.found = append(r.found, judge(r.now, r.foreign, r.used, "foreign address")...)
 	r.judgeRules()
@@ -196,7 +190,7 @@ func (r *tenantRun) note(id, port string, byOperator bool) {
 
 // judgeRules checks that the attacker has no rules on addresses that others use.
 func (r *tenantRun) judgeRules() {
-	for id, a := range r.now.addresses {
+	for id, a := range r.now {
 		if r.foreign[id] == nil && r.victims[id] == nil {
 			continue
 		}
@@ -257,8 +251,8 @@ func (r *tenantRun) judgeLeft() {
 		living[string(s.UID)] = true
 	}
 	held, kept := map[string]int{}, 0
-	for _, id := range slices.Sorted(maps.Keys(r.now.addresses)) {
-		a := r.now.addresses[id]
+	for _, id := range slices.Sorted(maps.Keys(r.now)) {
+		a := r.now[id]
 		if r.foreign[id] != nil || r.victims[id] != nil || r.idle[id] != nil {
 			continue
 		}
@@ -288,4 +282,118 @@ func (r *tenantRun) uidOf(rule string) string {
 		}
 	}
 	return ""
+}
+
+// violation is a state that a tenant must not cause.
+type violation struct{ kind, text string }
+
+func (v violation) String() string { return v.kind + ": " + v.text }
+
+// guarded is what an attacker may not change: lines by the id of an address.
+type guarded map[string][]string
+
+// judge compares a snapshot with what must not change. On addresses in use, by port, there may be
+// more than that, and the firewall rules of these ports may be other ones.
+func judge(now snapshot, protected guarded, used map[string]map[int]bool, what string) []violation {
+	var out []violation
+	for _, id := range slices.Sorted(maps.Keys(protected)) {
+		a := now[id]
+		var lines []string
+		if a != nil {
+			lines = a.lines()
+		}
+		diff := changes(protected[id], lines)
+		if len(used[id]) > 0 {
+			diff = slices.DeleteFunc(grep(diff, "- "), func(line string) bool { return governs(line[len("- "):], used[id]) })
+		}
+		if len(diff) > 0 {
+			kind := what + " changed"
+			switch {
+			case a == nil:
+				kind = what + " released"
+			case len(changes(protected[id][:len(protected[id])-1], lines[:len(lines)-1])) == 0:
+				kind = what + " tagged"
+			}
+			out = append(out, violation{kind, strings.Join(diff, "; ")})
+		}
+	}
+	return out
+}
+
+// governs reports whether a line is a firewall rule that opens no other ports.
+func governs(line string, ports map[int]bool) bool {
+	var id, protocol string
+	var first, last int
+	if n, err := fmt.Sscanf(line, "firewall %s %s %d-%d", &id, &protocol, &first, &last); n != 4 || err != nil {
+		return false
+	}
+	for port := first; port <= last; port++ {
+		if !ports[port] {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeIdle checks idle addresses of the account, on which tenants may have rules.
+func judgeIdle(now snapshot, idle guarded, used map[string]map[int]bool) []violation {
+	var out []violation
+	for _, id := range slices.Sorted(maps.Keys(idle)) {
+		a := now[id]
+		if a == nil {
+			out = append(out, violation{"idle address released", id})
+			continue
+		}
+		if a.Tags[plan.TagAllocatedBy] != "" {
+			out = append(out, violation{"idle address tagged as acquired", a.Address})
+		}
+		contents := a.contents()
+		for _, line := range idle[id] {
+			if !slices.Contains(contents, line) && !governs(line, used[id]) {
+				out = append(out, violation{"operator's firewall rule changed", a.Address + " " + line})
+			}
+		}
+	}
+	return out
+}
+
+// judgeService compares the address of a Service that was just synced with the Service itself.
+func judgeService(now snapshot, svc *corev1.Service, nodes []string, byHand bool) []violation {
+	spec, err := annotation.Parse(svc)
+	if err != nil || len(svc.Status.LoadBalancer.Ingress) == 0 {
+		return []violation{{"victim not served", svc.Name}}
+	}
+	var a *addressSnapshot
+	for _, x := range now {
+		if x.Address == svc.Status.LoadBalancer.Ingress[0].IP {
+			a = x
+		}
+	}
+	if a == nil {
+		return []violation{{"victim's address is gone", svc.Status.LoadBalancer.Ingress[0].IP}}
+	}
+	var out []violation
+	if uid := a.Tags[plan.TagServiceUID]; !byHand && uid != string(svc.UID) {
+		out = append(out, violation{"victim's address is not tagged", a.Address + " " + uid})
+	}
+	name := cloudprovider.DefaultLoadBalancerName(svc)
+	count := 0
+	for i := range a.rules {
+		if strings.HasPrefix(a.rules[i].Name, name+"-") {
+			count++
+		}
+	}
+	if count != len(svc.Spec.Ports) {
+		out = append(out, violation{"victim's rules", fmt.Sprintf("%d rules for %d ports", count, len(svc.Spec.Ports))})
+	}
+	for _, p := range svc.Spec.Ports {
+		if got := a.access(int(p.Port)); !slices.Equal(got, spec.SourceRanges) {
+			out = append(out, violation{"victim's access", fmt.Sprintf("port %d of %s: %v in place of %v", p.Port, a.Address, got, spec.SourceRanges)})
+		}
+		i := slices.IndexFunc(a.rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicPort == int(p.Port) })
+		if i < 0 || a.rules[i].PrivatePort != int(p.NodePort) || !slices.Equal(a.members[a.rules[i].ID], nodes) {
+			out = append(out, violation{"victim's rules", fmt.Sprintf("port %d of %s", p.Port, a.Address)})
+		}
+	}
+	return out
 }

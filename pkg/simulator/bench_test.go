@@ -5,6 +5,7 @@ package simulator
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -68,16 +69,32 @@ func signedQuery(sim *Simulator, command string, pairs ...string) string {
 	return q.Encode()
 }
 
+// send answers a call without a network; query is that of signedQuery.
+func send(b *testing.B, sim *Simulator, query string) string {
+	b.Helper()
+	rec := httptest.NewRecorder()
+	sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+query, nil))
+	if rec.Code != http.StatusOK {
+		b.Fatal(rec.Body.String())
+	}
+	return rec.Body.String()
+}
+
+func newBig(b *testing.B, latency LatencyProfile) *Simulator {
+	b.Helper()
+	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: latency})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sim
+}
+
 // BenchmarkMemory is the live heap of the big world with everything that the package holds.
 func BenchmarkMemory(b *testing.B) {
 	before := heap()
 	var sim *Simulator
 	for b.Loop() {
-		s, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		sim = s
+		sim = newBig(b, LatencyProfile{})
 	}
 	b.ReportMetric(heap()-before, "MiB")
 	runtime.KeepAlive(sim)
@@ -86,23 +103,14 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkMemoryFull is the live heap after a long run: a full ledger, a full log of events and 10,000 jobs that are not purged yet.
 func BenchmarkMemoryFull(b *testing.B) {
 	before := heap()
-	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	send := func(command string, args ...string) {
-		rec := httptest.NewRecorder()
-		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
-		if rec.Code != http.StatusOK {
-			b.Fatal(rec.Body.String())
-		}
-	}
+	sim := newBig(b, LatencyProfile{})
 	for b.Loop() {
 		for i := range 10_000 {
-			send("rebootVirtualMachine", "id", sim.st.VMs.Rows[i%5000].UUID)
+			send(b, sim, signedQuery(sim, "rebootVirtualMachine", "id", sim.st.VMs.Rows[i%5000].UUID))
 		}
 		for i := range ledgerLimit {
-			send("listPublicIpAddresses", "id", sim.st.IPs.Rows[i%1000].UUID, "listall", "true", "page", "1", "pagesize", "500")
+			id := sim.st.IPs.Rows[i%1000].UUID
+			send(b, sim, signedQuery(sim, "listPublicIpAddresses", "id", id, "listall", "true", "page", "1", "pagesize", "500"))
 		}
 	}
 	b.ReportMetric(heap()-before, "MiB")
@@ -128,16 +136,11 @@ func BenchmarkCalls(b *testing.B) {
 		{"listTags", "listTags", nil},
 		{"listZones", "listZones", nil},
 	} {
-		query := "/client/api?" + signedQuery(sim, tc.command, tc.args...)
+		query := signedQuery(sim, tc.command, tc.args...)
 		b.Run(tc.name, func(b *testing.B) {
 			size := 0
 			for b.Loop() {
-				rec := httptest.NewRecorder()
-				sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, query, nil))
-				if rec.Code != http.StatusOK {
-					b.Fatal(rec.Body.String())
-				}
-				size = rec.Body.Len()
+				size = len(send(b, sim, query))
 			}
 			b.ReportMetric(float64(size)/1024, "KiB/answer")
 		})
@@ -158,18 +161,13 @@ func BenchmarkHTTP(b *testing.B) {
 
 // BenchmarkHTTPPolls is queryAsyncJobResult of a finished job, while thousands of others wait.
 func BenchmarkHTTPPolls(b *testing.B) {
-	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}, Latency: LatencyProfile{Job: time.Hour}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sim := newBig(b, LatencyProfile{Job: time.Hour})
 	srv := httptest.NewServer(sim.Handler())
 	defer srv.Close()
 	h := &http.Client{}
 	var job string
 	for _, v := range sim.st.VMs.Rows {
-		rec := httptest.NewRecorder()
-		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, "stopVirtualMachine", "id", v.UUID), nil))
-		if _, after, ok := strings.Cut(rec.Body.String(), `"jobid":"`); ok {
+		if _, after, ok := strings.Cut(send(b, sim, signedQuery(sim, "stopVirtualMachine", "id", v.UUID)), `"jobid":"`); ok {
 			job, _, _ = strings.Cut(after, `"`)
 		}
 	}
@@ -207,11 +205,8 @@ func fetch(c *http.Client, u string) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	buf := make([]byte, 4096)
-	for {
-		if _, err := resp.Body.Read(buf); err != nil {
-			break // the end
-		}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
 	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d", resp.StatusCode)
@@ -221,18 +216,10 @@ func fetch(c *http.Client, u string) error {
 
 // BenchmarkLifeCycle makes an address with a rule and a member, and releases it, at full size.
 func BenchmarkLifeCycle(b *testing.B) {
-	sim, err := New(Options{World: bigWorld(), Clock: clock.RealClock{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sim := newBig(b, LatencyProfile{})
 	net := sim.st.Networks.Rows[0].UUID
 	call := func(command string, args ...string) string {
-		rec := httptest.NewRecorder()
-		sim.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/client/api?"+signedQuery(sim, command, args...), nil))
-		if rec.Code != http.StatusOK {
-			b.Fatal(rec.Body.String())
-		}
-		_, after, _ := strings.Cut(rec.Body.String(), `"id":"`)
+		_, after, _ := strings.Cut(send(b, sim, signedQuery(sim, command, args...)), `"id":"`)
 		id, _, _ := strings.Cut(after, `"`)
 		return id
 	}

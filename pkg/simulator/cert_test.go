@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/balancer"
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // pair is a certificate with its key.
@@ -170,75 +169,51 @@ func TestCheckCertificate(t *testing.T) {
 
 func TestCertificateLife(t *testing.T) {
 	t.Parallel()
-	h := lbHarness(t)
-	const u = "d/a"
-	from, to := h.clock.Now().Add(-time.Hour), h.clock.Now().Add(time.Hour)
+	h := startLB(t)
 	rsaKey := newRSA(t)
-	cert := newPair(t, rsaKey, nil, from, to)
-	key := pemBlock("PRIVATE KEY", pkcs8(t, rsaKey))
-	upload := func(user, name string, pairs ...string) answer {
-		return h.post(user, "uploadSslCert", append([]string{"name", name, "certificate", cert.pem, "privatekey", key}, pairs...)...)
-	}
-	got := h.ok(upload(u, "web")).body["sslcert"].(map[string]any)
-	require.Equal(t, cert.pem, got["certificate"])
-	require.Equal(t, "a", got["account"])
-	require.NotContains(t, got, "certchain")
-	require.NotContains(t, got, "loadbalancerrulelist")
-	require.NotContains(t, got, "privatekey")
-	second := h.ok(upload(u, "web2")).body["sslcert"].(map[string]any)
-	project := h.ok(upload(u, "proj", "projectid", h.sim.st.Projects.Rows[0].UUID)).body["sslcert"].(map[string]any)
-	require.Equal(t, "p", project["project"])
-	for name, a := range map[string]answer{
-		"no PEM":        h.post(u, "uploadSslCert", "name", "bad", "certificate", "x", "privatekey", key),
-		"other account": upload(u, "x", "account", "b", "domainid", h.sim.st.Domains.Rows[1].UUID),
-	} {
-		require.Equal(t, 530, a.status, name)
-		require.EqualValues(t, wire.CSGeneric, a.body["cserrorcode"], name)
-	}
-	foreign := id(h.ok(upload("root", "b", "account", "b", "domainid", h.sim.st.Domains.Rows[1].UUID)).body["sslcert"].(map[string]any))
-
-	// Only a rule with protocol ssl takes a certificate, and only one.
-	plain, rule := h.rule("80", "protocol", "tcp"), h.rule("443", "protocol", "ssl")
-	assign := func(user, rule string, cert any, pairs ...string) answer {
-		return h.call(user, "assignCertToLoadBalancer", append([]string{"lbruleid", rule, "certid", cert.(string)}, pairs...)...)
-	}
-	h.broken(u, assign(u, plain, got["id"]), 431, "Bad LB protocol: Expected ssl got tcp")
-	h.broken(u, assign(u, h.rule("81"), got["id"]), 431, "Bad LB protocol: Expected ssl got null")
-	h.broken(u, assign(u, rule, foreign), 431, "Access denied for account ")
-	h.broken("d/b", assign("d/b", rule, got["id"]), 530, wire.NoAccessText)
-	h.broken(u, h.call(u, "removeCertFromLoadBalancer", "lbruleid", rule), 431, "No certificate is bound to lb with id: ")
-	h.done(u, assign(u, rule, got["id"]))
-	h.broken(u, assign(u, rule, second["id"]), 431, "Another certificate is already bound to the LB")
-
-	list := func(user string, pairs ...string) []map[string]any {
-		t.Helper()
-		return h.ok(h.call(user, "listSslCerts", pairs...)).items("sslcert")
-	}
-	require.Equal(t, []any{rule}, list(u, "certid", id(got))[0]["loadbalancerrulelist"])
-	require.Len(t, list(u, "lbruleid", rule), 1)
-	require.Empty(t, list(u, "lbruleid", plain))
+	cert := newPair(t, rsaKey, nil, h.clock.Now().Add(-time.Hour), h.clock.Now().Add(time.Hour))
 	account, ok := h.sim.st.AccountIn(h.sim.st.Domains.Rows[1], "a")
 	require.True(t, ok)
-	require.Len(t, list(u, "accountid", account.UUID), 2)
-	require.Len(t, list(u, "projectid", h.sim.st.Projects.Rows[0].UUID), 1)
-	for name, a := range map[string]answer{
-		"no filter": h.call(u, "listSslCerts"), "foreign": h.call("d/b", "listSslCerts", "certid", id(got)), "in use": h.call(u, "deleteSslCert", "id", id(got)),
-	} {
-		require.Equal(t, 530, a.status, name)
-		require.EqualValues(t, 0, a.body["cserrorcode"], name)
-		require.Equal(t, wire.InternalErrorText, a.body["errortext"], name)
-	}
-	require.Contains(t, h.call("root", "deleteSslCert", "id", id(got)).str("errortext"), "Certificate in use by a loadbalancer(s) lb-443 ")
+	h.set("cert", cert.pem, "key", pemBlock("PRIVATE KEY", pkcs8(t, rsaKey)), "d", h.idOf("domains", "d"), "p", h.idOf("projects", "p"),
+		"a", account.UUID, "ssl", h.rule("443", "protocol", "ssl"), "none", h.rule("81"))
+	h.play(`
+		d/a uploadSslCert name=web certificate={cert} privatekey={key} \
+			=> account=a certchain=- loadbalancerrulelist=- privatekey=- certificate~BEGIN > web
+		+ name=web2 > second
+		+ projectid={p} => project=p
+		+ certificate=x => 530
+		+ account=b domainid={d} => 530
+		admin uploadSslCert name=b account=b domainid={d} certificate={cert} privatekey={key} > foreign
 
-	h.done(u, assign(u, rule, second["id"], "forced", "true"))
-	h.ok(h.call(u, "deleteSslCert", "id", id(got)))
-	h.fails(h.call(u, "deleteSslCert", "id", id(got)), 431, wire.CSGeneric, "entity does not exist")
-	h.done(u, h.call(u, "removeCertFromLoadBalancer", "lbruleid", rule))
-	h.done(u, assign(u, rule, second["id"]))
-	h.done(u, h.call(u, "updateLoadBalancerRule", "id", rule, "protocol", "tcp"))
-	require.Empty(t, list(u, "lbruleid", rule), "another protocol unbinds the certificate")
-	h.done(u, h.call(u, "updateLoadBalancerRule", "id", rule, "protocol", "ssl"))
-	h.done(u, assign(u, rule, second["id"]))
-	h.done(u, h.call(u, "deleteLoadBalancerRule", "id", rule))
-	h.ok(h.call(u, "deleteSslCert", "id", id(second)))
+		# Only a rule with protocol ssl takes a certificate, and only one.
+		d/a assignCertToLoadBalancer lbruleid={rule} certid={web} => job 431 Bad LB protocol: Expected ssl got tcp
+		+ lbruleid={none} => job 431 Bad LB protocol: Expected ssl got null
+		+ lbruleid={ssl} certid={foreign} => job 431 Access denied for account
+		d/b assignCertToLoadBalancer lbruleid={ssl} certid={web} => job 530 {denied}
+		d/a removeCertFromLoadBalancer lbruleid={ssl} => job 431 No certificate is bound to lb with id:
+		d/a assignCertToLoadBalancer lbruleid={ssl} certid={web}
+		d/a assignCertToLoadBalancer lbruleid={ssl} certid={second} => job 431 Another certificate is already bound to the LB
+
+		d/a listSslCerts certid={web} => loadbalancerrulelist=[{ssl}]
+		d/a listSslCerts lbruleid={ssl} => count 1
+		d/a listSslCerts lbruleid={rule} => count 0
+		d/a listSslCerts accountid={a} => count 2
+		d/a listSslCerts projectid={p} => count 1
+		d/a listSslCerts => 530/0 {internal}
+		d/b listSslCerts certid={web} => 530/0 {internal}
+		d/a deleteSslCert id={web} => 530/0 {internal}
+		admin deleteSslCert id={web} => 530/0 Certificate in use by a loadbalancer(s) lb-443
+
+		d/a assignCertToLoadBalancer lbruleid={ssl} certid={second} forced=true
+		d/a deleteSslCert id={web}
+		d/a deleteSslCert id={web} => 431/9999 entity does not exist
+		d/a removeCertFromLoadBalancer lbruleid={ssl}
+		d/a assignCertToLoadBalancer lbruleid={ssl} certid={second}
+		d/a updateLoadBalancerRule id={ssl} protocol=tcp
+		d/a listSslCerts lbruleid={ssl} => count 0  # another protocol unbinds the certificate
+		d/a updateLoadBalancerRule id={ssl} protocol=ssl
+		d/a assignCertToLoadBalancer lbruleid={ssl} certid={second}
+		d/a deleteLoadBalancerRule id={ssl}
+		d/a deleteSslCert id={second}
+	`)
 }

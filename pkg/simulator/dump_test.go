@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -21,41 +20,32 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// populate makes something of every kind by API calls.
-func (h *harness) populate() {
+// populate makes something of every kind by API calls, for the account and for a project.
+func (h *env) populate() {
 	h.t.Helper()
-	net, ip := h.network(), h.legacyIP()
-	vm := id(h.first(h.call(owner, "listVirtualMachines"), "virtualmachine"))
-	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
-	rule := h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "dumped", "algorithm", "source", "publicport", "8443", "privateport", "30443",
-		"protocol", "tcp-proxy", "cidrlist", "10.0.0.0/8,192.168.0.0/16")
-	h.done(owner, rule)
-	h.done(owner, h.call(owner, "assignToLoadBalancerRule", "id", rule.str("id"), "virtualmachineids", vm))
-	h.done(owner, h.call(owner, "createTags", "resourceids", rule.str("id"), "resourcetype", "LoadBalancer", "tags[0].key", "b", "tags[0].value", "2", "tags[1].key", "a", "tags[1].value", "1"))
-	gone := h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "gone", "algorithm", "source", "publicport", "9000", "privateport", "9000")
-	h.done(owner, gone)
-	h.done(owner, h.call(owner, "deleteLoadBalancerRule", "id", gone.str("id")))
-	h.done(owner, h.call(owner, "stopVirtualMachine", "id", vm))
-	role := h.ok(h.root("createRole", "name", "minimal", "type", "User"))
-	h.ok(h.root("createRolePermission", "roleid", role.body["role"].(map[string]any)["id"].(string), "rule", "list*", "permission", "allow"))
-	h.more()
-}
-
-// more makes objects of the other families, of an account and of a project.
-func (h *harness) more() {
-	h.t.Helper()
-	domain := h.first(h.root("listAccounts", "name", "k8s", "listall", "true"), "account")["domainid"].(string)
-	user := []string{"account", "k8s", "domainid", domain}
-	project := h.ok(h.root("createProject", append(user, "name", "more", "displaytext", "more")...)).str("id")
-	h.clock.Step(time.Hour)
-	h.everything("more", user...)
+	h.set("net", h.netID("k8s-net"), "ip", h.legacyIP()).play(`
+		k8s-owner listVirtualMachines > vm
+		k8s-owner associateIpAddress networkid={net}
+		k8s-owner createLoadBalancerRule publicipid={ip} name=dumped algorithm=source publicport=8443 privateport=30443 protocol=tcp-proxy \
+			cidrlist=10.0.0.0/8,192.168.0.0/16 > rule
+		k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm}
+		k8s-owner createTags resourceids={rule} resourcetype=LoadBalancer tags[0].key=b tags[0].value=2 tags[1].key=a tags[1].value=1
+		k8s-owner createLoadBalancerRule publicipid={ip} name=gone algorithm=source publicport=9000 privateport=9000 > gone
+		k8s-owner deleteLoadBalancerRule id={gone}
+		k8s-owner stopVirtualMachine id={vm}
+		root createRole name=minimal type=User > role
+		root createRolePermission roleid={role} rule=list* permission=allow
+		root createDomain name=more-domain
+		root updateResourceLimit account=k8s domainid={ROOT} resourcetype=0 max=77
+		root createProject account=k8s domainid={ROOT} name=more displaytext=more > project
+	`)
+	project := h.vars["project"]
+	h.everything("more", "account", "k8s", "domainid", h.vars["ROOT"])
 	h.everything("team", "projectid", project)
-	h.ok(h.root("createDomain", "name", "more-domain"))
-	h.ok(h.root("updateResourceLimit", append(user, "resourcetype", "0", "max", "77")...))
 }
 
 // answers calls every list that needs no parameter, as several callers.
-func (h *harness) answers(skip ...string) map[string]string {
+func (h *env) answers(skip ...string) map[string]string {
 	h.t.Helper()
 	commands, err := loadCommands()
 	require.NoError(h.t, err)
@@ -103,7 +93,7 @@ func TestDump(t *testing.T) {
 	require.NotContains(t, string(text), "password: ")
 
 	// The twin goes on as the original would: new ids follow the old ones, rules of both keep their links.
-	for _, s := range []*harness{h, twin} {
+	for _, s := range []*env{h, twin} {
 		s.sim.faults.Remove(0)
 		s.done(owner, s.call(owner, "disassociateIpAddress", "id", s.legacyIP()))
 	}
@@ -115,8 +105,13 @@ func TestDump(t *testing.T) {
 	schema, err := c.Compile("world.schema.json")
 	require.NoError(t, err)
 	var doc any
-	require.NoError(t, yaml.Unmarshal(text, &doc))
-	require.NoError(t, schema.Validate(doc))
+	for _, text := range [][]byte{text, ExampleYAML()} {
+		doc = nil
+		require.NoError(t, yaml.Unmarshal(text, &doc))
+		require.NoError(t, schema.Validate(doc))
+	}
+	doc.(map[string]any)["zonez"] = []any{}
+	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
 }
 
 func TestDumpWithoutSecrets(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 )
 
 // zoneOf is what every owner's objects are made from.
-type zoneOf struct{ zone, template, offering, isolated, tier, internal, vpc string }
+type zoneOf struct{ zone, template, offering, vpc string }
 
-func (h *harness) zoneParts() zoneOf {
+func (h *env) zoneParts() zoneOf {
 	h.t.Helper()
 	find := func(list, item string, pairs ...string) string {
 		return id(h.first(h.root(list, append(pairs, "listall", "true")...), item))
@@ -28,85 +28,70 @@ func (h *harness) zoneParts() zoneOf {
 	return zoneOf{
 		zone: find("listZones", "zone"), template: find("listTemplates", "template", "templatefilter", "all"),
 		offering: find("listServiceOfferings", "serviceoffering", "name", "Small Instance"),
-		isolated: find("listNetworkOfferings", "networkoffering", "name", "DefaultIsolatedNetworkOfferingWithSourceNatService"),
-		tier:     find("listNetworkOfferings", "networkoffering", "name", "DefaultIsolatedNetworkOfferingForVpcNetworks"),
-		internal: find("listNetworkOfferings", "networkoffering", "name", "DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"),
 		vpc:      find("listVPCOfferings", "vpcoffering", "name", "Default VPC offering"),
 	}
 }
 
-// everything makes an object of every family for an owner, by calls of a root
-// admin alone; owner are the parameters that name the owner.
-func (h *harness) everything(name string, owner ...string) {
+// everything makes an object of every family for an owner, by calls of a root admin alone; owner are the parameters that
+// name the owner.
+func (h *env) everything(name string, owner ...string) {
 	h.t.Helper()
 	z := h.zoneParts()
-	call := func(command string, pairs ...string) answer {
-		h.t.Helper()
-		a := h.root(command, pairs...)
-		require.Equal(h.t, 200, a.status, "%s: %s", command, a.raw)
-		if job := a.str("jobid"); job != "" {
-			h.clock.Step(time.Hour)
-			j := h.root("queryAsyncJobResult", "jobid", job)
-			require.EqualValues(h.t, store.JobDone, j.body["jobstatus"], "%s: %s", command, j.raw)
-		}
-		return a
+	h.set("zone", z.zone, "template", z.template, "small", z.offering, "vpcs", z.vpc, "N", name)
+	var of []string
+	for i := 0; i < len(owner); i += 2 {
+		of = append(of, owner[i]+"="+owner[i+1])
 	}
-	owned := func(command string, pairs ...string) answer { return call(command, append(pairs, owner...)...) }
-	inner := func(a answer) string {
-		for _, v := range a.body {
-			if o, ok := v.(map[string]any); ok && o["id"] != nil {
-				return id(o)
-			}
-		}
-		return a.str("id")
-	}
-	vm := func(name, network string, pairs ...string) string {
-		return owned("deployVirtualMachine", append(pairs, "name", name, "zoneid", z.zone, "templateid", z.template, "serviceofferingid", z.offering, "networkids", network)...).str("id")
-	}
-	network := func(name string, pairs ...string) string {
-		return inner(owned("createNetwork", append(pairs, "name", name, "displaytext", name, "zoneid", z.zone)...))
-	}
+	h.play(strings.ReplaceAll(`
+		root createAffinityGroup name={N}-apart type="host anti-affinity" OWNER > apart
+		root createInstanceGroup name={N}-group OWNER
+		root createSSHKeyPair name={N}-key OWNER
+		root listDiskOfferings name=Small > disk
+		root createNetwork name={N}-net zoneid={zone} networkofferingid={isolated} OWNER > net
+		root deployVirtualMachine name={N}-1 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} \
+			affinitygroupids={apart}`+
+		` group={N}-group diskofferingid={disk} OWNER > first
+		root deployVirtualMachine name={N}-2 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > second \
+			nic.0.id=nic
+		root addIpToNic nicid={nic}
+		root associateIpAddress networkid={net} OWNER > ip
+		root associateIpAddress networkid={net} OWNER > nat
+		root associateIpAddress networkid={net} OWNER > held
+		root createLoadBalancerRule publicipid={ip} name={N}-rule algorithm=source publicport=80 privateport=8080 cidrlist=10.0.0.0/8 > rule
+		root assignToLoadBalancerRule id={rule} virtualmachineids={first}
+		root createLBStickinessPolicy lbruleid={rule} methodname=LbCookie name={N}-sticky
+		root createFirewallRule ipaddressid={ip} protocol=tcp startport=8000 endport=8001
+		root createEgressFirewallRule networkid={net} protocol=tcp startport=443 endport=443
+		root createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=22 privateport=22 virtualmachineid={first}
+		root enableStaticNat ipaddressid={nat} virtualmachineid={second}
+		root createTags resourceids={held} resourcetype=PublicIpAddress tags[0].key={N} tags[0].value=v
 
-	group := inner(owned("createAffinityGroup", "name", name+"-apart", "type", "host anti-affinity"))
-	owned("createInstanceGroup", "name", name+"-group")
-	owned("createSSHKeyPair", "name", name+"-key")
-	net := network(name+"-net", "networkofferingid", z.isolated)
-	first := vm(name+"-1", net, "affinitygroupids", group, "group", name+"-group", "diskofferingid", id(h.first(h.root("listDiskOfferings", "name", "Small"), "diskoffering")))
-	second := vm(name+"-2", net)
-	nic := id(h.first(h.root("listNics", "virtualmachineid", second), "nic"))
-	call("addIpToNic", "nicid", nic)
-	address := func(pairs ...string) string { return owned("associateIpAddress", pairs...).str("id") }
-	ip, nat, held := address("networkid", net), address("networkid", net), address("networkid", net)
-	rule := call("createLoadBalancerRule", "publicipid", ip, "name", name+"-rule", "algorithm", "source", "publicport", "80", "privateport", "8080", "cidrlist", "10.0.0.0/8").str("id")
-	call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", first)
-	call("createLBStickinessPolicy", "lbruleid", rule, "methodname", "LbCookie", "name", name+"-sticky")
-	call("createFirewallRule", "ipaddressid", ip, "protocol", "tcp", "startport", "8000", "endport", "8001")
-	call("createEgressFirewallRule", "networkid", net, "protocol", "tcp", "startport", "443", "endport", "443")
-	call("createPortForwardingRule", "ipaddressid", ip, "protocol", "tcp", "publicport", "22", "privateport", "22", "virtualmachineid", first)
-	call("enableStaticNat", "ipaddressid", nat, "virtualmachineid", second)
-	call("createTags", "resourceids", held, "resourcetype", "PublicIpAddress", "tags[0].key", name, "tags[0].value", "v")
-
-	v := owned("createVPC", "name", name+"-vpc", "displaytext", "v", "zoneid", z.zone, "cidr", "10.9.0.0/16", "vpcofferingid", z.vpc).str("id")
-	list := call("createNetworkACLList", "name", name+"-acl", "vpcid", v).str("id")
-	call("createNetworkACL", "aclid", list, "protocol", "tcp", "startport", "80", "endport", "90", "number", "3")
-	tier := network(name+"-tier", "networkofferingid", z.tier, "vpcid", v, "gateway", "10.9.1.1", "netmask", "255.255.255.0", "aclid", list)
-	other := network(name+"-inner", "networkofferingid", z.internal, "vpcid", v, "gateway", "10.9.2.1", "netmask", "255.255.255.0")
-	third, fourth := vm(name+"-3", tier), vm(name+"-4", other)
-	public := address("vpcid", v)
-	rule = call("createLoadBalancerRule", "publicipid", public, "networkid", tier, "name", name+"-public", "algorithm", "roundrobin", "publicport", "80", "privateport", "80").str("id")
-	call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", third)
-	rule = call("createLoadBalancer", "scheme", "Internal", "name", name+"-inner", "algorithm", "source", "sourceport", "53", "instanceport", "53", "networkid", other,
-		"sourceipaddressnetworkid", other).str("id")
-	call("assignToLoadBalancerRule", "id", rule, "virtualmachineids", fourth)
-	cluster := owned("createKubernetesCluster", "clustertype", store.ExternalManaged, "name", name+"-cluster", "zoneid", z.zone, "size", "1", "description", "d").str("id")
-	call("addVirtualMachinesToKubernetesCluster", "id", cluster, "virtualmachineids", first)
+		root createVPC name={N}-vpc zoneid={zone} cidr=10.9.0.0/16 vpcofferingid={vpcs} OWNER > vpc
+		root createNetworkACLList name={N}-acl vpcid={vpc} > list
+		root createNetworkACL aclid={list} protocol=tcp startport=80 endport=90 number=3
+		root createNetwork name={N}-tier zoneid={zone} networkofferingid={tier} vpcid={vpc} gateway=10.9.1.1 netmask=255.255.255.0 \
+			aclid={list} OWNER > t1
+		root createNetwork name={N}-inner zoneid={zone} networkofferingid={innertier} vpcid={vpc} gateway=10.9.2.1 netmask=255.255.255.0 \
+			OWNER > t2
+		root deployVirtualMachine name={N}-3 zoneid={zone} templateid={template} serviceofferingid={small} networkids={t1} OWNER > third
+		root deployVirtualMachine name={N}-4 zoneid={zone} templateid={template} serviceofferingid={small} networkids={t2} OWNER > fourth
+		root associateIpAddress vpcid={vpc} OWNER > public
+		root createLoadBalancerRule publicipid={public} networkid={t1} name={N}-public algorithm=roundrobin publicport=80 privateport=80 > rule
+		root assignToLoadBalancerRule id={rule} virtualmachineids={third}
+		root createLoadBalancer scheme=Internal name={N}-inner algorithm=source sourceport=53 instanceport=53 networkid={t2}`+
+		` sourceipaddressnetworkid={t2} > rule
+		root assignToLoadBalancerRule id={rule} virtualmachineids={fourth}
+		root createKubernetesCluster clustertype=ExternalManaged name={N}-cluster zoneid={zone} size=1 description=d OWNER > cluster
+		root addVirtualMachinesToKubernetesCluster id={cluster} virtualmachineids={first}
+	`, "OWNER", strings.Join(of, " ")))
 	key := newRSA(h.t)
 	cert := newPair(h.t, key, nil, h.clock.Now().AddDate(-1, 0, 0), h.clock.Now().AddDate(1, 0, 0))
-	owned("uploadSslCert", "name", name+"-cert", "certificate", cert.pem, "privatekey", pemBlock("PRIVATE KEY", pkcs8(h.t, key)))
+	pem := pemBlock("PRIVATE KEY", pkcs8(h.t, key))
+	h.ok(h.root("uploadSslCert", append(owner, "name", name+"-cert", "certificate", cert.pem, "privatekey", pem)...))
 }
 
 // ownedIDs are the UUIDs of all rows that the account owns, by table; the account's own and its events and jobs are left out.
-func (h *harness) ownedIDs(a *store.Account) map[string][]string {
+func (h *env) ownedIDs(a *store.Account) map[string][]string {
 	out := map[string][]string{}
 	tables, names := dump.StateTables(h.sim.st)
 	for _, name := range names {
@@ -129,8 +114,8 @@ var ownedTables = []string{
 	"pfRules", "policies", "certs", "kubernetesClusters",
 }
 
-// rich starts a fresh world with room for many objects and tenants.
-func rich(t *testing.T) *harness {
+// startFresh starts a fresh world with room for many objects and tenants.
+func startFresh(t *testing.T) *env {
 	t.Helper()
 	w := FreshWorld()
 	w.Settings.EndpointURL = "http://192.0.2.1:8080/client/api"
@@ -142,7 +127,7 @@ func rich(t *testing.T) *harness {
 // TestDeletionLeavesNothing deletes accounts, projects and domains that own an object of every family.
 func TestDeletionLeavesNothing(t *testing.T) {
 	t.Parallel()
-	h := rich(t)
+	h := startFresh(t)
 	free := h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"]
 	owners := map[string]func() (owner []string, a *store.Account, remove func() answer){
 		"account": func() ([]string, *store.Account, func() answer) {
@@ -170,8 +155,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		for _, table := range ownedTables {
 			require.NotEmpty(t, got[table], "%s owns no %s", what, table)
 		}
-		job := remove()
-		h.rootJob(job)
+		h.done("admin", remove())
 		require.Empty(t, h.ownedIDs(a), what)
 		require.Equal(t, free, h.ok(h.root("listPublicIpAddresses", "state", "Free", "allocatedonly", "false")).body["count"], what)
 		for _, n := range h.sim.st.Networks.Rows {

@@ -5,17 +5,112 @@ package simulator
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
+func TestFaultText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Fault{
+		"createLoadBalancerRule:job-fails:nth=3":                       {Command: "createLoadBalancerRule", Kind: FaultJobFails, Nth: 3},
+		"*:delay:p=0.25,delay=2s":                                      {Kind: FaultDelay, Probability: 0.25, Delay: 2 * time.Second},
+		"list*:error:count=2,code=503,cserrorcode=9999,text=a, b: c=d": {Command: "list*", Kind: FaultErrorBefore, Count: 2, HTTPStatus: 503, CSErrorCode: 9999, Text: "a, b: c=d"},
+		"login:cut-before:caller=admin":                                {Command: "login", Kind: FaultCutBefore, Caller: "admin"},
+		"associateIpAddress:capacity":                                  {Command: "associateIpAddress", Kind: FaultCapacity},
+		"assign*:restart:delay=20s":                                    {Command: "assign*", Kind: FaultRestart, Delay: 20 * time.Second},
+	} {
+		f, err := ParseFault(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, f)
+		again, err := ParseFault(f.String())
+		require.NoError(t, err, text)
+		require.Equal(t, f, again)
+	}
+	for text, want := range map[string]string{
+		"":                                     "write it as COMMAND:KIND",
+		"listZones":                            "write it as COMMAND:KIND",
+		"listZones:slow":                       `kind "slow" is not known; use one of error, cut-before`,
+		"listzones:error":                      `command "listzones": CloudStack has no such command`,
+		"fly*:error":                           `command "fly*"`,
+		"listZones:job-fails":                  "job-fails has nothing to strike in listZones",
+		"listZones:capacity":                   "capacity has nothing to strike",
+		"list*:quota":                          "quota has nothing to strike",
+		"listZones:delay":                      "delay needs a positive delay",
+		"listZones:error:delay=1s":             "error takes no delay",
+		"listZones:error:code=200":             "code 200 must lie between 400 and 599",
+		"listZones:throttled:code=503":         "throttled takes no code",
+		"listZones:throttled:text=x":           "throttled takes no text",
+		"listZones:error:nth":                  `option "nth" has no value`,
+		"listZones:error:nth=0":                "nth=0 is not a number from 1",
+		"listZones:error:p=2":                  "p=2 is not a probability",
+		"listZones:delay:delay=2":              "delay=2 is not a positive time",
+		"listZones:error:times=2":              `option "times" is not known`,
+		"createTags:job-fails:cserrorcode=530": "job-fails takes no cserrorcode",
+	} {
+		_, err := ParseFault(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// TestFaultSelection counts which calls a fault hits.
+func TestFaultSelection(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]int{
+		"listZones:error":                     {1, 2, 3, 4, 5},
+		"listZones:error:nth=2":               {2},
+		"listZones:error:nth=2,count=2":       {2, 3},
+		"listZones:error:count=3":             {1, 2, 3},
+		"list*:error:caller=k8s-owner,nth=4":  {4},
+		"listZones:error:caller=somebody":     nil,
+		"listNetworks:error":                  nil,
+		"*Zone*:error:count=1":                {1},
+		"listZones:error:p=1":                 {1, 2, 3, 4, 5},
+		"listZones:error:code=503,text=later": {1, 2, 3, 4, 5},
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			w := ExampleWorld()
+			w.Faults = []string{text}
+			h := start(t, Options{World: w})
+			var got []int
+			for n := 1; n <= 5; n++ {
+				if h.call(owner, "listZones").status != http.StatusOK {
+					got = append(got, n)
+				}
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, len(want), h.sim.Faults()[0].Hits)
+		})
+	}
+}
+
+func TestFaultProbability(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64) (out []bool) {
+		h := start(t, Options{Seed: seed})
+		h.sim.Inject(Fault{Command: "listZones", Kind: FaultErrorBefore, Probability: 0.5})
+		for range 64 {
+			out = append(out, h.call(owner, "listZones").status == http.StatusOK)
+		}
+		return out
+	}
+	first, again, other := run(1), run(1), run(2)
+	require.Equal(t, first, again, "a seed repeats its sequence")
+	require.NotEqual(t, first, other)
+	require.Contains(t, first, true)
+	require.Contains(t, first, false)
+}
+
 // cut sends a signed call and demands that the connection breaks without an answer.
-func (h *harness) cut(command string, pairs ...string) {
+func (h *env) cut(command string, pairs ...string) {
 	h.t.Helper()
 	// POST: a client repeats a broken GET on its own.
 	resp, err := http.Post(h.url+"?"+h.signed(owner, command, pairs...).Encode(), "text/plain", nil)
@@ -25,39 +120,53 @@ func (h *harness) cut(command string, pairs ...string) {
 	require.Error(h.t, err, "the call was answered")
 }
 
-func TestFaults(t *testing.T) {
+// arm arms one fault alone.
+func (h *env) arm(text string) {
+	h.t.Helper()
+	f, err := ParseFault(text)
+	require.NoError(h.t, err)
+	h.sim.faults.Remove(0)
+	h.sim.Inject(f)
+}
+
+func TestFaultAnswers(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{})
-	net := h.network()
-	owned := func() int { return len(h.ok(h.call(owner, "listPublicIpAddresses")).items("publicipaddress")) }
-	before := owned()
-
-	h.sim.Inject(Fault{Command: "associateIpAddress", Nth: 2, Kind: FaultErrorBefore, HTTPStatus: 503, Text: "in maintenance"})
-	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
-	h.fails(h.call(owner, "associateIpAddress", "networkid", net), 503, wire.CSGeneric, "in maintenance")
-	h.done(owner, h.call(owner, "associateIpAddress", "networkid", net))
-	require.Equal(t, before+2, owned())
-
-	remove := h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultCutBefore})
-	h.cut("associateIpAddress", "networkid", net)
-	require.Equal(t, before+2, owned(), "cut before: no effect")
-	remove()
-	remove = h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultLostAnswer})
-	h.cut("associateIpAddress", "networkid", net)
-	remove()
-	require.Equal(t, before+3, owned(), "lost answer: the effect is there")
-
-	remove = h.sim.Inject(Fault{Command: "associateIpAddress", Kind: FaultJobFails, Text: "Failed to associate IP address"})
-	h.broken(owner, h.call(owner, "associateIpAddress", "networkid", net), 530, "Failed to associate IP address")
-	remove()
-	require.Equal(t, before+3, owned())
-	require.Empty(t, h.call(owner, "listPublicIpAddresses", "state", store.IPAllocating, "allocatedonly", "false").items("publicipaddress"), "a failed job frees the address")
-
-	remove = h.sim.Inject(Fault{Command: "createLoadBalancerRule", Kind: FaultJobFails})
-	h.broken(owner, h.call(owner, "createLoadBalancerRule", "publicipid", h.legacyIP(), "name", "gone", "algorithm", "source", "publicport", "1", "privateport", "1"), 530, "Failed to create load balancer rule")
-	remove()
-	require.Empty(t, h.call(owner, "listLoadBalancerRules", "name", "gone").items("loadbalancerrule"), "a failed job removes the rule")
-	require.Len(t, h.call(owner, "listFirewallRules").items("firewallrule"), 2, "and its firewall rule")
+	h := startVMs(t, 0)
+	for _, c := range [][2]string{
+		{"*:throttled:delay=1500ms,count=1", "listZones => 429/9999 please retry after [1500] ms."},
+		{"*:maintenance", "listZones => ok"}, // only jobs are refused
+		{"*:maintenance", "associateIpAddress networkid={net} => 503/9999 Can not accept new jobs"},
+		{"associateIpAddress:quota", "associateIpAddress networkid={net} => 532/4280 Maximum number of public IP addresses for account: k8s has been"},
+		{"associateIpAddress:capacity", "associateIpAddress networkid={net} => 533/9999 Insufficient address capacity"},
+		{"associateIpAddress:job-fails:code=431,text=no luck", "associateIpAddress networkid={net} => job 431 no luck"},
+		{"associateIpAddress:error:code=503,text=in maintenance", "associateIpAddress networkid={net} => 503/9999 in maintenance"},
+	} {
+		h.arm(c[0])
+		h.play("k8s-owner " + c[1])
+	}
+	h.play(`
+		k8s-owner listPublicIpAddresses => count 2
+		k8s-owner listPublicIpAddresses state=Allocating allocatedonly=false => count 0  # a failed job frees the address`)
+	h.arm("associateIpAddress:cut-before")
+	h.cut("associateIpAddress", "networkid", h.vars["net"])
+	h.play("k8s-owner listPublicIpAddresses => count 2  # no effect")
+	h.arm("associateIpAddress:cut-after")
+	h.cut("associateIpAddress", "networkid", h.vars["net"])
+	h.play(`k8s-owner listPublicIpAddresses => count 3  # the effect is there
+		k8s-owner listPublicIpAddresses ipaddress=203.0.113.20 > ip`)
+	h.arm("createLoadBalancerRule:job-fails")
+	h.play(`
+		k8s-owner createLoadBalancerRule publicipid={ip} name=gone algorithm=source publicport=1 privateport=1 \
+			=> job 530 Failed to create load balancer rule
+		k8s-owner listLoadBalancerRules name=gone => count 0  # a failed job removes the rule
+		k8s-owner listFirewallRules => count 2  # and its firewall rule
+		k8s-owner listVirtualMachines > vm`)
+	h.arm("stopVirtualMachine:job-never-ends")
+	h.play(`
+		& k8s-owner stopVirtualMachine id={vm} > jobid=job
+		wait 48h  # beyond job.expire.minutes
+		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0
+		k8s-owner listVirtualMachines id={vm} => jobid={job}`)
 }
 
 func TestFaultDelay(t *testing.T) {
@@ -70,6 +179,77 @@ func TestFaultDelay(t *testing.T) {
 	require.Empty(t, done)
 	h.clock.Step(time.Hour)
 	require.Equal(t, 200, <-done)
+}
+
+// TestRouterRefuses compares with the recorded cases inject.*: what the jobs say and what is left.
+func TestRouterRefuses(t *testing.T) {
+	t.Parallel()
+	h := startVMs(t, 0)
+	h.play(`
+		k8s-owner listPublicIpAddresses ipaddress=203.0.113.20 > ip
+		k8s-owner listFirewallRules > fw
+		k8s-owner listVirtualMachines name=demo-cp-1 > vm
+		k8s-owner listLoadBalancerRuleInstances id={rule} > member`)
+	h.arm("*:router-refuses")
+	before := h.call(owner, "listLoadBalancerRules").raw
+	h.play(`
+		k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm} => job 530 Failed to assign load balancer rule
+		k8s-owner removeFromLoadBalancerRule id={rule} virtualmachineids={member} => job 530 Failed to remove specified load balancer rule id for
+		k8s-owner updateLoadBalancerRule id={rule} algorithm=source protocol=tcp \
+			=> job 530 Failed to update load balancer rule: LoadBalancer {"name":"
+		k8s-owner deleteLoadBalancerRule id={rule} => job 530 Unable to remove load balancer rule LoadBalancer {"name":"
+		k8s-owner createFirewallRule ipaddressid={ip} protocol=tcp startport=9 => job 530 Failed to create firewall rule
+		k8s-owner deleteFirewallRule id={fw} => job 530 Failed to delete firewall rule`)
+	require.Equal(t, before, h.call(owner, "listLoadBalancerRules").raw, "the state is as before")
+	h.play(`
+		k8s-owner createTags resourceids={ip} resourcetype=PublicIpAddress tags[0].key=k tags[0].value=v
+		k8s-owner disassociateIpAddress id={ip} => job 530 Failed to disassociate ip address
+		k8s-owner listPublicIpAddresses id={ip} => count 0  # an address in state Releasing shows in no default list
+		k8s-owner listLoadBalancerRules => state=Deleting`)
+	h.sim.faults.Remove(0)
+	h.play(`
+		k8s-owner disassociateIpAddress id={ip}
+		k8s-owner listLoadBalancerRules => count 0`)
+}
+
+// TestRestart is the recorded case restart.job-right-after-restart.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	h := startVMs(t, time.Minute)
+	login, session := h.login("admin", "password", "")
+	require.Equal(t, 200, login.status)
+	h.ok(session("listZones"))
+	h.arm("stopVirtualMachine:restart:delay=20s")
+	h.play(`
+		k8s-owner listVirtualMachines > vm
+		& k8s-owner stopVirtualMachine id={vm} > jobid=job`)
+	h.cut("listZones") // the server is away
+	h.play(`
+		wait 20s
+		k8s-owner queryAsyncJobResult jobid={job} \
+			=> /jobstatus=2 /jobresultcode=530 /jobresult=- /jobresulttype=- /completed~2026 /managementserverid~
+		k8s-owner listVirtualMachines id={vm} => jobid=-`)
+	require.Equal(t, http.StatusUnauthorized, session("listZones").status, "sessions are gone")
+}
+
+// TestRestartDuringDeployment: a VM on its way up is Stopped afterwards, with the detail that it was never started.
+func TestRestartDuringDeployment(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
+	zone := id(h.first(h.root("listZones"), "zone"))
+	vm := h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
+		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
+		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
+	h.clock.Step(40 * time.Second)
+	require.Equal(t, store.VMStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
+	w, err := h.sim.Dump(dump.Options{})
+	require.NoError(t, err)
+	h.sim.Restart(0)
+	for _, s := range []*env{h, start(t, Options{World: w, Clock: h.clock})} {
+		v := s.first(s.root("listVirtualMachines", "id", vm), "virtualmachine")
+		require.Equal(t, store.VMStopped, v["state"])
+		require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
+	}
 }
 
 func TestLedger(t *testing.T) {
@@ -91,4 +271,148 @@ func TestLedger(t *testing.T) {
 	require.Equal(t, 3, h.sim.Ledger().Count())
 	h.sim.Ledger().Reset()
 	require.Empty(t, h.sim.Ledger().Calls())
+}
+
+const owner = "k8s-owner"
+
+func (h *env) network() string { return h.netID("k8s-net") }
+
+func (h *env) legacyIP() string { return h.ipID("203.0.113.20") }
+
+func TestJobLife(t *testing.T) {
+	t.Parallel()
+	startVMs(t, 5*time.Second).play(`
+		& k8s-owner associateIpAddress networkid={net} > ip jobid=job
+		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0 /jobresult=- /managementservername=localhost /jobinstanceid={ip}
+		k8s-owner listAsyncJobs => count 1
+		# The row is there before the answer; the default list does not show it.
+		k8s-owner listPublicIpAddresses id={ip} => count 0
+		k8s-owner listPublicIpAddresses id={ip} allocatedonly=false => state=Allocating
+		k8s-owner createLoadBalancerRule publicipid={ip} name=n algorithm=source publicport=1 privateport=1 => 431/4350 invalid IP address ID
+		wait 5s
+		k8s-owner queryAsyncJobResult jobid={job} \
+			=> /jobstatus=1 /managementservername=- /cmd=org.apache.cloudstack.api.command.user.address.AssociateIPAddrCmd
+		k8s-owner listAsyncJobs => count 0
+		wait 25h  # job.expire.minutes
+		k8s-owner associateIpAddress networkid={net}
+		k8s-owner queryAsyncJobResult jobid={job} => 431/9999 entity does not exist
+	`)
+}
+
+func TestCustomJobID(t *testing.T) {
+	t.Parallel()
+	startVMs(t, 0).set("job", "11111111-2222-4333-8444-555555555555").play(`
+		k8s-owner associateIpAddress networkid={net} customjobid={job} > ip
+		k8s-owner queryAsyncJobResult jobid={job} => /jobinstanceid={ip}
+		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 0
+		k8s-owner associateIpAddress networkid={net} customjobid={job} => 530/9999 {internal}
+		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 1 > stuck
+		k8s-owner associateIpAddress networkid={net} customjobid=hello => 431/4350 UUID: hello doesn't follow the UUID format
+		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 2
+		k8s-owner disassociateIpAddress id={stuck}
+		k8s-owner listPublicIpAddresses allocatedonly=false state=Allocating => count 1
+	`)
+}
+
+// TestCreatesOnOneAddressWait: creates on one address queue up with sleeps of 5 s; other addresses do not wait.
+func TestCreatesOnOneAddressWait(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{Latency: LatencyProfile{LockRetry: 5 * time.Second}})
+	ip := h.legacyIP()
+	release, err := h.sim.locks.Acquire(t.Context(), "ip/"+ip)
+	require.NoError(t, err)
+	done := make(chan int, 1)
+	go func() {
+		done <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1").status
+	}()
+	require.Eventually(t, h.clock.HasWaiters, time.Minute, time.Millisecond)
+	release() // free at once, but the waiter still sleeps
+	h.clock.Step(4 * time.Second)
+	require.Empty(t, done)
+	h.clock.Step(time.Second)
+	require.Eventually(t, func() bool { // the create phase itself holds the row for a moment
+		h.clock.Step(createTime)
+		return len(done) == 1
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, http.StatusOK, <-done)
+}
+
+func TestSamePortAtOnce(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	ip := h.legacyIP()
+	var wg sync.WaitGroup
+	got := make(chan int, 8)
+	for range 8 {
+		wg.Go(func() {
+			got <- h.call(owner, "createLoadBalancerRule", "publicipid", ip, "name", "n", "algorithm", "source", "publicport", "1", "privateport", "1").status
+		})
+	}
+	wg.Wait()
+	close(got)
+	count := map[int]int{}
+	for s := range got {
+		count[s]++
+	}
+	require.Equal(t, map[int]int{200: 1, 537: 7}, count)
+}
+
+// TestProfileIsMeasured has the figures as they were written down, in milliseconds.
+func TestProfileIsMeasured(t *testing.T) {
+	t.Parallel()
+	p, err := wire.NamedProfile("simulator")
+	require.NoError(t, err)
+	for command, want := range map[string]int{
+		"listVirtualMachines": 24, "listLoadBalancerRules": 10, "listPublicIpAddresses": 18, "listFirewallRules": 13, "listNetworks": 35,
+		"queryAsyncJobResult": 11, "associateIpAddress": 41, "createLoadBalancerRule": 49, "assignToLoadBalancerRule": 22,
+		"createFirewallRule": 27, "createNetworkACL": 12, "listZones": 33,
+	} {
+		require.Equal(t, wire.Ms(want), p.CallTime(command), command)
+	}
+	for command, want := range map[string]int{
+		"associateIpAddress": 40, "disassociateIpAddress": 170, "createLoadBalancerRule": 13, "assignToLoadBalancerRule": 194,
+		"removeFromLoadBalancerRule": 196, "updateLoadBalancerRule": 144, "deleteLoadBalancerRule": 167, "createFirewallRule": 50,
+		"deleteFirewallRule": 46, "createNetworkACL": 14, "createTags": 8, "expungeVirtualMachine": 6000,
+	} {
+		require.Equal(t, wire.Ms(want), p.JobTime(command), command)
+	}
+	for command, between := range map[string][2]int{"startVirtualMachine": {480, 4200}, "stopVirtualMachine": {150, 600}} {
+		require.Greater(t, p.JobTime(command), wire.Ms(between[0]))
+		require.Less(t, p.JobTime(command), wire.Ms(between[1]))
+	}
+	require.Greater(t, p.CallTime("listApis"), 270*time.Millisecond)
+	require.Less(t, p.CallTime("listApis"), 360*time.Millisecond)
+	require.Equal(t, 5*time.Second, p.LockRetry)
+	p.Add(time.Second)
+	require.Equal(t, 1024*time.Millisecond, p.CallTime("listVirtualMachines"))
+	_, err = wire.NamedProfile("warp")
+	require.ErrorContains(t, err, "use instant, simulator or production")
+	cat, err := catalogue.Load()
+	require.NoError(t, err)
+	for _, name := range []string{"simulator", "production"} {
+		p, err := wire.NamedProfile(name)
+		require.NoError(t, err)
+		for _, m := range []map[string]time.Duration{p.Calls, p.Jobs} {
+			for command := range m {
+				require.Contains(t, cat.ByName, command, "%s: no such command", name)
+			}
+		}
+	}
+}
+
+// TestJobTakesItsTime: a job is pending until its time of the profile has passed.
+func TestJobTakesItsTime(t *testing.T) {
+	t.Parallel()
+	p, err := wire.NamedProfile("simulator")
+	require.NoError(t, err)
+	p.Call, p.Calls = 0, nil // the test's clock stands still during calls
+	start(t, Options{Latency: p}).play(`
+		k8s-owner listLoadBalancerRules > rule
+		k8s-owner listVirtualMachines name=demo-cp-1 > vm
+		& k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm} > jobid=job
+		wait 193ms
+		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=0
+		wait 1ms
+		k8s-owner queryAsyncJobResult jobid={job} => /jobstatus=1
+	`)
 }

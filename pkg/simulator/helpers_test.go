@@ -20,22 +20,25 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// world starts a simulator with a clock that tests move.
-type harness struct {
+// env is a simulator behind HTTP with a clock that tests move.
+type env struct {
 	t     *testing.T
 	sim   *Simulator
 	clock *clocktesting.FakeClock
 	url   string
-	admin string // URL of the integration port
+	admin string            // URL of the integration port
+	vars  map[string]string // of play
+
+	jobTime time.Duration // how long expect waits for a job
 }
 
 // start serves the shipped example unless the options name a world.
-func start(t *testing.T, o Options) *harness {
+func start(t *testing.T, o Options) *env {
 	t.Helper()
 	if o.World == nil {
 		o.World = ExampleWorld()
 	}
-	h := &harness{t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+	h := &env{t: t, jobTime: time.Minute, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	if o.Clock == nil {
 		o.Clock = h.clock
 	}
@@ -46,7 +49,30 @@ func start(t *testing.T, o Options) *harness {
 	t.Cleanup(srv.Close)
 	t.Cleanup(integration.Close)
 	h.url, h.admin = srv.URL+"/client/api", integration.URL+"/client/api"
+	h.vars = map[string]string{"denied": wire.NoAccessText, "internal": wire.InternalErrorText, "ROOT": sim.st.Root().UUID, "nowhere": nowhere}
+	for name, offering := range offerings {
+		for _, o := range sim.st.NetOffs.Rows {
+			if o.Spec.Name == offering {
+				h.vars[name] = o.UUID
+			}
+		}
+	}
 	return h
+}
+
+// startYAML serves a world whose jobs take a second.
+func startYAML(t *testing.T, text string) *env {
+	t.Helper()
+	w, err := LoadWorld(strings.NewReader(text))
+	require.NoError(t, err)
+	return start(t, Options{World: w, Latency: LatencyProfile{Job: time.Second}})
+}
+
+// offerings are network offerings by their names in scripts.
+var offerings = map[string]string{
+	"isolated": "DefaultIsolatedNetworkOfferingWithSourceNatService", "shared": "DefaultSharedNetworkOffering",
+	"l2": "DefaultL2NetworkOffering", "l2vlan": "DefaultL2NetworkOfferingVlan", "tier": "DefaultIsolatedNetworkOfferingForVpcNetworks",
+	"innertier": "DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB",
 }
 
 // answer is a decoded response.
@@ -74,7 +100,7 @@ func decode(t *testing.T, resp *http.Response) answer {
 }
 
 // signed builds the query of a signed request; pairs are name, value, name, value ...
-func (h *harness) signed(user, command string, pairs ...string) url.Values {
+func (h *env) signed(user, command string, pairs ...string) url.Values {
 	h.t.Helper()
 	key, secret, ok := h.sim.Keys(user)
 	require.True(h.t, ok, "no keys of user %s", user)
@@ -95,13 +121,13 @@ func toParams(q url.Values) []wire.Param {
 }
 
 // call sends a signed GET.
-func (h *harness) call(user, command string, pairs ...string) answer {
+func (h *env) call(user, command string, pairs ...string) answer {
 	h.t.Helper()
 	return h.get(h.url + "?" + h.signed(user, command, pairs...).Encode())
 }
 
 // post sends a signed POST.
-func (h *harness) post(user, command string, pairs ...string) answer {
+func (h *env) post(user, command string, pairs ...string) answer {
 	h.t.Helper()
 	resp, err := http.Post(h.url, "application/x-www-form-urlencoded", strings.NewReader(h.signed(user, command, pairs...).Encode()))
 	require.NoError(h.t, err)
@@ -109,7 +135,7 @@ func (h *harness) post(user, command string, pairs ...string) answer {
 }
 
 // root calls through the integration port.
-func (h *harness) root(command string, pairs ...string) answer {
+func (h *env) root(command string, pairs ...string) answer {
 	h.t.Helper()
 	q := url.Values{"command": {command}, "response": {"json"}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -118,7 +144,7 @@ func (h *harness) root(command string, pairs ...string) answer {
 	return h.get(h.admin + "?" + q.Encode())
 }
 
-func (h *harness) get(u string) answer {
+func (h *env) get(u string) answer {
 	h.t.Helper()
 	resp, err := http.Get(u)
 	require.NoError(h.t, err)
@@ -126,14 +152,14 @@ func (h *harness) get(u string) answer {
 }
 
 // ok demands success.
-func (h *harness) ok(a answer) answer {
+func (h *env) ok(a answer) answer {
 	h.t.Helper()
 	require.Equal(h.t, http.StatusOK, a.status, a.raw)
 	return a
 }
 
 // fails demands an error.
-func (h *harness) fails(a answer, code, cs int, text string) {
+func (h *env) fails(a answer, code, cs int, text string) {
 	h.t.Helper()
 	require.Equal(h.t, code, a.status, a.raw)
 	require.EqualValues(h.t, code, a.body["errorcode"])
@@ -145,31 +171,14 @@ func (h *harness) fails(a answer, code, cs int, text string) {
 	require.Contains(h.t, a.body["errortext"], text)
 }
 
-// job waits for the job of an answer and returns its result object.
-func (h *harness) job(user string, a answer) map[string]any {
+// done demands that the job of an answer succeeds, and returns its result.
+func (h *env) done(user string, a answer) map[string]any {
 	h.t.Helper()
 	h.ok(a)
-	h.clock.Step(time.Minute)
+	h.clock.Step(h.jobTime)
 	j := h.ok(h.call(user, "queryAsyncJobResult", "jobid", a.str("jobid")))
-	require.NotEqualValues(h.t, store.JobPending, j.body["jobstatus"], j.raw)
-	return j.body
-}
-
-// done demands that the job of an answer succeeds.
-func (h *harness) done(user string, a answer) map[string]any {
-	h.t.Helper()
-	j := h.job(user, a)
-	require.EqualValues(h.t, store.JobDone, j["jobstatus"], "%v", j["jobresult"])
-	return j["jobresult"].(map[string]any)
-}
-
-// broken demands that the job of an answer fails.
-func (h *harness) broken(user string, a answer, code int, text string) {
-	h.t.Helper()
-	j := h.job(user, a)
-	require.EqualValues(h.t, store.JobFailed, j["jobstatus"])
-	require.EqualValues(h.t, code, j["jobresultcode"])
-	require.Contains(h.t, j["jobresult"].(map[string]any)["errortext"], text)
+	require.EqualValues(h.t, store.JobDone, j.body["jobstatus"], j.raw)
+	return j.body["jobresult"].(map[string]any)
 }
 
 func (a answer) str(name string) string {
@@ -188,7 +197,7 @@ func (a answer) items(name string) []map[string]any {
 }
 
 // first returns the first item of a list.
-func (h *harness) first(a answer, name string) map[string]any {
+func (h *env) first(a answer, name string) map[string]any {
 	h.t.Helper()
 	h.ok(a)
 	l := a.items(name)
@@ -198,9 +207,6 @@ func (h *harness) first(a answer, name string) map[string]any {
 
 func id(m map[string]any) string { return m["id"].(string) }
 
-// vmID is the id of the VM with a name.
-func (h *harness) vmID(name string) string {
-	v, ok := h.sim.st.VMs.Find(func(v *store.VM) bool { return v.Name == name })
-	require.True(h.t, ok, name)
-	return v.UUID
-}
+func (h *env) vmID(name string) string    { return h.idOf("vms", name) }
+func (h *env) netID(name string) string   { return h.idOf("networks", name) }
+func (h *env) ipID(address string) string { return h.idOf("ips", address) }

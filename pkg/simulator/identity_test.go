@@ -6,17 +6,20 @@ package simulator
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/management"
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // login starts a session and returns a function that calls with it.
-func (h *harness) login(user, password, domain string) (answer, func(command string, pairs ...string) answer) {
+func (h *env) login(user, password, domain string) (answer, func(command string, pairs ...string) answer) {
 	h.t.Helper()
 	q := url.Values{"command": {"login"}, "username": {user}, "password": {password}, "response": {"json"}}
 	if domain != "" {
@@ -43,83 +46,99 @@ func (h *harness) login(user, password, domain string) (answer, func(command str
 	}
 }
 
+// obj returns the one object inside an answer.
+func (h *env) obj(a answer, name string) map[string]any {
+	h.t.Helper()
+	h.ok(a)
+	m, ok := a.body[name].(map[string]any)
+	require.True(h.t, ok, a.raw)
+	return m
+}
+
+// tenant makes a domain with an account whose user has keys; the names are those of the user for call.
+func (h *env) tenant(domain, account string, pairs ...string) (domainID, accountID, userID string) {
+	h.t.Helper()
+	domains := h.ok(h.root("listDomains", "name", domain)).items("domain")
+	if len(domains) == 0 {
+		domains = append(domains, h.obj(h.root("createDomain", "name", domain), "domain"))
+	}
+	domainID = id(domains[0])
+	args := append([]string{
+		"username", account, "password", "pw", "firstname", "F", "lastname", "L", "email", "a@b.c", "domainid", domainID, "accounttype", "0",
+	}, pairs...)
+	a := h.obj(h.root("createAccount", args...), "account")
+	userID = id(a["user"].([]any)[0].(map[string]any))
+	h.ok(h.root("registerUserKeys", "id", userID))
+	return domainID, id(a), userID
+}
+
+// TestSession has what the recorded cases login.* and logout.ok lack.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	a, call := h.login("admin", "password", "/")
-	h.ok(a)
-	require.Equal(t, "1", a.str("type"))
-	require.EqualValues(t, 1800, a.body["timeout"])
-	h.ok(call("listRoles"))
+	_, call := h.login("admin", "password", "/")
 	h.fails(call("noSuchCommand"), 432, wire.CSGeneric, "Unknown API command: noSuchCommand")
-	require.Equal(t, 401, call("listZones", "sessionkey", "wrong").status)
-	h.fails(call("listZones"), 401, 0, wire.AuthText) // the session is gone
-	_, call = h.login("admin", "password", "")
 	require.Equal(t, "success", h.ok(call("logout")).str("description"))
 	h.fails(call("listZones"), 401, 0, wire.AuthText)
 	_, call = h.login("admin", "password", "")
+	h.ok(call("listRoles"))
 	h.clock.Step(wire.DefaultSessionTimeout + 1)
 	h.fails(call("listZones"), 401, 0, wire.AuthText)
-
-	bad, _ := h.login("admin", "wrong", "")
-	h.fails(bad, 531, 0, "Failed to authenticate user admin in domain 1; please provide valid credentials")
 	require.Equal(t, http.StatusMethodNotAllowed, h.get(h.url+"?command=login&username=admin&password=password").status)
 }
 
-// ccmRules are what a controller's minimal role allows.
-var ccmRules = []string{"listZones", "listVirtual*", "listNetworks", "queryAsyncJobResult"}
-
-// TestBootstrap makes role, account, user and keys as an installer does, from an admin's login.
+// TestBootstrap makes role, account, user and keys as an installer does, as an admin.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	_, admin := h.login("admin", "password", "")
-	role := h.ok(admin("createRole", "name", "ccm", "type", "User")).body["role"].(map[string]any)
-	h.fails(admin("createRole", "name", "ccm", "type", "User"), 530, wire.CSGeneric, "Entity already exists ")
-	h.fails(admin("createRole", "name", "x", "type", "Bogus"), 530, wire.CSGeneric, "Illegal RoleType name provided")
-	for _, rule := range ccmRules {
-		h.ok(admin("createRolePermission", "roleid", id(role), "rule", rule, "permission", "allow"))
-	}
-	h.ok(admin("createRolePermission", "roleid", id(role), "rule", "*", "permission", "deny"))
-	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "listZones", "permission", "deny"), 531, wire.CSPermission, "Rule already exists for the role: ccm")
-	h.fails(admin("createRolePermission", "roleid", id(role), "rule", "a-b", "permission", "deny"), 431, wire.CSInvalidValue, "invalid rule provided")
-	require.Len(t, h.ok(admin("listRolePermissions", "roleid", id(role))).items("rolepermission"), len(ccmRules)+1)
-	builtin := h.first(admin("listRoles", "name", "User"), "role")
-	h.fails(admin("createRolePermission", "roleid", id(builtin), "rule", "x", "permission", "allow"), 531, wire.CSPermission, "cannot be added for Default roles")
+	h.play(`
+		admin createRole name=ccm type=User > role
+		admin createRole name=ccm type=User => 530/9999 Entity already exists
+		admin createRole name=x type=Bogus => 530/9999 Illegal RoleType name provided
+		admin createRolePermission roleid={role} rule=listZones permission=allow
+		+ rule=listVirtual*
+		+ rule=listNetworks
+		+ rule=queryAsyncJobResult
+		+ rule=* permission=deny
+		+ permission=deny => 531/4365 Rule already exists for the role: ccm
+		+ rule=a-b => 431/4350 invalid rule provided
+		admin listRolePermissions roleid={role} => count 5
+		admin listRoles name=User > builtin
+		admin createRolePermission roleid={builtin} rule=x permission=allow => 531/4365 cannot be added for Default roles
+		admin createAccount username=kubeadmin password=p firstname=f lastname=l email=e@x roleid={role} => name=kubeadmin > user.0.id=user
+		admin getUserKeys id={user} => apikey=-
+		admin registerUserKeys id={user} > apikey=key
+		admin getUser userapikey={key} => apikey={key}
 
-	account := h.ok(admin("createAccount", "username", "kubeadmin", "password", "p", "firstname", "f", "lastname", "l", "email", "e@x", "roleid", id(role))).body["account"].(map[string]any)
-	require.Equal(t, "kubeadmin", account["name"])
-	u := account["user"].([]any)[0].(map[string]any)
-	require.NotContains(t, h.ok(admin("getUserKeys", "id", id(u))).body["userkeys"], "apikey")
-	keys := h.ok(admin("registerUserKeys", "id", id(u))).body["userkeys"].(map[string]any)
-	require.Len(t, keys["apikey"], 86)
-	require.Equal(t, keys["apikey"], h.ok(admin("getUser", "userapikey", keys["apikey"].(string))).body["user"].(map[string]any)["apikey"])
-
-	h.ok(h.call("kubeadmin", "listZones"))
-	h.fails(h.call("kubeadmin", "listApis"), 432, wire.CSGeneric, "The API [listApis]")
-	h.fails(h.call("kubeadmin", "createLoadBalancerRule"), 432, wire.CSGeneric, "The API [createLoadBalancerRule]")
-	h.fails(admin("deleteRole", "id", id(role)), 531, wire.CSPermission, "role in use")
-
+		kubeadmin listZones
+		kubeadmin listApis => 432/9999 The API [listApis]
+		kubeadmin createLoadBalancerRule => 432/9999 The API [createLoadBalancerRule]
+		admin deleteRole id={role} => 531/4365 role in use
+	`)
+	require.Len(t, h.vars["key"], 86)
 	// Keys die with the next registration and with the user's state.
 	old := h.signed("kubeadmin", "listZones")
-	h.ok(admin("registerUserKeys", "id", id(u)))
+	h.play("admin registerUserKeys id={user}")
 	require.Equal(t, 401, h.get(h.url+"?"+old.Encode()).status)
-	h.ok(h.call("kubeadmin", "listZones"))
-	h.done("admin", admin("disableUser", "id", id(u)))
-	require.Equal(t, 401, h.call("kubeadmin", "listZones").status)
-	h.ok(admin("enableUser", "id", id(u)))
-	h.ok(h.call("kubeadmin", "listZones"))
+	h.play(`
+		kubeadmin listZones
+		admin disableUser id={user}
+		kubeadmin listZones => 401
+		admin enableUser id={user}
+		kubeadmin listZones
+	`)
 }
 
 func TestUserMayNotTouchOthers(t *testing.T) {
 	t.Parallel()
-	h := start(t, Options{})
-	admin := h.first(h.call("admin", "listUsers", "username", "admin"), "user")
-	h.fails(h.call("k8s-owner", "registerUserKeys", "id", id(admin)), 531, wire.CSPermission, wire.NoAccessText)
-	h.fails(h.call("k8s-owner", "createAccount", "username", "x"), 432, wire.CSGeneric, "The API [createAccount]")
-	h.fails(h.call("k8s-owner", "listManagementServersMetrics"), 432, wire.CSGeneric, "The API [listManagementServersMetrics]")
-	h.ok(h.call("admin", "listManagementServersMetrics"))
-	require.Len(t, h.call("k8s-owner", "listUsers", "listall", "true").items("user"), 1)
+	start(t, Options{}).play(`
+		admin listUsers username=admin > admin
+		k8s-owner registerUserKeys id={admin} => 531/4365 {denied}
+		k8s-owner createAccount username=x => 432/9999 The API [createAccount]
+		k8s-owner listManagementServersMetrics => 432/9999 The API [listManagementServersMetrics]
+		admin listManagementServersMetrics
+		k8s-owner listUsers listall=true => count 1
+	`)
 }
 
 // TestProjectOfKubernetesService: the role that CloudStack gives to clusters of a project denies what upstream calls.
@@ -139,8 +158,9 @@ func TestProjectOfKubernetesService(t *testing.T) {
 func TestIntegrationPort(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	require.Len(t, h.ok(h.root("listVirtualMachines", "listall", "true")).items("virtualmachine"), 3)
-	h.fails(h.root("noSuchCommand"), 432, wire.CSGeneric, "Unknown API command")
+	h.play(`
+		root listVirtualMachines listall=true => count 3
+		root noSuchCommand => 432/9999 Unknown API command`)
 	nothing := h.root("")
 	h.fails(nothing, 432, wire.CSGeneric, "Invalid request, no command sent")
 	require.Equal(t, "errorresponse", nothing.key)
@@ -161,4 +181,317 @@ func TestThrottle(t *testing.T) {
 	}
 	h.clock.Step(1e9)
 	h.ok(h.call("k8s-owner", "listZones"))
+}
+
+func TestDomains(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.play(`
+		root createDomain name=dev networkdomain=dev.example => path=ROOT/dev vmlimit=40 vmrunning=- > dev  # domains count VMs, but not by state
+		root createDomain name=sub parentdomainid={dev} => path=ROOT/dev/sub level=2
+		root createDomain name=DEV => 431/4350 Domain with name [DEV] already exists for the parent with ID [1].
+		root createDomain name=x networkdomain=-x => 431/4350 Invalid network domain.
+		root createDomain => 431/9999 missing parameter name
+		root listDomains level=0 => vmlimit=Unlimited
+		root listDomainChildren id={dev} => count 1
+		root listDomainChildren isrecursive=true name=sub => count 1
+		root updateDomain id={dev} name=prod
+		root listDomains id={dev} details=min => path=ROOT/prod
+		root updateDomain id={ROOT} name=x => 431/4350 ROOT domain can not be edited
+	`)
+	_, account, _ := h.tenant("prod", "worker")
+	h.set("account", account).play(`
+		root deleteDomain id={dev} => job 530 Delete failed on domain prod
+		root deleteDomain id={dev} cleanup=true
+		root listDomains name=prod => count 0
+		root listAccounts id={account} listall=true => 431/4350 Unable to find account by id
+		root deleteDomain id={dev} => 431/4350 domain not found
+		root deleteDomain id={ROOT} => job 530 Can't delete ROOT domain
+	`)
+}
+
+func TestAccountStates(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	d, account, userID := h.tenant("dev", "worker")
+	h.set("d", d, "account", account, "user", userID).play(`
+		dev/worker listZones
+		root disableAccount account=worker domainid={d} lock=false => state=disabled
+		dev/worker listZones => 401/<nil> unable to verify user credentials and/or request signature
+		root enableAccount id={account} => state=enabled
+		dev/worker listZones
+		root disableAccount id={account} lock=true => state=locked
+		root enableUser id={user} => state=enabled
+		root listAccounts id={account} => state=enabled  # enabling a user enables the account
+		root lockAccount account=worker domainid={d} => state=locked
+		root enableAccount id={account}
+		root lockUser id={user} => state=locked
+		root listAccounts id={account} => state=locked  # the last enabled user locks the account
+		root enableUser id={user}
+		root disableUser id={user} => state=disabled
+		root lockUser id={user} => 530/4250 Unable to lock user
+		root enableUser id={user}
+
+		root updateAccount id={account} newname=carer networkdomain=x.example accountdetails[0].tier=gold \
+			=> name=carer accountdetails=map[tier:gold]
+		root updateAccount account=worker domainid={d} newname=y => 431/4350 Unable to find account by accountId: null OR by name: worker
+		root updateAccount id={account} apikeyaccess=disabled
+		dev/worker listZones => 401
+		root updateUser id={user} apikeyaccess=enabled
+		dev/worker listZones
+		root updateUser id={user} apikeyaccess=maybe => 431/4350 ApiKeyAccess value can only be
+
+		root listAccounts name=admin > admin
+		root deleteAccount id={admin} => job 431 Deletion of your own account is not allowed
+		root deleteAccount id={account}
+		root deleteAccount id={account}
+		root deleteAccount id=nope => 431/9999 Invalid parameter id value=nope
+	`)
+}
+
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	d, _, userID := h.tenant("dev", "worker")
+	_, other, _ := h.tenant("dev", "other")
+	h.set("d", d, "user", userID, "other", other).play(`
+		root createUser username=second account=worker domainid={d} password=pw firstname=S lastname=U email=e > second
+		+ username=third account=nobody => 431/4350 Unable to find account nobody in domain Domain {
+		dev/worker updateUser id={user} password=new => 431/4350 To set a new password the current password must be provided.
+		+ currentpassword=old => 431/4350 Current password is incorrect.
+		+ currentpassword=pw
+		dev/worker updateUser id={user} firstname= => 431/4350 Firstname cannot be empty.
+		root updateUser id={user} username=second => 431/4350 Username [second] already exists in domain
+		root updateUser id={user} userapikey=k => 431/4350 Please provide a userApiKey/userSecretKey pair
+		root updateUser id={user} userapikey=my-key usersecretkey=my-secret lastname=New email=n@b.c
+		root getUser userapikey=my-key => lastname=New
+		dev/worker listZones
+	`)
+	a, _ := h.login("worker", "new", "/dev")
+	h.ok(a)
+	for range 5 {
+		h.login("second", "wrong", "/dev")
+	}
+	h.play(`
+		root listUsers id={second} => state=disabled  # five wrong passwords disable a user
+		root moveUser id={second} => 431/9999 Please provide either account name or account id
+		root moveUser id={second} accountid={other}
+		root listUsers id={second} => account=other
+		root deleteUser id={second} => success=true
+		root deleteUser id={second} => 431/4350 The specified user doesn't exist in the system
+		root listUsers username=admin > admin
+		root deleteUser id={admin} => 431/4350 can't be (re)moved
+		dev/other updateUser id={user} email=x => 531/4365 {denied}
+	`)
+}
+
+func TestDomainAdminsStayBelowThemselves(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	d, _, userID := h.tenant("dev", "worker")
+	h.tenant("dev", "boss", "accounttype", "2")
+	h.set("d", d, "user", userID).play(`
+		root listUsers username=admin > admin
+		dev/boss disableUser id={admin} => job 530 {denied}
+		dev/boss disableUser id={user}
+		dev/boss enableUser id={user}
+		dev/boss createAccount username=u password=pw firstname=F lastname=L email=e accounttype=0 => 531/4365 {denied}  # in ROOT
+		+ accounttype=1 domainid={d} => 431/4350 in non-ROOT domain
+		+ domainid={d}
+		root createRole name=wide type=User > wide
+		root createRolePermission roleid={wide} rule=createZone permission=allow
+		dev/boss createAccount username=v password=pw firstname=F lastname=L email=e roleid={wide} domainid={d} \
+			=> 531/4365 access to more privileges they have
+		dev/boss listDomains => count 1
+		dev/boss listDomains id={ROOT} => 531/4365 {denied}
+	`)
+}
+
+func TestRoleRules(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.play(`
+		root createRole name=ccm type=User > role
+		root createRolePermission roleid={role} rule=listApis permission=allow > list
+		+ rule=listZones > zones
+		+ rule=* permission=deny > deny
+	`)
+	h.tenant("dev", "worker", "roleid", h.vars["role"])
+	h.play(`
+		dev/worker listApis => count 2 name=listApis /api.1.name=listZones
+		root updateRolePermission roleid={role} ruleid={zones} permission=deny => success=true
+		dev/worker listApis => count 1 name=listApis
+		root updateRolePermission roleid={role} ruleorder={deny},{zones},{list}
+		dev/worker listApis => 432
+		root listRolePermissions roleid={role} => rule=*
+		root updateRolePermission roleid={role} ruleorder={deny} permission=allow => 431/9999 mutually exclusive
+		root deleteRolePermission id={deny}
+		root deleteRolePermission id={deny} => 431/9999 Invalid parameter id value
+		dev/worker listApis => /api.100.name~  # without a closing rule the role type decides
+		root disableRole id={role}
+		dev/worker listApis => 432
+		root enableRole id={role}
+
+		root updateRole id={role} name=renamed => name=renamed
+		root updateRole id={role} type=Admin => 531/4365 Found accounts that have role in use
+		root deleteRole id={role} => 531/4365 Found accounts with role in use
+		root listRoles name=User > builtin
+		root deleteRole id={builtin} => 531/4365 Default roles cannot be deleted
+		root updateRole id={builtin} name=x => 531/4365 Default roles cannot be updated
+		root importRole name=imp type=User rules[0].rule=list* rules[0].permission=allow > imported
+		+ name=imp => 530/4250 Role already exists
+		+ name=i2 rules[0].rule=noSuch => 431/9999 Invalid api name: noSuch
+		root listRolePermissions roleid={imported} => count 1
+		root createRole name=clone roleid={imported} > clone
+		root listRolePermissions roleid={clone} => count 1
+		root deleteRole id={clone}
+	`)
+}
+
+func TestProjectLife(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	d, aliceID, _ := h.tenant("dev", "alice")
+	_, _, bobUser := h.tenant("dev", "bob")
+	h.set("d", d, "alice", aliceID, "bob", bobUser, "projects", strconv.Itoa(2+len(ExampleWorld().Projects))).play(`
+		dev/alice createProject name=p1 displaytext=first => state=Active owner.0.account=alice > p
+		dev/alice createProject name=P1 => 431/4350 Project with name P1 already exists in domain id=
+		root createProject name=p2 account=alice => 431/4350 Account name and domain id must be specified together
+		root createProject name=p2 account=nobody domainid={d} => 431/4350 Unable to find account nobody in domain
+		root createProject name=p2 account=bob domainid={d}
+		root listProjects listall=true => count {projects}
+		root listProjects account=bob domainid={d} => count 1
+		dev/bob listProjects => count 1
+
+		dev/bob listNetworks projectid={p} => 432
+		dev/alice addAccountToProject projectid={p} => job 431 Either accountName or email is required
+		dev/alice addAccountToProject projectid={p} account=nobody => job 431 Unable to find account name=nobody
+		dev/alice addAccountToProject projectid={p} account=bob
+		dev/alice addAccountToProject projectid={p} account=bob
+		dev/bob listNetworks projectid={p}
+		dev/bob listProjectAccounts projectid={p} => count 2 /projectaccount.1.role=Regular
+		dev/bob suspendProject id={p} => job 530 {denied}
+		dev/alice addUserToProject projectid={p} username=bob => job 431 already part of the project
+		dev/alice deleteAccountFromProject projectid={p} account=alice => job 431 is the owner of the project
+		dev/alice updateProject id={p} account=bob displaytext=second
+		dev/bob listProjects id={p} => owner.0.account=bob
+		dev/bob updateProject id={p} account=bob roletype=Regular swapowner=false => job 431 Cannot demote the only admin
+		dev/bob updateProject id={p} account=alice roletype=Admin swapowner=false
+		dev/alice deleteAccountFromProject projectid={p} account=bob
+		dev/alice addUserToProject projectid={p} username=bob
+		dev/bob listProjectAccounts projectid={p} userid={bob} => username=bob
+		dev/alice deleteUserFromProject projectid={p} userid={bob}
+
+		dev/alice suspendProject id={p} => state=Suspended
+		dev/alice addAccountToProject projectid={p} account=bob => job 431 state=Suspended
+		dev/alice activateProject id={p} => state=Active
+		root deleteAccount id={alice} => job 431 because it manages the following project(s)
+		dev/alice deleteProject id={p}
+		dev/alice deleteProject id={p} => 431/4350 Unable to find project by id
+		dev/alice listProjects => count 0
+		dev/alice listProjectInvitations => count 0
+		root deleteAccount id={alice}
+	`)
+}
+
+func TestProjectRoles(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.tenant("dev", "alice")
+	h.tenant("dev", "bob")
+	h.play(`
+		dev/alice createProject name=p1 > p
+		dev/alice createProjectRole projectid={p} name=viewer description="looks only" > role
+		dev/alice createProjectRole projectid={p} name=viewer => 530/9999 Entity already exists
+		dev/alice createProjectRolePermission projectid={p} projectroleid={role} rule=listVirtual* permission=deny > rule
+		dev/alice addAccountToProject projectid={p} account=bob projectroleid={role}
+		dev/bob listNetworks projectid={p}
+		dev/bob listVirtualMachines projectid={p} => 401
+		dev/alice listVirtualMachines projectid={p}
+		dev/bob createProjectRole projectid={p} name=x => 531/4365 User unauthorized to perform operation in the project
+		dev/alice deleteProjectRole projectid={p} id={role} => 531/4365 Found users that have the project role in use
+		dev/bob listProjectRolePermissions projectid={p} => count 1
+		dev/alice updateProjectRolePermission projectid={p} projectroleid={role} projectrolepermissionid={rule} permission=allow
+		dev/bob listVirtualMachines projectid={p}
+		dev/alice deleteProjectRolePermission projectid={p} id={rule}
+		dev/alice updateProjectRole projectid={p} id={role} name=boss => name=boss
+		dev/alice deleteAccountFromProject projectid={p} account=bob
+		dev/alice deleteProjectRole projectid={p} id={role}
+		dev/alice listProjectRoles projectid={p} => count 0
+	`)
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	d, _, _ := h.tenant("dev", "alice")
+	h.set("d", d).play(`
+		root updateResourceLimit resourcetype=5 max=1 account=alice domainid={d} => resourcetypename=project max=1
+		dev/alice createProject name=p1 > p
+		dev/alice createProject name=p2 => 535/4370 Maximum amount of resources of Type = 'project', tag = 'null' for Account Name = alice in Domain Id = 2 is exceeded: \
+			Account Resource Limit = 1, Current Account Resource Amount = 1, Current Account Resource Reservation = 0, Requested Resource Amount = 1.
+		root updateResourceLimit resourcetype=5 max=-1 account=alice domainid={d}
+		root updateResourceLimit resourcetype=5 max=1 domainid={d}
+		dev/alice createProject name=p2 => 535/4370 Maximum domain resource limits of Type 'project' for Domain Id = {d} is exceeded: Domain
+
+		root updateResourceLimit resourcetype=0 max=-2 account=alice domainid={d} => 431/4350 Please specify either '-1' for an infinite limit
+		+ max=1 resourcetype=99 => 431/4350 Please specify valid resource type
+		+ max=1 domainid=- => 431/4350 Account must be specified with domainId parameter
+		+ max=1 account=x => 431/4350 Unable to find account by name x in domain with specified id
+		+ max=1 account=- domainid=- => 431/4350 AccountId or domainId have to be specified
+		+ max=1 account=- domainid={ROOT} => 531/4365 Cannot update resource limit for ROOT domain 1
+		+ max=1 account=admin domainid={ROOT} => 431/4350 Only -1 limit is supported for Root Admin accounts
+		+ max=1 resourcetype=- => 431/9999 missing parameter resourcetype
+		+ max=many => 431/9999 invalid value many for parameter max
+		root listResourceLimits resourcetypename=x => 431/4350 Please specify a valid resource type name.
+		root createDomain name=sub parentdomainid={d} > sub
+		root updateResourceLimit resourcetype=1 max=5 domainid={d}
+		root updateResourceLimit resourcetype=1 max=6 domainid={sub} => 431/4350 Domain sub(id: 2) has maximum allowed resource limit 5 for
+		root listResourceLimits domainid={sub} resourcetype=1 => max=5
+
+		dev/alice listResourceLimits => count 17
+		dev/alice listResourceLimits resourcetypename=secondary_storage account=alice domainid={d} => max=400
+		root listResourceLimits resourcetype=0 => max=-1  # root admins have no limits
+		root updateResourceLimit resourcetype=0 max=7 projectid={p} => max=7
+		dev/alice listProjects => vmlimit=7
+		root updateResourceCount domainid={d} account=alice => count 17 /resourcecount.5.resourcecount=1
+		root updateConfiguration name=max.account.user.vms value=3
+		dev/alice listAccounts => vmlimit=3
+	`)
+}
+
+func TestConfigurations(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	h.tenant("dev", "alice")
+	h.set("zone", h.idOf("zones", "zone-1")).play(`
+		root listConfigurations name=default.page.size => value=500
+		root updateConfiguration name=default.page.size value=2
+		root listRoles page=1 pagesize=3 => 431/4350 Page size can't exceed max allowed page size value: 2
+		root resetConfiguration name=default.page.size
+		root updateConfiguration name=default.page.size value=many => 431/4350 There was an error trying to parse the integer value for
+		root updateConfiguration name=allow.user.create.projects value=perhaps => 431/4350 Please enter either 'true' or 'false'.
+		root updateConfiguration name=no.such.setting value=1 => 431/4350 Config parameter with name no.such.setting doesn't exist
+		root updateConfiguration name=allow.user.create.projects value=false
+		dev/alice createProject name=p => 531/4365 Regular user is not permitted to create a project
+		dev/alice listCapabilities => allowusercreateprojects=false
+		root updateConfiguration name=api.key.access value=false
+		dev/alice listZones => 401
+		root updateConfiguration name=api.key.access value=true
+		root updateConfiguration name=api.throttling.max value=2
+		root updateConfiguration name=api.throttling.enabled value=true
+		dev/alice getApiLimit => apiIssued=1 apiAllowed=1
+		dev/alice listZones
+		dev/alice listZones => 429
+		root resetApiLimit
+		dev/alice listZones
+		root updateConfiguration name=guest.domain.suffix value=zone.example zoneid={zone}
+		root listConfigurations name=guest.domain.suffix => value=cloud.internal
+		root listConfigurations name=guest.domain.suffix zoneid={zone} => value=zone.example
+		root listConfigurations keyword=throttling => name~throttling
+		dev/alice listConfigurations => 432
+	`)
+	for i := range settings.ConfigList {
+		require.Nil(t, management.Check(&settings.ConfigList[i], settings.ConfigList[i].Def), settings.ConfigList[i].Name)
+	}
 }

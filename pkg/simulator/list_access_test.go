@@ -26,7 +26,7 @@ type listCase struct {
 var ownerless = store.SetOf("listApis", "listNetworkOfferings", "listVPCOfferings", "listConfigurations", "listOsTypes", "listRolePermissions", "listEventTypes", "listZones")
 
 // listCases are all lists with the filters that widen them, and with every id of the given objects that they take.
-func (h *harness) listCases(objects map[store.RefKind][]string) []listCase {
+func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 	h.t.Helper()
 	commands, err := loadCommands()
 	require.NoError(h.t, err)
@@ -71,7 +71,7 @@ func (h *harness) listCases(objects map[store.RefKind][]string) []listCase {
 }
 
 // objectsOf are the ids of what an account owns by the kind of their parameters.
-func (h *harness) objectsOf(a *store.Account) map[store.RefKind][]string {
+func (h *env) objectsOf(a *store.Account) map[store.RefKind][]string {
 	kinds := map[string][]store.RefKind{
 		"networks": {store.RefNetwork, store.RefAnyNetwork}, "vpcs": {store.RefVPC}, "aclLists": {store.RefACLList}, "aclItems": {store.RefACLItem}, "vms": {store.RefVM}, "nics": {store.RefNIC},
 		"volumes": {store.RefVolume}, "affinity": {store.RefAffinityGroup}, "groups": {store.RefInstanceGroup}, "keypairs": {store.RefKeyPair}, "ips": {store.RefIP}, "lbRules": {store.RefLBRule, store.RefRule},
@@ -90,7 +90,7 @@ func (h *harness) objectsOf(a *store.Account) map[store.RefKind][]string {
 // an account and of a project, as callers who may and may not see them.
 func TestListsKeepOwnersApart(t *testing.T) {
 	t.Parallel()
-	h := rich(t)
+	h := startFresh(t)
 	d, acc, _ := h.tenant("one", "mine")
 	h.tenant("one", "next")
 	h.tenant("one", "boss", "accounttype", "2")
@@ -145,7 +145,7 @@ func TestListsKeepOwnersApart(t *testing.T) {
 }
 
 // view is what the owner sees of its objects and those of its projects.
-func (h *harness) view(user string) map[string]string {
+func (h *env) view(user string) map[string]string {
 	out := map[string]string{}
 	for _, tc := range h.listCases(nil) {
 		if len(tc.args) > 0 && !slices.Contains([]string{"listEvents", "listAsyncJobs", "listManagementServersMetrics"}, tc.api.Name) {
@@ -159,7 +159,7 @@ func (h *harness) view(user string) map[string]string {
 // the ids of another's objects: nothing of the owner's changes.
 func TestCommandsKeepOwnersApart(t *testing.T) {
 	t.Parallel()
-	h := rich(t)
+	h := startFresh(t)
 	d, acc, _ := h.tenant("one", "mine")
 	h.tenant("one", "next")
 	h.tenant("two", "chief", "accounttype", "2")

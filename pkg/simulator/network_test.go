@@ -4,13 +4,12 @@
 package simulator
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/network"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
-	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 const networkWorld = `
@@ -32,171 +31,439 @@ virtualMachines:
   - {name: m1, account: a, nics: [{network: net2, ip: 10.1.1.31}]}
 `
 
-func networkHarness(t *testing.T) *harness {
+// startNetwork starts networkWorld with names for the objects that many lines use.
+func startNetwork(t *testing.T) *env {
 	t.Helper()
-	w, err := LoadWorld(bytes.NewReader([]byte(networkWorld)))
-	require.NoError(t, err)
-	return start(t, Options{World: w})
+	h := startYAML(t, networkWorld)
+	return h.set("zone", h.idOf("zones", "z"), "d", h.idOf("domains", "d"), "net", h.netID("net"), "n1", h.vmID("n1"), "n2", h.vmID("n2"),
+		"m1", h.vmID("m1"), "vpcs", h.sim.st.VPCOffering(store.VPCOfferingName).UUID)
 }
 
-// ids are what calls of the tests need again and again.
-type testIDs struct{ zone, dom, isolated, shared, l2, l2vlan, tier, tierLB, vpc string }
+const newVPC = "d/a createVPC name=v displaytext=text cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} => state=Enabled > vpc"
 
-func (h *harness) ids() testIDs {
-	h.t.Helper()
-	st := h.sim.st
-	off := func(name string) string {
-		o, ok := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == name })
-		require.True(h.t, ok, name)
-		return o.UUID
-	}
-	d, _ := st.DomainByPath("d")
-	return testIDs{
-		zone: st.Zones.Rows[0].UUID, dom: d.UUID, isolated: off("DefaultIsolatedNetworkOfferingWithSourceNatService"), shared: off("DefaultSharedNetworkOffering"),
-		l2: off("DefaultL2NetworkOffering"), l2vlan: off("DefaultL2NetworkOfferingVlan"), tier: off("DefaultIsolatedNetworkOfferingForVpcNetworks"),
-		tierLB: off("DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB"), vpc: st.VPCOffering(store.VPCOfferingName).UUID,
-	}
-}
+const newTier = `
+	d/a createNetwork name=t1 gateway=10.2.1.1 netmask=255.255.255.0 zoneid={zone} networkofferingid={tier} vpcid={vpc} =>` +
+	" state=Allocated vpcid={vpc} aclid=- > t1\n"
 
 func TestCreateNetwork(t *testing.T) {
 	t.Parallel()
-	h := networkHarness(t)
-	is := h.ids()
-	create := func(user string, pairs ...string) map[string]any {
-		t.Helper()
-		a := h.call(user, "createNetwork", append([]string{"zoneid", is.zone}, pairs...)...)
-		h.ok(a)
-		return a.body["network"].(map[string]any)
-	}
-	n := create("d/b", "name", "iso", "networkofferingid", is.isolated)
-	for k, want := range map[string]any{
-		"state": "Allocated", "type": "Isolated", "acltype": "Account", "account": "b", "cidr": "10.1.1.0/24", "gateway": "10.1.1.1", "displaytext": "iso",
-		"egressdefaultpolicy": false,
-	} {
-		require.Equal(t, want, n[k], k)
-	}
-	require.Regexp(t, "^cs[0-9a-f]+cloud.internal$", n["networkdomain"])
-
-	s := create("admin", "name", "sh", "networkofferingid", is.shared, "vlan", "300", "gateway", "172.30.0.1", "netmask", "255.255.255.0",
-		"startip", "172.30.0.10", "endip", "172.30.0.99", "domainid", is.dom, "acltype", "domain")
-	for k, want := range map[string]any{"state": "Setup", "acltype": "Domain", "subdomainaccess": true, "vlan": "300", "broadcasturi": "vlan://300", "domainid": is.dom} {
-		require.Equal(t, want, s[k], k)
-	}
-	require.NotContains(t, s, "account")
-	require.Len(t, h.ok(h.call("d/b", "listNetworks", "id", id(s))).items("network"), 1, "the domain's accounts see it")
-
-	l2 := create("d/b", "name", "l2", "networkofferingid", is.l2)
-	require.NotContains(t, l2, "cidr")
-	acc := create("admin", "name", "given", "networkofferingid", is.isolated, "account", "b", "domainid", is.dom, "gateway", "10.9.0.1", "netmask", "255.255.0.0")
-	require.Equal(t, "b", acc["account"])
-	require.Equal(t, "10.9.0.0/16", acc["cidr"])
-	p := create("d/a", "name", "proj", "networkofferingid", is.isolated, "projectid", h.sim.st.Projects.Rows[0].UUID)
-	require.Equal(t, "p", p["project"])
-	nat := create("d/b", "name", "nat", "networkofferingid", is.isolated, "sourcenatipaddress", "203.0.113.33")
-	ip := h.first(h.call("d/b", "listPublicIpAddresses", "ipaddress", "203.0.113.33"), "publicipaddress")
-	require.Equal(t, true, ip["issourcenat"])
-	require.Equal(t, id(nat), ip["associatednetworkid"])
+	startNetwork(t).play(`
+		d/b createNetwork zoneid={zone} name=iso networkofferingid={isolated} => state=Allocated type=Isolated acltype=Account account=b \
+			cidr=10.1.1.0/24 gateway=10.1.1.1 displaytext=iso egressdefaultpolicy=false networkdomain~cloud.internal
+		admin createNetwork zoneid={zone} name=sh networkofferingid={shared} vlan=300 gateway=172.30.0.1 netmask=255.255.255.0 \
+			startip=172.30.0.10 endip=172.30.0.99 domainid={d} acltype=domain => state=Setup acltype=Domain subdomainaccess=true vlan=300 \
+			broadcasturi=vlan://300 domainid={d} account=- > sh
+		d/b listNetworks id={sh} => count 1  # the domain's accounts see it
+		d/b createNetwork zoneid={zone} name=l2 networkofferingid={l2} => cidr=-
+		admin createNetwork zoneid={zone} name=given networkofferingid={isolated} account=b domainid={d} gateway=10.9.0.1 netmask=255.255.0.0 => \
+			account=b cidr=10.9.0.0/16
+		d/a createNetwork zoneid={zone} name=proj networkofferingid={isolated} projectid={projects:p} => project=p
+		d/b createNetwork zoneid={zone} name=nat networkofferingid={isolated} sourcenatipaddress=203.0.113.33 > nat
+		d/b listPublicIpAddresses ipaddress=203.0.113.33 => issourcenat=true associatednetworkid={nat}
+	`)
 }
 
 func TestCreateNetworkRefused(t *testing.T) {
 	t.Parallel()
-	h := networkHarness(t)
-	is := h.ids()
-	h.ok(h.call("d/few", "createNetwork", "zoneid", is.zone, "name", "first", "networkofferingid", is.isolated))
-	for name, c := range map[string]struct {
-		user  string
-		pairs []string
-		code  int
-		text  string
-	}{
-		"no name":           {"d/a", []string{"networkofferingid", is.isolated}, 431, "missing parameter name"},
-		"domain acl":        {"d/a", []string{"networkofferingid", is.isolated, "acltype", "Domain"}, 431, "AclType should be Account for network of type Isolated"},
-		"bad acl":           {"d/a", []string{"networkofferingid", is.isolated, "acltype", "x"}, 431, "Incorrect aclType specified"},
-		"subdomains":        {"d/a", []string{"networkofferingid", is.isolated, "subdomainaccess", "true"}, 431, "can be specified only with aclType=Domain"},
-		"shared by user":    {"d/a", []string{"networkofferingid", is.shared}, 431, "This user can only create an Isolated network"},
-		"vlan by user":      {"d/a", []string{"networkofferingid", is.isolated, "vlan", "300"}, 431, "Only ROOT admin is allowed to specify vlanId"},
-		"large range":       {"d/a", []string{"networkofferingid", is.isolated, "gateway", "10.0.0.1", "netmask", "255.0.0.0"}, 431, "Cidr size can't be less than 22"},
-		"gateway":           {"d/a", []string{"networkofferingid", is.isolated, "gateway", "x", "netmask", "255.255.255.0"}, 431, "Gateway parameter is invalid"},
-		"broadcast":         {"d/a", []string{"networkofferingid", is.isolated, "gateway", "10.1.1.255", "netmask", "255.255.255.0"}, 431, "Either the IP is broadcast or network IP."},
-		"netmask":           {"d/a", []string{"networkofferingid", is.isolated, "gateway", "10.1.1.1", "netmask", "255.0.255.0"}, 431, "Invalid netmask"},
-		"public range":      {"d/a", []string{"networkofferingid", is.isolated, "gateway", "8.8.8.1", "netmask", "255.255.255.0"}, 431, "is not RFC 1918 or 6598 compliant"},
-		"tier offering":     {"d/a", []string{"networkofferingid", is.tier}, 431, "Network offering can be used for VPC networks only"},
-		"domain name":       {"d/a", []string{"networkofferingid", is.isolated, "networkdomain", "-x"}, 431, "Invalid network domain."},
-		"dns":               {"d/a", []string{"networkofferingid", is.isolated, "dns1", "x"}, 431, "Invalid IPv4 for IPv4 DNS1"},
-		"no vlan":           {"admin", []string{"networkofferingid", is.l2vlan}, 431, "Vlan has to be specified"},
-		"vlan not wanted":   {"admin", []string{"networkofferingid", is.l2, "vlan", "300"}, 431, "Can't specify vlan"},
-		"dynamic vlan":      {"admin", []string{"networkofferingid", is.l2vlan, "vlan", "150"}, 431, "is already being used for dynamic vlan allocation"},
-		"shared, no range":  {"admin", []string{"networkofferingid", is.shared, "vlan", "301"}, 431, "Gateway/netmask are required when creating Shared networks."},
-		"other's account":   {"d/a", []string{"networkofferingid", is.isolated, "account", "b", "domainid", is.dom}, 531, "Can't create/list resources for account b"},
-		"unknown account":   {"admin", []string{"networkofferingid", is.isolated, "account", "zz", "domainid", is.dom}, 431, "Unable to find account zz in domain Domain {"},
-		"taken address":     {"d/a", []string{"networkofferingid", is.isolated, "sourcenatipaddress", "203.0.113.10"}, 533, "Insufficient address capacity"},
-		"domain admin":      {"d/da", []string{"networkofferingid", is.shared}, 431, "AclType must be specified for shared network created by domain admin"},
-		"unknown offering":  {"d/a", []string{"networkofferingid", is.zone}, 431, "entity does not exist"},
-		"limit":             {"d/few", []string{"networkofferingid", is.isolated}, 0, "is exceeded"},
-		"physical network":  {"admin", []string{"networkofferingid", is.isolated, "physicalnetworkid", h.sim.st.Zones.Rows[0].PhysicalNetID}, 431, "of guest IP type Shared only"},
-		"cidr size, routed": {"d/a", []string{"networkofferingid", is.isolated, "cidrsize", "24"}, 431, "only applicable on Isolated networks with Routed mode"},
-	} {
-		pairs := append([]string{"zoneid", is.zone, "name", "x"}, c.pairs...)
-		if name == "no name" {
-			pairs = append([]string{"zoneid", is.zone}, c.pairs...)
-		}
-		a := h.call(c.user, "createNetwork", pairs...)
-		if c.code != 0 {
-			require.Equal(t, c.code, a.status, "%s: %s", name, a.raw)
-		}
-		require.Contains(t, a.body["errortext"], c.text, name)
-	}
+	h := startNetwork(t)
+	h.set("physical", h.sim.st.Zones.Rows[0].PhysicalNetID).play(`
+		d/few createNetwork zoneid={zone} name=first networkofferingid={isolated}
+		d/few createNetwork zoneid={zone} name=x networkofferingid={isolated} => 535/4370 is exceeded
+		d/a createNetwork zoneid={zone} name=x networkofferingid={isolated} acltype=Domain => 431/4350 AclType should be Account for network of
+		+ name=- => 431/9999 missing parameter name
+		+ acltype=x => 431/4350 Incorrect aclType specified
+		+ acltype=- subdomainaccess=true => 431/4350 can be specified only with aclType=Domain
+		+ acltype=- networkofferingid={shared} => 431/4350 This user can only create an Isolated network
+		+ acltype=- vlan=300 => 431/4350 Only ROOT admin is allowed to specify vlanId
+		+ acltype=- gateway=10.0.0.1 netmask=255.0.0.0 => 431/4350 Cidr size can't be less than 22
+		+ acltype=- gateway=x netmask=255.255.255.0 => 431/4350 Gateway parameter is invalid
+		+ acltype=- gateway=10.1.1.255 netmask=255.255.255.0 => 431/4350 Either the IP is broadcast or network IP.
+		+ acltype=- gateway=10.1.1.1 netmask=255.0.255.0 => 431/4350 Invalid netmask
+		+ acltype=- gateway=8.8.8.1 netmask=255.255.255.0 => 431/4350 is not RFC 1918 or 6598 compliant
+		+ acltype=- networkofferingid={tier} => 431/4350 Network offering can be used for VPC networks only
+		+ acltype=- networkdomain=-x => 431/4350 Invalid network domain.
+		+ acltype=- dns1=x => 431/4350 Invalid IPv4 for IPv4 DNS1
+		+ acltype=- account=b domainid={d} => 531/4365 Can't create/list resources for account b
+		+ acltype=- sourcenatipaddress=203.0.113.10 => 533/9999 Insufficient address capacity
+		+ acltype=- networkofferingid={zone} => 431/9999 entity does not exist
+		+ acltype=- cidrsize=24 => 431/4350 only applicable on Isolated networks with Routed mode
+		d/da createNetwork zoneid={zone} name=x networkofferingid={shared} => 431/4350 AclType must be specified for shared network created by
+		admin createNetwork zoneid={zone} name=x networkofferingid={l2vlan} => 431/4350 Vlan has to be specified
+		+ networkofferingid={l2} vlan=300 => 431/4350 Can't specify vlan
+		+ vlan=150 => 431/4350 is already being used for dynamic vlan allocation
+		+ networkofferingid={shared} vlan=301 => 431/4350 Gateway/netmask are required when creating Shared networks.
+		+ networkofferingid={isolated} account=zz domainid={d} => 431/4350 Unable to find account zz in domain Domain {
+		+ networkofferingid={isolated} physicalnetworkid={physical} => 431/4350 of guest IP type Shared only
+	`)
 }
 
 func TestNetworkLife(t *testing.T) {
 	t.Parallel()
-	h := networkHarness(t)
-	is := h.ids()
-	const u = "d/a"
-	net := id(h.first(h.call(u, "listNetworks", "name", "net"), "network"))
-	h.fails(h.call("d/b", "deleteNetwork", "id", net), 531, wire.CSPermission, wire.NoAccessText)
-	h.broken(u, h.call(u, "deleteNetwork", "id", net), 530, "Failed to delete network")
-	h.broken(u, h.call(u, "deleteNetwork", "id", net, "forced", "true"), 431, "can only be called by root admins")
-	require.Equal(t, true, h.done(u, h.call(u, "restartNetwork", "id", net, "cleanup", "true"))["success"])
-
-	n := id(h.ok(h.call(u, "createNetwork", "zoneid", is.zone, "name", "short", "networkofferingid", is.isolated)).body["network"].(map[string]any))
-	h.broken(u, h.call(u, "restartNetwork", "id", n), 431, "Network is not in the right state to be restarted")
-	got := h.done(u, h.call(u, "updateNetwork", "id", n, "name", "long", "guestvmcidr", "10.1.1.0/26"))["network"].(map[string]any)
-	for k, want := range map[string]any{"name": "long", "displaytext": "short", "cidr": "10.1.1.0/26", "networkcidr": "10.1.1.0/24", "reservediprange": "10.1.1.64-10.1.1.254"} {
-		require.Equal(t, want, got[k], k)
-	}
-	h.broken(u, h.call(u, "updateNetwork", "id", n, "guestvmcidr", "10.2.0.0/26"), 431, "should be a subset of network CIDR")
-	h.broken(u, h.call(u, "updateNetwork", "id", n, "networkofferingid", is.tier), 431, "Can't update as the new offering is a vpc offering")
-
-	ip := h.ok(h.call(u, "associateIpAddress", "networkid", n))
-	h.done(u, ip)
-	h.done(u, h.call(u, "createEgressFirewallRule", "networkid", n, "protocol", "tcp", "startport", "80"))
-	h.done(u, h.call(u, "createFirewallRule", "ipaddressid", ip.str("id"), "protocol", "tcp", "startport", "80"))
-	h.done(u, h.call(u, "deleteNetwork", "id", n))
-	require.Empty(t, h.ok(h.call(u, "listNetworks", "id", n)).items("network"))
-	require.Empty(t, h.ok(h.call(u, "listPublicIpAddresses", "id", ip.str("id"))).items("publicipaddress"), "its addresses are free")
-	require.Empty(t, h.ok(h.call(u, "listEgressFirewallRules")).items("firewallrule"))
-	require.Empty(t, h.ok(h.call(u, "listFirewallRules")).items("firewallrule"))
+	startNetwork(t).play(`
+		d/b deleteNetwork id={net} => 531/4365 {denied}
+		d/a deleteNetwork id={net} => job 530 Failed to delete network
+		d/a deleteNetwork id={net} forced=true => job 431 can only be called by root admins
+		d/a restartNetwork id={net} cleanup=true => success=true
+		d/a createNetwork zoneid={zone} name=short networkofferingid={isolated} > n
+		d/a restartNetwork id={n} => job 431 Network is not in the right state to be restarted
+		d/a updateNetwork id={n} name=long guestvmcidr=10.1.1.0/26 => name=long displaytext=short cidr=10.1.1.0/26 \
+			networkcidr=10.1.1.0/24 reservediprange=10.1.1.64-10.1.1.254
+		d/a updateNetwork id={n} guestvmcidr=10.2.0.0/26 => job 431 should be a subset of network CIDR
+		d/a updateNetwork id={n} networkofferingid={tier} => job 431 Can't update as the new offering is a vpc offering
+		d/a associateIpAddress networkid={n} > ip
+		d/a createEgressFirewallRule networkid={n} protocol=tcp startport=80
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=80
+		d/a deleteNetwork id={n}
+		d/a listNetworks id={n} => count 0
+		d/a listPublicIpAddresses id={ip} => count 0  # its addresses are free
+		d/a listEgressFirewallRules => count 0
+		d/a listFirewallRules => count 0
+	`)
 }
 
 // TestImplement follows a network from its first VM on.
 func TestImplement(t *testing.T) {
 	t.Parallel()
-	h := networkHarness(t)
-	is := h.ids()
-	n := h.ok(h.call("d/b", "createNetwork", "zoneid", is.zone, "name", "x", "networkofferingid", is.isolated)).body["network"].(map[string]any)
-	row, ok := h.sim.st.Networks.Get(id(n))
+	h := startNetwork(t)
+	h.play("d/b createNetwork zoneid={zone} name=x networkofferingid={isolated} > n")
+	row, ok := h.sim.st.Networks.Get(h.vars["n"])
 	require.True(t, ok)
 	h.sim.st.Implement(row, h.clock.Now())
-	got := h.first(h.call("admin", "listNetworks", "id", id(n), "listall", "true"), "network")
-	require.Equal(t, "Implemented", got["state"])
-	require.NotEmpty(t, got["vlan"])
-	ip := h.first(h.call("d/b", "listPublicIpAddresses", "associatednetworkid", id(n)), "publicipaddress")
-	require.Equal(t, true, ip["issourcenat"])
-	h.broken("d/b", h.call("d/b", "disassociateIpAddress", "id", id(ip)), 530, "ip address is used for source nat purposes")
-	r := h.first(h.call("admin", "listRouters", "networkid", id(n), "listall", "true"), "router")
-	require.Equal(t, ip["ipaddress"], r["publicip"])
-	require.Len(t, h.ok(h.call("admin", "listRouters", "id", id(r))).items("router"), 1)
-	h.fails(h.call("admin", "listRouters", "id", id(n)), 431, wire.CSGeneric, "entity does not exist")
-	require.Empty(t, h.ok(h.call("admin", "listRouters")).items("router"), "without listall an admin sees its own only")
+	h.play(`
+		admin listNetworks id={n} listall=true => state=Implemented vlan~1
+		d/b listPublicIpAddresses associatednetworkid={n} => issourcenat=true > ip ipaddress=address
+		d/b disassociateIpAddress id={ip} => job 530 ip address is used for source nat purposes
+		admin listRouters networkid={n} listall=true => publicip={address} > router
+		admin listRouters id={router} => count 1
+		admin listRouters id={n} => 431/9999 entity does not exist
+		admin listRouters => count 0  # without listall an admin sees its own only
+	`)
+}
+
+func TestPortForwarding(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/a associateIpAddress networkid={net} > ip
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=22 privateport=22 virtualmachineid={n1} => publicendport=22 \
+			privateport=22 vmguestip=10.1.1.21 state=Active cidrlist= virtualmachinename=n1 > rule
+		d/a listFirewallRules ipaddressid={ip} => count 1  # the firewall is opened unless told otherwise
+		d/a listPublicIpAddresses id={ip} => hasrules=true
+
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={m1} \
+			=> 431/4350 Vm doesn't belong to network
+		+ publicport=70000 => 431/4350 publicPort is an invalid value: 70000
+		+ publicendport=3 virtualmachineid={n1} => 431/4350 should be of equal sizes
+		+ publicendport=3 privateport=4 privateendport=6 virtualmachineid={n1} => 431/4350 Private port start should be equal to public port start
+		+ virtualmachineid={n2} vmguestip=10.1.1.121 => 431/4350 IP Address is not in the VM nic's network
+		+ virtualmachineid={n1} protocol=tcp-proxy => 431/4350 Protocol tcp-proxy is not supported in zone 1
+		+ publicport=20 publicendport=23 privateport=20 privateendport=23 virtualmachineid={n2} => 537/9999 The range specified, 20-23, conflicts
+		+ publicport=22 privateport=22 virtualmachineid={n2} protocol=udp vmguestip=10.1.1.22
+		d/a createLoadBalancerRule publicipid={ip} name=x algorithm=roundrobin publicport=22 privateport=1 protocol=tcp \
+			=> 537/9999 conflicts with rule FirewallRule {
+		+ publicport=80
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=80 privateport=80 virtualmachineid={n1} \
+			=> 537/9999 "purpose":"LoadBalancing"
+		d/b createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1} => 531/4365 {denied}
+
+		d/a updatePortForwardingRule id={rule} privateport=2222 virtualmachineid={n1} vmguestip=10.1.1.121 => vmguestip=10.1.1.121
+		d/a updatePortForwardingRule id={rule} vmguestip=10.1.1.21 => job 431 vmguestip should be set along with virtualmachineid
+		d/a createTags resourceids={rule} resourcetype=PortForwardingRule tags[0].key=k tags[0].value=v
+		d/a listPortForwardingRules tags[0].key=k tags[0].value=v => id={rule}
+		d/b listPortForwardingRules id={rule} => count 0
+		d/a deleteFirewallRule id={rule} => job 431 having purpose Firewall
+		d/b deletePortForwardingRule id={rule} => 531/4365 {denied}
+		d/a deletePortForwardingRule id={rule}
+		d/a deletePortForwardingRule id={rule} => 431/9999 entity does not exist
+		d/a disassociateIpAddress id={ip}
+		d/a listPortForwardingRules => count 0
+	`)
+}
+
+// TestForwardsHoldTheirVM: port forwarding rules keep NICs, addresses and owners of the VMs that they lead to in place.
+func TestForwardsHoldTheirVM(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/a associateIpAddress networkid={net} > ip
+		d/a listNics virtualmachineid={n1} > nic
+		d/a addIpToNic nicid={nic} ipaddress=10.1.1.200 > second
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=22 privateport=22 virtualmachineid={n1} vmguestip=10.1.1.21 > first
+		+ publicport=23 privateport=23 vmguestip=10.1.1.200 > other
+		d/a removeIpFromNic id={second} => job 431 Removing guest ip from nic failed
+		d/a deletePortForwardingRule id={other}
+		d/a removeIpFromNic id={second}
+		d/a stopVirtualMachine id={n1}
+		admin assignVirtualMachine virtualmachineid={n1} account=b domainid={d} => 431/4350 Remove any Port forwarding rules for VM [
+		d/a updateVmNicIp nicid={nic} ipaddress=10.1.1.77
+		d/a listPortForwardingRules id={first} => vmguestip=10.1.1.77
+	`)
+}
+
+func TestStaticNAT(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/a associateIpAddress networkid={net} > ip ipaddress=address
+		d/a associateIpAddress networkid={net} > other
+		d/a enableStaticNat ipaddressid={ip} virtualmachineid={m1} => 431/4350 Vm doesn't belong to the network with specified id
+		d/a listPublicIpAddresses issourcenat=true associatednetworkid={net} > nat
+		d/a enableStaticNat ipaddressid={nat} virtualmachineid={n1} => 431/4350 is a sourceNat ip address
+		d/a enableStaticNat ipaddressid={ip} virtualmachineid={n1} => success=true
+		d/a listPublicIpAddresses id={ip} isstaticnat=true => isstaticnat=true virtualmachineid={n1} vmipaddress=10.1.1.21 virtualmachinetype=User
+		d/a listVirtualMachines id={n1} => nic.0.publicip={address}
+		d/a enableStaticNat ipaddressid={ip} virtualmachineid={n2} => 537/9999 already assigned to antoher vm
+		d/a enableStaticNat ipaddressid={other} virtualmachineid={n1} => 431/4350 is already associated with another public ip
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1} \
+			=> 431/4350 has static nat enabled
+		d/a createLoadBalancerRule publicipid={ip} name=x algorithm=source publicport=1 privateport=1 => 537/9999 Can't do load balance on ip
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=22
+		d/b disableStaticNat ipaddressid={ip} => job 530 {denied}
+		d/a disableStaticNat ipaddressid={ip}
+		d/a listFirewallRules ipaddressid={ip} => count 0  # its firewall rules go with it
+		d/a disableStaticNat ipaddressid={ip} => job 431 is not associated with any vm Id
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1}
+		d/a enableStaticNat ipaddressid={ip} virtualmachineid={n2} => 537/9999 already has PortForwarding rules assigned
+	`)
+}
+
+// TestTierBinding ties a VPC address to a tier with its first rule and frees it with the last.
+func TestTierBinding(t *testing.T) {
+	t.Parallel()
+	h := startNetwork(t)
+	h.play(newVPC + newTier)
+	n, _ := h.sim.st.Networks.Get(h.vars["t1"])
+	m, _ := h.sim.st.VMs.Get(h.vars["n1"])
+	h.sim.st.AddNIC(m, &store.NIC{Network: n, IP: "10.2.1.9"})
+	h.play(`
+		d/a associateIpAddress vpcid={vpc} => state=Allocated > ip
+		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1} \
+			=> 431/4350 is not associated with any
+		+ networkid={t1} openfirewall=true => 431/4350 Can't have openFirewall=true when IP address belongs to VPC
+		+ networkid={t1} > rule
+		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1}
+		d/a deletePortForwardingRule id={rule}
+		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
+		d/a enableStaticNat ipaddressid={ip} virtualmachineid={n1} networkid={t1}
+		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1}
+		d/a disableStaticNat ipaddressid={ip}
+		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
+	`)
+}
+
+func TestEgressRules(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/a createEgressFirewallRule networkid={net} protocol=tcp startport=80 destcidrlist=8.8.8.0/24 => traffictype=Egress \
+			cidrlist=10.1.1.0/24 destcidrlist=8.8.8.0/24 endport=80 networkid={net} state=Active ipaddressid=- > rule
+		+ protocol=tcp => 537/9999 The range specified, 80-80, conflicts with rule
+		+ destcidrlist=-
+		d/a createEgressFirewallRule networkid={net} protocol=tcp cidrlist=10.9.0.0/24 => 431/9999 [10.9.0.0/24] is not within the guest CIDR
+		d/a createEgressFirewallRule networkid={net} protocol=all startport=80 => 431/4350 ports must not be informed to protocol ALL
+		d/a createEgressFirewallRule networkid={net} protocol=gre => 431/4350 Protocol gre is not supported in zone 1
+		+ protocol=all
+		+ protocol=all => 537/9999 There is already a firewall rule specified with protocol = all and no ports
+		d/b createEgressFirewallRule networkid={net} protocol=tcp => 531/4365 {denied}
+		d/a listEgressFirewallRules networkid={net} => count 3
+		d/a listFirewallRules networkid={net} => count 0
+		d/a deleteEgressFirewallRule id={rule}
+		d/a listEgressFirewallRules => count 2
+	`)
+}
+
+func TestReservedAddresses(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/few listPublicIpAddresses state=Free > ip ipaddress=address /publicipaddress.1.id=other
+		d/few reserveIpAddress id={ip} => state=Reserved
+		d/few listPublicIpAddresses => count 0
+		d/few listPublicIpAddresses state=Reserved => count 1
+		d/few reserveIpAddress id={ip}
+		d/b reserveIpAddress id={ip} => 431/4350 has already been reserved for another account
+		d/few reserveIpAddress id={other} => 532/4280 Maximum number of public IP addresses for account: few has been exceeded.
+		d/b releaseIpAddress id={ip} => 531/4365 {denied}
+		d/few createNetwork zoneid={zone} name=n networkofferingid={isolated} > n
+		d/few associateIpAddress networkid={n} ipaddress={address} => id={ip}  # a reserved address counts already
+		d/few releaseIpAddress id={ip} => 431/4350 Unable to release a public IP in Allocated state
+		d/b reserveIpAddress id={ip} => 431/4350 Unable to reserve a IP in Allocated state.
+		d/few disassociateIpAddress id={ip}
+		admin reserveIpAddress id={ip} account=few domainid={d}
+		d/few releaseIpAddress id={ip}
+		d/few listPublicIpAddresses id={ip} state=Free => count 1
+		admin updateIpAddress id={ip} fordisplay=false => fordisplay=false
+	`)
+}
+
+func TestPhysicalLists(t *testing.T) {
+	t.Parallel()
+	h := startNetwork(t)
+	h.play(`
+		admin listPublicIpAddresses listall=true => account=system issystem=true virtualmachinetype=ConsoleProxy \
+			> physicalnetworkid=physical networkid=system vlanid=vlan
+		admin listPhysicalNetworks => id={physical}
+		admin listVlanIpRanges networkid={system} => id={vlan} startip=203.0.113.10 endip=203.0.113.40
+		admin listSupportedNetworkServices service=Lb => provider#=3
+		admin listSupportedNetworkServices service=Nope => 431/4350 Invalid Network Service=Nope
+		d/a listPhysicalNetworks => 432/9999 does not exist or is not available
+	`)
+	providers := h.call("admin", "listNetworkServiceProviders", "state", "Enabled").items("networkserviceprovider")
+	require.Len(t, providers, len(network.EnabledProviders))
+}
+
+// TestCustomIDs gives objects another UUID.
+func TestCustomIDs(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).set("custom", "11111111-2222-4333-8444-555555555555").play(`
+		admin updateVirtualMachine id={n1} customid=x => 431/4350 UUID: x doesn't follow the UUID format
+		admin updateVirtualMachine id={n1} customid={n2} => 431/4350 already exists so can't create/update with custom id
+		admin updateVirtualMachine id={n1} customid={custom} => id={custom}
+		admin updateNetwork id={net} customid=x => job 431 UUID: x doesn't follow the UUID format
+		admin updateNetwork id={net} customid={custom}
+		d/a listNetworks id={custom} => name=net
+		d/a updateNetwork id={custom} customid={net} => id={custom}  # dropped for users
+	`)
+}
+
+func TestVPCLife(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(newVPC + newTier + `
+		d/a listVPCs id={vpc} => cidr=10.2.0.0/16 vpcofferingname="Default VPC offering" displaytext=text account=a network#=1
+		d/a listPublicIpAddresses vpcid={vpc} => issourcenat=true > nat  # its source NAT address comes with it
+		d/b createVPC name=o cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} > foreign
+		d/b createNetworkACLList name=l vpcid={foreign} > list
+
+		d/a createNetwork zoneid={zone} name=x networkofferingid={tier} vpcid={vpc} gateway=10.3.1.1 netmask=255.255.255.0 \
+			=> 431/4350 is not within vpc VPC {
+		+ gateway=10.2.1.1 => 431/4350 crosses other network cidr Network {
+		+ gateway=10.2.9.1 networkdomain=other.example => 431/4350 Network domain of the new network
+		+ gateway=10.2.9.1 networkofferingid={isolated} => 431/4350 Network offering can't be used for VPC networks
+		+ gateway=10.2.9.1 aclid={list} => 431/4350 does not belong to the VPC [
+		+ name=t2 gateway=10.2.2.1 > t2
+		+ name=t3 gateway=10.2.3.1 > t3
+		+ name=t4 gateway=10.2.4.1 => 530/4250 {internal}
+
+		d/a deleteVPC id={vpc} => job 431 as its used by 3 networks
+		d/b deleteVPC id={vpc} => 531/4365 {denied}
+		d/a updateVPC id={vpc} name=w => name=w
+		d/a restartVPC id={vpc} cleanup=true
+		d/a listNetworks vpcid={vpc} => count 3
+		d/a deleteNetwork id={t1}
+		+ id={t2}
+		+ id={t3}
+		d/a listVPCs id={vpc} => network#=0
+	`)
+}
+
+func TestCreateVPCRefused(t *testing.T) {
+	t.Parallel()
+	h := startNetwork(t)
+	h.set("nsx", h.sim.st.VPCOffering("VPC offering with NSX - NAT Mode").UUID).play(`
+		d/a createVPC name=v vpcofferingid={vpcs} zoneid={zone} => 431/4350 VPC cidr or cidr size must be specified
+		+ cidr=10.2.0.0/16 cidrsize=24 => 431/4350 VPC cidr and cidr size are mutually exclusive
+		+ cidr=10.2.0.0 => 431/4350 Invalid CIDR specified 10.2.0.0
+		+ cidr=8.8.0.0/16 => 431/4350 Guest Cidr 8.8.0.0/16 is not RFC1918 compliant
+		+ cidr=10.2.0.0/16 vpcofferingid={nsx} => 431/4350 should be enabled in at least one physical network
+		+ cidr=10.2.0.0/16 vpcofferingid={zone} => 431/9999 entity does not exist
+		+ cidr=10.2.0.0/16 networkdomain=a_b => 431/4350 Invalid network domain.
+		d/few createVPC name=v cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} => 535/4370 is exceeded
+		d/a listVPCs => count 0
+		d/a listVPCOfferings => count 7
+		d/a listVPCOfferings isdefault=true => name="Default VPC offering"
+		d/a createVPC name=v cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} start=false > later
+		d/a listPublicIpAddresses vpcid={later} => count 0  # no router, no address
+		d/a createVPC name=v cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} sourcenatipaddress=203.0.113.39 > vpc
+		d/a listPublicIpAddresses vpcid={vpc} issourcenat=true => ipaddress=203.0.113.39 > nat
+		d/a deleteVPC id={vpc}
+		d/a listPublicIpAddresses id={nat} => count 0
+	`)
+}
+
+func TestNetworkACLs(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(newVPC + newTier + `
+		d/a createNetworkACLList name=l vpcid={vpc} > l
+		d/a createNetworkACLList name=global => 531/4365 Only Root Admin can create global ACLs.
+		d/b createNetworkACLList name=l vpcid={vpc} => 531/4365 {denied}
+		d/a createNetworkACL aclid={l} protocol=tcp startport=80 \
+			=> endport=80 cidrlist=0.0.0.0/0,::/0 traffictype=Ingress action=Allow state=Active number=1 > item
+		d/a createNetworkACL aclid={l} protocol=tcp number=1 => 431/4350 ACL item with number 1 already exists
+		+ number=0 => 431/4350 Invalid number [0]
+		+ number=- protocol=300 => 431/4350 Invalid protocol number: 300
+		+ number=- traffictype=x => 431/4350 Invalid traffic type x
+		+ number=- protocol=all startport=1 => 431/4350 start port and end port must be null if protocol = 'all'
+		+ number=- startport=70000 => 431/4350 Start public port is an invalid value: 70000
+		+ number=- icmptype=1 => 431/4350 Can specify icmpCode and icmpType for ICMP protocol only
+		+ number=- protocol=1 startport=1 => 431/4350 Can't specify start/end port when protocol is ICMP
+		+ number=- aclid=- => 431/4350 Cannot create Network ACL Item. ACL Id or network Id is r
+		d/a createNetworkACL networkid={t1} protocol=icmp => icmptype=-1 aclname~VPC_v_Tier_t1_ACL_  # a tier without a list gets one
+
+		d/a replaceNetworkACLList aclid={l} networkid={t1}
+		d/a deleteNetworkACLList id={l} => job 530 ACL is still associated with 1 tier(s)
+		d/a listNetworkACLLists name=default_deny > deny
+		d/a replaceNetworkACLList aclid={deny} networkid={t1}
+		d/a createNetworkACL networkid={t1} protocol=tcp => 431/4350 Default ACL cannot be modified
+		d/a deleteNetworkACLList id={deny} => job 431 Default ACL cannot be removed
+		d/a replaceNetworkACLList aclid={l} => job 530 can't be null at the same time
+
+		d/a updateNetworkACLItem id={item} cidrlist=10.0.0.0/8 action=deny => action=Deny cidrlist=10.0.0.0/8 state=Add startport=80
+		d/b updateNetworkACLItem id={item} action=deny => job 530 {denied}
+		d/a createNetworkACL aclid={l} protocol=udp startport=53 > second
+		d/a moveNetworkAclItem id={second} nextaclruleid={item}
+		d/a listNetworkACLs aclid={l} => number=1 /networkacl.1.number=2  # the newer item is the first now
+		d/a deleteNetworkACL id={item}
+		d/a deleteNetworkACL id={item} => 431/9999 entity does not exist
+		d/a updateNetworkACLList id={l} name=m
+		d/a deleteNetworkACLList id={l}
+		d/a listNetworkACLLists name=m => count 0
+	`)
+}
+
+const projectWorld = `
+zones: [{name: z, publicRanges: [203.0.113.1-203.0.113.9]}]
+domains: [{path: ROOT/d}]
+accounts:
+  - {name: a, domain: d, users: [{name: a}]}
+  - {name: b, domain: d, users: [{name: b}]}
+  - {name: da, domain: d, role: Domain Admin, users: [{name: da}]}
+projects: [{name: p, owner: a}, {name: paused, owner: a, state: Suspended}]
+vpcs: [{name: v, cidr: 10.2.0.0/16, account: a}]
+networks:
+  - {name: own, account: a}
+  - {name: proj, project: p}
+  - {name: tier, vpc: v, cidr: 10.2.1.0/24, acl: default_allow}
+  - {name: tier2, vpc: v, cidr: 10.2.2.0/24}
+  - {name: shared, type: Shared, domain: d, cidr: 172.30.0.0/24}
+virtualMachines:
+  - {name: own-1, account: a, nics: [{network: own}]}
+  - {name: proj-1, project: p, nics: [{network: proj}]}
+  - {name: tier-1, account: a, nics: [{network: tier}]}
+  - {name: b-1, account: b, nics: [{network: shared}]}
+publicIPs: [{address: 203.0.113.8, vpc: v}]
+`
+
+// TestAddressOfVPC: bound to a tier by its first rule, unbound with the last; the source NAT trap.
+func TestAddressOfVPC(t *testing.T) {
+	t.Parallel()
+	h := startYAML(t, projectWorld)
+	h.set("t1", h.netID("tier"), "ip", h.ipID("203.0.113.8")).play(`
+		d/a createLoadBalancerRule publicipid={ip} name=n algorithm=roundrobin publicport=80 privateport=1 protocol=tcp \
+			=> 431/9999 is not associated with any
+		+ networkid={t1} openfirewall=true => 431/9999 Can't have openFirewall=true when IP address belongs to VPC
+		+ networkid={networks:own} => 431/9999 is not assigned to the network
+		+ networkid={t1} > first
+		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1} > vpcid=vpc
+		d/a associateIpAddress networkid={t1} => job 431 Can't assign ip to the network directly when network belongs to VPC
+		d/a createLoadBalancerRule publicipid={ip} name=n algorithm=roundrobin publicport=81 privateport=1 networkid={networks:tier2} => \
+			networkid={t1} > second  # a networkid that differs is ignored
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=80 => 431/4350 There is no new provider for IP 203.0.113.8 of service
+		d/a listFirewallRules ipaddressid={ip} => count 0
+		d/a deleteLoadBalancerRule id={second}
+		d/a deleteLoadBalancerRule id={first}
+		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
+
+		d/a listPublicIpAddresses issourcenat=true vpcid={vpc} > nat
+		d/a disassociateIpAddress id={nat} => job 530 used for source nat purposes
+		d/a createLoadBalancerRule publicipid={nat} name=n algorithm=roundrobin publicport=80 privateport=1 networkid={t1}
+		d/a listPublicIpAddresses id={nat} => issourcenat=false  # the VPC has lost its source NAT
+		d/a disassociateIpAddress id={nat}
+		d/a listNetworkACLs networkid={t1} => count 2
+	`)
 }

@@ -89,8 +89,8 @@ func TestDifferencesOfReleases(t *testing.T) {
 	}
 }
 
-// releaseHarness serves the worlds of balancer tests as a release.
-func releaseHarness(t *testing.T, version string) *harness {
+// releaseEnv serves the worlds of balancer tests as a release.
+func releaseEnv(t *testing.T, version string) *env {
 	t.Helper()
 	w, err := LoadWorld(bytes.NewReader([]byte(lbWorld)))
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestAnswersOfReleases(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			const u = "d/a"
-			h := releaseHarness(t, version)
+			h := releaseEnv(t, version)
 			r, err := catalogue.ParseRelease(version)
 			require.NoError(t, err)
 			has := func(since string) bool { return !r.Lacks(since) }
@@ -173,7 +173,7 @@ func TestAnswersOfReleases(t *testing.T) {
 // A dump goes on as the release that it was.
 func TestDumpKeepsTheRelease(t *testing.T) {
 	t.Parallel()
-	h := releaseHarness(t, "4.17")
+	h := releaseEnv(t, "4.17")
 	w, err := h.sim.Dump(dump.Options{Secrets: true})
 	require.NoError(t, err)
 	again := start(t, Options{World: w})

@@ -4,6 +4,8 @@
 package simulator
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,72 +17,34 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-func TestStringToSign(t *testing.T) {
-	t.Parallel()
-	ps := []wire.Param{{Name: "response", Value: "json"}, {Name: "Zeta", Value: "A b~*+/ü"}, {Name: "apiKey", Value: "K"}, {Name: "signature", Value: "x"}, {Name: "command", Value: "listZones"}, {Name: "empty", Value: ""}}
-	require.Equal(t, "zeta=a%20b%7e*%2b%2f%c3%bc&apikey=k&command=listzones&empty=&response=json", wire.StringToSign(ps))
-}
-
+// TestSignatureVersions has what the recorded cases auth.v3-* and auth.v4 lack.
 func TestSignatureVersions(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	at := func(d time.Duration, format string) string { return h.clock.Now().Add(d).UTC().Format(format) }
-	for name, tc := range map[string]struct {
-		version, expires string
-		status           int
-	}{
-		"no version":             {"", "", 200},
-		"version 4 is ignored":   {"4", "long ago", 200},
-		"expires ignored":        {"", at(-time.Hour, wire.ExpiresFormats[0]), 200},
-		"version 3":              {"3", at(time.Minute, wire.ExpiresFormats[0]), 200},
-		"version 3, Z":           {"3", at(time.Minute, wire.ExpiresFormats[1]), 200},
-		"version 3, millis":      {"3", at(time.Minute, wire.ExpiresFormats[2]), 200},
-		"version 3, in the past": {"3", at(-time.Second, wire.ExpiresFormats[0]), 401},
-		"version 3, no expires":  {"3", "", 401},
-		"version 3, unreadable":  {"3", "soon", 401},
-	} {
-		var pairs []string
-		if tc.version != "" {
-			pairs = append(pairs, "signatureVersion", tc.version)
-		}
-		if tc.expires != "" {
-			pairs = append(pairs, "expires", tc.expires)
-		}
-		require.Equal(t, tc.status, h.call("k8s-owner", "listZones", pairs...).status, name)
+	at := func(d time.Duration, format int) string {
+		return h.clock.Now().Add(d).UTC().Format(wire.ExpiresFormats[format])
 	}
+	h.set("past", at(-time.Hour, 0), "millis", at(time.Minute, 2)).play(`
+		k8s-owner listZones expires={past}
+		k8s-owner listZones signatureVersion=3 expires={millis}
+		k8s-owner listZones signatureVersion=3 => 401
+	`)
 }
 
-// TestOrderOfChecks follows section 1.4 of the API contract.
+// TestOrderOfChecks has what the recorded cases auth.* lack: the role is looked at before the signature, both before the
+// parameters.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	const u = "k8s-owner"
-	plain := func(a answer, key string) {
-		t.Helper()
-		h.fails(a, 401, 0, wire.AuthText)
-		require.Equal(t, key, a.key)
-		require.Empty(t, a.header.Get("X-Description"))
-		require.Equal(t, "application/json;charset=utf-8", a.header.Get("Content-Type"))
-	}
-	plain(h.get(h.url+"?response=json"), "null")
-	plain(h.call(u, "noSuchCommand"), "errorresponse")
-	plain(h.call(u, "listzones"), "errorresponse") // the value of command is case sensitive
-	q := h.signed(u, "listZones")
-	q.Del("signature")
-	plain(h.get(h.url+"?"+q.Encode()), "listzonesresponse")
-	q = h.signed(u, "listZones")
-	q.Set("signature", "AAAA")
-	plain(h.get(h.url+"?"+q.Encode()), "listzonesresponse")
-	// The role is looked at before the signature, both before the parameters.
-	q = h.signed(u, "createZone")
+	q := h.signed(owner, "createZone")
 	q.Set("signature", "AAAA")
 	a := h.get(h.url + "?" + q.Encode())
 	h.fails(a, 432, wire.CSGeneric, "The API [createZone] does not exist or is not available for the account for user id [")
 	require.Equal(t, "errorresponse", a.key)
 	require.Contains(t, a.header.Get("X-Description"), "The API [createZone] does not exist")
-	h.fails(h.call(u, "createLoadBalancerRule"), 431, wire.CSGeneric, "missing parameter algorithm")
+	require.Equal(t, "errorresponse", h.call(owner, "listzones").key, "the value of command is case sensitive")
 	// Known to the real server, but not to this one.
-	h.fails(h.call(u, "listBackups"), 530, wire.CSGeneric, "the simulator does not implement the command listBackups")
+	h.play("k8s-owner listBackups => 530/9999 the simulator does not implement the command listBackups")
 }
 
 func TestMergeOfQueryAndBody(t *testing.T) {
@@ -124,43 +88,140 @@ func TestXMLIsRefusedClearly(t *testing.T) {
 	require.Contains(t, a.raw, "<errortext>the simulator answers JSON only: send response=json</errortext>")
 }
 
-func TestParameterErrors(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{})
-	const u = "k8s-owner"
-	lb := func(pairs ...string) answer {
-		m := map[string]string{"publicipid": id(h.first(h.call(u, "listPublicIpAddresses", "ipaddress", "203.0.113.20"), "publicipaddress")),
-			"name": "n", "algorithm": "roundrobin", "publicport": "8090", "privateport": "30000", "protocol": "tcp", "openfirewall": "false"}
-		for i := 0; i < len(pairs); i += 2 {
-			m[pairs[i]] = pairs[i+1]
-		}
-		var all []string
-		for k, v := range m {
-			all = append(all, k, v)
-		}
-		return h.call(u, "createLoadBalancerRule", all...)
+// do sends a request as it is, without the transport's own compression.
+func (h *env) do(method, target, body string, header ...string) *http.Response {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), method, target, strings.NewReader(body))
+	require.NoError(h.t, err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
-	h.fails(lb("name", ""), 431, wire.CSInvalidValue, "Invalid value provided for API arg: name")
-	h.fails(lb("name", strings.Repeat("n", 256)), 431, wire.CSGeneric, "Value greater than max allowed length 255 for param: loadBalancerRuleName")
-	h.fails(lb("publicport", "http"), 431, wire.CSGeneric, "due to invalid value http for parameter publicport")
-	h.fails(lb("publicipid", "203.0.113.20"), 431, wire.CSGeneric, "Invalid parameter publicipid value=203.0.113.20 due to incorrect long value format")
-	h.fails(lb("name", "a\x01b"), 431, wire.CSGeneric, "containing illegal ASCII non-printable characters for parameter name")
-	h.fails(lb("publicport", "8081"), 431, wire.CSGeneric, "LB service provider cannot support this rule")
-	h.fails(lb("protocol", "udp"), 431, wire.CSGeneric, "LB service provider cannot support this rule")
-	h.fails(lb("protocol", "sctp"), 431, wire.CSGeneric, "protocol sctp is not in valid protocols [tcp, udp, tcp-proxy, ssl]")
-	h.fails(lb("publicport", "80"), 537, wire.CSGeneric, "The range specified, 80-80, conflicts with rule FirewallRule {")
-	h.fails(h.call(u, "createTags", "resourceids", "x", "resourcetype", "UserVm", "tags[x].key", "k"), 430, wire.CSGeneric, "tags[x].key")
-	h.ok(lb("NAME", "ignored, names are case-insensitive"))
+	resp, err := (&http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}).Do(req)
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
 }
 
-// TestAdminOnlyParameters: silently dropped for everyone else.
-func TestAdminOnlyParameters(t *testing.T) {
+// TestMethodsAndPaths: every command by GET and POST, and everything below /client/api.
+func TestMethodsAndPaths(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	ip := id(h.first(h.call("k8s-owner", "listPublicIpAddresses", "ipaddress", "203.0.113.20"), "publicipaddress"))
-	args := []string{"publicipid", ip, "name", "n", "algorithm", "source", "privateport", "1", "openfirewall", "false", "fordisplay", "false"}
-	h.done("k8s-owner", h.call("k8s-owner", "createLoadBalancerRule", append(args, "publicport", "1001")...))
-	h.done("admin", h.call("admin", "createLoadBalancerRule", append(args, "publicport", "1002")...))
-	require.Len(t, h.call("k8s-owner", "listLoadBalancerRules", "name", "n").items("loadbalancerrule"), 1)
-	require.Len(t, h.call("admin", "listLoadBalancerRules", "name", "n", "listall", "true").items("loadbalancerrule"), 2)
+	q := "?" + h.signed("k8s-owner", "listZones").Encode()
+	for _, tc := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodGet, "/client/api", 200}, {http.MethodGet, "/client/api/", 200}, {http.MethodGet, "/client/api/any/thing", 200}, {http.MethodPost, "/client/api", 200},
+		{http.MethodHead, "/client/api", 200}, {http.MethodPut, "/client/api", 405}, {http.MethodDelete, "/client/api", 405},
+		{http.MethodGet, "/client/apix", 404}, {http.MethodGet, "/", 404},
+	} {
+		resp := h.do(tc.method, strings.TrimSuffix(h.url, "/client/api")+tc.path+q, "")
+		require.Equal(t, tc.status, resp.StatusCode, "%s %s", tc.method, tc.path)
+		want := "application/json;charset=utf-8"
+		if tc.status != 200 {
+			want = "text/html;charset=iso-8859-1"
+		}
+		require.Equal(t, want, resp.Header.Get("Content-Type"), "%s %s", tc.method, tc.path)
+	}
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, h.do(http.MethodGet, h.url+q, "", "X-Long", strings.Repeat("x", 9000)).StatusCode)
+	form := url.Values{"bogus": {strings.Repeat("x", 1<<20)}}.Encode()
+	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, form, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
+	keys := strings.TrimPrefix(strings.Repeat("&a=", wire.MaxKeys+1), "&")
+	require.Equal(t, 400, h.do(http.MethodPost, h.url+q, keys, "Content-Type", "application/x-www-form-urlencoded").StatusCode)
+}
+
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	for accept, zipped := range map[string]bool{"gzip": true, "deflate, GZIP;q=0.5": true, "": false, "identity": false, "gzip;q=0": false} {
+		resp := h.do(http.MethodGet, h.url+"?"+h.signed("k8s-owner", "listZones").Encode(), "", "Accept-Encoding", accept)
+		require.Equal(t, zipped, resp.Header.Get("Content-Encoding") == "gzip", accept)
+		var body io.Reader = resp.Body
+		if zipped {
+			gz, err := gzip.NewReader(resp.Body)
+			require.NoError(t, err)
+			body = gz
+		}
+		raw, err := io.ReadAll(body)
+		require.NoError(t, err)
+		require.Contains(t, string(raw), `{"listzonesresponse":{"count":1,"zone":[`)
+	}
+	refused := h.do(http.MethodGet, h.url+"?command=listZones&response=json&apikey=x&signature=y", "", "Accept-Encoding", "gzip")
+	require.Equal(t, 401, refused.StatusCode)
+	require.Equal(t, "gzip", refused.Header.Get("Content-Encoding"))
+}
+
+// TestNamesOfParameters: command and response count in lower case only, all other names in any case.
+func TestNamesOfParameters(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	key, secret, _ := h.sim.Keys("k8s-owner")
+	send := func(pairs ...string) answer {
+		q := url.Values{}
+		for i := 0; i < len(pairs); i += 2 {
+			q.Set(pairs[i], pairs[i+1])
+		}
+		q.Set("sIgnAture", wire.Sign(secret, toParams(q)))
+		return h.get(h.url + "?" + q.Encode())
+	}
+	h.ok(send("command", "listZones", "response", "JSON", "apIkEy", key))
+	require.Equal(t, "null", send("Command", "listZones", "response", "json", "apikey", key).key)
+	xml := send("command", "listZones", "Response", "json", "apikey", key)
+	require.Equal(t, "text/xml; charset=UTF-8", xml.header.Get("Content-Type"))
+	zone := id(h.first(send("command", "listZones", "response", "json", "apikey", key), "zone"))
+	require.Len(t, h.ok(send("command", "listZones", "response", "json", "apikey", key, "ID", strings.ToUpper(zone))).items("zone"), 1)
+	h.ok(send("command", "listZones", "response", "json", "apikey", key, "noSuchParameter", "~*!'()ü€[],:/= +%"))
+}
+
+// TestArrayNames: a malformed one is an error for every command.
+func TestArrayNames(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{})
+	for name, status := range map[string]int{
+		"tags[7].value": 200, "TAGS[1].value": 200, "tags[0].key": 431, "noSuch[0].key": 200, "[0].key": 200, "tags": 431, "noSuch": 200,
+		"tags[x].key": 430, "tags[99999999999].key": 430, "tags[].key": 430, "tags[0]": 430, "tags[0]key": 430, "tags[0][1].key": 430, "tags[0].k]": 430, "noSuch[x].key": 430,
+	} {
+		a := h.call("k8s-owner", "listZones", name, "v")
+		require.Equal(t, status, a.status, name)
+		if status == wire.CodeMalformed {
+			h.fails(a, wire.CodeMalformed, wire.CSGeneric, "Unable to decode parameter "+strings.ToLower(name)+"; if specifying an object array, please use parameter[index].field=XXX")
+		}
+	}
+}
+
+// TestSessionKeyPlaces: the key must come as cookie and as parameter, both the same.
+func TestSessionKeyPlaces(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cookie, param string
+		status        int
+	}{
+		"both": {"right", "right", 200}, "cookie alone": {"right", "", 401}, "parameter alone": {"", "right", 401},
+		"wrong cookie": {"wrong", "right", 401}, "wrong parameter": {"right", "wrong", 401},
+	} {
+		h := start(t, Options{})
+		resp := h.do(http.MethodPost, h.url, url.Values{"command": {"login"}, "username": {"admin"}, "password": {"password"}, "response": {"json"}}.Encode(),
+			"Content-Type", "application/x-www-form-urlencoded")
+		cookies := map[string]string{}
+		for _, c := range resp.Cookies() {
+			cookies[c.Name] = c.Value
+			require.True(t, c.HttpOnly)
+		}
+		right := cookies["sessionkey"]
+		pick := func(s string) string { return strings.ReplaceAll(s, "right", right) }
+		q, cookie := url.Values{"command": {"listZones"}, "response": {"json"}}, "JSESSIONID="+cookies["JSESSIONID"]
+		if tc.param != "" {
+			q.Set("sessionkey", pick(tc.param))
+		}
+		if tc.cookie != "" {
+			cookie += "; sessionkey=" + pick(tc.cookie)
+		}
+		got := h.do(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", cookie)
+		require.Equal(t, tc.status, got.StatusCode, name)
+		if tc.status == 401 { // the session is gone, whatever comes then
+			q.Set("sessionkey", right)
+			again := h.do(http.MethodGet, h.url+"?"+q.Encode(), "", "Cookie", "JSESSIONID="+cookies["JSESSIONID"]+"; sessionkey="+right)
+			require.Equal(t, 401, again.StatusCode, name)
+		}
+	}
 }

@@ -4,7 +4,6 @@
 package simulator
 
 import (
-	"bytes"
 	"net/netip"
 	"testing"
 
@@ -31,23 +30,23 @@ publicIPs: [{address: 203.0.113.9, vpc: v}]
 // TestRouterOfVPC: ACLs lie before an internal balancer, and not before a public one.
 func TestRouterOfVPC(t *testing.T) {
 	t.Parallel()
-	w, err := LoadWorld(bytes.NewReader([]byte(routerWorld)))
-	require.NoError(t, err)
-	h := start(t, Options{World: w})
-	public := h.call("a", "createLoadBalancerRule", "publicipid", h.ipID("203.0.113.9"), "networkid", h.netID("tier"), "name", "p",
-		"algorithm", "RoundRobin", "publicport", "80", "privateport", "30080", "cidrlist", "192.0.2.0/24,198.51.100.7")
-	h.done("a", public)
-	internal := h.call("a", "createLoadBalancer", "networkid", h.netID("inner"), "sourceipaddressnetworkid", h.netID("inner"), "name", "i",
-		"algorithm", "source", "sourceport", "80", "instanceport", "30080", "scheme", "Internal", "sourceipaddress", "10.2.2.200")
-	h.done("a", internal)
+	h := startYAML(t, routerWorld)
+	h.set("net", h.netID("inner")).play(`
+		a createLoadBalancerRule publicipid={ips:203.0.113.9} networkid={networks:tier} name=p algorithm=RoundRobin publicport=80 privateport=30080 \
+			cidrlist=192.0.2.0/24,198.51.100.7 > public
+		a createLoadBalancer networkid={net} sourceipaddressnetworkid={net} name=i algorithm=source sourceport=80 instanceport=30080 \
+			scheme=Internal sourceipaddress=10.2.2.200 > internal
+	`)
 	require.Empty(t, h.sim.Router().Rules, "rules without members are on no router")
-	h.done("a", h.call("a", "assignToLoadBalancerRule", "id", public.str("id"), "virtualmachineids", h.vmID("tier-1")))
-	h.done("a", h.call("a", "assignToLoadBalancerRule", "id", internal.str("id"), "virtualmachineids", h.vmID("inner-1")))
+	h.play(`
+		a assignToLoadBalancerRule id={public} virtualmachineids={vms:tier-1}
+		a assignToLoadBalancerRule id={internal} virtualmachineids={vms:inner-1}
+	`)
 
 	rules := h.sim.Router().Rules
 	require.Len(t, rules, 2)
 	require.Equal(t, RouterRule{
-		ID: public.str("id"), Name: "p", Address: netip.MustParseAddr("203.0.113.9"), Port: 80, PrivatePort: 30080, Algorithm: "roundrobin",
+		ID: h.vars["public"], Name: "p", Address: netip.MustParseAddr("203.0.113.9"), Port: 80, PrivatePort: 30080, Algorithm: "roundrobin",
 		CIDRList: "192.0.2.0/24 198.51.100.7",
 		Members:  []RouterMember{{VM: "tier-1", Address: netip.MustParseAddr("10.2.1.11"), Running: true}},
 	}, rules[0])

@@ -125,7 +125,9 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 	if req.Command == "logout" {
 		if c.Session != nil {
 			s.server.Sessions.End(c.Session.ID)
-			s.recordUser(c.Caller.User, "USER.LOGOUT", "user has logged out", now)
+			s.mu.Lock()
+			recordUser(s.st, c.Caller.User, "USER.LOGOUT", "user has logged out", now)
+			s.mu.Unlock()
 		}
 		o.body = map[string]string{"description": "success"}
 		return o

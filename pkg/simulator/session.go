@@ -84,10 +84,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 		}
 	}
 	u.Failures = 0
-	st.AddEvent(&store.Event{
-		Entity: store.Entity{Created: now}, Kind: "USER.LOGIN", State: store.EventCompleted, Text: "user has logged in from IP Address /127.0.0.1", Owner: u.Account, User: u,
-		Resource: store.Resource{Kind: "User", UUID: u.UUID, Name: u.Username},
-	})
+	recordUser(st, u, "USER.LOGIN", "user has logged in from IP Address /127.0.0.1", now)
 	ses := s.server.Sessions.Start(u, now)
 	for k, v := range map[string]string{"JSESSIONID": ses.ID, "sessionkey": ses.Key} {
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // like CloudStack, which sets Secure only on HTTPS; the simulator serves HTTP
@@ -106,6 +103,14 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 		view.ManagementID = st.MsID
 	}
 	return view, nil
+}
+
+// recordUser records the event of a login or logout.
+func recordUser(st *store.State, u *store.User, kind, text string, now time.Time) {
+	st.AddEvent(&store.Event{
+		Entity: store.Entity{Created: now}, Kind: kind, State: store.EventCompleted, Text: text, Owner: u.Account, User: u,
+		Resource: store.Resource{Kind: "User", UUID: u.UUID, Name: u.Username},
+	})
 }
 
 // passwordFits reports whether the password is correct. Too many wrong passwords in a row disable the user, except

@@ -127,9 +127,13 @@ func (s *Simulator) Close() { s.closed.Store(true) }
 
 // UserInfo is a user of the world with its keys.
 type UserInfo struct {
-	Name, Domain, Account, Role string
-	APIKey, SecretKey           string
-	Generated                   bool // the keys were generated because the world has none
+	Name      string `json:"name"`
+	Domain    string `json:"domain"`
+	Account   string `json:"account"`
+	Role      string `json:"-"`
+	APIKey    string `json:"apiKey,omitempty"`
+	SecretKey string `json:"secretKey,omitempty"`
+	Generated bool   `json:"-"` // the keys were generated because the world has none
 }
 
 // Users returns the users in order of creation, without CloudStack's own users.

@@ -77,7 +77,7 @@ func TestSoak(t *testing.T) {
 }
 
 // aside is what goes on beside the work on addresses: another thing for each client and round.
-func (h *harness) aside(client, round int, expect func(answer, int) answer) {
+func (h *env) aside(client, round int, expect func(answer, int) answer) {
 	commands, err := loadCommands()
 	if err != nil {
 		panic(err)

@@ -12,11 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
 func readSchema(t *testing.T) map[string]any {
@@ -26,19 +22,6 @@ func readSchema(t *testing.T) map[string]any {
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(raw, &m))
 	return m
-}
-
-func TestExampleFitsSchema(t *testing.T) {
-	t.Parallel()
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource("world.schema.json", any(readSchema(t))))
-	schema, err := c.Compile("world.schema.json")
-	require.NoError(t, err)
-	var doc any
-	require.NoError(t, yaml.Unmarshal(ExampleYAML(), &doc))
-	require.NoError(t, schema.Validate(doc))
-	doc.(map[string]any)["zonez"] = []any{}
-	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
 }
 
 // TestSchemaHasEveryField compares the schema with the Go types, both ways.
@@ -81,24 +64,16 @@ func TestExampleWorld(t *testing.T) {
 		_, err := New(Options{World: w})
 		return err == nil && time.Since(began) < time.Second
 	}, time.Minute, time.Millisecond, "a simulator starts within a second")
-	h := start(t, Options{World: w})
-	rules := h.call("k8s-owner", "listLoadBalancerRules").items("loadbalancerrule")
-	require.Len(t, rules, 2)
-	require.Equal(t, "a0123456789abcdef0123456789abcde-80", rules[0]["name"])
-	require.NotContains(t, rules[0], "protocol")
-	require.Equal(t, "203.0.113.20", rules[0]["publicip"])
-	require.Equal(t, store.RuleActive, rules[0]["state"])
-	require.Len(t, h.call("k8s-owner", "listLoadBalancerRuleInstances", "id", id(rules[1])).items("loadbalancerruleinstance"), 2)
-	require.Len(t, h.call("k8s-owner", "listFirewallRules").items("firewallrule"), 2)
-	nat := h.first(h.call("k8s-owner", "listPublicIpAddresses", "issourcenat", "true"), "publicipaddress")
-	require.Equal(t, "203.0.113.10", nat["ipaddress"])
-	require.Equal(t, store.NetImplemented, h.first(h.call("k8s-owner", "listNetworks"), "network")["state"])
-}
-
-func TestSameIDsInEveryRun(t *testing.T) {
-	t.Parallel()
-	a, b := start(t, Options{}), start(t, Options{})
-	require.Equal(t, id(a.first(a.call("k8s-owner", "listVirtualMachines"), "virtualmachine")), id(b.first(b.call("k8s-owner", "listVirtualMachines"), "virtualmachine")))
+	h, again := start(t, Options{World: w}), start(t, Options{})
+	require.Equal(t, h.vmID("demo-cp-1"), again.vmID("demo-cp-1"), "the same ids in every run")
+	h.play(`
+		k8s-owner listLoadBalancerRules => count 2 name=a0123456789abcdef0123456789abcde-80 protocol=- publicip=203.0.113.20 state=Active \
+			> /loadbalancerrule.1.id=second
+		k8s-owner listLoadBalancerRuleInstances id={second} => count 2
+		k8s-owner listFirewallRules => count 2
+		k8s-owner listPublicIpAddresses issourcenat=true => ipaddress=203.0.113.10
+		k8s-owner listNetworks => state=Implemented
+	`)
 }
 
 // Two networks may have VMs of one name, as an account of a real cloud may.
@@ -150,4 +125,27 @@ func TestWorldErrors(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+// TestFreshWorld: the world of a fresh installation, whose admin logs in and registers keys.
+func TestFreshWorld(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{World: FreshWorld()})
+	for _, u := range h.sim.Users() {
+		require.Empty(t, u.APIKey, u.Name)
+	}
+	login, _ := h.login("admin", "password", "")
+	require.Equal(t, 200, login.status)
+	h.play(`
+		root listZones => name=Sandbox-simulator allocationstate=Enabled
+		root listServiceOfferings => count 2 name="Small Instance" /serviceoffering.1.name="Medium Instance"
+		root listNetworkOfferings name=DefaultIsolatedNetworkOfferingWithSourceNatService => count 1
+		root listPublicIpAddresses allocatedonly=false listall=true => count 199
+		root listVirtualMachines listall=true => count 0
+		root listNetworks listall=true => count 0
+		root listUsers username=admin > admin
+		root registerUserKeys id={admin} => apikey~
+		admin listZones
+	`)
+	require.NotContains(t, string(FreshYAML()), "apiKey")
 }

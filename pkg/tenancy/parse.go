@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -95,20 +96,13 @@ func (p Policy) validate() error {
 	}{
 		{"maxAddressesPerNamespace", p.Limits.MaxAddressesPerNamespace},
 		{"maxPortsPerService", p.Limits.MaxPortsPerService},
-		{"keepIP.maxPerNamespace", deref(p.Limits.KeepIP.MaxPerNamespace)},
+		{"keepIP.maxPerNamespace", ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0)},
 	} {
 		if l.value < 0 {
 			errs = append(errs, fmt.Errorf("tenancy.limits.%s: %d is negative", l.name, l.value))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func deref(n *int) int {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // AnnotationNames returns the names that rules for annotations may have, sorted: the annotations that users set,

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
-	"github.com/csccm/csccm/release/internal/access"
-	"github.com/csccm/csccm/release/internal/image"
+	"github.com/csccm/csccm/release/internal/oci"
 	"github.com/csccm/csccm/release/verify"
 )
 
@@ -46,15 +43,13 @@ func Images(version string) []string {
 type Options struct {
 	// PlainHTTP is for registries without TLS.
 	PlainHTTP bool
-	// Transport is used for all calls; nil means the default transport.
-	Transport http.RoundTripper
 	// Progress is called for each item; may be nil.
 	Progress func(text string)
 }
 
 // reference returns the reference to an item in a registry, which may start with oci://.
 func (o Options) reference(registry, item string) (name.Reference, error) {
-	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, access.Names(o.PlainHTTP)...)
+	ref, err := name.ParseReference(strings.TrimSuffix(strings.TrimPrefix(registry, "oci://"), "/")+"/"+item, oci.Names(o.PlainHTTP)...)
 	if err != nil {
 		return nil, fmt.Errorf("registry %q: want HOST/PATH, such as registry.example.org/csccm: %w", registry, err)
 	}
@@ -90,7 +85,7 @@ func Save(ctx context.Context, registry string, items []string, file string, o O
 		}
 	}
 	// Use a fixed time, so that the same content gives the same archive.
-	return image.Archive(work, file, time.Unix(0, 0))
+	return oci.Archive(work, file, time.Unix(0, 0))
 }
 
 type saver struct {
@@ -102,7 +97,7 @@ type saver struct {
 // save adds the image, index or chart that ref refers to, and then the artefacts attached to it.
 func (s *saver) save(ref name.Reference, path, entry string) error {
 	s.say("save %s", ref)
-	described, err := remote.Get(ref, access.Options(s.ctx, s.Transport)...)
+	described, err := remote.Get(ref, oci.Options(s.ctx)...)
 	if err != nil {
 		return err
 	}
@@ -141,7 +136,7 @@ func (s *saver) save(ref name.Reference, path, entry string) error {
 }
 
 func (s *saver) attached(subject name.Digest, path string) error {
-	referrers, err := remote.Referrers(subject, access.Options(s.ctx, s.Transport)...)
+	referrers, err := remote.Referrers(subject, oci.Options(s.ctx)...)
 	if err != nil {
 		return err
 	}
@@ -150,7 +145,7 @@ func (s *saver) attached(subject name.Digest, path string) error {
 		return err
 	}
 	for _, d := range manifest.Manifests {
-		img, err := remote.Image(subject.Context().Digest(d.Digest.String()), access.Options(s.ctx, s.Transport)...)
+		img, err := remote.Image(subject.Context().Digest(d.Digest.String()), oci.Options(s.ctx)...)
 		if err != nil {
 			return err
 		}
@@ -159,10 +154,9 @@ func (s *saver) attached(subject name.Digest, path string) error {
 		}
 	}
 	tag := verify.SignatureTag(subject)
-	img, err := remote.Image(tag, access.Options(s.ctx, s.Transport)...)
+	img, err := remote.Image(tag, oci.Options(s.ctx)...)
 	if err != nil {
-		var answer *transport.Error
-		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+		if oci.NotFound(err) {
 			return nil
 		}
 		return err
@@ -177,12 +171,9 @@ func Load(ctx context.Context, file, registry string, o Options) (loaded []strin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := image.Extract(file, work); err != nil {
-		return nil, err
-	}
-	all, err := layout.ImageIndexFromPath(work)
+	all, err := oci.Extract(file, work)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an archive of a release: %w", filepath.Base(file), err)
+		return nil, err
 	}
 	manifest, err := all.IndexManifest()
 	if err != nil {
@@ -209,10 +200,10 @@ func Load(ctx context.Context, file, registry string, o Options) (loaded []strin
 			to = ref.Context().Digest(d.Digest.String())
 			tags = append(tags, func() error {
 				loaded = append(loaded, ref.Name()+"@"+d.Digest.String())
-				return image.Tag(ctx, what, tag, o.Transport)
+				return oci.Tag(ctx, what, tag)
 			})
 		}
-		if err := image.Push(ctx, what, to, o.Transport); err != nil {
+		if err := oci.Push(ctx, what, to); err != nil {
 			return nil, err
 		}
 	}

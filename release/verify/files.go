@@ -101,7 +101,7 @@ func checkFile(file string, digests map[string]string, statement *Statement) (*F
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: the signed sums have no file %s", file, ErrContent, name)
 	}
-	have, err := sum(file)
+	have, err := Digest(file)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,8 @@ func checkFile(file string, digests map[string]string, statement *Statement) (*F
 	return result, nil
 }
 
-func sum(file string) (digest string, err error) {
+// Digest returns the SHA-256 of a file in hex.
+func Digest(file string) (digest string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err

@@ -10,16 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
-	"github.com/csccm/csccm/release/internal/access"
+	"github.com/csccm/csccm/release/internal/oci"
 )
 
 // maxAttachment is the maximum size of one artefact that is read from a registry, in bytes; an SBOM is about 200 kB.
@@ -62,8 +61,6 @@ type ImageOptions struct {
 	Require []string
 	// PlainHTTP is for registries without TLS.
 	PlainHTTP bool
-	// Transport is used for all calls; nil means the default transport.
-	Transport http.RoundTripper
 }
 
 // MissingError means that an image has no evidence of a required kind by the key.
@@ -101,11 +98,11 @@ func Image(ctx context.Context, reference string, o ImageOptions) (*ImageReport,
 	if strings.Contains(plain, "://") {
 		return nil, fmt.Errorf("%s: want HOST/PATH:TAG or oci://HOST/PATH:TAG", reference)
 	}
-	ref, err := name.ParseReference(plain, access.Names(o.PlainHTTP)...)
+	ref, err := name.ParseReference(plain, oci.Names(o.PlainHTTP)...)
 	if err != nil {
 		return nil, err
 	}
-	v := imageVerifier{o, access.Options(ctx, o.Transport)}
+	v := imageVerifier{o, oci.Options(ctx)}
 	if len(v.Require) == 0 {
 		v.Require = []string{"signature"}
 	}
@@ -219,8 +216,7 @@ func (v *imageVerifier) bundles(image name.Digest) (found []Evidence, foreign in
 func (v *imageVerifier) tag(image name.Digest) (found []Evidence, foreign int, err error) {
 	signatures, err := remote.Image(SignatureTag(image), v.remote...)
 	if err != nil {
-		var answer *transport.Error
-		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+		if oci.NotFound(err) {
 			return nil, 0, nil
 		}
 		return nil, 0, err
@@ -263,4 +259,38 @@ func read(artifact v1.Image, described v1.Descriptor) (data []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, stream.Close()) }()
 	return io.ReadAll(io.LimitReader(stream, maxAttachment+1))
+}
+
+// ErrVersion means that a tag refers to the image of another release.
+var ErrVersion = errors.New("the image of another release")
+
+// released returns the version in the provenance, and ErrVersion if ref is the tag of another version.
+func released(ref name.Reference, evidence []Evidence) (string, error) {
+	said := ""
+	for _, e := range evidence {
+		if e.Kind != "provenance" || e.Statement == nil {
+			continue
+		}
+		var predicate struct {
+			BuildDefinition struct {
+				ExternalParameters struct {
+					Version string `json:"version"`
+				} `json:"externalParameters"`
+			} `json:"buildDefinition"`
+		}
+		// Provenance of another build type has no version.
+		if json.Unmarshal(e.Statement.Predicate, &predicate) == nil && predicate.BuildDefinition.ExternalParameters.Version != "" {
+			said = predicate.BuildDefinition.ExternalParameters.Version
+		}
+	}
+	tag, ok := ref.(name.Tag)
+	if !ok || said == "" {
+		return said, nil
+	}
+	// Tags cannot contain a plus sign.
+	want, err := semver.StrictNewVersion(strings.TrimPrefix(strings.ReplaceAll(tag.TagStr(), "_", "+"), "v"))
+	if err == nil && want.String() != said {
+		return said, fmt.Errorf("%s: %w: its signed provenance says version %s", ref, ErrVersion, said)
+	}
+	return said, nil
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/release/internal/attach"
 	"github.com/csccm/csccm/release/internal/sign"
 	"github.com/csccm/csccm/release/verify"
 )
@@ -73,15 +72,15 @@ func TestImage(t *testing.T) {
 
 			_, err := verify.Image(t.Context(), ref, with)
 			require.EqualError(t, err, image.String()+": no signature")
-			require.NoError(t, attach.Sign(t.Context(), other, image))
+			require.NoError(t, other.SignImage(t.Context(), image))
 			_, err = verify.Image(t.Context(), ref, with)
 			require.EqualError(t, err, image.String()+": no signature by this key (2 by other keys, or changed)")
 
-			require.NoError(t, attach.Sign(t.Context(), key, image))
-			require.NoError(t, attach.Sign(t.Context(), key, image), "signing twice gives one signature")
+			require.NoError(t, key.SignImage(t.Context(), image))
+			require.NoError(t, key.SignImage(t.Context(), image), "signing twice gives one signature")
 			for _, child := range children {
-				require.NoError(t, attach.Sign(t.Context(), key, child))
-				require.NoError(t, attach.Sign(t.Context(), other, child))
+				require.NoError(t, key.SignImage(t.Context(), child))
+				require.NoError(t, other.SignImage(t.Context(), child))
 			}
 			report, err := verify.Image(t.Context(), ref, with)
 			require.NoError(t, err)
@@ -91,7 +90,7 @@ func TestImage(t *testing.T) {
 			with.Require = []string{"provenance"}
 			_, err = verify.Image(t.Context(), ref, with)
 			require.ErrorContains(t, err, "no provenance")
-			require.NoError(t, attach.Attest(t.Context(), key, image, verify.PredicateProvenance, map[string]any{"a": "b"}))
+			require.NoError(t, key.AttestImage(t.Context(), image, verify.PredicateProvenance, map[string]any{"a": "b"}))
 			report, err = verify.Image(t.Context(), ref, with)
 			require.NoError(t, err)
 			for _, e := range report.Evidence {
@@ -111,17 +110,15 @@ func TestEvidenceOfAnotherImage(t *testing.T) {
 	t.Parallel()
 	key := generate(t)
 	image, children := push(t, registry.WithReferrersSupport(true))
-	statement, err := sign.Statement(verify.PredicateSignature, map[string]any{}, attach.Subject(children[0]))
+	bundle, err := key.Attest(verify.PredicateSignature, map[string]any{}, sign.Subject(children[0]))
 	require.NoError(t, err)
-	bundle, err := key.Attest(statement)
-	require.NoError(t, err)
-	require.NoError(t, attach.Referrer(t.Context(), image, verify.BundleMediaType, bundle, nil))
-	require.NoError(t, attach.Sign(t.Context(), key, children[0]))
+	require.NoError(t, sign.Attach(t.Context(), image, verify.BundleMediaType, bundle, nil))
+	require.NoError(t, key.SignImage(t.Context(), children[0]))
 	signatures, err := remote.Image(verify.SignatureTag(children[0]), remote.WithContext(t.Context()))
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(verify.SignatureTag(image), signatures, remote.WithContext(t.Context())))
-	require.NoError(t, attach.Referrer(t.Context(), image, verify.BundleMediaType, []byte("no JSON"), nil))
-	require.NoError(t, attach.Referrer(t.Context(), image, "text/plain", []byte("other tools"), nil))
+	require.NoError(t, sign.Attach(t.Context(), image, verify.BundleMediaType, []byte("no JSON"), nil))
+	require.NoError(t, sign.Attach(t.Context(), image, "text/plain", []byte("other tools"), nil))
 
 	_, err = verify.Image(t.Context(), image.String(), verify.ImageOptions{Key: key.Public()})
 	require.EqualError(t, err, image.String()+": no signature by this key (3 by other keys, or changed)")
@@ -148,11 +145,9 @@ func download(t *testing.T, key *sign.Key) string {
 	require.NoError(t, err)
 	write(verify.SumsSignature, []byte(base64.StdEncoding.EncodeToString(signature)))
 	write(verify.SumsBundle, bundle)
-	statement, err := sign.Statement(verify.PredicateProvenance, map[string]any{}, verify.Subject{
+	provenance, err := key.Attest(verify.PredicateProvenance, map[string]any{}, verify.Subject{
 		Name: "a", Digest: map[string]string{"sha256": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
 	})
-	require.NoError(t, err)
-	provenance, err := key.Attest(statement)
 	require.NoError(t, err)
 	write(verify.ProvenanceFile, provenance)
 	return dir
@@ -181,11 +176,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	byOther := func(dir string) error {
-		statement, err := sign.Statement(verify.PredicateProvenance, map[string]any{})
-		if err != nil {
-			return err
-		}
-		bundle, err := other.Attest(statement)
+		bundle, err := other.Attest(verify.PredicateProvenance, map[string]any{})
 		if err != nil {
 			return err
 		}
@@ -280,9 +271,9 @@ func TestImageUnderTheTagOfAnotherVersion(t *testing.T) {
 	key := generate(t)
 	image, children := push(t, registry.WithReferrersSupport(true))
 	for _, signed := range append(children, image) {
-		require.NoError(t, attach.Sign(t.Context(), key, signed))
+		require.NoError(t, key.SignImage(t.Context(), signed))
 	}
-	require.NoError(t, attach.Attest(t.Context(), key, image, verify.PredicateProvenance, map[string]any{
+	require.NoError(t, key.AttestImage(t.Context(), image, verify.PredicateProvenance, map[string]any{
 		"buildDefinition": map[string]any{"externalParameters": map[string]string{"version": "1.2.3+x"}},
 	}))
 	index, err := remote.Index(image, remote.WithContext(t.Context()))

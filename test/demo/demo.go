@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,11 +97,9 @@ func (d *demo) build(ctx context.Context) error {
 
 // cleanUp stops all processes of this run and removes its files.
 func (d *demo) cleanUp() {
-	var wg sync.WaitGroup
 	if d.cluster != nil {
-		wg.Go(d.cluster.Stop)
+		d.cluster.Stop()
 	}
-	wg.Wait()
 	if d.simulator != nil {
 		d.simulator.Stop()
 	}
@@ -117,7 +114,7 @@ func (d *demo) explain(err error) {
 	if !errors.As(err, &f) {
 		return
 	}
-	w := stderr()
+	w := os.Stderr
 	if d.simulator != nil {
 		tail(w, "cloudstack-sim", d.simulator.Log, child.Tail(d.simulator.Log, 10))
 	}
@@ -142,26 +139,22 @@ func (d *demo) explain(err error) {
 
 // csccm prints and runs a csccm command.
 func (d *demo) csccm(ctx context.Context, stdin string, args ...string) error {
-	shown := []string{"csccm"}
-	for _, a := range args {
-		shown = append(shown, quote(a))
-	}
-	if stdin != "" {
-		shown = append(shown, "< admin-password")
-	}
-	return d.command(ctx, strings.Join(shown, " "), d.binaries.CLI, stdin, args...)
+	return d.command(ctx, "csccm", d.binaries.CLI, stdin, args...)
 }
 
 // kubectl prints and runs a kubectl command, with kubectl of the control plane's release.
 func (d *demo) kubectl(ctx context.Context, args ...string) error {
-	shown := []string{"kubectl"}
-	for _, a := range args {
-		shown = append(shown, quote(a))
-	}
-	return d.command(ctx, strings.Join(shown, " "), d.cluster.Kubectl, "", args...)
+	return d.command(ctx, "kubectl", d.cluster.Kubectl, "", args...)
 }
 
-func (d *demo) command(ctx context.Context, shown, path, stdin string, args ...string) error {
+func (d *demo) command(ctx context.Context, name, path, stdin string, args ...string) error {
+	shown := name
+	for _, a := range args {
+		shown += " " + testenv.Quote(a)
+	}
+	if stdin != "" {
+		shown += " < admin-password"
+	}
 	d.echo(shown)
 	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- programs that this run has built
 	cmd.Dir = d.dir
@@ -174,7 +167,6 @@ func (d *demo) command(ctx context.Context, shown, path, stdin string, args ...s
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 15 * time.Second
 	if err := cmd.Run(); err != nil {
-		name, _, _ := strings.Cut(shown, " ")
 		return fmt.Errorf("%s: %w", name, errors.Join(context.Cause(ctx), err))
 	}
 	return nil

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,13 +24,6 @@ const (
 	secretKey  = "cloud-config"      // #nosec G101 -- the name of a key
 )
 
-// rule is a load balancer rule with its members and its firewall's CIDRs.
-type rule struct {
-	cloudstack.LoadBalancerRule
-	members  string
-	firewall string
-}
-
 // cloudConfig returns the cloud-config that csccm install wrote for the controller.
 func (d *demo) cloudConfig(ctx context.Context) (*cloudstack.Config, error) {
 	secret, err := d.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, secretName, metav1.GetOptions{})
@@ -39,44 +33,36 @@ func (d *demo) cloudConfig(ctx context.Context) (*cloudstack.Config, error) {
 	return cloudconfig.Parse(bytes.NewReader(secret.Data[secretKey]))
 }
 
-// rules returns the rules of one public address, or of all addresses for "". It calls
-// the API with the controller's keys.
-func (d *demo) rules(ctx context.Context, address string) ([]rule, error) {
+// client calls the API with the controller's keys.
+func (d *demo) client(ctx context.Context) (*cloudstack.Client, error) {
 	config, err := d.cloudConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
-	client, err := cloudstack.NewClient(config)
+	return cloudstack.NewClient(config)
+}
+
+// rules returns the rules of one public address, or of all addresses for "".
+func (d *demo) rules(ctx context.Context, address string) ([]testenv.Rule, error) {
+	client, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	list, err := testenv.Rules(ctx, client, address)
-	if err != nil {
-		return nil, err
-	}
-	var rules []rule
-	for _, r := range list {
-		access, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})
-		if err != nil {
-			return nil, err
-		}
-		var from []string
-		for _, f := range access {
-			if f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort {
-				from = append(from, f.CIDRs...)
-			}
-		}
-		rules = append(rules, rule{r.LoadBalancerRule, strings.Join(r.Members, ","), strings.Join(from, ",")})
-	}
-	slices.SortFunc(rules, func(a, b rule) int {
-		return strings.Compare(fmt.Sprintf("%s:%05d", a.PublicIP, a.PublicPort), fmt.Sprintf("%s:%05d", b.PublicIP, b.PublicPort))
+	rules, err := testenv.Rules(ctx, client, address)
+	slices.SortFunc(rules, func(a, b testenv.Rule) int {
+		return cmp.Or(strings.Compare(a.PublicIP, b.PublicIP), cmp.Compare(a.PublicPort, b.PublicPort))
 	})
-	return rules, nil
+	return rules, err
 }
 
-// showRules prints all load balancer rules of the account as a table.
+// showRules prints all load balancer rules of the account as a table, with the CIDRs that the firewall lets in.
 func (d *demo) showRules(ctx context.Context) error {
+	client, err := d.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
 	rules, err := d.rules(ctx, "")
 	if err != nil {
 		return err
@@ -84,11 +70,18 @@ func (d *demo) showRules(ctx context.Context) error {
 	d.printf("\n%s\n", d.style.Paint(report.Strong, "In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances, listFirewallRules):"))
 	t := report.Table{Header: []string{"RULE", "PUBLIC", "TO", "PROTOCOL", "OPEN TO", "MEMBERS"}}
 	for _, r := range rules {
-		protocol := r.Protocol
-		if protocol == "" {
-			protocol = "(none)"
+		access, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})
+		if err != nil {
+			return err
 		}
-		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), protocol, r.firewall, r.members)
+		var from []string
+		for _, f := range access {
+			if f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort {
+				from = append(from, f.CIDRs...)
+			}
+		}
+		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), cmp.Or(r.Protocol, "(none)"),
+			strings.Join(from, ","), strings.Join(r.Members, ","))
 	}
 	return t.Write(d.out, d.style)
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -43,13 +42,3 @@ func tail(w io.Writer, name, path, text string) {
 	}
 	_, _ = fmt.Fprintf(w, "\nlast lines of %s (%s):\n%s\n", name, path, text)
 }
-
-// quote quotes an argument for a shell.
-func quote(arg string) string {
-	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-}
-
-func stderr() io.Writer { return os.Stderr }

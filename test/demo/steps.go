@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -38,15 +38,6 @@ const (
 	legacyAddress  = "203.0.113.20"
 )
 
-var nodes = []processnode.Options{
-	// The labels are kubeadm's for nodes of the control plane.
-	{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{
-		"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: "",
-	}},
-	{Name: "demo-worker-1", Address: "10.1.1.21"},
-	{Name: "demo-worker-2", Address: "10.1.1.22"},
-}
-
 const stepLimit = 5 * time.Minute
 
 // startCluster starts the control plane and its nodes, and creates two Services: a new
@@ -61,7 +52,7 @@ func (d *demo) startCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range nodes {
+	for _, o := range testenv.ExampleNodes() {
 		o.Dir = d.dir
 		if _, err := d.cluster.Join(ctx, o); err != nil {
 			return err
@@ -223,11 +214,11 @@ func (d *demo) migrate(ctx context.Context) error {
 }
 
 // checkRenamed returns an error unless only the names of the rules have changed.
-func checkRenamed(before, after []rule) error {
+func checkRenamed(before, after []testenv.Rule) error {
 	if len(before) == 0 || len(before) != len(after) {
 		return fmt.Errorf("%d rules at %s before and %d after", len(before), legacyAddress, len(after))
 	}
-	byID := map[string]rule{}
+	byID := map[string]testenv.Rule{}
 	for _, r := range after {
 		byID[r.ID] = r
 	}
@@ -238,7 +229,7 @@ func checkRenamed(before, after []rule) error {
 			return fmt.Errorf("rule %s (%s) is gone", b.Name, b.ID)
 		case a.Name == b.Name:
 			return fmt.Errorf("rule %s still has its old name", b.Name)
-		case a.members != b.members || a.PublicPort != b.PublicPort:
+		case !slices.Equal(a.Members, b.Members) || a.PublicPort != b.PublicPort:
 			return fmt.Errorf("rule %s has changed in more than its name", b.Name)
 		}
 	}

@@ -45,7 +45,7 @@ func TestAuditCountsWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := audited{used: map[permission]int{}, asked: map[asked]int{}, denied: map[string]int{}}
+			a := audited{used: map[rights.Request]int{}, asked: map[asked]int{}, denied: map[string]int{}}
 			if err := a.read(slices.Collect(strings.Lines(c.log))); err != nil {
 				t.Fatal(err)
 			}

@@ -8,15 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -27,123 +33,143 @@ const (
 	chartDir = "../../charts/cloudstack-ccm"
 	// definitionsFile holds the kinds of the Prometheus operator, as its own module has them.
 	definitionsFile = "../../charts/testdata/apischemas/prometheus-operator.yaml"
-	// firstChart is the chart as it was first, by
-	// git archive --prefix=cloudstack-ccm/ 7b1f6db:charts/cloudstack-ccm | gzip -9n
-	firstChart = "testdata/chart-7b1f6db.tgz"
 )
 
 // shelf is an API server without nodes, on which charts are installed to see what it makes of their objects.
 type shelf struct {
 	*clusterEnv
-	objects
-	helm *helm.Client
+	chart *helm.Chart
+	helm  *helm.Client
+	flags *genericclioptions.ConfigFlags
 
 	mu       sync.Mutex
-	warnings []string
+	warnings []string // of the API server
 }
 
-// testChart installs each value set of the chart's ci folder, also over the first chart and over another set, and
-// compares what the API server then has with what was rendered. No Pod runs.
-func testChart(t *testing.T, env *clusterEnv) {
-	s := newShelf(t, env)
-	s.prepare(t)
-	before := s.inventory(t)
-	today, first := load(t, chartDir), load(t, firstChart)
-	sets := valueSets(t)
-	names := slices.Sorted(maps.Keys(sets))
+func (s *shelf) HandleWarningHeader(_ int, _, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings = append(s.warnings, text)
+}
 
+// warned are the API server's warnings since the last call.
+func (s *shelf) warned() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, s.warnings = s.warnings, nil
+	return all
+}
+
+// testChart installs each value set of the chart's ci folder over the one before, and compares what the API server then has with
+// what was rendered. No Pod runs.
+func testChart(t *testing.T, e *clusterEnv) {
+	s := newShelf(t, e)
+	before, err := e.Objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("an unknown field is seen", func(t *testing.T) { //nolint:paralleltest // one release at a time
-		s.apply(t, today, map[string]any{"extraObjects": []any{
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, immutabel: true}",
-		}})
+		odd := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd}\nimmutabel: true\n"
+		s.apply(t, map[string]any{"extraObjects": []any{odd}})
 		if got := s.warned(); len(got) != 1 || !strings.Contains(got[0], `unknown field "immutabel"`) {
 			t.Errorf("the API server warns of %q", got)
 		}
-		odd := documents(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, immutabel: true}")[0]
-		if err := s.asRendered(t.Context(), odd); err == nil || !strings.Contains(err.Error(), `unknown field "immutabel"`) {
-			t.Errorf("compared strictly: %v", err)
-		}
-		odd = documents(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, immutable: true}")[0]
-		if err := s.asRendered(t.Context(), odd); err == nil || !strings.Contains(err.Error(), "immutable") {
-			t.Errorf("an object that differs: %v", err)
-		}
-		s.uninstall(t, before)
-	})
-	known := 0
-	for i, name := range names {
-		next := names[(i+1)%len(names)]
-		t.Run(name+", then "+next, func(t *testing.T) { //nolint:paralleltest // one release at a time
-			r := s.install(t, today, sets[name])
-			s.replaced(t, r, s.install(t, today, sets[next]))
-			s.uninstall(t, before)
-		})
-		if _, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{
-			Name: release, Chart: first, Values: sets[name], KubeVersion: "v1.37.1",
-		}); err != nil {
-			var unknown *helm.ValuesError
-			if !errors.As(err, &unknown) {
-				t.Errorf("the first chart with %s: %v", name, err)
+		for manifest, want := range map[string]string{odd: `unknown field "immutabel"`, strings.Replace(odd, "tabel", "table", 1): "immutable"} {
+			if err := asRendered(s.infos(t, manifest)[0]); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("compared: %v, want %q", err, want)
 			}
-			continue // it has values that the first chart did not have
 		}
-		known++
-		t.Run(name+" over the first chart", func(t *testing.T) { //nolint:paralleltest // one release at a time
-			r := s.apply(t, first, sets[name])
-			s.replaced(t, r, s.install(t, today, nil))
-			s.uninstall(t, before)
-		})
-	}
-	if known < 5 {
-		t.Errorf("the first chart knows the values of %d sets, want 5 or more", known)
-	}
-	t.Logf("%d sets installed, each upgraded to another; %d of them over the first chart too", len(names), known)
-}
-
-// valueSets are the values of the chart's ci folder by their name.
-func valueSets(t *testing.T) map[string]map[string]any {
-	t.Helper()
+		s.warned()
+	})
 	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%d sets of values: %v", len(files), err)
 	}
-	sets := map[string]map[string]any{}
+	var last *helm.Release
 	for _, file := range files {
-		values, err := helm.ParseValues([]string{file}, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sets[strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = values
+		t.Run(strings.TrimSuffix(filepath.Base(file), "-values.yaml"), func(t *testing.T) { //nolint:paralleltest // one release at a time
+			values, err := helm.ParseValues([]string{file}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := s.apply(t, values)
+			infos := s.infos(t, r.Manifest)
+			for _, info := range infos {
+				if err := asRendered(info); err != nil {
+					t.Errorf("%s: %v", info, err)
+				}
+			}
+			for _, test := range r.Tests {
+				for _, info := range s.infos(t, test) {
+					if _, err := helper(info).Create(info.Namespace, true, info.Object); err != nil {
+						t.Errorf("%s: %v", info, err)
+					}
+				}
+			}
+			if warnings := s.warned(); len(warnings) > 0 {
+				t.Errorf("the API server warns: %q", warnings)
+			}
+			if last != nil {
+				s.goes(t, last.Manifest, infos)
+			}
+			last = r
+		})
 	}
-	return sets
-}
-
-func load(t *testing.T, path string) *helm.Chart {
-	t.Helper()
-	c, err := helm.Load(path, "")
-	if err != nil {
+	if err := s.helm.Uninstall(t.Context(), release); err != nil || last == nil {
 		t.Fatal(err)
 	}
-	return c
+	s.goes(t, last.Manifest, nil)
+	s.eventually(t, "nothing to be left", func(ctx context.Context) error {
+		now, err := e.Objects(ctx)
+		maps.DeleteFunc(now, func(name string, _ bool) bool { return before[name] })
+		if len(now) > 0 {
+			err = fmt.Errorf("left are %v", slices.Collect(maps.Keys(now)))
+		}
+		return err
+	})
 }
 
-func newShelf(t *testing.T, env *clusterEnv) *shelf {
+// newShelf makes what the sets of values expect: namespaces, and the kinds of the Prometheus operator.
+func newShelf(t *testing.T, e *clusterEnv) *shelf {
 	t.Helper()
-	s := &shelf{clusterEnv: env, objects: newObjects(t, env.REST)}
-	flags, cache := cluster.NewFlags(), filepath.Join(env.home, "cache-of-the-shelf")
-	flags.KubeConfig, flags.CacheDir = &env.Kubeconfig, &cache
-	// The audit takes requests by csccm's name for those of its commands.
-	tuned := flags.WrapConfigFn
-	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
+	namespaces := []string{"monitoring", "cloud", metav1.NamespaceSystem}
+	for _, name := range namespaces[:2] {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"create", "-f", definitionsFile}, {"wait", "--for=condition=Established", "--timeout=5m", "-f", definitionsFile}} {
+		if out, err := e.kubectl(t.Context(), "", args...); err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+	}
+	for _, name := range namespaces {
+		e.eventually(t, "what the controller manager puts into namespace "+name, func(ctx context.Context) error {
+			_, err := e.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+			if err == nil {
+				_, err = e.Client.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			}
+			return err
+		})
+	}
+	s := &shelf{clusterEnv: e, flags: cluster.NewFlags()}
+	cache := filepath.Join(e.home, "cache-of-the-shelf")
+	s.flags.KubeConfig, s.flags.CacheDir = &e.Kubeconfig, &cache
+	tuned := s.flags.WrapConfigFn
+	s.flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
 		c = tuned(c)
-		c.UserAgent = env.REST.UserAgent
+		c.UserAgent = "csccm-test" // the audit takes requests by csccm's name for those of its commands
+		c.WarningHandler = s
 		return c
 	}
 	var err error
-	s.helm, err = helm.New(flags, metav1.NamespaceSystem, func(format string, v ...any) {
+	if s.chart, err = helm.Load(chartDir, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.helm, err = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {
 		if text, ok := strings.CutPrefix(fmt.Sprintf(format, v...), "API server: "); ok {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.warnings = append(s.warnings, text)
+			s.HandleWarningHeader(0, "", text)
 		}
 	})
 	if err != nil {
@@ -152,52 +178,10 @@ func newShelf(t *testing.T, env *clusterEnv) *shelf {
 	return s
 }
 
-// warned are the API server's warnings since the last call.
-func (s *shelf) warned() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.warnings
-	s.warnings = nil
-	return all
-}
-
-// prepare makes what the sets of values expect: namespaces, and the kinds of the Prometheus operator.
-func (s *shelf) prepare(t *testing.T) {
-	t.Helper()
-	for _, name := range []string{"monitoring", "cloud"} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := s.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	raw, err := os.ReadFile(definitionsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	definitions := documents(t, string(raw))
-	for _, d := range definitions {
-		s.create(t, d)
-	}
-	for _, d := range definitions {
-		s.eventually(t, d.GetName()+" to be served", func(ctx context.Context) error { return s.established(ctx, d) })
-	}
-	// What the controller manager puts into each namespace.
-	for _, name := range []string{"monitoring", "cloud", metav1.NamespaceSystem} {
-		s.eventually(t, "namespace "+name, func(ctx context.Context) error {
-			_, err := s.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-			if err == nil {
-				_, err = s.Client.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-			}
-			return err
-		})
-	}
-	s.forget()
-}
-
 // apply installs or upgrades, without a look at the objects.
-func (s *shelf) apply(t *testing.T, chart *helm.Chart, over map[string]any) *helm.Release {
+func (s *shelf) apply(t *testing.T, values map[string]any) *helm.Release {
 	t.Helper()
-	r, err := s.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: chart, Values: over, ResetValues: over != nil})
+	r, err := s.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: s.chart, Values: values, ResetValues: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,60 +191,78 @@ func (s *shelf) apply(t *testing.T, chart *helm.Chart, over map[string]any) *hel
 	return r
 }
 
-// install is apply, after which each object is as it was rendered and the API server has warned of nothing. Without
-// values those of the release stay.
-func (s *shelf) install(t *testing.T, chart *helm.Chart, over map[string]any) *helm.Release {
+// infos are the objects of a manifest.
+func (s *shelf) infos(t *testing.T, manifest string) []*resource.Info {
 	t.Helper()
-	r := s.apply(t, chart, over)
-	for _, d := range documents(t, r.Manifest) {
-		if err := s.asRendered(t.Context(), d); err != nil {
-			t.Error(err)
-		}
+	infos, err := resource.NewBuilder(s.flags).Unstructured().NamespaceParam(metav1.NamespaceSystem).DefaultNamespace().
+		Stream(strings.NewReader(manifest), "chart").Flatten().Do().Infos()
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, manifest)
 	}
-	for _, test := range r.Tests {
-		for _, d := range documents(t, test) {
-			if err := s.wouldCreate(t.Context(), d); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if warnings := append(s.warned(), s.said()...); len(warnings) > 0 {
-		t.Errorf("the API server warns: %q", warnings)
-	}
-	return r
+	return infos
 }
 
-// replaced waits until the objects that only the older revision has are gone.
-func (s *shelf) replaced(t *testing.T, old, now *helm.Release) {
+// helper asks the API server for a strict opinion of an object.
+func helper(info *resource.Info) *resource.Helper {
+	return resource.NewHelper(info.Client, info.Mapping).DryRun(true).WithFieldValidation(metav1.FieldValidationStrict)
+}
+
+// goes waits until the objects of a manifest that are not kept are gone.
+func (s *shelf) goes(t *testing.T, manifest string, kept []*resource.Info) {
 	t.Helper()
-	kept := map[string]bool{}
-	for _, d := range documents(t, now.Manifest) {
-		kept[title(d)] = true
-	}
-	for _, d := range documents(t, old.Manifest) {
-		if !kept[title(d)] {
-			s.eventually(t, title(d)+" to go", func(ctx context.Context) error { return s.gone(ctx, d) })
+	for _, info := range s.infos(t, manifest) {
+		if slices.ContainsFunc(kept, func(k *resource.Info) bool {
+			return k.ObjectName() == info.ObjectName() && k.Namespace == info.Namespace
+		}) {
+			continue
 		}
+		s.eventually(t, info.String()+" to go", func(context.Context) error {
+			_, err := helper(info).Get(info.Namespace, info.Name)
+			return gone(err)
+		})
 	}
 }
 
-// uninstall leaves nothing behind.
-func (s *shelf) uninstall(t *testing.T, before map[string]bool) {
-	t.Helper()
-	if err := s.helm.Uninstall(t.Context(), release); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually(t, "nothing to be left", func(context.Context) error {
-		var left []string
-		for name := range s.inventory(t) {
-			if !before[name] {
-				left = append(left, name)
-			}
+// asRendered asks the API server, which is to be strict about fields, what the object would be if it were replaced by
+// the rendered one, and compares that with what it is.
+func asRendered(info *resource.Info) error {
+	for {
+		live, err := helper(info).Get(info.Namespace, info.Name)
+		if err != nil {
+			return err
 		}
-		if len(left) > 0 {
-			return fmt.Errorf("left are %v", left)
+		would, err := helper(info).Replace(info.Namespace, info.Name, true, info.Object.DeepCopyObject())
+		if apierrors.IsConflict(err) {
+			continue // a controller of Kubernetes wrote its status meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if want, have := bare(would), bare(live); !reflect.DeepEqual(want, have) {
+			return errors.New("it is not as rendered:\n" + diff.Diff(want, have))
 		}
 		return nil
+	}
+}
+
+// bare is an object without what the API server, Helm and Kubernetes' controllers write.
+func bare(o runtime.Object) map[string]any {
+	u := o.(*unstructured.Unstructured).DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(u.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(u.Object, "status")
+	u.SetLabels(without(u.GetLabels(), "app.kubernetes.io/managed-by"))
+	u.SetAnnotations(without(u.GetAnnotations(), "meta.helm.sh/", "deployment.kubernetes.io/", "deprecated.daemonset."))
+	return u.Object
+}
+
+func without(m map[string]string, prefixes ...string) map[string]string {
+	maps.DeleteFunc(m, func(key, _ string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 	})
-	s.warned()
+	if len(m) == 0 {
+		return nil // no map, not an empty one
+	}
+	return m
 }

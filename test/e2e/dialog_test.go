@@ -6,175 +6,145 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/testenv"
 )
 
-// shows compares what a person saw with what must be there, in this order, line breaks aside.
-func shows(t *testing.T, screen string, want ...string) {
-	t.Helper()
-	rest := strings.Join(strings.Fields(screen), " ")
-	for _, w := range want {
-		_, after, ok := strings.Cut(rest, w)
-		if !ok {
-			t.Errorf("the screen does not show %q (after what comes before it):\n%s", w, screen)
-			return
-		}
-		rest = after
-	}
-}
-
-// cloudConfig is what the Secret in the cluster holds.
-func (env *clusterEnv) cloudConfig(t *testing.T) string {
-	t.Helper()
-	s, err := env.Client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), secretName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(s.Data[secretKey])
-}
-
-// TestInstallOnATerminal installs with nothing but answers: a login, a plan, a confirmation.
+// TestInstallOnATerminal installs with nothing but answers: a login, a plan, a confirmation. At first each question gets a wrong
+// answer, none of which ends the run, and in the end a no; then all goes well. ^C and SIGTERM end a question.
 func TestInstallOnATerminal(t *testing.T) {
 	t.Parallel()
-	env := newClusterEnv(t, nil)
-	env.join(t, cp1, joined(worker1), joined(worker2))
-	script := &transcript{b: env}
-	screen, code := script.dialog(t, []answer{
-		{"Credentials for the controller:", enter}, // the first: a login
-		{"URL of the CloudStack API:", "cloud.example.org" + enter},
-		{"URL of the CloudStack API:", "\x15" + env.cloud.URL + enter}, // ^U clears the line
-		{"CloudStack administrator:", enter},
-		{"Domain of admin:", enter},
-		{"Password of admin:", adminPassword + enter},
-		{"Account that owns the cluster's VMs:", "k8s" + enter},
+	world := simulator.ExampleWorld()
+	world.Domains = append(world.Domains, simulator.Domain{Path: "ROOT/tenants"})
+	world.Zones = append(world.Zones, simulator.Zone{Name: "zone-2", PublicRanges: []string{"198.51.100.10-198.51.100.19"}})
+	world.Accounts = append(world.Accounts, simulator.Account{Name: "plain", Role: "User", Users: []simulator.User{{Name: "plain", Password: "plain-word"}}})
+	e := newClusterEnv(t, world)
+	e.join(t, cp1, joined(worker1), joined(worker2))
+	const (
+		how, url  = "Credentials for the controller:", "URL of the CloudStack API:"
+		user      = "CloudStack administrator:"
+		domain    = "Domain of the account that owns the cluster's VMs:"
+		account   = "Account that owns the cluster's VMs:"
+		zone, yes = "Zone of the cluster's VMs:", "Go on?"
+	)
+	install := append([]string{"install"}, processFlags...)
+	e.dialog(t, []answer{{how, terminate}}, install...).want(t, report.ExitInterrupted, "interrupted")
+	e.dialog(t, []answer{
+		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", "half" + interrupt},
+	}, install...).want(t, report.ExitInterrupted)
+	e.paged = e.session.Len()
+	e.dialog(t, []answer{
+		{how, enter}, // the first: a login
+		{url, "cloud.example.org" + enter},
+		{url, clearLine + "http://127.0.0.1:1/client/api" + enter},
+		{url, clearLine + e.cloud.URL + "/elsewhere" + enter},
+		{url, clearLine + e.cloud.URL + enter},
+		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", "wrong-word" + enter},
+		{user, "plain" + enter}, {"Domain of plain:", enter}, {"Password of plain:", "plain-word" + enter},
+		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
+		{domain, "ROOT/nosuch" + enter}, {domain, clearLine + "ROOT/tenants" + enter},
+		{account, "nosuch" + enter}, {account, clearLine + "k8s" + enter}, {account, clearLine + "ROOT/k8s" + enter},
+		{zone, down + enter},
 		{"Do this in CloudStack?", enter},
-		{"Go on?", enter},
-	}, append([]string{"install"}, processFlags...)...)
-	if code != 0 {
-		t.Fatalf("the install ended with %d:\n%s", code, screen)
+		{yes, "n" + enter},
+	}, install...).shows(t, report.ExitUsage, // a prompt shows why it refuses the last answer, in place of the one before
+		"no CloudStack API answers at "+e.cloud.URL+"/elsewhere",
+		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
+		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: type ROOT/k8s)`,
+		"To do in CloudStack:", "Do this in CloudStack? Yes", "Go on? No",
+		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
+		"csccm uninstall --delete-user")
+	for _, secret := range []string{"wrong-word", "plain-word"} {
+		if strings.Contains(e.session.String(), secret) {
+			t.Errorf("the password %s is on the screen", secret)
+		}
 	}
-	shows(t, screen, "Log in as a CloudStack administrator", "it must start with https://", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
-		"To do in CloudStack:", "Do this in CloudStack? Yes", "Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,
+	e.page(t, "install-wrong-answers.txt")
+
+	e.dialog(t, []answer{
+		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
+		{domain, enter}, {account, "k8s" + enter}, {zone, enter}, {yes, enter},
+	}, install...).shows(t, 0,
+		"Log in as a CloudStack administrator", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
+		"Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,
 		"Helm install release kube-system/"+release, "Node demo-worker-1 is initialised by a taint", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "runs in namespace kube-system; 3 of 3 nodes initialised.",
-		"The same again: csccm install --api-url "+env.cloud.URL+" --admin-user admin --admin-password-file FILE --account k8s")
-	env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-	noSecrets(t, env, script.text.String(), env.cloudConfig(t))
-
-	screen, code = script.dialog(t, []answer{{"Go on?", "n" + enter}}, append([]string{"install"}, processFlags...)...)
-	if code != 2 {
-		t.Errorf("declined, it ended with %d:\n%s", code, screen)
-	}
-	shows(t, screen, "Helm keep release", "nothing was changed: not confirmed")
-	script.write(t, "install-interactive.txt")
+		"The same again: csccm install --api-url "+e.cloud.URL+" --admin-user admin --admin-password-file FILE")
+	e.initialised(t, 3)
+	e.dialog(t, []answer{{yes, "n" + enter}}, install...).shows(t, report.ExitUsage, "Helm keep release", "nothing was changed: not confirmed")
+	e.page(t, "install-interactive.txt")
 }
 
 // TestInstallTakesOverOnATerminal installs in the place of another provider. A person agrees to what changes of one
 // Service, and keeps the current state of the other.
 func TestInstallTakesOverOnATerminal(t *testing.T) {
 	t.Parallel()
-	env := newOccupied(t)
-	mail := env.ips[1]
-	var of string
-	for id, r := range env.before {
-		if r.PublicIP != mail {
+	e := newOccupied(t, testenv.Predecessor{})
+	client := e.api(t, owner)
+	var mail string
+	for id, r := range e.before {
+		if r.PublicIP != e.ips[1] {
 			continue
 		}
-		of = id
-		s, err := env.client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: r.Name, Protocol: r.Protocol, Algorithm: "leastconn"})
+		mail = id
+		s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: id, Name: r.Name, Protocol: r.Protocol, Algorithm: "leastconn"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := env.client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
+		if _, err := client.Jobs().Wait(t.Context(), "updateLoadBalancerRule", s.JobID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env.before = balancerRules(t, env.client, env.ips...)
-	watch := env.witness(t)
-	script := &transcript{b: env.clusterEnv}
+	e.before = e.rulesAt(t, e.ips...)
+	w := e.witness(t)
 	install := append([]string{"install"}, processFlags...)
 
 	documented := answer{"Service default/documented:", enter} // the first choice keeps the current state
-	screen, code := script.dialog(t, []answer{documented, {"Service default/mail:", down + down + enter}}, install...)
-	if code != 3 {
-		t.Fatalf("stopped by a person, it ended with %d:\n%s", code, screen)
+	e.dialog(t, []answer{documented, {"Service default/mail:", down + down + enter}}, install...).
+		shows(t, report.ExitCheckFailed, "Service default/mail: stop here", "--accept default/mail")
+	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "leastconn" {
+		t.Errorf("the rule has changed to %+v", now[mail])
 	}
-	shows(t, screen, "Service default/mail: stop here", "--accept default/mail")
-	if now := balancerRules(t, env.client, env.ips...); now[of].Algorithm != "leastconn" {
-		t.Errorf("the rule has changed to %+v", now[of])
-	}
-	screen, code = script.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on?", enter}}, install...)
-	if code != 0 {
-		t.Fatalf("the install ended with %d:\n%s", code, screen)
-	}
-	shows(t, screen, "found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
+	e.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on?", enter}}, install...).shows(t, 0,
+		"found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
 		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
 		"Took the place of Deployment kube-system/"+oldName, "--accept default/mail --pin default/documented --yes")
-	env.eventually(t, "the new controller to be alone", env.rolledOut)
-	env.recorded(t)
-	env.kept(t)
-	after := balancerRules(t, env.client, env.ips...)
-	if after[of].Algorithm != "roundrobin" {
-		t.Errorf("the change that was agreed to is not made: %+v", after[of])
+	e.taken(t, w)
+	e.isPinned(t, "false")
+	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "roundrobin" {
+		t.Errorf("the change that was agreed to is not made: %+v", now[mail])
 	}
-	watch.stop()
-	<-watch.done
-	watch.check(t)
-	noSecrets(t, env.clusterEnv, script.text.String(), env.cloudConfig(t))
-	script.rules(env.before, after)
-	script.write(t, "install-takeover.txt")
+	e.page(t, "install-takeover.txt")
 }
 
-// TestTaintOnATerminal has csccm ask before it taints nodes, and before it sets them back.
-func TestTaintOnATerminal(t *testing.T) {
-	t.Parallel()
-	env := newClusterEnv(t, nil)
-	env.join(t, cp1, joined(worker1), joined(worker2))
-	env.secret(t, string(env.config(t).Render()))
-	if _, err := env.helm.Apply(t.Context(), applyRequest(t)); err != nil {
-		t.Fatal(err)
+// testTaint has csccm ask before it taints a node that was there before any provider, and before it sets it back.
+func testTaint(t *testing.T, e *clusterEnv) {
+	labelled := func() bool { return e.node(t, worker2.Name).Labels[corev1.LabelTopologyZone] == "zone-1" }
+	if id := e.node(t, worker2.Name).Spec.ProviderID; id != "" {
+		t.Fatalf("provider ID %q", id)
 	}
-	env.initialized(t, cp1.Name)
-	env.eventually(t, "the controller's Pods", env.rolledOut)
-	labelled := func() []string {
-		var out []string
-		for _, name := range []string{worker1.Name, worker2.Name} {
-			n, err := env.node(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n.Labels[corev1.LabelTopologyZone] == "zone-1" {
-				out = append(out, name)
-			}
-		}
-		return out
+	const question, back = "Taint 1 node, demo-worker-2 first and alone?", "Set the labels of the nodes back that csccm tainted?"
+	e.csccm(t, "", "taint", "--dry-run").want(t, 0)
+	e.dialog(t, []answer{{question, enter}}, "taint").shows(t, report.ExitUsage, "demo-worker-2 needs taint", question+" No") // no is the default
+	if labelled() {
+		t.Error("declined, it is initialised")
 	}
-	script := &transcript{b: env}
-	const question, back = "Taint 2 nodes, demo-worker-1 first and alone?", "Set the labels of the nodes back that csccm tainted?"
-	screen, code := script.dialog(t, []answer{{question, enter}}, "taint") // no is the default
-	if code != report.ExitUsage || len(labelled()) > 0 {
-		t.Errorf("declined, it ended with %d, and %v are initialised:\n%s", code, labelled(), screen)
+	e.dialog(t, []answer{{question, "y" + enter}}, "taint").shows(t, 0, question+" Yes", "Initialised: demo-worker-2. Back: csccm taint --undo")
+	if n := e.node(t, worker2.Name); !labelled() || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
+		t.Errorf("provider ID %q, taints %v, labels %v", n.Spec.ProviderID, n.Spec.Taints, n.Labels)
 	}
-	shows(t, screen, "demo-worker-1 needs taint, first", "demo-worker-2 needs taint", question+" No")
-	screen, code = script.dialog(t, []answer{{question, "y" + enter}}, "taint")
-	if code != 0 || !slices.Equal(labelled(), []string{worker1.Name, worker2.Name}) {
-		t.Errorf("it ended with %d, and %v are initialised:\n%s", code, labelled(), screen)
+	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, back+" Yes", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
+	if n := e.node(t, worker2.Name); labelled() || n.Spec.ProviderID == "" {
+		t.Errorf("set back, it has provider ID %q and labels %v", n.Spec.ProviderID, n.Labels)
 	}
-	shows(t, screen, question+" Yes", "Node demo-worker-1, alone at first", "Initialised: demo-worker-1, demo-worker-2. Back: csccm taint --undo")
-	screen, code = script.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo")
-	if code != 0 || len(labelled()) > 0 {
-		t.Errorf("the undo ended with %d, and %v have labels:\n%s", code, labelled(), screen)
-	}
-	shows(t, screen, back+" Yes", "demo-worker-1 SET BACK: topology.kubernetes.io/zone", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
-	script.write(t, "taint.txt")
+	e.page(t, "taint.txt")
 }

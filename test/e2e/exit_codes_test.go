@@ -7,9 +7,7 @@ package e2e
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,34 +21,22 @@ import (
 // them changes anything.
 func TestExitCodesOnACluster(t *testing.T) {
 	t.Parallel()
-	env := newDirectEnv(t, 2)
-	good, err := env.Cloud.Config("ccm-a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := env.file(t, "cloud-config", string(good.Render()))
-	password, wrong := env.file(t, "password", "password"), env.file(t, "wrong", "not it")
+	e := newDirectEnv(t, 2)
+	file := e.file(t, "cloud-config", string(e.config(t, "ccm-a").Render()))
+	password, wrong := e.file(t, "password", "password"), e.file(t, "wrong", "not it")
 	// A release with two revisions. No node runs its Pods, so the rollouts do not end.
 	for _, args := range [][]string{
 		{"install", "--cloud-config", file, "--skip-self-test", "--skip-taint"}, {"upgrade", "--set", "logVerbosity=3"},
 	} {
-		if s := env.csccm(t, nil, append(args, "--yes", "--rollout-timeout", "1s")...); s.code != 124 {
-			t.Fatalf("%v: exit code %d:\n%s%s", args, s.code, s.out, s.errOut)
-		}
+		e.csccm(t, "", append(args, "--yes", "--rollout-timeout", "1s")...).want(t, 124)
 	}
-	env.register(t, 1, 2, func(n *corev1.Node) { n.Spec.Taints = nil }) // nodes that were there before the controller
+	e.register(t, 1, 2, func(n *corev1.Node) { n.Spec.Taints = nil }) // nodes that were there before the controller
 	login := []string{"--admin-user", "admin", "--admin-password-file"}
 	lines := map[string][]string{
 		"install": {"--cloud-config", file, "--set", "logVerbosity=4"}, "upgrade": {"--set", "logVerbosity=4"}, "rollback": nil, "uninstall": nil,
 		"rotate-keys": append(login, password),
 	}
-	before := env.state(t)
-	unchanged := func(t *testing.T) {
-		t.Helper()
-		if now := env.state(t); !slices.Equal(before, now) {
-			t.Errorf("it was\n%q\nand is\n%q", before, now)
-		}
-	}
+	before := e.state(t)
 	row := func(name string, run func(t *testing.T, command string, args []string, code int)) {
 		t.Helper()
 		for _, r := range exitcodes.Rows() {
@@ -60,67 +46,56 @@ func TestExitCodesOnACluster(t *testing.T) {
 			for _, command := range r.Commands {
 				t.Run(name+": csccm "+command, func(t *testing.T) {
 					run(t, command, slices.Concat([]string{command}, lines[command]), r.Code)
-					unchanged(t)
+					e.unchanged(t, before)
 				})
 			}
 		}
 	}
 	row("refused", func(t *testing.T, command string, args []string, code int) {
-		switch command {
-		case "rotate-keys":
-			refused(t, env.csccm(t, nil, append(args, "--yes")...), code, "no Pod of the controller runs", "csccm doctor")
-			refused(t, env.csccm(t, nil, append(args, "--dry-run")...), code, "no Pod of the controller runs", "csccm doctor")
-		case "uninstall":
-			env.service(t, "balanced")
-			refused(t, env.csccm(t, nil, append(args, "--yes")...), code, "", "--orphan-load-balancers")
-			refused(t, env.csccm(t, nil, append(args, "--dry-run")...), code, "", "--orphan-load-balancers")
-			if err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Delete(t.Context(), "balanced", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			t.Errorf("no command line for it")
+		want := map[string][2]string{"rotate-keys": {"no Pod of the controller runs", "csccm doctor"}, "uninstall": {"", "--orphan-load-balancers"}}[command]
+		if command == "uninstall" {
+			e.service(t, "balanced", 80)
+			defer e.remove(t, "balanced")
+		}
+		for _, flag := range []string{"--yes", "--dry-run"} {
+			e.csccm(t, "", append(slices.Clone(args), flag)...).refused(t, code, want[0], want[1])
 		}
 	})
-	env.runningPod(t)
-	before = env.state(t)
+	e.runningPod(t)
+	before = e.state(t)
 	row("login refused", func(t *testing.T, command string, _ []string, code int) {
-		refused(t, env.csccm(t, nil, append(append([]string{command}, login...), wrong, "--yes")...), code, "refuses the login of user", "password")
+		e.csccm(t, "", append(append([]string{command}, login...), wrong, "--yes")...).refused(t, code, "refuses the login of user", "password")
 	})
 	row("no terminal", func(t *testing.T, _ string, args []string, code int) {
-		refused(t, env.csccm(t, nil, args...), code, "not given, and there is no terminal to ask on", "--yes")
+		e.csccm(t, "", args...).refused(t, code, "not given, and there is no terminal to ask on", "--yes")
 	})
 	row("no", func(t *testing.T, command string, args []string, code int) {
 		question := map[string]string{"uninstall": "Uninstall?"}[command]
-		screen, got := onTerminal(t, env.Kubeconfig, env.dir, []answer{{cmp.Or(question, "Go on?"), "n" + enter}}, args...)
-		if got != code || !strings.Contains(screen, "not confirmed") {
-			t.Errorf("exit code %d, want %d:\n%s", got, code, screen)
-		}
+		e.dialog(t, []answer{{cmp.Or(question, "Go on?"), "n" + enter}}, args...).want(t, code, "not confirmed")
 	})
 	row("fine", func(t *testing.T, _ string, args []string, code int) {
-		for _, flag := range []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dry-run=true"} {
-			if s := env.csccm(t, nil, append(slices.Clone(args), flag)...); s.code != code {
-				t.Errorf("%s: exit code %d, want %d:\n%s%s", flag, s.code, code, s.out, s.errOut)
-			}
+		for _, flag := range []string{"--dry-run", "--dry-run=client", "--dry-run=server"} {
+			e.csccm(t, "", append(slices.Clone(args), flag)...).want(t, code)
 		}
 	})
 }
 
 // runningPod makes a Pod of the controller that runs, as far as the API server knows.
-func (env *directEnv) runningPod(t *testing.T) {
+func (e *directEnv) runningPod(t *testing.T) {
 	t.Helper()
-	deployments, err := env.Client.AppsV1().Deployments("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
+	deployments, err := e.Client.AppsV1().Deployments("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm"})
 	if err != nil || len(deployments.Items) != 1 {
 		t.Fatal(err, len(deployments.Items))
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controller of Kubernetes runs here
-	if _, err := env.Client.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := e.Client.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "controller-1", Labels: deployments.Items[0].Spec.Template.Labels}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "x"}}
-	pods := env.Client.CoreV1().Pods("kube-system")
+	pods := e.Client.CoreV1().Pods("kube-system")
 	if pod, err = pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(fmt.Errorf("the controller's Pod: %w", err))
+		t.Fatal(err)
 	}
 	pod.Status.Phase = corev1.PodRunning
 	if _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {

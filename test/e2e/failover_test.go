@@ -5,18 +5,16 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -30,6 +28,15 @@ const leaseDuration = 15 * time.Second
 //
 //nolint:tparallel // what it measures wants the machine for itself; the four share it
 func TestFailover(t *testing.T) {
+	signal := func(s syscall.Signal) func(*testing.T, *child.Process, *link) {
+		return func(t *testing.T, p *child.Process, _ *link) {
+			t.Helper()
+			if err := p.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const killed = 128 + int(syscall.SIGKILL)
 	for _, c := range []struct {
 		name string
 		end  func(t *testing.T, p *child.Process, l *link)
@@ -37,53 +44,35 @@ func TestFailover(t *testing.T) {
 		most int           // looks of the other at a lease that is over: one takes it, the first may have been on its way
 		code int           // the old leader's exit code
 	}{
-		{
-			name: "told to end", most: 1, // which it gives back
-			end: func(t *testing.T, p *child.Process, _ *link) { signal(t, p, syscall.SIGTERM) },
-		},
-		{
-			name: "killed", over: leaseDuration, most: 3, code: 128 + int(syscall.SIGKILL),
-			end: func(t *testing.T, p *child.Process, _ *link) { signal(t, p, syscall.SIGKILL) },
-		},
-		{
-			name: "cut off from the API server", over: leaseDuration, most: 3, code: 1,
-			end: func(_ *testing.T, _ *child.Process, l *link) { l.cut() },
-		},
-		{
-			name: "paused", over: leaseDuration, most: 3, code: 1,
-			end: func(t *testing.T, p *child.Process, _ *link) { signal(t, p, syscall.SIGSTOP) },
-		},
+		{"told to end", signal(syscall.SIGTERM), 0, 1, 0}, // it gives the lease back
+		{"killed", signal(syscall.SIGKILL), leaseDuration, 3, killed},
+		{"cut off from the API server", func(_ *testing.T, _ *child.Process, l *link) { l.cut.Store(true) }, leaseDuration, 3, 1},
+		{"paused", signal(syscall.SIGSTOP), leaseDuration, 3, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			env := newDirectEnv(t, 6)
-			env.register(t, 1, 3, nil)
-			l := newLink(t, env.url())
-			old := env.controllerAt(t, "ccm-a", l.url())
-			env.leads(t, old)
-			env.initialised(t, 3, limit)
-			first := env.holder(t)
-			next := env.controller(t, "ccm-b")
-			env.waits(t, next)
+			e := newDirectEnv(t, 6)
+			e.register(t, 1, 3, nil)
+			l := newLink(t, e.url())
+			old := e.controllerAt(t, "ccm-a", "https://"+l.listener.Addr().String())
+			e.leads(t, old)
+			e.initialised(t, 3)
+			first := e.holder(t.Context())
+			e.says(t, e.controller(t, "ccm-b"), "ttempting to acquire leader lease")
 
-			env.Cloud.Ledger().Reset()
+			e.cloud.Ledger().Reset()
 			begun := time.Now()
 			c.end(t, old, l)
-			took := wait(t, limit, "another leader", func(context.Context) error {
-				if now := env.holder(t); now == first || now == "" {
-					return fmt.Errorf("the lease is held by %q", now)
-				}
-				return nil
-			})
+			took := e.newLeader(t, first)
 			// Work that both would do.
-			env.register(t, 4, 6, nil)
-			env.service(t, "web")
-			env.initialised(t, 6, limit)
+			e.register(t, 4, 6, nil)
+			e.service(t, "web", 80, 443)
+			e.initialised(t, 6)
 			worked := time.Since(begun)
 			if c.name == "paused" {
-				signal(t, old, syscall.SIGCONT)
+				signal(syscall.SIGCONT)(t, old, nil)
 			}
-			ip := env.balanced(t, "web")
+			ip := e.address(t, "web")
 			select {
 			case <-old.Done():
 				if code := old.ExitCode(); code != c.code {
@@ -92,14 +81,9 @@ func TestFailover(t *testing.T) {
 			case <-time.After(limit):
 				t.Error("the old leader has not ended")
 			}
-			env.takenInTime(t, "ccm-a", "ccm-b", c.over, c.most)
-			env.noOverlap(t, "ccm-a", "ccm-b")
-			lists := 0
-			for _, call := range env.Cloud.Ledger().Calls() {
-				if call.Caller == "ccm-b" && call.Command == "listVirtualMachines" {
-					lists++
-				}
-			}
+			e.takenInTime(t, "ccm-a", "ccm-b", c.over, c.most)
+			e.noOverlap(t, "ccm-a", "ccm-b")
+			lists := len(e.cloud.Ledger().Find("listVirtualMachines", "ccm-b"))
 			// One list to begin with; new nodes may need newer ones.
 			if most := 1 + 1 + int(time.Since(begun)/(3*time.Second)); lists > most {
 				t.Errorf("the new leader listed the VMs %d times, at most %d are due", lists, most)
@@ -109,107 +93,13 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-func signal(t *testing.T, p *child.Process, s syscall.Signal) {
-	t.Helper()
-	if err := p.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// leads waits until a replica says that it leads.
-func (env *directEnv) leads(t *testing.T, p *child.Process) {
-	t.Helper()
-	env.says(t, p, "uccessfully acquired lease")
-}
-
-// waits waits until a replica asks for the lease.
-func (env *directEnv) waits(t *testing.T, p *child.Process) {
-	t.Helper()
-	env.says(t, p, "ttempting to acquire leader lease")
-}
-
-func (*directEnv) says(t *testing.T, p *child.Process, what string) {
-	t.Helper()
-	wait(t, limit, p.Name+" to say "+what, func(context.Context) error {
-		log, err := os.ReadFile(p.Log)
-		if err != nil || !strings.Contains(string(log), what) {
-			return errors.Join(err, p.Err(), errors.New("not yet"))
-		}
-		return nil
-	})
-}
-
-func (env *directEnv) holder(t *testing.T) string {
-	t.Helper()
-	l, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *l.Spec.HolderIdentity
-}
-
-func (env *directEnv) service(t *testing.T, name string) {
-	t.Helper()
-	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts([]int32{80, 443})},
-	}
-	if _, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// balanced waits for a Service's address.
-func (env *directEnv) balanced(t *testing.T, name string) (ip string) {
-	t.Helper()
-	wait(t, limit, "an address", func(ctx context.Context) error {
-		s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-		if err != nil || len(s.Status.LoadBalancer.Ingress) == 0 {
-			return errors.Join(err, errors.New("not yet"))
-		}
-		ip = s.Status.LoadBalancer.Ingress[0].IP
-		return nil
-	})
-	return ip
-}
-
-// request is one of the audit log.
-type request struct {
-	Verb      string `json:"verb"`
-	User      struct{ Username string }
-	ObjectRef struct{ Resource, Name, Namespace, APIGroup string }
-	At        time.Time          `json:"requestReceivedTimestamp"`
-	Answered  time.Time          `json:"stageTimestamp"`
-	Status    struct{ Code int } `json:"responseStatus"`
-}
-
-// requests are those that the API server has answered.
-func (env *directEnv) requests(t *testing.T) (all []request) {
-	t.Helper()
-	lines, err := env.AuditLog()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range lines {
-		var r request
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
 // takenInTime counts how often the winner looked at the lease after it was over, which no machine is too slow for: seconds
 // are. It notices a renewal when it looks next, and goes by its own clock from there.
-func (env *directEnv) takenInTime(t *testing.T, loser, winner string, over time.Duration, most int) {
+func (e *directEnv) takenInTime(t *testing.T, loser, winner string, over time.Duration, most int) {
 	t.Helper()
 	var looks []request
 	var renewed, taken request // the loser's last, and the winner's first
-	for _, r := range env.requests(t) {
+	for _, r := range e.requests(t) {
 		if r.ObjectRef.Resource != "leases" || r.ObjectRef.Name != lease || r.Status.Code >= http.StatusMultipleChoices {
 			continue
 		}
@@ -242,7 +132,7 @@ func (env *directEnv) takenInTime(t *testing.T, loser, winner string, over time.
 	if n > most {
 		t.Errorf("%s took the lease at its look number %d after the lease was over, at most %d are due", winner, n, most)
 	}
-	l, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
+	l, err := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
 	if err != nil || *l.Spec.LeaseDurationSeconds != int32(leaseDuration/time.Second) {
 		t.Errorf("want a lease for %s: %v, %v", leaseDuration, err, l.Spec)
 	}
@@ -250,34 +140,81 @@ func (env *directEnv) takenInTime(t *testing.T, loser, winner string, over time.
 
 // noOverlap looks for writes of the loser after the winner's first, in both APIs. Attempts to take the lease
 // are not counted: they are how the loser learns that it has lost, and they fail.
-func (env *directEnv) noOverlap(t *testing.T, loser, winner string) {
+func (e *directEnv) noOverlap(t *testing.T, loser, winner string) {
 	t.Helper()
-	var all []request
-	for _, w := range env.requests(t) {
-		election := w.ObjectRef.Resource == "leases" || w.ObjectRef.Resource == "events"
-		if !election && slices.Contains([]string{"create", "update", "patch", "delete"}, w.Verb) {
-			all = append(all, w)
+	var begun, last time.Time // the winner's first write, and the loser's last
+	for _, r := range e.requests(t) {
+		if r.ObjectRef.Resource == "leases" || r.ObjectRef.Resource == "events" || !slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb) {
+			continue
+		}
+		if r.User.Username == winner && (begun.IsZero() || r.At.Before(begun)) {
+			begun = r.At
+		}
+		if r.User.Username == loser && r.At.After(last) {
+			last = r.At
 		}
 	}
-	var begun time.Time
-	counts := map[string]int{}
-	for _, w := range all {
-		counts[w.User.Username]++
-		if w.User.Username == winner && (begun.IsZero() || w.At.Before(begun)) {
-			begun = w.At
-		}
+	if begun.IsZero() || last.IsZero() || last.After(begun) {
+		t.Errorf("%s wrote until %s, %s from %s; both are to write in their time", loser, last, winner, begun)
 	}
-	if counts[loser] == 0 || counts[winner] == 0 {
-		t.Errorf("writes of %s: %d, of %s: %d; both are to write in their time", loser, counts[loser], winner, counts[winner])
-	}
-	for _, w := range all {
-		if w.User.Username == loser && w.At.After(begun) {
-			t.Errorf("%s wrote %+v after %s had begun at %s", loser, w, winner, begun)
-		}
-	}
-	for _, c := range env.Cloud.Ledger().Calls() { // since the end of the old leader's time
-		if c.Caller == loser && !strings.HasPrefix(c.Command, "list") && !strings.HasPrefix(c.Command, "query") {
+	for _, c := range e.cloud.Ledger().Find("", loser) { // since the end of the old leader's time
+		if !strings.HasPrefix(c.Command, "list") && !strings.HasPrefix(c.Command, "query") {
 			t.Errorf("%s sent %s to CloudStack", loser, c.Command)
 		}
 	}
+}
+
+// link is a wire between a controller and the API server that a test can cut: what is sent afterwards
+// arrives nowhere, and nobody is told.
+type link struct {
+	listener net.Listener
+	cut      atomic.Bool
+}
+
+// newLink leads to the server of a URL.
+func newLink(t *testing.T, server string) *link {
+	t.Helper()
+	ctx := t.Context() // ends before the cleanups of the test
+	l := &link{}
+	var err error
+	if l.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.listener.Close() })
+	go func() {
+		for {
+			near, err := l.listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(server, "https://"))
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{far, near}, {near, far}} {
+				go func() {
+					_, _ = io.Copy(ends[0], &cuttable{ends[1], l, ctx})
+					_ = ends[0].Close()
+				}()
+			}
+		}
+	}()
+	return l
+}
+
+// cuttable reads from one end of a link. After the cut it reads nothing, and does not end before the test does.
+type cuttable struct {
+	net.Conn
+	link *link
+	ctx  context.Context
+}
+
+func (c *cuttable) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.link.cut.Load() {
+		<-c.ctx.Done()
+		return 0, io.EOF
+	}
+	return n, err
 }

@@ -48,14 +48,7 @@ func prepare(m *testing.M) (int, error) {
 		programs.skip = "the control plane binary is not built yet, which takes minutes: not with -short"
 		return m.Run(), nil
 	}
-	last := time.Time{}
-	programs.plane, err = plane.Ensure(ctx, plane.Newest, func(p plane.Progress) {
-		if time.Since(last) > 30*time.Second {
-			last = time.Now()
-			fmt.Fprintln(os.Stderr, "control plane:", p)
-		}
-	})
-	if err != nil {
+	if programs.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
 		return 0, err
 	}
 	programs.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")})

@@ -4,8 +4,6 @@
 package e2e
 
 import (
-	"bytes"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,33 +13,29 @@ import (
 // TestPlainManifest applies what people without Helm get, twice, and removes it.
 func TestPlainManifest(t *testing.T) {
 	t.Parallel()
-	manifest, err := helm.Manifest(t.Context(), embedded(t), "v1.37.0")
+	manifest, err := helm.Manifest(t.Context(), applyRequest(t, nil).Chart, "v1.37.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := newDirectEnv(t, 1)
+	e := newDirectEnv(t, 1)
 	kubectl := func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), env.Kubectl, args...)
-		cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.dir}
-		cmd.Stdin = bytes.NewReader(manifest)
-		out, err := cmd.CombinedOutput()
+		out, err := e.kubectl(t.Context(), string(manifest), append(args, "-f", "-")...)
 		if err != nil {
 			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 		}
-		return string(out)
+		return out
 	}
 	objects := strings.Count(string(manifest), "\nkind: ")
-	apply := []string{"apply", "--validate=strict", "-f", "-"}
-	if out := kubectl(apply...); strings.Count(out, " created\n") != objects || strings.Contains(out, "Warning") {
+	if out := kubectl("apply", "--validate=strict"); strings.Count(out, " created\n") != objects || strings.Contains(out, "Warning") {
 		t.Errorf("want %d objects created and no warning:\n%s", objects, out)
 	}
 	// kubectl says "configured" of a PodDisruptionBudget each time, because its patches replace the selector.
-	if out := kubectl(apply...); strings.Count(out, " unchanged\n")+strings.Count(out, " configured\n") != objects ||
+	if out := kubectl("apply", "--validate=strict"); strings.Count(out, " unchanged\n")+strings.Count(out, " configured\n") != objects ||
 		!strings.Contains(out, "deployment.apps/cloudstack-cloud-controller-manager unchanged\n") {
 		t.Errorf("applied again, want %d objects, and the Deployment unchanged:\n%s", objects, out)
 	}
-	if out := kubectl("delete", "-f", "-"); strings.Count(out, " deleted") != objects {
+	if out := kubectl("delete"); strings.Count(out, " deleted") != objects {
 		t.Errorf("want %d objects deleted:\n%s", objects, out)
 	}
 }

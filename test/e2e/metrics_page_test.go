@@ -11,22 +11,31 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // targetLabels are those that Prometheus adds.
 var targetLabels = []string{"job", "instance", "namespace", "pod"}
 
-// problems compares a query with what is served, and notes the metrics that it uses.
-func (q *query) problems(served families, used map[string]bool) (out []string) {
-	if q.Error != "" {
-		return []string{q.Error}
+// problems has Prometheus' own parser read a query, compares it with what is served, and notes the metrics that it uses.
+func problems(text string, served families, used map[string]bool) (out []string) {
+	expr, err := parser.ParseExpr(text)
+	if err != nil {
+		return []string{err.Error()}
 	}
-	labels := slices.Clone(targetLabels)
-	for _, s := range q.Selectors {
-		family, suffix := find(served, s.Metric)
+	labels, grouping := slices.Clone(targetLabels), []string(nil)
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if n, ok := node.(*parser.AggregateExpr); ok && !n.Without {
+			grouping = append(grouping, n.Grouping...)
+		}
+		s, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		family, suffix := find(served, s.Name)
 		if family == nil {
-			out = append(out, s.Metric+" is not served")
-			continue
+			out = append(out, s.Name+" is not served")
+			return nil
 		}
 		used[family.GetName()] = true
 		own := labelsOf(family)
@@ -34,17 +43,18 @@ func (q *query) problems(served families, used map[string]bool) (out []string) {
 			own = append(own, "le")
 		}
 		labels = append(labels, own...)
-		for _, m := range s.Matchers {
+		for _, m := range s.LabelMatchers {
 			switch {
-			case slices.Contains(targetLabels, m.Label):
-			case !slices.Contains(own, m.Label):
-				out = append(out, fmt.Sprintf("%s has no label %s", s.Metric, m.Label))
-			case m.Op == "=" && !hasValue(family, m.Label, m.Value):
-				out = append(out, fmt.Sprintf("%s has no series with %s=%q", s.Metric, m.Label, m.Value))
+			case m.Name == "__name__" || slices.Contains(targetLabels, m.Name):
+			case !slices.Contains(own, m.Name):
+				out = append(out, fmt.Sprintf("%s has no label %s", s.Name, m.Name))
+			case m.Type.String() == "=" && !hasValue(family, m.Name, m.Value):
+				out = append(out, fmt.Sprintf("%s has no series with %s=%q", s.Name, m.Name, m.Value))
 			}
 		}
-	}
-	for _, label := range q.Grouping {
+		return nil
+	})
+	for _, label := range grouping {
 		if !slices.Contains(labels, label) {
 			out = append(out, "nothing has the label "+label)
 		}

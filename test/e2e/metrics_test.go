@@ -31,7 +31,7 @@ import (
 	"github.com/csccm/csccm/test/processnode"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
+var update = flag.Bool("update", false, "write docs/metrics.md again")
 
 type families = map[string]*dto.MetricFamily
 
@@ -50,9 +50,8 @@ func TestMetrics(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for where, text := range queries {
-		query := readQuery(text)
-		for _, problem := range query.problems(served, used) {
-			t.Errorf("%s: %s: %s", where, query.Expr, problem)
+		for _, problem := range problems(text, served, used) {
+			t.Errorf("%s: %s: %s", where, text, problem)
 		}
 	}
 	for name := range served {
@@ -77,20 +76,20 @@ func TestMetrics(t *testing.T) {
 // scrape returns what a controller that has worked serves at /metrics.
 func scrape(t *testing.T) families {
 	t.Helper()
-	env := newDirectEnv(t, 3)
-	env.register(t, 1, 3, nil)
+	e := newDirectEnv(t, 3)
+	e.register(t, 1, 3, nil)
 	const port = "10258"
 	host := processnode.NewPodIP(t.Context()) // where nobody else takes the port meanwhile
 	address := net.JoinHostPort(host, port)
-	file := filepath.Join(env.dir, "ccm-a", "kubeconfig")
-	p := env.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+	file := filepath.Join(e.home, "ccm-a", "kubeconfig")
+	p := e.controller(t, "ccm-a", "--secure-port="+port, "--bind-address="+host, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
 		"--drift-period=10s")
-	env.leads(t, p)
-	env.initialised(t, 3, limit)
-	env.service(t, "web")
-	env.balanced(t, "web")
+	e.leads(t, p)
+	e.initialised(t, 3)
+	e.service(t, "web", 80, 443)
+	e.address(t, "web")
 
-	rest, err := env.ClientConfig("scraper", "system:masters")
+	rest, err := e.ClientConfig("scraper", "system:masters")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func scrape(t *testing.T) families {
 	}}}
 	defer client.CloseIdleConnections()
 	var served families
-	wait(t, limit, "metrics of a finished round", func(ctx context.Context) error {
+	e.eventually(t, "metrics of a finished round", func(ctx context.Context) error {
 		text, err := get(ctx, client, "https://"+address+"/metrics")
 		if err != nil {
 			return err

@@ -20,9 +20,9 @@ import (
 const flagzSince plane.Minor = "1.36"
 
 // TestMinors installs on the API server of every supported minor: the chart with each set of values, without nodes; then by
-// csccm with nodes, which are initialised, a Service gets its address, doctor is content, and the Deployment becomes a
-// DaemonSet and a Deployment again. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names them;
-// what is left out is said.
+// csccm with nodes, as a DaemonSet: nodes are initialised, a Service gets its address, doctor is content, and the DaemonSet becomes
+// a Deployment and a DaemonSet again. Control planes that are not built are built only if CSCCM_MINORS=all (make minors) or names
+// them; what is left out is said.
 func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a time
 	t.Parallel()
 	if programs.skip != "" {
@@ -31,6 +31,10 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 	asked := strings.Split(os.Getenv("CSCCM_MINORS"), ",")
 	for _, minor := range plane.Minors() {
 		t.Run(string(minor), func(t *testing.T) { //nolint:paralleltest // a control plane at a time
+			if minor == plane.Newest {
+				testMinor(t, minor, newClusterEnv(t, nil))
+				return
+			}
 			binary, there, err := plane.Cached(t.Context(), minor)
 			if err != nil {
 				t.Fatal(err)
@@ -50,32 +54,76 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 				t.Fatal(err)
 			}
 			t.Cleanup(p.Stop)
-			env := newClusterEnvOn(t, p, nil, time.Second)
-			version, err := env.Client.Discovery().ServerVersion()
-			if err != nil || version.GitVersion != minor.Release() {
-				t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
-			}
-			t.Run("chart", func(t *testing.T) { testChart(t, env) }) //nolint:paralleltest // before there are nodes
-			for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
-				o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
-				env.join(t, o)
-			}
-			env.balanced(t, "web", 80, 443)
-			out, code := env.csccm(t, adminPassword+"\n", installArgs(env)...)
-			if code != 0 {
-				t.Fatalf("csccm install on %s ended with %d:\n%s", minor.Release(), code, out)
-			}
-			env.initialized(t, cp1.Name, worker1.Name, worker2.Name)
-			env.wantRules(t, env.address(t, "web"), "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
-			if out, code := env.csccm(t, "", "doctor"); code != 0 {
-				t.Errorf("doctor on %s ended with %d:\n%s", minor.Release(), code, out)
-			}
-			if out, code := env.csccm(t, "", "status"); code != 0 || !strings.Contains(out, minor.Release()) {
-				t.Errorf("status on %s ended with %d:\n%s", minor.Release(), code, out)
-			}
-			t.Run("as a DaemonSet and back", func(t *testing.T) { testKinds(t, env) }) //nolint:paralleltest // the cluster is shared
-			t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
+			testMinor(t, minor, newClusterEnvOn(t, p, nil, time.Second))
 		})
+	}
+}
+
+func testMinor(t *testing.T, minor plane.Minor, e *clusterEnv) {
+	t.Helper()
+	version, err := e.Client.Discovery().ServerVersion()
+	if err != nil || version.GitVersion != minor.Release() {
+		t.Fatalf("the API server is %v, want %s: %v", version, minor.Release(), err)
+	}
+	t.Run("chart", func(t *testing.T) { testChart(t, e) }) //nolint:paralleltest // before there are nodes
+	for _, o := range []processnode.Options{cp1, worker1, joined(worker2)} {
+		o.KubeletVersion, o.NoFlagz = minor.Release(), minor < flagzSince
+		e.join(t, o)
+	}
+	e.service(t, "web", 80, 443)
+	// On every node, not only on those of the control plane.
+	everyNode := []string{"--set-string", `nodeSelector.kubernetes\.io/os=linux`}
+	e.csccm(t, adminPassword+"\n", installArgs(e, append([]string{"--set", "kind=DaemonSet"}, everyNode...)...)...).want(t, 0, "3 running")
+	ready := func(kind string) {
+		t.Helper()
+		nodes := []string{cp1.Name, worker1.Name, worker2.Name}
+		if kind == "Deployment" {
+			nodes = nil
+		}
+		e.runs(t, kind, nodes...)
+		e.csccm(t, "", "status").want(t, 0, minor.Release(), " Pods ready, leader ")
+		e.csccm(t, "", "doctor").want(t, 0)
+	}
+	ready("DaemonSet")
+	e.initialised(t, 3)
+	ip := e.address(t, "web")
+	e.wantRules(t, ip, "443:demo-worker-1,demo-worker-2", "80:demo-worker-1,demo-worker-2")
+
+	// One Pod at a time leads meanwhile, and the load balancer stays as it is.
+	before, w := e.rulesAt(t, ip), e.witness(t)
+	for _, kind := range []string{"Deployment", "DaemonSet"} {
+		e.csccm(t, "", append([]string{"upgrade", "--yes", "--set", "kind=" + kind}, everyNode...)...).want(t, 0)
+		ready(kind)
+	}
+	if after := e.rulesAt(t, ip); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the rules were\n%v, and are\n%v", before, after)
+	}
+	w.checkReigns(t, 3) // before, of the Deployment, after it
+	t.Logf("Kubernetes %s: installed, nodes initialised, a Service with an address, doctor content", minor.Release())
+	if minor == plane.Newest {
+		t.Run("DaemonSet", e.testDaemonSet) //nolint:paralleltest // the cluster is shared
+	}
+}
+
+// testDaemonSet changes the installed DaemonSet, rolls a change back, and removes it.
+func (e *clusterEnv) testDaemonSet(t *testing.T) {
+	before := e.controllerPods(t)
+	e.csccm(t, "", "upgrade", "--yes", "--set", "logVerbosity=4").want(t, 0, "3 running")
+	e.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
+	for _, pod := range e.controllerPods(t) {
+		if slices.Contains(before, pod) {
+			t.Errorf("%s was not replaced", pod)
+		}
+	}
+	// No node is one that it may run on, which is said at once.
+	if s := e.csccm(t, "", "upgrade", "--yes", "--set-string", "nodeSelector.no-such=label"); s.code == 0 || !strings.Contains(s.all, "no node") {
+		t.Errorf("a DaemonSet for no node: csccm upgrade ended with %d:\n%s", s.code, s.all)
+	}
+	e.csccm(t, "", "rollback", "--yes").want(t, 0)
+	e.runs(t, "DaemonSet", cp1.Name, worker1.Name, worker2.Name)
+	e.csccm(t, "", "uninstall", "--yes", "--orphan-load-balancers").want(t, 0)
+	if pods := e.controllerPods(t); len(pods) > 0 {
+		t.Errorf("uninstalled, and there are %v", pods)
 	}
 }
 

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -23,77 +25,58 @@ import (
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
-// permission is one thing that a role allows, such as "patch services/status".
-type permission struct{ verb, group, resource string }
-
-func (p permission) String() string {
-	if p.group != "" {
-		return p.verb + " " + p.group + " " + p.resource
-	}
-	return p.verb + " " + p.resource
-}
-
 // audited is what the API servers of all tests recorded that the controller and csccm did.
 type audited struct {
 	mu     sync.Mutex
-	used   map[permission]int // by the controller
-	asked  map[asked]int      // by csccm's commands
+	used   map[rights.Request]int // by the controller; without namespaces
+	asked  map[asked]int          // by csccm's commands
 	denied map[string]int
 }
 
-var audit = audited{used: map[permission]int{}, asked: map[asked]int{}, denied: map[string]int{}}
+// asked is what a command of csccm asked the API server for.
+type asked struct {
+	command string
+	request rights.Request
+}
+
+var audit = audited{used: map[rights.Request]int{}, asked: map[asked]int{}, denied: map[string]int{}}
 
 // auditEvent is the part of a line of the audit log that counts here.
 type auditEvent struct {
-	Verb      string `json:"verb"`
-	UserAgent string `json:"userAgent"`
-	URI       string `json:"requestURI"`
-	User      struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	Impersonated *struct {
-		Groups []string `json:"groups"`
-	} `json:"impersonatedUser"`
-	ObjectRef *struct {
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Group       string `json:"apiGroup"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-	Annotations map[string]string `json:"annotations"`
-	Received    time.Time         `json:"requestReceivedTimestamp"`
-	Answered    time.Time         `json:"stageTimestamp"`
-	at          time.Time
+	Verb         string
+	UserAgent    string
+	RequestURI   string
+	User         struct{ Username string }
+	Impersonated *struct{ Groups []string } `json:"impersonatedUser"`
+	ObjectRef    *struct{ Resource, Subresource, APIGroup, Namespace, Name string }
+	Annotations  map[string]string
+	Received     time.Time `json:"requestReceivedTimestamp"`
+	Answered     time.Time `json:"stageTimestamp"`
 }
 
 func (e *auditEvent) forbidden() bool {
 	return e.Annotations["authorization.k8s.io/decision"] == "forbid"
 }
 
-func (e *auditEvent) resource() string {
+func (e *auditEvent) request() rights.Request {
+	r := rights.Request{Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace}
 	if e.ObjectRef.Subresource != "" {
-		return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+		r.Resource += "/" + e.ObjectRef.Subresource
 	}
-	return e.ObjectRef.Resource
+	return r
 }
 
-func (e *auditEvent) permission() permission {
-	return permission{e.Verb, e.ObjectRef.Group, e.resource()}
+// groups are those that csccm acted as.
+func (e *auditEvent) groups() []string {
+	if e.Impersonated == nil {
+		return nil
+	}
+	return e.Impersonated.Groups
 }
 
 // asks is who asks for what.
 func (e *auditEvent) asks() string {
-	var groups []string
-	if e.Impersonated != nil {
-		groups = e.Impersonated.Groups
-	}
-	return fmt.Sprint(e.User.Username, groups, e.permission(), e.ObjectRef.Namespace, "/", e.ObjectRef.Name)
-}
-
-// is tells whether csccm acted as somebody of a group.
-func (e *auditEvent) is(group string) bool {
-	return e.Impersonated != nil && slices.Contains(e.Impersonated.Groups, group)
+	return fmt.Sprint(e.User.Username, e.groups(), e.request(), "/", e.ObjectRef.Name)
 }
 
 // who is the controller's account, or csccm; empty for everybody else.
@@ -108,33 +91,31 @@ func (e *auditEvent) who() string {
 	}
 }
 
-// auditEvents returns the requests of the controller and of csccm in the order in which they took effect: a request that
-// withdraws a right does so before its answer, and a request that needs one was sent before its answer.
-func auditEvents(lines []string) ([]auditEvent, error) {
-	var all []auditEvent
-	for _, line := range lines {
-		var e auditEvent
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("audit log: %w", err)
-		}
-		if e.who() == "" || e.ObjectRef == nil {
-			continue
-		}
-		if e.at = e.Answered; e.Verb == "delete" {
-			e.at = e.Received
-		}
-		all = append(all, e)
+// at is when a request took effect: one that withdraws a right does so before its answer, and one that needs a right was sent
+// before its answer.
+func (e *auditEvent) at() time.Time {
+	if e.Verb == "delete" {
+		return e.Received
 	}
-	slices.SortStableFunc(all, func(a, b auditEvent) int { return a.at.Compare(b.at) })
-	return all, nil
+	return e.Answered
 }
+
+// inUserAgent is the command of csccm that sent a request; the Helm of a test has none.
+var inUserAgent = regexp.MustCompile(`\(([\w-]+)\)$`)
 
 // read adds the audit log of a test.
 func (a *audited) read(lines []string) error {
-	events, err := auditEvents(lines)
-	if err != nil {
-		return err
+	var events []auditEvent
+	for _, line := range lines {
+		var e auditEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		if e.who() != "" && e.ObjectRef != nil {
+			events = append(events, e)
+		}
 	}
+	slices.SortStableFunc(events, func(a, b auditEvent) int { return a.at().Compare(b.at()) })
 	// The API server learns of a role that was just given a moment later: what is allowed afterwards was not refused.
 	allowed := map[string]int{}
 	for i := range events {
@@ -147,9 +128,9 @@ func (a *audited) read(lines []string) error {
 	gone := map[string]bool{} // bindings that were deleted: a controller whose Pod is ending may still ask
 	for i := range events {
 		e := &events[i]
-		who, p, resource, forbidden := e.who(), e.permission(), e.resource(), e.forbidden()
-		if who == "csccm" && !forbidden && strings.HasSuffix(resource, "rolebindings") {
-			binding := resource + "/" + e.ObjectRef.Namespace + "/" + e.ObjectRef.Name
+		who, r, forbidden := e.who(), e.request(), e.forbidden()
+		if who == "csccm" && !forbidden && strings.HasSuffix(r.Resource, "rolebindings") {
+			binding := r.Resource + "/" + r.Namespace + "/" + e.ObjectRef.Name
 			switch e.Verb {
 			case "delete":
 				gone[binding] = true
@@ -157,36 +138,35 @@ func (a *audited) read(lines []string) error {
 				delete(gone, binding)
 			}
 		}
-		if forbidden && (who == "controller" && len(gone) > 0 || allowed[e.asks()] > i) {
-			continue
-		}
-		if forbidden && e.Verb == "patch" && e.is(rights.Reader) {
-			continue // of a dry run, which a reader goes without
-		}
-		if forbidden {
-			a.denied[fmt.Sprintf("%s: %s (%s)", who, p, e.URI)]++
-			continue
-		}
-		if who == "controller" {
-			a.used[p]++
-		} else if command := e.command(); command != "" {
-			a.asked[asked{command, rights.Request{Verb: e.Verb, Group: p.group, Resource: resource, Namespace: e.ObjectRef.Namespace}}]++
+		command := inUserAgent.FindStringSubmatch(e.UserAgent)
+		switch {
+		case forbidden && (who == "controller" && len(gone) > 0 || allowed[e.asks()] > i):
+		case forbidden && e.Verb == "patch" && slices.Contains(e.groups(), rights.Reader): // of a dry run, which a reader goes without
+		case forbidden:
+			a.denied[fmt.Sprintf("%s: %s (%s)", who, r, e.RequestURI)]++
+		case who == "controller":
+			r.Namespace = ""
+			a.used[r]++
+		case command != nil:
+			if r.Resource == "namespaces" {
+				r.Namespace = "" // the audit log has its name there
+			}
+			a.asked[asked{command[1], r}]++
 		}
 	}
 	return nil
 }
 
 // granted are the permissions of the chart's own roles.
-func granted() ([]permission, error) {
+func granted() (all []rights.Request, err error) {
 	chart, err := helm.Embedded()
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := helm.Template(context.Background(), "kube-system", helm.ApplyRequest{Name: release, Chart: chart, KubeVersion: "v1.37.0"})
+	manifest, err := helm.Template(context.Background(), metav1.NamespaceSystem, helm.ApplyRequest{Name: release, Chart: chart, KubeVersion: "v1.37.0"})
 	if err != nil {
 		return nil, err
 	}
-	var all []permission
 	for document := range strings.SplitSeq(manifest, "\n---\n") {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
 		if err != nil && !runtime.IsMissingKind(err) {
@@ -203,7 +183,7 @@ func granted() ([]permission, error) {
 			for _, group := range rules[i].APIGroups {
 				for _, resource := range rules[i].Resources {
 					for _, verb := range rules[i].Verbs {
-						all = append(all, permission{verb, group, resource})
+						all = append(all, rights.Request{Verb: verb, Group: group, Resource: resource})
 					}
 				}
 			}
@@ -212,29 +192,48 @@ func granted() ([]permission, error) {
 	return all, nil
 }
 
-// unused are the permissions that a run may leave unused, by a file in testdata, with the reason why they are there.
-func unused(file string) (map[string]string, error) {
-	raw, err := os.ReadFile(filepath.Join("testdata", file)) // #nosec G304 -- a file of the test
-	if err != nil {
-		return nil, err
+// usage is how often who used what was granted.
+type usage map[string]map[string]int
+
+func (u usage) add(what, who string, n int) {
+	if u[what] == nil {
+		u[what] = map[string]int{}
 	}
-	out := map[string]string{}
-	for line := range strings.Lines(string(raw)) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		p, reason, ok := strings.Cut(line, ": ")
-		if !ok {
-			return nil, fmt.Errorf("%s: %q has no reason", file, line)
-		}
-		out[p] = reason
-	}
-	return out, nil
+	u[what][who] += n
 }
 
-// judge prints who used what, and says what is wrong: a call that was refused, and, after a whole run, a permission that
-// nobody used.
+// judge prints who used what of the granted, and returns, after a whole run, what nobody used. A file in testdata gives reasons
+// why something may be left unused; so does excused.
+func (u usage) judge(whole bool, granted []string, file string, excused map[string]string) (errs []error) {
+	raw, err := os.ReadFile(filepath.Join("testdata", file)) // #nosec G304 -- a file of the test
+	if err != nil {
+		return []error{err}
+	}
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		what, reason, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || !slices.Contains(granted, what) {
+			errs = append(errs, fmt.Errorf("testdata/%s: %q has no reason, or is not granted", file, line))
+		}
+		excused[what] = reason
+	}
+	fmt.Printf("what is granted (see also testdata/%s), and how often it was used:\n", file)
+	for i, what := range granted {
+		if slices.Contains(granted[:i], what) {
+			continue
+		}
+		fmt.Printf("  %s %v  %s\n", what, u[what], excused[what])
+		if len(u[what]) == 0 && excused[what] == "" && whole {
+			errs = append(errs, fmt.Errorf("nothing used %q: take it away, or give the reason in testdata/%s", what, file))
+		}
+	}
+	return errs
+}
+
+// judge says what is wrong: a call that was refused, a request of a command that the table of csccm's rights does not have, and,
+// after a whole run, a permission of the chart or a verb of the table that nobody used.
 func (a *audited) judge(whole bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,29 +248,40 @@ func (a *audited) judge(whole bool) error {
 	if err != nil {
 		return err
 	}
-	reasons, err := unused("unused-permissions.txt")
-	if err != nil {
-		return err
+	u, permissions := usage{}, make([]string, 0, len(all))
+	for _, r := range all {
+		permissions = append(permissions, r.String())
 	}
-	fmt.Println("permissions of the chart's roles, and how often the controller used them:")
-	for _, p := range all {
-		n := a.used[p]
-		reason, excepted := reasons[p.String()]
-		delete(reasons, p.String())
-		fmt.Printf("  %6d  %s  %s\n", n, p, reason)
-		if n == 0 && !excepted && whole {
-			errs = append(errs, fmt.Errorf("the chart grants %q, which nothing used: take it away, or give the reason in testdata/unused-permissions.txt", p))
+	for r, n := range a.used { // also what the roles of Kubernetes grant to which it is bound
+		u.add(r.String(), "controller", n)
+	}
+	errs = append(errs, u.judge(whole, permissions, "unused-permissions.txt", map[string]string{})...)
+
+	table, keys, excused := rights.Table(), []string{}, map[string]string{}
+	keyOf := func(r *rights.Right, verb string) string {
+		return rights.Request{Verb: verb, Group: r.Group, Resource: r.Resource, Namespace: string(r.Place)}.String()
+	}
+	for i := range table {
+		for _, verb := range table[i].Verbs {
+			key := keyOf(&table[i], verb)
+			if table[i].When != "" && !slices.Contains(keys, key) {
+				excused[key] = "if " + table[i].When
+			}
+			keys = append(keys, key)
 		}
 	}
-	for p := range reasons {
-		errs = append(errs, fmt.Errorf("testdata/unused-permissions.txt names %q, which the chart does not grant", p))
-	}
-	fmt.Println("beyond them, by the roles of Kubernetes that it is bound to:")
-	for p, n := range a.used {
-		if !slices.Contains(all, p) {
-			fmt.Printf("  %6d  %s\n", n, p)
+	u = usage{}
+	for x, n := range a.asked {
+		found := x.request.String() == "create selfsubjectaccessreviews.authorization.k8s.io" // which everybody may
+		for i := range table {
+			if table[i].Allows(x.command, x.request, metav1.NamespaceSystem) {
+				found = true
+				u.add(keyOf(&table[i], x.request.Verb), x.command, n)
+			}
+		}
+		if !found {
+			errs = append(errs, fmt.Errorf("csccm %s asked %d times to %s, which the table in installer/kube/rights does not have", x.command, n, x.request))
 		}
 	}
-	errs = append(errs, a.judgeCommands(whole)...)
-	return errors.Join(errs...)
+	return errors.Join(append(errs, u.judge(whole, keys, "unused-rights.txt", excused)...)...)
 }

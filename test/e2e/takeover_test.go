@@ -5,357 +5,79 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
 )
 
-const oldName = testenv.PredecessorName
-
-// predecessorOf runs under the names of Apache's manifest, with an image of its own: process nodes run no program but ours,
-// and an image that they do not know never runs.
-func (env *clusterEnv) predecessorOf(t *testing.T, image, provider string) {
-	t.Helper()
-	env.precededBy(t, testenv.Predecessor{Image: image, Provider: provider})
-}
-
-func (env *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
-	t.Helper()
-	p.Secret, p.Port = secretName, "10258"
-	if err := p.Create(t.Context(), env.Client); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// balancerRules are a user's rules by id: address, port, name, protocol and members.
-func balancerRules(t *testing.T, client *cloudstack.Client, ips ...string) map[string]testenv.Rule {
-	t.Helper()
-	rules, err := testenv.RulesByID(t.Context(), client, ips...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rules
-}
-
-// witness records what CloudStack Kubernetes Service would see: by the command below it decides whether to apply its own
-// provider again. It also records who held the lease.
-type witness struct {
-	env     *clusterEnv
-	mu      sync.Mutex
-	missing int // changes of Pods after which the command would have found none
-	changes int
-	holders []string // in order
-	stop    context.CancelFunc
-	done    chan struct{}
-}
-
 const (
-	cksCommand = "kubectl get pods -A | grep " + cksName
-	cksName    = "cloud-controller-manager"
+	oldName        = testenv.PredecessorName
+	keptAnnotation = "csccm.io/kept-by-takeover"
 )
-
-// unanswered is what kubectl says when it has no list of Pods.
-var unanswered = regexp.MustCompile(`(?m)^(error: |Error from server|Unable to connect)`)
-
-func (env *clusterEnv) cksLooks(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", cksCommand) // #nosec G204 -- a constant
-	cmd.Env = []string{"KUBECONFIG=" + env.Kubeconfig, "HOME=" + env.home, "PATH=" + filepath.Dir(env.Kubectl) + ":" + os.Getenv("PATH")}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-func (env *clusterEnv) witness(t *testing.T) *witness {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	w := &witness{env: env, stop: stop, done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		var watches sync.WaitGroup
-		for _, watch := range []func(context.Context){w.watchLease, w.watchPods} {
-			watches.Go(func() {
-				for ctx.Err() == nil { // the API server may end a watch
-					watch(ctx)
-				}
-			})
-		}
-		watches.Wait()
-	}()
-	t.Cleanup(func() { stop(); <-w.done })
-	return w
-}
-
-// watchPods counts the changes after which the API server had no Pod with the name that the command looks for. A watch shows
-// every change, also one that is too short for a command.
-func (w *witness) watchPods(ctx context.Context) {
-	pods := w.env.Client.CoreV1().Pods(metav1.NamespaceAll)
-	list, err := pods.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	found := map[types.UID]bool{}
-	see := func(p *corev1.Pod, gone bool) {
-		if strings.Contains(p.Namespace+" "+p.Name, cksName) {
-			found[p.UID] = !gone
-		}
-		if gone {
-			delete(found, p.UID)
-		}
-	}
-	count := func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.changes++
-		if len(found) == 0 {
-			w.missing++
-		}
-	}
-	for i := range list.Items {
-		see(&list.Items[i], false)
-	}
-	count()
-	events, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return
-	}
-	defer events.Stop()
-	for e := range events.ResultChan() {
-		if p, ok := e.Object.(*corev1.Pod); ok {
-			see(p, e.Type == watch.Deleted)
-			count()
-		}
-	}
-}
-
-// watchLease records each holder of the lease, however briefly it holds it.
-func (w *witness) watchLease(ctx context.Context) {
-	w.env.watchLease(ctx, func(holder string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if n := len(w.holders); n == 0 || w.holders[n-1] != holder {
-			w.holders = append(w.holders, holder)
-		}
-	})
-}
-
-// watchLease calls seen with the holder at each write of the lease; "" is a lease that was given back. It ends with ctx, and
-// whenever the API server ends the watch.
-func (env *clusterEnv) watchLease(ctx context.Context, seen func(holder string)) {
-	events, err := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lease}))
-	if err != nil {
-		return
-	}
-	defer events.Stop()
-	for e := range events.ResultChan() {
-		if l, ok := e.Object.(*coordinationv1.Lease); ok && l.Spec.HolderIdentity != nil {
-			seen(*l.Spec.HolderIdentity)
-		}
-	}
-}
 
 // occupied is a cluster in which another provider runs, with three Services.
 type occupied struct {
 	*clusterEnv
-	client *cloudstack.Client
 	ips    []string
 	before map[string]testenv.Rule // by id, as the other provider left them
 	apps   []string                // Pods of a workload
 }
 
-// newOccupied has cp1, worker1 and others for nodes.
-func newOccupied(t *testing.T, others ...processnode.Options) *occupied {
+// newOccupied has cp1, worker1 and others for nodes. The predecessor runs under the names of Apache's manifest, with an image of
+// its own: process nodes run no program but ours, and an image that they do not know never runs.
+func newOccupied(t *testing.T, p testenv.Predecessor, others ...processnode.Options) *occupied {
 	t.Helper()
-	return newOccupiedBy(t, testenv.Predecessor{}, others...)
-}
-
-// newOccupiedBy is newOccupied with a predecessor of another kind.
-func newOccupiedBy(t *testing.T, p testenv.Predecessor, others ...processnode.Options) *occupied {
-	t.Helper()
-	env := &occupied{clusterEnv: newClusterEnv(t, nil)}
-	env.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
+	e := &occupied{clusterEnv: newClusterEnv(t, nil)}
+	e.join(t, append([]processnode.Options{cp1, worker1}, others...)...)
 	members := worker1.Name
 	for _, o := range others {
 		members += "," + o.Name
 	}
-	env.secret(t, string(env.config(t).Render()))
+	e.secret(t, string(e.config(t, owner).Render()))
 	p.Image = testenv.ControllerImage + ":old"
-	env.precededBy(t, p)
-	env.initialized(t, cp1.Name, worker1.Name)
-	env.balanced(t, "web", 80)
-	env.balanced(t, "mail", 25)
-	s := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "documented", Annotations: map[string]string{"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol": "enabled"}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts([]int32{8080})},
-	}
-	if _, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	env.workload(t)
-	env.ips = []string{env.address(t, "web"), env.address(t, "mail"), env.address(t, "documented")}
+	e.precededBy(t, p)
+	e.initialised(t, 2)
+	e.service(t, "web", 80)
+	e.service(t, "mail", 25)
+	e.annotated(t, "documented", map[string]string{annotations + "proxy-protocol": "enabled"}, 8080)
+	e.workload(t)
 	for i, port := range []int{80, 25, 8080} {
-		env.wantRules(t, env.ips[i], fmt.Sprintf("%d:%s", port, members))
+		e.ips = append(e.ips, e.address(t, []string{"web", "mail", "documented"}[i]))
+		e.wantRules(t, e.ips[i], fmt.Sprintf("%d:%s", port, members))
 	}
-	var err error
-	if env.client, err = env.cloud.Client(owner); err != nil {
+	if err := testenv.RulesOfOld(t.Context(), e.api(t, owner), e.rulesAt(t, e.ips...)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(env.client.CloseIdleConnections)
-	if err := testenv.RulesOfOld(t.Context(), env.client, balancerRules(t, env.client, env.ips...)); err != nil {
+	e.before, e.apps = e.rulesAt(t, e.ips...), e.appPods(t)
+	return e
+}
+
+func (e *clusterEnv) precededBy(t *testing.T, p testenv.Predecessor) {
+	t.Helper()
+	p.Secret, p.Port = secretName, "10258"
+	if err := p.Create(t.Context(), e.Client); err != nil {
 		t.Fatal(err)
-	}
-	env.before = balancerRules(t, env.client, env.ips...)
-	env.apps = env.appPods(t)
-	return env
-}
-
-// kept compares the rules with those that were: ids, addresses, protocols and members are the same, and
-// the names are the new controller's.
-func (env *occupied) kept(t *testing.T) {
-	t.Helper()
-	after := balancerRules(t, env.client, env.ips...)
-	if len(after) != len(env.before) {
-		t.Errorf("there were %d rules and are %d", len(env.before), len(after))
-	}
-	for id, was := range env.before {
-		now := after[id]
-		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
-			t.Errorf("rule %s was %+v and is %+v", id, was, now)
-		}
-		if !strings.Contains(now.Name, "-tcp-") {
-			t.Errorf("rule %s is still named %s", id, now.Name)
-		}
-	}
-	if d, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the old Deployment is still there: %v %v", d, err)
-	}
-	if now := env.appPods(t); !slices.Equal(now, env.apps) {
-		t.Errorf("Pods before %v and after %v", env.apps, now)
-	}
-}
-
-// recorded waits until the new controller has taken the addresses into its records.
-func (env *occupied) recorded(t *testing.T) {
-	t.Helper()
-	env.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
-		for _, name := range []string{"web", "mail", "documented"} {
-			s, err := env.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			if err != nil || s.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
-				return errors.Join(err, fmt.Errorf("service %s has no record", name))
-			}
-		}
-		return nil
-	})
-}
-
-// TestTakeover swaps a running provider for csccm's: Services keep addresses and rule ids, two
-// controllers never lead, and no Pod is moved.
-func TestTakeover(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
-	t.Parallel()
-	env := newOccupied(t, joined(worker2))
-	script := &transcript{b: env.clusterEnv}
-
-	watch := env.witness(t)
-	process := []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"}
-	out, code := script.run(t, "takeover", "--yes")
-	if code != 3 || !strings.Contains(out, "--pin default/documented") {
-		t.Fatalf("unattended, without consent, it ended with %d:\n%s", code, out)
-	}
-	out, code = script.run(t, "takeover", "--yes", "--pin", "default/documented")
-	if code != 0 || !strings.Contains(out, "Prepared. Next:") || !strings.Contains(out, "instanceTypeFormat=upstream") {
-		t.Fatalf("the preparation ended with %d:\n%s", code, out)
-	}
-	out, code = script.run(t, append([]string{"install", "--yes", "--skip-taint", "--skip-check", "CCM-002,CCM-003", "--set", "instanceTypeFormat=upstream"}, process...)...)
-	if code != 0 || !strings.Contains(out, "Stopping Deployment kube-system/"+oldName) {
-		t.Fatalf("the install, which takes the other's place, ended with %d:\n%s", code, out)
-	}
-	out, code = script.run(t, "takeover", "--yes")
-	if code != 0 || !strings.Contains(out, "There is no other controller") {
-		t.Fatalf("with nothing left to take over it ended with %d:\n%s", code, out)
-	}
-	script.rules(env.before, balancerRules(t, env.client, env.ips...))
-
-	env.recorded(t)
-	env.kept(t)
-	t.Run("existing node", func(t *testing.T) { testTaint(t, env.clusterEnv, script) })
-	watch.stop()
-	<-watch.done
-	watch.check(t)
-	secret := string(env.config(t).Render())
-	noSecrets(t, env.clusterEnv, script.text.String(), secret)
-	script.write(t, "takeover.txt")
-}
-
-func (w *witness) check(t *testing.T) {
-	t.Helper()
-	t.Logf("Pods changed %d times; the lease was held by %v", w.changes, w.holders)
-	if w.missing > 0 || w.changes == 0 {
-		t.Errorf("after %d of %d changes there was no Pod, so the old provider would have come back", w.missing, w.changes)
-	}
-	w.env.eventually(t, "kubectl to have an answer", func(ctx context.Context) error {
-		out, err := w.env.cksLooks(ctx)
-		if unanswered.MatchString(out) {
-			return errors.New(out)
-		}
-		if err != nil {
-			t.Errorf("%s finds no Pod: %v\n%s", cksCommand, err, out)
-		}
-		return nil
-	})
-	csccm := slices.IndexFunc(w.holders, func(h string) bool { return strings.HasPrefix(h, "csccm-takeover_") })
-	if csccm < 1 || csccm == len(w.holders)-1 {
-		t.Errorf("csccm did not hold the lease between the two: %v", w.holders)
-	}
-}
-
-// testTaint has a node initialised that was there before any provider, and sets it back.
-func testTaint(t *testing.T, env *clusterEnv, script *transcript) {
-	before, err := env.node(t.Context(), worker2.Name)
-	if err != nil || before.Spec.ProviderID != "" {
-		t.Fatalf("%v, provider ID %q", err, before.Spec.ProviderID)
-	}
-	if out, code := script.run(t, "taint", "--dry-run"); code != 0 {
-		t.Fatalf("the dry run ended with %d:\n%s", code, out)
-	}
-	if out, code := script.run(t, "taint", "--yes"); code != 0 {
-		t.Fatalf("taint ended with %d:\n%s", code, out)
-	}
-	n, err := env.node(t.Context(), worker2.Name)
-	if err != nil || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
-		t.Errorf("%v, provider ID %q, taints %v, labels %v", err, n.Spec.ProviderID, n.Spec.Taints, n.Labels)
-	}
-	if out, code := script.run(t, "taint", "--undo", "--yes"); code != 0 {
-		t.Fatalf("the undo ended with %d:\n%s", code, out)
-	}
-	back, err := env.node(t.Context(), worker2.Name)
-	if err != nil || back.Labels[corev1.LabelTopologyZone] != before.Labels[corev1.LabelTopologyZone] || back.Spec.ProviderID != n.Spec.ProviderID {
-		t.Errorf("%v, provider ID %q, labels %v", err, back.Spec.ProviderID, back.Labels)
 	}
 }
 
 // workload makes Pods on the nodes; that their image cannot be pulled here does not matter.
-func (env *clusterEnv) workload(t *testing.T) {
+func (e *clusterEnv) workload(t *testing.T) {
 	t.Helper()
 	labels, replicas := map[string]string{"app": "app"}, int32(4)
-	_, err := env.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
+	_, err := e.Client.AppsV1().Deployments(metav1.NamespaceDefault).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}}},
@@ -364,8 +86,8 @@ func (env *clusterEnv) workload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
-		if n := len(env.appPods(t)); n != int(replicas) {
+	e.eventually(t, "the Pods of app to be on nodes", func(context.Context) error {
+		if n := len(e.appPods(t)); n != int(replicas) {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -373,13 +95,12 @@ func (env *clusterEnv) workload(t *testing.T) {
 }
 
 // appPods are the Pods that are on nodes, with their UIDs and nodes.
-func (env *clusterEnv) appPods(t *testing.T) []string {
+func (e *clusterEnv) appPods(t *testing.T) (out []string) {
 	t.Helper()
-	list, err := env.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
 	for i := range list.Items {
 		if p := &list.Items[i]; p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
 			out = append(out, string(p.UID)+" on "+p.Spec.NodeName)
@@ -389,47 +110,281 @@ func (env *clusterEnv) appPods(t *testing.T) []string {
 	return out
 }
 
-// transcript keeps what csccm was asked and said. With CSCCM_TRANSCRIPTS=1 it becomes a page of
-// docs/transcripts.
-type transcript struct {
-	b    *clusterEnv
-	text strings.Builder
-}
-
-func (s *transcript) run(t *testing.T, args ...string) (string, int) {
+// recorded waits until the new controller has taken the addresses of all load balancers into its records.
+func (e *clusterEnv) recorded(t *testing.T) {
 	t.Helper()
-	start := time.Now()
-	out, code := s.b.csccm(t, "", args...)
-	s.add(args, out, code, time.Since(start))
-	return out, code
+	e.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
+		list, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if s := &list.Items[i]; s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Annotations[annotations+"addresses"] == "" {
+				return fmt.Errorf("service %s has no record", s.Name)
+			}
+		}
+		return nil
+	})
 }
 
-func (s *transcript) add(args []string, out string, code int, took time.Duration) {
-	fmt.Fprintf(&s.text, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(args, " "), out, code, took.Round(100*time.Millisecond))
-}
-
-func (s *transcript) rules(before, after map[string]testenv.Rule) {
-	s.text.WriteString("# rules before and after\n")
-	var lines []string
-	for id, was := range before {
+// taken wants a takeover to be done, without anybody having noticed: ids, addresses, protocols and members of the rules are those
+// that were, and the names are the new controller's.
+func (e *occupied) taken(t *testing.T, w *witness) {
+	t.Helper()
+	e.runs(t, "Deployment")
+	e.recorded(t)
+	after := e.rulesAt(t, e.ips...)
+	if len(after) != len(e.before) {
+		t.Errorf("there were %d rules and are %d", len(e.before), len(after))
+	}
+	for id, was := range e.before {
 		now := after[id]
-		lines = append(lines, fmt.Sprintf("%s  %s:%d  %s (%s, %s)  ->  %s (%s, %s)\n", id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, was.Algorithm, now.Name, now.Protocol, now.Algorithm))
+		if now.PublicIP != was.PublicIP || now.Protocol != was.Protocol || now.State != "Active" || !slices.Equal(now.Members, was.Members) {
+			t.Errorf("rule %s was %+v and is %+v", id, was, now)
+		}
+		if !strings.Contains(now.Name, "-tcp-") {
+			t.Errorf("rule %s is still named %s", id, now.Name)
+		}
+		fmt.Fprintf(&e.session, "%s  %s:%d  %s (%s, %s)  ->  %s (%s, %s)\n",
+			id, was.PublicIP, was.PublicPort, was.Name, was.Protocol, was.Algorithm, now.Name, now.Protocol, now.Algorithm)
 	}
-	slices.Sort(lines)
-	s.text.WriteString(strings.Join(lines, "") + "\n")
+	if _, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), oldName, metav1.GetOptions{}); gone(err) != nil {
+		t.Errorf("the old Deployment: %v", gone(err))
+	}
+	if now := e.appPods(t); !slices.Equal(now, e.apps) {
+		t.Errorf("Pods before %v and after %v", e.apps, now)
+	}
+	for _, call := range e.cloud.Ledger().Calls() {
+		if slices.Contains([]string{"deleteLoadBalancerRule", "disassociateIpAddress", "removeFromLoadBalancerRule"}, call.Command) {
+			t.Errorf("somebody called %s", call.Command)
+		}
+	}
+	if pods, err := e.podsOf(t.Context(), "cloudstack-ccm-self-test"); err != nil || len(pods) > 0 {
+		t.Errorf("%d Pods of self-tests are left: %v", len(pods), err)
+	}
+	w.check(t)
 }
 
-func (s *transcript) write(t *testing.T, name string) {
+// isPinned wants the current state of one Service to be kept, and the node labels of the old controller.
+func (e *occupied) isPinned(t *testing.T, want string) {
 	t.Helper()
-	if os.Getenv("CSCCM_TRANSCRIPTS") == "" {
-		return
+	s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "documented", metav1.GetOptions{})
+	if err != nil || s.Annotations[annotations+"proxy-protocol"] != want {
+		t.Errorf("%v, annotations %v", err, s.Annotations)
 	}
-	text := strings.NewReplacer(s.b.home, "/home/admin", s.b.cloud.URL, "https://cloud.example.org/client/api").Replace(s.text.String())
-	dir := filepath.Join("..", "..", "docs", "transcripts")
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if n := e.node(t, worker1.Name); n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
+		t.Errorf("labels %v", n.Labels)
+	}
+}
+
+func (e *clusterEnv) podsOf(ctx context.Context, name string) ([]corev1.Pod, error) {
+	list, err := e.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// standsBy waits until a Pod of the new controller is ready, beside the old one.
+func (e *occupied) standsBy(t *testing.T) {
+	t.Helper()
+	e.eventually(t, "the new controller to stand by", func(ctx context.Context) error {
+		pods, err := e.podsOf(ctx, "cloudstack-ccm")
+		for i := range pods {
+			if slices.ContainsFunc(pods[i].Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Ready }) {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("none of %d Pods is ready", len(pods)))
+	})
+}
+
+// What csccm says at the end of each step of a takeover, in order; killed there, the next step has begun.
+var (
+	beforeChart = []string{"Record of what was: ", "Annotations that keep the current state"}
+	swapping    = []string{"Holding lease kube-system/" + lease, "Stopping Deployment kube-system/" + oldName, "Rules to change in place: "}
+	afterSwap   = []string{"Waiting for the new controller to lead: ", "Rules and addresses: ids kept: 3", "deleted ClusterRole system:" + oldName}
+)
+
+// TestTakeover swaps a running provider for csccm's, prepared by csccm takeover, which is killed while it swaps: Services
+// keep addresses and rule ids, two controllers never lead, and no Pod is moved. Then it has nodes initialised that were there
+// before any provider, and sets them back, on a terminal.
+func TestTakeover(t *testing.T) { //nolint:tparallel // the part shares the cluster
+	t.Parallel()
+	e := newOccupied(t, testenv.Predecessor{}, joined(worker2))
+	w := e.witness(t)
+	takeover := []string{"takeover", "--yes", "--pin", "default/documented"}
+	e.csccm(t, "", "takeover", "--yes").want(t, 3, "--pin default/documented")
+	e.csccm(t, "", takeover...).want(t, 0, "Prepared. Next:", "instanceTypeFormat=upstream")
+	e.install(t, map[string]any{"instanceTypeFormat": "upstream"})
+	e.standsBy(t)
+	e.killedInTurn(t, 1, "", swapping[:1], takeover) // TestTakeoverUndo kills what follows
+	e.csccm(t, "", takeover...).want(t, 0)
+	e.csccm(t, "", "takeover", "--yes").want(t, 0, "There is no other controller")
+	e.taken(t, w)
+	e.isPinned(t, "false")
+	e.page(t, "takeover.txt")
+	t.Run("taint", func(t *testing.T) { testTaint(t, e.clusterEnv) })
+}
+
+// TestTakeoverUndo goes back to the provider that an install has replaced and kept, killed at each of its steps. What the takeover
+// changed is as it was, and csccm's controller ends before the old one starts. Then it takes its place again, and for good,
+// killed at each step of that too.
+func TestTakeoverUndo(t *testing.T) {
+	t.Parallel()
+	e := newOccupied(t, testenv.Predecessor{})
+	install := slices.Concat([]string{"install", "--yes"}, processFlags)
+	e.csccm(t, "", install...).want(t, 3, "--pin default/documented") // without consent
+	install = append(install, "--pin", "all")
+	e.csccm(t, "", append(install, "--keep-old")...).want(t, 0, "Stopping Deployment kube-system/"+oldName, "Back to it: csccm takeover --undo")
+	e.recorded(t)
+	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
+	if _, err := deployments.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	var plan struct {
+		State                        string
+		Ours                         []string
+		Rules, Annotations, Problems []map[string]any
+	}
+	s := e.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json").want(t, 0)
+	if err := json.Unmarshal([]byte(s.out), &plan); err != nil || plan.State != "planned" || len(plan.Ours) != 1 || len(plan.Rules) != 1 ||
+		len(plan.Annotations) != 1 || len(plan.Problems) != 0 {
+		t.Fatalf("the dry run: %v:\n%s", err, s.all)
+	}
+	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.
+	e.undo(t, 2, []string{
+		"Holding lease kube-system/" + lease, "Ending csccm's controller", "Rules to change in place: 1", "Starting Deployment kube-system/" + oldName,
+	})
+	old, err := deployments.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || *old.Spec.Replicas != 1 || old.Status.ReadyReplicas != 1 || len(old.Annotations[keptAnnotation]) > 0 {
+		t.Errorf("%v, the old Deployment: %+v", err, old)
+	}
+	e.csccm(t, "", "takeover", "--undo").want(t, 1, "holds no record of a takeover")
+
+	w := e.witness(t)
+	e.killedInTurn(t, 4, "", slices.Concat(beforeChart, []string{
+		"Helm release kube-system/", "Waiting for the controller's Pods: ", "The controller's self-test in the cluster: passed",
+	}, swapping, afterSwap), install)
+	e.csccm(t, "", install...).want(t, 0)
+	e.taken(t, w)
+	e.isPinned(t, "false")
+}
+
+// TestTakeoverUndoOfADaemonSet does the same where the old controller is a DaemonSet, which is stopped by a selector of
+// nodes beside its own.
+func TestTakeoverUndoOfADaemonSet(t *testing.T) {
+	t.Parallel()
+	e := newOccupied(t, testenv.Predecessor{DaemonOn: worker1.Name})
+	sets := e.Client.AppsV1().DaemonSets(metav1.NamespaceSystem)
+	was, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil {
 		t.Fatal(err)
+	}
+	e.csccm(t, "", append([]string{"install", "--yes", "--pin", "all", "--keep-old"}, processFlags...)...).want(t, 0, "Stopping DaemonSet kube-system/"+oldName)
+	e.recorded(t)
+	kept, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || kept.Status.CurrentNumberScheduled != 0 || kept.Annotations[keptAnnotation] == "" {
+		t.Fatalf("%v, the kept DaemonSet: %+v", err, kept)
+	}
+	if _, err := sets.Patch(t.Context(), oldName, types.JSONPatchType, oldProgramReads, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.undo(t, 1, []string{"Ending csccm's controller", "Starting DaemonSet kube-system/" + oldName})
+	now, err := sets.Get(t.Context(), oldName, metav1.GetOptions{})
+	if err != nil || now.Status.NumberReady != 1 || now.Annotations[keptAnnotation] != "" || !reflect.DeepEqual(now.Spec.Template.Spec.NodeSelector, was.Spec.Template.Spec.NodeSelector) {
+		t.Errorf("%v, the old DaemonSet: %+v", err, now)
+	}
+}
+
+// oldProgramReads is a patch of the old controller: the program in it is csccm's own, which would change what Apache's
+// leaves as it is.
+var oldProgramReads = []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--load-balancer-policy=dry-run"}]`)
+
+// undo goes back, killed after these texts, and compares with what was before the takeover.
+func (e *occupied) undo(t *testing.T, least int, texts []string) {
+	t.Helper()
+	if now := e.rulesAt(t, e.ips...); reflect.DeepEqual(now, e.before) {
+		t.Fatalf("the takeover renamed no rule: %v", now)
+	}
+	w := e.witness(t)
+	undo := []string{"takeover", "--undo", "--yes"}
+	e.killedInTurn(t, least, "", texts, undo)
+	e.csccm(t, "", undo...).want(t, 0, "The old controller works again")
+	w.end()
+	if now := e.rulesAt(t, e.ips...); !reflect.DeepEqual(now, e.before) {
+		t.Errorf("the rules were %v and are %v", e.before, now)
+	}
+	if pods, err := e.podsOf(t.Context(), "cloudstack-ccm"); err != nil || len(pods) > 0 {
+		t.Errorf("%v, %d Pods of csccm's controller are left", err, len(pods))
+	}
+	e.isPinned(t, "enabled")
+	if now := e.appPods(t); !slices.Equal(now, e.apps) {
+		t.Errorf("Pods before %v and after %v", e.apps, now)
+	}
+	// By the lease: ours, csccm, the old one.
+	led := ""
+	for _, r := range w.reigns {
+		switch {
+		case strings.HasPrefix(r.holder, "csccm-takeover_"):
+			led += "c"
+		case strings.HasPrefix(r.holder, oldName+"-"):
+			led += "o"
+		case r.holder != "":
+			led += "n"
+		}
+	}
+	if i := strings.Index(led, "o"); i < 0 || strings.ContainsAny(led[i:], "nc") || !strings.Contains(led[:i], "c") {
+		t.Errorf("the lease was held by %v (%s)", w.reigns, led)
+	}
+}
+
+// killedAt runs csccm and kills it as soon as it says a text. It is false when csccm has done all there was to do
+// without it: the run before was killed a step later than it was meant to be.
+func (e *clusterEnv) killedAt(t *testing.T, stdin, text string, args []string) (killed bool) {
+	t.Helper()
+	ctx, kill := context.WithTimeout(t.Context(), limit)
+	defer kill()
+	cmd := e.command(ctx, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		for ctx.Err() == nil && !strings.Contains(out.String(), text) {
+			time.Sleep(time.Millisecond)
+		}
+		kill()
+	}()
+	err := cmd.Wait()
+	kill()
+	<-watching
+	switch killed = strings.Contains(out.String(), text); {
+	case killed:
+		t.Logf("%q was said: %v", text, err)
+	case err != nil:
+		t.Errorf("csccm %s ended (%v) without saying %q:\n%s", args[0], err, text, out.String())
+	default:
+		t.Logf("done, without a step %q left", text)
+	}
+	return killed
+}
+
+// killedInTurn kills csccm after each of these texts, one run after the other, at least so many times.
+func (e *clusterEnv) killedInTurn(t *testing.T, least int, stdin string, texts, args []string) {
+	t.Helper()
+	n := 0
+	for _, text := range texts {
+		if !e.killedAt(t, stdin, text, args) {
+			break // nothing is left
+		}
+		n++
+	}
+	if n < least {
+		t.Errorf("csccm %s was killed %d times, want %d or more", args[0], n, least)
 	}
 }

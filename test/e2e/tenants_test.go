@@ -8,18 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/kube/helm"
@@ -29,7 +26,6 @@ import (
 const (
 	tenantsTranscript = "../../docs/transcripts/tenants.txt"
 	controllerAccount = "system:serviceaccount:kube-system:cloudstack-cloud-controller-manager"
-	annotationPrefix  = "service.beta.kubernetes.io/cloudstack-load-balancer-"
 	record            = `[{"id":"8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11","ip":"203.0.113.20","allocated":true}]`
 )
 
@@ -37,10 +33,8 @@ var generatedName = regexp.MustCompile(`forged-[a-z0-9]{5}`)
 
 // tenants is an API server with the chart's admission policies, and users with the role edit in one namespace each.
 type tenants struct {
-	*plane.Plane
-	client kubernetes.Interface
-	dir    string
-	text   bytes.Buffer // the transcript
+	env
+	text bytes.Buffer // the transcript
 }
 
 // TestTenantsAreRefused asks a real API server, by kubectl, as a user who has the role edit in one namespace.
@@ -69,14 +63,14 @@ func TestTenantsAreRefused(t *testing.T) {
 		{"network", "backbone", "-tenancy", "tenancy.annotations.network"},
 		{"keep-ip", "maybe", "-annotations", "keep-ip: allowed"},
 	} {
-		annotations, name := map[string]string{tc.name: tc.value}, "later-"+tc.name
-		s.allowed(t, "shop", tc.name+" of a Service that has no load balancer", s.service(name, "ClusterIP", annotations))
-		s.refused(t, "the Service has had the annotation "+tc.name+" while it was a ClusterIP, and becomes a load balancer", tc.policy, tc.text, s.service(name, "LoadBalancer", annotations))
+		has, name := map[string]string{tc.name: tc.value}, "later-"+tc.name
+		s.allowed(t, "shop", tc.name+" of a Service that has no load balancer", s.service(name, "ClusterIP", has))
+		s.refused(t, "the Service has had the annotation "+tc.name+" while it was a ClusterIP, and becomes a load balancer", tc.policy, tc.text, s.service(name, "LoadBalancer", has))
 	}
 
 	// What the controller wrote.
-	address := annotationPrefix + "addresses"
-	if out, err := s.kubectl(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"="+record); err != nil {
+	address := annotations + "addresses"
+	if out, err := s.as(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"="+record); err != nil {
 		t.Errorf("the controller may not write its record: %v\n%s", err, out)
 	}
 	s.say("# The controller has written its record on the Service plain-loadbalancer.")
@@ -84,7 +78,7 @@ func TestTenantsAreRefused(t *testing.T) {
 	s.refusedCommand(t, "-records", "addresses is written by", "annotate", "service", "plain-loadbalancer", address+"-")
 	s.allowed(t, "shop", "an edit that keeps the record", s.service("plain-loadbalancer", "LoadBalancer", map[string]string{"algorithm": "source"}))
 	s.allowed(t, "platform", "a namespace that the rule allows", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
-	if out, err := s.kubectl(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"-"); err != nil {
+	if out, err := s.as(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"-"); err != nil {
 		t.Errorf("the controller may not remove its record: %v\n%s", err, out)
 	}
 	s.compare(t)
@@ -92,12 +86,12 @@ func TestTenantsAreRefused(t *testing.T) {
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	s := &tenants{Plane: borrow(t, plane.Options{}), dir: t.TempDir()}
+	s := &tenants{env: env{Plane: borrow(t, plane.Options{}), home: t.TempDir()}}
 	config, err := s.AdminConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.client, err = kubernetes.NewForConfig(config); err != nil {
+	if s.Client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
 	s.install(t)
@@ -113,7 +107,7 @@ func newTenants(t *testing.T) *tenants {
 func (s *tenants) install(t *testing.T) {
 	t.Helper()
 	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{
-		Name: "cloudstack-ccm", Chart: load(t, chartDir), KubeVersion: "v1.37.1",
+		Name: release, Chart: applyRequest(t, nil).Chart, KubeVersion: "v1.37.1",
 		Values: map[string]any{"tenancy": map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"platform"}}}}},
 	})
 	if err != nil {
@@ -127,44 +121,36 @@ func (s *tenants) install(t *testing.T) {
 			}
 		}
 	}
-	file := filepath.Join(s.dir, "chart.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(wanted, "\n---\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.admin(t, "apply", "-f", file)
+	s.admin(t, "apply", "-f", s.file(t, "chart.yaml", strings.Join(wanted, "\n---\n")))
 }
 
 // await waits until the API server enforces the policies, has found no fault in their types, and the role edit is filled.
 func (s *tenants) await(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	waitFor := func(what string, done func(ctx context.Context) (bool, error)) {
-		if err := apiwait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, done); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	waitFor("the role edit", func(ctx context.Context) (bool, error) {
-		role, err := s.client.RbacV1().ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
-		return err == nil && slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+	s.eventually(t, "the role edit", func(ctx context.Context) error {
+		role, err := s.Client.RbacV1().ClusterRoles().Get(ctx, "edit", metav1.GetOptions{})
+		if err == nil && !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
 			return slices.Contains(r.Resources, "services") && slices.Contains(r.Verbs, "create")
-		}), nil
+		}) {
+			err = errors.New("it may not create Services yet")
+		}
+		return err
 	})
-	policies, err := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+	policies, err := s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(policies.Items) != 3 {
 		t.Fatalf("%d policies: %v", len(policies.Items), err)
 	}
 	for i := range policies.Items {
 		name := policies.Items[i].Name
-		waitFor("the types of "+name, func(ctx context.Context) (bool, error) {
-			p, err := s.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+		s.eventually(t, "the types of "+name, func(ctx context.Context) error {
+			p, err := s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 			if err != nil || p.Status.ObservedGeneration != p.Generation || p.Status.TypeChecking == nil {
-				return false, err
+				return errors.Join(err, errors.New("not checked yet"))
 			}
 			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
 				t.Errorf("%s: %s: %s", name, w.FieldRef, w.Warning)
 			}
-			return true, nil
+			return nil
 		})
 	}
 	for policy, service := range map[string]string{
@@ -172,48 +158,42 @@ func (s *tenants) await(t *testing.T) {
 		"-records":     s.service("a", "ClusterIP", map[string]string{"addresses": "x"}),
 		"-tenancy":     s.service("a", "LoadBalancer", map[string]string{"zone": "x"}),
 	} {
-		waitFor("the policy "+policy, func(context.Context) (bool, error) {
-			out, err := s.kubectl(t, "tenant", "shop", service, "create", "--dry-run=server", "-f", "-")
-			return err != nil && strings.Contains(out, policy+"'"), nil
+		s.eventually(t, "the policy "+policy, func(context.Context) error {
+			out, err := s.as(t, "tenant", "shop", service, "create", "--dry-run=server", "-f", "-")
+			if err == nil || !strings.Contains(out, policy+"'") {
+				return fmt.Errorf("it is not enforced yet: %s", out)
+			}
+			return nil
 		})
 	}
 }
 
 // service is a manifest. Lines are of the spec, or generateName.
-func (s *tenants) service(name, kind string, annotations map[string]string, lines ...string) string {
-	var b strings.Builder
-	b.WriteString("apiVersion: v1\nkind: Service\nmetadata:\n")
+func (s *tenants) service(name, kind string, has map[string]string, lines ...string) string {
+	meta, spec, ports := "", "", "ports: [{port: 80}]"
 	if name != "" {
-		fmt.Fprintf(&b, "  name: %s\n", name)
-	}
-	for _, line := range lines {
-		if strings.HasPrefix(line, "generateName:") {
-			fmt.Fprintf(&b, "  %s\n", line)
-		}
-	}
-	if len(annotations) > 0 {
-		b.WriteString("  annotations:\n")
-	}
-	for _, key := range []string{"addresses", "algorithm", "ip-associated-by-controller", "keep-ip", "network", "stickiness", "stickiness-options", "zone"} {
-		if value, ok := annotations[key]; ok {
-			fmt.Fprintf(&b, "    %s%s: '%s'\n", annotationPrefix, key, value)
-		}
-	}
-	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
-	ports := "ports: [{port: 80}]"
-	for _, line := range lines {
-		switch {
-		case strings.HasPrefix(line, "ports:"):
-			ports = line
-		case !strings.HasPrefix(line, "generateName:"):
-			fmt.Fprintf(&b, "  %s\n", line)
-		}
+		meta = "  name: " + name + "\n"
 	}
 	if kind == "ExternalName" {
 		ports = "externalName: example.org"
 	}
-	fmt.Fprintf(&b, "  %s\n", ports)
-	return b.String()
+	for _, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "generateName:"):
+			meta += "  " + line + "\n"
+		case strings.HasPrefix(line, "ports:"):
+			ports = line
+		default:
+			spec += "  " + line + "\n"
+		}
+	}
+	if len(has) > 0 {
+		meta += "  annotations:\n"
+	}
+	for _, key := range slices.Sorted(maps.Keys(has)) {
+		meta += fmt.Sprintf("    %s%s: '%s'\n", annotations, key, has[key])
+	}
+	return "apiVersion: v1\nkind: Service\nmetadata:\n" + meta + "spec:\n  type: " + kind + "\n" + spec + "  " + ports + "\n"
 }
 
 func portList(n int) string {
@@ -224,38 +204,22 @@ func portList(n int) string {
 	return "ports: [" + strings.Join(ports, ", ") + "]"
 }
 
-// kubectl runs it as somebody; an empty namespace is none.
-func (s *tenants) kubectl(t *testing.T, as, namespace, stdin string, args ...string) (string, error) {
+// as runs kubectl as somebody in a namespace.
+func (s *tenants) as(t *testing.T, user, namespace, stdin string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
-	defer cancel()
-	if as != "" {
-		args = append([]string{"--as", as}, args...)
-	}
-	if namespace != "" {
-		args = append([]string{"-n", namespace}, args...)
-	}
-	cmd := exec.CommandContext(ctx, s.Kubectl, args...)
-	cmd.Env = []string{"KUBECONFIG=" + s.Kubeconfig, "HOME=" + s.dir, "PATH=" + os.Getenv("PATH")}
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return string(out), err
+	return s.kubectl(t.Context(), stdin, append([]string{"--as", user, "-n", namespace}, args...)...)
 }
 
 func (s *tenants) admin(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := s.kubectl(t, "", "", "", args...); err != nil {
+	if out, err := s.kubectl(t.Context(), "", args...); err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
 func (s *tenants) allowed(t *testing.T, namespace, what, manifest string) {
 	t.Helper()
-	if out, err := s.kubectl(t, "tenant", namespace, manifest, "apply", "-f", "-"); err != nil {
+	if out, err := s.as(t, "tenant", namespace, manifest, "apply", "-f", "-"); err != nil {
 		t.Errorf("%s is refused: %v\n%s", what, err, out)
 	}
 }
@@ -269,14 +233,14 @@ func (s *tenants) refused(t *testing.T, what, policy, text, manifest string) {
 	}
 	s.say("# " + what)
 	s.say("$ kubectl --as tenant -n shop " + verb + " -f - <<EOF\n" + shorter(manifest) + "EOF")
-	out, err := s.kubectl(t, "tenant", "shop", manifest, verb, "-f", "-")
+	out, err := s.as(t, "tenant", "shop", manifest, verb, "-f", "-")
 	s.judge(t, what, policy, text, out, err)
 }
 
 func (s *tenants) refusedCommand(t *testing.T, policy, text string, args ...string) {
 	t.Helper()
 	s.say("$ kubectl --as tenant -n shop " + strings.Join(args, " "))
-	out, err := s.kubectl(t, "tenant", "shop", "", args...)
+	out, err := s.as(t, "tenant", "shop", "", args...)
 	s.judge(t, strings.Join(args, " "), policy, text, out, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -19,13 +20,17 @@ import (
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
 
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/test/testenv"
 )
 
 // The keys of a person's answers. A list begins at its first choice.
 const (
-	enter = "\r"
-	down  = "\x1b[B"
+	enter     = "\r"
+	down      = "\x1b[B"
+	clearLine = "\x15"    // ^U
+	interrupt = "\x03"    // ^C
+	terminate = "SIGTERM" // no key, but the signal
 )
 
 // answer is what a person types when a question stands on the screen.
@@ -125,24 +130,17 @@ func (x *terminal) press(t *testing.T, keys string) {
 	t.Fatalf("%v:\n%s", err, x.text())
 }
 
-// dialog is onTerminal on the test's cluster.
-func (env *clusterEnv) dialog(t *testing.T, answers []answer, args ...string) (screen string, code int) {
-	t.Helper()
-	return onTerminal(t, env.Kubeconfig, env.home, answers, args...)
-}
-
-// onTerminal runs csccm in a terminal, where a person answers its questions in turn. It returns the screen as it was in
-// the end.
-func onTerminal(t *testing.T, kubeconfig, home string, answers []answer, args ...string) (screen string, code int) {
+// dialog runs csccm in a terminal, where a person answers its questions in turn. What it said is the screen as it was in the end.
+func (e *env) dialog(t *testing.T, answers []answer, args ...string) said {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, programs.CLI, args...)
-	cmd.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
-	cmd.Dir = home
+	started := time.Now()
+	cmd := e.command(ctx, args...)
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	x := newTerminal(t, cmd)
 	for _, a := range answers {
-		var ended bool
+		ended := false
 		err := testenv.Wait(t.Context(), limit, fmt.Sprintf("csccm %s to ask %q", args[0], a.question), func(context.Context) error {
 			select {
 			case <-x.closed:
@@ -159,6 +157,12 @@ func onTerminal(t *testing.T, kubeconfig, home string, answers []answer, args ..
 			t.Errorf("csccm %s ended before it asked %q", args[0], a.question)
 			break
 		}
+		if a.keys == terminate {
+			if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		text, entered := strings.CutSuffix(a.keys, enter)
 		if text != "" {
 			x.press(t, text)
@@ -173,14 +177,54 @@ func onTerminal(t *testing.T, kubeconfig, home string, answers []answer, args ..
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return x.text(), cmd.ProcessState.ExitCode()
+	s := said{args, x.text(), "", cmd.ProcessState.ExitCode()}
+	e.record(s, started)
+	return s
 }
 
-// dialog is a part of the transcript that a person had on a terminal.
-func (s *transcript) dialog(t *testing.T, answers []answer, args ...string) (string, int) {
+// shows is want for texts that must be there in this order.
+func (s said) shows(t *testing.T, code int, texts ...string) {
 	t.Helper()
-	start := time.Now()
-	out, code := s.b.dialog(t, answers, args...)
-	s.add(args, out, code, time.Since(start))
-	return out, code
+	rest := strings.Join(strings.Fields(s.want(t, code).all), " ")
+	for _, text := range texts {
+		_, after, ok := strings.Cut(rest, text)
+		if !ok {
+			t.Fatalf("the screen does not show %q (after what comes before it):\n%s", text, s.all)
+		}
+		rest = after
+	}
+}
+
+// TestPlainSecretOnATerminal asks for a secret without drawing, as for screen readers: the echo is off meanwhile.
+func TestPlainSecretOnATerminal(t *testing.T) {
+	t.Parallel()
+	person, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = person.Close(), tty.Close() }()
+	var shown output
+	go func() { _, _ = io.Copy(&shown, person) }()
+	p := prompt.NewLines(tty, tty)
+	for _, c := range []struct {
+		ask           func(context.Context, prompt.Question) (string, error)
+		message, keys string
+	}{{p.Input, "User", "admin"}, {p.Secret, "Password (not shown)", "hunter2-canary"}} {
+		go func() {
+			_ = testenv.Wait(t.Context(), limit, c.message, func(context.Context) error {
+				if !strings.Contains(shown.String(), c.message+": ") {
+					return errors.New("it is not asked")
+				}
+				return nil
+			})
+			_, _ = person.WriteString(c.keys + enter)
+		}()
+		message, _, _ := strings.Cut(c.message, " (")
+		if got, err := c.ask(t.Context(), prompt.Question{Message: message}); err != nil || got != c.keys {
+			t.Errorf("%s: %q, %v", message, got, err)
+		}
+	}
+	if text := shown.String(); strings.Contains(text, "canary") || !strings.Contains(text, "admin") {
+		t.Errorf("on the screen is %q", text)
+	}
 }

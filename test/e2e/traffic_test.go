@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
 	"github.com/csccm/csccm/test/testenv"
@@ -43,7 +42,7 @@ func newStream(t *testing.T, recorded, image, provider string) *stream {
 	t.Helper()
 	s := &stream{clusterEnv: newClusterEnv(t, nil)}
 	state := s.leave(t, recorded)
-	s.predecessorOf(t, image, provider)
+	s.precededBy(t, testenv.Predecessor{Image: image, Provider: provider})
 	s.standIn(t)
 	to := map[string]string{}
 	for _, v := range state.CloudStack.VirtualMachine {
@@ -96,38 +95,34 @@ func newStream(t *testing.T, recorded, image, provider string) *stream {
 }
 
 // leave makes cluster and CloudStack as a provider left them. Names that hold a Service's UID get the new one.
-func (env *clusterEnv) leave(t *testing.T, recorded string) *leftby.State {
+func (e *clusterEnv) leave(t *testing.T, recorded string) *leftby.State {
 	t.Helper()
 	state, err := leftby.Load(recorded)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range state.Kubernetes.Services {
-		env.recreate(t, state, &state.Kubernetes.Services[i])
+		e.recreate(t, state, &state.Kubernetes.Services[i])
 	}
 	world, err := state.World()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env.cloud, err = testenv.StartCloudStack(world); err != nil {
+	if e.cloud, err = testenv.StartCloudStack(world); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(env.cloud.Stop)
+	t.Cleanup(e.cloud.Stop)
 	for i := range state.Kubernetes.Nodes {
 		n := &state.Kubernetes.Nodes[i]
 		o := joined(worker1)
 		o.Name, o.Address, o.ProviderID, o.Labels = n.Name, n.Status.Addresses[0].Address, n.Spec.ProviderID, n.Labels
-		env.join(t, o)
+		e.join(t, o)
 	}
-	config, err := env.cloud.Config(leftby.Account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env.secret(t, string(config.Render()))
+	e.secret(t, string(e.config(t, leftby.Account).Render()))
 	for i := range state.Kubernetes.Leases {
 		l := state.Kubernetes.Leases[i]
 		l.ObjectMeta = metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}
-		if _, err := env.Client.CoordinationV1().Leases(l.Namespace).Create(t.Context(), &l, metav1.CreateOptions{}); err != nil {
+		if _, err := e.Client.CoordinationV1().Leases(l.Namespace).Create(t.Context(), &l, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,16 +131,16 @@ func (env *clusterEnv) leave(t *testing.T, recorded string) *leftby.State {
 
 // standIn holds the lease as the old controller does, until its Deployment has no replicas any more.
 // That is all that one does with nothing to do.
-func (env *clusterEnv) standIn(t *testing.T) {
+func (e *clusterEnv) standIn(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	renew := func() bool {
-		d, err := env.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, oldName, metav1.GetOptions{})
+		d, err := e.Client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, oldName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && *d.Spec.Replicas == 0 {
 			return false
 		}
-		leases := env.Client.CoordinationV1().Leases(metav1.NamespaceSystem)
+		leases := e.Client.CoordinationV1().Leases(metav1.NamespaceSystem)
 		if l, err := leases.Get(ctx, lease, metav1.GetOptions{}); err == nil {
 			now := metav1.NowMicro()
 			l.Spec.RenewTime = &now
@@ -170,17 +165,17 @@ func (env *clusterEnv) standIn(t *testing.T) {
 }
 
 // recreate makes a Service with its ports and its status, and renames its rules after the new UID.
-func (env *clusterEnv) recreate(t *testing.T, state *leftby.State, s *corev1.Service) {
+func (e *clusterEnv) recreate(t *testing.T, state *leftby.State, s *corev1.Service) {
 	t.Helper()
 	old := "a" + strings.ReplaceAll(string(s.UID), "-", "")[:31]
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace, Annotations: s.Annotations, Finalizers: s.Finalizers}, Spec: *s.Spec.DeepCopy()}
 	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil
-	made, err := env.Client.CoreV1().Services(s.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+	made, err := e.Client.CoreV1().Services(s.Namespace).Create(t.Context(), svc, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Status = s.Status
-	if _, err := env.Client.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+	if _, err := e.Client.CoreV1().Services(s.Namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range state.CloudStack.LoadBalancerRule {
@@ -221,25 +216,10 @@ func (s *stream) report(t *testing.T) {
 
 // takeOver is the one command of docs/migrate.md.
 func (s *stream) takeOver(t *testing.T) {
-	out, code := s.csccm(t, "", "install", "--yes", "--accept", "all", "--pin", "default/documented", "--skip-taint",
-		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=2")
-	if code != 0 {
-		t.Fatalf("the install ended with %d:\n%s", code, out)
-	}
-	t.Log(out)
-	s.eventually(t, "the new controller to record its addresses", func(ctx context.Context) error {
-		list, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			v := &list.Items[i]
-			if v.Spec.Type == corev1.ServiceTypeLoadBalancer && v.Annotations["service.beta.kubernetes.io/cloudstack-load-balancer-addresses"] == "" {
-				return fmt.Errorf("service %s has no record", v.Name)
-			}
-		}
-		return nil
-	})
+	s.csccm(t, "", append([]string{
+		"install", "--yes", "--accept", "all", "--pin", "default/documented", "--skip-taint", "--set", "replicaCount=2",
+	}, podNetwork...)...).want(t, 0)
+	s.recorded(t)
 }
 
 // TestTrafficFromUpstream sends requests all the time while a cluster of Apache's provider becomes csccm's, and lives on.
@@ -252,16 +232,8 @@ func TestTrafficFromUpstream(t *testing.T) {
 		return
 	}
 	s.during(t, "migrate-rules", s.migrate)
-	s.during(t, "chart upgrade", func(t *testing.T) {
-		if out, code := s.csccm(t, "", "upgrade", "--set", "logVerbosity=4", "--yes"); code != 0 {
-			t.Errorf("it ended with %d:\n%s", code, out)
-		}
-	})
-	s.during(t, "chart rollback", func(t *testing.T) {
-		if out, code := s.csccm(t, "", "rollback", "--yes"); code != 0 {
-			t.Errorf("it ended with %d:\n%s", code, out)
-		}
-	})
+	s.during(t, "chart upgrade", func(t *testing.T) { s.csccm(t, "", "upgrade", "--set", "logVerbosity=4", "--yes").want(t, 0) })
+	s.during(t, "chart rollback", func(t *testing.T) { s.csccm(t, "", "rollback", "--yes").want(t, 0) })
 	s.during(t, "leader killed", s.killLeader)
 	s.during(t, "CloudStack down for a minute", s.outage)
 }
@@ -276,11 +248,7 @@ func TestTrafficFromLeaseweb(t *testing.T) {
 
 // migrate gives the rules names of the oldest form and has csccm rename them.
 func (s *stream) migrate(t *testing.T) {
-	client, err := s.cloud.Client(leftby.Account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
+	client := s.api(t, leftby.Account)
 	list, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	if err != nil {
 		t.Fatal(err)
@@ -296,9 +264,7 @@ func (s *stream) migrate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, code := s.csccm(t, "", "migrate-rules", "--yes"); code != 0 {
-		t.Errorf("migrate-rules ended with %d:\n%s", code, out)
-	}
+	s.csccm(t, "", "migrate-rules", "--yes").want(t, 0)
 	s.eventually(t, "the rules to have the names of today", func(ctx context.Context) error {
 		now, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
 		for i := range now {
@@ -312,45 +278,12 @@ func (s *stream) migrate(t *testing.T) {
 
 // killLeader ends the leader's process and waits until another leads and the first is back.
 func (s *stream) killLeader(t *testing.T) {
-	holder := func(ctx context.Context) string {
-		l, err := s.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
-		if err != nil || l.Spec.HolderIdentity == nil {
-			return ""
-		}
-		return *l.Spec.HolderIdentity
-	}
-	first, killed := holder(t.Context()), ""
-	pods, err := s.pods(t.Context())
-	if err != nil {
+	first := s.holder(t.Context())
+	if err := syscall.Kill(s.leadingPID(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for i := range pods {
-		path, ok := s.PodLog(metav1.NamespaceSystem, pods[i].Name)
-		if !ok {
-			continue
-		}
-		if log, err := os.ReadFile(path); err != nil || !strings.Contains(string(log), "uccessfully acquired lease") { // #nosec G304 -- a log of the test
-			continue
-		}
-		for _, n := range s.Nodes() {
-			if pid, ok := n.PodPID(metav1.NamespaceSystem, pods[i].Name); ok {
-				killed = pods[i].Name
-				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	if killed == "" {
-		t.Fatalf("no Pod's log says that it leads; the lease is held by %q", first)
-	}
-	s.eventually(t, "another leader", func(ctx context.Context) error {
-		if now := holder(ctx); now == first || now == "" {
-			return fmt.Errorf("the lease is held by %q", now)
-		}
-		return nil
-	})
-	s.eventually(t, "the Pods to be ready again", s.rolledOut)
+	s.newLeader(t, first)
+	s.runs(t, "Deployment")
 }
 
 // outage takes CloudStack away for a minute, in which a Service changes: that is made good for afterwards.
@@ -361,21 +294,15 @@ func (s *stream) outage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web.Spec.Ports = append(web.Spec.Ports, servicePorts([]int32{8888})...)
+	web.Spec.Ports = append(web.Spec.Ports, servicePorts(8888)...)
 	if _, err := services.Update(t.Context(), web, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = testenv.Wait(t.Context(), 5*time.Minute, "the port that was added meanwhile to be served", func(context.Context) error {
+	s.eventually(t, "the port that was added meanwhile to be served", func(context.Context) error {
 		if _, ok := s.path.Listen(net.JoinHostPort(web.Status.LoadBalancer.Ingress[0].IP, "8888")); !ok {
 			return errors.New("no rule")
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	out, code := s.csccm(t, "", "doctor", "--only", "CS-006")
-	if text := strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(text, "that is over") {
-		t.Errorf("after the outage doctor ended with %d:\n%s", code, out)
-	}
+	s.csccm(t, "", "doctor", "--only", "CS-006").want(t, 0, "that is over")
 }

@@ -105,6 +105,25 @@ func (p *Plane) newBaseline(ctx context.Context) (*baseline, error) {
 	return b, err
 }
 
+// Objects names all objects of the cluster but Events and leases, which Kubernetes creates all the time.
+func (p *Plane) Objects(ctx context.Context) (map[string]bool, error) {
+	b := p.baseline
+	if b == nil {
+		var err error
+		if b, err = p.newBaseline(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all, err := b.list(ctx)
+	names := map[string]bool{}
+	for o := range all {
+		if o.resource.Resource != "events" && o.resource.Resource != "leases" {
+			names[o.String()] = true
+		}
+	}
+	return names, err
+}
+
 // list returns all objects by identity.
 func (b *baseline) list(ctx context.Context) (map[object]contents, error) {
 	lists, err := b.client.Discovery().ServerPreferredResources()
@@ -163,7 +182,7 @@ func (b *baseline) restore(ctx context.Context) error {
 			}
 		}
 		for o := range b.objects {
-			if _, ok := all[o]; !ok {
+			if _, ok := all[o]; !ok && o.resource.Resource != "events" { // two resources show an Event, and it expires
 				return fmt.Errorf("%s is missing", o)
 			}
 		}

@@ -101,7 +101,7 @@ func Ensure(ctx context.Context, minor Minor, report func(Progress)) (string, er
 		return "", err
 	}
 	start := time.Now()
-	unlock, err := lock(ctx, filepath.Join(cache, minor.Release()+".lock"), func() {
+	unlock, err := Lock(ctx, filepath.Join(cache, minor.Release()+".lock"), func() {
 		send(Progress{Elapsed: time.Since(start), Waiting: true})
 	})
 	if err != nil {
@@ -267,9 +267,9 @@ func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// lock takes an exclusive lock on a file; the kernel releases it when the process
+// Lock takes an exclusive lock on a file; the kernel releases it when the process
 // ends. waiting is called about once a second while another process holds the lock.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fs.FileMode(0o600)) // #nosec G304 -- in our cache folder
 	if err != nil {
 		return nil, err

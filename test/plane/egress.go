@@ -24,8 +24,6 @@ type egress struct {
 
 	mu     sync.Mutex
 	routes map[string]string
-	conns  map[net.Conn]struct{}
-	closed bool
 }
 
 const dialLimit = time.Minute
@@ -48,7 +46,7 @@ func listenEgress(ctx context.Context, socket string) (*egress, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server's connections to nodes: %w", err)
 	}
-	e := &egress{routes: map[string]string{}, conns: map[net.Conn]struct{}{}}
+	e := &egress{routes: map[string]string{}}
 	e.server = &http.Server{Handler: e, ReadHeaderTimeout: dialLimit}
 	go func() { _ = e.server.Serve(l) }()
 	return e, nil
@@ -110,10 +108,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	if !e.hold(client, node) {
-		return
-	}
-	defer e.release(client, node)
+	// The connections end with the API server or with the node.
 	var wg sync.WaitGroup
 	for _, ends := range [][2]net.Conn{{node, client}, {client, node}} {
 		wg.Go(func() {
@@ -126,32 +121,4 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wg.Wait()
 }
 
-func (e *egress) hold(conns ...net.Conn) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return false
-	}
-	for _, c := range conns {
-		e.conns[c] = struct{}{}
-	}
-	return true
-}
-
-func (e *egress) release(conns ...net.Conn) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range conns {
-		delete(e.conns, c)
-	}
-}
-
-func (e *egress) close() {
-	_ = e.server.Close()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
-	for c := range e.conns {
-		_ = c.Close()
-	}
-}
+func (e *egress) close() { _ = e.server.Close() }

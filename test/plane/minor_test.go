@@ -12,38 +12,6 @@ import (
 	"testing"
 )
 
-func TestParseMinor(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text string
-		want Minor
-		err  string
-	}{
-		{"", Newest, ""},
-		{"1.35", "1.35", ""},
-		{"v1.36", "1.36", ""},
-		{Minor("1.36").Release(), "1.36", ""},
-		{strings.TrimPrefix(Version, "v"), Newest, ""},
-		{"1.34", "", "no control plane of Kubernetes 1.34: there are [1.37 1.36 1.35]"},
-		{"1.36.0", "", "no control plane of Kubernetes 1.36.0: there are [1.37 1.36 1.35]"},
-	} {
-		got, err := ParseMinor(c.text)
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("ParseMinor(%q) = %q, %v; want %q, %q", c.text, got, err, c.want, c.err)
-		}
-	}
-}
-
-func TestMinorNames(t *testing.T) {
-	t.Parallel()
-	if m := Minor(""); m.Release() != Version || m.Folder() != Newest.Folder() {
-		t.Errorf("the empty minor is %s in %s, want the newest", m.Release(), m.Folder())
-	}
-	if m := Minor("1.35"); m.Staging() != "v0.35.4" || m.Folder() != "k35" {
-		t.Errorf("1.35 is %s in %s", m.Staging(), m.Folder())
-	}
-}
-
 // TestMinorsAreGenerated fails when a folder was not generated from the current template.
 func TestMinorsAreGenerated(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // authority is a certificate authority of one control plane.
@@ -33,21 +36,11 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := template(name, nil)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key)
 	if err != nil {
 		return nil, err
 	}
-	t.IsCA, t.BasicConstraintsValid = true, true
-	t.KeyUsage |= x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert: cert, key: key, pem: encode("CERTIFICATE", der)}, nil
+	return &authority{cert: ca, key: key, pem: encode(cert.CertificateBlockType, ca.Raw)}, nil
 }
 
 // issue creates a client certificate for a user and its groups; with hosts it is a
@@ -57,11 +50,18 @@ func (a *authority) issue(user string, groups []string, hosts ...string) (certPE
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := template(user, groups)
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, nil, err
 	}
-	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	t := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: user, Organization: groups},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(lifetime),
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	if len(hosts) > 0 {
 		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
@@ -76,44 +76,18 @@ func (a *authority) issue(user string, groups []string, hosts ...string) (certPE
 	if err != nil {
 		return nil, nil, fmt.Errorf("issue a certificate for %s: %w", user, err)
 	}
-	keyPEM, err = encodeKey(key)
-	if err != nil {
-		return nil, nil, err
-	}
-	return encode("CERTIFICATE", der), keyPEM, nil
-}
-
-func template(cn string, orgs []string) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, err
-	}
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: cn, Organization: orgs},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(lifetime),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-	}, nil
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
+	return encode(cert.CertificateBlockType, der), keyPEM, err
 }
 
 func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return encode("EC PRIVATE KEY", der), nil
-}
-
-// pki holds the certificate authorities of one control plane; dir holds the
-// certificates and keys of its components.
+// pki holds the certificate authority of the cluster; dir holds the certificates and keys of its components.
 type pki struct {
-	dir                string
-	cluster, frontProx *authority
+	dir     string
+	cluster *authority
 }
 
 // newPKI writes the certificates and keys of the components to dir, for an API server on host.
@@ -126,20 +100,21 @@ func newPKI(dir, host string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pki{dir: dir, cluster: cluster, frontProx: front}
-	if err := p.write("ca.crt", cluster.pem); err != nil {
-		return nil, err
-	}
-	caKey, err := encodeKey(cluster.key)
+	accounts, err := newAuthority("csccm-test-service-accounts") // of which only the key is used
 	if err != nil {
 		return nil, err
 	}
-	if err := p.write("ca.key", caKey); err != nil {
+	files := map[string][]byte{"ca.crt": cluster.pem, "front-proxy-ca.crt": front.pem}
+	for name, key := range map[string]*ecdsa.PrivateKey{"ca.key": cluster.key, "sa.key": accounts.key} {
+		if files[name], err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+			return nil, err
+		}
+	}
+	public, err := x509.MarshalPKIXPublicKey(accounts.key.Public())
+	if err != nil {
 		return nil, err
 	}
-	if err := p.write("front-proxy-ca.crt", front.pem); err != nil {
-		return nil, err
-	}
+	files["sa.pub"] = encode(keyutil.PublicKeyBlockType, public)
 	for _, c := range []struct {
 		ca     *authority
 		file   string
@@ -155,41 +130,17 @@ func newPKI(dir, host string) (*pki, error) {
 		{cluster, "kube-controller-manager", "system:kube-controller-manager", nil, nil},
 		{cluster, "kube-scheduler", "system:kube-scheduler", nil, nil},
 	} {
-		cert, key, err := c.ca.issue(c.user, c.groups, c.hosts...)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.write(c.file+".crt", cert); err != nil {
-			return nil, err
-		}
-		if err := p.write(c.file+".key", key); err != nil {
+		if files[c.file+".crt"], files[c.file+".key"], err = c.ca.issue(c.user, c.groups, c.hosts...); err != nil {
 			return nil, err
 		}
 	}
-	return p, p.writeServiceAccountKeys()
-}
-
-func (p *pki) writeServiceAccountKeys() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
+	p := &pki{dir: dir, cluster: cluster}
+	for name, content := range files {
+		if err := os.WriteFile(p.path(name), content, 0o600); err != nil {
+			return nil, err
+		}
 	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return err
-	}
-	private, err := encodeKey(key)
-	if err != nil {
-		return err
-	}
-	if err := p.write("sa.pub", encode("PUBLIC KEY", public)); err != nil {
-		return err
-	}
-	return p.write("sa.key", private)
+	return p, nil
 }
 
 func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }
-
-func (p *pki) write(name string, content []byte) error {
-	return os.WriteFile(p.path(name), content, 0o600)
-}

@@ -9,6 +9,7 @@
 package plane
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -220,12 +221,7 @@ func (p *Plane) AuditLog() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wholeLines(string(text)), nil
-}
-
-// wholeLines returns the lines of a text, without a last one that has no end.
-func wholeLines(text string) []string {
-	return slices.Collect(strings.Lines(text[:strings.LastIndexByte(text, '\n')+1]))
+	return slices.Collect(strings.Lines(string(text[:bytes.LastIndexByte(text, '\n')+1]))), nil
 }
 
 // Stop ends all processes and removes the state folder.
@@ -262,17 +258,6 @@ func (p *Plane) Err() error {
 		}
 	}
 	return nil
-}
-
-// Logs returns the paths of the components' logs by component name.
-func (p *Plane) Logs() map[string]string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	logs := map[string]string{}
-	for _, c := range p.children {
-		logs[c.Name] = c.Log
-	}
-	return logs
 }
 
 // AdminConfig returns the client configuration of a cluster admin, without client-side rate limit.

@@ -5,21 +5,16 @@ package plane
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,43 +29,17 @@ func binary(t *testing.T) string {
 	} else if !there && testing.Short() {
 		t.Skip("with -short: the control plane's binary does not exist, and a build takes minutes")
 	}
-	path, err := Ensure(t.Context(), Newest, func(p Progress) {
-		if p.Elapsed.Round(time.Second)%(30*time.Second) == 0 {
-			t.Log(p)
-		}
-	})
+	path, err := Ensure(t.Context(), Newest, Print(os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func TestPlane(t *testing.T) {
+func TestPlane(t *testing.T) { //nolint:tparallel // the parts share one control plane, in this order
 	t.Parallel()
-	for _, minor := range Minors() {
-		t.Run(string(minor), func(t *testing.T) {
-			t.Parallel()
-			var path string
-			if minor == Newest {
-				path = binary(t)
-			} else {
-				built, there, err := Cached(t.Context(), minor)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if path = built; !there {
-					t.Skipf("the control plane of Kubernetes %s is not built: run make planes", minor)
-				}
-			}
-			testPlane(t, minor, path)
-		})
-	}
-}
-
-func testPlane(t *testing.T, minor Minor, path string) {
-	t.Helper()
-	ctx := t.Context()
-	p, err := Start(ctx, Options{Minor: minor, Binary: path, Audit: true})
+	ctx, path := t.Context(), binary(t)
+	p, err := Start(ctx, Options{Binary: path, Audit: true, APIOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,24 +49,6 @@ func testPlane(t *testing.T, minor Minor, path string) {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(config)
-
-	t.Run("reports its release", func(t *testing.T) {
-		info, err := client.Discovery().ServerVersion()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.GitVersion != minor.Release() || info.Major+"."+info.Minor != string(minor) {
-			t.Errorf("the server reports %s (%s.%s), want %s", info.GitVersion, info.Major, info.Minor, minor.Release())
-		}
-	})
-	t.Run("controllers work", func(t *testing.T) {
-		// The controller manager creates the default ServiceAccount of every namespace.
-		eventually(t, func() error {
-			_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
-			return err
-		})
-	})
-	t.Run("reaches nodes by their own address", func(t *testing.T) { testRoute(ctx, t, p, client) })
 	t.Run("refuses the creation of another node", func(t *testing.T) {
 		config, err := p.ClientConfig("system:node:n1", "system:nodes")
 		if err != nil {
@@ -108,18 +59,10 @@ func testPlane(t *testing.T, minor Minor, path string) {
 			t.Errorf("err = %v, want NodeRestriction's refusal", err)
 		}
 	})
-	t.Run("kubectl", func(t *testing.T) {
-		cmd := exec.CommandContext(ctx, p.Kubectl, "get", "namespaces", "-o", "name")
-		cmd.Env = []string{"KUBECONFIG=" + p.Kubeconfig, "HOME=" + t.TempDir()}
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "namespace/kube-system") {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
 	t.Run("contains kubelet and kube-proxy", func(t *testing.T) {
 		for _, program := range []string{"kubelet", "kube-proxy"} {
 			out, err := exec.CommandContext(ctx, path, program, "--version").CombinedOutput()
-			if err != nil || strings.TrimSpace(string(out)) != "Kubernetes "+minor.Release() {
+			if err != nil || strings.TrimSpace(string(out)) != "Kubernetes "+Version {
 				t.Errorf("%s --version: %v\n%s", program, err, out)
 			}
 		}
@@ -131,15 +74,13 @@ func testPlane(t *testing.T, minor Minor, path string) {
 			t.Fatal(err)
 		}
 		eventually(t, func() error {
-			b, err := os.ReadFile(filepath.Join(p.Dir, "audit.log"))
-			if err != nil {
-				return err
-			}
-			if strings.Contains(string(b), "canary-value") {
+			lines, err := p.AuditLog()
+			log := strings.Join(lines, "")
+			if strings.Contains(log, "canary-value") {
 				t.Error("the audit log holds a Secret's value")
 			}
-			if !strings.Contains(string(b), `"name":"audited"`) {
-				return fmt.Errorf("the audit log does not hold the write of the Secret")
+			if !strings.Contains(log, `"name":"audited"`) {
+				return errors.Join(err, errors.New("the audit log does not hold the write of the Secret"))
 			}
 			return nil
 		})
@@ -156,55 +97,6 @@ func testPlane(t *testing.T, minor Minor, path string) {
 	})
 }
 
-// testRoute makes the API server proxy to a kubelet that has the address of a VM and
-// listens only on loopback.
-func testRoute(ctx context.Context, t *testing.T, p *Plane, client kubernetes.Interface) {
-	t.Helper()
-	const address = "10.1.1.99"
-	cert, err := p.ServingCertificate("system:node:routed", nil, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "%s asked %s", r.TLS.PeerCertificates[0].Subject.CommonName, r.URL.Path)
-	})}
-	server.TLSConfig = tlsConfig(cert)
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { _ = server.Close() })
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "routed"}, Status: corev1.NodeStatus{
-		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}},
-		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}}}}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	get := func() (string, error) {
-		b, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name("routed").SubResource("proxy").Suffix("flagz").DoRaw(ctx)
-		return string(b), err
-	}
-	if body, err := get(); err == nil {
-		t.Fatalf("before the route exists the answer is %q", body)
-	}
-	remove := p.Route(address+":10250", l.Addr().String())
-	body, err := get()
-	if err != nil || body != p.KubeletClient()+" asked /flagz" {
-		t.Errorf("answer %q, %v", body, err)
-	}
-	remove()
-}
-
-func TestWholeLines(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]string{"": nil, "a": nil, "a\n": {"a\n"}, "a\nb\nc": {"a\n", "b\n"}} {
-		if got := wholeLines(text); !slices.Equal(got, want) {
-			t.Errorf("lines of %q are %q, want %q", text, got, want)
-		}
-	}
-}
-
 // A control plane that a pool lends again holds nothing of the test before, not even an admission policy or the audit log.
 func TestPool(t *testing.T) {
 	t.Parallel()
@@ -214,37 +106,27 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := p.baseline.client
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
-	denied := &corev1.ConfigMap{ObjectMeta: meta("denied")}
-	create := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "denied"}}
+	kubectl := exec.CommandContext(ctx, p.Kubectl, "create", "-f", "-")
+	kubectl.Env = []string{"KUBECONFIG=" + p.Kubeconfig, "HOME=" + t.TempDir()}
+	kubectl.Stdin = strings.NewReader(`
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: shop, finalizers: [csccm.io/test]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: web, namespace: default, finalizers: [service.kubernetes.io/load-balancer-cleanup]},
+ spec: {type: LoadBalancer, ports: [{port: 80, nodePort: 30080}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: deny}, spec: {
+ matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]},
+ validations: [{expression: "object.metadata.name != 'denied'"}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: deny},
+ spec: {policyName: deny, validationActions: [Deny]}}
+`)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta("shop")}, metav1.CreateOptions{})
-	create(err)
-	_, err = client.CoreV1().ConfigMaps("shop").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept", Finalizers: []string{"csccm.io/test"}}}, metav1.CreateOptions{})
-	create(err)
-	_, err = client.CoreV1().Services("default").Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"service.kubernetes.io/load-balancer-cleanup"}},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}}},
-	}, metav1.CreateOptions{})
-	create(err)
-	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: meta("deny"), Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}}},
-			Validations: []admissionv1.Validation{{Expression: "object.metadata.name != 'denied'"}},
-		},
-	}, metav1.CreateOptions{})
-	create(err)
-	_, err = client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: meta("deny"), Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "deny", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	}, metav1.CreateOptions{})
-	create(err)
 	eventually(t, func() error {
 		_, err := client.CoreV1().ConfigMaps("default").Create(ctx, denied, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
@@ -298,72 +180,23 @@ func TestStartReportsFailure(t *testing.T) {
 	}
 }
 
-func TestCountPackages(t *testing.T) {
-	t.Parallel()
-	var n atomic.Int64
-	other := countPackages(strings.NewReader("go: downloading k8s.io/api v0.37.1\nk8s.io/api/core/v1\nfmt\n# k8s.io/x\n./a.go:1:2: undefined: y\n"), &n)
-	if n.Load() != 2 || other != "# k8s.io/x\n./a.go:1:2: undefined: y" {
-		t.Errorf("%d packages, rest %q", n.Load(), other)
-	}
-}
-
-func TestProgressString(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		p    Progress
-		want string
-	}{
-		{Progress{Elapsed: 3 * time.Second}, "fetching Go modules (3s)"},
-		{Progress{Elapsed: 61 * time.Second, Done: 10, Total: 20}, "10 of 20 packages (1m1s)"},
-		{Progress{Elapsed: time.Second, Done: 20, Total: 20}, "20 of 20 packages, linking (1s)"},
-		{Progress{Elapsed: time.Second, Waiting: true}, "another process builds it, waiting (1s)"},
-	} {
-		if got := c.p.String(); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.p, got, c.want)
-		}
-	}
-}
-
 func TestLockIsExclusive(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(t.Context(), path, func() { t.Error("the first holder waits") })
+	unlock, err := Lock(t.Context(), path, func() { t.Error("the first holder waits") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := lock(ctx, path, cancel); err == nil {
+	if _, err := Lock(ctx, path, cancel); err == nil {
 		t.Error("a second holder got the lock")
 	}
 	unlock()
-	again, err := lock(t.Context(), path, func() {})
+	again, err := Lock(t.Context(), path, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	again()
-}
-
-func TestEgressTarget(t *testing.T) {
-	t.Parallel()
-	e := &egress{routes: map[string]string{}}
-	remove := e.route("10.1.1.21:10250", "127.0.0.1:4711")
-	for _, c := range []struct{ address, want, err string }{
-		{"10.1.1.21:10250", "127.0.0.1:4711", ""},
-		{"127.0.0.1:9443", "127.0.0.1:9443", ""},
-		{"10.1.1.22:10250", "", "no node listens at 10.1.1.22:10250"},
-		{"example.com:443", "", "no node listens at example.com:443"},
-	} {
-		got, err := e.target(c.address)
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%s: %q, %v", c.address, got, err)
-		}
-	}
-	// A restarted node has a new listener: remove of the old route must not delete the new one.
-	e.route("10.1.1.21:10250", "127.0.0.1:4712")
-	remove()
-	if got, err := e.target("10.1.1.21:10250"); got != "127.0.0.1:4712" || err != nil {
-		t.Errorf("after remove of the old route: %q, %v", got, err)
-	}
 }
 
 func eventually(t *testing.T, try func() error) {
@@ -379,8 +212,4 @@ func eventually(t *testing.T, try func() error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-func tlsConfig(cert tls.Certificate) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert}
 }

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,9 +84,6 @@ func (w *worker) runOnce(ctx context.Context, img image, id identity, run int) i
 	w.process = nil
 	w.mu.Unlock()
 	e := &ended{code: code, started: started, finished: time.Now(), id: cid}
-	if code != 0 && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
-		e.message = strings.TrimSpace(child.Tail(p.Log, 10))
-	}
 	w.set(func(s *containerState) { s.finish(e) })
 	return code
 }
@@ -112,9 +108,13 @@ func (s *containerState) finish(e *ended) {
 func (w *worker) launch(ctx context.Context, img image, id identity, run int) (*child.Process, error) {
 	pod := w.latest()
 	c := &pod.Spec.Containers[0]
-	env, values, err := w.node.environment(ctx, pod, w.podIP)
+	values, err := w.node.environment(ctx, pod, w.podIP)
 	if err != nil {
 		return nil, err
+	}
+	var env []string
+	for name, value := range values {
+		env = append(env, name+"="+value)
 	}
 	command := c.Command
 	if len(command) == 0 {
@@ -145,7 +145,6 @@ func (w *worker) launch(ctx context.Context, img image, id identity, run int) (*
 	}
 	if kind == plainSandbox {
 		w.event(corev1.EventTypeWarning, "NoSandbox", "This machine allows neither chroot nor user namespaces: the container sees the machine's files")
-		w.node.o.Logger.Warn("container runs without its own root directory", "pod", l.name)
 	}
 	return p, nil
 }
@@ -197,22 +196,13 @@ func (w *worker) wait(why refusal) {
 	})
 }
 
-// logFile returns the log of the current run (back is 0) or of an earlier one.
-func (w *worker) logFile(back int) (string, bool) {
+// logFile returns the log of the latest run.
+func (w *worker) logFile() (string, bool) {
 	entries, err := os.ReadDir(w.logs)
-	if err != nil || len(entries) <= back {
+	if err != nil || len(entries) == 0 {
 		return "", false
 	}
-	path := filepath.Join(w.logs, fmt.Sprintf("%d.log", len(entries)-1-back))
-	_, err = os.Stat(path)
-	return path, err == nil
-}
-
-// writes reports whether the running process writes to the log at path.
-func (w *worker) writes(path string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.process != nil && w.process.Log == path
+	return filepath.Join(w.logs, fmt.Sprintf("%d.log", len(entries)-1)), true
 }
 
 func (w *worker) pid() (int, bool) {

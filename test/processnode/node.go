@@ -13,9 +13,9 @@ package processnode
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"log/slog"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -26,29 +26,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-)
 
-// ControlPlane is what a node needs from the cluster that it joins.
-type ControlPlane interface {
-	// ClientConfig returns the client configuration of a user with a certificate of the cluster's CA.
-	ClientConfig(user string, groups ...string) (*rest.Config, error)
-	// ServingCertificate issues a server certificate for hosts that the API server trusts.
-	ServingCertificate(user string, groups []string, hosts ...string) (tls.Certificate, error)
-	// CA returns the cluster's CA certificate as PEM.
-	CA() []byte
-	// KubeletClient returns the common name of the API server's client certificate for kubelets.
-	KubeletClient() string
-	// APIServer returns the address at which Pods connect to the API server.
-	APIServer() (host string, port int)
-	// Route redirects connections of the API server to address to a listener on loopback.
-	Route(address, listener string) (remove func())
-}
+	"github.com/csccm/csccm/test/plane"
+)
 
 // Options configures a node.
 type Options struct {
-	ControlPlane ControlPlane
+	ControlPlane *plane.Plane
 	Name         string
 	// Address is the node's InternalIP, the address of its VM. Nothing listens there.
 	Address string
@@ -59,9 +44,6 @@ type Options struct {
 	// Dir is the parent of the node's folder; empty means the system's temporary folder.
 	Dir string
 
-	// NotExternal is for a kubelet without --cloud-provider=external: it sets no taint
-	// and no annotation, and overwrites the addresses that others write.
-	NotExternal bool
 	// Joined is for a node that registered earlier: its kubelet has
 	// --cloud-provider=external, but the node has no taint, because kubelets set the
 	// taint only at registration.
@@ -69,9 +51,8 @@ type Options struct {
 	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
 	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.
-	ProviderID  string
-	Labels      map[string]string
-	Annotations map[string]string
+	ProviderID string
+	Labels     map[string]string
 	// KubeletVersion defaults to v1.37.1.
 	KubeletVersion string
 	// Heartbeat is the period of lease renewals; 0 means the kubelet's (10 s).
@@ -79,7 +60,6 @@ type Options struct {
 	// RestartBackoff is the initial delay before a container restarts; 0 means 1 s. The
 	// kubelet's is 10 s.
 	RestartBackoff time.Duration
-	Logger         *slog.Logger
 }
 
 // Node is a running process node.
@@ -125,10 +105,6 @@ func Start(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.KubeletVersion == "" {
 		o.KubeletVersion = defaultKubelet
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	o.Logger = o.Logger.With("node", o.Name)
 	n := &Node{o: o, pods: map[types.UID]*worker{}}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
@@ -195,7 +171,7 @@ func (n *Node) PodLog(namespace, pod string) (string, bool) {
 	if w == nil {
 		return "", false
 	}
-	return w.logFile(0)
+	return w.logFile()
 }
 
 // PodPID returns the process ID of a Pod's container while it runs.
@@ -259,17 +235,13 @@ func (n *Node) serve(ctx context.Context) error {
 	n.server = &http.Server{
 		Handler:           n.handler(),
 		ReadHeaderTimeout: requestLimit,
-		ErrorLog:          slog.NewLogLogger(n.o.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
 			ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool,
 		},
 	}
-	n.wg.Go(func() {
-		if err := n.server.ServeTLS(n.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-			n.o.Logger.Error("kubelet API ended", "error", err)
-		}
-	})
+	n.wg.Go(func() { _ = n.server.ServeTLS(n.listener, "", "") })
 	remove := n.o.ControlPlane.Route(net.JoinHostPort(n.o.Address, fmt.Sprint(kubeletPort)), n.listener.Addr().String())
 	server := n.server
 	// Stop waits for the server's goroutine, so n.stop must close the server.

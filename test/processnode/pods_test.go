@@ -91,9 +91,6 @@ func TestPod(t *testing.T) {
 		s := p.Status.ContainerStatuses[0]
 		return s.RestartCount == 1 && podReady(p) && s.LastTerminationState.Terminated != nil
 	})
-	if log := kubectl(t, "logs", "-n", ns, pod.Name, "--previous"); !strings.Contains(log, "guest was asked to end") {
-		t.Errorf("log of the earlier run: %q", log)
-	}
 
 	pid, ok := n.PodPID(ns, pod.Name)
 	if !ok {
@@ -156,39 +153,6 @@ func TestPodsThatCannotRun(t *testing.T) {
 				events, err := env.client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"})
 				return err == nil && len(events.Items) > 0
 			})
-		})
-	}
-}
-
-func TestPodsThatEnd(t *testing.T) {
-	t.Parallel()
-	startNode(t, Options{Name: "batch", Address: "10.1.2.9", Joined: true})
-	ns := namespace(t)
-	for name, c := range map[string]struct {
-		code   string
-		policy corev1.RestartPolicy
-		want   func(*corev1.Pod) bool
-	}{
-		"good": {"0", corev1.RestartPolicyNever, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }},
-		"bad": {"3", corev1.RestartPolicyNever, func(p *corev1.Pod) bool {
-			return p.Status.Phase == corev1.PodFailed && p.Status.ContainerStatuses[0].State.Terminated.ExitCode == 3
-		}},
-		"crash": {"3", corev1.RestartPolicyAlways, func(p *corev1.Pod) bool {
-			s := p.Status.ContainerStatuses
-			return len(s) == 1 && s[0].RestartCount >= 2 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff" && s[0].LastTerminationState.Terminated.ExitCode == 3
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: "batch", RestartPolicy: c.policy,
-				Containers: []corev1.Container{{Name: "guest", Image: guestImage, Args: []string{"--exit=" + c.code}}}}}
-			if _, err := env.client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the expected status", func() bool { return c.want(getPod(t, ns, name)) })
-			if log := kubectl(t, "logs", "-n", ns, name); !strings.Contains(log, "guest was told to exit") {
-				t.Errorf("log %q", log)
-			}
 		})
 	}
 }

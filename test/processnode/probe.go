@@ -120,19 +120,6 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
 	if w.latest().Spec.HostNetwork {
 		host = "127.0.0.1"
 	}
-	if p.TCPSocket != nil {
-		set(&host, nonEmpty(p.TCPSocket.Host))
-		port, err := w.port(p.TCPSocket.Port)
-		if err != nil {
-			return err
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	}
-	set(&host, nonEmpty(p.HTTPGet.Host))
 	port, err := w.port(p.HTTPGet.Port)
 	if err != nil {
 		return err
@@ -142,13 +129,9 @@ func (w *worker) tryProbe(ctx context.Context, p *corev1.Probe) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("User-Agent", "kube-probe/"+strings.TrimPrefix(w.node.o.KubeletVersion, "v"))
-	for _, h := range p.HTTPGet.HTTPHeaders {
-		req.Header.Add(h.Name, h.Value)
-	}
 	resp, err := probeClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("get %q: %w", url, unwrapURL(err))
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)); err != nil {
@@ -176,18 +159,4 @@ func (w *worker) port(p intstr.IntOrString) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the container has no port named %q", p.StrVal)
-}
-
-func nonEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func unwrapURL(err error) error {
-	if u, ok := err.(interface{ Unwrap() error }); ok && u.Unwrap() != nil {
-		return u.Unwrap()
-	}
-	return err
 }

@@ -54,18 +54,14 @@ func (n *Node) newNode() *corev1.Node {
 				corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
 				"beta.kubernetes.io/os": runtime.GOOS, "beta.kubernetes.io/arch": runtime.GOARCH,
 			},
-			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true", providedIP: n.o.Address},
 		},
 		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
 	}
-	if !n.o.NotExternal {
-		node.Annotations[providedIP] = n.o.Address
-		if !n.o.Joined {
-			node.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
-		}
+	if !n.o.Joined {
+		node.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	}
 	maps.Copy(node.Labels, n.o.Labels)
-	maps.Copy(node.Annotations, n.o.Annotations)
 	node.Status = n.status(nil)
 	node.Status.Addresses = n.addresses()
 	return node
@@ -118,8 +114,8 @@ func (n *Node) status(old []corev1.NodeCondition) corev1.NodeStatus {
 	}
 }
 
-// heartbeat renews the lease. It writes the status every statusPeriod, when the node
-// lifecycle controller has marked the node not ready, and when addressesDiffer.
+// heartbeat renews the lease. It writes the status every statusPeriod, and when the node
+// lifecycle controller has marked the node not ready.
 func (n *Node) heartbeat(ctx context.Context) {
 	tick := time.NewTicker(n.o.Heartbeat)
 	defer tick.Stop()
@@ -130,28 +126,20 @@ func (n *Node) heartbeat(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := n.renewLease(ctx); err != nil && ctx.Err() == nil {
-			n.o.Logger.Warn("lease not renewed", "error", err)
-			continue
+		if n.renewLease(ctx) != nil {
+			continue // the next try is soon
 		}
 		node, err := n.client.CoreV1().Nodes().Get(ctx, n.o.Name, metav1.GetOptions{})
 		if err != nil {
 			continue // the Node was deleted; a kubelet does not register again either
 		}
-		if isReady(node) && time.Since(reported) < statusPeriod && !n.addressesDiffer(node) {
+		if isReady(node) && time.Since(reported) < statusPeriod {
 			continue
 		}
-		if err := n.patchStatus(ctx, node); err != nil && ctx.Err() == nil {
-			n.o.Logger.Warn("status not updated", "error", err)
-			continue
+		if n.patchStatus(ctx, node) == nil {
+			reported = time.Now()
 		}
-		reported = time.Now()
 	}
-}
-
-// addressesDiffer reports whether a kubelet that is not external must restore its addresses.
-func (n *Node) addressesDiffer(node *corev1.Node) bool {
-	return n.o.NotExternal && fmt.Sprint(node.Status.Addresses) != fmt.Sprint(n.addresses())
 }
 
 func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
@@ -160,9 +148,6 @@ func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
 		status.Addresses = n.addresses()
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
-	if err == nil && n.o.NotExternal {
-		patch, err = replaceAddresses(patch, n.addresses())
-	}
 	if err != nil {
 		return err
 	}
@@ -170,21 +155,6 @@ func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
 		return fmt.Errorf("update the node's status: %w", err)
 	}
 	return nil
-}
-
-// replaceAddresses changes a status patch so that it replaces the list of addresses: a
-// strategic merge patch would keep addresses of other types.
-func replaceAddresses(patch []byte, addresses []corev1.NodeAddress) ([]byte, error) {
-	var body map[string]map[string]any
-	if err := json.Unmarshal(patch, &body); err != nil {
-		return nil, err
-	}
-	list := []any{map[string]any{"$patch": "replace"}}
-	for _, a := range addresses {
-		list = append(list, a)
-	}
-	body["status"]["addresses"] = list
-	return json.Marshal(body)
 }
 
 func (n *Node) renewLease(ctx context.Context) error {

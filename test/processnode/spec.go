@@ -90,19 +90,19 @@ func supported(pod *corev1.Pod) *refusal {
 	if c.Lifecycle != nil {
 		return no("run no lifecycle hooks")
 	}
-	if len(c.VolumeDevices) > 0 {
-		return no("have no block devices")
+	if len(c.VolumeDevices) > 0 || len(c.EnvFrom) > 0 {
+		return no("have no block devices and no envFrom")
 	}
 	for name, probe := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
-		if probe != nil && probe.HTTPGet == nil && probe.TCPSocket == nil {
-			return no("support only httpGet and tcpSocket probes: the %s probe is neither", name)
+		if probe != nil && (probe.HTTPGet == nil || probe.HTTPGet.Host != "" || len(probe.HTTPGet.HTTPHeaders) > 0) {
+			return no("support only httpGet probes without host and headers: the %s probe is none", name)
 		}
 	}
 	kinds := map[string]bool{}
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
-		if v.Secret == nil && v.ConfigMap == nil && v.Projected == nil && v.DownwardAPI == nil && v.EmptyDir == nil {
-			return no("support only secret, configMap, projected, downwardAPI and emptyDir volumes: %s is none of these", v.Name)
+		if v.Secret == nil && v.Projected == nil && v.EmptyDir == nil {
+			return no("support only secret, projected and emptyDir volumes: %s is none of these", v.Name)
 		}
 		kinds[v.Name] = v.EmptyDir != nil
 	}

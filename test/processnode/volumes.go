@@ -107,26 +107,14 @@ func (v *volumes) path(inContainer string) string {
 
 // content returns the current content of a volume.
 func (v *volumes) content(ctx context.Context, volume *corev1.Volume) (payload, error) {
-	switch {
-	case volume.Secret != nil:
-		s := volume.Secret
+	if s := volume.Secret; s != nil {
 		data, err := v.node.secret(ctx, v.pod.Namespace, s.SecretName, s.Optional)
 		if err != nil {
 			return nil, err
 		}
 		return project(data, s.Items, s.DefaultMode, s.Optional)
-	case volume.ConfigMap != nil:
-		c := volume.ConfigMap
-		data, err := v.node.configMap(ctx, v.pod.Namespace, c.Name, c.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return project(data, c.Items, c.DefaultMode, c.Optional)
-	case volume.DownwardAPI != nil:
-		return v.downward(volume.DownwardAPI.Items, volume.DownwardAPI.DefaultMode)
-	default:
-		return v.projected(ctx, volume.Projected)
 	}
+	return v.projected(ctx, volume.Projected)
 }
 
 func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource) (payload, error) {
@@ -142,15 +130,10 @@ func (v *volumes) projected(ctx context.Context, p *corev1.ProjectedVolumeSource
 			if data, err = v.node.configMap(ctx, v.pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Optional); err == nil {
 				part, err = project(data, source.ConfigMap.Items, p.DefaultMode, source.ConfigMap.Optional)
 			}
-		case source.Secret != nil:
-			var data map[string]string
-			if data, err = v.node.secret(ctx, v.pod.Namespace, source.Secret.Name, source.Secret.Optional); err == nil {
-				part, err = project(data, source.Secret.Items, p.DefaultMode, source.Secret.Optional)
-			}
 		case source.DownwardAPI != nil:
 			part, err = v.downward(source.DownwardAPI.Items, p.DefaultMode)
 		default:
-			err = fmt.Errorf("process nodes support only service account tokens, ConfigMaps, Secrets and the downward API in projected volumes")
+			err = fmt.Errorf("process nodes support only service account tokens, ConfigMaps and the downward API in projected volumes")
 		}
 		if err != nil {
 			return nil, err
@@ -193,14 +176,10 @@ func (v *volumes) token(ctx context.Context, p *corev1.ServiceAccountTokenProjec
 func (v *volumes) downward(items []corev1.DownwardAPIVolumeFile, defaultMode *int32) (payload, error) {
 	all := payload{}
 	for _, item := range items {
-		var value string
-		var err error
-		switch {
-		case item.FieldRef != nil:
-			value, err = fieldValue(v.pod, v.node.o.Address, v.podIP, item.FieldRef.FieldPath)
-		case item.ResourceFieldRef != nil:
-			value, err = resourceValue(&v.pod.Spec.Containers[0], item.ResourceFieldRef)
+		if item.FieldRef == nil {
+			return nil, fmt.Errorf("process nodes support only fieldRef in the downward API: %s", item.Path)
 		}
+		value, err := v.node.fieldValue(v.pod, v.podIP, item.FieldRef.FieldPath)
 		if err != nil {
 			return nil, err
 		}

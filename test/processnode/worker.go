@@ -133,16 +133,11 @@ func (w *worker) run(ctx context.Context) {
 func (w *worker) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
 	defer cancel()
-	if err := w.publish(ctx); err != nil {
-		w.node.o.Logger.Debug("last status not written", "pod", w.pod.Name, "error", err)
-	}
+	_ = w.publish(ctx)
 	pod := w.latest()
 	zero := int64(0)
-	err := w.node.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+	_ = w.node.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	if err != nil {
-		w.node.o.Logger.Debug("pod not removed", "pod", pod.Name, "error", err)
-	}
 }
 
 // supervise runs and restarts the container until the Pod ends. It reports whether the
@@ -237,9 +232,7 @@ func (w *worker) build(ctx context.Context, img image, pod *corev1.Pod) error {
 
 func (w *worker) refreshVolumes(ctx context.Context) {
 	for sleep(ctx, volumePeriod) {
-		if err := w.volumes.refresh(ctx); err != nil && ctx.Err() == nil {
-			w.node.o.Logger.Debug("volumes not refreshed", "pod", w.name(), "error", err)
-		}
+		_ = w.volumes.refresh(ctx) // the next try is soon
 	}
 }
 
@@ -297,7 +290,6 @@ func (w *worker) report() {
 		err := w.publish(ctx)
 		cancel()
 		if err != nil && !errors.Is(err, context.Canceled) {
-			w.node.o.Logger.Debug("status not written", "pod", w.name(), "error", err)
 			if !sleep(w.life, retryPeriod) {
 				return
 			}

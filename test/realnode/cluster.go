@@ -42,7 +42,6 @@ type ClusterOptions struct {
 type Cluster struct {
 	*plane.Plane
 	Client kubernetes.Interface
-	REST   *rest.Config
 
 	o       ClusterOptions
 	dir     string
@@ -71,8 +70,9 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.REST, err = c.AdminConfig(); err == nil {
-		c.Client, err = kubernetes.NewForConfig(c.REST)
+	var config *rest.Config
+	if config, err = c.AdminConfig(); err == nil {
+		c.Client, err = kubernetes.NewForConfig(config)
 	}
 	if err != nil {
 		c.Plane.Stop()

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -148,14 +147,4 @@ func (n *Node) kubeconfig(user string, cert, key []byte) (string, error) {
 	c.CurrentContext = "csccm"
 	b, err := clientcmd.Write(*c)
 	return string(b), err
-}
-
-// joinLabels formats labels for the flag --node-labels.
-func joinLabels(labels map[string]string) string {
-	all := make([]string, 0, len(labels))
-	for k, v := range labels {
-		all = append(all, k+"="+v)
-	}
-	slices.Sort(all)
-	return strings.Join(all, ",")
 }

@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -56,7 +55,7 @@ func nodeInit(dir string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: &control{reap: newReaper(), pids: map[string]int{}}, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: &control{reap: newReaper()}, ReadHeaderTimeout: time.Minute}
 	return server.Serve(l)
 }
 
@@ -90,19 +89,12 @@ func nodeMounts(dir string) error {
 }
 
 // control is the HTTP handler of a node's process 1.
-type control struct {
-	reap *reaper
-	mu   sync.Mutex
-	pids map[string]int // running programs, by name
-}
+type control struct{ reap *reaper }
 
 type command struct {
 	spec
-	// Name identifies the process for signals. With Wait, the answer is sent when the process has ended.
-	Name string `json:"name"`
-	Wait bool   `json:"wait"`
-	// Signal, when not 0, is sent to the process with the name; nothing is started then.
-	Signal int `json:"signal"`
+	// With Wait, the answer is sent when the process has ended.
+	Wait bool `json:"wait"`
 }
 
 type result struct {
@@ -125,34 +117,11 @@ func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *control) do(o command) (code int, err error) {
-	if o.Signal != 0 {
-		c.mu.Lock()
-		pid, ok := c.pids[o.Name]
-		c.mu.Unlock()
-		if !ok {
-			return 0, fmt.Errorf("%s is not running", o.Name)
-		}
-		return 0, syscall.Kill(pid, syscall.Signal(o.Signal))
-	}
-	pid, done, err := c.reap.start(o.spec)
-	if err != nil {
+	_, done, err := c.reap.start(o.spec)
+	if err != nil || !o.Wait {
 		return 0, err
 	}
-	if o.Wait {
-		return exitCode(<-done), nil
-	}
-	c.mu.Lock()
-	c.pids[o.Name] = pid
-	c.mu.Unlock()
-	go func() {
-		<-done
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.pids[o.Name] == pid {
-			delete(c.pids, o.Name)
-		}
-	}()
-	return 0, nil
+	return exitCode(<-done), nil
 }
 
 // nodeMachine is the sandbox's client of a node's process 1.
@@ -254,7 +223,7 @@ func (m *nodeMachine) environment() []string {
 
 // start starts a program and does not wait for its end.
 func (m *nodeMachine) start(ctx context.Context, name, path string, args ...string) error {
-	_, err := m.command(ctx, command{Name: name, spec: spec{
+	_, err := m.command(ctx, command{spec: spec{
 		Path: path, Args: append([]string{name}, args...), Env: m.environment(), Log: m.log(name),
 	}})
 	return err
@@ -273,12 +242,6 @@ func (m *nodeMachine) run(ctx context.Context, path string, args ...string) erro
 		return fmt.Errorf("%s %s: %w", filepath.Base(path), strings.Join(args, " "), err)
 	}
 	return nil
-}
-
-// signal sends a signal to a started program.
-func (m *nodeMachine) signal(ctx context.Context, name string, s syscall.Signal) error {
-	_, err := m.command(ctx, command{Name: name, Signal: int(s)})
-	return err
 }
 
 func (m *nodeMachine) log(name string) string { return filepath.Join(m.dir, "log", name+".log") }

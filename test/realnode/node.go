@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/csccm/csccm/test/internal/child"
@@ -26,10 +25,6 @@ type NodeOptions struct {
 	Address netip.Addr
 	// Number, 1 to 254, determines the node's Pod range and the name of its link.
 	Number int
-	Labels map[string]string
-	// Joined is for a node that joined before the cluster had an external cloud provider:
-	// its kubelet runs without --cloud-provider=external.
-	Joined bool
 }
 
 func (o NodeOptions) podRange() netip.Prefix {
@@ -58,7 +53,7 @@ const (
 	stopGrace       = 30 * time.Second
 )
 
-// boot starts the node's programs, the first time or after a stop.
+// boot starts the node's programs.
 func (n *Node) boot(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -83,18 +78,9 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	if err := n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")); err != nil {
 		return err
 	}
-	args := []string{
-		"--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
-		"--root-dir=" + n.file("kubelet"), "--cert-dir=" + n.file("pki"),
-		"--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(), "--v=2",
-	}
-	if len(n.Labels) > 0 {
-		args = append(args, "--node-labels="+joinLabels(n.Labels))
-	}
-	if !n.Joined {
-		args = append(args, "--cloud-provider=external")
-	}
-	return n.multi(ctx, "kubelet", args...)
+	return n.multi(ctx, "kubelet", "--config="+n.file("kubelet.json"), "--kubeconfig="+n.file("kubelet.kubeconfig"),
+		"--root-dir="+n.file("kubelet"), "--cert-dir="+n.file("pki"), "--hostname-override="+n.Name, "--node-ip="+n.Address.String(),
+		"--cloud-provider=external", "--v=2")
 }
 
 // power creates the node's folder, cgroups, process 1 and link.
@@ -153,25 +139,12 @@ func (n *Node) waitContainerd(ctx context.Context) error {
 	}
 }
 
-// Import loads an image archive.
-func (n *Node) Import(ctx context.Context, archive string) error {
-	return n.ctr(ctx, "images", "import", archive)
-}
-
 // PowerOff kills all processes of the node at once, as a power failure would.
 func (n *Node) PowerOff() {
 	if n.machine != nil {
 		n.machine.kill()
 		n.machine = nil
 	}
-}
-
-// PowerOn boots a node that is off. Its disk is unchanged.
-func (n *Node) PowerOn(ctx context.Context) error {
-	if n.machine != nil {
-		return fmt.Errorf("node %s is already running", n.Name)
-	}
-	return n.boot(ctx)
 }
 
 // NoConnectionsTo returns nil when the connection tracking of n holds no connection that waits for an answer of a Pod of the
@@ -181,11 +154,6 @@ func (n *Node) NoConnectionsTo(ctx context.Context, gone *Node) error {
 	pods := strings.TrimSuffix(gone.podRange().Masked().Addr().String(), "0")
 	// Where this file does not exist, connections cannot be listed: grep fails, and NoConnectionsTo returns nil.
 	return n.machine.run(ctx, "/bin/sh", "-c", "! grep -q 'SYN_SENT.*src="+pods+"' /proc/net/nf_conntrack")
-}
-
-// StopKubelet ends only the kubelet: Pods keep running, and their status is no longer reported.
-func (n *Node) StopKubelet(ctx context.Context) error {
-	return n.machine.signal(ctx, "kubelet", syscall.SIGTERM)
 }
 
 // Logs returns the last lines of the node's logs, for error messages.

@@ -27,7 +27,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/plane"
-	"github.com/csccm/csccm/test/processnode"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -117,10 +116,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Stop)
-	for _, o := range []processnode.Options{
-		{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{"node-role.kubernetes.io/control-plane": "", corev1.LabelNodeExcludeBalancers: ""}},
-		{Name: "demo-worker-1", Address: "10.1.1.21"},
-	} {
+	for _, o := range testenv.ExampleNodes()[:2] {
 		if _, err := e.Join(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +127,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "cloudstack-secret"},
-		StringData: map[string]string{"cloud-config": fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", config.APIURL, config.APIKey, config.SecretKey)},
+		StringData: map[string]string{"cloud-config": string(config.Render())},
 	}
 	if _, err := e.Client.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/csccm/csccm/test/plane"
@@ -51,20 +50,16 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 			return Binaries{}, fmt.Errorf("no cache folder for the programs: %w", err)
 		}
 		// One folder per checkout, so that unchanged programs are not linked again.
-		builds, now := filepath.Join(cache, "csccm", "bin"), time.Now()
-		dir = filepath.Join(builds, fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
-		if err := folderInUse(dir, now); err != nil {
-			return Binaries{}, err
-		}
-		if err := removeOldBuilds(builds, now); err != nil {
+		dir = filepath.Join(cache, "csccm", "bin", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:12])
+		if err := useBuild(dir, time.Now()); err != nil {
 			return Binaries{}, err
 		}
 		// Packages are tested in parallel: no process may write a program while another starts it.
-		lock, err := lockFile(filepath.Join(dir, "build"), syscall.LOCK_EX)
+		unlock, err := plane.Lock(ctx, dir+".lock", func() {})
 		if err != nil {
 			return Binaries{}, err
 		}
-		defer func() { _ = lock.Close() }()
+		defer unlock()
 	}
 	b := Binaries{
 		Controller: filepath.Join(dir, "cloudstack-ccm"),

@@ -6,12 +6,12 @@ package testenv
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -30,7 +30,6 @@ type ClusterOptions struct {
 	Images map[string]string
 	// Heartbeat is the period of the nodes' lease renewals; 0 means 2 s.
 	Heartbeat time.Duration
-	Logger    *slog.Logger
 }
 
 // Cluster is a control plane with process nodes.
@@ -48,6 +47,16 @@ const (
 	defaultHeartbeat = 2 * time.Second
 	rolePrefix       = "node-role.kubernetes.io/"
 )
+
+// ExampleNodes returns nodes for the VMs of the simulator's example world: one of the control plane, with kubeadm's labels, and two
+// workers.
+func ExampleNodes() []processnode.Options {
+	return []processnode.Options{
+		{Name: "demo-cp-1", Address: "10.1.1.11", Labels: map[string]string{rolePrefix + "control-plane": "", corev1.LabelNodeExcludeBalancers: ""}},
+		{Name: "demo-worker-1", Address: "10.1.1.21"},
+		{Name: "demo-worker-2", Address: "10.1.1.22"},
+	}
+}
 
 // StartCluster starts a control plane without nodes.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
@@ -83,7 +92,7 @@ func NewCluster(p *plane.Plane, o ClusterOptions) (*Cluster, error) {
 // labels are set by the admin afterwards, as kubeadm does: NodeRestriction does not
 // allow kubelets to set them.
 func (c *Cluster) Join(ctx context.Context, o processnode.Options) (*processnode.Node, error) {
-	o.ControlPlane, o.Heartbeat, o.Logger = c.Plane, c.o.Heartbeat, c.o.Logger
+	o.ControlPlane, o.Heartbeat = c.Plane, c.o.Heartbeat
 	o.Images = maps.Clone(c.o.Images)
 	if o.Images == nil {
 		o.Images = map[string]string{}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -39,4 +40,12 @@ func Wait(ctx context.Context, limit time.Duration, what string, try func(contex
 		case <-tick.C:
 		}
 	}
+}
+
+// Quote quotes an argument for a shell.
+func Quote(arg string) string {
+	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -49,15 +50,14 @@ func run(ctx context.Context, file string) error {
 		return err
 	}
 	defer env.Stop()
-	t := &transcript{env: env, cli: programs.CLI}
-	err = t.story(ctx)
-	if file == "" {
-		_, werr := os.Stdout.Write(t.text.Bytes())
-		return errors.Join(err, werr)
-	}
-	if err != nil {
-		_, _ = os.Stderr.Write(t.text.Bytes())
+	t := &transcript{ctx: ctx, env: env, cli: programs.CLI}
+	if t.inspector, err = env.Cloud.Client("inspector"); err != nil {
 		return err
+	}
+	t.story()
+	if file == "" || t.err != nil {
+		_, _ = os.Stdout.Write(t.text.Bytes())
+		return t.err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return err
@@ -65,11 +65,14 @@ func run(ctx context.Context, file string) error {
 	return os.WriteFile(file, t.text.Bytes(), 0o644) // #nosec G306 -- a page of the documentation
 }
 
-// transcript is a session and its output so far.
+// transcript is a session and its output so far. After an error it does nothing more.
 type transcript struct {
-	env  *testenv.Env
-	cli  string
-	text bytes.Buffer
+	ctx       context.Context
+	env       *testenv.Env
+	inspector *cloudstack.Client
+	cli       string
+	text      bytes.Buffer
+	err       error
 }
 
 // say writes a paragraph of explanation.
@@ -78,50 +81,53 @@ func (t *transcript) say(text string) {
 }
 
 // kubectl runs a kubectl command and writes it with its output.
-func (t *transcript) kubectl(ctx context.Context, stdin string, args ...string) error {
-	out, _, err := t.exec(ctx, t.env.Kubectl, stdin, args...)
-	t.show("kubectl", stdin, args, out)
-	return err
+func (t *transcript) kubectl(args ...string) { t.apply("", args...) }
+
+// apply is kubectl with a manifest.
+func (t *transcript) apply(manifest string, args ...string) {
+	if out, code := t.exec(t.env.Kubectl, manifest, args...); t.err == nil {
+		t.show("kubectl", manifest, args, out)
+		t.wantCode(args, code, 0)
+	}
 }
 
 // csccm runs a csccm command and writes it with its output and exit code, which must be want.
-func (t *transcript) csccm(ctx context.Context, want int, args ...string) error {
-	out, code, err := t.exec(ctx, t.cli, "", append(args, "--cloud-config", t.env.CloudConfig)...)
-	t.show("csccm", "", append(args, "--cloud-config", "cloud-config"), out)
-	fmt.Fprintf(&t.text, "$ echo $?\n%d\n", code)
-	if code != want {
-		return fmt.Errorf("csccm %v: exit code %d, want %d: %w", args, code, want, err)
+func (t *transcript) csccm(want int, args ...string) {
+	if out, code := t.exec(t.cli, "", append(args, "--cloud-config", t.env.CloudConfig)...); t.err == nil {
+		t.show("csccm", "", append(args, "--cloud-config", "cloud-config"), out)
+		fmt.Fprintf(&t.text, "$ echo $?\n%d\n", code)
+		t.wantCode(args, code, want)
 	}
-	return nil
 }
 
-func (t *transcript) exec(ctx context.Context, program, stdin string, args ...string) (out string, code int, err error) {
-	cmd := exec.CommandContext(ctx, program, args...) // #nosec G204 -- programs of the test environment
+func (t *transcript) wantCode(args []string, code, want int) {
+	if code != want {
+		t.err = fmt.Errorf("%v: exit code %d, want %d", args, code, want)
+	}
+}
+
+func (t *transcript) exec(program, stdin string, args ...string) (out string, code int) {
+	if t.err != nil {
+		return "", 0
+	}
+	cmd := exec.CommandContext(t.ctx, program, args...) // #nosec G204 -- programs of the test environment
 	cmd.Env = []string{"KUBECONFIG=" + t.env.Kubeconfig, "HOME=" + t.env.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
 	text, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%s %v: %w\n%s", filepath.Base(program), args, err, text)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.err = err
 	}
-	return string(text), cmd.ProcessState.ExitCode(), err
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
 func (t *transcript) show(program, stdin string, args []string, out string) {
 	words := []string{program}
 	for _, a := range args {
-		words = append(words, quote(a))
+		words = append(words, testenv.Quote(a))
 	}
 	fmt.Fprintf(&t.text, "\n$ %s", strings.Join(words, " "))
 	if stdin != "" {
 		fmt.Fprintf(&t.text, " <<EOF\n%sEOF", stdin)
 	}
 	fmt.Fprintf(&t.text, "\n%s", t.withoutIDs(out))
-}
-
-// quote quotes an argument for a shell.
-func quote(arg string) string {
-	if arg != "" && !strings.ContainsAny(arg, " $'\"()*?[]{}<>|&;\\`!#~\t\n") {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -47,124 +46,107 @@ func service(name, more string, ports ...int) string {
 }
 
 // story runs the whole session.
-func (t *transcript) story(ctx context.Context) error {
+func (t *transcript) story() {
 	t.text.WriteString(head)
-	columns := "custom-columns=NAME:.metadata.name,ADDRESS:.status.loadBalancer.ingress[*].ip,MODE:.status.loadBalancer.ingress[*].ipMode,PORTS:.spec.ports[*].port,RANGES:.spec.loadBalancerSourceRanges[*]"
-	get := func() error { return t.kubectl(ctx, "", "get", "services", "-l", "!component", "-o", columns) }
-
 	t.say("Create. Before the controller runs, csccm says what it would do; exit code 2 means that something is to do.")
-	if err := errors.Join(
-		t.kubectl(ctx, service("web", "", 80, 443), "apply", "-f", "-"),
-		t.csccm(ctx, 2, "plan"),
-	); err != nil {
-		return err
-	}
-	if err := t.env.Start(ctx, 20); err != nil {
-		return err
-	}
-	if err := t.env.Served(ctx, 1); err != nil {
-		return err
-	}
-	ip, err := t.address(ctx, "web")
-	if err != nil {
-		return err
-	}
+	t.apply(service("web", "", 80, 443), "apply", "-f", "-")
+	t.csccm(2, "plan")
+	t.do(func() error { return t.env.Start(t.ctx, 20) })
+	t.served(1)
+	ip := t.address("web")
 	t.say("The controller has started.")
-	if err := errors.Join(get(), t.rules(ctx, ip), t.firewall(ctx, ip), t.events(ctx, "web"), t.csccm(ctx, 0, "plan")); err != nil {
-		return err
-	}
+	t.get()
+	t.rules(ip)
+	t.firewall(ip)
+	t.events("web")
+	t.csccm(0, "plan")
 
 	t.say("Switch to the PROXY protocol: the rules are changed in place, and kube-proxy is told by the mode.")
-	if err := t.kubectl(ctx, "", "annotate", "service", "web", annotation.ProxyProtocol+"=true"); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	if err := errors.Join(get(), t.rules(ctx, ip)); err != nil {
-		return err
-	}
+	t.kubectl("annotate", "service", "web", annotation.ProxyProtocol+"=true")
+	t.settle()
+	t.get()
+	t.rules(ip)
 
 	t.say("Tighten the source ranges: one list governs the rules and the firewall.")
-	if err := t.kubectl(ctx, "", "patch", "service", "web", "-p", `{"spec":{"loadBalancerSourceRanges":["192.0.2.0/24","198.51.100.0/24"]}}`); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	if err := errors.Join(get(), t.rules(ctx, ip), t.firewall(ctx, ip)); err != nil {
-		return err
-	}
+	t.kubectl("patch", "service", "web", "-p", `{"spec":{"loadBalancerSourceRanges":["192.0.2.0/24","198.51.100.0/24"]}}`)
+	t.settle()
+	t.get()
+	t.rules(ip)
+	t.firewall(ip)
 
 	t.say("Share the address: a second Service asks for it, with a port of its own.")
-	if err := t.kubectl(ctx, service("mail", "loadBalancerIP: "+ip, 25), "apply", "-f", "-"); err != nil {
-		return err
-	}
-	if err := t.env.Served(ctx, 2); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	if err := errors.Join(get(), t.rules(ctx, ip), t.firewall(ctx, ip)); err != nil {
-		return err
-	}
+	t.apply(service("mail", "loadBalancerIP: "+ip, 25), "apply", "-f", "-")
+	t.served(2)
+	t.settle()
+	t.get()
+	t.rules(ip)
+	t.firewall(ip)
 
 	t.say("A port that is taken there is refused, with reason and remedy; what stands is left as it is.")
-	if err := t.kubectl(ctx, "", "patch", "service", "mail", "-p", `{"spec":{"ports":[{"name":"p80","port":80,"nodePort":30081}]}}`); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	condition := `custom-columns=NAME:.metadata.name,REASON:.status.conditions[?(@.type=="csccm.io/LoadBalancerReady")].reason,MESSAGE:.status.conditions[?(@.type=="csccm.io/LoadBalancerReady")].message`
-	if err := errors.Join(t.kubectl(ctx, "", "get", "service", "mail", "-o", condition), t.rules(ctx, ip)); err != nil {
-		return err
-	}
+	t.kubectl("patch", "service", "mail", "-p", `{"spec":{"ports":[{"name":"p80","port":80,"nodePort":30081}]}}`)
+	t.settle()
+	t.kubectl("get", "service", "mail", "-o",
+		`custom-columns=NAME:.metadata.name,REASON:.status.conditions[?(@.type=="csccm.io/LoadBalancerReady")].reason,MESSAGE:.status.conditions[?(@.type=="csccm.io/LoadBalancerReady")].message`)
+	t.rules(ip)
 
 	t.say("Delete the second Service: the address stays with the first.")
-	if err := errors.Join(t.kubectl(ctx, "", "delete", "service", "mail"), t.settle(ctx), t.rules(ctx, ip)); err != nil {
-		return err
-	}
+	t.kubectl("delete", "service", "mail")
+	t.settle()
+	t.rules(ip)
 
 	t.say("Keep the address: it outlives its Service, without a rule on it, and another Service takes it.")
-	if err := errors.Join(
-		t.kubectl(ctx, "", "annotate", "service", "web", annotation.KeepIP+"=true"), t.settle(ctx),
-		t.kubectl(ctx, "", "delete", "service", "web"), t.settle(ctx),
-		t.addresses(ctx), t.rules(ctx, ip),
-		t.kubectl(ctx, service("shop", "loadBalancerIP: "+ip, 80), "apply", "-f", "-"),
-	); err != nil {
-		return err
-	}
-	if err := t.env.Served(ctx, 1); err != nil {
-		return err
-	}
-	if err := errors.Join(t.settle(ctx), get()); err != nil {
-		return err
-	}
+	t.kubectl("annotate", "service", "web", annotation.KeepIP+"=true")
+	t.settle()
+	t.kubectl("delete", "service", "web")
+	t.settle()
+	t.addresses()
+	t.rules(ip)
+	t.apply(service("shop", "loadBalancerIP: "+ip, 80), "apply", "-f", "-")
+	t.served(1)
+	t.settle()
+	t.get()
 
 	t.say("Delete: an address that the controller acquired for a Service goes with it. The kept one stays.")
-	if err := t.kubectl(ctx, service("api", "", 81), "apply", "-f", "-"); err != nil {
-		return err
+	t.apply(service("api", "", 81), "apply", "-f", "-")
+	t.served(2)
+	t.settle()
+	t.get()
+	t.addresses()
+	t.kubectl("delete", "service", "api", "shop")
+	t.settle()
+	t.addresses()
+	t.events("api")
+	t.csccm(0, "plan")
+}
+
+// do runs a part of the session that is not shown.
+func (t *transcript) do(part func() error) {
+	if t.err == nil {
+		t.err = part()
 	}
-	if err := t.env.Served(ctx, 2); err != nil {
-		return err
-	}
-	return errors.Join(
-		t.settle(ctx), get(), t.addresses(ctx), t.kubectl(ctx, "", "delete", "service", "api", "shop"), t.settle(ctx),
-		t.addresses(ctx), t.events(ctx, "api"), t.csccm(ctx, 0, "plan"),
-	)
+}
+
+// get shows the Services.
+func (t *transcript) get() {
+	t.kubectl("get", "services", "-l", "!component", "-o", "custom-columns=NAME:.metadata.name,ADDRESS:.status.loadBalancer.ingress[*].ip,"+
+		"MODE:.status.loadBalancer.ingress[*].ipMode,PORTS:.spec.ports[*].port,RANGES:.spec.loadBalancerSourceRanges[*]")
 }
 
 // settle waits until the controller is idle.
-func (t *transcript) settle(ctx context.Context) error { return t.env.Idle(ctx) }
+func (t *transcript) settle() { t.do(func() error { return t.env.Idle(t.ctx) }) }
 
-func (t *transcript) address(ctx context.Context, name string) (string, error) {
-	svc, err := t.env.Client.CoreV1().Services(testenv.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	return svc.Status.LoadBalancer.Ingress[0].IP, nil
+// served waits until n Services have an address.
+func (t *transcript) served(n int) { t.do(func() error { return t.env.Served(t.ctx, n) }) }
+
+func (t *transcript) address(name string) (ip string) {
+	t.do(func() error {
+		svc, err := t.env.Client.CoreV1().Services(testenv.Namespace).Get(t.ctx, name, metav1.GetOptions{})
+		if err == nil {
+			ip = svc.Status.LoadBalancer.Ingress[0].IP
+		}
+		return err
+	})
+	return ip
 }
 
 // curl writes an API call as a curl command, with lines made from its answer.
@@ -178,77 +160,54 @@ func (t *transcript) curl(query string, lines []string) {
 	}
 }
 
-func (t *transcript) inspect(ctx context.Context, ip string) (*cloudstack.Client, string, error) {
-	client, err := t.env.Cloud.Client("inspector")
-	if err != nil {
-		return nil, "", err
-	}
-	ips, err := client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip})
-	if err != nil || len(ips) != 1 {
-		return nil, "", errors.Join(err, fmt.Errorf("listPublicIpAddresses returned %d addresses for %s, want 1", len(ips), ip))
-	}
-	return client, ips[0].ID, nil
+func (t *transcript) rules(ip string) {
+	t.do(func() error {
+		rules, err := testenv.Rules(t.ctx, t.inspector, ip)
+		slices.SortFunc(rules, func(a, b testenv.Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
+		var lines []string
+		for _, r := range rules {
+			lines = append(lines, fmt.Sprintf("{name: %s, publicport: %d, privateport: %d, protocol: %s, algorithm: %s, cidrlist: %q, members: %v}",
+				r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, strings.Join(r.CIDRs, " "), r.Members))
+		}
+		t.curl("command=listLoadBalancerRules&publicipid=ID", lines)
+		return err
+	})
 }
 
-func (t *transcript) rules(ctx context.Context, ip string) error {
-	client, _, err := t.inspect(ctx, ip)
-	if err != nil {
+func (t *transcript) firewall(ip string) {
+	t.do(func() error {
+		ips, err := t.inspector.ListPublicIPs(t.ctx, cloudstack.PublicIPQuery{Address: ip})
+		if err != nil || len(ips) != 1 {
+			return errors.Join(err, fmt.Errorf("listPublicIpAddresses returned %d addresses for %s, want 1", len(ips), ip))
+		}
+		rules, err := t.inspector.ListFirewallRules(t.ctx, cloudstack.FirewallRuleQuery{PublicIPID: ips[0].ID})
+		slices.SortFunc(rules, func(a, b cloudstack.FirewallRule) int { return cmp.Compare(a.StartPort, b.StartPort) })
+		var lines []string
+		for i := range rules {
+			f := &rules[i]
+			lines = append(lines, fmt.Sprintf("{protocol: %s, startport: %d, endport: %d, cidrlist: %q}", f.Protocol, f.StartPort, f.EndPort, strings.Join(f.CIDRs, ",")))
+		}
+		t.curl("command=listFirewallRules&ipaddressid=ID", lines)
 		return err
-	}
-	rules, err := testenv.Rules(ctx, client, ip)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(rules, func(a, b testenv.Rule) int { return cmp.Compare(a.PublicPort, b.PublicPort) })
-	var lines []string
-	for _, r := range rules {
-		lines = append(lines, fmt.Sprintf("{name: %s, publicport: %d, privateport: %d, protocol: %s, algorithm: %s, cidrlist: %q, members: %v}",
-			r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, strings.Join(r.CIDRs, " "), r.Members))
-	}
-	t.curl("command=listLoadBalancerRules&publicipid=ID", lines)
-	return nil
+	})
 }
 
-func (t *transcript) firewall(ctx context.Context, ip string) error {
-	client, id, err := t.inspect(ctx, ip)
-	if err != nil {
+func (t *transcript) addresses() {
+	t.do(func() error {
+		ips, err := t.inspector.ListPublicIPs(t.ctx, cloudstack.PublicIPQuery{})
+		var lines []string
+		for i := range ips {
+			lines = append(lines, fmt.Sprintf("{ipaddress: %s, issourcenat: %v, state: %s, service: %q}", ips[i].Address, ips[i].SourceNAT, ips[i].State, ips[i].Tags["csccm-service"]))
+		}
+		slices.Sort(lines)
+		t.curl("command=listPublicIpAddresses", lines)
 		return err
-	}
-	rules, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: id})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(rules, func(a, b cloudstack.FirewallRule) int { return cmp.Compare(a.StartPort, b.StartPort) })
-	var lines []string
-	for i := range rules {
-		f := &rules[i]
-		lines = append(lines, fmt.Sprintf("{protocol: %s, startport: %d, endport: %d, cidrlist: %q}", f.Protocol, f.StartPort, f.EndPort, strings.Join(f.CIDRs, ",")))
-	}
-	t.curl("command=listFirewallRules&ipaddressid=ID", lines)
-	return nil
-}
-
-func (t *transcript) addresses(ctx context.Context) error {
-	client, err := t.env.Cloud.Client("inspector")
-	if err != nil {
-		return err
-	}
-	ips, err := client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})
-	if err != nil {
-		return err
-	}
-	var lines []string
-	for i := range ips {
-		lines = append(lines, fmt.Sprintf("{ipaddress: %s, issourcenat: %v, state: %s, service: %q}", ips[i].Address, ips[i].SourceNAT, ips[i].State, ips[i].Tags["csccm-service"]))
-	}
-	slices.Sort(lines)
-	t.curl("command=listPublicIpAddresses", lines)
-	return nil
+	})
 }
 
 // events writes the controller's Events about a Service in order of creation.
-func (t *transcript) events(ctx context.Context, name string) error {
-	return t.kubectl(ctx, "", "get", "events", "--field-selector", "involvedObject.name="+name, "--sort-by=.metadata.creationTimestamp",
+func (t *transcript) events(name string) {
+	t.kubectl("get", "events", "--field-selector", "involvedObject.name="+name, "--sort-by=.metadata.creationTimestamp",
 		"-o", "custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message")
 }
 

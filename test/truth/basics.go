@@ -22,11 +22,8 @@ func install(ctx context.Context, e *env) (string, error) {
 }
 
 func installWith(ctx context.Context, e *env, args ...string) (string, error) {
-	_, err := e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
-		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...)
-	if err != nil {
-		return "", err
-	}
+	must(e.run(ctx, adminWord+"\n", e.programs.Binaries.CLI, append([]string{
+		"install", "--yes", "--api-url", e.cloud.URL, "--allow-http", "--admin-user", adminLogin, "--admin-password-stdin"}, args...)...))
 	return e.installed(ctx)
 }
 
@@ -42,9 +39,7 @@ func (e *env) names() []string {
 // installed waits until the nodes are initialised and two Pods of the controller are ready on two nodes.
 func (e *env) installed(ctx context.Context) (string, error) {
 	names := e.names()
-	if err := e.initialized(ctx, names...); err != nil {
-		return "", err
-	}
+	check(e.initialized(ctx, names...))
 	on := map[string]bool{}
 	err := e.until(ctx, "both Pods of the controller to be ready", func(ctx context.Context) error {
 		list, err := e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
@@ -68,24 +63,16 @@ func (e *env) installed(ctx context.Context) (string, error) {
 }
 
 func tcp(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "tcp", nil)
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "tcp", nil))
 	pods := map[string]bool{}
 	for range 30 {
-		a, err := ask(ctx, client1, to)
-		if err != nil {
-			return "", err
-		}
+		a := must(ask(ctx, client1, to))
 		pods[a.Pod] = true
 	}
 	if len(pods) != replicas {
 		return "", fmt.Errorf("30 requests reached %d of %d Pods", len(pods), replicas)
 	}
-	if err := e.deleteService(ctx, "tcp"); err != nil {
-		return "", err
-	}
+	check(e.deleteService(ctx, "tcp"))
 	if _, err := ask(ctx, client1, to); err == nil {
 		return "", errors.New("the address still answers after its Service was deleted")
 	}
@@ -94,75 +81,50 @@ func tcp(ctx context.Context, e *env) (string, error) {
 
 // proxyProtocol checks that the Pod sees the client's address in the PROXY protocol header.
 func proxyProtocol(ctx context.Context, e *env) (string, error) {
-	to, a, err := e.served(ctx, "proxied", func(s *corev1.Service) {
+	to, a := must2(e.served(ctx, "proxied", func(s *corev1.Service) {
 		s.Annotations[prefix+"proxy-protocol"] = "true"
 		s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	if a.Client != client1.String() {
 		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client1)
 	}
-	if a, err = ask(ctx, client2, to); err != nil || a.Client != client2.String() {
-		return "", fmt.Errorf("the Pod sees %s (%w), the client is %s", a.Client, err, client2)
+	if a = must(ask(ctx, client2, to)); a.Client != client2.String() {
+		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, client2)
 	}
 	return "the Pod sees " + a.Client, e.deleteService(ctx, "proxied")
 }
 
 // sourceRanges allows one client and refuses another, then the reverse.
 func sourceRanges(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} })
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "ranges", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{client1.String() + "/32"} }))
 	if a, err := ask(ctx, client2, to); err == nil {
 		return "", fmt.Errorf("client %s is not in the source ranges, but Pod %s answered", client2, a.Pod)
 	}
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	s, err := services.Get(ctx, "ranges", metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
+	s := must(services.Get(ctx, "ranges", metav1.GetOptions{}))
 	s.Spec.LoadBalancerSourceRanges = []string{client2.String() + "/32"}
-	if _, err := services.Update(ctx, s, metav1.UpdateOptions{}); err != nil {
-		return "", err
-	}
-	if _, err := e.answers(ctx, client2, to); err != nil {
-		return "", err
-	}
-	err = e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
+	must(services.Update(ctx, s, metav1.UpdateOptions{}))
+	must(e.answers(ctx, client2, to))
+	check(e.until(ctx, "the first client to be refused", func(ctx context.Context) error {
 		if _, err := ask(ctx, client1, to); err == nil {
 			return errors.New("it still gets answers")
 		}
 		return nil
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	return "allowed answered, others refused, also after a change", e.deleteService(ctx, "ranges")
 }
 
 // affinity checks that all requests of a client reach the same Pod.
 func affinity(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "affine", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
 	for i := range 12 {
 		from := clients.Addr()
 		for range i + 1 {
 			from = from.Next()
 		}
-		first, err := ask(ctx, from, to)
-		if err != nil {
-			return "", err
-		}
+		first := must(ask(ctx, from, to))
 		for range 5 {
-			a, err := ask(ctx, from, to)
-			if err != nil {
-				return "", err
-			}
+			a := must(ask(ctx, from, to))
 			if a.Pod != first.Pod {
 				return "", fmt.Errorf("client %s was sent to %s, then to %s", from, first.Pod, a.Pod)
 			}
@@ -173,18 +135,12 @@ func affinity(ctx context.Context, e *env) (string, error) {
 
 // restart replaces all Pods of echo.
 func restart(ctx context.Context, e *env) error {
-	_, err := e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName)
-	if err != nil {
-		return err
-	}
+	must(e.kubectl(ctx, "", "rollout", "restart", "deployment/"+echoName))
 	return e.workloadReady(ctx, replicas)
 }
 
 // doctor checks that csccm doctor finds no error.
 func doctor(ctx context.Context, e *env) (string, error) {
-	out, err := e.csccm(ctx, "doctor", "-o", "short")
-	if err != nil {
-		return "", err
-	}
+	out := must(e.csccm(ctx, "doctor", "-o", "short"))
 	return firstLine(strings.TrimSpace(out)), nil
 }

@@ -99,42 +99,27 @@ const (
 
 // secret creates the Secret that the chart requires.
 func (e *env) secret(ctx context.Context) error {
-	config, err := e.cloud.Config(e.place.owner)
-	if err != nil {
-		return err
-	}
+	config := must(e.cloud.Config(e.place.owner))
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{secretKey: string(config.Render())}}
-	_, err = e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
+	_, err := e.Client.CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{})
 	return err
 }
 
 // chartAlone creates the Secret and installs the chart with Helm's library, as helm install does.
 func chartAlone(ctx context.Context, e *env) (string, error) {
-	if err := e.secret(ctx); err != nil {
-		return "", err
-	}
+	check(e.secret(ctx))
 	flags := cluster.NewFlags()
 	cache := e.home + "/cache"
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
-	client, err := helm.New(flags, namespace, func(string, ...any) {})
-	if err != nil {
-		return "", err
-	}
-	chart, err := helm.Embedded()
-	if err != nil {
-		return "", err
-	}
-	if _, err := client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart}); err != nil {
-		return "", err
-	}
+	client := must(helm.New(flags, namespace, func(string, ...any) {}))
+	chart := must(helm.Embedded())
+	must(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart}))
 	return e.installed(ctx)
 }
 
 // oldController starts Apache's provider, which initialises the nodes.
 func oldController(ctx context.Context, e *env) (string, error) {
-	if err := e.secret(ctx); err != nil {
-		return "", err
-	}
+	check(e.secret(ctx))
 	return e.predecessor(ctx, testenv.Predecessor{Image: testenv.ControllerImage + ":" + imageVersion})
 }
 
@@ -142,9 +127,7 @@ const leasewebImage = "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1"
 
 // leasewebController starts Leaseweb's provider as its chart does: with its image, provider name and provider IDs.
 func leasewebController(ctx context.Context, e *env) (string, error) {
-	if err := e.secret(ctx); err != nil {
-		return "", err
-	}
+	check(e.secret(ctx))
 	return e.predecessor(ctx, testenv.Predecessor{Image: leasewebImage, Provider: "cloudstack",
 		Flags: []string{"--provider-id-format=cloudstack", "--instance-type-format=keep-separators"}})
 }
@@ -152,12 +135,8 @@ func leasewebController(ctx context.Context, e *env) (string, error) {
 // predecessor starts another provider and waits until it has initialised the nodes.
 func (e *env) predecessor(ctx context.Context, old testenv.Predecessor) (string, error) {
 	old.Secret, old.HostNetwork, old.Port = secretName, true, "10268"
-	if err := old.Create(ctx, e.Client); err != nil {
-		return "", err
-	}
+	check(old.Create(ctx, e.Client))
 	names := e.names()
-	if err := e.initialized(ctx, names...); err != nil {
-		return "", err
-	}
+	check(e.initialized(ctx, names...))
 	return fmt.Sprintf("%d nodes initialised; the program is csccm's own under the old names", len(names)), nil
 }

@@ -24,16 +24,10 @@ import (
 // undisturbed returns a scenario that creates two Services, calls do and fails when a request was lost meanwhile.
 func undisturbed(do func(context.Context, *env) error) func(context.Context, *env) (string, error) {
 	return func(ctx context.Context, e *env) (string, error) {
-		one, _, err := e.served(ctx, "steady-1", nil)
-		if err != nil {
-			return "", err
-		}
-		two, _, err := e.served(ctx, "steady-2", nil)
-		if err != nil {
-			return "", err
-		}
+		one, _ := must2(e.served(ctx, "steady-1", nil))
+		two, _ := must2(e.served(ctx, "steady-2", nil))
 		r := e.steady(ctx, "", true, one, two)
-		err = do(ctx, e)
+		err := try(func() error { return do(ctx, e) })
 		sum := r.Stop()
 		return brief(sum), errors.Join(err, sum.Err(), e.deleteService(ctx, "steady-1"), e.deleteService(ctx, "steady-2"))
 	}
@@ -52,36 +46,25 @@ func (e *env) leader(ctx context.Context) (pod string, err error) {
 
 // leaderKilled deletes the leading Pod without a grace period and waits for another leader.
 func leaderKilled(ctx context.Context, e *env) error {
-	first, err := e.leader(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
-	if err != nil {
-		return err
-	}
+	first := must(e.leader(ctx))
+	list := must(e.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel}))
 	for i := range list.Items {
 		p := &list.Items[i]
 		if p.Name != first && p.Spec.NodeName != first {
 			continue
 		}
 		now := int64(0)
-		if err := e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			return err
-		}
+		check(e.Client.CoreV1().Pods(namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
-	err = e.until(ctx, "another leader", func(ctx context.Context) error {
+	check(e.until(ctx, "another leader", func(ctx context.Context) error {
 		now, err := e.leader(ctx)
 		if err == nil && now == first {
 			err = fmt.Errorf("the leader is still %s", now)
 		}
 		return err
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	// The new leader serves a new Service.
-	_, _, err = e.served(ctx, "after-leader", nil)
+	_, _, err := e.served(ctx, "after-leader", nil)
 	return errors.Join(err, e.deleteService(ctx, "after-leader"))
 }
 
@@ -91,27 +74,16 @@ const controllerLabel = "app.kubernetes.io/name=" + controller
 func cloudDown(ctx context.Context, e *env) error {
 	const away = time.Minute
 	e.cloud.Restart(away)
-	if err := e.service(ctx, "meanwhile", nil); err != nil {
-		return err
-	}
-	ip, err := e.address(ctx, "meanwhile")
-	if err != nil {
-		return err
-	}
-	if _, err := e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)); err != nil {
-		return err
-	}
+	check(e.service(ctx, "meanwhile", nil))
+	ip := must(e.address(ctx, "meanwhile"))
+	must(e.answers(ctx, client1, netip.AddrPortFrom(ip, 80)))
 	return e.deleteService(ctx, "meanwhile")
 }
 
 // upgradeAndBack changes a value of the chart, which restarts the Pods, and rolls back.
 func upgradeAndBack(ctx context.Context, e *env) error {
-	if _, err := e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"); err != nil {
-		return err
-	}
-	if _, err := e.csccm(ctx, "rollback", "--yes"); err != nil {
-		return err
-	}
+	must(e.csccm(ctx, "upgrade", "--yes", "--set", "logVerbosity=4"))
+	must(e.csccm(ctx, "rollback", "--yes"))
 	_, _, err := e.served(ctx, "after-rollback", nil)
 	return errors.Join(err, e.deleteService(ctx, "after-rollback"))
 }
@@ -128,44 +100,25 @@ const (
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to
 // that node are unavoidably lost; no others may be.
 func nodeLost(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "lost", nil)
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "lost", nil))
 	const name = "worker-3"
-	id, err := e.vmID(ctx, name)
-	if err != nil {
-		return "", err
-	}
+	id := must(e.vmID(ctx, name))
 	r := e.steady(ctx, partNotReady, false, to)
 	defer r.Stop()
 	e.Node(name).PowerOff()
-	if _, err := e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
-		return "", err
-	}
-	if err := e.members(ctx, to, "worker-1", "worker-2"); err != nil { // CloudStack itself removes the destroyed VM from the rule
-		return "", err
-	}
-	if err := e.waitNodeDeleted(ctx, name); err != nil {
-		return "", err
-	}
+	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
+	check(e.members(ctx, to, "worker-1", "worker-2")) // CloudStack itself removes the destroyed VM from the rule
+	check(e.waitNodeDeleted(ctx, name))
 	r.Next(partTracked)
-	if err := e.workloadReady(ctx, replicas); err != nil {
-		return "", err
-	}
+	check(e.workloadReady(ctx, replicas))
 	for _, other := range []string{"worker-1", "worker-2"} {
-		err := e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
+		check(e.until(ctx, other+" to forget the Pods of "+name, func(ctx context.Context) error {
 			return e.Node(other).NoConnectionsTo(ctx, e.Node(name))
-		})
-		if err != nil {
-			return "", err
-		}
+		}))
 	}
 	r.Next("after")
 	for range 1000 {
-		if _, err := ask(ctx, client1, to); err != nil {
-			return "", err
-		}
+		must(ask(ctx, client1, to))
 	}
 	after := r.Stop()
 	if err := after.Err(); err != nil {
@@ -176,26 +129,13 @@ func nodeLost(ctx context.Context, e *env) (string, error) {
 
 // migrated gives rules old names under traffic and checks that csccm migrate-rules restores the new ones.
 func migrated(ctx context.Context, e *env) error {
-	client, err := e.client()
-	if err != nil {
-		return err
-	}
+	client := must(e.client())
 	defer client.CloseIdleConnections()
-	rules, err := testenv.RulesByID(ctx, client, "")
-	if err != nil {
-		return err
-	}
-	if err := testenv.RulesOfOld(ctx, client, rules); err != nil {
-		return err
-	}
+	rules := must(testenv.RulesByID(ctx, client, ""))
+	check(testenv.RulesOfOld(ctx, client, rules))
 	journal := filepath.Join(e.home, "migrate.jsonl")
-	if _, err := e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal); err != nil {
-		return err
-	}
-	after, err := testenv.RulesByID(ctx, client, "")
-	if err != nil {
-		return err
-	}
+	must(e.csccm(ctx, "migrate-rules", "--yes", "--journal", journal))
+	after := must(testenv.RulesByID(ctx, client, ""))
 	for id, was := range rules {
 		if now, ok := after[id]; !ok || now.Name != was.Name {
 			return fmt.Errorf("rule %s was %+v and is %+v", id, was, now)

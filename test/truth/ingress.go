@@ -30,11 +30,9 @@ var ingresses = []ingress{
 // The manifest's image contains echo, which listens as the image's arguments say.
 func (i ingress) run(ctx context.Context, e *env) (string, error) {
 	file := filepath.Join(e.programs.Root, i.file)
-	if _, err := e.kubectl(ctx, "", "apply", "-f", file); err != nil {
-		return "", err
-	}
+	must(e.kubectl(ctx, "", "apply", "-f", file))
 	var ip netip.Addr
-	err := e.until(ctx, i.file+" to be served", func(ctx context.Context) error {
+	check(e.until(ctx, i.file+" to be served", func(ctx context.Context) error {
 		s, err := e.Client.CoreV1().Services(i.namespace).Get(ctx, i.service, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -47,10 +45,7 @@ func (i ingress) run(ctx context.Context, e *env) (string, error) {
 		}
 		_, err = ask(ctx, client1, netip.AddrPortFrom(ip, 80))
 		return err
-	})
-	if err != nil {
-		return "", err
-	}
+	}))
 	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
 	if i.hostPort != 0 {
 		for _, n := range e.place.nodes {
@@ -59,18 +54,13 @@ func (i ingress) run(ctx context.Context, e *env) (string, error) {
 	}
 	for _, to := range at {
 		for _, client := range []netip.Addr{client1, client2} {
-			a, err := e.answers(ctx, client, to)
-			if err != nil {
-				return "", err
-			}
+			a := must(e.answers(ctx, client, to))
 			if a.Client != client.String() {
 				return "", fmt.Errorf("for a request of %s to %s the Pod sees the client address %s", client, to, a.Client)
 			}
 		}
 	}
-	if _, err := e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"); err != nil {
-		return "", err
-	}
+	must(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
 	note := "stand-in image; clients' addresses seen through the balancer"
 	if i.hostPort != 0 {
 		note += " and at the nodes' own port"

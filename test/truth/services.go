@@ -76,94 +76,72 @@ func (e *env) up(ctx context.Context, ip netip.Addr) error {
 }
 
 func (e *env) scale(ctx context.Context, n int32) error {
-	if _, err := e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)); err != nil {
-		return err
-	}
+	must(e.kubectl(ctx, "", "scale", "deployment/"+echoName, fmt.Sprintf("--replicas=%d", n)))
 	return e.workloadReady(ctx, n)
 }
 
-// ended waits until terminating Pods have ended: the status of a Deployment does not count them.
+// pods returns the Pods of echo; the terminating ones are those that a Deployment's status does not count.
+func (e *env) pods(ctx context.Context) (running, terminating []corev1.Pod, err error) {
+	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list.Items {
+		p := list.Items[i]
+		if p.DeletionTimestamp != nil {
+			terminating = append(terminating, p)
+		} else if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
+			running = append(running, p)
+		}
+	}
+	return running, terminating, nil
+}
+
+// ended waits until terminating Pods have ended.
 func (e *env) ended(ctx context.Context) error {
 	return e.until(ctx, "the old Pods of echo to end", func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
-		if err != nil {
-			return err
+		_, old, err := e.pods(ctx)
+		if err == nil && len(old) > 0 {
+			err = fmt.Errorf("the Pod %s is still terminating", old[0].Name)
 		}
-		for i := range list.Items {
-			if list.Items[i].DeletionTimestamp != nil {
-				return fmt.Errorf("the Pod %s is still terminating", list.Items[i].Name)
-			}
-		}
-		return nil
+		return err
 	})
 }
 
 // podNodes returns the nodes with running Pods of echo.
-func (e *env) podNodes(ctx context.Context) ([]string, error) {
-	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
-	if err != nil {
-		return nil, err
-	}
+func (e *env) podNodes(ctx context.Context) []string {
+	running, _ := must2(e.pods(ctx))
 	var nodes []string
-	for i := range list.Items {
-		if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
-			nodes = append(nodes, p.Spec.NodeName)
-		}
+	for i := range running {
+		nodes = append(nodes, running[i].Spec.NodeName)
 	}
 	slices.Sort(nodes)
-	return slices.Compact(nodes), nil
+	return slices.Compact(nodes)
 }
 
 // localPolicy checks that only nodes with Pods are members, and that a node forwards to its own Pods.
 func localPolicy(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	if err != nil {
-		return "", err
-	}
-	nodes, err := e.podNodes(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := e.members(ctx, to, nodes...); err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "local", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }))
+	nodes := e.podNodes(ctx)
+	check(e.members(ctx, to, nodes...))
 	r := e.steady(ctx, "scaled down", false, to)
 	defer r.Stop()
-	if err := e.scale(ctx, 1); err != nil {
-		return "", err
-	}
-	if nodes, err = e.podNodes(ctx); err != nil {
-		return "", err
-	}
-	if err := e.members(ctx, to, nodes...); err != nil {
-		return "", err
-	}
-	if err := e.ended(ctx); err != nil {
-		return "", err
-	}
+	check(e.scale(ctx, 1))
+	nodes = e.podNodes(ctx)
+	check(e.members(ctx, to, nodes...))
+	check(e.ended(ctx))
 	down := r.Next("scaled up")
 	for range 10 {
-		a, err := ask(ctx, client1, to)
-		if err != nil {
-			return "", err
-		}
+		a := must(ask(ctx, client1, to))
 		if a.Node != nodes[0] || a.Client != e.place.gateway.Addr().String() {
 			return "", fmt.Errorf("a Pod on %s answered and saw the client address %s, want node %s and the router's address %s", a.Node, a.Client, nodes[0], e.place.gateway.Addr())
 		}
 	}
-	if err := e.scale(ctx, replicas); err != nil {
-		return "", err
-	}
-	if nodes, err = e.podNodes(ctx); err != nil {
-		return "", err
-	}
-	if err := e.members(ctx, to, nodes...); err != nil {
-		return "", err
-	}
+	check(e.scale(ctx, replicas))
+	nodes = e.podNodes(ctx)
+	check(e.members(ctx, to, nodes...))
 	up := r.Stop()
-	if err := errors.Join(down.Err(), up.Err()); err != nil {
-		return "", err
-	}
+	check(errors.Join(down.Err(), up.Err()))
 	return fmt.Sprintf("members follow the Pods; scaled down with %s, up with %s", brief(down), brief(up)), e.deleteService(ctx, "local")
 }
 
@@ -177,31 +155,26 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 		proxy bool
 		mode  corev1.LoadBalancerIPMode
 	}{{"direct", false, corev1.LoadBalancerIPModeVIP}, {"through", true, corev1.LoadBalancerIPModeProxy}} {
-		to, _, err := e.served(ctx, c.name, func(s *corev1.Service) {
+		to, _ := must2(e.served(ctx, c.name, func(s *corev1.Service) {
 			if c.proxy {
 				s.Annotations[prefix+"proxy-protocol"] = "true"
 				s.Spec.Ports[0].TargetPort = intstr.FromInt32(8081)
 			}
-		})
-		if err != nil {
-			return "", err
-		}
-		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
+		}))
+		s := must(e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, c.name, metav1.GetOptions{}))
 		if got := s.Status.LoadBalancer.Ingress[0].IPMode; got == nil || *got != c.mode {
 			return "", fmt.Errorf("ipMode of %s is %v, want %s", c.name, got, c.mode)
 		}
-		pod, err := e.anyPod(ctx)
-		if err != nil {
-			return "", err
+		running, _ := must2(e.pods(ctx))
+		if len(running) == 0 {
+			return "", errors.New("no Pod of echo is running")
 		}
+		pod := running[0].Status.PodIP
 		var a answer
 		var through int64
 		want := map[bool]int64{true: 1}[c.proxy]
 		// kube-proxy sees the address some time after it is in the Service's status.
-		err = e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
+		check(e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
 			before := e.rule(to).Connections
 			if a, err = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
 				return err
@@ -210,33 +183,14 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 				return fmt.Errorf("it went through %d times", through)
 			}
 			return nil
-		})
-		if err != nil {
-			return "", err
-		}
+		}))
 		if c.proxy && a.Client != pod {
 			return "", fmt.Errorf("for a request of Pod %s the answering Pod sees the client address %s", pod, a.Client)
 		}
 		seen = append(seen, fmt.Sprintf("%s: %d through the balancer", c.mode, through))
-		if err := e.deleteService(ctx, c.name); err != nil {
-			return "", err
-		}
+		check(e.deleteService(ctx, c.name))
 	}
 	return strings.Join(seen, "; "), nil
-}
-
-// anyPod returns the address of a Pod of echo.
-func (e *env) anyPod(ctx context.Context) (string, error) {
-	list, err := e.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + echoName})
-	if err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.PodIP != "" {
-			return p.Status.PodIP, nil
-		}
-	}
-	return "", errors.New("no Pod of echo is running")
 }
 
 // partPowerFailure is the part of nodeLife in which requests in flight through the node are lost.
@@ -244,63 +198,33 @@ const partPowerFailure = "its plug pulled, VM stopped and destroyed"
 
 // nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
 func nodeLife(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "nodes", nil)
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "nodes", nil))
 	r := e.steady(ctx, "joined and drained", false, to)
 	defer r.Stop()
 	const name = "worker-4"
-	n, err := e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()})
-	if err != nil {
-		return "", err
-	}
-	if err := e.WaitReady(ctx, name); err != nil {
-		return "", err
-	}
-	if err := e.initialized(ctx, name); err != nil {
-		return "", err
-	}
+	n := must(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 4, Address: e.place.nodes[2].Address.Next()}))
+	check(e.WaitReady(ctx, name))
+	check(e.initialized(ctx, name))
 	all := []string{"worker-1", "worker-2", "worker-3"}
-	if err := e.members(ctx, to, append(all, name)...); err != nil {
-		return "", err
-	}
-	if _, err := e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"); err != nil {
-		return "", err
-	}
+	check(e.members(ctx, to, append(all, name)...))
+	must(e.kubectl(ctx, "", "drain", name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
 	joined := r.Next(partPowerFailure)
-	if err := joined.Err(); err != nil {
-		return "", err
-	}
+	check(joined.Err())
 	n.PowerOff()
-	id, err := e.vmID(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	if _, err := e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}); err != nil {
-		return "", err
-	}
+	id := must(e.vmID(ctx, name))
+	must(e.cloud.Admin(ctx, "stopVirtualMachine", map[string]string{"id": id, "forced": "true"}))
 	// A node that is not ready stays a member, as in Kubernetes' service controller; the load balancer's health check
 	// keeps requests away from it.
-	err = e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
+	check(e.until(ctx, "the node to have the shutdown taint", func(ctx context.Context) error {
 		node, err := e.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == shutdownKey }) {
 			err = fmt.Errorf("its taints are %v", node.Spec.Taints)
 		}
 		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	if _, err := e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}); err != nil {
-		return "", err
-	}
-	if err := e.waitNodeDeleted(ctx, name); err != nil {
-		return "", err
-	}
-	if err := e.members(ctx, to, all...); err != nil {
-		return "", err
-	}
+	}))
+	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
+	check(e.waitNodeDeleted(ctx, name))
+	check(e.members(ctx, to, all...))
 	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), e.deleteService(ctx, "nodes")
 }
 
@@ -321,10 +245,7 @@ func (e *env) waitNodeDeleted(ctx context.Context, name string) error {
 const shutdownKey = "node.cloudprovider.kubernetes.io/shutdown"
 
 func (e *env) vmID(ctx context.Context, name string) (string, error) {
-	list, err := e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"})
-	if err != nil {
-		return "", err
-	}
+	list := must(e.cloud.Admin(ctx, "listVirtualMachines", map[string]string{"name": name, "listall": "true", "projectid": "-1"}))
 	vms, _ := list["virtualmachine"].([]any)
 	for _, vm := range vms {
 		if fields, ok := vm.(map[string]any); ok && fields["name"] == name {
@@ -337,15 +258,10 @@ func (e *env) vmID(ctx context.Context, name string) (string, error) {
 
 // podsRolled replaces every Pod under traffic.
 func podsRolled(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "rolled", nil)
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "rolled", nil))
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()
-	if err := errors.Join(restart(ctx, e), e.ended(ctx)); err != nil {
-		return "", err
-	}
+	check(errors.Join(restart(ctx, e), e.ended(ctx)))
 	sum := r.Stop()
 	return brief(sum), errors.Join(sum.Err(), e.deleteService(ctx, "rolled"))
 }
@@ -353,35 +269,20 @@ func podsRolled(ctx context.Context, e *env) (string, error) {
 // addresses checks that two Services can share an address, and that keep-ip keeps the address after the Service is
 // deleted.
 func addresses(ctx context.Context, e *env) (string, error) {
-	to, _, err := e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" })
-	if err != nil {
-		return "", err
-	}
+	to, _ := must2(e.served(ctx, "first", func(s *corev1.Service) { s.Annotations[prefix+"keep-ip"] = "true" }))
 	ip := to.Addr().String()
-	err = e.service(ctx, "second", func(s *corev1.Service) {
+	check(e.service(ctx, "second", func(s *corev1.Service) {
 		s.Annotations[prefix+"address"] = ip
 		s.Spec.Ports = s.Spec.Ports[:1] // the first Service uses the other port on this address
 		s.Spec.Ports[0].Port = 8080
-	})
-	if err != nil {
-		return "", err
-	}
-	if _, err := e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
-		return "", err
-	}
-	if err := e.deleteService(ctx, "first"); err != nil {
-		return "", err
-	}
+	}))
+	must(e.answers(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)))
+	check(e.deleteService(ctx, "first"))
 	if _, err := ask(ctx, client1, netip.AddrPortFrom(to.Addr(), 8080)); err != nil {
 		return "", fmt.Errorf("the second Service on the address does not answer after the first was deleted: %w", err)
 	}
-	if err := e.deleteService(ctx, "second"); err != nil {
-		return "", err
-	}
-	again, _, err := e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip })
-	if err != nil {
-		return "", err
-	}
+	check(e.deleteService(ctx, "second"))
+	again, _ := must2(e.served(ctx, "third", func(s *corev1.Service) { s.Annotations[prefix+"address"] = ip }))
 	if again != to {
 		return "", fmt.Errorf("the third Service asked for the kept address %s and got %s", to, again)
 	}

@@ -33,10 +33,7 @@ func leasewebTakenOver(ctx context.Context, e *env) (string, error) {
 
 // leasewebNames renames rules to the names that Leaseweb's fork uses, which contain the name of the Service.
 func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rules map[string]testenv.Rule) error {
-	services, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+	services := must(e.Client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}))
 	names := map[string]string{}
 	for i := range services.Items {
 		for _, at := range services.Items[i].Status.LoadBalancer.Ingress {
@@ -48,15 +45,10 @@ func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 		if !ok {
 			return fmt.Errorf("no Service has the address of rule %s: %+v", id, r)
 		}
-		s, err := client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
+		s := must(client.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
 			ID: id, Name: fmt.Sprintf("K8s_svc_kubernetes_%s_%s-tcp-%d", metav1.NamespaceDefault, service, r.PublicPort), Protocol: r.Protocol, Algorithm: r.Algorithm,
-		})
-		if err != nil {
-			return err
-		}
-		if _, err := client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID); err != nil {
-			return err
-		}
+		}))
+		must(client.Jobs().Wait(ctx, "updateLoadBalancerRule", s.JobID))
 	}
 	return nil
 }
@@ -64,27 +56,13 @@ func (e *env) leasewebNames(ctx context.Context, client *cloudstack.Client, rule
 // takenOver replaces a running provider under traffic and checks that rules keep their IDs and addresses and get
 // csccm's names. age renames the rules to the names of the old provider first.
 func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudstack.Client, map[string]testenv.Rule) error, steps [][]string) (string, error) {
-	one, _, err := e.served(ctx, "web", nil)
-	if err != nil {
-		return "", err
-	}
-	two, _, err := e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP })
-	if err != nil {
-		return "", err
-	}
-	client, err := e.client()
-	if err != nil {
-		return "", err
-	}
+	one, _ := must2(e.served(ctx, "web", nil))
+	two, _ := must2(e.served(ctx, "shop", func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }))
+	client := must(e.client())
 	defer client.CloseIdleConnections()
 	ips := []string{one.Addr().String(), two.Addr().String()}
-	rules, err := testenv.RulesByID(ctx, client, ips...)
-	if err != nil {
-		return "", err
-	}
-	if err := age(ctx, client, rules); err != nil {
-		return "", err
-	}
+	rules := must(testenv.RulesByID(ctx, client, ips...))
+	check(age(ctx, client, rules))
 	r := e.steady(ctx, "", true, one, two)
 	defer r.Stop()
 	for _, args := range steps {
@@ -92,7 +70,7 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 			return "", fmt.Errorf("%w\n%s", err, tail(out, 30))
 		}
 	}
-	err = e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
+	check(e.until(ctx, "the new controller to record its addresses", func(ctx context.Context) error {
 		for _, name := range []string{"web", "shop"} {
 			s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 			if err != nil || s.Annotations[prefix+"addresses"] == "" {
@@ -100,14 +78,8 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	after, err := testenv.RulesByID(ctx, client, ips...)
-	if err != nil {
-		return "", err
-	}
+	}))
+	after := must(testenv.RulesByID(ctx, client, ips...))
 	for id, was := range rules {
 		if now, ok := after[id]; !ok || now.PublicIP != was.PublicIP || now.Name != was.Name {
 			return "", fmt.Errorf("rule %s was %+v and is %+v", id, was, now)

@@ -129,7 +129,7 @@ func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
 
 // answer is the response of a Pod of echo.
 type answer struct {
-	Pod, Node, Client, Forwarded string
+	Pod, Node, Client string
 }
 
 // ask sends one request on a new connection from a client's address.

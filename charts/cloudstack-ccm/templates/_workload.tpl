@@ -96,6 +96,12 @@ spec:
         {{- with .Values.instanceTypeFormat }}
         - --instance-type-format={{ . }}
         {{- end }}
+        {{- if and .Values.adoptNodes (include "cloudstack-ccm.runs" (dict "root" . "name" "cloud-node-controller")) }}
+        - --adopt-nodes=true
+        {{- end }}
+        {{- with .Values.registerCluster }}
+        - {{ printf "--register-cluster=%s" . | quote }}
+        {{- end }}
         {{- with .Values.loadBalancers.policy }}
         - --load-balancer-policy={{ . }}
         {{- end }}

@@ -17,6 +17,7 @@ import (
 	kversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -199,12 +200,31 @@ func condition(n *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondition
 	return &n.Status.Conditions[i]
 }
 
-func isReady(n *corev1.Node) bool {
-	c := condition(n, corev1.NodeReady)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
 // NodeObject names a Node in a finding.
 func NodeObject(n *corev1.Node, format string, args ...any) Object {
 	return Object{Kind: "Node", Name: n.Name, Message: fmt.Sprintf(format, args...)}
+}
+
+// Permissions decides K8S-003.
+func Permissions(needed, optional, denied []rights.Request, refused []Object) Finding {
+	var missing, lost []string
+	for _, r := range denied {
+		if slices.Contains(needed, r) {
+			missing = append(missing, r.String())
+		} else {
+			lost = append(lost, r.String())
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(lost)
+	switch {
+	case len(missing) > 0:
+		return Problemf("the caller may not: %s", strings.Join(missing, ", ")).About(refused...)
+	case len(refused) > 0:
+		return Problemf("the API server would refuse %s of the chart", plural.Count(len(refused), "object")).About(refused...)
+	case len(lost) > 0:
+		return Warnf("the caller may not: %s", strings.Join(lost, ", ")).
+			Fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
+	}
+	return Passf("all %d rights of an installation", len(needed)+len(optional))
 }

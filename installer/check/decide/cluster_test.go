@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kversion "k8s.io/apimachinery/pkg/version"
 
@@ -226,34 +227,16 @@ func TestDecideLeaks(t *testing.T) {
 
 func TestDecideConflicts(t *testing.T) {
 	t.Parallel()
-	objects, err := ParseManifest(`---
-# Source: a comment alone
----
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: ours
-  namespace: kube-system
-  labels: {app.kubernetes.io/managed-by: Helm}
-  annotations: {meta.helm.sh/release-name: r, meta.helm.sh/release-namespace: kube-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: nobodys}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: others
-  annotations: {meta.helm.sh/release-name: other, meta.helm.sh/release-namespace: x}
-`)
-	require.NoError(t, err)
-	require.Len(t, objects, 3)
-	require.Equal(t, "kube-system", NamespaceOf(&objects[0], "r"))
-	require.Empty(t, NamespaceOf(&objects[1], "r"))
-	require.Equal(t, "r", NamespaceOf(&objects[2], "r"))
-	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts(3, objects[:1], "r", "kube-system"))
-	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t, Conflicts(3, objects, "r", "kube-system"))
-	_, err = ParseManifest("a: [")
-	require.Error(t, err)
+	object := func(kind, name string, labels, annotations map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations}}}
+	}
+	ours := object("ServiceAccount", "ours", map[string]any{"app.kubernetes.io/managed-by": "Helm"},
+		map[string]any{"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "kube-system"})
+	nobodys := object("ClusterRole", "nobodys", nil, nil)
+	others := object("Deployment", "others", nil, map[string]any{"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x"})
+	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts([]*unstructured.Unstructured{ours, nil, nil}, "r", "kube-system"))
+	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t,
+		Conflicts([]*unstructured.Unstructured{ours, nobodys, others}, "r", "kube-system"))
+	require.Empty(t, NamespaceOf(nobodys, "r"))
+	require.Equal(t, "r", NamespaceOf(others, "r"))
 }

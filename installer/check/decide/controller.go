@@ -9,35 +9,51 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
-
-// IsOurs reports whether a workload belongs to the release.
-func (w *Workload) IsOurs(release, namespace string) bool {
-	return w.Namespace == namespace && w.labels["app.kubernetes.io/name"] == "cloudstack-ccm" && w.labels["app.kubernetes.io/instance"] == release
-}
 
 // foreignImages are parts of the images of cloud controller managers whose names do not say so.
 var foreignImages = []string{"cloud-controller-manager", "cloudstack-kubernetes-provider", "leaseweb-ccm"}
 
-// OtherControllers returns the cloud controller managers outside the release that want Pods.
-func OtherControllers(release, namespace string, workloads []Workload) []Workload {
-	var out []Workload
-	for i := range workloads {
-		w := &workloads[i]
-		if w.IsOurs(release, namespace) || w.Wanted == 0 {
-			continue
-		}
-		if isController(w.Name, w.Images) {
-			out = append(out, *w)
+// Controllers are the release's workloads, and the cloud controller managers outside the release that want Pods.
+type Controllers struct {
+	Release, Namespace string
+	Ours, Others       []Workload
+}
+
+// ControllersOf finds the controllers among workloads.
+func ControllersOf(release, namespace string, workloads []Workload) Controllers {
+	c := Controllers{Release: release, Namespace: namespace}
+	for _, w := range workloads {
+		w.Ours = w.Namespace == namespace && w.labels["app.kubernetes.io/name"] == "cloudstack-ccm" && w.labels["app.kubernetes.io/instance"] == release
+		switch {
+		case w.Ours:
+			c.Ours = append(c.Ours, w)
+		case w.Wanted > 0 && isController(w.Name, w.Images):
+			c.Others = append(c.Others, w)
 		}
 	}
-	return out
+	return c
+}
+
+// Words returns the command and arguments of the release's controller.
+func (c Controllers) Words() []string {
+	if len(c.Ours) == 0 {
+		return nil
+	}
+	return c.Ours[0].words
 }
 
 // isController reports whether a name or an image is that of a cloud controller manager.
@@ -47,17 +63,15 @@ func isController(name string, images []string) bool {
 	})
 }
 
-// OwnPods returns the Pods of the release's workloads.
-func OwnPods(release, namespace string, workloads []Workload, pods []corev1.Pod) []corev1.Pod {
+// Pods returns the Pods of the release's workloads.
+func (c Controllers) Pods(pods []corev1.Pod) []corev1.Pod {
 	var out []corev1.Pod
-	for i := range workloads {
-		w := &workloads[i]
-		if !w.IsOurs(release, namespace) || len(w.selector) == 0 {
-			continue
-		}
+	for i := range c.Ours {
+		w := &c.Ours[i]
+		selector := labels.SelectorFromSet(w.selector)
 		for j := range pods {
 			p := &pods[j]
-			if p.Namespace == w.Namespace && selects(w.selector, p.Labels) && p.DeletionTimestamp == nil {
+			if len(w.selector) > 0 && p.Namespace == w.Namespace && selector.Matches(labels.Set(p.Labels)) && p.DeletionTimestamp == nil {
 				out = append(out, *p)
 			}
 		}
@@ -65,30 +79,16 @@ func OwnPods(release, namespace string, workloads []Workload, pods []corev1.Pod)
 	return out
 }
 
-func selects(selector, labels map[string]string) bool {
-	for k, v := range selector {
-		if labels[k] != v {
-			return false
-		}
-	}
-	return true
-}
-
 // manyRestarts is how often a container may have restarted before a check mentions it.
 const manyRestarts = 3
 
-// Pods decides CCM-001.
-func Pods(release, namespace string, workloads []Workload, pods []corev1.Pod) Finding {
+// Pods decides CCM-001, by the Pods of the release.
+func Pods(c Controllers, pods []corev1.Pod) Finding {
 	var wanted, ready int32
 	var objects []Object
 	var images []string
-	found := false
-	for i := range workloads {
-		w := &workloads[i]
-		if !w.IsOurs(release, namespace) {
-			continue
-		}
-		found = true
+	for i := range c.Ours {
+		w := &c.Ours[i]
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
@@ -97,11 +97,11 @@ func Pods(release, namespace string, workloads []Workload, pods []corev1.Pod) Fi
 			objects = append(objects, o)
 		}
 	}
-	if !found {
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", release, namespace).Fix("run `csccm install`")
+	if len(c.Ours) == 0 {
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace).Fix("run `csccm install`")
 	}
 	var restarts []Object
-	for _, p := range OwnPods(release, namespace, workloads, pods) {
+	for _, p := range pods {
 		o := Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}
 		if why := notReady(&p); why != "" {
 			o.Message = why
@@ -318,4 +318,94 @@ func remedyForOthers(others []Workload, static, builtIn bool) string {
 		parts = append(parts, "start k3s and RKE2 with disable-cloud-controller: true")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// CKS decides CKS-001.
+func CKS(d Distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
+	if d.Name != cluster.CKS {
+		return Passf("distribution: %s (%s)", d.Name, d.By).With("distribution", string(d.Name))
+	}
+	named := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
+	var without []Object
+	for _, v := range kubelets {
+		if v.Verdict == kubelet.NotExternal {
+			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
+		}
+	}
+	f := Problemf("the cluster was made by CKS (%s)", d.By)
+	switch {
+	case !named && len(pods) > 0:
+		f.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
+	case !named:
+		f.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
+	case len(without) == 0:
+		return Passf("made by CKS; its provider stays away, and all kubelets are external").With("distribution", string(d.Name))
+	case node.Adopts(pods):
+		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds").With("distribution", string(d.Name))
+	}
+	return f.About(without...).With("distribution", string(d.Name))
+}
+
+// Distribution says how the cluster was made, and by what we know it.
+type Distribution struct {
+	Name cluster.Distribution
+	By   string
+}
+
+// Workload is a Deployment or DaemonSet of any namespace.
+type Workload struct {
+	Kind        string   `json:"kind"`
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Images      []string `json:"images"`
+	Wanted      int32    `json:"wanted"` // Pods
+	Ready       int32    `json:"ready"`
+	Ours        bool     `json:"ours"` // of the release
+	labels      map[string]string
+	selector    map[string]string
+	words       []string // commands and arguments
+	replaceable bool     // csccm takeover can take its place
+}
+
+func (w *Workload) object() Object { return Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name} }
+
+// DeploymentOf converts a Deployment.
+func DeploymentOf(d *appsv1.Deployment) Workload {
+	w := Workload{
+		Kind: "Deployment", Namespace: d.Namespace, Name: d.Name, labels: d.Labels,
+		Wanted: 1, Ready: d.Status.ReadyReplicas,
+	}
+	if d.Spec.Replicas != nil {
+		w.Wanted = *d.Spec.Replicas
+	}
+	w.fill(&d.Spec.Template, d.Spec.Selector)
+	return w
+}
+
+// DaemonSetOf converts a DaemonSet.
+func DaemonSetOf(d *appsv1.DaemonSet) Workload {
+	w := Workload{
+		Kind: "DaemonSet", Namespace: d.Namespace, Name: d.Name, labels: d.Labels,
+		Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady,
+	}
+	w.fill(&d.Spec.Template, d.Spec.Selector)
+	return w
+}
+
+func (w *Workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelector) {
+	if selector != nil {
+		w.selector = selector.MatchLabels
+	}
+	w.words = tenants.Words(&t.Spec)
+	w.replaceable = family.Replaces(&t.Spec, w.Name)
+	for i := range t.Spec.Containers {
+		w.Images = append(w.Images, t.Spec.Containers[i].Image)
+	}
+}
+
+// Balancers are all public load balancer rules that the API keys can see, with their members.
+type Balancers struct {
+	All     []cloudstack.LoadBalancerRule // whatever their names
+	Rules   []cloudstack.LoadBalancerRule
+	Members map[string][]cloudstack.LoadBalancerMember // by rule id
 }

@@ -6,14 +6,18 @@ package decide
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 // eventWindow is how far back Events count.
@@ -193,4 +197,69 @@ func errorClasses(logs []Log, there Living, now time.Time) (open []Object, all [
 		}
 	}
 	return open, all
+}
+
+// repairs are the reasons of warnings about changes that the controller has reverted itself.
+var repairs = []string{string(plan.ReasonDriftRepaired), string(plan.ReasonAddressLost)}
+
+// Unsolved leaves out what was said about Services before their load balancers became ready. Not every success has an
+// Event: the controller's own repetitions and repairs show it in the condition alone.
+func Unsolved(events []corev1.Event, logs []Log, services []corev1.Service) ([]corev1.Event, []Log) {
+	ready := map[string]time.Time{} // since when, by namespace/name
+	for i := range services {
+		c := apimeta.FindStatusCondition(services[i].Status.Conditions, provider.ConditionReady)
+		if c != nil && c.Status == "True" {
+			ready[services[i].Namespace+"/"+services[i].Name] = c.LastTransitionTime.Time
+		}
+	}
+	solved := func(service string, at time.Time) bool {
+		since, is := ready[service]
+		return is && !at.After(since)
+	}
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool {
+		o := &e.InvolvedObject
+		key := o.Namespace + "/" + o.Name
+		_, is := ready[key]
+		return o.Kind == "Service" && e.Type == corev1.EventTypeWarning && (solved(key, eventTime(&e)) || is && slices.Contains(repairs, e.Reason))
+	})
+	logs = slices.Clone(logs)
+	for i := range logs {
+		logs[i].Lines = slices.DeleteFunc(slices.Clone(logs[i].Lines), func(l podlog.Line) bool { return solved(l.Get("service"), l.At) })
+	}
+	return events, logs
+}
+
+// retried is Kubernetes' word about a Service whose load balancer failed.
+var retried = regexp.MustCompile(`^error processing service (\S+) \(retrying in ([^)]+)\)`)
+
+// NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
+func NextTries(logs []Log) map[string]time.Time {
+	said := map[string]time.Time{}
+	out := map[string]time.Time{}
+	for i := range logs {
+		for j := range logs[i].Lines {
+			l := &logs[i].Lines[j]
+			service, wait := nextTry(l)
+			if service == "" || l.At.Before(said[service]) {
+				continue
+			}
+			said[service] = l.At
+			out[service] = l.At.Add(wait)
+		}
+	}
+	return out
+}
+
+// nextTry reads one line; service is "" where it is about something else.
+func nextTry(l *podlog.Line) (service string, wait time.Duration) {
+	text := l.Get("in")
+	service = l.Get("service")
+	if m := retried.FindStringSubmatch(l.Message); m != nil {
+		service, text = m[1], m[2]
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil || service == "" {
+		return "", 0
+	}
+	return service, wait
 }

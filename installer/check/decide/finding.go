@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Outcome is the result of a check.
@@ -81,6 +82,15 @@ func Unknownf(format string, args ...any) Finding {
 	return Finding{Outcome: Unknown, Message: fmt.Sprintf(format, args...)}
 }
 
+// Unless returns the finding if there are no objects that are not well, and otherwise a problem about them: format has one
+// place, for their number with noun.
+func (f Finding) Unless(objects []Object, noun, format string) Finding {
+	if len(objects) == 0 {
+		return f
+	}
+	return Problemf(format, plural.Count(len(objects), noun)).About(objects...)
+}
+
 // About adds the objects that are not well.
 func (f Finding) About(objects ...Object) Finding {
 	f.Objects = append(f.Objects, objects...)
@@ -137,3 +147,20 @@ func Unread(err error) Finding {
 	}
 	return f.Fix("%s", credentials.Remedy(err))
 }
+
+// Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
+const (
+	WordNamespace = "{namespace}" // of the controller
+	WordRelease   = "{release}"   // Helm release
+	WordNodes     = "{nodes}"     // of the finding, separated by commas
+	WordWorkload  = "{workload}"  // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
+	WordService   = "{service}"   // the first Service of the finding: -n NAMESPACE NAME
+	WordAPI       = "{api-url}"   // of CloudStack, over TLS
+)
+
+// Commands that show what the controller says.
+const (
+	ShowLog  = "kubectl -n " + WordNamespace + " logs -l app.kubernetes.io/instance=" + WordRelease + " --tail=-1"
+	Restart  = "kubectl -n " + WordNamespace + " rollout restart deployment,daemonset -l app.kubernetes.io/instance=" + WordRelease
+	ShowPods = "kubectl -n " + WordNamespace + " describe pods -l app.kubernetes.io/instance=" + WordRelease
+)

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/pkg/plural"
@@ -145,11 +146,15 @@ func Leaks(records []ReleaseRecord, secrets []string) Finding {
 	return Passf("%s searched", plural.Count(len(records), "revision"))
 }
 
-// Conflicts decides HELM-002.
-func Conflicts(wanted int, there []unstructured.Unstructured, release, namespace string) Finding {
+// Conflicts decides HELM-002, by what is in the cluster of the objects of the chart; nil is what is not there.
+func Conflicts(live []*unstructured.Unstructured, release, namespace string) Finding {
 	var objects []Object
-	for i := range there {
-		o := &there[i]
+	there := 0
+	for _, o := range live {
+		if o == nil {
+			continue
+		}
+		there++
 		a := o.GetAnnotations()
 		owner := "nobody"
 		switch {
@@ -160,8 +165,68 @@ func Conflicts(wanted int, there []unstructured.Unstructured, release, namespace
 		}
 		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
 	}
-	if len(objects) > 0 {
-		return Problemf("%s of the chart exist without being the release's", plural.Count(len(objects), "object")).About(objects...)
+	return Passf("%s of the chart, %d of them there as the release's", plural.Count(len(live), "object"), there).Unless(objects, "object", "%s of the chart exist without being the release's")
+}
+
+// ObjectDrift is one object of the release and how it differs from the cluster.
+type ObjectDrift struct {
+	Object  unstructured.Unstructured
+	Absent  bool     // it is not in the cluster
+	Refused string   // why the API server would not take it
+	Fields  []string // differences: "path: old -> new"
+}
+
+// ReasonOf returns why the API server refused an object; "" if it did not judge the object.
+func ReasonOf(err error) string {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		return OneLine(err.Error())
 	}
-	return Passf("%s of the chart, %d of them there as the release's", plural.Count(wanted, "object"), len(there))
+	return ""
+}
+
+// Drift decides HELM-003.
+func Drift(revision int, drifts []ObjectDrift, namespace string) Finding {
+	var out []Object
+	for i := range drifts {
+		d := &drifts[i]
+		switch {
+		case d.Absent:
+			out = append(out, ObjectOf(&d.Object, namespace, "is in the release and not in the cluster"))
+		case d.Refused != "":
+			out = append(out, ObjectOf(&d.Object, namespace, "the API server would not take it as the release has it: %s", d.Refused))
+		case len(d.Fields) > 0:
+			more := ""
+			if n := len(d.Fields) - maxFields; n > 0 {
+				more = fmt.Sprintf("; and %s more", plural.Count(n, "field"))
+				d.Fields = d.Fields[:maxFields]
+			}
+			out = append(out, ObjectOf(&d.Object, namespace, "the release would change %s%s", strings.Join(d.Fields, "; "), more))
+		}
+	}
+	if len(out) > 0 {
+		return Problemf("%d of %s differ from revision %d", len(out), plural.Count(len(drifts), "object"), revision).About(out...)
+	}
+	return Passf("%s as in revision %d", plural.Count(len(drifts), "object"), revision)
+}
+
+// maxFields is how many differing fields of one object are named.
+const maxFields = 5
+
+// clusterKinds are the kinds of a chart that are in no namespace.
+var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
+
+// NamespaceOf returns the namespace of an object of a release; "" for a cluster-wide kind.
+func NamespaceOf(o *unstructured.Unstructured, release string) string {
+	switch {
+	case slices.Contains(clusterKinds, o.GetKind()):
+		return ""
+	case o.GetNamespace() != "":
+		return o.GetNamespace()
+	}
+	return release
+}
+
+// ObjectOf names an object of a release in a finding.
+func ObjectOf(o *unstructured.Unstructured, namespace, format string, args ...any) Object {
+	return Object{Kind: o.GetKind(), Namespace: NamespaceOf(o, namespace), Name: o.GetName(), Message: fmt.Sprintf(format, args...)}
 }

@@ -62,10 +62,7 @@ func OldNames(p migrate.Plan) Finding {
 			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s", plural.Count(len(objects), "rule")).About(objects...)
-	}
-	return Passf("none")
+	return Passf("none").Unless(objects, "rule", "%s")
 }
 
 // Duplicates decides LB-004.
@@ -77,10 +74,7 @@ func Duplicates(p migrate.Plan) Finding {
 			objects = append(objects, ruleObject(it, it.Reason))
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s too many for a port", plural.Count(len(objects), "rule")).About(objects...)
-	}
-	return Passf("none")
+	return Passf("none").Unless(objects, "rule", "%s too many for a port")
 }
 
 // Orphans decides LB-003.
@@ -105,10 +99,7 @@ func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterID string)
 				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], clusterID)})
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s without a Service", plural.Count(len(objects), "object")).About(objects...)
-	}
-	return Passf("none")
+	return Passf("none").Unless(objects, "object", "%s without a Service")
 }
 
 // Services compares each Service with its rules.

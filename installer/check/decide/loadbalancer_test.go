@@ -54,14 +54,15 @@ func TestDecidePods(t *testing.T) {
 	}
 	const deployment = "Deployment kube-system/cloudstack-cloud-controller-manager"
 	decide := func(w Workload, pods ...corev1.Pod) Finding {
-		return Pods("r", "kube-system", []Workload{w}, append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}))
+		c := ControllersOf("r", "kube-system", []Workload{w})
+		return Pods(c, c.Pods(append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}})))
 	}
 	expect{OK, "2 Pods", nil}.verify(t, decide(ours(2, 2), pod("a", true), pod("b", true)))
 	expect{Warning, "1 of 2 Pods ready", []string{deployment + ": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image"}}.verify(t, decide(ours(2, 1), pod("a", true), pod("b", false, waiting)))
 	expect{"", "0 of 1 Pod ready", []string{deployment, "Pod kube-system/a: not scheduled: 0/3"}}.verify(t, decide(ours(1, 0), pod("a", false, unscheduled)))
 	expect{"", "0 of 0 Pods", []string{deployment}}.verify(t, decide(ours(0, 0)))
 	expect{Warning, "restart", []string{"Pod kube-system/a: restarted 7 times"}}.verify(t, decide(ours(1, 1), pod("a", true, restarts)))
-	expect{"", "release r has no Deployment", nil}.verify(t, Pods("r", "kube-system", nil, nil))
+	expect{"", "release r has no Deployment", nil}.verify(t, Pods(ControllersOf("r", "kube-system", nil), nil))
 }
 
 func lease(name, holder string, ago time.Duration) coordinationv1.Lease {
@@ -108,11 +109,11 @@ func TestDecideOthers(t *testing.T) {
 		{Kind: "Deployment", Namespace: "kube-system", Name: "coredns", Wanted: 2, Images: []string{"coredns"}},
 	}
 	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
-	expect{OK, "none", nil}.verify(t, Others(OtherControllers("r", "kube-system", workloads[:1]), nil, []corev1.Node{nodeWith("a")}))
+	expect{OK, "none", nil}.verify(t, Others(ControllersOf("r", "kube-system", workloads[:1]).Others, nil, []corev1.Node{nodeWith("a")}))
 	expect{"", "another", []string{
 		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Node s1: built-in",
-	}}.verify(t, Others(OtherControllers("r", "kube-system", workloads), nil, []corev1.Node{k3s}))
-	require.Len(t, OtherControllers("another-release", "kube-system", workloads), 3, "a second release of ours is another one too")
+	}}.verify(t, Others(ControllersOf("r", "kube-system", workloads).Others, nil, []corev1.Node{k3s}))
+	require.Len(t, ControllersOf("another-release", "kube-system", workloads).Others, 3, "a second release of ours is another one too")
 }
 
 // Static Pods of other providers count; what has ended, and the chart's own test, do not.

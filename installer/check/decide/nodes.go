@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -148,7 +149,7 @@ func Uninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now time.Time
 	fresh := 0
 	for i := range nodes {
 		n := &nodes[i]
-		if !tainted(n, "") {
+		if !node.HasTaint(n) {
 			continue
 		}
 		if age := now.Sub(taintedSince(n)); age >= patience {
@@ -164,16 +165,6 @@ func Uninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now time.Time
 		return Passf("%s being initialised", plural.Count(fresh, "node"))
 	}
 	return Passf("%s", plural.Count(len(nodes), "node"))
-}
-
-// tainted reports whether a node carries the taint, with an effect if one is given.
-func tainted(n *corev1.Node, effect corev1.TaintEffect) bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == cloudproviderapi.TaintExternalCloudProvider && (effect == "" || t.Effect == effect) {
-			return true
-		}
-	}
-	return false
 }
 
 // taintedSince is when the node's taints were last written, as managedFields record it.
@@ -224,14 +215,11 @@ func nicAddresses(vm *cloudstack.VirtualMachine) []string {
 func NoExecute(nodes []corev1.Node) Finding {
 	var objects []Object
 	for i := range nodes {
-		if tainted(&nodes[i], corev1.TaintEffectNoExecute) {
+		if slices.ContainsFunc(nodes[i].Spec.Taints, node.Evicts) {
 			objects = append(objects, NodeObject(&nodes[i], "has the taint with effect NoExecute"))
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("Pods are evicted from %s", plural.Count(len(objects), "node")).About(objects...)
-	}
-	return Passf("%s", plural.Count(len(nodes), "node"))
+	return Passf("%s", plural.Count(len(nodes), "node")).Unless(objects, "node", "Pods are evicted from %s")
 }
 
 // Doomed decides NODE-008.
@@ -240,7 +228,7 @@ func Doomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 	notReady := 0
 	for i := range nodes {
 		n := &nodes[i]
-		if isReady(n) {
+		if node.Ready(n) {
 			continue
 		}
 		notReady++
@@ -249,8 +237,102 @@ func Doomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 			objects = append(objects, NodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s would be deleted", plural.Count(len(objects), "node")).About(objects...)
+	return Passf("%s, %d NotReady", plural.Count(len(nodes), "node"), notReady).Unless(objects, "node", "%s would be deleted")
+}
+
+// likelyVM says which VM a node without one probably is, where its name fits none: by its system UUID, by a MAC
+// address that the network plugin left in an annotation, or by its address. It is a hint and no match: the
+// controller goes by provider ID and name alone. "" where nothing fits, or more than one VM.
+func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
+	for _, sign := range []struct {
+		name string
+		of   func(vm *cloudstack.VirtualMachine) bool
+	}{
+		{"system UUID", func(vm *cloudstack.VirtualMachine) bool {
+			return n.Status.NodeInfo.SystemUUID != "" && strings.EqualFold(n.Status.NodeInfo.SystemUUID, vm.ID)
+		}},
+		{"MAC address", func(vm *cloudstack.VirtualMachine) bool { return hasMAC(n, vm) }},
+		{"address", func(vm *cloudstack.VirtualMachine) bool { return hasAddress(n, vm) }},
+	} {
+		var found []cloudstack.VirtualMachine
+		for _, vm := range vms.All() {
+			if !node.Gone(vm.State) && sign.of(&vm) {
+				found = append(found, vm)
+			}
+		}
+		if len(found) == 1 {
+			return fmt.Sprintf("by its %s it is VM %s (%s)", sign.name, found[0].Name, found[0].ID)
+		}
 	}
-	return Passf("%s, %d NotReady", plural.Count(len(nodes), "node"), notReady)
+	return ""
+}
+
+// hasMAC looks for the VM's NICs in annotations: Antrea, OVN-Kubernetes and Kube-OVN write a node's MAC address there.
+func hasMAC(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
+	for _, value := range n.Annotations {
+		value = strings.ToLower(value)
+		for i := range vm.NICs {
+			if mac := strings.ToLower(vm.NICs[i].MAC); mac != "" && strings.Contains(value, mac) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasAddress(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
+	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+		return a.Type == corev1.NodeInternalIP && slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
+			return a.Address != "" && (a.Address == nic.IPv4 || a.Address == nic.IPv6)
+		})
+	})
+}
+
+// Here stands for the configured project, whose VMs may be in another zone.
+const Here = "."
+
+// WithoutVM returns the nodes that have no VM here by provider ID or name, nor one of another name.
+func WithoutVM(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+		_, err := node.Match(vms, &n)
+		missing, is := errors.AsType[*node.NotFoundError](err)
+		return !is || missing.State != "" || likelyVM(&n, vms) != ""
+	})
+}
+
+// Elsewhere adds to a finding about nodes without VMs where their VMs are.
+func Elsewhere(f Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
+	var found, flags []string
+	for _, p := range places {
+		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
+		nodes, zones := 0, []string{}
+		for i := range lost {
+			vm, err := node.Match(there, &lost[i])
+			if err != nil {
+				continue
+			}
+			nodes++
+			if !inventory.InZone(&vm, zone) && !slices.Contains(zones, vm.ZoneName) {
+				zones = append(zones, vm.ZoneName)
+			}
+		}
+		if nodes == 0 {
+			continue
+		}
+		var where, flag []string
+		if p.Project != Here {
+			where, flag = append(where, p.String()), append(flag, p.Flag())
+		}
+		for _, z := range zones {
+			where, flag = append(where, "zone "+z), append(flag, "--zone "+z)
+		}
+		found = append(found, fmt.Sprintf("%d in %s", nodes, strings.Join(where, ", ")))
+		flags = append(flags, fmt.Sprintf("%s: %s", strings.Join(where, ", "), strings.Join(flag, " ")))
+	}
+	f.Message += "; wrong account, project or zone"
+	if len(found) == 0 {
+		return f.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
+	}
+	f.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
+	return f.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -113,14 +114,6 @@ func TestDecideUninitialised(t *testing.T) {
 	}, threeVMs(), now))
 }
 
-func TestDecideNoExecute(t *testing.T) {
-	t.Parallel()
-	expect{OK, "", nil}.verify(t, NoExecute([]corev1.Node{nodeWith("a", taint(corev1.TaintEffectNoSchedule))}))
-	expect{"", "from 1 node", []string{"Node b: NoExecute"}}.verify(t, NoExecute([]corev1.Node{
-		nodeWith("a"), nodeWith("b", taint(corev1.TaintEffectNoSchedule), taint(corev1.TaintEffectNoExecute)),
-	}))
-}
-
 func TestDecideDoomed(t *testing.T) {
 	t.Parallel()
 	expect{OK, "3 nodes, 1 NotReady", nil}.verify(t, Doomed([]corev1.Node{nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")}, threeVMs()))
@@ -204,4 +197,102 @@ func TestDecideNetworks(t *testing.T) {
 	expect{"", "", []string{"Network k8s-net: lacks NetworkACL"}}.verify(t, decide(network("vpc", "Lb")))
 	expect{"", "", []string{"Network net-1: not visible"}}.verify(t, decide(nil))
 	expect{Skipped, "", nil}.verify(t, Networks(nil, threeVMs(), nil))
+}
+
+// A node whose name fits no VM is told which VM it is, by what cannot deceive first.
+func TestLikelyVM(t *testing.T) {
+	t.Parallel()
+	const id = "2b2c4b9e-5ef0-4b5c-9d51-0e7a6a3b2f10"
+	vms := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, []cloudstack.VirtualMachine{
+		{ID: id, Name: "vm-1", State: "Running", NICs: []cloudstack.NIC{{MAC: "02:01:00:CC:00:01", IPv4: "10.1.1.21"}}},
+		{ID: "other", Name: "vm-2", State: "Running", NICs: []cloudstack.NIC{{MAC: "02:01:00:cc:00:02", IPv4: "10.1.1.22"}}},
+		{ID: "twin", Name: "vm-3", State: "Running", NICs: []cloudstack.NIC{{MAC: "02:01:00:cc:00:03", IPv4: "10.1.1.22"}}},
+		{ID: "gone", Name: "vm-4", State: "Destroyed", NICs: []cloudstack.NIC{{MAC: "02:01:00:cc:00:04", IPv4: "10.1.1.24"}}},
+	})
+	with := func(change func(n *corev1.Node)) *corev1.Node {
+		n := &corev1.Node{}
+		n.Name = "worker-1"
+		n.Annotations = map[string]string{}
+		change(n)
+		return n
+	}
+	address := func(ip string) func(n *corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+		}
+	}
+	for name, tt := range map[string]struct {
+		node *corev1.Node
+		want string
+	}{
+		"nothing":       {with(func(*corev1.Node) {}), ""},
+		"system UUID":   {with(func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID = "2B2C4B9E-5EF0-4B5C-9D51-0E7A6A3B2F10" }), "by its system UUID it is VM vm-1 (" + id + ")"},
+		"MAC of Antrea": {with(func(n *corev1.Node) { n.Annotations["node.antrea.io/mac-address"] = "02:01:00:cc:00:01" }), "by its MAC address it is VM vm-1 (" + id + ")"},
+		"MAC in JSON": {with(func(n *corev1.Node) {
+			n.Annotations["k8s.ovn.org/l3-gateway-config"] = `{"default":{"mac-address":"02:01:00:CC:00:02"}}`
+		}), "by its MAC address it is VM vm-2 (other)"},
+		"address":        {with(address("10.1.1.21")), "by its address it is VM vm-1 (" + id + ")"},
+		"address of two": {with(address("10.1.1.22")), ""},
+		"of a VM gone":   {with(address("10.1.1.24")), ""},
+	} {
+		require.Equal(t, tt.want, likelyVM(tt.node, vms), name)
+	}
+	f := Matches([]corev1.Node{*with(address("10.1.1.21"))}, vms)
+	require.Contains(t, f.Objects[0].Message, "has no VM")
+	require.Contains(t, f.Objects[0].Message, "by its address it is VM vm-1")
+	require.Equal(t, "by its address it is VM vm-1 ("+id+")", f.Evidence["Node worker-1"])
+}
+
+func TestDecideMisplaced(t *testing.T) {
+	t.Parallel()
+	inZone := func(v cloudstack.VirtualMachine, zone string) cloudstack.VirtualMachine {
+		v.ZoneName = zone
+		return v
+	}
+	lost := []corev1.Node{nodeWith("a", providerID("cloudstack:///"+idA)), nodeWith("b")}
+	for name, tc := range map[string]struct {
+		places       []credentials.Place
+		zone         string
+		message, fix string
+	}{
+		"nowhere that the keys see": {message: "x; wrong account, project or zone", fix: "--account"},
+		"another project": {
+			places:  []credentials.Place{{VMs: []cloudstack.VirtualMachine{vm(idC, "c", "")}}, {Project: "op-proj", VMs: []cloudstack.VirtualMachine{vm(idA, "a", ""), vm(idB, "b", "")}}},
+			message: "2 in project op-proj", fix: "project op-proj: --project op-proj",
+		},
+		"the account itself": {
+			places:  []credentials.Place{{VMs: []cloudstack.VirtualMachine{vm(idA, "a", "")}}},
+			message: "1 in the account itself", fix: "the account itself: no --project",
+		},
+		"another zone of the project": {
+			places:  []credentials.Place{{Project: Here, VMs: []cloudstack.VirtualMachine{inZone(vm(idA, "a", ""), "z2"), inZone(vm(idB, "b", ""), "z2")}}},
+			zone:    "z1",
+			message: "2 in zone z2", fix: "zone z2: --zone z2",
+		},
+		"another zone of another project": {
+			places:  []credentials.Place{{Project: "p", VMs: []cloudstack.VirtualMachine{inZone(vm(idB, "b", ""), "z2")}}},
+			zone:    "z1",
+			message: "1 in project p, zone z2", fix: "--project p --zone z2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := Elsewhere(Problemf("x").Fix("delete the Node"), lost, tc.places, tc.zone)
+			require.Contains(t, f.Message, tc.message)
+			require.Contains(t, f.Remedy, tc.fix)
+			require.Contains(t, f.Remedy, "do not delete any Node")
+		})
+	}
+}
+
+func TestWithoutVM(t *testing.T) {
+	t.Parallel()
+	destroyed := vm(idC, "gone", "")
+	destroyed.State = cloudstack.VMDestroyed
+	vms := snapshot(vm(idA, "a", ""), destroyed)
+	renamed := nodeWith("other-name")
+	renamed.Status.NodeInfo.SystemUUID = idA
+	nodes := WithoutVM([]corev1.Node{nodeWith("a"), nodeWith("gone"), renamed, nodeWith("lost")}, vms)
+	require.Len(t, nodes, 1)
+	require.Equal(t, "lost", nodes[0].Name)
 }

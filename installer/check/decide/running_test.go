@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 func wrote(ago time.Duration, level byte, message string, values ...podlog.Value) podlog.Line {
@@ -151,17 +152,36 @@ func TestDecideCKSTakenCareOf(t *testing.T) {
 	expect{"", "install its own provider again", nil}.verify(t, CKS(cks, []corev1.Pod{pod("x", true)}, nil))
 }
 
-func TestDifferences(t *testing.T) {
+// What was said about a Service before its load balancer became ready is over; what was said after is not.
+func TestSolvedErrorsAreNotOpen(t *testing.T) {
 	t.Parallel()
-	object := func(kind string, data any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"kind": kind, "metadata": map[string]any{"name": "x", "resourceVersion": "1", "generation": int64(2)}, "status": data, "data": data,
+	service := func(status metav1.ConditionStatus, ago time.Duration) []corev1.Service {
+		return []corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Status: corev1.ServiceStatus{Conditions: []metav1.Condition{{
+				Type: provider.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+			}}},
 		}}
 	}
-	require.Empty(t, Differences(object("ConfigMap", "a"), object("ConfigMap", "a")))
-	require.Equal(t, []string{`data is "a", the release says "b"`}, Differences(object("ConfigMap", "a"), object("ConfigMap", "b")))
-	require.Equal(t, []string{"data.k differs"}, Differences(object("Secret", map[string]any{"k": "canary"}), object("Secret", map[string]any{"k": "other"})))
-	require.Equal(t, []string{`data[c].image is "1", the release says "2"`}, Differences(
-		object("X", []any{map[string]any{"name": "c", "image": "1"}}), object("X", []any{map[string]any{"name": "c", "image": "2"}})))
-	require.Equal(t, []string{`data.new is not set, the release says 1`}, Differences(object("X", map[string]any{}), object("X", map[string]any{"new": int64(1)})))
+	failed := event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 10*time.Minute)
+	repaired := event("Service", "web", "cloudstack-cloud-controller-manager", "DriftRepaired", "Warning", time.Minute)
+	other := event("Node", "web", "cloud-node-controller", "NodeWithoutVM", "Warning", 10*time.Minute)
+	line := func(service string) podlog.Line {
+		return podlog.Line{At: now.Add(-10 * time.Minute), Level: 'E', Message: "could not be synced", Values: []podlog.Value{{Key: "service", Text: service}}}
+	}
+	lines := []podlog.Line{line("default/web"), line("default/mail")}
+	for _, c := range []struct {
+		name          string
+		services      []corev1.Service
+		events, lines int
+	}{
+		{"no condition", nil, 3, 2},
+		{"not ready", service(metav1.ConditionFalse, time.Minute), 3, 2},
+		{"ready since", service(metav1.ConditionTrue, time.Minute), 1, 1},
+		{"ready before", service(metav1.ConditionTrue, 20*time.Minute), 2, 2},
+	} {
+		events, logs := Unsolved([]corev1.Event{failed, repaired, other}, []Log{{Pod: "p", Lines: lines}}, c.services)
+		assert.Len(t, events, c.events, c.name)
+		assert.Len(t, logs[0].Lines, c.lines, c.name)
+	}
 }

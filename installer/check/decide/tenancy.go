@@ -123,10 +123,7 @@ func Shared(in BalanceFacts, addresses []cloudstack.PublicIP) Finding {
 		objects = append(objects, Object{Kind: "PublicIpAddress", Name: s.IP, Message: fmt.Sprintf(
 			"Service %s has it and does not share it with %s", s.Owner, strings.Join(s.Users, ", "))})
 	}
-	if len(objects) > 0 {
-		return Problemf("%s used across namespaces", plural.Count(len(objects), "address")).About(objects...)
-	}
-	return Passf("none is used across namespaces without consent")
+	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
 }
 
 // Records compares records with tags. Where the role may not tag, an address without tags says nothing.
@@ -154,10 +151,7 @@ func Records(services []corev1.Service, addresses []cloudstack.PublicIP, cluster
 			}
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s that CloudStack contradicts", plural.Count(len(objects), "record")).About(objects...)
-	}
-	return Passf("none contradicts")
+	return Passf("none contradicts").Unless(objects, "record", "%s that CloudStack contradicts")
 }
 
 func serviceObject(s *corev1.Service, message string) Object {
@@ -179,14 +173,4 @@ func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) s
 		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[plan.TagService])
 	}
 	return "" // an address that its Service left to others of this cluster has no UID
-}
-
-// OwnWords returns the command and arguments of the release's controller.
-func OwnWords(release, namespace string, workloads []Workload) []string {
-	for i := range workloads {
-		if w := &workloads[i]; w.IsOurs(release, namespace) {
-			return w.words
-		}
-	}
-	return nil
 }

@@ -68,10 +68,8 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 	}
 	s, ok := sections[profile]
 	if !ok {
-		return nil, &Error{
-			What: fmt.Sprintf("%s has no profile %q", path, profile),
-			Fix:  "name one of these: " + some(slices.Collect(maps.Keys(sections))), Code: report.ExitUsage,
-		}
+		return nil, report.Usage(fmt.Sprintf("%s has no profile %q", path, profile),
+			"name one of these: "+some(slices.Collect(maps.Keys(sections))))
 	}
 	p := &CMKProfile{
 		Name: profile, URL: s["url"], Username: s["username"], Password: s["password"], Domain: s["domain"],

@@ -42,28 +42,6 @@ const (
 	DefaultDomain = "ROOT"
 )
 
-// Admin is the part of the CloudStack client that creates credentials, as an administrator.
-// *cloudstack.Client has it.
-type Admin interface {
-	ListDomains(ctx context.Context) ([]cloudstack.Domain, error)
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-	ListAccounts(ctx context.Context, name, domainID string) ([]cloudstack.Account, error)
-	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
-	ListRoles(ctx context.Context, name string) ([]cloudstack.Role, error)
-	ListRolePermissions(ctx context.Context, roleID string) ([]cloudstack.RolePermission, error)
-	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
-	GetUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
-	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
-
-	CreateRole(ctx context.Context, name, roleType, description string) (*cloudstack.Role, error)
-	CreateRolePermission(ctx context.Context, roleID, rule, permission, description string) error
-	CreateAccount(ctx context.Context, r cloudstack.CreateAccountRequest) (*cloudstack.Account, error)
-	CreateUser(ctx context.Context, r cloudstack.CreateUserRequest) (*cloudstack.User, error)
-	RegisterUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
-	AddAccountToProject(ctx context.Context, projectID, account string) (cloudstack.Submitted, error)
-	Jobs() *cloudstack.JobWaiter
-}
-
 // Keys is a user's key pair. It prints as nothing.
 type Keys struct{ APIKey, SecretKey string }
 
@@ -130,4 +108,27 @@ func ExplainLogin(apiURL, user, domain string, err error) error {
 		Fix:  "check --api-url: it usually ends in /client/api",
 		Err:  err,
 	}
+}
+
+// RefusedError is a login that another user name, password or domain would mend.
+type RefusedError struct{ err *Error }
+
+func (e *RefusedError) Error() string { return e.err.Error() }
+
+// Remedy says how to fix it.
+func (e *RefusedError) Remedy() string { return e.err.Fix }
+
+// Unwrap returns the error with its remedy.
+func (e *RefusedError) Unwrap() error { return e.err }
+
+// MustBeAdmin refuses a user who may not make users. who names the user.
+func MustBeAdmin(ctx context.Context, session *cloudstack.Client, who string) error {
+	_, err := session.ListDomains(ctx)
+	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return explain("listing domains", err)
+	}
+	return &RefusedError{&Error{
+		What: who + " is not an administrator, and cannot make a user for the controller",
+		Fix:  "log in as an administrator of the domain, or give keys of a user in the account of the cluster's VMs with --api-key-file and --secret-key-file",
+	}}
 }

@@ -14,33 +14,37 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// findDomain resolves a path or id. Without one it returns the administrator's own domain: ROOT for a root administrator.
-func findDomain(ctx context.Context, admin Admin, want string) (cloudstack.Domain, error) {
+// listDomains returns the domains that the administrator sees, with their paths from ROOT on.
+func listDomains(ctx context.Context, admin *cloudstack.Client) ([]cloudstack.Domain, error) {
 	domains, err := admin.ListDomains(ctx)
+	for i := range domains {
+		domains[i].Path = domainPath(domains[i])
+	}
+	return domains, explain("listing domains", err)
+}
+
+// findDomain resolves a path or id. Without one it returns the administrator's own domain: ROOT for a root administrator.
+func findDomain(ctx context.Context, admin *cloudstack.Client, want string) (cloudstack.Domain, error) {
+	domains, err := listDomains(ctx, admin)
 	if err != nil {
-		return cloudstack.Domain{}, explain("listing domains", err)
+		return cloudstack.Domain{}, err
 	}
 	if want == "" {
 		want = TopDomain(domains)
 	}
-	for _, d := range domains {
-		if d.ID == want || strings.EqualFold(domainPath(d), normalPath(want)) {
-			d.Path = domainPath(d)
-			return d, nil
-		}
-	}
 	known := make([]string, 0, len(domains))
 	for _, d := range domains {
-		known = append(known, domainPath(d))
+		if d.ID == want || strings.EqualFold(d.Path, normalPath(want)) {
+			return d, nil
+		}
+		known = append(known, d.Path)
 	}
-	return cloudstack.Domain{}, &Error{
-		What: fmt.Sprintf("there is no domain %q that this administrator can see", want),
-		Fix:  "name one of these with --domain: " + some(known), Code: report.ExitUsage,
-	}
+	return cloudstack.Domain{}, report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", want),
+		"name one of these with --domain: "+some(known))
 }
 
 // CheckDomain refuses a domain that the administrator does not see.
-func CheckDomain(ctx context.Context, admin Admin, want string) error {
+func CheckDomain(ctx context.Context, admin *cloudstack.Client, want string) error {
 	_, err := findDomain(ctx, admin, want)
 	return err
 }
@@ -75,40 +79,15 @@ func normalPath(s string) string {
 	return DefaultDomain + "/" + s
 }
 
-func findProject(ctx context.Context, api interface {
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-}, want, domainID string,
-) (cloudstack.Project, error) {
-	projects, err := api.ListProjects(ctx)
+// findProject returns the project of that name or id in a domain; "" is any.
+func findProject(ctx context.Context, admin *cloudstack.Client, want, domainID string) (cloudstack.Project, error) {
+	projects, err := admin.ListProjects(ctx)
 	if err != nil {
 		return cloudstack.Project{}, explain("listing projects", err)
 	}
-	return pickProject(inDomain(projects, domainID), want)
-}
-
-// inDomain leaves the projects of a domain; an id or an unknown domain filters nothing.
-func inDomain(projects []cloudstack.Project, domainID string) []cloudstack.Project {
-	if domainID == "" {
-		return projects
-	}
-	return slices.DeleteFunc(slices.Clone(projects), func(p cloudstack.Project) bool {
-		return p.DomainID != "" && p.DomainID != domainID
-	})
-}
-
-// domainByID is the domain with that id; a zero one when there is none.
-func domainByID(ctx context.Context, admin Admin, id string) (cloudstack.Domain, error) {
-	domains, err := admin.ListDomains(ctx)
-	if err != nil {
-		return cloudstack.Domain{}, explain("listing domains", err)
-	}
-	for _, d := range domains {
-		if d.ID == id {
-			d.Path = domainPath(d)
-			return d, nil
-		}
-	}
-	return cloudstack.Domain{}, nil
+	return pickProject(slices.DeleteFunc(projects, func(p cloudstack.Project) bool {
+		return domainID != "" && p.DomainID != "" && p.DomainID != domainID
+	}), want)
 }
 
 func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project, error) {
@@ -127,27 +106,18 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 	case 1:
 		return named[0], nil
 	case 0:
-		return cloudstack.Project{}, &Error{
-			What: fmt.Sprintf("there is no project %q that these credentials can see", want),
-			Fix:  projectFix(known), Code: report.ExitUsage,
+		fix := "name another with --project, or make the user a member of this one: it belongs to none now"
+		if len(known) > 0 {
+			fix = "name one of these with --project, or join the project: " + some(known)
 		}
+		return cloudstack.Project{}, report.Usage(fmt.Sprintf("there is no project %q that these credentials can see", want), fix)
 	}
-	return cloudstack.Project{}, &Error{
-		What: fmt.Sprintf("%d projects are named %q", len(named), want),
-		Fix:  fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID),
-		Code: report.ExitUsage,
-	}
-}
-
-func projectFix(known []string) string {
-	if len(known) == 0 {
-		return "name another with --project, or make the user a member of this one: it belongs to none now"
-	}
-	return "name one of these with --project, or join the project: " + some(known)
+	return cloudstack.Project{}, report.Usage(fmt.Sprintf("%d projects are named %q", len(named), want),
+		fmt.Sprintf("name the project's domain with --domain, or give the id with --project, for example %s", named[0].ID))
 }
 
 // findAccount is the account of that exact name in the domain itself, or nil.
-func findAccount(ctx context.Context, admin Admin, name string, domain cloudstack.Domain) (*cloudstack.Account, error) {
+func findAccount(ctx context.Context, admin *cloudstack.Client, name string, domain cloudstack.Domain) (*cloudstack.Account, error) {
 	accounts, err := admin.ListAccounts(ctx, name, domain.ID)
 	if err != nil {
 		return nil, explain(fmt.Sprintf("looking for account %q", name), err)
@@ -162,12 +132,12 @@ func findAccount(ctx context.Context, admin Admin, name string, domain cloudstac
 
 // accountElsewhere says in which other domains there is an account of that name; "" where there is none. It is part of a
 // remedy, so an error only leaves it out.
-func accountElsewhere(ctx context.Context, admin Admin, name string) string {
+func accountElsewhere(ctx context.Context, admin *cloudstack.Client, name string) string {
 	accounts, err := admin.ListAccounts(ctx, name, "")
 	if err != nil {
 		return ""
 	}
-	domains, err := admin.ListDomains(ctx)
+	domains, err := listDomains(ctx, admin)
 	if err != nil {
 		return ""
 	}
@@ -175,7 +145,7 @@ func accountElsewhere(ctx context.Context, admin Admin, name string) string {
 	for i := range accounts {
 		for _, d := range domains {
 			if accounts[i].Name == name && accounts[i].DomainID == d.ID {
-				paths = append(paths, domainPath(d))
+				paths = append(paths, d.Path)
 			}
 		}
 	}
@@ -190,7 +160,7 @@ func accountElsewhere(ctx context.Context, admin Admin, name string) string {
 
 // freeUserName is kubeadmin, or ACCOUNT-kubeadmin where another account of the
 // domain has that one: user names are unique in a domain.
-func freeUserName(ctx context.Context, admin Admin, domain cloudstack.Domain, account string) (string, error) {
+func freeUserName(ctx context.Context, admin *cloudstack.Client, domain cloudstack.Domain, account string) (string, error) {
 	users, err := admin.ListUsers(ctx, DefaultUser, "", domain.ID)
 	if err != nil {
 		return "", explain(fmt.Sprintf("looking for user %q", DefaultUser), err)

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // MadeConfigMap lists what csccm made in CloudStack for the cluster, so that it can be removed again. It is written
@@ -98,17 +100,18 @@ func (m *Made) drop(objects []MadeObject) {
 // ReadMade reads the list; it is empty where there is none.
 func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) (*Made, error) {
 	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, MadeConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return &Made{SchemaVersion: 1}, nil
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
 	}
 	return decodeMade(c)
 }
 
+// decodeMade reads the list in a ConfigMap; one without any, as the API server never returns it, is an empty list.
 func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 	m := &Made{SchemaVersion: 1}
+	if len(c.Data) == 0 && c.ResourceVersion == "" {
+		return m, nil
+	}
 	if err := json.Unmarshal([]byte(c.Data[madeKey]), m); err != nil || m.SchemaVersion != 1 {
 		return nil, fmt.Errorf("ConfigMap %s/%s is no list of csccm's of what it made in CloudStack", c.Namespace, c.Name)
 	}
@@ -132,51 +135,26 @@ func ForgetMade(ctx context.Context, kube kubernetes.Interface, namespace string
 }
 
 func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string, change func(*Made)) error {
-	maps := kube.CoreV1().ConfigMaps(namespace)
-	const tries = 3 // somebody else may write it
-	var err error
-	for range tries {
-		var c *corev1.ConfigMap
-		c, err = maps.Get(ctx, MadeConfigMap, metav1.GetOptions{})
-		m := &Made{SchemaVersion: 1}
-		exists := err == nil
-		switch {
-		case exists:
-			if m, err = decodeMade(c); err != nil {
-				return err
-			}
-			c = c.DeepCopy()
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
-		default:
-			c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: MadeConfigMap, Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
-			}}
+	err := cluster.ChangeConfigMap(ctx, kube, namespace, MadeConfigMap, func(c *corev1.ConfigMap) error {
+		m, err := decodeMade(c)
+		if err != nil {
+			return err
 		}
 		change(m)
-		body, merr := json.Marshal(m)
-		if merr != nil {
-			return merr
+		body, err := json.Marshal(m)
+		if err != nil {
+			return err
 		}
 		c.Data = map[string]string{madeKey: string(body)}
-		switch {
-		case len(m.Objects) == 0 && !exists:
-			return nil
-		case len(m.Objects) == 0:
-			err = maps.Delete(ctx, MadeConfigMap, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &c.ResourceVersion}})
-		case exists:
-			_, err = maps.Update(ctx, c, metav1.UpdateOptions{FieldManager: managedByValue})
-		default:
-			_, err = maps.Create(ctx, c, metav1.CreateOptions{FieldManager: managedByValue})
+		if len(m.Objects) == 0 {
+			c.Data = nil
 		}
-		if err == nil {
-			return nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
 	}
-	return fmt.Errorf("keeping the list of what was made in CloudStack in ConfigMap %s/%s: %w", namespace, MadeConfigMap, err)
+	return nil
 }
 
 // Makes returns what Apply makes in CloudStack, with the ids of what it has made.
@@ -185,19 +163,16 @@ func (p *Provision) Makes() []MadeObject {
 	if p.role != nil && p.role.Create {
 		out = append(out, MadeObject{Kind: MadeRole, Name: p.role.Name, ID: p.roleID})
 	}
-	user := MadeObject{Kind: MadeUser, Name: p.User, Account: p.Account, DomainID: p.Domain.ID, Domain: p.Domain.Path}
+	user := MadeObject{Kind: MadeUser, Name: p.User, ID: p.userID, Account: p.Account, DomainID: p.Domain.ID, Domain: p.Domain.Path}
 	switch {
 	case p.newAccount:
-		out = append(out, MadeObject{Kind: MadeAccount, Name: p.Account, ID: p.accountID, DomainID: p.Domain.ID, Domain: p.Domain.Path})
-		user.ID = p.userID
-		out = append(out, user)
+		out = append(out, MadeObject{Kind: MadeAccount, Name: p.Account, ID: p.accountID, DomainID: p.Domain.ID, Domain: p.Domain.Path}, user)
 	case p.newUser:
-		user.ID = p.userID
 		out = append(out, user)
 	case p.register:
 		user.Kind = MadeKeys
-		if p.registered {
-			user.ID = p.userID
+		if !p.registered {
+			user.ID = ""
 		}
 		out = append(out, user)
 	}

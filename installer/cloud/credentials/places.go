@@ -45,7 +45,7 @@ func (p Place) Flag() string {
 }
 
 // AdminPlaces returns where an administrator sees VMs, by account and by project.
-func AdminPlaces(ctx context.Context, admin Admin) []Place {
+func AdminPlaces(ctx context.Context, admin *cloudstack.Client) []Place {
 	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
 	domains, _ := admin.ListDomains(ctx)
 	path := func(id string) string {
@@ -76,11 +76,7 @@ func AdminPlaces(ctx context.Context, admin Admin) []Place {
 
 // Places returns where the keys see VMs, other than in a project; "" is the account itself. What they may not list is
 // left out: a place only explains where VMs are that are not where they are expected.
-func Places(ctx context.Context, api interface {
-	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
-	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
-}, otherThan string,
-) []Place {
+func Places(ctx context.Context, api User, otherThan string) []Place {
 	projects, _ := api.ListProjects(ctx)
 	slices.SortFunc(projects, func(a, b cloudstack.Project) int { return strings.Compare(a.Name, b.Name) })
 	projects = append([]cloudstack.Project{{}}, projects[:min(len(projects), mostProjects)]...)

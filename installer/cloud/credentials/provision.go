@@ -4,6 +4,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -65,7 +66,7 @@ func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 func (p *Provision) NewKeys() bool { return p.register }
 
 // Plan reads what exists and says what is missing. It changes nothing.
-func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
+func Plan(ctx context.Context, admin *cloudstack.Client, r Request) (*Provision, error) {
 	p := &Provision{Account: r.Account, User: r.User}
 	var err error
 	if p.Domain, err = findDomain(ctx, admin, r.Domain); err != nil {
@@ -82,11 +83,8 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 		}
 	}
 	if p.Account == "" {
-		return nil, &Error{
-			What: "no account is named for the controller's user",
-			Fix:  "name the account that owns the cluster's VMs with --account, or the project with --project",
-			Code: report.ExitUsage,
-		}
+		return nil, report.Usage("no account is named for the controller's user",
+			"name the account that owns the cluster's VMs with --account, or the project with --project")
 	}
 	account, err := findAccount(ctx, admin, p.Account, p.Domain)
 	if err != nil {
@@ -102,12 +100,9 @@ func Plan(ctx context.Context, admin Admin, r Request) (*Provision, error) {
 }
 
 // noAccount is the error for an account that does not exist and is not made.
-func (p *Provision) noAccount(ctx context.Context, admin Admin, r Request) error {
-	e := &Error{
-		What: fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
-		Fix:  "name the account that owns the cluster's VMs (--account, --domain)",
-		Code: report.ExitUsage,
-	}
+func (p *Provision) noAccount(ctx context.Context, admin *cloudstack.Client, r Request) error {
+	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
+		"name the account that owns the cluster's VMs (--account, --domain)")
 	if r.Project != "" { // whose domain a member must be of
 		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
 		return e
@@ -124,7 +119,7 @@ func (p *Provision) noAccount(ctx context.Context, admin Admin, r Request) error
 
 // planProject finds the project, and with it the domain of the account: CloudStack
 // looks for a member by its name in the project's own domain and nowhere else.
-func (p *Provision) planProject(ctx context.Context, admin Admin, r Request) error {
+func (p *Provision) planProject(ctx context.Context, admin *cloudstack.Client, r Request) error {
 	domainID := ""
 	if r.Domain != "" {
 		domainID = p.Domain.ID
@@ -136,34 +131,23 @@ func (p *Provision) planProject(ctx context.Context, admin Admin, r Request) err
 	if p.Project.DomainID == "" || p.Project.DomainID == p.Domain.ID {
 		return nil
 	}
-	domain, err := domainByID(ctx, admin, p.Project.DomainID)
+	domains, err := listDomains(ctx, admin)
 	if err != nil {
 		return err
 	}
-	if r.Domain != "" || domain.ID == "" {
-		return &Error{
-			What: fmt.Sprintf("project %q is of domain %s, and its members must be of the same domain", p.Project.Name, orUnknown(domain.Path)),
-			Fix:  "leave out --domain, or log in as an administrator of that domain", Code: report.ExitUsage,
-		}
+	i := slices.IndexFunc(domains, func(d cloudstack.Domain) bool { return d.ID == p.Project.DomainID })
+	if i < 0 {
+		return report.Usage(fmt.Sprintf("project %q is of a domain that this administrator does not see, and its members must be of the same domain", p.Project.Name),
+			"log in as an administrator of that domain")
 	}
-	p.Domain = domain
+	p.Domain = domains[i]
 	return nil
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "(one that this administrator does not see)"
-	}
-	return s
 }
 
 // planAccount is the plan for an account that does not exist: minimal role,
 // account with its first user, keys.
-func (p *Provision) planAccount(ctx context.Context, admin Admin, r Request) error {
-	name := r.Role
-	if name == "" {
-		name = DefaultRole
-	}
+func (p *Provision) planAccount(ctx context.Context, admin *cloudstack.Client, r Request) error {
+	name := cmp.Or(r.Role, DefaultRole)
 	plan, err := roleFor(ctx, admin, name, p.Account, r.Commands)
 	if err != nil {
 		return err
@@ -183,35 +167,29 @@ func (p *Provision) planAccount(ctx context.Context, admin Admin, r Request) err
 	p.newAccount, p.register = true, true
 	p.step("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path)
 	p.step("register API keys for user %q", p.User)
-	if p.Project.ID != "" {
-		p.joinProject = true
-		p.step("add account %q to project %q", p.Account, p.Project.Name)
-	}
-	return nil
+	return p.planMembership(ctx, r)
 }
 
 // planUser is the plan for an account that exists.
-func (p *Provision) planUser(ctx context.Context, admin Admin, r Request) error {
+func (p *Provision) planUser(ctx context.Context, admin *cloudstack.Client, r Request) error {
 	users, err := admin.ListUsers(ctx, "", p.Account, p.Domain.ID)
 	if err != nil {
 		return explain(fmt.Sprintf("listing the users of account %q", p.Account), err)
 	}
-	if i := r.holder(users, p.Account); i >= 0 {
-		p.User, p.userID = users[i].Username, users[i].ID
-		return p.planKeys(ctx, admin, r, users[i])
-	}
+	known := r.holder(users, p.Account)
 	candidates := []string{r.User}
 	if r.User == "" {
 		// CloudStack's own Kubernetes service makes ACCOUNT-kubeadmin.
 		candidates = []string{DefaultUser, p.Account + "-" + DefaultUser}
 	}
 	for _, name := range candidates {
-		for i := range users {
-			if users[i].Username == name && users[i].Account == p.Account {
-				p.User, p.userID = name, users[i].ID
-				return p.planKeys(ctx, admin, r, users[i])
-			}
+		if known < 0 {
+			known = slices.IndexFunc(users, func(u cloudstack.User) bool { return u.Username == name && u.Account == p.Account })
 		}
+	}
+	if known >= 0 {
+		p.User, p.userID = users[known].Username, users[known].ID
+		return p.planKeys(ctx, admin, r, users[known])
 	}
 	if p.User == "" {
 		if p.User, err = freeUserName(ctx, admin, p.Domain, p.Account); err != nil {
@@ -240,12 +218,10 @@ func (r Request) holder(users []cloudstack.User, account string) int {
 // planKeys re-uses the keys of an existing user. Registering again would kill
 // the old pair at once for whoever works with it, so it is done only for a user
 // that has none.
-func (p *Provision) planKeys(ctx context.Context, admin Admin, r Request, user cloudstack.User) error {
+func (p *Provision) planKeys(ctx context.Context, admin *cloudstack.Client, r Request, user cloudstack.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
-		return &Error{
-			What: fmt.Sprintf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
-			Fix:  "enable the user, or choose another with --user",
-		}
+		return report.Remedied(fmt.Errorf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
+			"enable the user, or choose another with --user")
 	}
 	keys, err := admin.GetUserKeys(ctx, user.ID)
 	if err != nil {
@@ -290,7 +266,7 @@ func (p *Provision) step(format string, args ...any) {
 
 // Apply makes what the plan lists and returns the keys. Run again after a
 // failure, a new plan holds what is left.
-func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step string)) (Keys, error) {
+func (p *Provision) Apply(ctx context.Context, admin *cloudstack.Client, done func(step string)) (Keys, error) {
 	roleID := ""
 	if p.role != nil {
 		var err error
@@ -324,11 +300,11 @@ func (p *Provision) Apply(ctx context.Context, admin Admin, done func(step strin
 	return p.keys, nil
 }
 
-func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, done func(string)) error {
+func (p *Provision) applyUser(ctx context.Context, admin *cloudstack.Client, roleID string, done func(string)) error {
 	switch {
 	case p.newAccount:
-		account, err := admin.CreateAccount(ctx, cloudstack.CreateAccountRequest{
-			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
+		account, err := admin.CreateAccount(ctx, cloudstack.CreateUserRequest{
+			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", RoleID: roleID, DomainID: p.Domain.ID,
 		})
 		if err != nil {
@@ -345,10 +321,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 		}
 		done(fmt.Sprintf("account %q with user %q", p.Account, p.User))
 	case p.newUser:
-		user, err := admin.CreateUser(ctx, cloudstack.CreateUserRequest{
-			Account: p.Account, Username: p.User, Password: UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
-			Email: p.User + "@localhost", DomainID: p.Domain.ID,
-		})
+		user, err := admin.CreateUser(ctx, NewUser(p.Account, p.User, p.Domain.ID))
 		if err != nil {
 			return explain(fmt.Sprintf("creating user %q in account %q", p.User, p.Account), err)
 		}
@@ -358,7 +331,7 @@ func (p *Provision) applyUser(ctx context.Context, admin Admin, roleID string, d
 	return nil
 }
 
-func (p *Provision) join(ctx context.Context, admin Admin) error {
+func (p *Provision) join(ctx context.Context, admin *cloudstack.Client) error {
 	doing := fmt.Sprintf("adding account %q to project %q", p.Account, p.Project.Name)
 	submitted, err := admin.AddAccountToProject(ctx, p.Project.ID, p.Account)
 	if err == nil && submitted.JobID != "" {
@@ -370,8 +343,16 @@ func (p *Provision) join(ctx context.Context, admin Admin) error {
 	return explain(doing, err)
 }
 
-// UnusablePassword is for users that only ever work by keys: nobody knows it.
-func UnusablePassword() string {
+// NewUser is the request for a user of the controller, who only ever works by keys.
+func NewUser(account, name, domainID string) cloudstack.CreateUserRequest {
+	return cloudstack.CreateUserRequest{
+		Account: account, Username: name, Password: unusablePassword(), FirstName: "Kubernetes", LastName: account,
+		Email: name + "@localhost", DomainID: domainID,
+	}
+}
+
+// unusablePassword is known to nobody. It has letters of both cases and digits, as password policies want.
+func unusablePassword() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)

@@ -17,54 +17,32 @@ import (
 // A cluster of an account: a user is added there, and found again.
 func TestProvisionUserInAccount(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	admin := c.login(t)
-	r := c.request()
+	e := newEnv(t)
+	admin, r := e.admin(), e.request("k8s", "")
 	r.User = "controller"
-	plan, err := credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
+	plan := e.plan(admin, r)
 	require.Equal(t, []string{`create user "controller" in account "k8s" of domain ROOT`, `register API keys for user "controller"`}, plan.Steps)
-	require.Zero(t, c.writes(), "a plan changes nothing")
-
-	keys, err := plan.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-	v, err := credentials.Verify(t.Context(), c.as(t, keys), want(c))
-	require.NoError(t, err)
-	require.Equal(t, 1, v.VMs)
-	require.Equal(t, []string{"k8s-net"}, v.Networks)
-	require.Zero(t, c.sim.Ledger().Count("createRole", "createAccount"), "the account's role is not ours to change")
-
-	// Again: the same keys, and nothing to do. Registering would kill the pair in use.
-	before := c.writes()
-	again, err := credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
-	require.False(t, again.Changes())
-	same, err := again.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-	require.Equal(t, keys, same)
-	require.Equal(t, before, c.writes())
+	require.Zero(t, e.writes(), "a plan changes nothing")
+	keys := e.apply(admin, plan)
+	require.Equal(t, []string{"k8s-net"}, e.verified(keys, "").Networks)
+	require.Zero(t, e.sim.Ledger().Count("createRole", "createAccount"), "the account's role is not ours to change")
+	e.stays(admin, r, keys)
 }
 
 // kubeadmin is taken in domain ROOT, by account frozen; names are unique there.
 func TestProvisionAvoidsTakenName(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	admin := c.login(t)
-	plan, err := credentials.Plan(t.Context(), admin, c.request())
-	require.NoError(t, err)
+	e := newEnv(t)
+	admin, r := e.admin(), e.request("k8s", "")
+	plan := e.plan(admin, r)
 	require.Equal(t, "k8s-kubeadmin", plan.User)
-	_, err = plan.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-	again, err := credentials.Plan(t.Context(), admin, c.request())
-	require.NoError(t, err)
-	require.Equal(t, "k8s-kubeadmin", again.User)
-	require.False(t, again.Changes())
+	e.stays(admin, r, e.apply(admin, plan))
+	require.Equal(t, "k8s-kubeadmin", e.plan(admin, r).User)
 
 	// In another domain the name is free.
-	r := c.request()
-	r.Account, r.Domain = "twin", "/tenants"
-	plan, err = credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
+	r = e.request("twin", "")
+	r.Domain = "/tenants"
+	plan = e.plan(admin, r)
 	require.Equal(t, "kubeadmin", plan.User)
 	require.Equal(t, "ROOT/tenants", plan.Domain.Path)
 }
@@ -72,82 +50,33 @@ func TestProvisionAvoidsTakenName(t *testing.T) {
 // A user that exists without keys gets some; one with keys keeps them.
 func TestProvisionReusesUser(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	admin := c.login(t)
-	r := c.request()
+	e := newEnv(t)
+	r := e.request("k8s", "")
 	r.User = "k8s-owner"
-	plan, err := credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
-	require.False(t, plan.Changes())
-	keys, err := plan.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-	require.Equal(t, c.keysOf(t, "k8s-owner"), keys)
+	e.stays(e.admin(), r, e.keysOf("k8s-owner"))
 }
 
-// A cluster of a project: account with the minimal role, member of the project.
-// The minimal role suffices for all that the controller calls, and no more.
-func TestProvisionProject(t *testing.T) {
-	t.Parallel()
-	c := newCloud(t)
-	admin := c.login(t)
-	r := c.request()
-	r.Account, r.Project = "", "shop"
-	plan, err := credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
-	require.Len(t, plan.Steps, 4, "%q", plan.Steps)
-	require.True(t, strings.HasPrefix(plan.Account, "csccm-"), plan.Account)
-	keys, err := plan.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-
-	w := want(c)
-	w.Project, w.Zone = "shop", "zone-1"
-	v, err := credentials.Verify(t.Context(), c.as(t, keys), w)
-	require.NoError(t, err)
-	require.Equal(t, plan.Project.ID, v.Project.ID)
-	require.Equal(t, 1, v.VMs)
-	for _, f := range v.Findings {
-		require.True(t, f.OK, "%+v", f)
-	}
-	apis, err := c.as(t, keys).ListAPIs(t.Context())
-	require.NoError(t, err)
-	require.Len(t, apis, len(r.Commands), "the role allows just these")
-
-	before := c.writes()
-	again, err := credentials.Plan(t.Context(), admin, r)
-	require.NoError(t, err)
-	require.False(t, again.Changes(), "%q", again.Steps)
-	same, err := again.Apply(t.Context(), admin, nothing)
-	require.NoError(t, err)
-	require.Equal(t, keys, same)
-	require.Equal(t, before, c.writes())
-}
-
-// Role, account, user and keys are made and verified on every release, by the minimal role alone.
+// A cluster of a project: account with the minimal role, member of the project. Role, account, user and keys are made and
+// verified on every release; the minimal role suffices for all that the controller calls, and no more.
 func TestProvisionOnEveryRelease(t *testing.T) {
 	t.Parallel()
 	for _, version := range simulator.Releases() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := newCloudOf(t, version)
-			admin := c.login(t)
-			r := c.request()
-			r.Account, r.Project = "", "shop"
-			plan, err := credentials.Plan(t.Context(), admin, r)
-			require.NoError(t, err)
-			keys, err := plan.Apply(t.Context(), admin, nothing)
-			require.NoError(t, err)
-			w := want(c)
-			w.Project = "shop"
-			v, err := credentials.Verify(t.Context(), c.as(t, keys), w)
-			require.NoError(t, err)
+			e := newEnvOf(t, version)
+			admin, r := e.admin(), e.request("", "shop")
+			plan := e.plan(admin, r)
+			require.Len(t, plan.Steps, 4, "%q", plan.Steps)
+			require.True(t, strings.HasPrefix(plan.Account, "csccm-"), plan.Account)
+			keys := e.apply(admin, plan)
+			v := e.verified(keys, "shop")
+			require.Equal(t, plan.Project.ID, v.Project.ID)
 			require.Equal(t, version+".0.0", v.Version)
 			require.Equal(t, []string{"shop-net"}, v.Networks)
-			for _, f := range v.Findings {
-				require.True(t, f.OK, "%v", f)
-			}
-			apis, err := c.as(t, keys).ListAPIs(t.Context())
+			apis, err := e.as(keys).ListAPIs(t.Context())
 			require.NoError(t, err)
-			require.Len(t, apis, len(r.Commands), "every call of the controller is there since 4.16")
+			require.Len(t, apis, len(r.Commands), "the role allows just these; every call of the controller is there since 4.16")
+			e.stays(admin, r, keys)
 		})
 	}
 }
@@ -160,29 +89,19 @@ func TestProvisionContinuesAfterAnyFault(t *testing.T) {
 		for _, kind := range []simulator.FaultKind{simulator.FaultErrorBefore, simulator.FaultLostAnswer, simulator.FaultCutBefore} {
 			t.Run(fmt.Sprintf("%s %d", command, kind), func(t *testing.T) {
 				t.Parallel()
-				c := newCloud(t)
-				admin := c.login(t)
-				r := c.request()
-				r.Account, r.Project = "", "shop"
+				e := newEnv(t)
+				admin, r := e.admin(), e.request("", "shop")
 				nth := 1
 				if command == "createRolePermission" {
 					nth = 7
 				}
-				plan, err := credentials.Plan(t.Context(), admin, r)
-				require.NoError(t, err)
-				remove := c.sim.Inject(simulator.Fault{Command: command, Nth: nth, Kind: kind})
-				_, err = plan.Apply(t.Context(), admin, nothing)
+				plan := e.plan(admin, r)
+				remove := e.sim.Inject(simulator.Fault{Command: command, Nth: nth, Kind: kind})
+				_, err := plan.Apply(t.Context(), admin, nothing)
 				remove()
 				require.Error(t, err, "the fault did not show")
 
-				plan, err = credentials.Plan(t.Context(), admin, r)
-				require.NoError(t, err)
-				keys, err := plan.Apply(t.Context(), admin, nothing)
-				require.NoError(t, err)
-				w := want(c)
-				w.Project = "shop"
-				_, err = credentials.Verify(t.Context(), c.as(t, keys), w)
-				require.NoError(t, err)
+				e.verified(e.apply(admin, e.plan(admin, r)), "shop")
 				roles, err := admin.ListRoles(t.Context(), credentials.DefaultRole)
 				require.NoError(t, err)
 				require.Len(t, roles, 1)
@@ -197,54 +116,88 @@ func TestProvisionContinuesAfterAnyFault(t *testing.T) {
 
 func TestProvisionRefusals(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	admin := c.login(t)
-	tests := map[string]struct {
-		change func(*credentials.Request)
-		err    string
-		remedy string
+	e := newEnv(t)
+	admin := e.admin()
+	const nobody, twin, there = `there is no account "nobody" in domain ROOT`, `there is no account "twin" in domain ROOT`, "there is one in ROOT/tenants: --domain ROOT/tenants"
+	for name, tc := range map[string]struct {
+		account, project string
+		change           func(*credentials.Request)
+		err, remedy      string
 	}{
-		"no account":      {func(r *credentials.Request) { r.Account = "" }, "no account is named", "--account"},
-		"unknown account": {func(r *credentials.Request) { r.Account = "nobody" }, `there is no account "nobody" in domain ROOT`, "--account, --domain"},
-		"account of another domain": {
-			func(r *credentials.Request) { r.Account = "twin" }, `there is no account "twin" in domain ROOT`,
-			"there is one in ROOT/tenants: --domain ROOT/tenants",
-		},
-		"new account of another's name": {
-			func(r *credentials.Request) { r.Account, r.CreateAccount = "twin", true }, `there is no account "twin" in domain ROOT`,
-			"there is one in ROOT/tenants: --domain ROOT/tenants",
-		},
-		"new account without a project": {
-			func(r *credentials.Request) { r.Account, r.CreateAccount = "nobody", true }, "a new one would own none of the cluster's VMs", "--project NAME",
-		},
-		"unknown member of a project": {
-			func(r *credentials.Request) { r.Account, r.Project = "nobody", "shop" }, `there is no account "nobody" in domain ROOT`, "--create-account",
-		},
-		"unknown domain":  {func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
-		"unknown project": {func(r *credentials.Request) { r.Project = "none" }, `there is no project "none"`, "shop"},
-		"disabled user":   {func(r *credentials.Request) { r.Account = "frozen" }, `user "kubeadmin" of account "frozen" is disabled`, "--user"},
-	}
-	for name, tc := range tests {
+		"no account":                    {"", "", nil, "no account is named", "--account"},
+		"unknown account":               {"nobody", "", nil, nobody, "--account, --domain"},
+		"account of another domain":     {"twin", "", nil, twin, there},
+		"new account of another's name": {"twin", "", func(r *credentials.Request) { r.CreateAccount = true }, twin, there},
+		"new account without a project": {"nobody", "", func(r *credentials.Request) { r.CreateAccount = true }, "a new one would own none of the cluster's VMs", "--project NAME"},
+		"unknown member of a project":   {"nobody", "shop", nil, nobody, "--create-account"},
+		"unknown domain":                {"k8s", "", func(r *credentials.Request) { r.Domain = "ROOT/none" }, `there is no domain "ROOT/none"`, "ROOT/tenants"},
+		"unknown project":               {"k8s", "none", nil, `there is no project "none"`, "shop"},
+		"disabled user":                 {"frozen", "", nil, `user "kubeadmin" of account "frozen" is disabled`, "--user"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := c.request()
-			tc.change(&r)
-			_, err := credentials.Plan(t.Context(), admin, r)
-			require.ErrorContains(t, err, tc.err)
-			var e *credentials.Error
-			require.ErrorAs(t, err, &e)
-			require.Contains(t, e.Remedy(), tc.remedy)
+			r := e.request(tc.account, tc.project)
+			if tc.change != nil {
+				tc.change(&r)
+			}
+			e.refused(admin, r, tc.err, tc.remedy)
 		})
 	}
-	require.Zero(t, c.writes())
+	// A login that is no administrator is told so.
+	e.refused(e.as(e.keysOf("k8s-owner")), e.request("k8s", ""), "", "log in as an administrator")
+	require.Zero(t, e.writes())
 }
 
-// A login that is no administrator is told so.
-func TestProvisionAsUser(t *testing.T) {
+// A project of another domain gets a member of its own domain: CloudStack knows no other.
+func TestProjectOfAnotherDomain(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	_, err := credentials.Plan(t.Context(), c.as(t, c.keysOf(t, "k8s-owner")), c.request())
-	var e *credentials.Error
-	require.ErrorAs(t, err, &e)
-	require.Contains(t, e.Remedy(), "log in as an administrator")
+	e := newEnv(t)
+	admin, r := e.admin(), e.request("", "tenant-shop")
+	p := e.plan(admin, r)
+	require.Equal(t, "ROOT/tenants", p.Domain.Path)
+	keys := e.apply(admin, p)
+	sees, err := r.Sees(t.Context(), keys, p.Project.ID)
+	require.NoError(t, err)
+	require.True(t, sees)
+	e.stays(admin, r, keys)
+
+	// A domain that was named is not silently another.
+	r.Domain = "ROOT"
+	e.refused(admin, r, `there is no project "tenant-shop"`, "")
+	r.Project = p.Project.ID
+	e.refused(admin, r, "there is no project", "")
+}
+
+// A domain administrator names no domain: their own is meant, since they do not see ROOT.
+func TestDomainAdminMakesUser(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	boss, r := e.boss(), e.request("twin", "")
+	p := e.plan(boss, r)
+	require.Equal(t, "ROOT/tenants", p.Domain.Path)
+	e.verified(e.apply(boss, p), "")
+	r.Domain = "ROOT"
+	e.refused(boss, r, `there is no domain "ROOT" that this administrator can see`, "")
+}
+
+// A domain administrator may not make roles; that is said before anything is made. With a role that exists it works.
+func TestDomainAdminMakesAccount(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.refused(e.boss(), e.request("", "tenant-shop"), `this administrator may not make role "csccm-kubeadm"`, "--role-name User")
+	require.Zero(t, e.writes())
+	for name, role := range map[string]string{"default role": "User", "role made by a root administrator": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			if role == "" {
+				e.apply(e.admin(), e.plan(e.admin(), e.request("", "shop")))
+			}
+			boss, r := e.boss(), e.request("", "tenant-shop")
+			r.Role = role
+			keys := e.apply(boss, e.plan(boss, r))
+			e.verified(keys, "tenant-shop")
+			e.stays(boss, r, keys)
+		})
+	}
 }

@@ -13,18 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// Remover is the part of the CloudStack client that removes csccm's own objects, as an administrator.
-type Remover interface {
-	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
-	ListAccounts(ctx context.Context, name, domainID string) ([]cloudstack.Account, error)
-	ListRoles(ctx context.Context, name string) ([]cloudstack.Role, error)
-	DeleteUser(ctx context.Context, id string) error
-	DeleteAccount(ctx context.Context, id string) (cloudstack.Submitted, error)
-	DeleteRole(ctx context.Context, id string) error
-	RegisterUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
-	Jobs() *cloudstack.JobWaiter
-}
-
 // Removal is the plan that removes what csccm made.
 type Removal struct {
 	Steps []RemovalStep
@@ -46,7 +34,7 @@ type RemovalStep struct {
 
 // PlanRemoval decides what of the list is removed: users and keys always; an account if nothing but csccm's own users
 // is in it, because deleting an account deletes all that it owns; a role if no account uses it.
-func PlanRemoval(ctx context.Context, admin Remover, m *Made) (*Removal, error) {
+func PlanRemoval(ctx context.Context, admin *cloudstack.Client, m *Made) (*Removal, error) {
 	r := &Removal{}
 	users, err := admin.ListUsers(ctx, "", "", "")
 	if err != nil {
@@ -162,7 +150,7 @@ func (r *Removal) role(o MadeObject, roles []cloudstack.Role, accounts []cloudst
 }
 
 // Do removes the step's object and returns the entries of the list that are done with.
-func (s *RemovalStep) Do(ctx context.Context, admin Remover) ([]MadeObject, error) {
+func (s *RemovalStep) Do(ctx context.Context, admin *cloudstack.Client) ([]MadeObject, error) {
 	var err error
 	switch s.object.Kind {
 	case MadeAccount:

@@ -67,10 +67,8 @@ func planRole(name string, role *cloudstack.Role, rules []cloudstack.RolePermiss
 	}
 	closed := judge(rules, "csccmNoSuchCommand") == ruleDenies
 	if len(denied) > 0 {
-		return p, &Error{
-			What: fmt.Sprintf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
-			Fix:  "move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name",
-		}
+		return p, report.Remedied(fmt.Errorf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
+			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name")
 	}
 	if !strings.Contains(role.Description, roleMark) {
 		// Somebody else's role: what no rule mentions falls to the rights of
@@ -86,14 +84,12 @@ func checkRoleType(role *cloudstack.Role) error {
 	if strings.EqualFold(role.Type, userRoleType) {
 		return nil
 	}
-	return &Error{
-		What: fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", role.Name, role.Type, userRoleType),
-		Fix:  "choose another name with --role-name", Code: report.ExitUsage,
-	}
+	return report.Usage(fmt.Sprintf("role %q is of type %s; the controller needs one of type %s", role.Name, role.Type, userRoleType),
+		"choose another name with --role-name")
 }
 
 // roleFor returns what is to be done for the role of a new account.
-func roleFor(ctx context.Context, admin Admin, name, account string, commands []string) (rolePlan, error) {
+func roleFor(ctx context.Context, admin *cloudstack.Client, name, account string, commands []string) (rolePlan, error) {
 	role, err := findRole(ctx, admin, name)
 	if err != nil {
 		return rolePlan{}, err
@@ -119,7 +115,7 @@ func roleFor(ctx context.Context, admin Admin, name, account string, commands []
 
 // mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
 // only root administrators may.
-func mayMakeRole(ctx context.Context, admin Admin, name, account string) error {
+func mayMakeRole(ctx context.Context, admin *cloudstack.Client, name, account string) error {
 	apis, err := admin.ListAPIs(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil // unknown: createRole shows it
@@ -184,7 +180,7 @@ func ruleMatches(rule, command string) bool {
 }
 
 // findRole is the role of that exact name, or nil.
-func findRole(ctx context.Context, admin Admin, name string) (*cloudstack.Role, error) {
+func findRole(ctx context.Context, admin *cloudstack.Client, name string) (*cloudstack.Role, error) {
 	roles, err := admin.ListRoles(ctx, name)
 	if err != nil {
 		return nil, explain("listing roles", err)
@@ -198,7 +194,7 @@ func findRole(ctx context.Context, admin Admin, name string) (*cloudstack.Role, 
 }
 
 // apply makes the role as planned and returns its id.
-func (p *rolePlan) apply(ctx context.Context, admin Admin) (string, error) {
+func (p *rolePlan) apply(ctx context.Context, admin *cloudstack.Client) (string, error) {
 	if p.Create {
 		role, err := admin.CreateRole(ctx, p.Name, userRoleType, roleDescription)
 		if err != nil {

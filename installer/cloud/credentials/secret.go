@@ -6,6 +6,7 @@ package credentials
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,8 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/seal"
 )
 
 // The Secret has upstream's name and key, so that a swap in either direction
@@ -167,11 +170,8 @@ func (p *SecretPlan) apply(ctx context.Context, kube kubernetes.Interface, dryRu
 			object.Data = map[string][]byte{}
 		}
 		maps.Copy(object.Data, p.data)
-		if object.Labels == nil {
-			object.Labels = map[string]string{}
-		}
 		if object.Labels[managedByLabel] == "" {
-			object.Labels[managedByLabel] = managedByValue
+			metav1.SetMetaDataLabel(&object.ObjectMeta, managedByLabel, managedByValue)
 		}
 		if _, err := secrets.Update(ctx, object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun}); err != nil {
 			return fmt.Errorf("updating Secret %s/%s: %w", p.Namespace, p.Name, err)
@@ -199,25 +199,10 @@ func EnsureNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 
 // ApplyCA keeps the certificates in a ConfigMap for the controller's Pods.
 func ApplyCA(ctx context.Context, kube kubernetes.Interface, namespace string, pem []byte) error {
-	maps := kube.CoreV1().ConfigMaps(namespace)
-	current, err := maps.Get(ctx, CAConfigMap, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = maps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: CAConfigMap,
-				Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
-			},
-			Data: map[string]string{CAKey: string(pem)},
-		}, metav1.CreateOptions{FieldManager: managedByValue})
-	case err == nil && current.Data[CAKey] != string(pem):
-		changed := current.DeepCopy()
-		if changed.Data == nil {
-			changed.Data = map[string]string{}
-		}
-		changed.Data[CAKey] = string(pem)
-		_, err = maps.Update(ctx, changed, metav1.UpdateOptions{FieldManager: managedByValue})
-	}
+	err := cluster.ChangeConfigMap(ctx, kube, namespace, CAConfigMap, func(c *corev1.ConfigMap) error {
+		c.Data[CAKey] = string(pem)
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("keeping the CA bundle in ConfigMap %s/%s: %w", namespace, CAConfigMap, err)
 	}
@@ -243,13 +228,10 @@ func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cf
 		return &local, cleanup, nil
 	}
 	f, err := os.CreateTemp("", "csccm-ca-*.crt")
-	if err != nil {
-		return nil, cleanup, fmt.Errorf("writing the CA bundle: %w", err)
-	}
-	cleanup = func() { _ = os.Remove(f.Name()) }
-	_, err = f.WriteString(pem)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err == nil {
+		cleanup = func() { _ = os.Remove(f.Name()) }
+		_, err = f.WriteString(pem)
+		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		cleanup()
@@ -257,4 +239,17 @@ func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cf
 	}
 	local.CAFile = f.Name()
 	return &local, cleanup, nil
+}
+
+// CarryRecordKey prepares next, a cloud-config that replaces was. The controller signs its records on Services with a
+// key that is derived from the secret key: where that changes, the derived key of the old one goes along, so that the
+// controller still believes the records that it wrote before, also after a restart.
+func CarryRecordKey(next, was *cloudstack.Config) {
+	switch {
+	case was == nil || was.SecretKey == "":
+	case was.SecretKey == next.SecretKey:
+		next.PreviousRecordKey = was.PreviousRecordKey
+	default:
+		next.PreviousRecordKey = seal.DeriveKey(was.SecretKey)
+	}
 }

@@ -114,10 +114,6 @@ func TestSecretProblems(t *testing.T) {
 			require.Equal(t, credentials.SecretOverwrite, p.Action)
 		})
 	}
-}
-
-func TestSecretRefusesIncompleteConfig(t *testing.T) {
-	t.Parallel()
 	c := wanted()
 	c.SecretKey = ""
 	_, err := credentials.PlanSecret(read(t, cluster()), c)
@@ -157,19 +153,16 @@ func TestReadSecretFrom(t *testing.T) {
 		"binary":      {in: "can\xffary", err: "--x: that is not one line of text"},
 		"far too big": {in: strings.Repeat("a", 1<<17), err: "--x: that is not one line of text"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := credentials.ReadSecretFrom("--x", strings.NewReader(tc.in))
-			if tc.err != "" {
-				require.EqualError(t, err, tc.err)
-				var e *credentials.Error
-				require.ErrorAs(t, err, &e)
-				require.Equal(t, 2, e.ExitCode())
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tc.want, got)
-		})
+		got, err := credentials.ReadSecretFrom("--x", strings.NewReader(tc.in))
+		require.Equal(t, tc.want, got, name)
+		if tc.err == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.EqualError(t, err, tc.err, name)
+		var e *credentials.Error
+		require.ErrorAs(t, err, &e, name)
+		require.Equal(t, 2, e.ExitCode(), name)
 	}
 	_, err := credentials.ReadSecretFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: cannot read")
@@ -179,6 +172,7 @@ func TestReadSecretFrom(t *testing.T) {
 // What editors and pastes put around keys is removed, and named without the key.
 func TestReadKeyFile(t *testing.T) {
 	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
 	for name, tc := range map[string]struct {
 		in, err string
 		note    bool
@@ -193,23 +187,16 @@ func TestReadKeyFile(t *testing.T) {
 		"two lines":        {in: "key\ncanary\n", err: "--x: that is not one line of text"},
 		"nothing":          {in: " \ufeff\n", err: "--x: the secret is empty"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "key")
-			require.NoError(t, os.WriteFile(path, []byte(tc.in), 0o600))
-			got, note, err := credentials.ReadKeyFile("--x", path)
-			if tc.err != "" {
-				require.EqualError(t, err, tc.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, "key-canary", got)
-			require.Equal(t, tc.note, note != "", note)
-			require.NotContains(t, note, "canary")
-			if tc.note {
-				require.Contains(t, note, "--x: "+path)
-			}
-		})
+		require.NoError(t, os.WriteFile(path, []byte(tc.in), 0o600))
+		got, note, err := credentials.ReadKeyFile("--x", path)
+		if tc.err != "" {
+			require.EqualError(t, err, tc.err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, "key-canary", got, name)
+		require.Equal(t, tc.note, strings.HasPrefix(note, "--x: "+path), note)
+		require.NotContains(t, note, "canary", name)
 	}
 	_, _, err := credentials.ReadKeyFile("--x", t.TempDir()+"/none")
 	require.ErrorContains(t, err, "--x: cannot read")
@@ -219,4 +206,50 @@ func TestKeysPrintAsNothing(t *testing.T) {
 	t.Parallel()
 	k := credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", k, k, k, k), "canary")
+}
+
+func TestReadCMK(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(file, []byte(`# cmk
+prompt = 🐱
+[core]
+profile = lab
+`), 0o600))
+	_, err := credentials.ReadCMK(file, "lab")
+	require.ErrorContains(t, err, "line 2 is neither")
+
+	require.NoError(t, os.WriteFile(file, []byte(`[core]
+profile   = lab
+output    = json
+
+[lab]
+url        = https://lab.example.org/client/api
+username   = admin
+password   = p=word-canary
+domain     = /
+apikey     = key-canary
+secretkey  = secret-canary
+verifycert = false
+
+[old]
+username = x
+`), 0o600))
+	p, err := credentials.ReadCMK(file, credentials.CMKCurrent)
+	require.NoError(t, err)
+	require.Equal(t, credentials.CMKProfile{
+		Name: "lab", URL: "https://lab.example.org/client/api", Username: "admin", Password: "p=word-canary", Domain: "/",
+		Keys: credentials.Keys{APIKey: "key-canary", SecretKey: "secret-canary"}, SSLNoVerify: true,
+	}, *p)
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", p, *p, *p, p), "canary")
+
+	_, err = credentials.ReadCMK(file, "prod")
+	require.EqualError(t, err, file+` has no profile "prod"`)
+	var e *credentials.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "name one of these: lab, old", e.Remedy())
+	_, err = credentials.ReadCMK(file, "old")
+	require.ErrorContains(t, err, "has no url")
+	_, err = credentials.ReadCMK(file+"x", "old")
+	require.ErrorContains(t, err, "no such file")
 }

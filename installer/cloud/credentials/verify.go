@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,9 +36,11 @@ type Want struct {
 	Optional []string // commands without which it works with less
 }
 
-// Without are the commands that are not among others.
+// Without are the commands that are not among others; case does not matter.
 func Without(commands, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return slices.Contains(others, c) })
+	return slices.DeleteFunc(slices.Clone(commands), func(c string) bool {
+		return slices.ContainsFunc(others, func(o string) bool { return strings.EqualFold(c, o) })
+	})
 }
 
 // Finding is one verified fact.
@@ -79,11 +82,6 @@ func (v *Verified) found(ok bool, subject, format string, args ...any) {
 // and whether it takes the keys.
 func (v *Verified) server(ctx context.Context, api User, w Want) error {
 	capabilities, err := api.Capabilities(ctx)
-	return v.takesKeys(w, capabilities, err)
-}
-
-// takesKeys judges the answer to the first signed call.
-func (v *Verified) takesKeys(w Want, capabilities *cloudstack.Capabilities, err error) error {
 	var failed *cloudstack.Error
 	switch {
 	case err == nil:
@@ -137,10 +135,8 @@ func (v *Verified) project(ctx context.Context, api User, w Want) error {
 		return err
 	}
 	if v.Project.State != "" && !strings.EqualFold(v.Project.State, "Active") {
-		return &Error{
-			What: fmt.Sprintf("project %q is %s", v.Project.Name, v.Project.State),
-			Fix:  "activate the project in CloudStack",
-		}
+		return report.Remedied(fmt.Errorf("project %q is %s", v.Project.Name, v.Project.State),
+			"activate the project in CloudStack")
 	}
 	v.found(true, "project", "%s (%s)", v.Project.Name, v.Project.ID)
 	return nil
@@ -167,10 +163,7 @@ func (v *Verified) zone(ctx context.Context, api User, w Want) error {
 }
 
 // FindZone is the zone of that name or id.
-func FindZone(ctx context.Context, api interface {
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-}, want string,
-) (cloudstack.Zone, error) {
+func FindZone(ctx context.Context, api User, want string) (cloudstack.Zone, error) {
 	zones, err := api.ListZones(ctx)
 	if err != nil {
 		return cloudstack.Zone{}, explain("listing zones", err)
@@ -195,20 +188,12 @@ func (v *Verified) commands(ctx context.Context, api User, w Want) error {
 	if err != nil {
 		return explain("listing the APIs that the role allows", err)
 	}
-	allowed := make(map[string]bool, len(apis))
-	for name := range apis {
-		allowed[strings.ToLower(name)] = true
+	allowed := slices.Collect(maps.Keys(apis))
+	if missing := Without(w.Required, allowed); len(missing) > 0 {
+		return report.Remedied(fmt.Errorf("the user's role does not allow %s", strings.Join(missing, ", ")),
+			"allow them in the role of the account, or use a user of another account")
 	}
-	refused := func(commands []string) []string {
-		return slices.DeleteFunc(slices.Clone(commands), func(c string) bool { return allowed[strings.ToLower(c)] })
-	}
-	if missing := refused(w.Required); len(missing) > 0 {
-		return &Error{
-			What: fmt.Sprintf("the user's role does not allow %s", strings.Join(missing, ", ")),
-			Fix:  "allow them in the role of the account, or use a user of another account",
-		}
-	}
-	if less := refused(w.Optional); len(less) > 0 {
+	if less := Without(w.Optional, allowed); len(less) > 0 {
 		v.found(false, "role", "allows what the controller must call, but not %s", strings.Join(less, ", "))
 		return nil
 	}
@@ -289,4 +274,25 @@ func (v *Verified) scope() string {
 		s += " in zone " + v.Zone.Name
 	}
 	return s
+}
+
+// ProbeKeys are for a client that only has to find out who answers: a CloudStack refuses them.
+var ProbeKeys = Keys{APIKey: "probe", SecretKey: "probe"}
+
+// Probe reports what answers at a URL that is no CloudStack; nil for a CloudStack.
+func Probe(ctx context.Context, apiURL string, api *cloudstack.Client) error {
+	_, err := api.Capabilities(ctx)
+	var answer *cloudstack.Error
+	switch {
+	case err == nil, cloudstack.IsKind(err, cloudstack.KindAuth), cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		return nil
+	case errors.As(err, &answer):
+		return fmt.Errorf("no CloudStack API answers at %s: %s", apiURL, answer.Text)
+	}
+	return err
+}
+
+// CheckKeys asks CloudStack whether it takes keys. It refuses nothing that only the role lacks.
+func CheckKeys(ctx context.Context, apiURL string, api *cloudstack.Client) error {
+	return (&Verified{}).server(ctx, api, Want{APIURL: apiURL})
 }

@@ -14,11 +14,11 @@ import (
 
 func TestExplainLogin(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
-	cfg := c.config(credentials.Keys{})
+	e := newEnv(t)
+	cfg := e.config(credentials.Keys{})
 	_, err := cloudstack.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
 	require.Error(t, err)
-	err = credentials.ExplainLogin(c.url, "admin", "ROOT", err)
+	err = credentials.ExplainLogin(e.url, "admin", "ROOT", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT"`)
 	require.NotContains(t, err.Error(), "canary")
 
@@ -32,30 +32,29 @@ func TestExplainLogin(t *testing.T) {
 // A domain may be written as listDomains shows it or as the login page of CloudStack's UI takes it.
 func TestLoginDomains(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
+	e := newEnv(t)
 	for user, domains := range map[string][]string{
 		"admin":      {"", "/", "ROOT", "root", "/ROOT", "ROOT/"},
 		"twin-owner": {"tenants", "/tenants", "/tenants/", "ROOT/tenants", "/ROOT/tenants", "root/Tenants"},
 	} {
 		for _, domain := range domains {
-			client, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), user, "password", domain)
+			client, err := cloudstack.Login(t.Context(), e.config(credentials.Keys{}), user, "password", domain)
 			require.NoError(t, err, "%s in %q", user, domain)
 			require.NoError(t, client.Logout(t.Context()))
 		}
 	}
-	_, err := cloudstack.Login(t.Context(), c.config(credentials.Keys{}), "admin", "password", "/none")
-	err = credentials.ExplainLogin(c.url, "admin", "/none", err)
+	_, err := cloudstack.Login(t.Context(), e.config(credentials.Keys{}), "admin", "password", "/none")
+	err = credentials.ExplainLogin(e.url, "admin", "/none", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none"`)
 	require.ErrorContains(t, err, "Unable to find the domain from the path /none/")
 }
 
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	c := newCloud(t)
+	e := newEnv(t)
 	tests := map[string]struct {
-		user   string
+		user   string // "" has no keys that CloudStack takes
 		change func(*credentials.Want)
-		keys   *credentials.Keys
 		err    string
 		remedy string
 		notes  []string // subjects of findings that are not well
@@ -63,7 +62,7 @@ func TestVerify(t *testing.T) {
 		"fine":             {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }},
 		"unknown zone":     {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
 		"unknown project":  {user: "k8s-owner", change: func(w *credentials.Want) { w.Project = "shop" }, err: `there is no project "shop" that these credentials can see`, remedy: "--project"},
-		"wrong keys":       {keys: &credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}, err: "does not accept the API keys", remedy: "check both keys"},
+		"wrong keys":       {err: "does not accept the API keys", remedy: "check both keys"},
 		"role too small":   {user: "poor-owner", err: "the user's role does not allow assignToLoadBalancerRule, associateIpAddress", remedy: "allow them in the role"},
 		"no machine":       {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},
 		"role may not ask": {user: "quiet-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }, notes: []string{"zone", "role"}},
@@ -71,22 +70,21 @@ func TestVerify(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keys := tc.keys
-			if keys == nil {
-				k := c.keysOf(t, tc.user)
-				keys = &k
+			keys := credentials.Keys{APIKey: "api-canary", SecretKey: "secret-canary"}
+			if tc.user != "" {
+				keys = e.keysOf(tc.user)
 			}
-			w := want(c)
+			w := e.want()
 			if tc.change != nil {
 				tc.change(&w)
 			}
-			v, err := credentials.Verify(t.Context(), c.as(t, *keys), w)
+			v, err := credentials.Verify(t.Context(), e.as(keys), w)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
-				var e *credentials.Error
-				require.ErrorAs(t, err, &e)
-				require.Contains(t, e.Remedy(), tc.remedy)
-				require.NotContains(t, err.Error()+e.Remedy(), "canary")
+				var told *credentials.Error
+				require.ErrorAs(t, err, &told)
+				require.Contains(t, told.Remedy(), tc.remedy)
+				require.NotContains(t, err.Error()+told.Remedy(), "canary")
 				return
 			}
 			require.NoError(t, err)
@@ -99,5 +97,5 @@ func TestVerify(t *testing.T) {
 			require.Equal(t, tc.notes, notes)
 		})
 	}
-	t.Cleanup(func() { require.Zero(t, c.writes(), "verification changes nothing") })
+	t.Cleanup(func() { require.Zero(t, e.writes(), "verification changes nothing") })
 }

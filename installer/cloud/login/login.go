@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Login asks for what is missing of an administrator's login and logs in.
@@ -26,7 +27,7 @@ type Login struct {
 	User, Password, Domain string // as given; "" is asked for
 
 	// Do logs in. Its session must be that of an administrator.
-	Do func(ctx context.Context, user, password, domain string) (credentials.Administrators, error)
+	Do func(ctx context.Context, user, password, domain string) (*cloudstack.Client, error)
 }
 
 const passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"

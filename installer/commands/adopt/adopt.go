@@ -8,7 +8,6 @@ package adopt
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
@@ -175,38 +174,14 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	return ""
 }
 
-// Tagger is what Apply needs of CloudStack.
-type Tagger interface {
-	CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (cloudstack.Submitted, error)
-}
-
-// Waiter waits for jobs.
-type Waiter interface {
-	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
-}
-
-// Apply tags the addresses of the items to adopt. done is called after each. A tag that is there already is left.
-func Apply(ctx context.Context, api Tagger, jobs Waiter, p *Plan, tagsOf map[string]map[string]string, done func(Item)) error {
-	for i := range p.Items {
-		it := &p.Items[i]
-		if it.Verdict != Adopt {
-			continue
-		}
-		tags := map[string]string{
-			plan.TagCluster: p.ClusterID, plan.TagService: it.Service, plan.TagServiceUID: it.UID,
-			plan.TagManagedBy: plan.ManagedBy, plan.TagAllocatedBy: plan.ManagedBy,
-		}
-		for key := range tagsOf[it.AddressID] {
-			delete(tags, key)
-		}
-		s, err := api.CreateTags(ctx, plan.ResourcePublicIP, []string{it.AddressID}, tags)
-		if err == nil {
-			_, err = jobs.Wait(ctx, "createTags", s.JobID)
-		}
-		if err != nil {
-			return fmt.Errorf("tag address %s of Service %s: %w", it.Address, it.Service, err)
-		}
-		done(*it)
+// newTags returns the tags that prove the hand-over and that the address does not have yet. One that is there is left.
+func (p *Plan) newTags(it *Item, have map[string]string) map[string]string {
+	tags := map[string]string{
+		plan.TagCluster: p.ClusterID, plan.TagService: it.Service, plan.TagServiceUID: it.UID,
+		plan.TagManagedBy: plan.ManagedBy, plan.TagAllocatedBy: plan.ManagedBy,
 	}
-	return nil
+	for key := range have {
+		delete(tags, key)
+	}
+	return tags
 }

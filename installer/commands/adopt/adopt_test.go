@@ -4,8 +4,6 @@
 package adopt
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,40 +93,8 @@ func TestMakePlan(t *testing.T) {
 	assert.Equal(t, []string{"default/nosuch"}, unknown)
 	require.Len(t, chosen, 1)
 	assert.Equal(t, "mail", chosen[0].Name)
-}
-
-// tagger is a CloudStack that takes tags and fails at the address named.
-type tagger struct {
-	fails string
-	tags  map[string]map[string]string
-}
-
-func (g *tagger) CreateTags(_ context.Context, _ string, ids []string, tags map[string]string) (cloudstack.Submitted, error) {
-	if ids[0] == g.fails {
-		return cloudstack.Submitted{}, errors.New("no")
-	}
-	g.tags[ids[0]] = tags
-	return cloudstack.Submitted{JobID: ids[0]}, nil
-}
-
-func (g *tagger) Wait(context.Context, string, string) (*cloudstack.Job, error) {
-	return &cloudstack.Job{}, nil
-}
-
-func TestApply(t *testing.T) {
-	t.Parallel()
-	p := &Plan{ClusterID: "c1", Items: []Item{
-		{Service: "default/a", UID: "u1", AddressID: "1", Verdict: Done},
-		{Service: "default/b", UID: "u2", AddressID: "2", Verdict: Adopt},
-		{Service: "default/c", UID: "u3", AddressID: "3", Address: "203.0.113.3", Verdict: Adopt},
-	}}
-	g := &tagger{fails: "3", tags: map[string]map[string]string{}}
-	var done []string
-	err := Apply(t.Context(), g, g, p, map[string]map[string]string{"2": {plan.TagManagedBy: "x"}}, func(i Item) { done = append(done, i.Service) })
-	require.ErrorContains(t, err, "203.0.113.3 of Service default/c")
-	assert.Equal(t, []string{"default/b"}, done)
+	tags := (&Plan{ClusterID: "c1"}).newTags(&Item{Service: "default/b", UID: "u2"}, map[string]string{plan.TagManagedBy: "x"})
 	assert.Equal(t, map[string]string{
 		plan.TagCluster: "c1", plan.TagService: "default/b", plan.TagServiceUID: "u2", plan.TagAllocatedBy: plan.ManagedBy,
-	}, g.tags["2"])
-	assert.Len(t, g.tags, 1)
+	}, tags, "a tag that is there is left")
 }

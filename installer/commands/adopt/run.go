@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
@@ -73,19 +75,29 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, names []string) er
 	return err
 }
 
+// tag tags the addresses of the items to adopt, and stops at the first failure.
 func tag(ctx context.Context, cs *cloud.Cloud, facts *Facts, result *Result, note engine.Note) error {
-	tags := map[string]map[string]string{}
-	for i := range facts.Addresses {
-		tags[facts.Addresses[i].ID] = facts.Addresses[i].Tags
-	}
-	err := Apply(ctx, cs.Client, cs.Client.Jobs(), result.Plan, tags, func(it Item) {
+	for i := range result.Items {
+		it := &result.Items[i]
+		if it.Verdict != Adopt {
+			continue
+		}
+		at := slices.IndexFunc(facts.Addresses, func(a cloudstack.PublicIP) bool { return a.ID == it.AddressID })
+		job, err := cs.Client.CreateTags(ctx, lbplan.ResourcePublicIP, []string{it.AddressID}, result.newTags(it, facts.Addresses[at].Tags))
+		if err == nil {
+			_, err = cs.Client.Jobs().Wait(ctx, "createTags", job.JobID)
+		}
+		if err != nil {
+			fix := "run the same command again to go on"
+			if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+				fix = "allow the role createTags, or give the keys of a user who may tag with --cloud-config"
+			}
+			return report.Remedied(fmt.Errorf("tag address %s of Service %s: %w", it.Address, it.Service, err), fix)
+		}
 		result.Done++
 		note("address %s of Service %s", it.Address, it.Service)
-	})
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return report.Remedied(err, "allow the role createTags, or give the keys of a user who may tag with --cloud-config")
 	}
-	return report.Remedied(err, "run the same command again to go on")
+	return nil
 }
 
 // gather reads what the plan looks at, and the chosen Services.

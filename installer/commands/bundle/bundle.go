@@ -48,15 +48,9 @@ func Folder(at time.Time) string { return "csccm-support-" + at.UTC().Format("20
 func Files(in Input) ([]File, error) {
 	var secrets []string
 	if c := in.Env.CloudConfig; c != nil {
-		secrets = []string{c.APIKey, c.SecretKey}
-		if c.PreviousRecordKey != "" {
-			secrets = append(secrets, c.PreviousRecordKey)
-		}
+		secrets = []string{c.APIKey, c.SecretKey, c.PreviousRecordKey}
 	}
-	r, err := newRedactor(secrets, in.KeepNames)
-	if err != nil {
-		return nil, err
-	}
+	r := newRedactor(secrets, in.KeepNames)
 	in.learnNames(r)
 	st := status.New(in.Env, in.Report, in.Facts)
 	var files []File

@@ -4,6 +4,7 @@
 package bundle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -210,10 +211,7 @@ func eventEntries(f *check.Facts) []eventEntry {
 	out := []eventEntry{}
 	for i := range f.Events {
 		e := &f.Events[i]
-		source := e.Source.Component
-		if source == "" {
-			source = e.ReportingController
-		}
+		source := cmp.Or(e.Source.Component, e.ReportingController)
 		if !slices.Contains(cloudSources, source) {
 			continue
 		}

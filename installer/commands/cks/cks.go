@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -44,6 +45,8 @@ type Facts struct {
 	Secret, Project string
 	// NotExternal and Waiting are names of nodes: kubelets without the flag, and nodes that nothing initialised.
 	NotExternal, Waiting []string
+	// Adopts: the controller initialises nodes whose kubelets run without the flag.
+	Adopts bool
 }
 
 // Finding is one thing that a CKS cluster needs.
@@ -113,15 +116,22 @@ func Judge(f *Facts) *Report {
 	default:
 		add("controller", true, fmt.Sprintf("csccm's, %s ready", plural.Count(int(f.Own.Ready), "Pod")), "")
 	}
-	if n := len(f.NotExternal); n > 0 {
+	switch n := len(f.NotExternal); {
+	case n > 0 && f.Adopts:
+		add("kubelets", true, fmt.Sprintf("%s without --cloud-provider=external; the controller initialises such nodes (adoptNodes)", plural.Count(n, "kubelet")), "")
+	case n > 0:
 		add("kubelets", false, fmt.Sprintf("%d of the nodes' kubelets run without --cloud-provider=external: %s", n, list(f.NotExternal)), kubelet.Remedy(cluster.CKS))
-	} else {
+	default:
 		add("kubelets", true, "none is known to run without --cloud-provider=external; nodes that CKS adds will", "")
 	}
+	after := "; run csccm upgrade --set adoptNodes=true, or csccm taint after CKS has added nodes"
+	if f.Adopts {
+		after = "; nodes that CKS adds are initialised within a minute"
+	}
 	if n := len(f.Waiting); n > 0 {
-		add("nodes", false, fmt.Sprintf("%s without a provider ID: %s", plural.Count(n, "node"), list(f.Waiting)), "csccm taint; again after CKS has added nodes")
+		add("nodes", false, fmt.Sprintf("%s without a provider ID: %s", plural.Count(n, "node"), list(f.Waiting)), "csccm taint; an Event NodeNotAdopted says why the controller leaves a node out")
 	} else {
-		add("nodes", true, "all have a provider ID; run csccm taint after CKS has added nodes", "")
+		add("nodes", true, "all have a provider ID"+after, "")
 	}
 	return r
 }
@@ -143,26 +153,25 @@ type API interface {
 // Gather reads the facts. vms and api may be nil: then CloudStack's own object is not looked for.
 func Gather(ctx context.Context, c *cluster.Cluster, api API, vms node.Lookup, projectID, release string) (*Facts, error) {
 	f := &Facts{Why: "there are no credentials"}
-	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	var err error
+	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
+	pods := cluster.List(ctx, &err, c.Kube.CoreV1().Pods(metav1.NamespaceAll).List).Items
 	if err != nil {
 		return nil, c.Explain(err)
 	}
-	if f.Distribution, _, err = c.Distribution(ctx, nodes.Items); err != nil {
+	if f.Distribution, _, err = c.Distribution(ctx, nodes); err != nil {
 		return nil, err
 	}
-	pods, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, c.Explain(err)
-	}
-	for i := range pods.Items {
-		if line := pods.Items[i].Namespace + "/" + pods.Items[i].Name; strings.Contains(line, PodMark) {
+	for i := range pods {
+		if line := pods[i].Namespace + "/" + pods[i].Name; strings.Contains(line, PodMark) {
 			f.Pods = append(f.Pods, line)
 		}
 	}
-	found := &takeover.Facts{Own: takeover.Own{Lease: takeover.DefaultLease}}
-	if err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace, found); err != nil {
+	found, err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace)
+	if err != nil {
 		return nil, c.Explain(err)
 	}
+	f.Adopts = node.Adopts(pods)
 	f.Predecessors, f.Own = found.Predecessors, found.Own
 	secret, err := credentials.ReadSecret(ctx, c.Kube, metav1.NamespaceSystem)
 	switch {
@@ -175,31 +184,25 @@ func Gather(ctx context.Context, c *cluster.Cluster, api API, vms node.Lookup, p
 	default:
 		f.Project = secret.Config.ProjectID
 	}
-	for _, v := range kubelet.Verify(ctx, c, nodes.Items) {
+	for _, v := range kubelet.Verify(ctx, c, nodes) {
 		if v.Verdict == kubelet.NotExternal {
 			f.NotExternal = append(f.NotExternal, v.Node)
 		}
 	}
-	ids := map[string]bool{}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
+	for i := range nodes {
+		n := &nodes[i]
 		if !taint.Initialised(n) && n.Spec.ProviderID == "" {
 			f.Waiting = append(f.Waiting, n.Name)
 		}
-		if vms != nil {
-			if vm, err := node.Match(vms, n); err == nil {
-				ids[vm.ID] = true
-			}
-		}
 	}
-	return f, f.find(ctx, api, projectID, ids)
+	if api == nil {
+		return f, nil
+	}
+	return f, f.find(ctx, api, projectID, migrate.NodeVMs(nodes, vms))
 }
 
 // find looks for the cluster whose VMs are the nodes.
 func (f *Facts) find(ctx context.Context, api API, projectID string, nodes map[string]bool) error {
-	if api == nil {
-		return nil
-	}
 	clusters, err := api.ListKubernetesClusters(ctx, projectID)
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):

@@ -43,6 +43,7 @@ func TestJudge(t *testing.T) {
 		"its own is stopped":    {func(f *Facts) { f.Predecessors = []takeover.Predecessor{{Kind: "Deployment"}} }, nil, nil},
 		"ours is not ready":     {func(f *Facts) { f.Own.Ready = 0 }, nil, []string{"controller"}},
 		"kubelets and new node": {func(f *Facts) { f.NotExternal, f.Waiting = []string{"a"}, []string{"a", "b"} }, []string{"kubelets", "nodes"}, nil},
+		"nodes are adopted":     {func(f *Facts) { f.NotExternal, f.Adopts = []string{"a"}, true }, nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,8 @@ package install
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/selftest"
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in
@@ -52,7 +55,7 @@ func (in *Installer) applyChart(ctx context.Context) error {
 		return nil
 	}
 	release, err := in.Helm.Apply(ctx, helm.ApplyRequest{
-		Name: p.Release, Chart: in.Options.Chart, Values: in.Options.Values, Description: "csccm install",
+		Name: p.Release, Chart: in.Chart, Values: in.Values, Description: "csccm install",
 	})
 	if err != nil {
 		return in.Cluster.Explain(err)
@@ -75,6 +78,61 @@ func (in *Installer) scrub(text string) string {
 		}
 	}
 	return text
+}
+
+// selfTest has the new controller's program prove from inside the cluster that CloudStack is there for it,
+// before it takes anybody's place and before any node is touched.
+func (in *Installer) selfTest(ctx context.Context) error {
+	if in.SkipSelfTest {
+		return nil
+	}
+	in.Progress.Step("The controller's self-test in the cluster")
+	ran := false
+	for _, manifest := range in.facts.release.Tests {
+		pod, err := selftest.Pod(manifest)
+		if err != nil {
+			return err
+		}
+		if pod == nil {
+			continue
+		}
+		r := &selftest.Runner{
+			Kube: in.Cluster.Kube, Namespace: in.Cluster.Namespace, Clock: in.Clock, Progress: in.Progress, Logs: in.PodLogs, Scrub: in.scrub,
+		}
+		result, err := r.Run(ctx, pod)
+		var not *selftest.NotRunError
+		if errors.As(err, &not) {
+			// Nothing is known by it: the checks after the install judge by the controller's log.
+			in.Progress.Warn("%v", not)
+			in.note("%v", not)
+			continue
+		}
+		if result != nil {
+			in.tested = result
+			for _, f := range result.Findings {
+				in.sayFinding(f.OK, f.Subject, f.Text)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		ran = true
+		in.note("passed in Pod %s on node %s", result.Pod, result.Node)
+		in.Progress.Done("passed in Pod %s on node %s", result.Pod, result.Node)
+	}
+	if !ran {
+		in.Progress.Done("not run")
+	}
+	return nil
+}
+
+// sayFinding shows what a check of the credentials found.
+func (in *Installer) sayFinding(ok bool, subject, text string) {
+	say := in.Progress.Warn
+	if ok {
+		say = in.Progress.Info
+	}
+	say("%s: %s", subject, text)
 }
 
 // awaitNodes waits until the controller has initialised the nodes that carry
@@ -116,7 +174,7 @@ func (in *Installer) awaitNodes(ctx context.Context) error {
 
 func (in *Installer) executor() *taint.Executor {
 	return &taint.Executor{
-		Kube: in.Cluster.Kube, Clock: in.Clock, PerNode: in.Options.PerNode, MaxParallel: in.Options.MaxParallel,
+		Kube: in.Cluster.Kube, Clock: in.Clock, PerNode: in.PerNode, MaxParallel: in.MaxParallel,
 		Report: func(node string, took time.Duration) {
 			in.Progress.Info("node %s initialised after %s", node, took.Round(10*time.Millisecond))
 		},
@@ -134,12 +192,12 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	if !plan.Needed() {
 		return nil
 	}
-	if in.Options.SkipTaint {
+	if in.SkipTaint {
 		in.Progress.Info("%s left as before (--skip-taint): csccm taint%s has the controller initialise them", count(1+len(plan.Rest), "node"), in.namespaceFlag())
 		return nil
 	}
-	if in.Options.SnapshotDir != "" {
-		path, err := taint.TakeSnapshot(in.facts.nodes, in.Cluster.Server, in.Clock.Now()).Write(in.Options.SnapshotDir)
+	if in.SnapshotDir != "" {
+		path, err := taint.TakeSnapshot(in.facts.nodes, in.Cluster.Server, in.Clock.Now()).Write(in.SnapshotDir)
 		if err != nil {
 			return err
 		}
@@ -164,16 +222,48 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	return nil
 }
 
+const (
+	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
+	// a csccm that was killed during a takeover, and the time until a Pod tries again.
+	leaderTimeout = 90 * time.Second
+	leaderPoll    = 2 * time.Second
+
+	leaderCheck = "CCM-002"
+)
+
+// awaitLeader waits until a Pod of the controller leads. A ready Pod need not lead yet: the lease of a controller
+// that is gone must expire first. Without a leader in time the checks after the install say what is wrong.
+func (in *Installer) awaitLeader(ctx context.Context) error {
+	began := in.Clock.Now()
+	for waiting := false; ; waiting = true {
+		r := in.checks(ctx, in.checkEnv(), check.Selection{
+			Phase: check.PhaseInstalled, Only: []string{leaderCheck}, Skip: in.SkipChecks,
+		}, nil)
+		failed := slices.ContainsFunc(r.Checks, func(c check.Result) bool { return c.Code == leaderCheck && c.Outcome == check.Failed })
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !failed:
+			if waiting {
+				in.Progress.Done("after %s", in.Clock.Since(began).Round(time.Second))
+			}
+			return nil
+		case in.Clock.Since(began) >= leaderTimeout:
+			in.Progress.Fail("none within %s", leaderTimeout)
+			return nil
+		case !waiting:
+			in.Progress.Step("Waiting for a leader")
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-in.Clock.After(leaderPoll):
+		}
+	}
+}
+
 // postflight runs the checks of an installed controller.
 func (in *Installer) postflight(ctx context.Context) error {
 	in.Progress.Step("Checks after the install")
-	return in.runChecks(ctx, in.installed(), check.PhaseInstalled)
-}
-
-// installed is what the checks of an installed controller work with.
-func (in *Installer) installed() *check.Env {
-	return &check.Env{
-		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace,
-		Release: in.Options.Release, RequiredCommands: in.Required, OptionalCommands: in.Optional, Clock: in.Clock, SelfTest: in.tested,
-	}
+	return in.runChecks(ctx, in.checkEnv(), check.PhaseInstalled)
 }

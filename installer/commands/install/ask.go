@@ -26,14 +26,14 @@ type CredentialOptions struct {
 
 	// SourceAdmin: a login, or an administrator's keys.
 	AdminUser, AdminPassword, AdminDomain string
-	AdminKeys                             Keys
+	AdminKeys                             credentials.Keys
 	Account, Domain, User, Role           string
 	CreateAccount                         bool
 	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
 	AllowHTTP bool
 
 	// SourceKeys: the controller's own keys.
-	Keys Keys
+	Keys credentials.Keys
 
 	// FromPredecessor takes the keys of the provider that the install replaces.
 	FromPredecessor bool
@@ -41,17 +41,6 @@ type CredentialOptions struct {
 	// Origin are the flags that name where secrets come from, for the flag line; never what they are.
 	Origin []string
 }
-
-// Keys is a key pair; it prints as nothing.
-type Keys struct{ APIKey, SecretKey string }
-
-func (k Keys) given() bool { return k.APIKey != "" || k.SecretKey != "" }
-
-// String hides the keys.
-func (Keys) String() string { return "(keys)" }
-
-// GoString hides the keys.
-func (Keys) GoString() string { return "(keys)" }
 
 // Source is where keys come from.
 type Source string
@@ -73,7 +62,7 @@ const (
 // complete asks for what is missing. Without a terminal the first missing thing
 // is an error that names its flag.
 func (in *Installer) complete(ctx context.Context) error {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	if err := in.completeSource(ctx); err != nil {
 		return err
 	}
@@ -98,20 +87,20 @@ func (in *Installer) complete(ctx context.Context) error {
 }
 
 func (in *Installer) completeSource(ctx context.Context) error {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	usable := in.existing.Exists && in.existing.Problem == nil
 	switch {
 	case c.Source != SourceUnset:
 	case c.FromPredecessor:
 		return in.usePredecessor(ctx)
-	case c.Keys.given():
+	case c.Keys != (credentials.Keys{}):
 		c.Source = SourceKeys
-	case c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys.given():
+	case c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{}):
 		c.Source = SourceAdmin
 	case usable && c.APIURL == "":
 		c.Source = SourceSecret
 		in.Progress.Info("using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
-	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.Options.OverwriteSecret:
+	case in.existing.Exists && in.existing.Problem != nil && c.APIURL == "" && !in.OverwriteSecret:
 		return report.Usage(in.existing.Problem.Error(), "correct the Secret, or give credentials and --overwrite-secret")
 	default:
 		source, err := in.Prompt.Select(ctx, prompt.Question{
@@ -134,7 +123,7 @@ func (in *Installer) completeSource(ctx context.Context) error {
 
 // needless refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
 func (in *Installer) needless() error {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	if c.Source == SourceAdmin {
 		return nil
 	}
@@ -147,7 +136,7 @@ func (in *Installer) needless() error {
 		{"--domain", c.Domain != ""},
 		{"--user", c.User != ""},
 		{"--role-name", c.Role != ""},
-		{"--account", c.Account != "" && in.Options.Project != ""},
+		{"--account", c.Account != "" && in.Project != ""},
 	} {
 		if f.given {
 			given = append(given, f.flag)
@@ -182,28 +171,23 @@ func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, err
 
 // completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.
 func (in *Installer) completeAdmin(ctx context.Context) error {
-	c := &in.Options.Credentials
-	if err := credentials.RefusePlainLogin(c.APIURL, c.AllowHTTP); err != nil {
+	c := &in.Credentials
+	err := c.checkLogin(c.APIURL)
+	if err != nil || in.Interactive {
 		return err
 	}
-	if c.AdminKeys.given() && (c.AdminKeys.APIKey == "" || c.AdminKeys.SecretKey == "") {
-		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
-	}
-	if in.Interactive {
-		return nil
-	}
-	var err error
-	if !c.AdminKeys.given() && c.AdminUser == "" {
+	keys := c.AdminKeys != (credentials.Keys{})
+	if !keys && c.AdminUser == "" {
 		if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{Message: "CloudStack administrator", Flag: "--admin-user USER"}); err != nil {
 			return err
 		}
 	}
-	if !c.AdminKeys.given() && c.AdminPassword == "" {
+	if !keys && c.AdminPassword == "" {
 		if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags}); err != nil {
 			return err
 		}
 	}
-	if c.Account != "" || in.Options.Project != "" {
+	if c.Account != "" || in.Project != "" {
 		return nil
 	}
 	return in.askAccount(ctx, notEmpty)

@@ -6,28 +6,34 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 // preflight runs the checks that make sense before an install; a failed one
 // ends it.
 func (in *Installer) preflight(ctx context.Context) error {
 	in.Progress.Step("Checks before the install")
-	env := &check.Env{
-		Cluster: in.Cluster, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Options.Release,
-		RequiredCommands: in.Required, OptionalCommands: in.Optional, Manifest: in.plan.manifest, Clock: in.Clock,
-		Replaces: in.replaces(),
-	}
-	if in.cloud != nil {
-		env.CloudStack = in.cloud
-	} else {
-		env.CloudConfig = nil
-		env.NoCloudStack = "the controller's user is not made yet"
+	env := in.checkEnv()
+	env.Manifest, env.Replaces = in.plan.manifest, in.replaces()
+	if in.cloud == nil {
+		env.CloudStack, env.CloudConfig, env.NoCloudStack = nil, nil, "the controller's user is not made yet"
 	}
 	return in.runChecks(ctx, env, check.PhasePreflight)
+}
+
+// checkEnv is what the checks work with.
+func (in *Installer) checkEnv() *check.Env {
+	return &check.Env{
+		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Release,
+		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Clock: in.Clock, SelfTest: in.tested,
+	}
 }
 
 // briefly is how much of a message is said again at the end.
@@ -69,34 +75,30 @@ func (in *Installer) checksBeforeUser(ctx context.Context) error {
 	if in.provision == nil || !in.provision.Changes() {
 		return nil // nothing is changed before the checks
 	}
-	if refusal := in.overwritesLater(); refusal != nil && in.Options.Yes {
+	if refusal := in.overwritesLater(); refusal != nil && in.Yes {
 		return refusal
 	}
 	return in.preflight(ctx)
 }
 
 func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
-	result := in.Checks(ctx, env, check.Selection{Phase: phase, Skip: in.Options.SkipChecks}, nil)
+	result := in.checks(ctx, env, check.Selection{Phase: phase, Skip: in.SkipChecks}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var failed []check.Result
 	for i := range result.Checks {
 		c := &result.Checks[i]
-		switch c.Outcome {
-		case check.Failed:
+		switch {
+		case c.Outcome == check.Failed:
 			failed = append(failed, *c)
-			in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
-			in.sayObjects(c)
-		case check.Warning:
-			if in.warned[c.Code+c.Message] {
-				continue // said before the install already
-			}
+		case c.Outcome != check.Warning, in.warned[c.Code+c.Message]: // said before the install already
+			continue
+		default:
 			in.warned[c.Code+c.Message] = true
-			in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
-			in.sayObjects(c)
-		case check.OK, check.Skipped, check.Unknown:
 		}
+		in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
+		in.sayObjects(c)
 	}
 	s := result.Summary
 	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, count(s.Warning, "warning"), s.Failed)
@@ -116,4 +118,36 @@ func (in *Installer) sayObjects(c *check.Result) {
 		}
 		in.Progress.Info("%s %s", o.String(), o.Message)
 	}
+}
+
+// matchesVMs is the check that matchNodes stands for before there are keys.
+const matchesVMs = "NODE-002"
+
+// matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. The
+// administrator's login lists its VMs; where it may not, the checks with the user's keys judge later.
+func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision) error {
+	if slices.Contains(in.SkipChecks, matchesVMs) || len(in.facts.nodes) == 0 {
+		return nil
+	}
+	place := credentials.Place{Account: plan.Account, Domain: plan.Domain.Path}
+	query := cloudstack.VMQuery{Account: plan.Account, DomainID: plan.Domain.ID}
+	if plan.Project.ID != "" {
+		place, query = credentials.Place{Project: plan.Project.Name}, cloudstack.VMQuery{ProjectID: plan.Project.ID}
+	}
+	vms, err := in.admin.ListVirtualMachines(ctx, query)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	finding, ok := check.Misplaced(in.facts.nodes, vms, place, in.newConfig().Zone, func() []credentials.Place {
+		return credentials.AdminPlaces(ctx, in.admin)
+	})
+	if ok {
+		return nil
+	}
+	return checksFailed(check.PhasePreflight, check.Result{
+		Code: matchesVMs, Outcome: check.Failed, Message: finding.Message, Remedy: finding.Remedy, Objects: finding.Objects,
+	})
 }

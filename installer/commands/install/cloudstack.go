@@ -4,6 +4,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/cloud/login"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 // selfKnowledge are commands by which a user learns about its own rights: csccm
@@ -29,7 +30,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 	if err := in.complete(ctx); err != nil {
 		return err
 	}
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
@@ -64,7 +65,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 func (in *Installer) newConfig() *cloudstack.Config {
 	fresh := cloudconfig.Default()
 	cfg := &fresh
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	if in.existing.Config != nil && in.existing.Config.APIURL == c.APIURL {
 		*cfg = *in.existing.Config
 		cfg.APIKey, cfg.SecretKey = "", ""
@@ -72,20 +73,13 @@ func (in *Installer) newConfig() *cloudstack.Config {
 	}
 	cfg.APIURL, cfg.CAFile = c.APIURL, c.CAFile
 	cfg.SSLNoVerify = cfg.SSLNoVerify || c.SSLNoVerify
-	cfg.ProjectID = in.Options.Project
+	cfg.ProjectID = in.Project
 	in.overlay(cfg)
 	return cfg
 }
 
 func (in *Installer) overlay(cfg *cloudstack.Config) {
-	for _, o := range []struct {
-		to   *string
-		from string
-	}{{&cfg.Zone, in.Options.Zone}, {&cfg.Region, in.Options.Region}, {&cfg.ClusterID, in.Options.ClusterID}} {
-		if o.from != "" {
-			*o.to = o.from
-		}
-	}
+	cfg.Zone, cfg.Region, cfg.ClusterID = cmp.Or(in.Zone, cfg.Zone), cmp.Or(in.Region, cfg.Region), cmp.Or(in.ClusterID, cfg.ClusterID)
 }
 
 // fromSecret uses the Secret's keys; zone and the like given by flag change it.
@@ -101,13 +95,8 @@ func (in *Installer) fromSecret(ctx context.Context) error {
 	if err != nil {
 		return in.Cluster.Explain(err)
 	}
-	in.cleanups = append(in.cleanups, cleanup)
-	if in.Options.Credentials.CAFile != "" {
-		cfg.CAFile = in.Options.Credentials.CAFile
-	}
-	if in.Options.Project != "" {
-		cfg.ProjectID = in.Options.Project
-	}
+	in.ends = append(in.ends, cleanup)
+	cfg.CAFile, cfg.ProjectID = cmp.Or(in.Credentials.CAFile, cfg.CAFile), cmp.Or(in.Project, cfg.ProjectID)
 	in.overlay(cfg)
 	in.config = cfg
 	return nil
@@ -115,18 +104,22 @@ func (in *Installer) fromSecret(ctx context.Context) error {
 
 // planProvision logs in and plans role, account, user and keys.
 func (in *Installer) planProvision(ctx context.Context) error {
-	if err := in.logIn(ctx); err != nil {
+	session := in.newConfig()
+	session.ProjectID = ""
+	admin, end, err := in.Credentials.LogIn(ctx, in.Env, session)
+	if err != nil {
 		return err
 	}
+	in.admin, in.ends = admin, append(in.ends, end)
 	if in.Interactive {
 		if err := in.askPlace(ctx); err != nil {
 			return err
 		}
 	}
 	in.Progress.Step("User for the controller")
-	if in.Options.Zone != "" {
+	if in.Zone != "" {
 		// Before anything is made; the user's own rights are proven later.
-		if _, err := credentials.FindZone(ctx, in.admin, in.Options.Zone); err != nil {
+		if _, err := credentials.FindZone(ctx, in.admin, in.Zone); err != nil {
 			return err
 		}
 	}
@@ -149,7 +142,7 @@ func (in *Installer) planProvision(ctx context.Context) error {
 // keysInUse are those of the Secret, if they are of the same CloudStack.
 func (in *Installer) keysInUse() credentials.Keys {
 	was := in.existing.Config
-	if was == nil || was.APIURL != in.Options.Credentials.APIURL {
+	if was == nil || was.APIURL != in.Credentials.APIURL {
 		return credentials.Keys{}
 	}
 	return credentials.Keys{APIKey: was.APIKey, SecretKey: was.SecretKey}
@@ -157,56 +150,16 @@ func (in *Installer) keysInUse() credentials.Keys {
 
 // request is what the administrator is asked for.
 func (in *Installer) request() credentials.Request {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	return credentials.Request{
-		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Options.Project,
+		Domain: c.Domain, Account: c.Account, CreateAccount: c.CreateAccount, Project: in.Project,
 		User: c.User, Role: c.Role, Commands: in.roleCommands(), Sees: in.seesProject,
 		InUse: in.keysInUse(), Former: in.existing.FormerUsers(),
 	}
 }
 
-// logIn makes the administrator's session.
-func (in *Installer) logIn(ctx context.Context) error {
-	c := &in.Options.Credentials
-	session := in.newConfig()
-	session.ProjectID = ""
-	session.APIKey, session.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	open := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
-		admin, err := in.Login(ctx, session, user, password, domain)
-		if err != nil {
-			return nil, err
-		}
-		in.endSession(ctx) // of a user who is no administrator
-		in.admin = admin
-		return admin, nil
-	}
-	if c.AdminKeys.given() {
-		in.Progress.Step("The administrator's keys at %s", c.APIURL)
-		admin, err := open(ctx, "", "", "")
-		if err == nil {
-			err = credentials.MustBeAdmin(ctx, admin, "the user of the administrator's keys")
-		}
-		if err != nil {
-			return credentials.ExplainLogin(c.APIURL, c.AdminUser, c.AdminDomain, err)
-		}
-		in.Progress.Done("accepted")
-		return nil
-	}
-	l := &login.Login{
-		Prompt: in.Prompt, Progress: in.Progress, Again: in.Interactive, APIURL: c.APIURL,
-		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: open,
-	}
-	err := l.Run(ctx)
-	c.AdminPassword = "" // not needed again
-	c.AdminUser = l.User
-	if c.AdminDomain != "" || l.Domain != credentials.DefaultDomain {
-		c.AdminDomain = l.Domain
-	}
-	return err
-}
-
 func (in *Installer) roleCommands() []string {
-	all := slices.Concat(in.Required, selfKnowledge)
+	all := slices.Concat(provider.RequiredCommands, selfKnowledge)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -216,7 +169,7 @@ func (in *Installer) seesProject(ctx context.Context, keys credentials.Keys, pro
 	cfg := in.newConfig()
 	cfg.ProjectID = ""
 	cfg.APIKey, cfg.SecretKey = keys.APIKey, keys.SecretKey
-	api, err := in.Connect(cfg)
+	api, err := cloudstack.NewClient(cfg)
 	if err != nil {
 		return false, err
 	}
@@ -270,7 +223,7 @@ func (in *Installer) takeKeys(ctx context.Context) error {
 }
 
 func (in *Installer) confirmProvision(ctx context.Context) error {
-	if in.Options.Yes {
+	if in.Yes {
 		return nil
 	}
 	if _, err := fmt.Fprintln(in.ErrOut, "To do in CloudStack:"); err != nil {
@@ -309,38 +262,34 @@ func (in *Installer) agreed(ctx context.Context, question string) error {
 // namedAccount is the account that keys which exist must be of; "" where nobody has named one. A member of a project
 // sees the project's VMs, which are of no account.
 func (in *Installer) namedAccount() string {
-	if in.Options.Credentials.Source == SourceAdmin || in.config.ProjectID != "" {
+	if in.Credentials.Source == SourceAdmin || in.config.ProjectID != "" {
 		return ""
 	}
-	return in.Options.Credentials.Account
+	return in.Credentials.Account
 }
 
 // verify proves that the keys are good for what the controller does.
 func (in *Installer) verify(ctx context.Context) error {
 	in.Progress.Step("Credentials against CloudStack")
-	cloud, err := in.Connect(in.config)
+	cloud, err := cloudstack.NewClient(in.config)
 	if err != nil {
 		return err
 	}
-	in.verified, err = credentials.Verify(ctx, cloud, credentials.Want{
+	verified, err := credentials.Verify(ctx, cloud, credentials.Want{
 		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
-		Required: credentials.Without(in.Required, in.Optional),
-		Optional: in.Optional,
+		Required: credentials.Without(provider.RequiredCommands, provider.OptionalCommands),
+		Optional: provider.OptionalCommands,
 	})
-	for _, f := range in.verified.Findings {
-		if f.OK {
-			in.Progress.Info("%s: %s", f.Subject, f.Text)
-		} else {
-			in.Progress.Warn("%s: %s", f.Subject, f.Text)
-		}
+	for _, f := range verified.Findings {
+		in.sayFinding(f.OK, f.Subject, f.Text)
 	}
 	if err != nil {
 		return err
 	}
 	in.cloud = cloud
-	if in.verified.Project.ID != "" && in.config.ProjectID != in.verified.Project.ID {
-		in.config.ProjectID = in.verified.Project.ID // the id outlives a renaming
-		if in.cloud, err = in.Connect(in.config); err != nil {
+	if verified.Project.ID != "" && in.config.ProjectID != verified.Project.ID {
+		in.config.ProjectID = verified.Project.ID // the id outlives a renaming
+		if in.cloud, err = cloudstack.NewClient(in.config); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ package install
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -24,26 +23,24 @@ func TestCrashAtEveryWrite(t *testing.T) { //nolint:tparallel // one write after
 	t.Parallel()
 	died := errors.New("the program is dead")
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
-		b := newBench(t, demoNodes()...)
-		revive, completed := dieAfter(b.kube, n, died)
-		o := b.keys(t)
-		o.Journal = filepath.Join(t.TempDir(), "journal")
-		err := b.installer(t, o).Run(t.Context())
+		e := newEnv(t)
+		revive, completed := dieAfter(e.Kube, n, died)
+		err := e.installer(t, e.keys(t)).Run(t.Context())
 		if completed() {
 			require.NoError(t, err)
 			require.Greater(t, n, 5, "writes of an install")
 			return true
 		}
 		revive()
-		require.NoError(t, b.installer(t, b.keys(t)).Run(t.Context()), "after write %d: %s", n, &b.err)
-		require.Equal(t, 3, b.initialised(t))
-		require.Equal(t, "deployed", b.helm.release.Status)
-		require.Empty(t, journal.Last(t.Context(), b.kube, "kube-system", Command).Describe())
+		e.install(t, e.keys(t))
+		require.Equal(t, 3, e.initialised(t))
+		require.Equal(t, "deployed", e.Releases.Release().Status)
+		require.Empty(t, journal.Last(t.Context(), e.Kube, "kube-system", Command).Describe())
 		return false
 	})
 }
 
-// atEveryWrite tries n = 1, 2 ... until the last, each with a bench of its own; with -short every fifth.
+// atEveryWrite tries n = 1, 2 ... until the last, each with an environment of its own; with -short every fifth.
 func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 	t.Helper()
 	step := 1

@@ -51,13 +51,17 @@ func (in *Installer) detect(ctx context.Context) error {
 		return err
 	}
 	f.distribution = string(distribution)
-	if f.release, err = in.Helm.Get(ctx, in.Options.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
+	if f.release, err = in.Helm.Get(ctx, in.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
 		return in.Cluster.Explain(err)
 	}
 	if in.existing, err = credentials.ReadSecret(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
 		return in.Cluster.Explain(err)
 	}
 	in.facts = f
+	if _, given := in.effectiveValues()["adoptNodes"]; distribution == cluster.CKS && !given {
+		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
+		in.Values = helm.MergeValues(in.Values, map[string]any{"adoptNodes": true})
+	}
 	if err := in.findControllers(ctx); err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func notExternal(v *kubelet.NodeVerdict) error {
 // controller both write the addresses; so it warns, or stops if asked to.
 func (in *Installer) judgeKubelets(ctx context.Context) error {
 	in.Progress.Step("Kubelets with --cloud-provider=external")
-	in.facts.kubelets = in.Kubelets(ctx, in.Cluster, in.facts.nodes)
+	in.facts.kubelets = in.kubelets(ctx, in.Cluster, in.facts.nodes)
 	counts := map[kubelet.Verdict]int{}
 	for _, v := range in.facts.kubelets {
 		counts[v.Verdict]++
@@ -105,7 +109,7 @@ func (in *Installer) judgeKubelets(ctx context.Context) error {
 		if v.Verdict == kubelet.External {
 			continue
 		}
-		if in.Options.RequireExternal {
+		if in.RequireExternal {
 			return notExternal(&v)
 		}
 		in.Progress.Warn("node %s: %s (%s)", v.Node, v.Verdict, v.Reason())

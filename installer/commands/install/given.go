@@ -4,21 +4,22 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/cloud/login"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // Given is where the flags say that passwords and keys are. None of them is in argv.
@@ -66,18 +67,7 @@ func (f *Given) Read(o *Options) error {
 		}
 		c.Origin = append(c.Origin, "--admin-password-file", f.AdminPasswordFile)
 	}
-	for _, file := range []struct {
-		flag, path string
-		to         *string
-	}{
-		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey},
-		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey},
-		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
-		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
-	} {
-		if file.path == "" {
-			continue
-		}
+	for _, file := range f.keyFiles(c) {
 		var note string
 		if *file.to, note, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
 			return err
@@ -94,24 +84,41 @@ func (f *Given) Read(o *Options) error {
 	case c.AdminPassword == "" && c.AdminUser != "":
 		c.AdminPassword = f.Getenv("CSCCM_ADMIN_PASSWORD")
 	}
-	if f.CloudConfig != "" {
-		return f.readCloudConfig(o)
-	}
-	if !admin && !c.FromPredecessor {
-		f.keyFromEnv("CLOUDSTACK_API_KEY", &c.Keys.APIKey)
-		f.keyFromEnv("CLOUDSTACK_SECRET_KEY", &c.Keys.SecretKey)
+	switch {
+	case f.CloudConfig != "":
+		cfg, err := cloud.ReadFile(f.CloudConfig)
+		if err != nil {
+			return err
+		}
+		c.Origin = []string{"--cloud-config", f.CloudConfig}
+		c.CAFile = cmp.Or(c.CAFile, cfg.CAFile)
+		o.fill(cfg) // flags go over it
+	case !admin && !c.FromPredecessor:
+		for name, to := range map[string]*string{"CLOUDSTACK_API_KEY": &c.Keys.APIKey, "CLOUDSTACK_SECRET_KEY": &c.Keys.SecretKey} {
+			if *to == "" {
+				var note string
+				*to, note = credentials.TrimKey(name, f.Getenv(name))
+				f.note(note)
+			}
+		}
 	}
 	return nil
 }
 
-// keyFromEnv reads a key that no flag has given.
-func (f *Given) keyFromEnv(name string, to *string) {
-	if *to != "" {
-		return
-	}
-	var note string
-	*to, note = credentials.TrimKey(name, f.Getenv(name))
-	f.note(note)
+// secretFile is a file that a flag names; an API key or secret key is read to its place.
+type secretFile struct {
+	flag, path string
+	to         *string
+}
+
+// keyFiles are the files with keys that are given.
+func (f *Given) keyFiles(c *CredentialOptions) []secretFile {
+	return slices.DeleteFunc([]secretFile{
+		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey},
+		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey},
+		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
+		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
+	}, func(file secretFile) bool { return file.path == "" })
 }
 
 // note keeps a hint about the input until it is known that the command runs: completion reads secrets too.
@@ -121,41 +128,9 @@ func (f *Given) note(text string) {
 	}
 }
 
-// readCloudConfig takes a cloud-config's settings; flags go over them.
-func (f *Given) readCloudConfig(o *Options) error {
-	file, err := os.Open(f.CloudConfig)
-	if err != nil {
-		return &report.Error{What: "--cloud-config", Err: err, Fix: "name a file that exists and that you may read", Code: report.ExitUsage}
-	}
-	defer file.Close() //nolint:errcheck // read only
-	cfg, err := cloudconfig.Parse(file)
-	if err != nil {
-		return &report.Error{What: fmt.Sprintf("--cloud-config %s", f.CloudConfig), Err: err, Fix: "correct the file; README.md shows one", Code: report.ExitUsage}
-	}
-	c := &o.Credentials
-	c.Keys.APIKey, c.Keys.SecretKey = cfg.APIKey, cfg.SecretKey
-	c.Origin = []string{"--cloud-config", f.CloudConfig}
-	c.SSLNoVerify = c.SSLNoVerify || cfg.SSLNoVerify
-	for _, s := range []struct {
-		to   *string
-		from string
-	}{
-		{&c.APIURL, cfg.APIURL}, {&c.CAFile, cfg.CAFile}, {&o.Project, cfg.ProjectID},
-		{&o.Zone, cfg.Zone}, {&o.Region, cfg.Region}, {&o.ClusterID, cfg.ClusterID},
-	} {
-		if *s.to == "" {
-			*s.to = s.from
-		}
-	}
-	return nil
-}
-
 // cmkPath is the file that the flags name, or cmk's own.
 func (f *Given) cmkPath() string {
-	if f.CMKConfig != "" {
-		return f.CMKConfig
-	}
-	return filepath.Join(f.Getenv("HOME"), ".cmk", "config")
+	return cmp.Or(f.CMKConfig, filepath.Join(f.Getenv("HOME"), ".cmk", "config"))
 }
 
 // readCMK fills what the flags name; what was given by other flags stays.
@@ -182,58 +157,39 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 	if f.CMKConfig != "" {
 		c.Origin = append(c.Origin, "--cmk-config", f.CMKConfig)
 	}
-	if c.APIURL == "" {
-		c.APIURL = p.URL
-	}
+	c.APIURL = cmp.Or(c.APIURL, p.URL)
 	if p.SSLNoVerify {
 		f.unverified = p.Name
 	}
-	keys := Keys{APIKey: p.Keys.APIKey, SecretKey: p.Keys.SecretKey}
-	whole := keys.APIKey != "" && keys.SecretKey != ""
+	whole := p.Keys.APIKey != "" && p.Keys.SecretKey != ""
 	switch {
 	case f.CMKProfile != "" && !whole:
 		return report.Usage(fmt.Sprintf("profile %q of %s has no keys; cmk sync or cmk set apikey, secretkey make them, or use --admin-cmk-profile", p.Name, path), "")
 	case f.CMKProfile != "":
-		c.Keys = keys
+		c.Keys = p.Keys
 	case whole:
-		c.AdminKeys = keys
+		c.AdminKeys = p.Keys
 	case p.Username == "" || p.Password == "":
 		return report.Usage(fmt.Sprintf("profile %q of %s has neither keys nor a login", p.Name, path), "")
 	default:
 		c.AdminUser, c.AdminPassword = p.Username, p.Password
-		if c.AdminDomain == "" {
-			c.AdminDomain = p.Domain
-		}
+		c.AdminDomain = cmp.Or(c.AdminDomain, p.Domain)
 	}
 	return nil
 }
 
-// Warn writes what an operator should know about the secrets that were read.
+// Warn writes what an operator should know about the secrets that were read: hints, and files that other users of this
+// machine may read.
 func (f *Given) Warn(w io.Writer) {
 	for _, note := range f.notes {
 		_, _ = fmt.Fprintf(w, "note: %s\n", note)
 	}
-	f.warnExposed(w)
-}
-
-// warnExposed warns about files with passwords or keys that other users of this machine may read.
-func (f *Given) warnExposed(w io.Writer) {
-	cmkConfig := ""
+	files := append([]secretFile{{flag: "--admin-password-file", path: f.AdminPasswordFile}}, f.keyFiles(&CredentialOptions{})...)
+	files = append(files, secretFile{flag: "--cloud-config", path: f.CloudConfig})
 	if f.CMKProfile != "" || f.AdminCMKProfile != "" {
-		cmkConfig = f.cmkPath()
+		files = append(files, secretFile{flag: "--cmk-config", path: f.cmkPath()})
 	}
-	for _, file := range []struct{ flag, path string }{
-		{"--admin-password-file", f.AdminPasswordFile},
-		{"--admin-api-key-file", f.AdminAPIKeyFile},
-		{"--admin-secret-key-file", f.AdminSecretKeyFile},
-		{"--api-key-file", f.APIKeyFile},
-		{"--secret-key-file", f.SecretKeyFile},
-		{"--cloud-config", f.CloudConfig},
-		{"--cmk-config", cmkConfig},
-	} {
-		if file.path == "" {
-			continue
-		}
+	for _, file := range files {
 		if mode, exposed := credentials.ExposedMode(file.path); exposed {
 			_, _ = fmt.Fprintf(w, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n",
 				file.path, file.flag, mode, report.ShellLine(file.path))
@@ -259,43 +215,57 @@ func (f *Given) Unverified(ctx context.Context, c *CredentialOptions, p prompt.P
 	return report.Usage(fmt.Sprintf("%s, which is not taken over without being asked for", what), "add --ca-file FILE with the certificate that signs the API's, or --ssl-no-verify to trust any")
 }
 
-// Session logs the administrator in, after asking for what is missing.
-func (f *Given) Session(ctx context.Context, e *engine.Env, c *CredentialOptions, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
-	if err := credentials.RefusePlainLogin(cfg.APIURL, c.AllowHTTP); err != nil {
+// checkLogin refuses what cannot become a login.
+func (c *CredentialOptions) checkLogin(apiURL string) error {
+	if (c.AdminKeys.APIKey == "") != (c.AdminKeys.SecretKey == "") {
+		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
+	}
+	return credentials.RefusePlainLogin(apiURL, c.AllowHTTP)
+}
+
+// LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
+// is missing. The password is forgotten.
+func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+	if err := c.checkLogin(cfg.APIURL); err != nil {
 		return nil, nil, err
 	}
 	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	if (cfg.APIKey == "") != (cfg.SecretKey == "") {
-		return nil, nil, report.Usage("only one of --admin-api-key-file and --admin-secret-key-file is given; give both", "")
+	var session *cloudstack.Client
+	end := func() {
+		if session != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			_ = session.Logout(ctx) // the session ends by itself otherwise
+		}
 	}
-	var client *cloudstack.Client
-	open := func(ctx context.Context, user, password, domain string) (credentials.Administrators, error) {
-		var err error
-		if cfg.APIKey != "" {
-			client, err = cloudstack.NewClient(cfg)
-		} else {
-			client, err = cloudstack.Login(ctx, cfg, user, password, domain)
+	if c.AdminKeys != (credentials.Keys{}) {
+		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
+		session, err := cloudstack.NewClient(cfg)
+		if err == nil {
+			err = credentials.MustBeAdmin(ctx, session, "the user of the administrator's keys")
 		}
-		return client, err
-	}
-	if cfg.APIKey != "" {
-		if _, err := open(ctx, "", "", ""); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		l := &login.Login{
-			Prompt: e.Prompt, Progress: e.Progress, Again: f.Interactive, APIURL: cfg.APIURL,
-			User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain, Do: open,
-		}
-		err := l.Run(ctx)
-		c.AdminPassword = "" // not needed again
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, credentials.ExplainLogin(cfg.APIURL, c.AdminUser, c.AdminDomain, err)
 		}
+		e.Progress.Done("accepted")
+		return session, func() {}, nil
 	}
-	return client, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = client.Logout(ctx) // the session ends by itself otherwise
-	}, nil
+	l := &login.Login{
+		Prompt: e.Prompt, Progress: e.Progress, Again: e.Interactive, APIURL: cfg.APIURL,
+		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain,
+		Do: func(ctx context.Context, user, password, domain string) (_ *cloudstack.Client, err error) {
+			end() // of a user who is no administrator
+			session, err = cloudstack.Login(ctx, cfg, user, password, domain)
+			return session, err
+		},
+	}
+	err := l.Run(ctx)
+	c.AdminUser, c.AdminPassword = l.User, ""
+	if c.AdminDomain != "" || l.Domain != credentials.DefaultDomain {
+		c.AdminDomain = l.Domain
+	}
+	if err != nil {
+		end()
+	}
+	return session, end, err
 }

@@ -8,21 +8,17 @@
 package install
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -36,8 +32,6 @@ const Command = "install"
 // Options is what the operator wants. Zero values are asked for where a
 // terminal is there, or have the default that the comment names.
 type Options struct {
-	Release string // "" = engine.DefaultRelease
-
 	Credentials CredentialOptions
 
 	Project   string // name or id of the project that owns the VMs
@@ -63,112 +57,67 @@ type Options struct {
 	Accept, Pin []string
 	KeepOld     bool
 
-	MaxParallel    int           // nodes tainted at a time after the canary; 0 = 1
-	PerNode        time.Duration // 0 = taint.DefaultPerNode
-	RolloutTimeout time.Duration // 0 = rollout.DefaultTimeout
-	SnapshotDir    string        // of the nodes before they are tainted, and of what a takeover found
-	Journal        string        // file for the record of the run; "" = only the cluster's copy
-
-	DryRun       bool // stop after the plan
-	DryRunServer bool // with DryRun: have the API server judge each object too
-	Yes          bool
-	Output       string // of plan and result: text (also ""), json, yaml
+	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
+	PerNode     time.Duration // 0 = taint.DefaultPerNode
+	SnapshotDir string        // of the nodes before they are tainted, and of what a takeover found
 }
 
-// CloudStack is what a running install asks of CloudStack with the
-// controller's keys.
-type CloudStack interface {
-	credentials.User
-	check.API
-	takeover.API
+// fill takes what no flag has given from a configuration.
+func (o *Options) fill(cfg *cloudstack.Config) {
+	for to, from := range map[*string]string{
+		&o.Credentials.APIURL: cfg.APIURL, &o.Project: cfg.ProjectID, &o.Zone: cfg.Zone, &o.Region: cfg.Region, &o.ClusterID: cfg.ClusterID,
+	} {
+		*to = cmp.Or(*to, from)
+	}
+	o.Credentials.Keys = credentials.Keys{APIKey: cfg.APIKey, SecretKey: cfg.SecretKey}
+	o.Credentials.SSLNoVerify = o.Credentials.SSLNoVerify || cfg.SSLNoVerify
 }
 
-// AdminSession is an administrator's session; Logout ends it.
-type AdminSession interface {
-	credentials.Admin
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-	Logout(ctx context.Context) error
-}
-
-// Helm is what an install asks of Helm. *helm.Client has it.
-type Helm interface {
-	Get(ctx context.Context, name string) (*helm.Release, error)
-	Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error)
-	Template(ctx context.Context, r helm.ApplyRequest) (string, error)
-}
-
-// Installer is one run. Connect, Login, Checks and Kubelets are the edges,
-// which tests replace.
+// Installer is one run.
 type Installer struct {
-	Options  Options
-	Cluster  *cluster.Cluster
-	Helm     Helm
-	Prompt   prompt.Prompter
-	Progress report.Progress
-	// Interactive: somebody is at the terminal and can choose.
-	Interactive bool
-	// Style is how to draw on Out or ErrOut; nil for plainly.
-	Style  func(io.Writer) report.Style
-	Out    io.Writer        // results
-	ErrOut io.Writer        // plan before a confirmation, verdicts
-	Clock  clock.WithTicker // nil = real
+	*engine.Env
+	Options
 
-	// Connect makes a client that signs with cfg's keys.
-	Connect func(cfg *cloudstack.Config) (CloudStack, error)
-	// Login makes a session, or with keys in cfg and no password a client of these keys.
-	Login func(ctx context.Context, cfg *cloudstack.Config, user, password, domain string) (AdminSession, error)
-	// Commands that the controller calls, and those of them it can do without.
-	Required, Optional []string
+	// Tests replace them.
+	checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
+	kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
 
-	Checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
-	Kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
-	// Diff asks the API server what a manifest would change, without a change; old is the deployed one. nil = not asked.
-	Diff func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error)
-	// PodLogs returns the last lines of a container's log, for the cause of a failed rollout; may be nil.
-	PodLogs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-
-	admin     AdminSession
-	cleanups  []func()
+	admin     *cloudstack.Client // an administrator's session
+	ends      []func()
 	config    *cloudstack.Config // of the controller, for this machine
 	existing  *credentials.Secret
 	provision *credentials.Provision // nil when keys are there
 	caPEM     []byte
-	cloud     CloudStack // nil while keys are still to be made
-	verified  *credentials.Verified
-	tested    *selftest.Result // in the cluster; nil where it did not run
+	cloud     *cloudstack.Client // with the controller's keys; nil while they are still to be made
+	tested    *selftest.Result   // in the cluster; nil where it did not run
 	facts     *facts
 	plan      *Plan
 	taker     *takeover.Taker // nil where no other provider is there
-	env       *engine.Env
 	session   *engine.Session
 	note      engine.Note              // of the step in progress
 	made      []credentials.MadeObject // in CloudStack by this run
 	warned    map[string]bool          // warnings of checks that were shown
 }
 
+// New returns an install that has not begun.
+func New(e *engine.Env, o Options) *Installer {
+	in := &Installer{
+		Env: e, Options: o, checks: check.Run, kubelets: kubelet.Verify, warned: map[string]bool{}, note: func(string, ...any) {},
+		session: e.Session(Command, "csccm uninstall takes the controller away again"),
+	}
+	e.Scrub = in.scrub
+	return in
+}
+
 // Run is the whole install. Its errors have a remedy and an exit code where
 // they can.
 func (in *Installer) Run(ctx context.Context) (err error) {
-	if in.Options.Release == "" {
-		in.Options.Release = engine.DefaultRelease
-	}
-	if in.Clock == nil {
-		in.Clock = clock.RealClock{}
-	}
-	in.warned, in.note = map[string]bool{}, func(string, ...any) {}
-	o := &in.Options
-	in.env = &engine.Env{
-		Cluster: in.Cluster, Prompt: in.Prompt, Progress: in.Progress, Out: in.Out, ErrOut: in.ErrOut, Clock: in.Clock, Interactive: in.Interactive, Style: in.Style,
-		Release: o.Release, Yes: o.Yes, DryRun: o.DryRun, Output: o.Output, Journal: o.Journal, RolloutTimeout: o.RolloutTimeout,
-		PodLogs: in.PodLogs, Scrub: in.scrub,
-	}
-	in.session = in.env.Session(Command, "csccm uninstall takes the controller away again")
-	defer in.cleanup(ctx)
 	defer func() {
-		if err != nil {
-			in.sayMade(err)
+		for _, end := range in.ends {
+			end()
 		}
 	}()
+	defer func() { in.sayMade(err) }()
 	defer func() { in.session.Close(ctx, err) }()
 	if err := in.session.Run(ctx,
 		read("looking at the cluster", in.detect),
@@ -177,7 +126,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	); err != nil {
 		return err
 	}
-	if in.Options.DryRun {
+	if in.DryRun {
 		return in.dryRun(ctx)
 	}
 	if err := in.session.Run(ctx,
@@ -199,7 +148,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		[]engine.Step{
 			in.recorded("Secret", in.applySecret),
 			in.recorded("Helm release", in.applyChart),
-			in.recorded("rollout", in.env.Rollout),
+			in.recorded("rollout", in.Rollout),
 			in.recorded("self-test in the cluster", in.selfTest),
 		},
 		in.takeoverSteps((*takeover.Taker).After),
@@ -243,7 +192,7 @@ func (in *Installer) dryRun(ctx context.Context) error {
 			unfit = err
 		}
 	}
-	if in.Options.DryRunServer {
+	if in.Diff != nil {
 		if err := in.session.Run(ctx, read("dry run on the API server", in.diffObjects)); unfit == nil {
 			unfit = err
 		}
@@ -270,20 +219,4 @@ func (in *Installer) recorded(name string, do func(context.Context) error) engin
 		in.note = note
 		return do(ctx)
 	}}
-}
-
-func (in *Installer) endSession(ctx context.Context) {
-	if in.admin == nil {
-		return
-	}
-	lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	_ = in.admin.Logout(lctx) // the session ends by itself otherwise
-}
-
-func (in *Installer) cleanup(ctx context.Context) {
-	in.endSession(ctx)
-	for _, c := range in.cleanups {
-		c()
-	}
 }

@@ -7,7 +7,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,11 +25,11 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -32,56 +37,38 @@ import (
 // The demo's command: admin login, new and existing nodes; then the same again.
 func TestInstallAsAdmin(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	o := b.admin()
+	e := newEnv(t)
+	o := e.admin()
 	o.SnapshotDir = t.TempDir()
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
-	require.Equal(t, 3, b.initialised(t))
-	require.Equal(t, 1, b.helm.applied)
-	require.NotContains(t, b.helm.release.Values, "apiKey")
-	require.Contains(t, b.out.String(), "3 of 3 nodes initialised")
-	require.Contains(t, b.out.String(), "csccm install --api-url "+b.url+" --admin-user admin --admin-password-file FILE --account k8s --zone zone-1 --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --yes")
-	b.requireNoSecrets(t)
-	require.Equal(t, 1, b.sim.Ledger().Count("logout"), "the session is ended")
+	in := e.install(t, o)
+	require.Equal(t, 3, e.initialised(t))
+	require.NotContains(t, e.Releases.Release().Values, "apiKey")
+	require.Contains(t, e.Stdout.String(), "3 of 3 nodes initialised")
+	require.Contains(t, e.Stdout.String(), "csccm install --api-url "+e.cloud.URL+
+		" --admin-user admin --admin-password-file FILE --account k8s --zone zone-1 --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --yes")
+	e.requireNoSecrets(t)
+	require.Equal(t, 1, e.cloud.Ledger().Count("logout"), "the session is ended")
+	// The plan that is agreed to in the end does not list what was made in CloudStack before.
+	require.Empty(t, in.plan.CloudStack.Steps)
+	require.NoError(t, in.printText(&e.Stdout))
+	require.Contains(t, e.Stdout.String(), "  CloudStack  done: user \"kubeadmin\"\n  CloudStack  done: API keys of user \"kubeadmin\"\n")
+	require.NotContains(t, e.Stdout.String(), "create user")
 
-	calls := b.sim.Ledger().Count("createUser", "registerUserKeys")
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
-	require.Equal(t, 1, b.helm.applied, "nothing to do: no new revision")
-	require.Equal(t, calls, b.sim.Ledger().Count("createUser", "registerUserKeys"))
+	calls := e.cloud.Ledger().Count("createUser", "registerUserKeys")
+	e.install(t, o)
+	require.Equal(t, 1, e.Releases.Applied, "nothing to do: no new revision")
+	require.Equal(t, calls, e.cloud.Ledger().Count("createUser", "registerUserKeys"))
 }
 
 func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	require.NoError(t, b.installer(t, b.keys(t)).Run(t.Context()), b.err.String())
-	b.requireNoSecrets(t)
-	b.out.Reset()
-	in := b.installer(t, Options{Yes: true})
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Equal(t, []string{"csccm", "install", "--yes"}, in.FlagLine())
-	require.Equal(t, 1, b.helm.applied)
-}
-
-func TestInstallAsks(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	in := b.installer(t, Options{})
-	in.Interactive = true
-	in.Prompt = prompt.NewLines(strings.NewReader(strings.Join([]string{
-		"1", // administrator
-		"nonsense", b.url,
-		"", "", "password", // admin
-		"k8s",
-		"yes", // make the user
-		"yes", // go on
-	}, "\n")+"\n"), &b.err)
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), "it must start with https:// or http://")
-	require.Contains(t, b.err.String(), `create user "kubeadmin" in account "k8s" of domain ROOT`)
-	require.Contains(t, b.err.String(), "Secret      create kube-system/cloudstack-secret")
-	require.Contains(t, b.err.String(), "Node        demo-worker-1 is initialised by a taint (PreferNoSchedule), first")
-	require.Contains(t, b.out.String(), "--account k8s --yes")
-	b.requireNoSecrets(t)
+	e := newEnv(t)
+	o := e.keys(t)
+	o.Credentials.Account = "k8s"
+	e.install(t, o)
+	e.requireNoSecrets(t)
+	require.Equal(t, []string{"csccm", "install", "--yes"}, e.install(t, Options{}).FlagLine())
+	require.Equal(t, 1, e.Releases.Applied)
 }
 
 // A domain administrator names their domain for the login and nothing else: the account is looked for there.
@@ -97,176 +84,75 @@ func TestInstallAsDomainAdmin(t *testing.T) {
 	w.Accounts = append(w.Accounts, simulator.Account{
 		Name: "boss", Role: "Domain Admin", Domain: "ROOT/tenants", Users: []simulator.User{{Name: "boss", Password: "password"}},
 	})
-	b := newBenchOf(t, w, "tenants/k8s-owner", demoNodes()...)
-	o := b.admin()
-	o.Credentials.AdminUser, o.Credentials.AdminDomain = "boss", "ROOT/tenants"
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
-	require.Equal(t, 3, b.initialised(t))
-
-	b = newBenchOf(t, w, "tenants/k8s-owner", demoNodes()...)
-	o = b.admin()
+	e := newEnvOf(t, w, "tenants/"+testenv.Owner, demoNodes()...)
+	o := e.admin()
 	o.Credentials.AdminUser = "boss"
-	err := b.installer(t, o).Run(t.Context())
-	require.ErrorContains(t, err, `refuses the login of user "boss" in domain "ROOT"`)
-	var r interface{ Remedy() string }
-	require.ErrorAs(t, err, &r)
-	require.Contains(t, r.Remedy(), "--admin-domain")
-}
-
-// Keys that are pasted with blanks around them are taken without them.
-func TestInstallAsksForKeys(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	k := b.keys(t).Credentials.Keys
-	in := b.installer(t, Options{})
-	in.Prompt = prompt.NewLines(strings.NewReader(strings.Join([]string{"2", b.url, " " + k.APIKey, k.SecretKey + "\t", "yes"}, "\n")+"\n"), &b.err)
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), "API key: blanks or a byte order mark around the key were removed")
-	require.Contains(t, b.err.String(), "Secret key: blanks or a byte order mark around the key were removed")
-	require.Equal(t, k.APIKey, in.config.APIKey)
-	require.Equal(t, k.SecretKey, in.config.SecretKey)
-	b.requireNoSecrets(t)
+	testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), `refuses the login of user "boss" in domain "ROOT"`, "--admin-domain", report.ExitFailure)
+	o.Credentials.AdminDomain = "ROOT/tenants"
+	e.install(t, o)
+	require.Contains(t, e.Stderr.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
+	require.Equal(t, 3, e.initialised(t))
 }
 
 func TestInstallDeclined(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	in := b.installer(t, func() Options { o := b.admin(); o.Yes = false; return o }())
-	in.Prompt = prompt.NewLines(strings.NewReader("no\n"), &b.err)
-	require.EqualError(t, in.Run(t.Context()), "nothing was changed: not confirmed")
-	require.Zero(t, b.sim.Ledger().Count("createUser", "registerUserKeys"))
-	require.Zero(t, b.helm.applied)
+	e := newEnv(t)
+	e.Yes = false
+	var missing *prompt.MissingError
+	require.ErrorAs(t, e.installer(t, e.admin()).Run(t.Context()), &missing)
+	require.Contains(t, missing.Remedy(), "--yes")
+	e.Answers("no")
+	require.EqualError(t, e.installer(t, e.admin()).Run(t.Context()), "nothing was changed: not confirmed")
+	require.Zero(t, e.cloud.Ledger().Count("createUser", "registerUserKeys"))
+	require.Zero(t, e.Releases.Applied)
 }
 
-func TestInstallRefusesWithoutTerminal(t *testing.T) {
+func TestInstallSkipsAndOverwritesIfAsked(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		change func(*Options)
-		flag   string
-	}{
-		"nothing given": {func(o *Options) { *o = Options{} }, "--admin-user"},
-		"no URL":        {func(o *Options) { o.Credentials.APIURL = "" }, "--api-url"},
-		"no password":   {func(o *Options) { o.Credentials.AdminPassword = "" }, "--admin-password-file"},
-		"no account":    {func(o *Options) { o.Credentials.Account = "" }, "--account"},
-		"one key": {func(o *Options) {
-			o.Credentials = CredentialOptions{APIURL: o.Credentials.APIURL, Keys: Keys{APIKey: "x"}}
-		}, "--secret-key-file"},
-		"not agreed": {func(o *Options) { o.Yes = false }, "--yes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, demoNodes()...)
-			o := b.admin()
-			tc.change(&o)
-			err := b.installer(t, o).Run(t.Context())
-			var missing *prompt.MissingError
-			require.ErrorAs(t, err, &missing)
-			require.Contains(t, missing.Remedy(), tc.flag)
-			require.Zero(t, b.helm.applied)
-		})
-	}
-}
-
-func TestInstallStopsBeforeAnyChange(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		change func(*testing.T, *bench, *Options)
-		err    string
-		code   int
-	}{
-		"wrong password": {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", 1},
-		"wrong URL":      {func(_ *testing.T, _ *bench, o *Options) { o.Credentials.APIURL = "ftp://x" }, "--api-url", 2},
-		"unknown zone":   {func(_ *testing.T, _ *bench, o *Options) { o.Zone = "zone-9" }, `no zone "zone-9"`, 2},
-		"failed check": {func(_ *testing.T, b *bench, _ *Options) {
-			b.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
-		}, "nothing was installed: CCM-003 failed: another controller", 3},
-		"kubelet not external": {func(_ *testing.T, b *bench, o *Options) {
-			o.RequireExternal = true
-			b.verdicts = func(nodes []corev1.Node) []kubelet.NodeVerdict {
-				return []kubelet.NodeVerdict{{Node: nodes[0].Name, Verdict: kubelet.NotExternal, Remedy: "edit the flags"}}
-			}
-		}, "the kubelet of node demo-cp-1 is not-external", 3},
-		"node without VM": {func(t *testing.T, b *bench, _ *Options) {
-			_, err := b.kube.CoreV1().Nodes().Create(t.Context(), aNode("stranger", "10.1.1.99"), metav1.CreateOptions{})
-			require.NoError(t, err)
-		}, "cannot be initialised safely", 3},
-		"other credentials in the Secret": {func(t *testing.T, b *bench, _ *Options) {
-			_, err := b.kube.CoreV1().Secrets("kube-system").Create(t.Context(), &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: credentials.SecretName},
-				Data:       map[string][]byte{credentials.SecretKey: []byte("[Global]\napi-url=" + b.url + "\napi-key=a-canary\nsecret-key=b-canary\n")},
-			}, metav1.CreateOptions{})
-			require.NoError(t, err)
-		}, "Secret kube-system/cloudstack-secret exists and differs", 2},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, demoNodes()...)
-			o := b.admin()
-			tc.change(t, b, &o)
-			before := len(b.kube.Actions())
-			err := b.installer(t, o).Run(t.Context())
-			require.ErrorContains(t, err, tc.err)
-			var coder interface {
-				ExitCode() int
-				Remedy() string
-			}
-			require.ErrorAs(t, err, &coder)
-			require.Equal(t, tc.code, coder.ExitCode())
-			require.NotEmpty(t, coder.Remedy())
-			require.Zero(t, b.helm.applied)
-			requireOnlyTheList(t, b.kube.Actions()[before:])
-			b.requireNoSecrets(t, "canary")
-			require.NotContains(t, err.Error()+coder.Remedy(), "canary")
-		})
-	}
-}
-
-func TestInstallSkipsCheckAndOverwrites(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	_, err := b.kube.CoreV1().Secrets("kube-system").Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: credentials.SecretName},
-		Data:       map[string][]byte{credentials.SecretKey: []byte("[Global]\napi-url=" + b.url + "\napi-key=a\nsecret-key=b\nrate-limit=7\n")},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	b.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller"}}
-	o := b.admin()
-	o.SkipChecks, o.OverwriteSecret = []string{"CCM-003"}, true
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
-	secret, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
-	require.NoError(t, err)
-	cfg, err := cloudconfig.Parse(bytes.NewReader(secret.Data[credentials.SecretKey]))
+	e := newEnv(t)
+	e.putSecret(t, "[Global]\napi-url="+e.cloud.URL+"\napi-key=a\nsecret-key=b\nrate-limit=7\n")
+	e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller"}}
+	require.NoError(t, e.Kube.Tracker().Add(aNode("elsewhere", "10.9.9.9"))) // some nodes may be, while a cluster grows
+	o := e.admin()
+	o.SkipChecks, o.OverwriteSecret, o.SkipTaint = []string{"CCM-003"}, true, true
+	e.DryRun = true
+	e.install(t, o)
+	require.Zero(t, e.Releases.Applied)
+	e.DryRun = false
+	e.install(t, o)
+	cfg, err := cloudconfig.Parse(bytes.NewReader(e.Secret(t, credentials.SecretName)[credentials.SecretKey]))
 	require.NoError(t, err)
 	require.InDelta(t, 7, cfg.RateLimit, 0, "what csccm has no flag for is kept")
 	require.NotEqual(t, "a", cfg.APIKey)
+	require.Contains(t, e.Stderr.String(), "nodes left as before (--skip-taint): csccm taint has the controller initialise them")
+	require.Equal(t, 1, e.initialised(t))
 }
 
 func TestInstallDryRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	o := b.admin()
-	o.Yes, o.DryRun, o.Output = false, true, "json"
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
+	e := newEnv(t)
+	e.Yes, e.DryRun, e.Output = false, true, "json"
 	var p Plan
-	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
-	require.Equal(t, "install", p.Chart.Action)
-	require.Equal(t, "create", p.Secret.Action)
-	require.Len(t, p.CloudStack.Steps, 2)
-	require.Nil(t, p.Nodes)
-	require.Zero(t, b.sim.Ledger().Count("createUser"))
-
-	// With keys, the nodes are planned too.
-	b.out.Reset()
-	o = b.keys(t)
-	o.DryRun, o.Output = true, "json"
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
-	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
-	require.Equal(t, "demo-worker-1", p.Nodes.Canary)
-	require.Zero(t, b.helm.applied)
-	b.requireNoSecrets(t, o.Credentials.Keys.APIKey, o.Credentials.Keys.SecretKey)
-	for _, a := range b.kube.Actions() {
+	for _, keys := range []bool{false, true} {
+		e.Stdout.Reset()
+		o := e.admin()
+		if keys {
+			o = e.keys(t)
+		}
+		e.install(t, o)
+		require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
+		require.Equal(t, "install", p.Chart.Action)
+		require.Equal(t, "create", p.Secret.Action)
+		if keys { // the nodes are planned too
+			require.Equal(t, "demo-worker-1", p.Nodes.Canary)
+		} else {
+			require.Len(t, p.CloudStack.Steps, 2)
+			require.Nil(t, p.Nodes)
+		}
+	}
+	require.Zero(t, e.cloud.Ledger().Count("createUser"))
+	e.requireNoSecrets(t)
+	for _, a := range e.Kube.Actions() {
 		require.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), "%v", a)
 	}
 }
@@ -274,51 +160,55 @@ func TestInstallDryRun(t *testing.T) {
 // ^C ends the run at the next step; run again, it continues.
 func TestInstallInterruptedThenContinued(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
+	e := newEnv(t)
 	why := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	b.kube.PrependReactor("create", "secrets", func(ktesting.Action) (bool, kruntime.Object, error) {
+	e.Kube.PrependReactor("create", "secrets", func(ktesting.Action) (bool, kruntime.Object, error) {
 		cancel(why) // in the middle of a step
 		return false, nil, nil
 	})
-	err := b.installer(t, b.admin()).Run(ctx)
-	var stop *report.Error
-	require.ErrorAs(t, err, &stop)
+	err := e.installer(t, e.admin()).Run(ctx)
 	require.ErrorIs(t, err, why)
-	require.ErrorContains(t, err, `stopped before the end of step "Helm release"`, "the step in progress is finished")
-	require.Contains(t, stop.Remedy(), "continues")
-	require.Zero(t, b.helm.applied)
+	// The step in progress is finished.
+	testenv.RequireRefusal(t, err, `stopped before the end of step "Helm release"`, "continues", report.ExitFailure)
+	require.Zero(t, e.Releases.Applied)
 
-	require.NoError(t, b.installer(t, b.admin()).Run(t.Context()), b.err.String())
-	require.Equal(t, 1, b.sim.Ledger().Count("createUser"))
-	require.Equal(t, 3, b.initialised(t))
+	e.install(t, e.admin())
+	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
+	require.Equal(t, 3, e.initialised(t))
+}
+
+// A disk that is full is seen before anything is changed.
+func TestInstallWithoutAJournal(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.Journal = "/dev/full"
+	for _, o := range []Options{e.keys(t), e.admin()} {
+		testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "no space left on device; nothing has been changed", "--journal", report.ExitFailure)
+	}
+	require.Zero(t, e.cloud.Ledger().Count("createUser"))
+	requireOnlyTheList(t, e.Kube.Actions())
 }
 
 func waiting(reason, message string, restarts int32) corev1.PodStatus {
+	state := corev1.ContainerStatus{
+		RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+	}
+	if restarts > 0 {
+		state.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1}
+	}
 	return corev1.PodStatus{
-		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
-		ContainerStatuses: []corev1.ContainerStatus{{
-			RestartCount:         restarts,
-			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
-			LastTerminationState: corev1.ContainerState{Terminated: terminated(restarts)},
-		}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+		ContainerStatuses: []corev1.ContainerStatus{state},
 	}
-}
-
-func terminated(restarts int32) *corev1.ContainerStateTerminated {
-	if restarts == 0 {
-		return nil
-	}
-	return &corev1.ContainerStateTerminated{ExitCode: 1}
 }
 
 func TestRolloutFailures(t *testing.T) {
 	t.Parallel()
-	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	pending := corev1.PodStatus{Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "1 node(s) didn't have free ports",
 	}}}
-	tests := map[string]struct {
+	for name, tc := range map[string]struct {
 		pods      []corev1.PodStatus
 		available int32
 		err       string
@@ -335,52 +225,114 @@ func TestRolloutFailures(t *testing.T) {
 			err:  "the controller does not come up: 2 of 2 Pods updated, 0 available; Pod p0: CrashLoopBackOff (last exit code 1)", code: 1,
 			shown: "cannot use *** here",
 		},
-		"one replica more than nodes": {pods: []corev1.PodStatus{ready, pending}, available: 1, shown: "1 of 2 running; no node can take more now"},
-	}
-	for name, tc := range tests {
+		"one replica more than nodes": {
+			pods: []corev1.PodStatus{testenv.ReadyPod("").Status, pending}, available: 1, shown: "1 of 2 running; no node can take more now",
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, demoNodes()...)
-			b.helm.pods = func(d *appsv1.Deployment) []*corev1.Pod {
+			e := newEnv(t)
+			e.pods = func(d *appsv1.Deployment) []*corev1.Pod {
 				d.Status.AvailableReplicas = tc.available
 				var pods []*corev1.Pod
 				for i, s := range tc.pods {
-					pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + string(rune('0'+i))}, Status: s})
+					pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(i)}, Status: s})
 				}
 				return pods
 			}
-			o := b.keys(t)
+			o := e.keys(t)
 			secret := o.Credentials.Keys.SecretKey
-			_, err := b.kube.CoreV1().Events("kube-system").Create(t.Context(), &corev1.Event{
-				ObjectMeta: metav1.ObjectMeta{Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed", Message: "pull refused for " + secret,
-				InvolvedObject: corev1.ObjectReference{Name: "p0"},
-			}, metav1.CreateOptions{})
-			require.NoError(t, err)
-			in := b.installer(t, o)
-			in.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
+			require.NoError(t, e.Kube.Tracker().Add(&corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: "e"}, Type: corev1.EventTypeWarning, Reason: "Failed",
+				Message: "pull refused for " + secret, InvolvedObject: corev1.ObjectReference{Name: "p0"},
+			}))
+			e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 				return "cannot use " + secret + " here\n", nil
 			}
-			err = in.Run(t.Context())
-			require.Contains(t, b.err.String(), tc.shown)
-			b.requireNoSecrets(t)
+			err := e.installer(t, o).Run(t.Context())
+			require.Contains(t, e.Stderr.String(), tc.shown)
+			e.requireNoSecrets(t)
 			if tc.err == "" {
-				require.NoError(t, err, b.err.String())
+				require.NoError(t, err, e.Stderr.String())
 				return
 			}
 			require.EqualError(t, err, tc.err)
-			var e *rollout.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, tc.code, e.ExitCode())
-			require.Contains(t, e.Remedy(), "kubectl -n kube-system describe deployment")
-			require.Equal(t, 0, b.initialised(t), "no node is touched by a controller that does not run")
+			testenv.RequireRefusal(t, err, tc.err, "kubectl -n kube-system describe deployment", tc.code)
+			require.Equal(t, 0, e.initialised(t), "no node is touched by a controller that does not run")
 		})
 	}
 }
 
-func TestHelmFailureIsTheError(t *testing.T) {
+// A certificate of a private authority is trusted by --ca-file, also later, by
+// who has only the Secret.
+func TestPrivateCertificate(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	b.helm.fail = &helm.ValuesError{Problems: []string{"replicaCount: got string, want integer"}}
-	err := b.installer(t, b.keys(t)).Run(t.Context())
-	require.EqualError(t, err, "chart values: replicaCount: got string, want integer")
+	e := newEnv(t)
+	server := httptest.NewTLSServer(e.cloud.Handler())
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	o := e.keys(t)
+	o.Credentials.APIURL, o.Credentials.CAFile = server.URL+"/client/api", ca
+	e.install(t, o)
+	e.install(t, Options{Values: e.Releases.Release().Values})
+}
+
+// A release that another run left pending or failed is brought to its end. An error of Helm is that of the install.
+func TestHalfInstalledRelease(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"failed", "pending-install", "pending-upgrade"} {
+		e := newEnv(t)
+		e.Releases.Kept = []helm.Release{{Name: engine.DefaultRelease, Status: status, Revision: 1, ChartVersion: "0.0.1"}}
+		e.Releases.Err = errors.New("chart values: replicaCount: got string, want integer")
+		require.Equal(t, e.Releases.Err, e.installer(t, e.keys(t)).Run(t.Context()))
+		e.Releases.Err = nil
+		e.install(t, e.keys(t))
+		require.Equal(t, "deployed", e.Releases.Release().Status, status)
+		require.Equal(t, 3, e.initialised(t))
+	}
+}
+
+// 40 columns: no line of text is longer, apart from words that cannot be broken.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.Progress = report.NewProgress(&e.Stderr, report.Style{Width: 40}, e.Time)
+	e.install(t, e.keys(t))
+	for line := range strings.Lines(e.Stderr.String()) {
+		line = strings.TrimRight(line, "\n")
+		if len([]rune(line)) > 40 {
+			require.Len(t, strings.Fields(strings.TrimLeft(line, " ✓!→>-")), 1, "%q", line)
+		}
+	}
+}
+
+// The user whose keys are in the Secret is the controller's, whatever user the first install made or was given.
+func TestInstallAgainAfterRotateKeys(t *testing.T) {
+	t.Parallel()
+	for name, users := range map[string]int{"administrator": 2, "administrator, named user": 2, "keys": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.onePod()
+			o := e.admin() // a person keeps the flags, and the files that they name
+			switch name {
+			case "keys":
+				o = e.keys(t)
+			case "administrator, named user":
+				o.Credentials.User = "csccm"
+			}
+			made := func() int { return e.cloud.Ledger().Count("createUser", "registerUserKeys") }
+			e.install(t, o)
+			for range 3 {
+				e.rotate(t)
+				keys, calls := e.Secret(t, credentials.SecretName), made()
+				e.install(t, o)
+				require.Equal(t, keys, e.Secret(t, credentials.SecretName), "the Secret is not changed")
+				require.Equal(t, calls, made(), "no user and no keys are made")
+			}
+			require.Equal(t, users, e.cloud.Ledger().Count("createUser"), "rotations take two users in turn")
+			e.requireNoSecrets(t)
+		})
+	}
 }

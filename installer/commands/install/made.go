@@ -64,7 +64,7 @@ func (in *Installer) removeMade() string {
 // sayMade names, where the install fails, what it has made in CloudStack.
 func (in *Installer) sayMade(err error) {
 	made := in.madeInCloudStack()
-	if len(in.made) == 0 || strings.Contains(err.Error(), made) {
+	if err == nil || len(in.made) == 0 || strings.Contains(err.Error(), made) {
 		return
 	}
 	in.Progress.Info("%s; the next run goes on with it, and %s", made, in.removeMade())

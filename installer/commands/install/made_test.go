@@ -4,142 +4,71 @@
 package install
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/uninstall"
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// requireOnlyTheList allows no change of the cluster but the list of what is made in CloudStack, and its namespace.
-func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
-	t.Helper()
-	for _, a := range actions {
-		if c, ok := a.(ktesting.CreateActionImpl); ok && len(c.CreateOptions.DryRun) > 0 {
-			continue
-		}
-		switch {
-		case a.GetResource().Resource == "namespaces" && a.GetVerb() == "create":
-			continue
-		case a.GetResource().Resource == "configmaps":
-			if c, ok := a.(ktesting.CreateAction); ok {
-				if m, ok := c.GetObject().(*corev1.ConfigMap); ok && m.Name == credentials.MadeConfigMap {
-					continue
-				}
-			}
-		}
-		require.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), "%v", a)
-	}
-}
-
-func (b *bench) loggedIn(t *testing.T) *cloudstack.Client {
-	t.Helper()
-	cfg := cloudconfig.Default()
-	cfg.APIURL = b.url
-	admin, err := cloudstack.Login(t.Context(), &cfg, "admin", "password", "ROOT")
-	require.NoError(t, err)
-	return admin
-}
-
-// uninstall is csccm uninstall --delete-user.
-func (b *bench) uninstall(t *testing.T, dry bool) error {
-	t.Helper()
-	return uninstall.Run(t.Context(), &engine.Env{
-		Cluster: cluster.NewForTest(b.kube), Helm: uninstallable{election: &election{bench: b}}, Prompt: prompt.NewRefusing(), Clock: b.clock,
-		Release: engine.DefaultRelease, Yes: true, DryRun: dry, Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
-	}, uninstall.Options{DeleteUser: true, Admin: func(ctx context.Context, cfg *cloudstack.Config) (credentials.Remover, func(), error) {
-		if cfg.APIURL != b.url || cfg.SecretKey != "" {
-			return nil, nil, errors.New("the login goes to the API of the list, without keys")
-		}
-		a, err := cloudstack.Login(ctx, cfg, "admin", "password", "ROOT")
-		return a, func() { _ = a.Logout(context.WithoutCancel(ctx)) }, err
-	}})
-}
-
 // names are the users, accounts and roles that CloudStack has.
-func (b *bench) names(t *testing.T) (users, accounts, roles []string) {
+func (e *env) names(t *testing.T) (users, accounts, roles []string) {
 	t.Helper()
-	admin := b.loggedIn(t)
+	admin := e.cloud.Admin(t)
 	us, err := admin.ListUsers(t.Context(), "", "", "")
+	require.NoError(t, err)
+	as, err := admin.ListAccounts(t.Context(), "", "")
+	require.NoError(t, err)
+	rs, err := admin.ListRoles(t.Context(), "")
 	require.NoError(t, err)
 	for _, u := range us {
 		users = append(users, u.Username)
 	}
-	as, err := admin.ListAccounts(t.Context(), "", "")
-	require.NoError(t, err)
 	for _, a := range as {
 		accounts = append(accounts, a.Name)
 	}
-	rs, err := admin.ListRoles(t.Context(), "")
-	require.NoError(t, err)
 	for _, r := range rs {
 		roles = append(roles, r.Name)
 	}
 	return users, accounts, roles
 }
 
-func (b *bench) gone(t *testing.T, err error) {
-	t.Helper()
-	require.True(t, apierrors.IsNotFound(err), "%v", err)
-}
-
-func madeBench(t *testing.T, world *simulator.World) *bench {
-	t.Helper()
-	b := newBenchOf(t, world, "k8s-owner", demoNodes()...)
-	b.helm.pods = func(d *appsv1.Deployment) []*corev1.Pod {
-		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: d.Labels}
-		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "ccm-0"}, Status: corev1.PodStatus{
-			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		}}}
-	}
-	return b
-}
-
 // What csccm makes in CloudStack is listed before it is made, and removed with the list.
 func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
-	b := madeBench(t, simulator.ExampleWorld())
-	usersBefore, accountsBefore, rolesBefore := b.names(t)
-	require.NoError(t, b.installer(t, b.admin()).Run(t.Context()), b.err.String())
-	b.rotate(t) // makes a second user
+	e := newEnv(t)
+	e.onePod()
+	usersBefore, accountsBefore, rolesBefore := e.names(t)
+	e.install(t, e.admin())
+	e.rotate(t) // makes a second user
 
-	b.out.Reset()
-	require.NoError(t, b.uninstall(t, true))
+	e.Stdout.Reset()
+	e.uninstall(t, true)
 	for _, want := range []string{
 		`delete  user "kubeadmin" of account "k8s", domain ROOT in CloudStack`,
 		`delete  user "kubeadmin-2" of account "k8s", domain ROOT in CloudStack`,
 		"delete  Secret kube-system/cloudstack-secret",
 	} {
-		require.Contains(t, b.out.String(), want)
+		require.Contains(t, e.Stdout.String(), want)
 	}
-	users, _, _ := b.names(t)
+	users, _, _ := e.names(t)
 	require.Len(t, users, len(usersBefore)+2, "a dry run removes nothing")
 
-	require.NoError(t, b.uninstall(t, false), b.err.String())
-	users, accounts, roles := b.names(t)
+	e.uninstall(t, false)
+	users, accounts, roles := e.names(t)
 	require.ElementsMatch(t, usersBefore, users)
 	require.ElementsMatch(t, accountsBefore, accounts, "the account was there before")
 	require.ElementsMatch(t, rolesBefore, roles)
-	_, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), credentials.SecretName, metav1.GetOptions{})
-	b.gone(t, err)
-	_, err = b.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), credentials.MadeConfigMap, metav1.GetOptions{})
-	b.gone(t, err)
-	require.NoError(t, b.installer(t, b.admin()).Run(t.Context()), b.err.String())
+	require.Nil(t, e.Secret(t, credentials.SecretName))
+	_, err := e.Kube.CoreV1().ConfigMaps(testenv.Namespace).Get(t.Context(), credentials.MadeConfigMap, metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), err)
+	e.install(t, e.admin())
 }
 
 func projectWorld() *simulator.World {
@@ -160,34 +89,35 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 	for name, foreign := range map[string]bool{"all of it": false, "an account that somebody else uses too": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := madeBench(t, projectWorld())
-			usersBefore, accountsBefore, rolesBefore := b.names(t)
-			b.helm.fail = errors.New("no chart today")
-			o := b.admin()
+			e := newEnvOf(t, projectWorld(), testenv.Owner, demoNodes()...)
+			e.onePod()
+			usersBefore, accountsBefore, rolesBefore := e.names(t)
+			e.Releases.Err = errors.New("no chart today")
+			o := e.admin()
 			o.Credentials.Account, o.Project = "", "p"
-			require.ErrorContains(t, b.installer(t, o).Run(t.Context()), "no chart today")
+			require.ErrorContains(t, e.installer(t, o).Run(t.Context()), "no chart today")
 			for _, want := range []string{
 				`Made in CloudStack: role "csccm-kubeadm", account "csccm-`,
 				`, user "kubeadmin" of account "csccm-`,
 				"the next run goes on with it, and csccm uninstall --delete-user removes it",
 			} {
-				require.Contains(t, b.err.String(), want)
+				require.Contains(t, e.Stderr.String(), want)
 			}
-			made, err := credentials.ReadMade(t.Context(), b.kube, "kube-system")
+			made, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, made.Objects, 3)
 			for _, o := range made.Objects {
 				require.NotEmpty(t, o.ID, o)
 			}
 			if foreign {
-				_, err = b.loggedIn(t).CreateUser(t.Context(), cloudstack.CreateUserRequest{
+				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudstack.CreateUserRequest{
 					Account: made.Objects[1].Name, DomainID: made.Objects[1].DomainID, Username: "somebody", Password: "password-1", FirstName: "a", LastName: "b", Email: "c@d",
 				})
 				require.NoError(t, err)
 			}
-			b.out.Reset()
-			require.NoError(t, b.uninstall(t, false), b.err.String())
-			users, accounts, roles := b.names(t)
+			e.Stdout.Reset()
+			e.uninstall(t, false)
+			users, accounts, roles := e.names(t)
 			if !foreign {
 				require.ElementsMatch(t, usersBefore, users)
 				require.ElementsMatch(t, accountsBefore, accounts)
@@ -196,9 +126,9 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 			}
 			require.ElementsMatch(t, append(usersBefore, "somebody"), users, "csccm's own user goes")
 			require.Contains(t, accounts, made.Objects[1].Name)
-			require.Contains(t, b.out.String(), `it also has user "somebody"`)
-			require.Contains(t, b.out.String(), `stays   role "csccm-kubeadm": account "csccm-`)
-			left, err := credentials.ReadMade(t.Context(), b.kube, "kube-system")
+			require.Contains(t, e.Stdout.String(), `it also has user "somebody"`)
+			require.Contains(t, e.Stdout.String(), `stays   role "csccm-kubeadm": account "csccm-`)
+			left, err := credentials.ReadMade(t.Context(), e.Kube, "kube-system")
 			require.NoError(t, err)
 			require.Len(t, left.Objects, 2, "account and role stay on the list")
 		})
@@ -208,8 +138,9 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 // An account that owns anything is kept: deleting it would delete that too.
 func TestAccountWithResourcesIsKept(t *testing.T) {
 	t.Parallel()
-	b := madeBench(t, simulator.ExampleWorld())
-	admin := b.loggedIn(t)
+	e := newEnv(t)
+	e.onePod()
+	admin := e.cloud.Admin(t)
 	accounts, err := admin.ListAccounts(t.Context(), "k8s", "")
 	require.NoError(t, err)
 	require.Len(t, accounts, 1)

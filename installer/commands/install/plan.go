@@ -5,10 +5,10 @@ package install
 
 import (
 	"context"
-	"encoding/json"
-	"reflect"
+	"fmt"
 	"slices"
-	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/taint"
@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 // Plan is what an install would do, complete enough to be shown and agreed to.
@@ -103,7 +104,7 @@ func (in *Installer) expectedSecretAction() string {
 	switch {
 	case !in.existing.Exists:
 		return string(credentials.SecretCreate)
-	case in.Options.Credentials.Source == SourceSecret:
+	case in.Credentials.Source == SourceSecret:
 		return string(credentials.SecretKeep)
 	case in.existing.Problem != nil:
 		return string(credentials.SecretOverwrite)
@@ -112,21 +113,21 @@ func (in *Installer) expectedSecretAction() string {
 }
 
 func (in *Installer) planChart(ctx context.Context) error {
-	values := in.Options.Values
+	values := in.Values
 	if in.caPEM != nil {
 		values = helm.MergeValues(map[string]any{"caBundle": map[string]any{"configMapName": credentials.CAConfigMap}}, values)
-		in.Options.Values = values
+		in.Values = values
 	}
-	chart := in.Options.Chart
+	chart := in.Chart
 	p := PlanChart{
-		Release: in.Options.Release, Namespace: in.Cluster.Namespace, Action: "install",
+		Release: in.Release, Namespace: in.Cluster.Namespace, Action: "install",
 		Chart: chart.Source, Version: chart.Version(), AppVersion: chart.AppVersion(), Values: values,
 	}
 	release := in.facts.release
 	if release != nil && release.Deployed() {
 		values = helm.MergeValues(release.Values, values) // as Apply does
 	}
-	manifest, err := in.Helm.Template(ctx, helm.ApplyRequest{Name: in.Options.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
+	manifest, err := in.Helm.Template(ctx, helm.ApplyRequest{Name: in.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
 	if err != nil {
 		return err
 	}
@@ -134,29 +135,12 @@ func (in *Installer) planChart(ctx context.Context) error {
 	if release != nil {
 		p.From = release.ChartVersion
 		p.Action = "upgrade"
-		same := release.Deployed() && release.ChartVersion == p.Version && release.AppVersion == p.AppVersion &&
-			reflect.DeepEqual(normal(release.Values), normal(values)) &&
-			strings.HasPrefix(manifest, strings.TrimSpace(release.Manifest))
-		if same {
+		if release.UpToDate(chart, values, manifest) {
 			p.Action = "keep"
 		}
 	}
 	in.plan.Chart = p
 	return nil
-}
-
-// normal makes values comparable: numbers of --set and of a stored release have
-// different Go types.
-func normal(values map[string]any) any {
-	b, err := json.Marshal(values)
-	if err != nil {
-		return values
-	}
-	var out map[string]any
-	if json.Unmarshal(b, &out) != nil || len(out) == 0 {
-		return map[string]any{}
-	}
-	return out
 }
 
 // diffObjects has the API server judge every object of the plan by dry runs:
@@ -165,25 +149,75 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 	if in.Diff == nil {
 		return nil
 	}
-	in.Progress.Step("Dry run on the API server")
 	old := ""
 	if in.facts.release != nil {
 		old = in.facts.release.Manifest
 	}
-	changes, err := in.Diff(ctx, in.Cluster.Namespace, old, in.plan.manifest)
-	if err == nil && in.plan.secret != nil {
-		err = in.plan.secret.DryRun(ctx, in.Cluster.Kube)
+	if in.plan.secret != nil {
+		if err := in.plan.secret.DryRun(ctx, in.Cluster.Kube); err != nil {
+			return in.Cluster.Explain(err)
+		}
 	}
-	if err != nil {
-		return in.Cluster.Explain(err)
-	}
-	in.plan.Objects = changes
-	if err := diff.Refused(changes); err != nil {
+	var err error
+	if in.plan.Objects, err = in.Changes(ctx, old, in.plan.manifest); err != nil {
 		return err
 	}
-	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {
+	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(in.plan.Objects, func(c diff.Change) bool { return c.Action == diff.Create }) {
 		in.plan.Chart.Action = "upgrade" // somebody deleted an object of the release
 	}
-	in.Progress.Done("%s", diff.Summary(changes))
 	return nil
+}
+
+// planNodes says which existing nodes are to be initialised, and the Secret's
+// exact fate, now that the credentials are known.
+func (in *Installer) planNodes(ctx context.Context) error {
+	secret := credentials.KeepSecret(in.existing)
+	var err error
+	if in.Credentials.Source != SourceSecret || in.changesSecret() {
+		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {
+			return err
+		}
+	}
+	in.plan.secret = secret
+	in.plan.Secret.Action, in.plan.Secret.Differences = string(secret.Action), secret.Differences
+	in.plan.CloudStack.Project = in.config.ProjectID
+	plan, err := in.taintPlan(ctx)
+	if err != nil {
+		return err
+	}
+	in.plan.Nodes = plan
+	if len(plan.Problems) > 0 && !in.SkipTaint {
+		for _, p := range plan.Problems {
+			in.Progress.Warn("%s", p.Text)
+			in.Progress.Info("fix: %s", p.Remedy)
+		}
+		return taint.Blocked(plan.Problems)
+	}
+	return nil
+}
+
+// changesSecret reports whether flags change the configuration of the Secret.
+func (in *Installer) changesSecret() bool {
+	local := *in.config
+	local.CAFile = in.existing.Config.CAFile
+	return len(in.existing.Config.Differences(&local)) > 0
+}
+
+// taintPlan reads nodes and VMs as they are now.
+func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
+	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, in.Cluster.Explain(err)
+	}
+	in.facts.nodes = list.Items
+	inv := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID, Zone: in.config.Zone, Clock: in.Clock})
+	vms, err := inv.VMs(ctx, 0)
+	if err != nil {
+		return nil, fmt.Errorf("listing virtual machines: %w", err)
+	}
+	form, err := in.labelForm()
+	if err != nil {
+		return nil, err
+	}
+	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region, LabelForm: form}), nil
 }

@@ -4,19 +4,23 @@
 package install
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func (in *Installer) printPlan() error {
-	if in.env.Structured() {
-		return report.Encode(in.Out, in.Options.Output, in.plan)
+	if in.Structured() {
+		return report.Encode(in.Out, in.Output, in.plan)
 	}
 	return in.printText(in.Out)
 }
@@ -54,9 +58,14 @@ func (in *Installer) printText(w io.Writer) error {
 			return err
 		}
 	}
-	b.WriteString(describeTenants(p.Tenants))
+	if p.Tenants != nil {
+		b.WriteString("  Tenants     the policy (chart value tenancy) and what Services use now:\n")
+		for _, line := range p.Tenants.Lines() {
+			fmt.Fprintf(&b, "              ! %s\n", line)
+		}
+	}
 	switch {
-	case in.Options.SkipTaint:
+	case in.SkipTaint:
 		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint); csccm taint%s has them initialised later\n", in.namespaceFlag())
 	case p.Nodes == nil:
 		fmt.Fprintf(&b, "  Nodes       planned once the credentials are there\n")
@@ -71,7 +80,7 @@ func (in *Installer) printTakeover(w io.Writer) error {
 	if _, err := io.WriteString(w, "  Takeover    in the place of another provider; its Services keep addresses and rules:\n"); err != nil {
 		return err
 	}
-	if err := in.plan.Takeover.WriteText(w, in.env.StyleOf(w)); err != nil {
+	if err := in.plan.Takeover.WriteText(w, in.StyleOf(w)); err != nil {
 		return err
 	}
 	if in.taker == nil {
@@ -79,7 +88,7 @@ func (in *Installer) printTakeover(w io.Writer) error {
 		return err
 	}
 	end := "removed"
-	if in.Options.KeepOld {
+	if in.KeepOld {
 		end = "kept, with no Pods"
 	}
 	_, err := fmt.Fprintf(w, "In the end the old controller is %s.\n", end)
@@ -87,6 +96,7 @@ func (in *Installer) printTakeover(w io.Writer) error {
 }
 
 func describeNodes(p *taint.Plan) string {
+	const none = "none"
 	var b strings.Builder
 	for _, it := range p.Items {
 		what := map[taint.State]string{
@@ -98,19 +108,12 @@ func describeNodes(p *taint.Plan) string {
 		if it.Name == p.Canary {
 			what += ", first"
 		}
-		fmt.Fprintf(&b, "  Node        %s %s; VM %s, zone %s, %s\n", it.Name, what, orNone(it.VM), orNone(it.Zone), orNone(it.Type))
+		fmt.Fprintf(&b, "  Node        %s %s; VM %s, zone %s, %s\n", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none))
 		for _, n := range it.Notes {
 			fmt.Fprintf(&b, "              ! %s\n", n)
 		}
 	}
 	return b.String()
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // flatten shows values as --set writes them.
@@ -125,4 +128,58 @@ func flatten(prefix string, values map[string]any) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// confirm shows the plan and asks.
+func (in *Installer) confirm(ctx context.Context) error {
+	if refusal := in.overwrites(); refusal != nil {
+		if in.Yes {
+			return refusal // --yes agrees to the plan, not to the loss of somebody's credentials
+		}
+		differences := strings.Join(in.plan.Secret.Differences, "; ")
+		if err := in.agreed(ctx, fmt.Sprintf("Overwrite Secret %s/%s (%s)", in.plan.Secret.Namespace, in.plan.Secret.Name, differences)); err != nil {
+			var missing interface{ ExitCode() int }
+			if errors.As(err, &missing) && missing.ExitCode() == report.ExitUsage {
+				return refusal
+			}
+			return err
+		}
+	}
+	if in.Yes {
+		if in.taker != nil && !in.Structured() {
+			if err := in.printTakeover(in.ErrOut); err != nil { // what changes is shown, agreed to or not
+				return err
+			}
+		}
+		return in.consent(ctx)
+	}
+	if err := in.printText(in.ErrOut); err != nil {
+		return err
+	}
+	if err := in.consent(ctx); err != nil {
+		return err
+	}
+	return in.agreed(ctx, "Go on")
+}
+
+// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to.
+func (in *Installer) overwrites() error {
+	if in.plan.secret == nil || in.plan.secret.Action != credentials.SecretOverwrite || in.OverwriteSecret {
+		return nil
+	}
+	return in.keepsSecret(strings.Join(in.plan.Secret.Differences, "; "))
+}
+
+// overwritesLater is overwrites before there are keys: those of a new user are not in the Secret that is there.
+func (in *Installer) overwritesLater() error {
+	if in.provision == nil || !in.provision.NewKeys() || !in.existing.Exists || in.OverwriteSecret {
+		return nil
+	}
+	return in.keepsSecret("it would hold the new user's keys")
+}
+
+// keepsSecret is the refusal to overwrite somebody's credentials unasked.
+func (in *Installer) keepsSecret(differences string) error {
+	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", in.existing.Namespace, in.existing.Name, differences),
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
 }

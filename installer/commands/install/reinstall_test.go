@@ -19,11 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/engine/stepclock"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 const leaseName = "cloud-controller-manager"
@@ -31,7 +26,7 @@ const leaseName = "cloud-controller-manager"
 // election is a controller's leader election as client-go has it: a lease that somebody holds is taken only after
 // it has not been renewed for its duration, as seen from here.
 type election struct {
-	bench    *bench
+	env      *env
 	identity string // of the Pod that runs; "" = none
 	seen     metav1.MicroTime
 	since    time.Time
@@ -39,13 +34,13 @@ type election struct {
 
 // turn is one attempt to get or renew the lease.
 func (e *election) turn(ctx context.Context) error {
-	e.bench.mu.Lock()
-	defer e.bench.mu.Unlock()
-	if !e.bench.running || e.identity == "" {
+	e.env.mu.Lock()
+	defer e.env.mu.Unlock()
+	if !e.env.running || e.identity == "" {
 		return nil
 	}
-	leases := e.bench.kube.CoordinationV1().Leases("kube-system")
-	now := metav1.NewMicroTime(e.bench.clock.Now())
+	leases := e.env.Kube.CoordinationV1().Leases("kube-system")
+	now := metav1.NewMicroTime(e.env.Time.Now())
 	mine := coordinationv1.LeaseSpec{HolderIdentity: &e.identity, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &now, AcquireTime: &now}
 	l, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -70,28 +65,6 @@ func (e *election) turn(ctx context.Context) error {
 	return err
 }
 
-// uninstallable removes what fakeHelm made.
-type uninstallable struct {
-	engine.Helm
-	*election
-}
-
-func (h uninstallable) Get(ctx context.Context, name string) (*helm.Release, error) {
-	return h.bench.helm.Get(ctx, name)
-}
-
-func (h uninstallable) Uninstall(ctx context.Context, _ string) error {
-	b := h.bench
-	b.helm.release = nil
-	b.mu.Lock()
-	b.running = false
-	b.mu.Unlock()
-	if err := b.kube.AppsV1().Deployments("kube-system").Delete(ctx, "cloudstack-cloud-controller-manager", metav1.DeleteOptions{}); err != nil {
-		return err
-	}
-	return b.kube.CoreV1().Pods("kube-system").Delete(ctx, "ccm-0", metav1.DeleteOptions{})
-}
-
 // The controller cannot release its lease when it is uninstalled, because Helm deletes its roles with it.
 func TestInstallAfterUninstall(t *testing.T) {
 	t.Parallel()
@@ -109,57 +82,51 @@ func TestInstallAfterUninstall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, demoNodes()...)
-			e := &election{bench: b}
-			b.clock = stepclock.New(func() {
-				b.controller(t.Context())
-				if err := e.turn(t.Context()); err != nil {
+			e := newEnv(t)
+			l := &election{env: e}
+			e.Poll = func() {
+				e.controller(t.Context())
+				if err := l.turn(t.Context()); err != nil {
 					t.Error(err)
 				}
-			})
-			b.helm.pods = func(d *appsv1.Deployment) []*corev1.Pod {
-				d.Spec.Selector = &metav1.LabelSelector{MatchLabels: d.Labels}
+			}
+			e.pods = func(*appsv1.Deployment) []*corev1.Pod {
 				return []*corev1.Pod{{
-					ObjectMeta: metav1.ObjectMeta{Name: "ccm-0", CreationTimestamp: metav1.NewTime(b.clock.Now())},
+					ObjectMeta: metav1.ObjectMeta{Name: "ccm-0", CreationTimestamp: metav1.NewTime(e.Time.Now())},
 					Spec:       corev1.PodSpec{HostNetwork: true, NodeName: "demo-cp-1"},
 				}}
 			}
-			install := func(identity string) error {
-				e.identity = identity
-				in := b.installer(t, b.keys(t))
-				in.Checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+			install := func(identity string) {
+				l.identity = identity
+				in := e.installer(t, e.keys(t))
+				in.checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
 					sel.Only = []string{"CCM-002"}
 					return check.Run(ctx, env, sel, progress)
 				}
-				return in.Run(t.Context())
+				require.NoError(t, in.Run(t.Context()), e.Stderr.String())
 			}
 			holder := func() string {
-				l, err := b.kube.CoordinationV1().Leases("kube-system").Get(t.Context(), leaseName, metav1.GetOptions{})
+				l, err := e.Kube.CoordinationV1().Leases("kube-system").Get(t.Context(), leaseName, metav1.GetOptions{})
 				require.NoError(t, err)
 				return *l.Spec.HolderIdentity
 			}
-			require.NoError(t, install("demo-cp-1_first"), b.err.String())
+			install("demo-cp-1_first")
 			require.Equal(t, "demo-cp-1_first", holder())
-			b.clock.Step(time.Hour)
-			require.NoError(t, e.turn(t.Context()))
-
-			h := uninstallable{election: e}
+			e.Time.Step(time.Hour)
+			require.NoError(t, l.turn(t.Context()))
 			if tc.helm {
-				require.NoError(t, h.Uninstall(t.Context(), engine.DefaultRelease))
+				require.NoError(t, e.Releases.Uninstall(t.Context(), engine.DefaultRelease))
 				require.Equal(t, "demo-cp-1_first", holder())
 			} else {
-				require.NoError(t, uninstall.Run(t.Context(), &engine.Env{
-					Cluster: cluster.NewForTest(b.kube), Helm: h, Prompt: prompt.NewRefusing(), Clock: b.clock, Release: engine.DefaultRelease, Yes: true,
-					Progress: report.NewProgress(&b.err, report.Style{}, b.clock), Out: &b.out, ErrOut: &b.err,
-				}, uninstall.Options{}), b.err.String())
+				require.NoError(t, uninstall.Run(t.Context(), e.Env.Env, uninstall.Options{}), e.Stderr.String())
 				require.Empty(t, holder())
 			}
-			b.clock.Step(tc.ago)
-			b.err.Reset()
-			require.NoError(t, install("demo-cp-1_second"), b.err.String())
+			e.Time.Step(tc.ago)
+			e.Stderr.Reset()
+			install("demo-cp-1_second")
 			require.Equal(t, "demo-cp-1_second", holder())
 			if tc.wait {
-				require.Contains(t, b.err.String(), "Waiting for a leader")
+				require.Contains(t, e.Stderr.String(), "Waiting for a leader")
 			}
 		})
 	}

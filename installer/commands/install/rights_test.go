@@ -16,18 +16,18 @@ import (
 // Whatever a whole installation asks of the API server is among what K8S-003 asks about.
 func TestInstallRightsAreComplete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	require.NoError(t, b.installer(t, b.admin()).Run(t.Context()), b.err.String())
+	e := newEnv(t)
+	e.install(t, e.admin())
 	needed, optional := rights.Requests(Command, metav1.NamespaceSystem, nil)
 	all := slices.Concat(needed, optional)
 	asked := 0
-	for _, a := range b.kube.Actions() {
+	for _, a := range e.Kube.Actions() {
 		r := a.GetResource()
 		if r.Resource == "" || a.GetVerb() == "watch" || r.Resource == "selfsubjectaccessreviews" || r.Resource == "version" {
 			continue
 		}
 		if r.Resource == "nodes" && a.GetVerb() == "update" || r.Resource == "deployments" && a.GetVerb() == "create" {
-			continue // the bench's controller, and its Helm
+			continue // the controller, and Helm
 		}
 		if r.Resource == "namespaces" && a.GetVerb() == "create" {
 			continue // only where it is not there yet, as here

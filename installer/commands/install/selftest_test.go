@@ -14,42 +14,43 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/kube/selftest"
+	"github.com/csccm/csccm/installer/testenv"
 )
 
 const testPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x-self-test}\nspec: {containers: [{name: x}]}"
 
 // testing makes the chart's test Pod end in a phase, with a log.
-func (b *bench) testing(in *Installer, phase corev1.PodPhase, log string) {
-	b.helm.tests = []string{testPod}
-	b.kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, kruntime.Object, error) {
+func (e *env) testing(phase corev1.PodPhase, log string) {
+	e.Releases.Tests = []string{testPod}
+	e.Kube.PrependReactor("create", "pods", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		create, _ := a.(ktesting.CreateAction)
 		if p, _ := create.GetObject().(*corev1.Pod); p != nil {
 			p.Status.Phase, p.Spec.NodeName = phase, "n1"
 		}
 		return false, nil, nil
 	})
-	in.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) { return log, nil }
+	e.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) { return log, nil }
 }
 
 func TestInstallTestsItselfInTheCluster(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	in := b.installer(t, b.keys(t))
-	b.testing(in, corev1.PodSucceeded, "ok       API       takes the keys\nwarning  role      may not list zones\n")
+	e := newEnv(t)
+	in := e.installer(t, e.keys(t))
+	e.testing(corev1.PodSucceeded, "ok       API       takes the keys\nwarning  role      may not list zones\n")
 	var seen *selftest.Result
-	checks := in.Checks
-	in.Checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+	checks := in.checks
+	in.checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
 		seen = env.SelfTest
 		return checks(ctx, env, sel, progress)
 	}
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), "self-test in the cluster: passed in Pod x-self-test on node n1")
-	require.Contains(t, b.err.String(), "API: takes the keys")
-	require.Contains(t, b.err.String(), "role: may not list zones")
+	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
+	require.Contains(t, e.Stderr.String(), "self-test in the cluster: passed in Pod x-self-test on node n1")
+	require.Contains(t, e.Stderr.String(), "API: takes the keys")
+	require.Contains(t, e.Stderr.String(), "role: may not list zones")
 	require.True(t, seen.Passed, "the checks after the install know of it")
-	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	pods, err := e.Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, pods.Items)
 }
@@ -57,21 +58,15 @@ func TestInstallTestsItselfInTheCluster(t *testing.T) {
 // What does not work in the cluster is found before anybody's place is taken.
 func TestInstallWhoseSelfTestFails(t *testing.T) {
 	t.Parallel()
-	b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-	in := b.installer(t, b.taking(t))
-	b.testing(in, corev1.PodFailed, "failed             no such host\nfix                correct the cluster's DNS\n")
-	err := in.Run(t.Context())
-	var failed *selftest.Error
-	require.ErrorAs(t, err, &failed)
-	require.ErrorContains(t, err, "no such host")
-	require.Equal(t, 3, failed.ExitCode())
-	require.Equal(t, "correct the cluster's DNS", failed.Remedy())
+	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	e.testing(corev1.PodFailed, "failed             no such host\nfix                correct the cluster's DNS\n")
+	err := e.installer(t, e.taking(t)).Run(t.Context())
+	testenv.RequireRefusal(t, err, "no such host", "correct the cluster's DNS", 3)
 	require.NotContains(t, notes(), "patch deployments", "the old controller goes on")
 
 	// Left out, the install completes.
-	o := b.taking(t)
+	o := e.taking(t)
 	o.SkipSelfTest = true
-	in = b.installer(t, o)
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.out.String(), "--skip-self-test")
+	e.install(t, o)
+	require.Contains(t, e.Stdout.String(), "--skip-self-test")
 }

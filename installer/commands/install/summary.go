@@ -41,7 +41,7 @@ func (in *Installer) tookOver() *ResultTakeover {
 	if in.taker == nil {
 		return nil
 	}
-	r := &ResultTakeover{Replaced: []string{}, Kept: in.Options.KeepOld, Journal: in.taker.Journal()}
+	r := &ResultTakeover{Replaced: []string{}, Kept: in.KeepOld, Journal: in.taker.Journal}
 	for i := range in.taker.Plan.Predecessors {
 		r.Replaced = append(r.Replaced, in.taker.Plan.Predecessors[i].String())
 	}
@@ -59,8 +59,8 @@ func (in *Installer) summary(ctx context.Context) error {
 		return err
 	}
 	r.Nodes, r.Initialised = len(plan.Items), done(plan)
-	if in.env.Structured() {
-		return report.Encode(in.Out, in.Options.Output, r)
+	if in.Structured() {
+		return report.Encode(in.Out, in.Output, r)
 	}
 	if t := r.Takeover; t != nil {
 		if _, err := fmt.Fprintf(in.Out, "Took the place of %s.\n", strings.Join(t.Replaced, ", ")); err != nil {
@@ -104,18 +104,31 @@ func (in *Installer) namespaceFlag() string {
 // FlagLine is the command that repeats this install without questions. It names
 // where secrets come from, never what they are.
 func (in *Installer) FlagLine() []string {
-	o, c := &in.Options, &in.Options.Credentials
+	c := &in.Credentials
 	line := []string{"csccm", "install"}
-	add := func(flag, value string) {
-		if value != "" {
-			line = append(line, flag, value)
+	add := func(flag string, value any) {
+		switch v := value.(type) {
+		case bool:
+			if v {
+				line = append(line, flag)
+			}
+		case string:
+			if v != "" {
+				line = append(line, flag, v)
+			}
 		}
+	}
+	from := func(otherwise ...string) {
+		if len(c.Origin) > 0 {
+			otherwise = c.Origin
+		}
+		line = append(line, otherwise...)
 	}
 	if in.Cluster.Namespace != "kube-system" {
 		add("--namespace", in.Cluster.Namespace)
 	}
-	if o.Release != engine.DefaultRelease {
-		add("--release", o.Release)
+	if in.Release != engine.DefaultRelease {
+		add("--release", in.Release)
 	}
 	source := c.Source
 	if c.FromPredecessor {
@@ -124,61 +137,41 @@ func (in *Installer) FlagLine() []string {
 	if source != SourceSecret {
 		add("--api-url", c.APIURL)
 		add("--ca-file", c.CAFile)
-		if c.SSLNoVerify {
-			line = append(line, "--ssl-no-verify")
-		}
+		add("--ssl-no-verify", c.SSLNoVerify)
 	}
 	switch source {
 	case SourceAdmin:
-		fromCMK := len(c.Origin) > 0 && strings.HasPrefix(c.Origin[0], "--admin-cmk-profile")
-		if c.AdminUser != "" && !fromCMK {
-			add("--admin-user", c.AdminUser)
-			add("--admin-domain", c.AdminDomain)
-		}
-		switch {
-		case len(c.Origin) > 0:
-			line = append(line, c.Origin...)
-		case c.AdminUser != "":
-			add("--admin-password-file", "FILE")
-		default:
-			line = append(line, "--admin-api-key-file", "FILE", "--admin-secret-key-file", "FILE")
+		if c.AdminUser == "" {
+			from("--admin-api-key-file", "FILE", "--admin-secret-key-file", "FILE")
+		} else {
+			if len(c.Origin) == 0 || !strings.HasPrefix(c.Origin[0], "--admin-cmk-profile") {
+				add("--admin-user", c.AdminUser)
+				add("--admin-domain", c.AdminDomain)
+			}
+			from("--admin-password-file", "FILE")
 		}
 		add("--domain", c.Domain)
 		add("--account", c.Account)
 		add("--user", c.User)
 		add("--role-name", c.Role)
-		if c.CreateAccount {
-			line = append(line, "--create-account")
-		}
-		if c.AllowHTTP {
-			line = append(line, "--allow-http")
-		}
+		add("--create-account", c.CreateAccount)
+		add("--allow-http", c.AllowHTTP)
 	case SourceKeys:
-		if len(c.Origin) > 0 {
-			line = append(line, c.Origin...)
-		} else {
-			line = append(line, "--api-key-file", "FILE", "--secret-key-file", "FILE")
-		}
+		from("--api-key-file", "FILE", "--secret-key-file", "FILE")
 	case SourceSecret, SourceUnset:
 	}
-	add("--project", o.Project)
-	add("--zone", o.Zone)
-	add("--region", o.Region)
-	add("--cluster-id", o.ClusterID)
-	add("--chart", o.ChartRef)
-	line = append(line, o.ValueFlags...)
-	if o.StrictTenancy {
-		line = append(line, "--strict-tenancy")
-	}
-	if o.SkipSelfTest {
-		line = append(line, "--skip-self-test")
-	}
+	add("--project", in.Project)
+	add("--zone", in.Zone)
+	add("--region", in.Region)
+	add("--cluster-id", in.ClusterID)
+	add("--chart", in.ChartRef)
+	line = append(line, in.ValueFlags...)
+	add("--strict-tenancy", in.StrictTenancy)
+	add("--skip-self-test", in.SkipSelfTest)
 	if in.taker != nil {
-		add("--accept", strings.Join(o.Accept, ","))
-		add("--pin", strings.Join(o.Pin, ","))
-		if o.KeepOld {
-			line = append(line, "--keep-old")
-		}
+		add("--accept", strings.Join(in.Accept, ","))
+		add("--pin", strings.Join(in.Pin, ","))
+		add("--keep-old", in.KeepOld)
 	}
 	return append(line, "--yes")
 }

@@ -5,21 +5,73 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
+
+// sourcePredecessor is the answer of the person at the terminal; the keys are then given ones.
+const sourcePredecessor = "predecessor"
+
+// predecessorChoice offers the credentials of the provider that is found, if there are any.
+func (in *Installer) predecessorChoice(ctx context.Context) []prompt.Choice {
+	found, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
+	if err != nil {
+		return nil
+	}
+	return []prompt.Choice{{Value: sourcePredecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s%s)", found, in.userOf(ctx, found.Config))}}
+}
+
+// usePredecessor takes the other provider's keys, and its settings where no flag says otherwise. They are verified as
+// other keys are.
+func (in *Installer) usePredecessor(ctx context.Context) error {
+	c := &in.Credentials
+	found, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
+	if err != nil {
+		return in.Cluster.Explain(err)
+	}
+	cfg := found.Config
+	in.Progress.Info("credentials of the other provider: %s%s", found, in.userOf(ctx, cfg))
+	c.Source, c.FromPredecessor = SourceKeys, true
+	in.fill(cfg)
+	if cfg.CAFile != "" && c.CAFile == "" {
+		in.Progress.Warn("the other provider trusts the certificates in %s of its Pod; give them with --ca-file", cfg.CAFile)
+	}
+	return nil
+}
+
+// userOf says whose keys these are, if they say so.
+func (in *Installer) userOf(ctx context.Context, cfg *cloudstack.Config) string {
+	local := *cfg
+	local.CAFile = in.Credentials.CAFile
+	api, err := cloudstack.NewClient(&local)
+	if err != nil {
+		return ""
+	}
+	users, err := api.ListUsers(ctx, "", "", "")
+	if err != nil {
+		return "" // verification says what is wrong
+	}
+	i := slices.IndexFunc(users, func(u cloudstack.User) bool { return u.APIKey == cfg.APIKey })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(", user %s of account %s", users[i].Username, users[i].Account)
+}
 
 // findControllers looks for another provider for CloudStack. One that an earlier takeover kept, with
 // no Pods, is none.
 func (in *Installer) findControllers(ctx context.Context) error {
-	f := &takeover.Facts{Own: takeover.Own{Lease: takeover.DefaultLease}}
-	if err := takeover.FindControllers(ctx, in.Cluster.Kube, in.Options.Release, in.Cluster.Namespace, f); err != nil {
+	f, err := takeover.FindControllers(ctx, in.Cluster.Kube, in.Release, in.Cluster.Namespace)
+	if err != nil {
 		return in.Cluster.Explain(err)
 	}
 	in.facts.controllers = withoutKept(f)
@@ -81,7 +133,7 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	in.Progress.Step("What the other provider has made")
 	o := &in.Options
 	source := takeover.Source{
-		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config, Release: o.Release, Namespace: in.Cluster.Namespace, ClusterID: o.ClusterID,
+		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config, Release: in.Release, Namespace: in.Cluster.Namespace, ClusterID: o.ClusterID,
 	}
 	f, err := takeover.Detect(ctx, source)
 	if err != nil {
@@ -95,12 +147,9 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	if err := in.addValues(ctx, plan.Values); err != nil {
 		return err
 	}
-	in.taker, err = takeover.NewTaker(ctx, source, plan, takeover.Options{
+	in.taker = takeover.NewTaker(source, plan, takeover.Options{
 		Server: in.Cluster.Server, Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
 	})
-	if err != nil {
-		return err
-	}
 	in.Progress.Done("%s, %s", count(len(plan.Services), "Service"), count(ruleCount(plan), "rule"))
 	return nil
 }
@@ -125,16 +174,16 @@ func (in *Installer) addValues(ctx context.Context, values map[string]string) er
 	if len(more) == 0 {
 		return nil
 	}
-	in.Options.Values = helm.MergeValues(in.Options.Values, more)
+	in.Values = helm.MergeValues(in.Values, more)
 	return in.planChart(ctx)
 }
 
 // effectiveValues are the values that the release will have.
 func (in *Installer) effectiveValues() map[string]any {
 	if r := in.facts.release; r != nil && r.Deployed() {
-		return helm.MergeValues(r.Values, in.Options.Values)
+		return helm.MergeValues(r.Values, in.Values)
 	}
-	return in.Options.Values
+	return in.Values
 }
 
 // labelForm is how the controller will write instance types.
@@ -148,11 +197,11 @@ func (in *Installer) consent(ctx context.Context) error {
 	if in.taker == nil {
 		return nil
 	}
-	if len(in.plan.Takeover.Problems) == 0 && !in.Options.Yes && !in.Options.DryRun && !in.env.Structured() && in.Interactive {
+	if len(in.plan.Takeover.Problems) == 0 && !in.Yes && !in.DryRun && !in.Structured() && in.Interactive {
 		if err := in.taker.Ask(ctx, in.Prompt); err != nil {
 			return err
 		}
-		in.Options.Accept, in.Options.Pin = in.taker.Accept, in.taker.Pin // for the flag line
+		in.Accept, in.Pin = in.taker.Accept, in.taker.Pin // for the flag line
 	}
 	return in.taker.Check()
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -23,29 +21,20 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
-	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine/journal"
-	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// takenBench is a cluster in which another provider runs, as recorded, and its CloudStack.
-func takenBench(t *testing.T, state string, old ...kruntime.Object) (b *bench, notes func() []string) {
+// takenEnv is a cluster in which another provider runs, as recorded, and its CloudStack.
+func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes func() []string) {
 	t.Helper()
-	s, err := leftby.Load(state)
-	require.NoError(t, err)
-	world, err := s.World()
-	require.NoError(t, err)
-	sim, err := simulator.New(simulator.Options{World: world})
-	require.NoError(t, err)
-	server := httptest.NewServer(sim.Handler())
-	t.Cleanup(func() { server.Close(); sim.Close() })
-	b = newBench(t)
-	b.sim, b.url = sim, server.URL+"/client/api"
+	e = newEnvOf(t, nil, testenv.Owner)
+	var s *leftby.State
+	e.cloud, s = testenv.Left(t, state)
 	objects := old
 	for i := range s.Kubernetes.Services {
 		objects = append(objects, &s.Kubernetes.Services[i])
@@ -56,36 +45,30 @@ func takenBench(t *testing.T, state string, old ...kruntime.Object) (b *bench, n
 	for i := range s.Kubernetes.Leases {
 		objects = append(objects, &s.Kubernetes.Leases[i])
 	}
-	api, secret, ok := sim.Keys(leftby.Account)
-	require.True(t, ok)
+	cfg := e.cloud.Config(t, leftby.Account)
+	cfg.RateLimit, cfg.RateBurst = 1000, 1000
 	for _, o := range objects {
 		if s, is := o.(*corev1.Secret); is && s.Name == credentials.SecretName {
-			s.Data = map[string][]byte{credentials.SecretKey: []byte("[Global]\napi-url=" + b.url + "\napi-key=" + api + "\nsecret-key=" + secret + "\nrate-limit=1000\nrate-burst=1000\n")}
+			s.Data = map[string][]byte{credentials.SecretKey: cfg.Render()}
 		}
-		require.NoError(t, b.kube.Tracker().Add(o))
+		require.NoError(t, e.Kube.Tracker().Add(o))
 	}
 	var mu sync.Mutex
 	var log []string
-	leftby.Play(b.kube, func(s string) { mu.Lock(); defer mu.Unlock(); log = append(log, s) })
-	return b, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(log) }
+	leftby.Play(e.Kube, func(s string) { mu.Lock(); defer mu.Unlock(); log = append(log, s) })
+	return e, func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(log) }
 }
 
 // taking are the options of an unattended install with the credentials that the other provider has.
-func (b *bench) taking(t *testing.T) Options {
+func (e *env) taking(t *testing.T) Options {
 	t.Helper()
-	return Options{Yes: true, SnapshotDir: t.TempDir(), Pin: []string{takeover.All}, Accept: []string{takeover.All}}
+	return Options{SnapshotDir: t.TempDir(), Pin: []string{takeover.All}, Accept: []string{takeover.All}}
 }
 
 // rules are the rules of the recorded account by id.
-func (b *bench) rules(t *testing.T) map[string]cloudstack.LoadBalancerRule {
+func (e *env) rules(t *testing.T) map[string]cloudstack.LoadBalancerRule {
 	t.Helper()
-	cfg := cloudconfig.Default()
-	cfg.APIURL = b.url
-	cfg.APIKey, cfg.SecretKey, _ = b.sim.Keys(leftby.Account)
-	client, err := cloudstack.NewClient(&cfg)
-	require.NoError(t, err)
-	defer client.CloseIdleConnections()
-	list, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	list, err := e.cloud.Client(t, leftby.Account).ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(t, err)
 	out := map[string]cloudstack.LoadBalancerRule{}
 	for _, r := range list {
@@ -113,22 +96,21 @@ func TestInstallTakesOver(t *testing.T) {
 	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			b, notes := takenBench(t, state, leftby.ApacheObjects()...)
-			before := b.rules(t)
-			in := b.installer(t, b.taking(t))
-			require.NoError(t, in.Run(t.Context()), b.err.String())
-			requireKept(t, before, b.rules(t))
-			require.Contains(t, b.err.String(), "found Deployment kube-system/cloud-controller-manager, another provider for CloudStack (apache")
-			require.Contains(t, b.err.String(), "default/documented: the protocol of port 8080 changes", "--yes shows what it agrees to")
-			require.Contains(t, b.out.String(), "Took the place of Deployment kube-system/cloud-controller-manager.")
-			require.Contains(t, b.out.String(), "--accept all --pin all")
+			e, notes := takenEnv(t, state, leftby.ApacheObjects()...)
+			before := e.rules(t)
+			e.install(t, e.taking(t))
+			requireKept(t, before, e.rules(t))
+			require.Contains(t, e.Stderr.String(), "found Deployment kube-system/cloud-controller-manager, another provider for CloudStack (apache")
+			require.Contains(t, e.Stderr.String(), "default/documented: the protocol of port 8080 changes", "--yes shows what it agrees to")
+			require.Contains(t, e.Stdout.String(), "Took the place of Deployment kube-system/cloud-controller-manager.")
+			require.Contains(t, e.Stdout.String(), "--accept all --pin all")
 			if state == leftby.Apache {
-				require.Equal(t, "upstream", b.helm.release.Values["instanceTypeFormat"], "nodes keep the form of their labels")
+				require.Equal(t, "upstream", e.Releases.Release().Values["instanceTypeFormat"], "nodes keep the form of their labels")
 			}
-			svc, err := b.kube.CoreV1().Services("default").Get(t.Context(), "documented", metav1.GetOptions{})
+			svc, err := e.Kube.CoreV1().Services("default").Get(t.Context(), "documented", metav1.GetOptions{})
 			require.NoError(t, err)
 			require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
-			_, err = b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+			_, err = e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 			require.True(t, apierrors.IsNotFound(err))
 			// Ours is there before the old one ends, and csccm holds the lease between them.
 			held := false // renewals are as many as time goes by
@@ -138,14 +120,12 @@ func TestInstallTakesOver(t *testing.T) {
 				return again || !strings.Contains(s, "lease ") && s != "create deployments" && s != "patch deployments" && s != "delete deployments"
 			})
 			require.Equal(t, []string{"create deployments", "lease of csccm-takeover_", "patch deployments", "lease free", "delete deployments"}, log)
-			b.requireNoSecrets(t)
+			e.requireNoSecrets(t)
 
 			// The second install finds nobody to replace.
-			n := b.helm.applied
-			again := b.installer(t, Options{Yes: true, SnapshotDir: t.TempDir()})
-			require.NoError(t, again.Run(t.Context()), b.err.String())
-			require.Nil(t, again.plan.Takeover)
-			require.Equal(t, n, b.helm.applied, "no new revision")
+			n := e.Releases.Applied
+			require.Nil(t, e.install(t, Options{SnapshotDir: t.TempDir()}).plan.Takeover)
+			require.Equal(t, n, e.Releases.Applied, "no new revision")
 		})
 	}
 }
@@ -153,24 +133,17 @@ func TestInstallTakesOver(t *testing.T) {
 // Without somebody's consent nothing is changed, and the flags are named.
 func TestInstallWithoutConsent(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Options){
-		"unattended": func(*Options) {},
-		"dry run":    func(o *Options) { o.DryRun, o.Yes = true, false },
-	} {
+	for name, dry := range map[string]bool{"unattended": false, "dry run": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-			o := b.taking(t)
+			e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+			o := e.taking(t)
 			o.Accept, o.Pin = nil, nil
-			change(&o)
-			err := b.installer(t, o).Run(t.Context())
-			var consent *report.Error
-			require.ErrorAs(t, err, &consent)
-			require.Equal(t, 3, consent.ExitCode())
-			require.Contains(t, consent.Remedy(), "--accept default/")
-			require.Contains(t, b.err.String()+b.out.String(), "default/documented: the protocol of port 8080 changes from tcp to tcp-proxy")
+			e.DryRun, e.Yes = dry, !dry
+			testenv.RequireRefusal(t, e.installer(t, o).Run(t.Context()), "", "--accept default/", 3)
+			require.Contains(t, e.Said(), "default/documented: the protocol of port 8080 changes from tcp to tcp-proxy")
 			require.Empty(t, notes())
-			for _, call := range b.sim.Ledger().Calls() {
+			for _, call := range e.cloud.Ledger().Calls() {
 				require.Regexp(t, "^list", call.Command)
 			}
 		})
@@ -180,43 +153,40 @@ func TestInstallWithoutConsent(t *testing.T) {
 // A login makes the user before its keys can compare anything: that is said before, and the cluster stays as it is.
 func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	t.Parallel()
-	b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := b.taking(t)
+	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	o := e.taking(t)
 	o.Accept, o.Pin, o.OverwriteSecret = nil, nil, true
-	o.Credentials = CredentialOptions{APIURL: b.url, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
-	err := b.installer(t, o).Run(t.Context())
+	o.Credentials = CredentialOptions{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
+	err := e.installer(t, o).Run(t.Context())
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)
-	said, made := strings.Index(b.err.String(), "without consent the user in CloudStack stays"), strings.Index(b.err.String(), `made user "ccm"`)
-	require.True(t, 0 < said && said < made, b.err.String())
-	require.Equal(t, 1, b.sim.Ledger().Count("createUser"))
+	said, made := strings.Index(e.Stderr.String(), "without consent the user in CloudStack stays"), strings.Index(e.Stderr.String(), `made user "ccm"`)
+	require.True(t, 0 < said && said < made, e.Stderr.String())
+	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
 	require.NotContains(t, strings.Join(notes(), "; "), "deployments")
 }
 
 func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	t.Parallel()
-	b, _ := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := b.taking(t)
-	o.Yes, o.Pin, o.Accept, o.KeepOld = false, nil, nil, true
-	in := b.installer(t, o)
-	in.Interactive = true
+	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	o := e.taking(t)
+	o.Pin, o.Accept, o.KeepOld = nil, nil, true
 	// "keep the current state" is the first choice where there is one, else "agree".
-	in.Prompt = prompt.NewLines(strings.NewReader("1\n"+"yes\n"), &b.err)
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), "Service default/documented")
-	require.Contains(t, b.err.String(), `keep the current state (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
-	require.Contains(t, b.out.String(), "--pin default/documented", "the flag line repeats the answers")
-	require.Contains(t, b.out.String(), "--keep-old")
-	require.Contains(t, b.out.String(), "Back to it:  csccm takeover --undo\n")
-	d, err := b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	e.Answers("1", "yes")
+	e.install(t, o)
+	require.Contains(t, e.Stderr.String(), "Service default/documented")
+	require.Contains(t, e.Stderr.String(), `keep the current state (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	require.Contains(t, e.Stdout.String(), "--pin default/documented", "the flag line repeats the answers")
+	require.Contains(t, e.Stdout.String(), "--keep-old")
+	require.Contains(t, e.Stdout.String(), "Back to it:  csccm takeover --undo\n")
+	d, err := e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Zero(t, *d.Spec.Replicas)
 
 	// What was kept on purpose is not taken over again.
-	again := b.installer(t, Options{Yes: true, SnapshotDir: t.TempDir()})
-	require.NoError(t, again.Run(t.Context()), b.err.String())
-	require.Nil(t, again.plan.Takeover)
-	_, err = b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	e.Yes, e.Interactive = true, false
+	require.Nil(t, e.install(t, Options{SnapshotDir: t.TempDir()}).plan.Takeover)
+	_, err = e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 }
 
@@ -229,38 +199,34 @@ func inTreeManager() *corev1.Pod {
 
 func TestInstallStopsAtInTreeProvider(t *testing.T) {
 	t.Parallel()
-	b, notes := takenBench(t, leftby.Apache, append(leftby.ApacheObjects(), inTreeManager())...)
-	err := b.installer(t, b.taking(t)).Run(t.Context())
-	var blocked *report.Error
-	require.ErrorAs(t, err, &blocked)
-	require.Contains(t, blocked.Remedy(), "--cloud-provider=external")
+	e, notes := takenEnv(t, leftby.Apache, append(leftby.ApacheObjects(), inTreeManager())...)
+	testenv.RequireRefusal(t, e.installer(t, e.taking(t)).Run(t.Context()), "", "--cloud-provider=external", 3)
 	require.Empty(t, notes())
 }
 
 // The checks before the install know whose place is taken; those after it do not let him pass.
 func TestChecksKnowWhoIsReplaced(t *testing.T) {
 	t.Parallel()
-	b, _ := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-	in := b.installer(t, b.taking(t))
+	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	in := e.installer(t, e.taking(t))
 	replaced := map[check.Phase][]check.Object{}
-	checks := in.Checks
-	in.Checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
+	checks := in.checks
+	in.checks = func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report {
 		replaced[sel.Phase] = env.Replaces
 		return checks(ctx, env, sel, progress)
 	}
-	require.NoError(t, in.Run(t.Context()), b.err.String())
+	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
 	require.Equal(t, []check.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"}}, replaced[check.PhasePreflight])
 	require.Empty(t, replaced[check.PhaseInstalled])
 }
 
 func TestTakeoverPlanAsJSON(t *testing.T) {
 	t.Parallel()
-	b, _ := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-	o := b.taking(t)
-	o.Yes, o.DryRun, o.Output = false, true, "json"
-	require.NoError(t, b.installer(t, o).Run(t.Context()), b.err.String())
+	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+	e.Yes, e.DryRun, e.Output = false, true, "json"
+	e.install(t, e.taking(t))
 	var p Plan
-	require.NoError(t, json.Unmarshal(b.out.Bytes(), &p))
+	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
 	require.Equal(t, takeover.OursFirst, p.Takeover.Order)
 	require.Len(t, p.Takeover.Services, 6)
 	require.Equal(t, "upstream", p.Chart.Values["instanceTypeFormat"])
@@ -272,24 +238,22 @@ func TestCrashAtEveryWriteOfATakeover(t *testing.T) { //nolint:tparallel // one 
 	t.Parallel()
 	died := errors.New("the program is dead")
 	atEveryWrite(t, func(t *testing.T, n int) (last bool) {
-		b, notes := takenBench(t, leftby.Apache, leftby.ApacheObjects()...)
-		before := b.rules(t)
-		revive, completed := dieAfter(b.kube, n, died)
-		o := b.taking(t)
-		o.Journal = filepath.Join(t.TempDir(), "journal")
-		err := b.installer(t, o).Run(t.Context())
+		e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
+		before := e.rules(t)
+		revive, completed := dieAfter(e.Kube, n, died)
+		err := e.installer(t, e.taking(t)).Run(t.Context())
 		if completed() {
 			require.NoError(t, err)
 			require.Greater(t, n, 10, "writes of a takeover")
 			return true
 		}
 		revive()
-		require.NoError(t, b.installer(t, b.taking(t)).Run(t.Context()), "after write %d (%v): %s", n, notes(), &b.err)
-		requireKept(t, before, b.rules(t))
-		_, err = b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+		e.install(t, e.taking(t))
+		requireKept(t, before, e.rules(t))
+		_, err = e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 		require.True(t, apierrors.IsNotFound(err), "after write %d", n)
-		require.Equal(t, "deployed", b.helm.release.Status)
-		require.Empty(t, journal.Last(t.Context(), b.kube, "kube-system", Command).Describe())
+		require.Equal(t, "deployed", e.Releases.Release().Status)
+		require.Empty(t, journal.Last(t.Context(), e.Kube, "kube-system", Command).Describe())
 		return false
 	})
 }

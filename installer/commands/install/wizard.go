@@ -24,7 +24,7 @@ func (in *Installer) askURL(ctx context.Context) (err error) {
 	if in.existing.Config != nil {
 		def = in.existing.Config.APIURL
 	}
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
 		Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
 		Help:     "the address that the controller's Pods will use; it usually ends in /client/api",
@@ -39,10 +39,10 @@ func (in *Installer) probe(ctx context.Context, apiURL string) error {
 		return err
 	}
 	cfg := cloudconfig.Default()
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	cfg.APIURL, cfg.CAFile, cfg.SSLNoVerify = apiURL, c.CAFile, c.SSLNoVerify
 	cfg.APIKey, cfg.SecretKey = credentials.ProbeKeys.APIKey, credentials.ProbeKeys.SecretKey
-	api, err := in.Connect(&cfg)
+	api, err := cloudstack.NewClient(&cfg)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (in *Installer) probe(ctx context.Context, apiURL string) error {
 
 // completeKeys asks for the controller's keys until CloudStack takes them.
 func (in *Installer) completeKeys(ctx context.Context) error {
-	k := &in.Options.Credentials.Keys
+	k := &in.Credentials.Keys
 	given := *k
 	for {
 		var err error
@@ -70,7 +70,7 @@ func (in *Installer) completeKeys(ctx context.Context) error {
 		}
 		cfg := in.newConfig()
 		cfg.APIKey, cfg.SecretKey = k.APIKey, k.SecretKey
-		api, err := in.Connect(cfg)
+		api, err := cloudstack.NewClient(cfg)
 		if err == nil {
 			err = credentials.CheckKeys(ctx, cfg.APIURL, api)
 		}
@@ -87,8 +87,8 @@ func (in *Installer) completeKeys(ctx context.Context) error {
 
 // askPlace asks for the account or project that owns the VMs, and for the zone.
 func (in *Installer) askPlace(ctx context.Context) error {
-	c := &in.Options.Credentials
-	if c.Account == "" && in.Options.Project == "" {
+	c := &in.Credentials
+	if c.Account == "" && in.Project == "" {
 		if err := in.askDomain(ctx); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func again(err error, broken *error) error {
 }
 
 func (in *Installer) askAccount(ctx context.Context, validate func(string) error) error {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	answer, err := in.Prompt.Input(ctx, prompt.Question{
 		Message: "Account that owns the cluster's VMs", Flag: "--account NAME, or --project NAME for a cluster in a project",
 		Help: "the controller's user is made in this account, since nobody else sees its VMs; for VMs in a project type project/NAME, " +
@@ -131,7 +131,7 @@ func (in *Installer) askAccount(ctx context.Context, validate func(string) error
 		Validate: validate,
 	})
 	if err == nil {
-		ownerOf(answer, &c.Domain, &c.Account, &in.Options.Project)
+		ownerOf(answer, &c.Domain, &c.Account, &in.Project)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func typed(err error, account string) error {
 
 // askDomain asks for the account's domain where the administrator sees more than one.
 func (in *Installer) askDomain(ctx context.Context) error {
-	c := &in.Options.Credentials
+	c := &in.Credentials
 	if c.Domain != "" {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (in *Installer) askZone(ctx context.Context, api interface {
 	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
 },
 ) error {
-	if in.Options.Zone != "" {
+	if in.Zone != "" {
 		return nil
 	}
 	zones, err := api.ListZones(ctx)
@@ -197,7 +197,7 @@ func (in *Installer) askZone(ctx context.Context, api interface {
 	for i := range zones {
 		choices = append(choices, prompt.Choice{Value: zones[i].Name})
 	}
-	in.Options.Zone, err = in.Prompt.Select(ctx, prompt.Question{
+	in.Zone, err = in.Prompt.Select(ctx, prompt.Question{
 		Message: "Zone of the cluster's VMs", Flag: "--zone NAME", Help: "the controller looks for the nodes' VMs there; any zone where the cluster is in several",
 	}, choices)
 	return err

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -32,25 +32,17 @@ func wizardWorld() *simulator.World {
 	return w
 }
 
-func (b *bench) wizard(t *testing.T, answers ...string) *Installer {
-	t.Helper()
-	in := b.installer(t, Options{})
-	in.Interactive = true
-	in.Prompt = prompt.NewLines(strings.NewReader(strings.Join(answers, "\n")+"\n"), &b.err)
-	return in
-}
-
 // Every wrong answer asks its own question again, says what is wrong with it, and ends nothing.
 func TestWizardAsksAgain(t *testing.T) {
 	t.Parallel()
-	b := newBenchOf(t, wizardWorld(), "tenants/k8s-owner", demoNodes()...)
+	e := newEnvOf(t, wizardWorld(), "tenants/"+testenv.Owner, demoNodes()...)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("<html>It works!</html>"))
 	}))
 	t.Cleanup(page.Close)
-	in := b.wizard(t,
+	e.Answers(
 		"1", // an administrator's login
-		"cloud.example.org", "http://127.0.0.1:1/client/api", page.URL+"/client/api", b.url,
+		"cloud.example.org", "http://127.0.0.1:1/client/api", page.URL+"/client/api", e.cloud.URL,
 		"", "", "wrong-canary", // admin in ROOT
 		"plain", "ROOT", "password", // who is no administrator
 		"", "ROOT/nosuch", "password",
@@ -60,8 +52,8 @@ func TestWizardAsksAgain(t *testing.T) {
 		"zone-9", "zone-1",
 		"yes", "yes",
 	)
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	said := b.err.String()
+	in := e.install(t, Options{})
+	said := e.Stderr.String()
 	for _, want := range []string{
 		"it must start with https:// or http://",
 		"no CloudStack API answers at http://127.0.0.1:1/client/api: ",
@@ -75,40 +67,47 @@ func TestWizardAsksAgain(t *testing.T) {
 		`there is no account "k8s" in domain ROOT (there is one in ROOT/tenants: type ROOT/tenants/k8s)`,
 		`"zone-9" is none of the choices`,
 		`create user "kubeadmin" in account "k8s" of domain ROOT/tenants`,
+		"Secret      create kube-system/cloudstack-secret",
+		"Node        demo-worker-1 is initialised by a taint (PreferNoSchedule), first",
 	} {
 		_, rest, found := strings.Cut(said, want)
-		require.True(t, found, "%q is not in, or not after what comes before it:\n%s", want, b.err.String())
+		require.True(t, found, "%q is not in, or not after what comes before it:\n%s", want, e.Stderr.String())
 		said = rest
 	}
-	require.Equal(t, 3, strings.Count(b.err.String(), "FAIL Logging in to CloudStack at "+b.url), "the last login is a good one:\n%s", b.err.String())
+	require.Equal(t, 3, strings.Count(e.Stderr.String(), "FAIL Logging in to CloudStack at "+e.cloud.URL), "the last login is a good one:\n%s", e.Stderr.String())
 	require.Equal(t, "zone-1", in.config.Zone)
-	require.Contains(t, b.out.String(), "--domain ROOT/tenants --account k8s --zone zone-1 --yes")
-	require.Equal(t, 3, b.initialised(t))
-	require.Equal(t, 1, b.sim.Ledger().Count("createUser"))
-	b.requireNoSecrets(t, "canary", "password\n")
+	require.Contains(t, e.Stdout.String(), "--domain ROOT/tenants --account k8s --zone zone-1 --yes")
+	require.Equal(t, 3, e.initialised(t))
+	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
+	e.requireNoSecrets(t, "canary", "password\n")
 }
 
-// Keys that CloudStack does not take are asked for again, and so is one with a blank inside.
+// Keys that CloudStack does not take are asked for again, and so is one with a blank inside. Blanks around them are removed.
 func TestWizardAsksForKeysAgain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	k := b.keys(t).Credentials.Keys
-	in := b.wizard(t, "2", b.url, "api canary", "api-canary", "secret-canary", k.APIKey, k.SecretKey, "yes")
-	require.NoError(t, in.Run(t.Context()), b.err.String())
-	require.Contains(t, b.err.String(), "API key has blanks or control characters in it")
-	require.Contains(t, b.err.String(), "does not accept the API keys")
-	b.requireNoSecrets(t, "canary")
+	e := newEnv(t)
+	k := e.keys(t).Credentials.Keys
+	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
+	in := e.install(t, Options{})
+	for _, want := range []string{
+		"API key has blanks or control characters in it", "does not accept the API keys", "API key: blanks or a byte order mark around the key were removed",
+		"Secret key: blanks or a byte order mark around the key were removed",
+	} {
+		require.Contains(t, e.Stderr.String(), want)
+	}
+	require.Equal(t, k.APIKey, in.config.APIKey)
+	require.Equal(t, k.SecretKey, in.config.SecretKey)
+	e.requireNoSecrets(t, "canary")
 }
 
 // What is wrong with a flag ends the run: nobody was asked for it.
 func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, demoNodes()...)
-	in := b.wizard(t, "", "", "password", "k8s")
-	in.Options.Credentials.Source, in.Options.Credentials.APIURL, in.Options.Zone = SourceAdmin, b.url, "zone-9"
-	err := in.Run(t.Context())
+	e := newEnv(t)
+	e.Answers("", "", "password", "k8s")
+	err := e.installer(t, Options{Zone: "zone-9", Credentials: CredentialOptions{Source: SourceAdmin, APIURL: e.cloud.URL}}).Run(t.Context())
 	require.ErrorContains(t, err, `there is no zone "zone-9"`)
-	require.Contains(t, b.err.String(), "ok   Logging in to CloudStack at "+b.url, "the login was a good one")
+	require.Contains(t, e.Stderr.String(), "ok   Logging in to CloudStack at "+e.cloud.URL, "the login was a good one")
 }
 
 // A no says what was made before it, and how to remove it; at the first question that is nothing.
@@ -117,25 +116,24 @@ func TestWizardDeclined(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers []string
 		says    string
+		fix     string
 		made    int
 	}{
-		"before the user is made": {[]string{"no"}, "nothing was changed: not confirmed", 0},
+		"before the user is made": {[]string{"no"}, "nothing was changed: not confirmed", "", 0},
 		"after that": {
-			[]string{"yes", "no"},
-			`not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`, 1,
+			[]string{"yes", "no"}, `not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
+			"csccm uninstall --delete-user", 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, demoNodes()...)
-			err := b.wizard(t, append([]string{"1", b.url, "", "", "password", "k8s"}, tc.answers...)...).Run(t.Context())
+			e := newEnv(t)
+			e.Answers(append([]string{"1", e.cloud.URL, "", "", "password", "k8s"}, tc.answers...)...)
+			err := e.installer(t, Options{}).Run(t.Context())
 			require.EqualError(t, err, tc.says)
-			var e *report.Error
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, report.ExitUsage, e.ExitCode())
-			require.Equal(t, tc.made > 0, strings.Contains(e.Remedy(), "csccm uninstall --delete-user"))
-			require.Equal(t, tc.made, b.sim.Ledger().Count("createUser"))
-			require.Zero(t, b.helm.applied)
+			testenv.RequireRefusal(t, err, tc.says, tc.fix, report.ExitUsage)
+			require.Equal(t, tc.made, e.cloud.Ledger().Count("createUser"))
+			require.Zero(t, e.Releases.Applied)
 		})
 	}
 }

@@ -6,6 +6,7 @@
 package lbtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -143,11 +144,7 @@ func (t *Tester) steps(ctx context.Context) error {
 	}
 	// One of the two does not stand in the way of the other.
 	inside := t.step(ctx, "from inside the cluster", t.askInside)
-	outside := t.step(ctx, "from this machine", t.askOutside)
-	if inside != nil {
-		return inside
-	}
-	return outside
+	return cmp.Or(inside, t.step(ctx, "from this machine", t.askOutside))
 }
 
 // skippedError ends a step that could not be judged.

@@ -4,6 +4,7 @@
 package lbtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -168,10 +169,7 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 			return false, "", err
 		}
 		if in := now.Status.LoadBalancer.Ingress; len(in) > 0 {
-			t.result.Address = in[0].IP
-			if t.result.Address == "" {
-				t.result.Address = in[0].Hostname
-			}
+			t.result.Address = cmp.Or(in[0].IP, in[0].Hostname)
 			return true, "", nil
 		}
 		return false, t.warning(ctx, now), nil
@@ -240,21 +238,10 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 	core := t.Kube.CoreV1()
 	ns := t.result.Namespace
 	ours := metav1.ListOptions{LabelSelector: label + "=" + t.id}
-	services, err := core.Services(ns).List(ctx, ours)
-	if err != nil {
-		return "", err
-	}
-	for i := range services.Items {
-		if err := core.Services(ns).Delete(ctx, services.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return "", err
-		}
-	}
-	pods, err := core.Pods(ns).List(ctx, ours)
-	if err != nil {
-		return "", err
-	}
-	for i := range pods.Items {
-		if err := core.Pods(ns).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	for name, remove := range map[string]func(context.Context, string, metav1.DeleteOptions) error{
+		t.meta("lb").Name: core.Services(ns).Delete, t.meta("server").Name: core.Pods(ns).Delete, t.meta("client").Name: core.Pods(ns).Delete,
+	} {
+		if err := remove(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return "", err
 		}
 	}
@@ -280,7 +267,7 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 	if t.Options.Namespace != "" {
 		return "Service and Pods are gone", nil
 	}
-	err = core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
+	err := core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return "there was nothing", nil
 	}

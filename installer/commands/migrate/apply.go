@@ -95,7 +95,7 @@ func (a *Applier) change(ctx context.Context, s Step) (what string, err error) {
 		return a.remove(ctx, s)
 	case ActionCreate:
 		return a.restore(ctx, s)
-	case ActionRename, "":
+	case ActionRename:
 		return a.rename(ctx, s)
 	}
 	return "", fmt.Errorf("action %q is not known: the journal was written by a newer csccm", s.Action)
@@ -133,14 +133,19 @@ func (a *Applier) journalled(s Step, before *Rule, do func() error) error {
 }
 
 func (a *Applier) update(ctx context.Context, s Step) error {
-	sub, err := a.API.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
+	job, err := a.API.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
 		ID: s.RuleID, Name: s.To, Protocol: s.Protocol, Algorithm: s.Algorithm,
 	})
-	if err != nil {
-		return fmt.Errorf("rename to %q: %w", s.To, err)
+	return a.wait(ctx, fmt.Sprintf("rename to %q", s.To), "updateLoadBalancerRule", job, err)
+}
+
+// wait waits for the job of a command that was submitted, unless err says that it was not. doing is for the error.
+func (a *Applier) wait(ctx context.Context, doing, command string, job cloudstack.Submitted, err error) error {
+	if err == nil {
+		_, err = a.Jobs.Wait(ctx, command, job.JobID)
 	}
-	if _, err := a.Jobs.Wait(ctx, "updateLoadBalancerRule", sub.JobID); err != nil {
-		return fmt.Errorf("rename to %q: %w", s.To, err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }

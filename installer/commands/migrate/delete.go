@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -22,11 +24,15 @@ type Deleted struct {
 }
 
 func deleted(r *Rule) *Deleted {
-	d := &Deleted{Description: r.Description, PublicIPID: r.PublicIPID, NetworkID: r.NetworkID, PrivatePort: r.PrivatePort, CIDRs: r.CIDRs, Members: []string{}}
+	return &Deleted{Description: r.Description, PublicIPID: r.PublicIPID, NetworkID: r.NetworkID, PrivatePort: r.PrivatePort, CIDRs: r.CIDRs, Members: memberIDs(r)}
+}
+
+func memberIDs(r *Rule) []string {
+	ids := []string{}
 	for i := range r.Members {
-		d.Members = append(d.Members, r.Members[i].VMID)
+		ids = append(ids, r.Members[i].VMID)
 	}
-	return d
+	return ids
 }
 
 // remove deletes a rule, a surplus one only while its keeper serves.
@@ -47,14 +53,8 @@ func (a *Applier) remove(ctx context.Context, s Step) (what string, err error) {
 		}
 	}
 	return "deleted", a.journalled(s, before, func() error {
-		sub, err := a.API.DeleteLoadBalancerRule(ctx, s.RuleID)
-		if err != nil {
-			return fmt.Errorf("delete it: %w", err)
-		}
-		if _, err := a.Jobs.Wait(ctx, "deleteLoadBalancerRule", sub.JobID); err != nil {
-			return fmt.Errorf("delete it: %w", err)
-		}
-		return nil
+		job, err := a.API.DeleteLoadBalancerRule(ctx, s.RuleID)
+		return a.wait(ctx, "delete it", "deleteLoadBalancerRule", job, err)
 	})
 }
 
@@ -82,7 +82,7 @@ func (a *Applier) restore(ctx context.Context, s Step) (what string, err error) 
 	if err != nil && !cloudstack.IsNotFound(err) {
 		return "", fmt.Errorf("look for it: %w", err)
 	}
-	id, have := "", map[string]bool{}
+	id, have := "", sets.New[string]()
 	for i := range rules {
 		if rules[i].PublicPort != s.Port {
 			continue
@@ -96,15 +96,10 @@ func (a *Applier) restore(ctx context.Context, s Step) (what string, err error) 
 			return "", fmt.Errorf("read its members: %w", err)
 		}
 		for j := range members {
-			have[members[j].VMID] = true
+			have.Insert(members[j].VMID)
 		}
 	}
-	var missing []string
-	for _, vm := range s.Rule.Members {
-		if !have[vm] {
-			missing = append(missing, vm)
-		}
-	}
+	missing := sets.List(sets.New(s.Rule.Members...).Difference(have))
 	if id != "" && len(missing) == 0 {
 		return "is there already", nil
 	}
@@ -113,29 +108,20 @@ func (a *Applier) restore(ctx context.Context, s Step) (what string, err error) 
 
 func (a *Applier) create(ctx context.Context, s Step, id string, members []string) error {
 	if id == "" {
-		sub, err := a.API.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+		job, err := a.API.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
 			Name: s.From, Description: s.Rule.Description, Algorithm: s.Algorithm, Protocol: s.Protocol, PublicIPID: s.Rule.PublicIPID,
 			PublicPort: s.Port, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
 		})
-		if err != nil {
-			return fmt.Errorf("make it again: %w", err)
+		if err := a.wait(ctx, "make it again", "createLoadBalancerRule", job, err); err != nil {
+			return err
 		}
-		if _, err := a.Jobs.Wait(ctx, "createLoadBalancerRule", sub.JobID); err != nil {
-			return fmt.Errorf("make it again: %w", err)
-		}
-		id = sub.ID
+		id = job.ID
 	}
 	if len(members) == 0 {
 		return nil
 	}
-	sub, err := a.API.AssignToLoadBalancerRule(ctx, id, cloudstack.VMs(members...))
-	if err != nil {
-		return fmt.Errorf("give it its members: %w", err)
-	}
-	if _, err := a.Jobs.Wait(ctx, "assignToLoadBalancerRule", sub.JobID); err != nil {
-		return fmt.Errorf("give it its members: %w", err)
-	}
-	return nil
+	job, err := a.API.AssignToLoadBalancerRule(ctx, id, cloudstack.VMs(members...))
+	return a.wait(ctx, "give it its members", "assignToLoadBalancerRule", job, err)
 }
 
 // find reads a rule with its members; nil when there is none.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 )
 
@@ -85,10 +86,7 @@ func (j *Journal) Close() error {
 }
 
 func (j *Journal) begin(s Step, r *Rule) error {
-	b := &before{Protocol: r.Protocol, State: r.State, Members: []string{}}
-	for i := range r.Members {
-		b.Members = append(b.Members, r.Members[i].VMID)
-	}
+	b := &before{Protocol: r.Protocol, State: r.State, Members: memberIDs(r)}
 	if s.Action == ActionDelete {
 		b.Rule = deleted(r)
 	}
@@ -105,13 +103,13 @@ func (j *Journal) end(s Step, err error) error {
 
 func (j *Journal) write(v any) error {
 	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = j.file.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = j.file.Sync()
+	}
 	if err != nil {
-		return fmt.Errorf("journal %s: %w", j.path, err)
-	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("journal %s: %w", j.path, err)
-	}
-	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("journal %s: %w", j.path, err)
 	}
 	return nil
@@ -172,8 +170,41 @@ func undo(s Step, b *before) Step {
 			s.Rule = b.Rule
 		}
 	case ActionCreate: // ReadJournal leaves it out
-	case ActionRename, "":
+	case ActionRename:
 		s.Action, s.From, s.To = ActionRename, s.To, s.From
 	}
 	return s
+}
+
+// Remaining returns the steps of an undo that still have something to do, and says about rules that are gone that they
+// cannot get their names back.
+func Remaining(steps []Step, rules []Rule) (todo []Step, notes []string) {
+	todo = []Step{}
+	for i := range steps {
+		s := &steps[i]
+		switch s.Action {
+		case ActionCreate:
+			if !standsAgain(s, rules) {
+				todo = append(todo, *s)
+			}
+		case ActionRename, ActionDelete:
+			switch at := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == s.RuleID }); {
+			case at < 0:
+				notes = append(notes, fmt.Sprintf("rule %s on %s:%d is gone: it does not get the name %s back", s.From, s.PublicIP, s.Port, s.To))
+			case rules[at].Name != s.To:
+				todo = append(todo, *s)
+			}
+		}
+	}
+	return todo, notes
+}
+
+// standsAgain reports whether a deleted rule is there, with all its members.
+func standsAgain(s *Step, rules []Rule) bool {
+	if s.Rule == nil {
+		return false
+	}
+	return slices.ContainsFunc(rules, func(r Rule) bool {
+		return r.PublicIPID == s.Rule.PublicIPID && r.PublicPort == s.Port && r.Name == s.From && sets.New(memberIDs(&r)...).HasAll(s.Rule.Members...)
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -30,6 +31,17 @@ type Inventory struct {
 	Services []corev1.Service // all of the cluster
 	// NodeVMs are the ids of the VMs that are Nodes of the cluster; nil when not known.
 	NodeVMs map[string]bool
+}
+
+// NodeVMs returns the ids of the VMs that are Nodes.
+func NodeVMs(nodes []corev1.Node, vms node.Lookup) map[string]bool {
+	out := map[string]bool{}
+	for i := range nodes {
+		if vm, err := node.Match(vms, &nodes[i]); err == nil {
+			out[vm.ID] = true
+		}
+	}
+	return out
 }
 
 // Selection says which rules a plan may touch beyond those of the cluster's Services.
@@ -89,7 +101,6 @@ const (
 
 // Step changes one rule.
 type Step struct {
-	// Action is empty in journals of older versions, for ActionRename.
 	Action Action `json:"action"`
 	RuleID string `json:"ruleId"`
 	From   string `json:"from"`
@@ -309,4 +320,60 @@ func hint(t target, ours, members int, nodesKnown bool) string {
 		return "; none of its members is a node of this cluster"
 	}
 	return fmt.Sprintf("; %d of its %s %s of this cluster", ours, plural.Count(members, "member"), plural.Verb(ours, "is a node", "are nodes")) + how
+}
+
+// Address is a public address that carries no load balancer rule once the steps are done.
+type Address struct {
+	ID string `json:"id"`
+	IP string `json:"ip"`
+	// UsedBy says what else the address is for, for people; "" for nothing that the credentials see.
+	UsedBy string `json:"usedBy,omitempty"`
+}
+
+// Emptied returns the addresses that lose their last rule by the steps.
+func Emptied(rules []Rule, steps []Step) []Address {
+	gone, seen := map[string]bool{}, map[string]bool{}
+	for i := range steps {
+		gone[steps[i].RuleID] = steps[i].Action == ActionDelete
+	}
+	var out []Address
+	for i := range rules {
+		r := &rules[i]
+		if !gone[r.ID] || seen[r.PublicIPID] || slices.ContainsFunc(rules, func(other Rule) bool {
+			return other.PublicIPID == r.PublicIPID && !gone[other.ID]
+		}) {
+			continue
+		}
+		seen[r.PublicIPID] = true
+		out = append(out, Address{ID: r.PublicIPID, IP: r.PublicIP})
+	}
+	slices.SortFunc(out, func(a, b Address) int { return cmp.Compare(a.IP, b.IP) })
+	return out
+}
+
+// Used fills in what else the addresses are for.
+func Used(addresses []Address, all []cloudstack.PublicIP, forwards []cloudstack.PortForwarding) {
+	for i := range addresses {
+		a := &addresses[i]
+		for j := range all {
+			switch ip := &all[j]; {
+			case ip.ID != a.ID:
+			case ip.SourceNAT:
+				a.UsedBy = "source NAT of its network"
+			case ip.StaticNAT:
+				a.UsedBy = "static NAT"
+			}
+		}
+		if slices.ContainsFunc(forwards, func(f cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID }) {
+			a.UsedBy = "port forwarding"
+		}
+	}
+}
+
+// Describe says what to do about the address.
+func (a Address) Describe() string {
+	if a.UsedBy != "" {
+		return fmt.Sprintf("address %s has no load balancer rule any more; it is in use for %s and stays", a.IP, a.UsedBy)
+	}
+	return fmt.Sprintf("address %s has no load balancer rule any more and stays acquired: release it in CloudStack (id %s) unless a Service is to use it", a.IP, a.ID)
 }

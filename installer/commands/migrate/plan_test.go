@@ -10,7 +10,63 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
+
+const (
+	uidWeb = "01234567-89ab-cdef-0123-456789abcdef"
+	lbWeb  = "a0123456789abcdef0123456789abcde" // cut at 32 characters
+	lbGone = "affffffffffffffffffffffffffffff0"
+)
+
+func TestParseName(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Name{
+		lbWeb + "-80":           {Family: FamilyLegacy, LB: lbWeb, Port: 80},
+		lbWeb + "-tcp-443":      {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp", Port: 443},
+		lbWeb + "-tcp-proxy-80": {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp-proxy", Port: 80},
+		"K8s_svc_kubernetes_default_web-tcp-80": {
+			Family: FamilyLeaseweb, Cluster: "kubernetes", Namespace: "default", Service: "web", Protocol: "tcp", Port: 80,
+		},
+		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {
+			Family: FamilyLeaseweb, Cluster: "my_cluster", Namespace: "kube-system", Service: "a-tcp-b", Protocol: "tcp-proxy", Port: 8443,
+		},
+		"K8s_svc_kubernetes_default_web-tcp-99999": {Family: FamilyForeign},
+		lbWeb + "-0":       {Family: FamilyForeign},
+		lbWeb + "-080":     {Family: FamilyForeign},
+		lbWeb + "-70000":   {Family: FamilyForeign},
+		lbWeb + "-sctp-80": {Family: FamilyForeign},
+		lbWeb:              {Family: FamilyForeign},
+		"web-80":           {Family: FamilyForeign},
+		"abcdef-80":        {Family: FamilyForeign},
+		"":                 {Family: FamilyForeign},
+	}
+	for name, want := range tests {
+		require.Equal(t, want, ParseName(name), name)
+	}
+}
+
+func service(namespace, name, uid string, ips ...string) corev1.Service {
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}}
+	for _, ip := range ips {
+		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+	}
+	return s
+}
+
+func rule(id, name, protocol string, port int, members ...string) Rule {
+	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{
+		ID: id, Name: name, Protocol: protocol, PublicIP: "203.0.113.20", PublicPort: port, PrivatePort: 30000 + port,
+		Algorithm: "leastconn", State: "Active",
+	}}
+	for _, m := range members {
+		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: m, Addresses: []string{"10.1.1." + m}})
+	}
+	return r
+}
 
 func at(ip string, r Rule) Rule {
 	r.PublicIP = ip
@@ -159,20 +215,51 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-// The plan of what a plan has done is empty.
-func TestPlanIsIdempotent(t *testing.T) {
-	t.Parallel()
-	rules := []Rule{rule("1", lbWeb+"-80", "", 80), rule("2", lbWeb+"-443", "ssl", 443), rule("3", lbGone+"-80", "", 80)}
-	inv := Inventory{Rules: rules, Services: []corev1.Service{service("default", "web", uidWeb)}}
-	sel := Selection{IncludeUnattributed: true}
-	p := MakePlan(inv, sel)
-	require.Len(t, p.Steps, 3)
-	for _, s := range p.Steps {
-		for i := range rules {
-			if rules[i].ID == s.RuleID {
-				rules[i].Name, rules[i].Protocol = s.To, s.Protocol
-			}
-		}
+func ruleOn(id, name, address string, port int, vms ...string) Rule {
+	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: id, Name: name, PublicIPID: address, PublicIP: address, PublicPort: port}}
+	for _, vm := range vms {
+		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: vm})
 	}
-	require.Empty(t, MakePlan(inv, sel).Steps)
+	return r
+}
+
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	rename := Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", PublicIP: "a", Port: 80}
+	again := Step{Action: ActionCreate, RuleID: "2", From: "gone", PublicIP: "a", Port: 81, Rule: &Deleted{PublicIPID: "a", Members: []string{"x", "y"}}}
+	for name, tc := range map[string]struct {
+		rules []Rule
+		todo  []Step
+		notes int
+	}{
+		"all":                   {[]Rule{ruleOn("1", "new", "a", 80)}, []Step{rename, again}, 0},
+		"nothing":               {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 0},
+		"a member is missing":   {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y")}, []Step{again}, 0},
+		"on another address":    {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "b", 81, "y", "x")}, []Step{again}, 0},
+		"the rule is not there": {[]Rule{ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 1},
+	} {
+		todo, notes := Remaining([]Step{rename, again}, tc.rules)
+		require.Equal(t, tc.todo, todo, name)
+		require.Len(t, notes, tc.notes, name)
+	}
+}
+
+func TestEmptied(t *testing.T) {
+	t.Parallel()
+	rules := []Rule{
+		ruleOn("1", "x", "a", 80), ruleOn("2", "x", "a", 81), ruleOn("3", "x", "b", 80), ruleOn("4", "foreign", "b", 82), ruleOn("5", "x", "c", 80),
+		ruleOn("6", "x", "d", 80), ruleOn("7", "x", "e", 80),
+	}
+	var steps []Step
+	for _, id := range []string{"1", "2", "3", "6", "7"} {
+		steps = append(steps, Step{Action: ActionDelete, RuleID: id})
+	}
+	steps = append(steps, Step{Action: ActionRename, RuleID: "5"})
+	got := Emptied(rules, steps)
+	Used(got, []cloudstack.PublicIP{{ID: "a"}, {ID: "d", SourceNAT: true}}, []cloudstack.PortForwarding{{PublicIPID: "e"}})
+	require.Equal(t, []Address{
+		{ID: "a", IP: "a"}, {ID: "d", IP: "d", UsedBy: "source NAT of its network"}, {ID: "e", IP: "e", UsedBy: "port forwarding"},
+	}, got)
+	require.Contains(t, got[0].Describe(), "release it in CloudStack (id a)")
+	require.Contains(t, got[1].Describe(), "stays")
 }

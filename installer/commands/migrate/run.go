@@ -16,9 +16,9 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/node"
 )
 
 // Options choose the rules.
@@ -109,47 +109,33 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 }
 
 func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) error {
-	var in Inventory
-	services, err := m.e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	var err error
+	kube := m.e.Cluster.Kube.CoreV1()
+	nodes := cluster.List(ctx, &err, kube.Nodes().List).Items
+	in := Inventory{Services: cluster.List(ctx, &err, kube.Services(metav1.NamespaceAll).List).Items}
 	if err != nil {
 		return m.e.Cluster.Explain(err)
 	}
-	in.Services = services.Items
 	if in.Rules, err = Read(ctx, m.cloud.Client, m.project); err != nil {
 		return err
-	}
-	nodes, err := m.e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return m.e.Cluster.Explain(err)
 	}
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return err
 	}
-	in.NodeVMs = map[string]bool{}
-	for i := range nodes.Items {
-		if vm, err := node.Match(vms, &nodes.Items[i]); err == nil {
-			in.NodeVMs[vm.ID] = true
-		}
-	}
+	in.NodeVMs = NodeVMs(nodes, vms)
 	m.plan = MakePlan(in, m.o.Selection)
 	if unknown := m.plan.UnknownLoadBalancers; len(unknown) > 0 {
 		return report.Usage(fmt.Sprintf("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
 			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
 	}
-	m.result.Emptied = Emptied(in.Rules, m.plan.Steps)
-	m.readUse(ctx)
-	return nil
-}
-
-// readUse finds out what else the emptied addresses are for. It is part of a hint, so an error only leaves it out.
-func (m *migration) readUse(ctx context.Context) {
-	if len(m.result.Emptied) == 0 {
-		return
+	if m.result.Emptied = Emptied(in.Rules, m.plan.Steps); len(m.result.Emptied) > 0 {
+		// What else the addresses are for is part of a hint, so an error only leaves it out.
+		addresses, _ := m.cloud.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
+		forwards, _ := m.cloud.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
+		Used(m.result.Emptied, addresses, forwards)
 	}
-	addresses, _ := m.cloud.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
-	forwards, _ := m.cloud.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
-	Used(m.result.Emptied, addresses, forwards)
+	return nil
 }
 
 // planUndo makes the steps back from a journal, without those that are done already.
@@ -170,14 +156,9 @@ func (m *migration) planUndo(ctx context.Context) error {
 
 // allowed refuses to change the rules of a provider that still works: it would make them again.
 func (m *migration) allowed(ctx context.Context) error {
-	touched := 0
+	touched := m.plan.deletions()
 	for i := range m.plan.Items {
 		if it := &m.plan.Items[i]; it.Family == FamilyLeaseweb && it.Verdict == VerdictRename {
-			touched++
-		}
-	}
-	for i := range m.plan.Steps {
-		if m.plan.Steps[i].Action == ActionDelete {
 			touched++
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
@@ -113,23 +114,25 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 		nodes = append(nodes, &nodeList.Items[i])
 	}
 	r := &Report{SchemaVersion: SchemaVersion, Settings: settings, Services: make([]*Service, len(services))}
-	gate := make(chan struct{}, workers)
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(workers)
 	for i, svc := range services {
-		gate <- struct{}{}
-		group.Go(func() {
-			defer func() { <-gate }()
+		group.Go(func() error {
 			preview, err := p.Service(ctx, svc, nodes)
 			r.Services[i] = newService(svc, preview, plan.Policy(settings.Policy), err)
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait() // errors are in the plans of their Services
 	r.Summary = sum(r.Services)
 	return r, ctx.Err()
 }
 
 func newService(svc *corev1.Service, preview loadbalancer.Preview, policy plan.Policy, err error) *Service {
-	out := &Service{Preview: preview, Actions: mark(preview.Actions, policy)}
+	out := &Service{Preview: preview, Actions: make([]Action, len(preview.Actions))}
+	for i, allowed := range policy.Allows(preview.Actions) {
+		out.Actions[i] = Action{Step: preview.Actions[i], Held: !allowed}
+	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
 		if out.Address = cmp.Or(in.IP, in.Hostname); out.Address != "" {
 			break
@@ -149,15 +152,6 @@ func (r *Report) Cause() error {
 		}
 	}
 	return nil
-}
-
-// mark marks the actions that the policy holds back.
-func mark(steps []plan.Step, policy plan.Policy) []Action {
-	out := make([]Action, 0, len(steps))
-	for i, allowed := range policy.Allows(steps) {
-		out = append(out, Action{Step: steps[i], Held: !allowed})
-	}
-	return out
 }
 
 func sum(services []*Service) Summary {
@@ -191,25 +185,15 @@ func (s *Service) todo() bool { return len(s.Actions) > 0 || s.Pending > 0 }
 type Selection []string
 
 // Select parses names of the form NAMESPACE/NAME, or NAMESPACE/ for all Services of a namespace. No name means all
-// Services. The error is a *SelectionError.
+// Services.
 func Select(names []string) (Selection, error) {
 	for _, n := range names {
 		if namespace, name, ok := strings.Cut(n, "/"); !ok || namespace == "" || strings.Contains(name, "/") {
-			return nil, &SelectionError{Name: n, What: "is not of the form NAMESPACE/NAME, or NAMESPACE/ for all of a namespace"}
+			return nil, fmt.Errorf("%s is not of the form NAMESPACE/NAME, or NAMESPACE/ for all of a namespace", n)
 		}
 	}
 	return names, nil
 }
-
-// SelectionError means that a name is malformed or selects no Service.
-type SelectionError struct {
-	Name, What, Fix string
-}
-
-func (e *SelectionError) Error() string { return fmt.Sprintf("%s %s", e.Name, e.What) }
-
-// Remedy returns how to find the right name.
-func (e *SelectionError) Remedy() string { return e.Fix }
 
 // of returns the selected Services that the controller handles, sorted by namespace and name.
 func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
@@ -227,9 +211,9 @@ func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
 		switch {
 		case strings.HasSuffix(name, "/"):
 		case !found:
-			return nil, &SelectionError{Name: name, What: "is no Service of the cluster", Fix: "kubectl get services --all-namespaces"}
+			return nil, report.Remedied(fmt.Errorf("%s is no Service of the cluster", name), "kubectl get services --all-namespaces")
 		case !provider.Handles(svc):
-			return nil, &SelectionError{Name: name, What: "is not handled by the controller: " + whyNot(svc)}
+			return nil, fmt.Errorf("%s is not handled by the controller: %s", name, whyNot(svc))
 		}
 	}
 	wanted := func(svc *corev1.Service) bool {

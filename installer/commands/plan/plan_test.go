@@ -41,14 +41,16 @@ func previewOf(p loadbalancer.Preview, err error) func() (loadbalancer.Preview, 
 	return func() (loadbalancer.Preview, error) { return p, err }
 }
 
-var on20 = plan.On{IP: "203.0.113.20"}
+func on20(id string, port int) plan.OnRule {
+	return plan.OnRule{OnAddress: plan.OnAddress{IP: "203.0.113.20"}, RuleID: id, Port: port}
+}
 
 var previews = scripted{
 	"idle": previewOf(loadbalancer.Preview{}, nil),
 	"web": previewOf(loadbalancer.Preview{Actions: []plan.Step{
-		{Action: plan.CreateRule{OnRule: plan.OnRule{On: on20, Port: 80}, Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}}},
-		{Action: plan.UpdateRule{OnRule: plan.OnRule{On: on20, RuleID: "r1", Port: 81}, Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}}},
-		{Action: plan.DeleteRule{OnRule: plan.OnRule{On: on20, RuleID: "r2", Port: 82}}},
+		{Action: plan.CreateRule{OnRule: on20("", 80), Rule: plan.Rule{Name: "a-tcp-80", PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin"}}},
+		{Action: plan.UpdateRule{OnRule: on20("r1", 81), Rule: plan.Rule{Protocol: "tcp", Algorithm: "source"}}},
+		{Action: plan.DeleteRule{OnRule: on20("r2", 82)}},
 	}, Notices: []plan.Notice{{Warning: true, Reason: "X", Message: "not serving: node n9 has no VM"}}}, nil),
 	"api": previewOf(loadbalancer.Preview{Refusal: &plan.RefusalError{
 		Reason: plan.ReasonPortTaken, Message: "port 80 of 203.0.113.30 is taken", Remedy: "use another port", Port: 80,
@@ -57,7 +59,7 @@ var previews = scripted{
 	"pending": previewOf(loadbalancer.Preview{Pending: 1}, nil),
 	"leaving": previewOf(loadbalancer.Preview{
 		Desired: &plan.Desired{Absent: true},
-		Actions: []plan.Step{{Action: plan.ReleaseAddress{On: plan.On{IP: "203.0.113.21"}}}},
+		Actions: []plan.Step{{Action: plan.ReleaseAddress{OnAddress: plan.OnAddress{IP: "203.0.113.21"}}}},
 	}, nil),
 }
 

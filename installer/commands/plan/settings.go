@@ -26,22 +26,27 @@ func Options(ctx context.Context, kube kubernetes.Interface, namespace, release 
 	if err != nil {
 		return o, "", err
 	}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		if args, ok := flagsOf(&d.Spec.Template.Spec); ok {
-			o, err = parseFlags(args)
-			return o, "Deployment " + d.Namespace + "/" + d.Name, err
-		}
-	}
 	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
 	if err != nil {
 		return o, "", err
 	}
+	type workload struct {
+		name string
+		pod  *corev1.PodSpec
+	}
+	var all []workload
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		all = append(all, workload{"Deployment " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
+	}
 	for i := range sets.Items {
 		d := &sets.Items[i]
-		if args, ok := flagsOf(&d.Spec.Template.Spec); ok {
+		all = append(all, workload{"DaemonSet " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
+	}
+	for _, w := range all {
+		if args, ok := flagsOf(w.pod); ok {
 			o, err = parseFlags(args)
-			return o, "DaemonSet " + d.Namespace + "/" + d.Name, err
+			return o, w.name, err
 		}
 	}
 	return provider.DefaultOptions(), "the defaults", nil

@@ -4,12 +4,14 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // TextOptions are the options of WriteText.
@@ -36,7 +38,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
 	if r.Summary.Held > 0 {
-		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, number(r.Summary.Held, "action"))))
+		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, plural.Count(r.Summary.Held, "action"))))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -50,12 +52,7 @@ func (r *Report) columns() (names, addresses int) {
 	return names, addresses
 }
 
-func (s *Service) address() string {
-	if s.Address == "" {
-		return "-"
-	}
-	return s.Address
-}
+func (s *Service) address() string { return cmp.Or(s.Address, "-") }
 
 func (s *Service) write(b *strings.Builder, style report.Style, names, addresses int) {
 	pad := func(text string, width int) string {
@@ -78,7 +75,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 		}
 	}
 	if s.Pending > 0 {
-		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", number(s.Pending, "acquisition"))))
+		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", plural.Count(s.Pending, "acquisition"))))
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -105,9 +102,9 @@ func (s *Service) verdict() (string, report.Paint) {
 	case s.Refusal != nil:
 		return "refused: " + string(s.Refusal.Reason), report.Bad
 	case len(s.Actions) > 0 && s.Desired != nil && s.Desired.Absent:
-		return number(len(s.Actions), "action") + " to delete it", report.Caution
+		return plural.Count(len(s.Actions), "action") + " to delete it", report.Caution
 	case s.todo():
-		return number(len(s.Actions), "action"), report.Caution
+		return plural.Count(len(s.Actions), "action"), report.Caution
 	}
 	return "as asked for", report.Good
 }
@@ -124,15 +121,8 @@ func (s Summary) String() string {
 		}
 	}
 	add(s.Settled, "as asked for")
-	add(s.Changing, "with "+number(s.Actions, "action"))
+	add(s.Changing, "with "+plural.Count(s.Actions, "action"))
 	add(s.Refused, "refused")
 	add(s.Failed, "not known")
-	return number(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
-}
-
-func number(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return plural.Count(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
 }

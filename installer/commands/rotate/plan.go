@@ -51,15 +51,10 @@ type Plan struct {
 	switched bool   // the Secret holds the new keys already
 }
 
-// Users is what planning asks of CloudStack as an administrator.
-type Users interface {
-	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
-}
-
 var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
 
 // newPlan finds whose keys the Secret holds and who is next. user "" means to choose.
-func newPlan(ctx context.Context, admin Users, s *corev1.Secret, apiKey, user string, keepOld bool) (*Plan, error) {
+func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey, user string, keepOld bool) (*Plan, error) {
 	p := &Plan{SchemaVersion: 1, Namespace: s.Namespace, Secret: s.Name}
 	all, err := admin.ListUsers(ctx, "", "", "")
 	if err != nil {
@@ -67,10 +62,8 @@ func newPlan(ctx context.Context, admin Users, s *corev1.Secret, apiKey, user st
 	}
 	i := slices.IndexFunc(all, func(u cloudstack.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
 	if i < 0 {
-		return nil, &credentials.Error{
-			What: fmt.Sprintf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
-			Fix:  "log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others",
-		}
+		return nil, report.Remedied(fmt.Errorf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
+			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
 	}
 	holder := all[i]
 	p.Account = holder.Account

@@ -4,6 +4,7 @@
 package rotate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/rollout"
 )
@@ -47,19 +49,11 @@ type watcher struct {
 
 type said struct{ reloaded, refused int }
 
-func newWatcher(r *run) *watcher {
-	return &watcher{run: r, seen: map[string]said{}, waiter: &rollout.Waiter{
-		Cluster: r.Cluster, Release: r.Release, Clock: r.Clock, Progress: r.Progress, Limit: r.RolloutTimeout,
-		PodLogs: r.PodLogs, Scrub: r.scrub,
-	}}
-}
-
 // ready refuses a rotation whose keys nobody could prove, before anything is changed.
 func (w *watcher) ready(ctx context.Context) error {
 	_, err := w.pods(ctx)
-	var none *rollout.NoWorkloadError
 	switch {
-	case errors.As(err, &none):
+	case errors.Is(err, rollout.ErrNoWorkload):
 		return report.Usage(fmt.Sprintf("release %s has no controller in namespace %s, which would have to prove new keys: nothing was changed", w.Release, w.Cluster.Namespace),
 			"name the release with --release and --namespace, or run csccm install")
 	case errors.Is(err, errNoPod):
@@ -127,17 +121,14 @@ func (w *watcher) prove(ctx context.Context) error {
 // false when none says anything in time.
 func (w *watcher) reloaded(ctx context.Context) (done bool, err error) {
 	w.Progress.Step("Waiting for the controller to take the keys over")
-	limit := w.ReloadTimeout
-	if limit == 0 {
-		limit = DefaultReloadTimeout
-	}
-	deadline := w.Clock.Now().Add(limit)
-	for {
-		pods, err := w.pods(ctx)
-		if err != nil {
+	var pods []corev1.Pod
+	ready := 0
+	done, err = engine.Poll(ctx, w.Clock, proofPoll, cmp.Or(w.ReloadTimeout, DefaultReloadTimeout), func() (bool, error) {
+		var err error
+		if pods, err = w.pods(ctx); err != nil {
 			return false, err
 		}
-		ready := 0
+		ready = 0
 		for i := range pods {
 			log, err := w.PodLogs(ctx, &pods[i], logLines)
 			if err != nil {
@@ -151,28 +142,18 @@ func (w *watcher) reloaded(ctx context.Context) (done bool, err error) {
 				return false, fmt.Errorf("pod %s does not take the new keys: %s", pods[i].Name, w.scrub(lastLine(log, saysRefused)))
 			}
 		}
-		if ready == len(pods) {
-			w.Progress.Done("%s", count(ready))
-			w.result.Proof, w.result.Pods = "reload", ready
-			return true, nil
-		}
-		if !w.Clock.Now().Before(deadline) {
-			w.Progress.Done("%d of %s said so", ready, count(len(pods)))
-			return false, nil
-		}
-		if err := w.wait(ctx); err != nil {
-			return false, err
-		}
+		return ready == len(pods), nil
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case done:
+		w.Progress.Done("%s", count(ready))
+		w.result.Proof, w.result.Pods = "reload", ready
+	default:
+		w.Progress.Done("%d of %s said so", ready, count(len(pods)))
 	}
-}
-
-func (w *watcher) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-w.Clock.After(proofPoll):
-		return nil
-	}
+	return done, nil
 }
 
 func lastLine(log, part string) string {
@@ -208,12 +189,11 @@ func (w *watcher) restart(ctx context.Context) error {
 // contact waits for the word of a Pod that was not there before.
 func (w *watcher) contact(ctx context.Context, before map[string]bool) error {
 	w.Progress.Step("Waiting for the controller to speak to CloudStack")
-	deadline := w.Clock.Now().Add(contactTimeout)
 	complaint := "it has said nothing about CloudStack"
-	for {
+	works, err := engine.Poll(ctx, w.Clock, proofPoll, contactTimeout, func() (bool, error) {
 		pods, err := w.pods(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for i := range pods {
 			if before[pods[i].Name] {
@@ -227,17 +207,16 @@ func (w *watcher) contact(ctx context.Context, before map[string]bool) error {
 			if works > fails {
 				w.Progress.Done("it works")
 				w.result.Proof, w.result.Pods = "restart", len(pods)
-				return nil
+				return true, nil
 			}
 			if fails >= 0 {
 				complaint = w.scrub(lastLine(log, saysFails))
 			}
 		}
-		if !w.Clock.Now().Before(deadline) {
-			return fmt.Errorf("the controller was restarted and does not work within %s: %s", contactTimeout, complaint)
-		}
-		if err := w.wait(ctx); err != nil {
-			return err
-		}
+		return false, nil
+	})
+	if err == nil && !works {
+		err = fmt.Errorf("the controller was restarted and does not work within %s: %s", contactTimeout, complaint)
 	}
+	return err
 }

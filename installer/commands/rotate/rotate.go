@@ -27,13 +27,6 @@ import (
 // Command is the name of this command's runs in the journal.
 const Command = "rotate-keys"
 
-// Admin is what a rotation asks of CloudStack as an administrator.
-type Admin interface {
-	Users
-	CreateUser(ctx context.Context, r cloudstack.CreateUserRequest) (*cloudstack.User, error)
-	RegisterUserKeys(ctx context.Context, userID string) (*cloudstack.UserKeys, error)
-}
-
 // Options of a rotation.
 type Options struct {
 	User    string // of the new keys; "" = chosen
@@ -43,9 +36,7 @@ type Options struct {
 	ReloadTimeout time.Duration
 
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin Admin, end func(), err error)
-	// Connect makes a client that signs with cfg's keys.
-	Connect func(cfg *cloudstack.Config) (credentials.User, error)
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudstack.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
 }
@@ -69,7 +60,7 @@ type run struct {
 
 	secret  *credentials.Secret
 	local   *cloudstack.Config // the Secret's, for this machine
-	admin   Admin
+	admin   *cloudstack.Client
 	plan    *Plan
 	keys    credentials.Keys // the new ones
 	old     []byte           // the Secret's cloud-config before
@@ -98,7 +89,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return e.Cluster.Explain(err)
 	}
 	defer cleanup()
-	r.watcher = newWatcher(r)
+	r.watcher = &watcher{run: r, seen: map[string]said{}, waiter: e.Waiter()}
 	if err := r.watcher.ready(ctx); err != nil {
 		return err
 	}
@@ -182,10 +173,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 			if err := record(); err != nil {
 				return r.Cluster.Explain(err)
 			}
-			u, err := r.admin.CreateUser(ctx, cloudstack.CreateUserRequest{
-				Account: p.Account, Username: p.To, Password: credentials.UnusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
-				Email: p.To + "@localhost", DomainID: p.from.DomainID,
-			})
+			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, p.from.DomainID))
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}
@@ -217,7 +205,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 func (r *run) verify(ctx context.Context) error {
 	cfg := *r.local
 	cfg.APIKey, cfg.SecretKey = r.keys.APIKey, r.keys.SecretKey
-	api, err := r.Connect(&cfg)
+	api, err := cloudstack.NewClient(&cfg)
 	if err != nil {
 		return err
 	}

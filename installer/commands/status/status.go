@@ -6,6 +6,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the schema
 	"encoding/json"
@@ -17,12 +18,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // SchemaVersion is that of the JSON form; it grows when a field changes its meaning.
@@ -183,11 +184,8 @@ func controller(env *check.Env, f *check.Facts) Controller {
 		c.Images = append(c.Images, w.Images...)
 	}
 	holder, ago := f.Leader()
-	// HOSTNAME_UUID: the second half says nothing to people.
-	if i := strings.LastIndexByte(holder, '_'); i > 0 {
-		holder = holder[:i]
-	}
-	c.Leader, c.LeaderSeconds = holder, ago.Round(time.Second).Seconds()
+	c.Leader, _, _ = strings.Cut(holder, "_") // HOSTNAME_UUID: the second half says nothing to people
+	c.LeaderSeconds = ago.Round(time.Second).Seconds()
 	return c
 }
 
@@ -204,12 +202,8 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 			Name: n.Name, Kubelet: string(verdicts[n.Name]), Zone: n.Labels[corev1.LabelTopologyZone], Type: n.Labels[corev1.LabelInstanceTypeStable],
 			Problems: list(problems["Node /"+n.Name]),
 		}
-		it.Ready = slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
-		it.Initialised = n.Spec.ProviderID != "" && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == cloudproviderapi.TaintExternalCloudProvider
-		})
+		it.Ready = node.Ready(n)
+		it.Initialised = n.Spec.ProviderID != "" && !node.HasTaint(n)
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && it.Address == "" {
 				it.Address = a.Address
@@ -251,11 +245,7 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		}
 		lb := cloudprovider.DefaultLoadBalancerName(v)
 		for _, p := range v.Spec.Ports {
-			protocol := p.Protocol
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			it.Ports = append(it.Ports, fmt.Sprintf("%d/%s", p.Port, protocol))
+			it.Ports = append(it.Ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
 			if rules[fmt.Sprintf("%s:%d", lb, p.Port)] {
 				it.Rules++
 			}

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -78,11 +79,11 @@ func mark(good bool) report.Symbol {
 }
 
 func (v *view) write() error {
-	v.line(mark(v.Cluster.Version != ""), "Cluster", "%s", orElse(join(", ", v.Cluster.Version, known(v.Cluster.Distribution), v.Cluster.Server), "no answer"))
+	v.line(mark(v.Cluster.Version != ""), "Cluster", "%s", cmp.Or(join(", ", v.Cluster.Version, strings.TrimPrefix(v.Cluster.Distribution, "unknown"), v.Cluster.Server), "no answer"))
 	if v.CloudStack.URL == "" {
 		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
 	} else {
-		vms, symbol := count(v.CloudStack.VMs, "VM"), mark(v.CloudStack.VMs > 0)
+		vms, symbol := plural.Count(v.CloudStack.VMs, "VM"), mark(v.CloudStack.VMs > 0)
 		if slices.Contains(v.Unread, check.FactVMs) {
 			vms, symbol = "VMs: ?", report.SymbolUnknown
 		}
@@ -143,8 +144,7 @@ func (v *view) summary() {
 	if len(c.Others) > 0 {
 		v.line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
 	}
-	n := &v.Nodes
-	if unread(check.FactNodes) {
+	if n := &v.Nodes; unread(check.FactNodes) {
 		v.line(report.SymbolUnknown, "Nodes", notRead)
 	} else {
 		v.line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
@@ -163,10 +163,7 @@ func (v *view) nodeTable() report.Table {
 	if slices.Contains(v.Unread, check.FactVMs) {
 		noVM = "?"
 	}
-	for i := range v.Nodes.Items {
-		if i == v.rows && !v.All {
-			break
-		}
+	for i := range v.shown(len(v.Nodes.Items)) {
 		n := &v.Nodes.Items[i]
 		state := "Ready"
 		if !n.Ready {
@@ -175,21 +172,18 @@ func (v *view) nodeTable() report.Table {
 		if !n.Initialised {
 			state += ", waits"
 		}
-		t.Add(n.Name, state, orElse(n.Kubelet, "-"), orElse(n.VMState, noVM), orElse(n.Zone, "-"), orElse(n.Type, "-"), codes(n.Problems, v.All))
+		t.Add(n.Name, state, cmp.Or(n.Kubelet, "-"), cmp.Or(n.VMState, noVM), cmp.Or(n.Zone, "-"), cmp.Or(n.Type, "-"), v.codes(n.Problems))
 	}
 	return t
 }
 
 func (v *view) serviceTable() report.Table {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
-	for i := range v.Services.Items {
-		if i == v.rows && !v.All {
-			break
-		}
+	for i := range v.shown(len(v.Services.Items)) {
 		x := &v.Services.Items[i]
 		age := duration.HumanDuration(time.Duration(x.AgeSeconds * float64(time.Second)))
-		t.Add(x.Namespace+"/"+x.Name, orElse(strings.Join(x.Addresses, ","), "none"), ports(x.Ports, v.All),
-			fmt.Sprintf("%d/%d", x.Rules, len(x.Ports)), age, codes(x.Problems, v.All))
+		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.few(x.Ports, 3, ","),
+			fmt.Sprintf("%d/%d", x.Rules, len(x.Ports)), age, v.codes(x.Problems))
 	}
 	return t
 }
@@ -257,22 +251,23 @@ func fit(t *report.Table, width int, drop []string) {
 	}
 }
 
-// ports are those of a Service; the first few where not all are wanted.
-func ports(all []string, every bool) string {
-	const enough = 3
-	if len(all) <= enough || every {
-		return strings.Join(all, ",")
+// few joins texts, only the first of them where not all are wanted.
+func (v *view) few(all []string, enough int, separator string) string {
+	if len(all) <= enough || v.All {
+		return strings.Join(all, separator)
 	}
-	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], ","), len(all)-enough)
+	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], separator), len(all)-enough)
 }
 
-// codes are those of the checks that name an object; the first two where not all are wanted.
-func codes(all []string, every bool) string {
-	const enough = 2
-	if len(all) <= enough || every {
-		return orElse(strings.Join(all, " "), "-")
+// codes are those of the checks that name an object.
+func (v *view) codes(all []string) string { return cmp.Or(v.few(all, 2, " "), "-") }
+
+// shown returns how many of n rows of a table are listed.
+func (v *view) shown(n int) int {
+	if v.All {
+		return n
 	}
-	return fmt.Sprintf("%s +%d", strings.Join(all[:enough], " "), len(all)-enough)
+	return min(n, v.rows)
 }
 
 func ago(c *Controller) string {
@@ -282,15 +277,6 @@ func ago(c *Controller) string {
 	return fmt.Sprintf("renewed %s ago", time.Duration(c.LeaderSeconds*float64(time.Second)))
 }
 
-func known(distribution string) string {
-	if distribution == "unknown" {
-		return ""
-	}
-	return distribution
-}
-
-func count(n int, noun string) string { return plural.Count(n, noun) }
-
 // label is prefix and text, or nothing without text.
 func label(prefix, text string) string {
 	if text == "" {
@@ -299,20 +285,7 @@ func label(prefix, text string) string {
 	return prefix + text
 }
 
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // join leaves out what is empty.
 func join(sep string, parts ...string) string {
-	var out []string
-	for _, p := range parts {
-		if p != "" {
-			out = append(out, p)
-		}
-	}
-	return strings.Join(out, sep)
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), sep)
 }

@@ -4,6 +4,7 @@
 package taint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +20,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // MarkAnnotation on a node says when csccm set the taint: only a taint with it
 // is ours to take back.
-const MarkAnnotation = "csccm.io/tainted-at"
+const MarkAnnotation = node.AnnotationTaintedAt
 
 // DefaultPerNode is how long one node may take. The controller needs well under
 // a second for a node once it runs.
@@ -39,20 +42,11 @@ const (
 // Executor carries a plan out.
 type Executor struct {
 	Kube        kubernetes.Interface
-	Clock       clock.Clock   // nil = real
+	Clock       clock.Clock
 	PerNode     time.Duration // 0 = DefaultPerNode
 	MaxParallel int           // nodes at a time after the canary; 0 = 1
 	// Report is told of every node that is ready; may be nil.
 	Report func(node string, took time.Duration)
-}
-
-// notInitialised is the error of a node that the controller did not initialise in time.
-func notInitialised(node, missing string, after time.Duration) error {
-	return &report.Error{
-		What: fmt.Sprintf("node %s was not initialised within %s: %s", node, after, missing),
-		Fix:  "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it",
-		Code: report.ExitCheckFailed,
-	}
 }
 
 // Blocked is the error of a plan with problems; nil without one.
@@ -88,16 +82,11 @@ func (e *Executor) Rest(ctx context.Context, p *Plan) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, e.MaxParallel))
 	for _, name := range p.Rest {
-		if gctx.Err() != nil {
-			break
-		}
 		group.Go(func() error {
-			select {
-			case <-gctx.Done():
-				return nil // another node failed, or the run ends; this one is untouched
-			default:
-				return e.one(gctx, name)
+			if gctx.Err() != nil {
+				return nil //nolint:nilerr // another node failed, or the run ends; this one is untouched
 			}
+			return e.one(gctx, name)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -106,23 +95,16 @@ func (e *Executor) Rest(ctx context.Context, p *Plan) error {
 	return context.Cause(ctx)
 }
 
-func (e *Executor) clock() clock.Clock {
-	if e.Clock == nil {
-		return clock.RealClock{}
-	}
-	return e.Clock
-}
-
 // one taints a node, waits, and takes the taint back when the wait fails.
 func (e *Executor) one(ctx context.Context, name string) error {
-	start := e.clock().Now()
+	start := e.Clock.Now()
 	if err := e.add(ctx, name); err != nil {
 		return err
 	}
 	err := e.Await(ctx, name)
 	if err == nil {
 		if e.Report != nil {
-			e.Report(name, e.clock().Since(start))
+			e.Report(name, e.Clock.Since(start))
 		}
 		return nil
 	}
@@ -143,38 +125,33 @@ func (e *Executor) one(ctx context.Context, name string) error {
 
 // Await waits until the node is initialised.
 func (e *Executor) Await(ctx context.Context, name string) error {
-	limit := e.PerNode
-	if limit == 0 {
-		limit = DefaultPerNode
-	}
-	deadline := e.clock().After(limit)
-	for {
-		var missing string
+	limit, missing := cmp.Or(e.PerNode, DefaultPerNode), ""
+	inTime, err := engine.Poll(ctx, e.Clock, pollInterval, limit, func() (bool, error) {
 		n, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("node %s is gone: %w", name, err)
+			return false, fmt.Errorf("node %s is gone: %w", name, err)
 		case err != nil:
-			missing = err.Error() // perhaps passing; the deadline decides
-		case Initialised(n):
-			return nil
-		default:
-			missing = lacks(n)
+			missing = err.Error()
+			return false, nil //nolint:nilerr // perhaps passing; the deadline decides
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return notInitialised(name, missing, limit)
-		case <-e.clock().After(pollInterval):
+		missing = lacks(n)
+		return Initialised(n), nil
+	})
+	if err == nil && !inTime {
+		err = &report.Error{
+			What: fmt.Sprintf("node %s was not initialised within %s: %s", name, limit, missing),
+			Fix:  "look for the node's name in the controller's log, and run csccm doctor; no other node was touched after it",
+			Code: report.ExitCheckFailed,
 		}
 	}
+	return err
 }
 
 // lacks says what an uninitialised node has not got.
 func lacks(n *corev1.Node) string {
 	switch {
-	case hasKey(n):
+	case node.HasTaint(n):
 		return "it still has the taint " + Key
 	case n.Spec.ProviderID == "":
 		return "it has no provider ID"
@@ -198,10 +175,10 @@ const markPath = "/metadata/annotations/csccm.io~1tainted-at"
 func (e *Executor) add(ctx context.Context, name string) error {
 	taint := corev1.Taint{Key: Key, Value: Value, Effect: Effect}
 	return e.patch(ctx, name, "setting the taint on", func(n *corev1.Node) []patchOp {
-		if hasKey(n) {
+		if node.HasTaint(n) {
 			return nil // the kubelet was faster, or an earlier run: nothing of ours
 		}
-		now := e.clock().Now().UTC().Format(time.RFC3339)
+		now := e.Clock.Now().UTC().Format(time.RFC3339)
 		ops := []patchOp{{"add", "/spec/taints/-", taint}, {"add", markPath, now}}
 		if len(n.Spec.Taints) == 0 {
 			ops[0] = patchOp{"add", "/spec/taints", []corev1.Taint{taint}}
@@ -220,11 +197,11 @@ func (e *Executor) Soften(ctx context.Context, p *Plan) error {
 	}
 	for _, name := range p.Soften {
 		if err := e.patch(ctx, name, "replacing the taint of", func(n *corev1.Node) []patchOp {
-			if !slices.ContainsFunc(n.Spec.Taints, evicts) {
+			if !slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
 				return nil
 			}
 			taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
-				return evicts(t) || t.Key == Key && t.Effect == Effect
+				return node.Evicts(t) || t.Key == Key && t.Effect == Effect
 			})
 			return []patchOp{{"add", "/spec/taints", append(taints, corev1.Taint{Key: Key, Value: Value, Effect: Effect})}}
 		}); err != nil {
@@ -234,20 +211,21 @@ func (e *Executor) Soften(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-func evicts(t corev1.Taint) bool { return t.Key == Key && t.Effect == corev1.TaintEffectNoExecute }
-
 // remove takes our own taint back, and no other.
 func (e *Executor) remove(ctx context.Context, name string) error {
-	return e.patch(ctx, name, "taking the taint back from", func(n *corev1.Node) []patchOp {
-		if _, ours := n.Annotations[MarkAnnotation]; !ours {
-			return nil
-		}
-		ops := []patchOp{{Op: "remove", Path: markPath}}
-		if i := ownTaint(n); i >= 0 {
-			ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
-		}
-		return ops
-	})
+	return e.patch(ctx, name, "taking the taint back from", withoutMark)
+}
+
+// withoutMark takes the mark and our own taint away from a node that has the mark.
+func withoutMark(n *corev1.Node) []patchOp {
+	if _, ours := n.Annotations[MarkAnnotation]; !ours {
+		return nil
+	}
+	ops := []patchOp{{Op: "remove", Path: markPath}}
+	if i := ownTaint(n); i >= 0 {
+		ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
+	}
+	return ops
 }
 
 // ownTaint is the place of the taint that csccm sets; -1 when it is not there.

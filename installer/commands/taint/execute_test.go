@@ -5,7 +5,10 @@ package taint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,104 +20,120 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/pkg/node"
 )
 
-// world is an API server with a controller that initialises tainted nodes,
-// except the broken ones.
-type world struct {
-	kube  *fake.Clientset
-	clock *stepclock.Clock
+// env is an API server with a controller that initialises tainted nodes, except the broken ones, and csccm beside it.
+type env struct {
+	*Executor
+	t    *testing.T
+	kube *fake.Clientset
 
 	mu     sync.Mutex
 	log    []string // "taint w-1", "init w-1", "untaint w-1"
-	broken []string
+	broken string
 	busy   int // nodes tainted and not yet initialised
 	most   int // at the same time
 }
 
-func newWorld(t *testing.T, broken []string, nodes ...corev1.Node) *world {
+func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 	t.Helper()
-	objects := make([]kruntime.Object, len(nodes))
+	e := &env{t: t, kube: fake.NewClientset()}
 	for i := range nodes {
-		objects[i] = &nodes[i]
+		require.NoError(t, e.kube.Tracker().Add(&nodes[i]))
 	}
-	w := &world{kube: fake.NewClientset(objects...), broken: broken}
-	w.clock = stepclock.New(func() { w.controller(t) })
-	w.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	e.Executor = &Executor{Kube: e.kube, Clock: stepclock.New(e.controller)}
+	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		patch, _ := a.(ktesting.PatchAction)
 		body := string(patch.GetPatch())
 		switch {
 		case strings.Contains(body, `"remove"`):
-			w.log = append(w.log, "untaint "+patch.GetName())
+			e.log = append(e.log, "untaint "+patch.GetName())
 		case strings.Contains(body, "uninitialized"):
-			w.log = append(w.log, "taint "+patch.GetName())
-			w.busy++
-			w.most = max(w.most, w.busy)
+			e.log = append(e.log, "taint "+patch.GetName())
+			e.busy++
+			e.most = max(e.most, e.busy)
 		}
 		return false, nil, nil
 	})
-	return w
+	return e
 }
 
 // controller initialises what is tainted, as the cloud-node-controller does.
-func (w *world) controller(t *testing.T) {
-	t.Helper()
-	list, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+func (e *env) controller() {
+	list, err := e.kube.CoreV1().Nodes().List(e.t.Context(), metav1.ListOptions{})
 	if err != nil {
-		t.Errorf("listing the nodes: %v", err)
+		e.t.Errorf("listing the nodes: %v", err)
 		return
 	}
 	for i := range list.Items {
 		n := &list.Items[i]
-		if !hasKey(n) || slices.Contains(w.broken, n.Name) {
+		if !node.HasTaint(n) || n.Name == e.broken {
 			continue
 		}
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Key })
 		done(n)
-		w.mu.Lock()
-		w.log = append(w.log, "init "+n.Name)
-		w.busy--
-		w.mu.Unlock()
+		e.mu.Lock()
+		e.log = append(e.log, "init "+n.Name)
+		e.busy--
+		e.mu.Unlock()
 		// Not under mu: the clientset calls reactors, which take mu, under a lock of its own.
-		if _, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-			t.Errorf("updating %s: %v", n.Name, err)
+		if _, err := e.kube.CoreV1().Nodes().Update(e.t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			e.t.Errorf("updating %s: %v", n.Name, err)
 		}
 	}
 }
 
-func (w *world) node(t *testing.T, name string) *corev1.Node {
-	t.Helper()
-	n, err := w.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
+func (e *env) node(name string) *corev1.Node {
+	e.t.Helper()
+	n, err := e.kube.CoreV1().Nodes().Get(e.t.Context(), name, metav1.GetOptions{})
+	require.NoError(e.t, err)
 	return n
 }
 
-func threeNodes() []corev1.Node {
-	return []corev1.Node{aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21", otherTaint("dedicated")), aNode("w-2", "10.1.1.22")}
+func (e *env) all() []corev1.Node {
+	e.t.Helper()
+	list, err := e.kube.CoreV1().Nodes().List(e.t.Context(), metav1.ListOptions{})
+	require.NoError(e.t, err)
+	return list.Items
+}
+
+// plan is that of the nodes as they are.
+func (e *env) plan() *Plan {
+	e.t.Helper()
+	return planOf(e.all()...)
+}
+
+func (e *env) canary() error { return e.Canary(e.t.Context(), e.plan()) }
+
+// three are a node of the control plane and two workers, one with a taint of others.
+func three(t *testing.T) *env {
+	t.Helper()
+	return newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21", otherTaint("dedicated")), aNode("w-2", "10.1.1.22"))
 }
 
 func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
-	nodes := threeNodes()
-	w := newWorld(t, nil, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
+	e := three(t)
 	var reported []string
-	e := &Executor{Kube: w.kube, Clock: w.clock, Report: func(n string, _ time.Duration) { reported = append(reported, n) }}
+	e.Report = func(n string, _ time.Duration) { reported = append(reported, n) }
+	p := e.plan()
 	require.NoError(t, e.Canary(t.Context(), p))
 	require.Equal(t, []string{"w-1"}, reported)
-	require.Empty(t, w.node(t, "w-2").Spec.Taints, "nothing else is touched before the canary is ready")
+	require.Empty(t, e.node("w-2").Spec.Taints, "nothing else is touched before the canary is ready")
 	require.NoError(t, e.Rest(t.Context(), p))
 	require.Equal(t, []string{"w-1", "w-2", "cp-1"}, reported)
-	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, w.log)
-	require.Equal(t, 1, w.most)
-	n := w.node(t, "w-1")
+	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, e.log)
+	require.Equal(t, 1, e.most)
+	n := e.node("w-1")
 	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
 	require.Equal(t, "dedicated", n.Spec.Taints[0].Key)
 	require.NotEmpty(t, n.Annotations[MarkAnnotation])
@@ -124,20 +143,19 @@ func TestExecuteInParallel(t *testing.T) {
 	t.Parallel()
 	var nodes []corev1.Node
 	vms := lookup{}
-	for _, c := range "abcdefgh" {
-		name := "n-" + string(c)
-		ip := "10.1.1." + string('0'+(c-'a')+1)
+	for i := range 8 {
+		name, ip := fmt.Sprintf("n-%d", i), fmt.Sprintf("10.1.1.%d", i+1)
 		nodes = append(nodes, aNode(name, ip))
-		vms = append(vms, vm(name, strings.Repeat(string(c), 8)+id1[8:], ip))
+		vms = append(vms, vm(name, strings.Repeat(fmt.Sprint(i), 8)+id1[8:], ip))
 	}
-	w := newWorld(t, nil, nodes...)
+	e := newEnv(t, nodes...)
+	e.MaxParallel = 3
 	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	e := &Executor{Kube: w.kube, Clock: w.clock, MaxParallel: 3}
 	require.NoError(t, e.Canary(t.Context(), p))
 	require.NoError(t, e.Rest(t.Context(), p))
-	require.LessOrEqual(t, w.most, 3)
-	for _, n := range nodes {
-		require.True(t, Initialised(w.node(t, n.Name)), n.Name)
+	require.LessOrEqual(t, e.most, 3)
+	for _, n := range e.all() {
+		require.True(t, Initialised(&n), n.Name)
 	}
 }
 
@@ -145,17 +163,15 @@ func TestExecuteInParallel(t *testing.T) {
 // nodes were never touched.
 func TestExecuteTimeOut(t *testing.T) {
 	t.Parallel()
-	nodes := threeNodes()
-	w := newWorld(t, []string{"w-1"}, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	e := &Executor{Kube: w.kube, Clock: w.clock}
-	err := e.Canary(t.Context(), p)
+	e := three(t)
+	e.broken = "w-1"
+	err := e.canary()
 	var late *report.Error
 	require.ErrorAs(t, err, &late)
 	require.EqualError(t, err, "node w-1 was not initialised within 1m0s: it still has the taint node.cloudprovider.kubernetes.io/uninitialized")
 	require.Equal(t, 3, late.ExitCode())
-	require.Equal(t, []string{"taint w-1", "untaint w-1"}, w.log)
-	n := w.node(t, "w-1")
+	require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)
+	n := e.node("w-1")
 	require.Equal(t, []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}, n.Spec.Taints)
 	require.NotContains(t, n.Annotations, MarkAnnotation)
 }
@@ -163,63 +179,166 @@ func TestExecuteTimeOut(t *testing.T) {
 // The kubelet's own taint is waited for, but never taken back.
 func TestExecuteLeavesForeignTaint(t *testing.T) {
 	t.Parallel()
-	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	nodes[0].Spec.Taints = []corev1.Taint{{Key: Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}} // set since
-	w := newWorld(t, []string{"w-1"}, nodes...)
-	e := &Executor{Kube: w.kube, Clock: w.clock}
+	p := planOf(aNode("w-1", "10.1.1.21"))
+	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule))) // set since
+	e.broken = "w-1"
 	require.Error(t, e.Canary(t.Context(), p))
-	require.Empty(t, w.log)
-	require.Len(t, w.node(t, "w-1").Spec.Taints, 1)
+	require.Empty(t, e.log)
+	require.Len(t, e.node("w-1").Spec.Taints, 1)
 }
 
 func TestExecuteInterrupted(t *testing.T) {
 	t.Parallel()
-	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	w := newWorld(t, []string{"w-1"}, nodes...)
-	why := errors.New("stop")
+	e := newEnv(t, aNode("w-1", "10.1.1.21"))
+	e.broken = "w-1"
+	p, why := e.plan(), errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	w.kube.PrependReactor("get", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if slices.Contains(w.log, "taint w-1") {
+	e.kube.PrependReactor("get", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if slices.Contains(e.log, "taint w-1") {
 			cancel(why)
 		}
 		return false, nil, nil
 	})
-	e := &Executor{Kube: w.kube, Clock: w.clock}
 	require.ErrorIs(t, e.Canary(ctx, p), why)
-	require.Equal(t, []string{"taint w-1", "untaint w-1"}, w.log)
-	require.Empty(t, w.node(t, "w-1").Spec.Taints)
+	require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)
+	require.Empty(t, e.node("w-1").Spec.Taints)
 }
 
 func TestExecuteRefusesBlockedPlan(t *testing.T) {
 	t.Parallel()
-	nodes := []corev1.Node{aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22", notReady)}
-	w := newWorld(t, nil, nodes...)
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	e := &Executor{Kube: w.kube, Clock: w.clock}
-	var blocked *report.Error
-	require.ErrorAs(t, e.Canary(t.Context(), p), &blocked)
-	require.ErrorAs(t, e.Rest(t.Context(), p), &blocked)
-	require.Empty(t, w.log)
-	require.Contains(t, blocked.Error(), "node w-2 is not Ready")
+	e := newEnv(t, aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22", notReady))
+	p := e.plan()
+	for _, do := range []func(context.Context, *Plan) error{e.Canary, e.Rest, e.Soften} {
+		require.ErrorContains(t, do(t.Context(), p), "node w-2 is not Ready")
+	}
+	require.Empty(t, e.log)
 }
 
 // Somebody changes the node between read and patch: read again, patch again.
 func TestExecuteRetriesLostRace(t *testing.T) {
 	t.Parallel()
-	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	w := newWorld(t, nil, nodes...)
+	e := newEnv(t, aNode("w-1", "10.1.1.21"))
 	var lost int
-	w.kube.PrependReactor("patch", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
+	e.kube.PrependReactor("patch", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
 		if lost++; lost < 3 {
 			return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "w-1", nil)
 		}
 		return false, nil, nil
 	})
-	e := &Executor{Kube: w.kube, Clock: w.clock}
-	require.NoError(t, e.Canary(t.Context(), NewPlan(Facts{Nodes: nodes, VMs: vms})))
+	require.NoError(t, e.canary())
 	require.Equal(t, 3, lost)
+}
+
+// A node that is named is initialised again, and no other is touched.
+func TestNamedNodeIsInitialisedAgain(t *testing.T) {
+	t.Parallel()
+	e := three(t)
+	require.NoError(t, e.canary())
+	nodes := e.all()
+	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == "w-1" })
+	nodes[i].Labels[corev1.LabelTopologyZone] = "mars"
+	require.Equal(t, "w-2", planOf(nodes...).Canary)
+
+	p := NewPlan(Facts{Nodes: nodes, VMs: vms, Only: []string{"w-1"}})
+	require.Equal(t, "w-1", p.Canary)
+	require.Empty(t, p.Rest)
+	require.Len(t, p.Items, 1)
+	require.Contains(t, p.Items[0].Notes[0], "label topology.kubernetes.io/zone changes from mars to zone-1")
+}
+
+// A taint that evicts Pods is replaced by one that does not; the controller initialises the node by it.
+func TestReplaceNoExecute(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, aNode("w-1", "10.1.1.21", otherTaint("dedicated"), tainted(corev1.TaintEffectNoExecute)))
+	require.Equal(t, "find out who sets it, then: csccm taint --replace-no-execute", e.plan().Problems[0].Remedy)
+	p := NewPlan(Facts{Nodes: e.all(), VMs: vms, ReplaceNoExecute: true})
+	require.True(t, p.Needed())
+	require.Empty(t, p.Problems)
+	require.NoError(t, e.Soften(t.Context(), p))
+	taints := e.node("w-1").Spec.Taints
+	require.Len(t, taints, 2)
+	require.Equal(t, "dedicated", taints[0].Key)
+	require.Equal(t, Effect, taints[1].Effect)
+}
+
+func snapshotOf(nodes []corev1.Node) *Snapshot {
+	return TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
+}
+
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	n := aNode("w-1", "10.1.1.21", annotation("anything", "may hold a secret"))
+	s := snapshotOf([]corev1.Node{n})
+	path, err := s.Write(t.TempDir() + "/a/b")
+	require.NoError(t, err)
+	body, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NotContains(t, string(body), "may hold a secret")
+	var back Snapshot
+	require.NoError(t, json.Unmarshal(body, &back))
+	require.Equal(t, *s, back)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	uid := func(n *corev1.Node) { n.UID = types.UID("uid-" + n.Name) }
+	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane, uid),
+		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old"), uid), aNode("w-2", "10.1.1.22", uid))
+	require.NoError(t, snapshotOf(e.all()).Keep(t.Context(), e.kube, "kube-system"))
+	require.NoError(t, e.canary()) // w-1 alone
+	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
+
+	// A later snapshot does not hide what was before.
+	require.NoError(t, snapshotOf(e.all()).Keep(t.Context(), e.kube, "kube-system"))
+	back, err := ReadSnapshot(t.Context(), e.kube, "kube-system")
+	require.NoError(t, err)
+	require.Len(t, back.Nodes, 3)
+
+	planned, err := e.PlanUndo(t.Context(), back)
+	require.NoError(t, err)
+	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
+	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
+	undone, err := e.Undo(t.Context(), back)
+	require.NoError(t, err)
+	require.Equal(t, undone, planned)
+	byName := map[string]Undone{}
+	for _, u := range undone {
+		byName[u.Node] = u
+	}
+	require.Equal(t, []LabelBack{
+		{corev1.LabelTopologyZone, "zone-1", "old"}, {corev1.LabelInstanceTypeStable, n1Type, ""},
+	}, byName["w-1"].Labels)
+	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", byName["w-1"].Labels[0].String())
+	require.Equal(t, "external-cloudstack://"+id2, byName["w-1"].KeepsProviderID)
+	require.Equal(t, "was not tainted by csccm", byName["w-2"].Skipped)
+	n := e.node("w-1")
+	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
+	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)
+	require.NotContains(t, n.Annotations, MarkAnnotation)
+	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
+
+	again, err := e.Undo(t.Context(), back)
+	require.NoError(t, err)
+	for _, u := range again {
+		require.NotEmpty(t, u.Skipped)
+	}
+}
+
+// An undo takes a taint back that a killed csccm left.
+func TestUndoTakesOwnTaintBack(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, aNode("w-1", "10.1.1.21"))
+	s := snapshotOf(e.all())
+	require.NoError(t, e.add(t.Context(), "w-1"))
+	undone, err := e.Undo(t.Context(), s)
+	require.NoError(t, err)
+	require.True(t, undone[0].Taint)
+	require.Empty(t, e.node("w-1").Spec.Taints)
+	_, err = ReadSnapshot(t.Context(), e.kube, "kube-system")
+	require.ErrorContains(t, err, "no snapshot")
 }

@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // ClusterFacts is what the gates of the whole cluster look at.
@@ -70,17 +71,10 @@ func (p *Plan) judgeCluster(f *ClusterFacts) {
 		d := &f.Deployments[i]
 		if unfinished(d) {
 			p.problem(GateRollout, "", fmt.Sprintf("Deployment %s/%s is rolling out: %d of %d Pods are updated and available", d.Namespace, d.Name,
-				min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d)), "wait for its end, so that new trouble is not mistaken for old")
+				min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), ptr.Deref(d.Spec.Replicas, 1)), "wait for its end, so that new trouble is not mistaken for old")
 		}
 	}
 	p.judgeLabels(f)
-}
-
-func wanted(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 // unfinished reports whether a rollout is on its way; one that gave up is not.
@@ -90,7 +84,7 @@ func unfinished(d *appsv1.Deployment) bool {
 			return false
 		}
 	}
-	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < wanted(d) && !d.Spec.Paused
+	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < ptr.Deref(d.Spec.Replicas, 1) && !d.Spec.Paused
 }
 
 // judgeLabels looks for what is bound to labels that change: a volume in a zone whose name changes

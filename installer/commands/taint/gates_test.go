@@ -16,19 +16,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/pkg/node"
 )
 
-func terms(key, value string) *corev1.NodeSelector {
+const zone = corev1.LabelTopologyZone
+
+func terms(value string) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{"other", value}},
+		{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"other", value}},
 	}}}}
+}
+
+func volumeIn(zone string) []corev1.PersistentVolume {
+	v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: terms(zone)}
+	return []corev1.PersistentVolume{v}
+}
+
+func pod(spec corev1.PodSpec) []corev1.Pod {
+	return []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: spec}}
 }
 
 func deployment(generation, observed int64, replicas, updated int32) appsv1.Deployment {
@@ -40,38 +52,25 @@ func deployment(generation, observed int64, replicas, updated int32) appsv1.Depl
 
 func TestClusterGates(t *testing.T) {
 	t.Parallel()
-	zone := corev1.LabelTopologyZone
 	tests := map[string]struct {
 		change func(f *ClusterFacts)
 		gate   string
 		text   string
 	}{
-		"all well":             {func(*ClusterFacts) {}, "", ""},
-		"no permission":        {func(f *ClusterFacts) { f.MayPatch = false }, GatePermission, "may not patch"},
-		"controller not ready": {func(f *ClusterFacts) { f.ControllerReady = 0 }, GateController, "no Pod"},
-		"no leader":            {func(f *ClusterFacts) { f.Leader = "" }, GateController, "lease"},
-		"old rules":            {func(f *ClusterFacts) { f.OldRules = 3 }, GateRules, "3 load balancer rules"},
-		"webhook":              {func(f *ClusterFacts) { f.Webhooks = []Webhook{{"policy", "nodes.example.org"}} }, GateWebhook, "nodes.example.org"},
-		"rollout":              {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, GateRollout, "default/app is rolling out: 1 of 3"},
-		"rollout not seen yet": {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, GateRollout, "rolling out"},
-		"finished rollout":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 3)} }, "", ""},
-		"volume in the old zone": {func(f *ClusterFacts) {
-			v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
-			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: terms(zone, "old")}
-			f.Volumes = []corev1.PersistentVolume{v}
-		}, GateLabels, "PersistentVolume data"},
-		"volume in another zone": {func(f *ClusterFacts) {
-			v := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
-			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: terms(zone, "elsewhere")}
-			f.Volumes = []corev1.PersistentVolume{v}
-		}, "", ""},
-		"Pod selects the old zone": {func(f *ClusterFacts) {
-			f.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}}}
-		}, GateLabels, "Pod a/b"},
+		"all well":                 {func(*ClusterFacts) {}, "", ""},
+		"no permission":            {func(f *ClusterFacts) { f.MayPatch = false }, GatePermission, "may not patch"},
+		"controller not ready":     {func(f *ClusterFacts) { f.ControllerReady = 0 }, GateController, "no Pod"},
+		"no leader":                {func(f *ClusterFacts) { f.Leader = "" }, GateController, "lease"},
+		"old rules":                {func(f *ClusterFacts) { f.OldRules = 3 }, GateRules, "3 load balancer rules"},
+		"webhook":                  {func(f *ClusterFacts) { f.Webhooks = []Webhook{{"policy", "nodes.example.org"}} }, GateWebhook, "nodes.example.org"},
+		"rollout":                  {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 1)} }, GateRollout, "default/app is rolling out: 1 of 3"},
+		"rollout not seen yet":     {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 1, 3, 3)} }, GateRollout, "rolling out"},
+		"finished rollout":         {func(f *ClusterFacts) { f.Deployments = []appsv1.Deployment{deployment(2, 2, 3, 3)} }, "", ""},
+		"volume in the old zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("old") }, GateLabels, "PersistentVolume data"},
+		"volume in another zone":   {func(f *ClusterFacts) { f.Volumes = volumeIn("elsewhere") }, "", ""},
+		"Pod selects the old zone": {func(f *ClusterFacts) { f.Pods = pod(corev1.PodSpec{NodeSelector: map[string]string{zone: "old"}}) }, GateLabels, "Pod a/b"},
 		"Pod with affinity": {func(f *ClusterFacts) {
-			f.Pods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Spec: corev1.PodSpec{Affinity: &corev1.Affinity{
-				NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(zone, "old")},
-			}}}}
+			f.Pods = pod(corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms("old")}}})
 		}, GateLabels, "Pod a/b"},
 	}
 	for name, tt := range tests {
@@ -139,82 +138,13 @@ func TestGatherCluster(t *testing.T) {
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 	})
-	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", Lease{"kube-system", "l"}, clocktesting.NewFakePassiveClock(now))
+	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", takeover.LeaseName{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now))
 	require.NoError(t, err)
 	require.True(t, f.MayPatch)
 	require.Equal(t, 1, f.ControllerReady)
 	require.Equal(t, "me", f.Leader)
 	require.Equal(t, []Webhook{{"m", "all"}, {"v", "nodes"}}, f.Webhooks)
-	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", Lease{"kube-system", "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
+	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", takeover.LeaseName{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
 	require.NoError(t, err)
 	require.Empty(t, f.Leader, "a lease that nobody renews is nobody's")
-}
-
-func TestUndo(t *testing.T) {
-	t.Parallel()
-	nodes := threeNodes()
-	nodes[1].Labels[corev1.LabelTopologyZone] = "old"
-	for i := range nodes {
-		nodes[i].UID = types.UID("uid-" + nodes[i].Name)
-	}
-	w := newWorld(t, nil, nodes...)
-	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
-	require.NoError(t, s.Keep(t.Context(), w.kube, "kube-system"))
-	e := &Executor{Kube: w.kube, Clock: w.clock}
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
-	require.NoError(t, e.Canary(t.Context(), p)) // w-1 alone
-	require.Equal(t, "zone-1", w.node(t, "w-1").Labels[corev1.LabelTopologyZone])
-
-	// A later snapshot does not hide what was before.
-	now, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.NoError(t, TakeSnapshot(now.Items, "https://api", time.Unix(1_700_000_100, 0)).Keep(t.Context(), w.kube, "kube-system"))
-	back, err := ReadSnapshot(t.Context(), w.kube, "kube-system")
-	require.NoError(t, err)
-	require.Len(t, back.Nodes, len(nodes))
-
-	planned, err := e.PlanUndo(t.Context(), back)
-	require.NoError(t, err)
-	require.Equal(t, "zone-1", w.node(t, "w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
-	n1Type := w.node(t, "w-1").Labels[corev1.LabelInstanceTypeStable]
-	undone, err := e.Undo(t.Context(), back)
-	require.NoError(t, err)
-	require.Equal(t, undone, planned)
-	byName := map[string]Undone{}
-	for _, u := range undone {
-		byName[u.Node] = u
-	}
-	require.Equal(t, []LabelBack{
-		{corev1.LabelTopologyZone, "zone-1", "old"}, {corev1.LabelInstanceTypeStable, n1Type, ""},
-	}, byName["w-1"].Labels)
-	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", byName["w-1"].Labels[0].String())
-	require.Equal(t, "external-cloudstack://"+id2, byName["w-1"].KeepsProviderID)
-	require.Equal(t, "was not tainted by csccm", byName["w-2"].Skipped)
-	n := w.node(t, "w-1")
-	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
-	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)
-	require.NotContains(t, n.Annotations, MarkAnnotation)
-	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
-
-	again, err := e.Undo(t.Context(), back)
-	require.NoError(t, err)
-	for _, u := range again {
-		require.NotEmpty(t, u.Skipped)
-	}
-}
-
-// An undo takes a taint back that a killed csccm left.
-func TestUndoTakesOwnTaintBack(t *testing.T) {
-	t.Parallel()
-	nodes := []corev1.Node{aNode("w-1", "10.1.1.21")}
-	s := TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
-	w := newWorld(t, []string{"w-1"}, nodes...)
-	e := &Executor{Kube: w.kube, Clock: w.clock}
-	require.NoError(t, e.add(t.Context(), "w-1"))
-	undone, err := e.Undo(t.Context(), s)
-	require.NoError(t, err)
-	require.True(t, undone[0].Taint)
-	require.Empty(t, w.node(t, "w-1").Spec.Taints)
-	_, err = ReadSnapshot(t.Context(), w.kube, "kube-system")
-	require.ErrorContains(t, err, "no snapshot")
 }

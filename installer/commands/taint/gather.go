@@ -5,21 +5,23 @@ package taint
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// Lease is where the controller elects its leader.
-type Lease struct{ Namespace, Name string }
-
 // GatherCluster reads what the gates of the whole cluster look at, except OldRules.
-func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, lease Lease, c clock.PassiveClock) (*ClusterFacts, error) {
+func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, lease takeover.LeaseName, c clock.PassiveClock) (*ClusterFacts, error) {
 	f := &ClusterFacts{}
 	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}},
@@ -28,20 +30,19 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 		return nil, err
 	}
 	f.MayPatch = review.Status.Allowed
-	deployments, err := kube.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	f.Deployments = cluster.List(ctx, &err, kube.AppsV1().Deployments(metav1.NamespaceAll).List).Items
+	f.Volumes = cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items
+	f.Pods = cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceAll).List).Items
 	if err != nil {
 		return nil, err
 	}
-	f.Deployments = deployments.Items
-	own, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release})
-	if err != nil {
-		return nil, err
-	}
-	for i := range own.Items {
-		for _, cond := range own.Items[i].Status.Conditions {
-			if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
-				f.ControllerReady++
-			}
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		ours := p.Namespace == namespace && p.Labels["app.kubernetes.io/name"] == "cloudstack-ccm" && p.Labels["app.kubernetes.io/instance"] == release
+		if ours && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			f.ControllerReady++
 		}
 	}
 	l, err := kube.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
@@ -52,39 +53,29 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 		c.Since(l.Spec.RenewTime.Time) <= 2*time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second {
 		f.Leader = *l.Spec.HolderIdentity
 	}
-	volumes, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	f.Volumes, f.Pods = volumes.Items, pods.Items
 	return f, f.webhooks(ctx, kube)
 }
 
 func (f *ClusterFacts) webhooks(ctx context.Context, kube kubernetes.Interface) error {
-	mutating, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	var err error
+	mutating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List).Items
+	validating := cluster.List(ctx, &err, kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List).Items
 	if err != nil {
 		return err
 	}
-	for i := range mutating.Items {
-		for j := range mutating.Items[i].Webhooks {
-			if w := &mutating.Items[i].Webhooks[j]; asksAboutNodes(w.Rules, w.FailurePolicy) {
-				f.Webhooks = append(f.Webhooks, Webhook{mutating.Items[i].Name, w.Name})
-			}
+	add := func(configuration, name string, rules []admissionv1.RuleWithOperations, policy *admissionv1.FailurePolicyType) {
+		if asksAboutNodes(rules, policy) {
+			f.Webhooks = append(f.Webhooks, Webhook{configuration, name})
 		}
 	}
-	validating, err := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
+	for i := range mutating {
+		for _, w := range mutating[i].Webhooks {
+			add(mutating[i].Name, w.Name, w.Rules, w.FailurePolicy)
+		}
 	}
-	for i := range validating.Items {
-		for j := range validating.Items[i].Webhooks {
-			if w := &validating.Items[i].Webhooks[j]; asksAboutNodes(w.Rules, w.FailurePolicy) {
-				f.Webhooks = append(f.Webhooks, Webhook{validating.Items[i].Name, w.Name})
-			}
+	for i := range validating {
+		for _, w := range validating[i].Webhooks {
+			add(validating[i].Name, w.Name, w.Rules, w.FailurePolicy)
 		}
 	}
 	return nil

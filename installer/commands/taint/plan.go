@@ -16,21 +16,19 @@ package taint
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/pkg/node"
 )
 
 // Key is the taint's key, Value and Effect what csccm sets with it.
 const (
-	Key    = cloudproviderapi.TaintExternalCloudProvider
-	Value  = "true"
-	Effect = corev1.TaintEffectPreferNoSchedule
+	Key    = node.TaintKey
+	Value  = node.TaintValue
+	Effect = node.TaintEffect
 )
 
 // State is where a node stands.
@@ -124,7 +122,7 @@ func NewPlan(f Facts) *Plan {
 		if len(f.Only) > 0 && !slices.Contains(f.Only, n.Name) {
 			continue
 		}
-		it := Item{Name: n.Name, ControlPlane: isControlPlane(n), State: stateOf(n)}
+		it := Item{Name: n.Name, ControlPlane: node.ControlPlane(n), State: stateOf(n)}
 		if len(f.Only) > 0 && it.State == StateDone {
 			it.State = StateNeeds
 		}
@@ -161,13 +159,13 @@ func NewPlan(f Facts) *Plan {
 // The gates.
 const (
 	GateNoExecute       = "no-execute"
-	GateVM              = "vm"
-	GateReady           = "ready"
-	GateInternalIP      = "internal-ip"
-	GateNodeIP          = "node-ip"
+	GateVM              = string(node.GateVM)
+	GateReady           = string(node.GateReady)
+	GateInternalIP      = string(node.GateInternalIP)
+	GateNodeIP          = string(node.GateNodeIP)
 	GateOtherController = "other-controller"
-	GateController      = "controller" // ours runs and leads
-	GateLabels          = "labels"     // volumes or Pods are bound to a label that changes
+	GateController      = "controller"            // ours runs and leads
+	GateLabels          = string(node.GateLabels) // volumes or Pods are bound to a label that changes
 	GateRollout         = "rollout"
 	GateWebhook         = "webhook"
 	GateRules           = "rules"
@@ -203,7 +201,7 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	}
 	// A node that waits for its first initialisation is often not Ready for that
 	// very reason: its network comes up after it.
-	if !isReady(n) && it.State != StateWaiting {
+	if !node.Ready(n) && it.State != StateWaiting {
 		p.problem(GateReady, n.Name, fmt.Sprintf("node %s is not Ready; a node that is not Ready can be deleted when the controller starts", n.Name),
 			"repair the node, or remove it from the cluster")
 	}
@@ -227,7 +225,9 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	if it.State == StateForeign {
 		it.Notes = append(it.Notes, fmt.Sprintf("keeps provider ID %s; its load balancer membership goes by name", n.Spec.ProviderID))
 	}
-	p.judgeAddresses(n, meta.NodeAddresses)
+	for _, r := range node.AddressRefusals(n, meta.NodeAddresses) {
+		p.problem(string(r.Gate), n.Name, r.Text, r.Remedy)
+	}
 	for _, l := range []struct{ key, after string }{
 		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
 	} {
@@ -238,48 +238,8 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 	}
 }
 
-// judgeAddresses: the network of the cluster, certificates and etcd peers hang
-// on the InternalIP, so the controller must find the one that is in use.
-func (p *Plan) judgeAddresses(n *corev1.Node, predicted []corev1.NodeAddress) {
-	after := internalIPs(predicted)
-	now := internalIPs(n.Status.Addresses)
-	if len(now) > 0 && (len(after) == 0 || after[0] != now[0]) {
-		p.problem(GateInternalIP, n.Name,
-			fmt.Sprintf("node %s has InternalIP %s, CloudStack would give it %s", n.Name, now[0], listOrNone(after)),
-			"make the NIC with that address the VM's default NIC, or start the kubelet with --node-ip")
-	}
-	for ip := range strings.SplitSeq(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",") {
-		addr, err := netip.ParseAddr(strings.TrimSpace(ip))
-		if err != nil || addr.IsUnspecified() {
-			continue
-		}
-		if !slices.Contains(after, addr.Unmap().String()) {
-			p.problem(GateNodeIP, n.Name,
-				fmt.Sprintf("the kubelet of node %s runs with --node-ip=%s, which is no address of its VM (%s): it would stay uninitialised", n.Name, addr, listOrNone(after)),
-				"correct the kubelet's --node-ip")
-		}
-	}
-}
-
-func internalIPs(addresses []corev1.NodeAddress) []string {
-	var out []string
-	for _, a := range addresses {
-		if a.Type == corev1.NodeInternalIP {
-			out = append(out, a.Address)
-		}
-	}
-	return out
-}
-
-func listOrNone(s []string) string {
-	if len(s) == 0 {
-		return "none"
-	}
-	return strings.Join(s, ", ")
-}
-
 func stateOf(n *corev1.Node) State {
-	if hasKey(n) {
+	if node.HasTaint(n) {
 		return StateWaiting
 	}
 	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
@@ -295,25 +255,6 @@ func stateOf(n *corev1.Node) State {
 // Initialised reports whether a controller has written what it writes to a new
 // node: no taint, a provider ID, and a zone.
 func Initialised(n *corev1.Node) bool {
-	return !hasKey(n) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "" &&
+	return !node.HasTaint(n) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "" &&
 		n.Labels[corev1.LabelInstanceTypeStable] != ""
-}
-
-func hasKey(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Key })
-}
-
-func isControlPlane(n *corev1.Node) bool {
-	for _, l := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
-		if _, ok := n.Labels[l]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-func isReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -111,73 +111,41 @@ func notes(p *Plan, node string) []string {
 	return nil
 }
 
+func planOf(nodes ...corev1.Node) *Plan { return NewPlan(Facts{Nodes: nodes, VMs: vms}) }
+
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	cp, w1, w2 := aNode("cp-1", "10.1.1.11", controlPlane), aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22")
-	tests := map[string]struct {
+	noExecute := aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute))
+	waiting := aNode("w-2", "10.1.1.22", notReady, tainted(corev1.TaintEffectNoSchedule))
+	noInternalIP := aNode("w-1", "", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] })
+	otherNodeIP := aNode("w-1", "10.1.1.21", annotation("alpha.kubernetes.io/provided-node-ip", "10.1.1.99"))
+	for name, tc := range map[string]struct {
 		nodes  []corev1.Node
-		vms    lookup
-		others []string
-		canary string
-		rest   []string
+		order  string // the canary, then the rest
 		gates  []string
 		states map[string]State
 	}{
-		"worker first, control plane last": {
-			nodes: []corev1.Node{cp, w2, w1}, canary: "w-1", rest: []string{"w-2", "cp-1"},
-			states: map[string]State{"cp-1": StateNeeds, "w-1": StateNeeds, "w-2": StateNeeds},
-		},
-		"control plane alone is its own canary": {nodes: []corev1.Node{cp}, canary: "cp-1", rest: []string{}},
-		"nothing to do": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", done), aNode("w-2", "10.1.1.22", tainted(corev1.TaintEffectNoSchedule))},
-			states: map[string]State{"w-1": StateDone, "w-2": StateWaiting},
-		},
-		"provider ID by the kubelet, but no labels": {
-			nodes: []corev1.Node{aNode("w-1", "10.1.1.21", providerID("cloudstack:///"+id2))}, canary: "w-1", rest: []string{},
-		},
+		"worker first, control plane last":          {[]corev1.Node{cp, w2, w1}, "w-1 w-2 cp-1", nil, map[string]State{"cp-1": StateNeeds, "w-1": StateNeeds, "w-2": StateNeeds}},
+		"control plane alone is its own canary":     {[]corev1.Node{cp}, "cp-1", nil, nil},
+		"nothing to do":                             {[]corev1.Node{aNode("w-1", "10.1.1.21", done), waiting}, "", nil, map[string]State{"w-1": StateDone, "w-2": StateWaiting}},
+		"provider ID by the kubelet, but no labels": {[]corev1.Node{aNode("w-1", "10.1.1.21", providerID("cloudstack:///"+id2))}, "w-1", nil, nil},
 		"foreign provider ID is left alone": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", providerID("k3s://w-1")), w2},
-			canary: "w-2", rest: []string{}, states: map[string]State{"w-1": StateForeign, "w-2": StateNeeds},
+			[]corev1.Node{aNode("w-1", "10.1.1.21", providerID("k3s://w-1")), w2}, "w-2", nil, map[string]State{"w-1": StateForeign, "w-2": StateNeeds},
 		},
-		"NoExecute stops it": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute)), w2},
-			canary: "w-2", rest: []string{}, gates: []string{"no-execute w-1"},
-		},
-		"NoExecute stops it even with nothing to taint": {
-			nodes: []corev1.Node{aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoExecute))}, gates: []string{"no-execute w-1"},
-		},
-		"not ready": {nodes: []corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady)}, canary: "w-1", rest: []string{"w-2"}, gates: []string{"ready w-2"}},
-		"not ready because it waits": {
-			nodes: []corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady, tainted(corev1.TaintEffectNoSchedule))}, canary: "w-1", rest: []string{},
-		},
-		"no VM": {nodes: []corev1.Node{w1, aNode("stranger", "10.9.9.9")}, canary: "stranger", rest: []string{"w-1"}, gates: []string{"vm stranger"}},
-		"two VMs of the name": {
-			nodes: []corev1.Node{w1}, vms: lookup{vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22")},
-			canary: "w-1", rest: []string{}, gates: []string{"vm w-1"},
-		},
-		"the InternalIP would change": {
-			nodes: []corev1.Node{aNode("w-1", "192.168.0.5")}, canary: "w-1", rest: []string{}, gates: []string{"internal-ip w-1"},
-		},
-		"a node without InternalIP gets its first": {
-			nodes:  []corev1.Node{aNode("w-1", "", func(n *corev1.Node) { n.Status.Addresses = n.Status.Addresses[1:] })},
-			canary: "w-1", rest: []string{},
-		},
-		"node IP that the VM has not": {
-			nodes:  []corev1.Node{aNode("w-1", "10.1.1.21", annotation("alpha.kubernetes.io/provided-node-ip", "10.1.1.99"))},
-			canary: "w-1", rest: []string{}, gates: []string{"node-ip w-1"},
-		},
-		"another controller": {nodes: []corev1.Node{w1}, others: []string{"Deployment kube-system/other"}, canary: "w-1", rest: []string{}, gates: []string{"other-controller "}},
-	}
-	for name, tc := range tests {
+		"NoExecute stops it":                            {[]corev1.Node{noExecute, w2}, "w-2", []string{"no-execute w-1"}, nil},
+		"NoExecute stops it even with nothing to taint": {[]corev1.Node{noExecute}, "", []string{"no-execute w-1"}, nil},
+		"not ready":                   {[]corev1.Node{w1, aNode("w-2", "10.1.1.22", notReady)}, "w-1 w-2", []string{"ready w-2"}, nil},
+		"not ready because it waits":  {[]corev1.Node{w1, waiting}, "w-1", nil, nil},
+		"no VM":                       {[]corev1.Node{w1, aNode("stranger", "10.9.9.9")}, "stranger w-1", []string{"vm stranger"}, nil},
+		"the InternalIP would change": {[]corev1.Node{aNode("w-1", "192.168.0.5")}, "w-1", []string{"internal-ip w-1"}, nil},
+		"a node without InternalIP gets its first": {[]corev1.Node{noInternalIP}, "w-1", nil, nil},
+		"node IP that the VM has not":              {[]corev1.Node{otherNodeIP}, "w-1", []string{"node-ip w-1"}, nil},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			vms := vms
-			if tc.vms != nil {
-				vms = tc.vms
-			}
-			p := NewPlan(Facts{Nodes: tc.nodes, VMs: vms, OtherControllers: tc.others})
-			require.Equal(t, tc.canary, p.Canary)
-			require.Equal(t, tc.rest, p.Rest)
+			p := planOf(tc.nodes...)
+			require.Equal(t, tc.order, strings.TrimSpace(strings.Join(append([]string{p.Canary}, p.Rest...), " ")))
 			require.Equal(t, tc.gates, gates(p))
 			if tc.states != nil {
 				require.Equal(t, tc.states, states(p))
@@ -186,14 +154,18 @@ func TestPlan(t *testing.T) {
 				require.NotEmpty(t, pr.Text)
 				require.NotEmpty(t, pr.Remedy)
 			}
-			require.Equal(t, p, NewPlan(Facts{Nodes: tc.nodes, VMs: vms, OtherControllers: tc.others}), "same facts, same plan")
+			require.Equal(t, p, planOf(tc.nodes...), "same facts, same plan")
 		})
 	}
+	two := lookup{vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22")}
+	require.Equal(t, []string{"vm w-1"}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: two})), "two VMs of the name")
+	others := []string{"Deployment kube-system/other"}
+	require.Equal(t, []string{"other-controller "}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: vms, OtherControllers: others})))
 }
 
 func TestPlanNotesChangedLabels(t *testing.T) {
 	t.Parallel()
-	p := NewPlan(Facts{Nodes: []corev1.Node{aNode("w-1", "10.1.1.21", label(corev1.LabelTopologyZone, "old"))}, VMs: vms})
+	p := planOf(aNode("w-1", "10.1.1.21", label(corev1.LabelTopologyZone, "old")))
 	require.Empty(t, p.Problems)
 	require.Len(t, notes(p, "w-1"), 1)
 	require.Contains(t, notes(p, "w-1")[0], "changes from old to zone-1")

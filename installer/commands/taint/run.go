@@ -106,11 +106,8 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 // steps are the changes that the plan asks for.
 func (r *run) steps() []engine.Step {
 	var out []engine.Step
-	add := func(name string, do func(ctx context.Context, note engine.Note) error) {
-		out = append(out, engine.Step{Name: name, Do: do})
-	}
 	if len(r.Soften) > 0 {
-		add("effect of taints", func(ctx context.Context, note engine.Note) error {
+		out = append(out, engine.Step{Name: "effect of taints", Do: func(ctx context.Context, note engine.Note) error {
 			r.result.DryRun = false
 			if err := r.executor.Soften(ctx, r.Plan); err != nil {
 				return r.Cluster.Explain(err)
@@ -120,10 +117,10 @@ func (r *run) steps() []engine.Step {
 				r.Progress.Info("node %s: the taint evicts no Pod any more", name)
 			}
 			return nil
-		})
+		}})
 	}
-	initialise := func(title string, do func(context.Context, *Plan) error) func(context.Context, engine.Note) error {
-		return func(ctx context.Context, note engine.Note) error {
+	initialise := func(name, title string, do func(context.Context, *Plan) error) {
+		out = append(out, engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
 			r.result.DryRun = false
 			r.Progress.Step("%s", title)
 			before := len(r.result.Done)
@@ -136,13 +133,13 @@ func (r *run) steps() []engine.Step {
 			}
 			r.Progress.Done("")
 			return nil
-		}
+		}})
 	}
 	if r.Canary != "" {
-		add("first node", initialise(fmt.Sprintf("Node %s, alone at first", r.Canary), r.executor.Canary))
+		initialise("first node", fmt.Sprintf("Node %s, alone at first", r.Canary), r.executor.Canary)
 	}
 	if len(r.Rest) > 0 {
-		add("other nodes", initialise(fmt.Sprintf("%d more", len(r.Rest)), r.executor.Rest))
+		initialise("other nodes", fmt.Sprintf("%d more", len(r.Rest)), r.executor.Rest)
 	}
 	return out
 }
@@ -162,7 +159,9 @@ func (r *run) what() string {
 // gather reads what all gates look at.
 func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []corev1.Node, error) {
 	c, release := e.Cluster, e.Release
-	list, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	var err error
+	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
+	services := cluster.List(ctx, &err, c.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
 	if err != nil {
 		return nil, nil, err
 	}
@@ -171,9 +170,9 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []core
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
-	f := &Facts{Nodes: list.Items, VMs: vms, Region: cs.Config.Region}
-	others := &takeover.Facts{Own: takeover.Own{Lease: takeover.DefaultLease}}
-	if err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace, others); err != nil {
+	f := &Facts{Nodes: nodes, VMs: vms, Region: cs.Config.Region}
+	others, err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace)
+	if err != nil {
 		return nil, nil, err
 	}
 	for i := range others.Predecessors {
@@ -184,35 +183,23 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []core
 	if f.LabelForm, err = node.ParseLabelForm(others.Own.InstanceTypeFormat); err != nil {
 		return nil, nil, err
 	}
-	for i := range list.Items {
-		if kubelet.RunsCloudController(&list.Items[i]) {
-			f.OtherControllers = append(f.OtherControllers, "the built-in one of the k3s or RKE2 server "+list.Items[i].Name)
+	for i := range nodes {
+		if kubelet.RunsCloudController(&nodes[i]) {
+			f.OtherControllers = append(f.OtherControllers, "the built-in one of the k3s or RKE2 server "+nodes[i].Name)
 		}
 	}
-	lease := Lease{Namespace: others.Own.Lease.Namespace, Name: others.Own.Lease.Name}
-	if f.Cluster, err = GatherCluster(ctx, c.Kube, c.Namespace, release, lease, e.Clock); err != nil {
+	if f.Cluster, err = GatherCluster(ctx, c.Kube, c.Namespace, release, others.Own.Lease, e.Clock); err != nil {
 		return nil, nil, err
 	}
-	f.Cluster.OldRules, err = oldRules(ctx, c, cs, inv)
-	return f, list.Items, err
-}
-
-// oldRules counts the rules of the cluster's Services that still have names of older providers.
-func oldRules(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, inv *inventory.Inventory) (int, error) {
+	// Rules of the cluster's Services that still have names of older providers.
 	project, err := inv.ProjectID(ctx)
 	if err != nil {
-		return 0, err
-	}
-	services, err := c.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	rules, err := migrate.Read(ctx, cs.Client, project)
-	if err != nil {
-		return 0, err
-	}
-	plan := migrate.MakePlan(migrate.Inventory{Rules: rules, Services: services.Items}, migrate.Selection{})
-	return plan.Count(migrate.VerdictRename), nil
+	old := migrate.MakePlan(migrate.Inventory{Rules: rules, Services: services}, migrate.Selection{})
+	f.Cluster.OldRules = old.Count(migrate.VerdictRename)
+	return f, nodes, err
 }
 
 // show prints the plan for a person.
@@ -262,7 +249,7 @@ func Undo(ctx context.Context, e *engine.Env, s *Snapshot) error {
 	} else if s.Server != e.Cluster.Server {
 		return report.Usage(fmt.Sprintf("the snapshot is of %s, the cluster is %s", s.Server, e.Cluster.Server), "name the kubeconfig or context of the snapshot's cluster")
 	}
-	x := &Executor{Kube: e.Cluster.Kube}
+	x := &Executor{Kube: e.Cluster.Kube, Clock: e.Clock}
 	planned, err := x.PlanUndo(ctx, s)
 	if err != nil {
 		return e.Cluster.Explain(err)

@@ -46,27 +46,19 @@ func TakeSnapshot(nodes []corev1.Node, server string, now time.Time) *Snapshot {
 
 // Write puts the snapshot into a new file of dir and returns its path.
 func (s *Snapshot) Write(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the folder for the snapshot of the nodes: %w", err)
-	}
-	body, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("writing the snapshot of the nodes: %w", err)
-	}
 	path := filepath.Join(dir, "nodes-"+s.Taken.Format("20060102T150405Z")+".json")
-	f, err := os.CreateTemp(dir, ".nodes-*")
-	if err != nil {
-		return "", fmt.Errorf("writing the snapshot of the nodes: %w", err)
-	}
-	_, err = f.Write(append(body, '\n'))
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	body, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = os.WriteFile(path+".new", append(body, '\n'), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path) // whole, or not there
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
+		_ = os.Remove(path + ".new") // the first error is the one to tell
 		return "", fmt.Errorf("writing the snapshot of the nodes: %w", err)
 	}
 	return path, nil

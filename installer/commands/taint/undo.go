@@ -11,12 +11,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // SnapshotConfigMap keeps the first snapshot in the cluster, for an undo from another machine.
@@ -36,40 +39,24 @@ func writtenLabels() []string {
 // Keep puts the snapshot into a ConfigMap. One that is there stays: it is older, from before the
 // first node was changed; nodes that it does not know are added.
 func (s *Snapshot) Keep(ctx context.Context, kube kubernetes.Interface, namespace string) error {
-	maps := kube.CoreV1().ConfigMaps(namespace)
-	merged := *s
-	c, err := maps.Get(ctx, SnapshotConfigMap, metav1.GetOptions{})
-	exists := err == nil
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("keeping the snapshot of the nodes: %w", err)
-	}
-	if exists {
-		old, err := unpackSnapshot(c)
-		if err != nil {
-			return err
-		}
-		known := map[string]bool{}
-		for i := range old.Nodes {
-			known[old.Nodes[i].UID] = true
-		}
-		merged = *old
-		for i := range s.Nodes {
-			if !known[s.Nodes[i].UID] {
-				merged.Nodes = append(merged.Nodes, s.Nodes[i])
+	err := cluster.ChangeConfigMap(ctx, kube, namespace, SnapshotConfigMap, func(c *corev1.ConfigMap) error {
+		merged := *s
+		if len(c.BinaryData) > 0 {
+			old, err := unpackSnapshot(c)
+			if err != nil {
+				return err
+			}
+			merged = *old
+			for i := range s.Nodes {
+				if !slices.ContainsFunc(old.Nodes, func(n NodeSnapshot) bool { return n.UID == s.Nodes[i].UID }) {
+					merged.Nodes = append(merged.Nodes, s.Nodes[i])
+				}
 			}
 		}
-	}
-	body, err := merged.pack()
-	if err != nil {
-		return fmt.Errorf("keeping the snapshot of the nodes: %w", err)
-	}
-	if exists {
+		body, err := merged.pack()
 		c.BinaryData = map[string][]byte{snapshotKey: body}
-		_, err = maps.Update(ctx, c, metav1.UpdateOptions{})
-	} else {
-		c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: SnapshotConfigMap}, BinaryData: map[string][]byte{snapshotKey: body}}
-		_, err = maps.Create(ctx, c, metav1.CreateOptions{})
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("keeping the snapshot of the nodes in ConfigMap %s/%s: %w; nothing else was changed", namespace, SnapshotConfigMap, err)
 	}
@@ -243,12 +230,6 @@ func (e *Executor) restore(ctx context.Context, was *NodeSnapshot) error {
 				ops = append(ops, patchOp{Op: "remove", Path: path})
 			}
 		}
-		if _, marked := n.Annotations[MarkAnnotation]; marked {
-			ops = append(ops, patchOp{Op: "remove", Path: markPath})
-			if i := ownTaint(n); i >= 0 {
-				ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
-			}
-		}
-		return ops
+		return append(ops, withoutMark(n)...)
 	})
 }

@@ -65,8 +65,8 @@ func ConsentNames(accept, pin []string) error {
 
 // Connect reaches CloudStack with the credentials of the other provider that is in the cluster.
 func Connect(ctx context.Context, c *cluster.Cluster, release string) (*cloud.Cloud, error) {
-	f := &Facts{}
-	if err := FindControllers(ctx, c.Kube, release, c.Namespace, f); err != nil {
+	f, err := FindControllers(ctx, c.Kube, release, c.Namespace)
+	if err != nil {
 		return nil, c.Explain(err)
 	}
 	found, err := FindCredentials(ctx, c.Kube, f.Predecessors)
@@ -100,11 +100,8 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, 
 	}
 	r.Pin(o.Pin)
 	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
-	t, err := NewTaker(ctx, s, r.Plan, o)
-	if err != nil {
-		return err
-	}
-	t.changed = func() { r.Journal = t.journal }
+	t := NewTaker(s, r.Plan, o)
+	t.changed = func() { r.Journal = t.Journal }
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Question: question, Plan: r,
 		Show: func(w io.Writer) error {
@@ -154,11 +151,8 @@ func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error 
 	}
 	r := &UndoResult{UndoPlan: NewUndoPlan(records, facts), State: StatePlanned}
 	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
-	u, err := NewUndoer(ctx, s, r.UndoPlan, o)
-	if err != nil {
-		return err
-	}
-	u.taker.changed = func() { r.Journal = u.taker.journal }
+	u := NewUndoer(s, r.UndoPlan, o)
+	u.changed = func() { r.Journal = u.Journal }
 	op := engine.Operation{
 		Name: "takeover-undo", What: "carry the plan out", Question: question, Plan: r,
 		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },

@@ -6,7 +6,6 @@ package takeover
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
@@ -34,19 +34,21 @@ var usualSecrets = []string{"cloud-config", credentials.SecretName}
 func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
 	file, _ := family.Argument(family.Arguments(c), "cloud-config")
 	var out []secretRef
+	add := func(volume, secret string, items []corev1.KeyToPath) {
+		out = append(out, secretRef{w.meta.Namespace, secret, keyOf(items, c, volume, file)})
+	}
 	for _, v := range w.pod.Volumes {
-		var secrets []secretRef
 		if v.Secret != nil {
-			secrets = append(secrets, secretRef{w.meta.Namespace, v.Secret.SecretName, keyOf(v.Secret.Items, c, v.Name, file)})
+			add(v.Name, v.Secret.SecretName, v.Secret.Items)
 		}
-		if v.Projected != nil {
-			for _, s := range v.Projected.Sources {
-				if s.Secret != nil {
-					secrets = append(secrets, secretRef{w.meta.Namespace, s.Secret.Name, keyOf(s.Secret.Items, c, v.Name, file)})
-				}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				add(v.Name, s.Secret.Name, s.Secret.Items)
 			}
 		}
-		out = append(out, secrets...)
 	}
 	for _, name := range usualSecrets {
 		if !slices.ContainsFunc(out, func(r secretRef) bool { return r.name == name }) {
@@ -90,26 +92,6 @@ func (c *Credentials) String() string {
 	return fmt.Sprintf("Secret %s of %s, API %s", c.Secret, &c.Predecessor, c.Config.APIURL)
 }
 
-// NoCredentialsError is a predecessor whose credentials csccm does not find.
-type NoCredentialsError struct {
-	Looked []string // Secrets
-}
-
-func (e *NoCredentialsError) Error() string {
-	if len(e.Looked) == 0 {
-		return "there is no other provider for CloudStack whose credentials could be used"
-	}
-	return "no Secret of the other provider holds a cloud-config; looked at " + strings.Join(e.Looked, ", ")
-}
-
-// Remedy names the other ways.
-func (e *NoCredentialsError) Remedy() string {
-	return "give --cloud-config FILE, or --api-key-file and --secret-key-file"
-}
-
-// ExitCode is that of wrong usage.
-func (e *NoCredentialsError) ExitCode() int { return 2 }
-
 // FindCredentials reads the cloud-config of the first predecessor that has one.
 func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessors []Predecessor) (*Credentials, error) {
 	var looked []string
@@ -128,7 +110,11 @@ func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessor
 			}
 		}
 	}
-	return nil, &NoCredentialsError{Looked: slices.Compact(looked)}
+	none := "there is no other provider for CloudStack whose credentials could be used"
+	if len(looked) > 0 {
+		none = "no Secret of the other provider holds a cloud-config; looked at " + strings.Join(slices.Compact(looked), ", ")
+	}
+	return nil, report.Usage(none, "give --cloud-config FILE, or --api-key-file and --secret-key-file")
 }
 
 // configIn parses a Secret's key, or with "" the first that is a cloud-config with keys.
@@ -144,10 +130,4 @@ func configIn(s *corev1.Secret, key string) *cloudstack.Config {
 		}
 	}
 	return nil
-}
-
-// NoCredentials reports whether the error says that there are none.
-func NoCredentials(err error) bool {
-	_, none := errors.AsType[*NoCredentialsError](err)
-	return none
 }

@@ -80,18 +80,8 @@ func (unwritten) Save(context.Context, annotation.Records) error     { return er
 // factsReader answers the controller's reads from the facts. It implements observe.Reader.
 type factsReader struct{ *current }
 
-func pick[T any](all []T, want func(*T) bool) []T {
-	var out []T
-	for i := range all {
-		if want(&all[i]) {
-			out = append(out, all[i])
-		}
-	}
-	return out
-}
-
 func (s factsReader) ListPublicIPs(_ context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
-	return pick(s.facts.Addresses, func(ip *cloudstack.PublicIP) bool {
+	return keep(s.facts.Addresses, func(ip *cloudstack.PublicIP) bool {
 		for key, value := range q.Tags {
 			if ip.Tags[key] != value {
 				return false
@@ -122,11 +112,11 @@ func (s factsReader) ListLoadBalancerMembers(_ context.Context, ruleID string) (
 }
 
 func (s factsReader) ListFirewallRules(_ context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error) {
-	return pick(s.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
+	return keep(s.facts.Firewall, func(f *cloudstack.FirewallRule) bool { return q.PublicIPID == "" || q.PublicIPID == f.PublicIPID }), nil
 }
 
 func (s factsReader) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error) {
-	return pick(s.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.facts.aclsRefused
+	return keep(s.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.facts.aclsRefused
 }
 
 // The predecessors make none of these, and what they are for is not compared.
@@ -140,6 +130,10 @@ func (factsReader) ListInternalLoadBalancers(context.Context, cloudstack.Interna
 }
 func (factsReader) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
 	return nil, nil
+}
+
+func keep[T any](all []T, want func(*T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !want(&x) })
 }
 
 // reach returns the sources that reach a port: both the firewall and the rule let them in. The result is minimal and sorted.

@@ -7,10 +7,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
@@ -24,21 +23,10 @@ import (
 	"github.com/csccm/csccm/pkg/seal"
 )
 
-// API is what a takeover asks of CloudStack. A *cloudstack.Client has it.
-type API interface {
-	inventory.API
-	migrate.API
-	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
-	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
-	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
-	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
-	Jobs() *cloudstack.JobWaiter
-}
-
 // Source is where Detect looks.
 type Source struct {
 	Kube kubernetes.Interface
-	API  API
+	API  *cloudstack.Client
 	// Config is the controller's configuration.
 	Config *cloudstack.Config
 	// Release and Namespace are those of csccm's own release.
@@ -49,44 +37,31 @@ type Source struct {
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func Detect(ctx context.Context, s Source) (*Facts, error) {
-	f := &Facts{Own: Own{Lease: DefaultLease}, recordKeys: seal.Keys(s.Config.SecretKey, s.Config.PreviousRecordKey)}
-	if err := FindControllers(ctx, s.Kube, s.Release, s.Namespace, f); err != nil {
+	f, err := FindControllers(ctx, s.Kube, s.Release, s.Namespace)
+	if err != nil {
 		return nil, err
 	}
+	f.recordKeys = seal.Keys(s.Config.SecretKey, s.Config.PreviousRecordKey)
 	id := cluster.IdentityOf(f.Own.Words)
 	id.Flag, id.Config = cmp.Or(s.ClusterID, id.Flag), s.Config.ClusterID
-	var err error
 	if f.ClusterID, err = id.Resolve(ctx, s.Kube); err != nil {
 		return nil, err
 	}
-	services, err := s.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	f.Services = cluster.List(ctx, &err, s.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+	f.Nodes = cluster.List(ctx, &err, s.Kube.CoreV1().Nodes().List).Items
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	f.Services, f.Nodes = services.Items, nodes.Items
 	return f, f.readCloud(ctx, s)
 }
 
-// FindControllers reads the cluster's controllers alone, into f.
-func FindControllers(ctx context.Context, kube kubernetes.Interface, release, namespace string, f *Facts) error {
-	deployments, err := kube.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+// FindControllers reads the cluster's controllers alone.
+func FindControllers(ctx context.Context, kube kubernetes.Interface, release, namespace string) (*Facts, error) {
+	f := &Facts{Own: Own{Lease: DefaultLease}}
+	all, err := workloads(ctx, kube, metav1.NamespaceAll)
+	pods := cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
 	if err != nil {
-		return err
-	}
-	sets, err := kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	var all []workload
-	for i := range deployments.Items {
-		all = append(all, ofDeployment(&deployments.Items[i]))
-	}
-	for i := range sets.Items {
-		all = append(all, ofDaemonSet(&sets.Items[i]))
+		return nil, err
 	}
 	for i := range all {
 		w := &all[i]
@@ -104,12 +79,8 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 			f.Predecessors = append(f.Predecessors, p)
 		}
 	}
-	pods, err := kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	f.Predecessors = append(f.Predecessors, inTree(pods.Items)...)
-	return nil
+	f.Predecessors = append(f.Predecessors, inTree(pods)...)
+	return f, nil
 }
 
 func (f *Facts) readCloud(ctx context.Context, s Source) error {
@@ -118,6 +89,7 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 	if err != nil {
 		return err
 	}
+	f.project = project
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return fmt.Errorf("list virtual machines: %w", err)
@@ -148,47 +120,23 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 		}
 		f.Networks[id] = loadbalancer.NetworkOf(&n)
 	}
-	if err := f.readACLs(ctx, s.API, project); err != nil {
-		return err
+	for _, n := range f.Networks {
+		if n.VPCID == "" || f.ACLs != nil || f.aclsRefused != nil {
+			continue
+		}
+		f.ACLs, err = s.API.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: project})
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			f.aclsRefused = err // as for the controller, which then leaves them alone
+		} else if err != nil {
+			return fmt.Errorf("list network ACL items: %w", err)
+		}
 	}
 	// A role that may not ask gets the newer server's answer: then a rule is changed in place.
 	if c, err := s.API.Capabilities(ctx); err == nil {
-		f.Limits.NoCIDRUpdate = olderThan(c.Version, 4, 22)
+		v, err := version.ParseGeneric(c.Version)
+		f.Limits.NoCIDRUpdate = err == nil && v.LessThan(version.MajorMinor(4, 22))
 	} else if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("ask for CloudStack's version: %w", err)
 	}
 	return nil
-}
-
-// readACLs reads the items of network ACL lists where a node is in a VPC.
-func (f *Facts) readACLs(ctx context.Context, api API, project string) error {
-	for _, n := range f.Networks {
-		if n.VPCID == "" {
-			continue
-		}
-		var err error
-		f.ACLs, err = api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: project})
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			f.aclsRefused, err = err, nil // as for the controller, which then leaves them alone
-		}
-		if err != nil {
-			return fmt.Errorf("list network ACL items: %w", err)
-		}
-		return nil
-	}
-	return nil
-}
-
-// olderThan compares the first two numbers of a version; what is no version is not older.
-func olderThan(version string, major, minor int) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	return a < major || a == major && b < minor
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -133,10 +134,9 @@ func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference
 		switch act := s.Action.(type) {
 		case plan.AllocateAddress:
 			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: act.IP, Text: s.Label()})
-		case plan.ReleaseAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
-		case plan.ForgetAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: act.IP, Text: s.Label()})
+		case plan.ReleaseAddress, plan.ForgetAddress:
+			on, _ := s.OnAddress()
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: on.IP, Text: s.Label()})
 		}
 	}
 	return out
@@ -222,8 +222,8 @@ func ranges(r []string) string {
 func leftovers(d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
 	var out []Difference
 	for _, s := range actions {
-		act, deletes := s.Action.(plan.DeleteRule)
-		if !deletes || slices.Contains(d.Ports(), act.Port) {
+		act, ok := s.Action.(plan.DeleteRule)
+		if !ok || slices.Contains(d.Ports(), act.Port) {
 			continue
 		}
 		out = append(out, Difference{Kind: KindPortRemoved, Port: act.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", act.Port, act.IP)})
@@ -234,28 +234,14 @@ func leftovers(d plan.Desired, a plan.Actual, actions []plan.Step) []Difference 
 			if r.Owner != plan.Owned || !slices.Contains(d.Ports(), r.PublicPort) {
 				continue
 			}
-			in, gone := joinAndLeave(d.Members, r.Members)
-			if in+gone > 0 {
+			want, have := sets.New(d.Members...), sets.New(r.Members...)
+			if in, gone := want.Difference(have).Len(), have.Difference(want).Len(); in+gone > 0 {
 				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%s %s the rule of port %d, %s %s it",
 					plural.Count(in, "node"), plural.Verb(in, "joins", "join"), r.PublicPort, plural.Count(gone, "member"), plural.Verb(gone, "leaves", "leave"))})
 			}
 		}
 	}
 	return out
-}
-
-func joinAndLeave(want, have []string) (in, gone int) {
-	for _, x := range want {
-		if !slices.Contains(have, x) {
-			in++
-		}
-	}
-	for _, x := range have {
-		if !slices.Contains(want, x) {
-			gone++
-		}
-	}
-	return in, gone
 }
 
 // quiet are differences that nobody notices while the Service lives.

@@ -15,8 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -108,12 +111,8 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name L
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
 		if holder(l) != identity {
-			transitions := int32(1)
-			if l.Spec.LeaseTransitions != nil {
-				transitions += *l.Spec.LeaseTransitions
-			}
 			now := metav1.NewMicroTime(c.Now())
-			l.Spec.LeaseTransitions, l.Spec.AcquireTime = &transitions, &now
+			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
 		}
 		h.mine(l)
 		return true
@@ -128,8 +127,8 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name L
 }
 
 func (h *hold) mine(l *coordinationv1.Lease) {
-	now, seconds := metav1.NewMicroTime(h.clock.Now()), int32(leaseDuration/time.Second)
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, &seconds
+	now := metav1.NewMicroTime(h.clock.Now())
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, ptr.To(int32(leaseDuration/time.Second))
 }
 
 func (h *hold) renew(ctx context.Context) {
@@ -177,8 +176,8 @@ func (h *hold) release(ctx context.Context) error {
 		if holder(l) != h.identity {
 			return false
 		}
-		nobody, second, now := "", int32(1), metav1.NewMicroTime(h.clock.Now())
-		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &nobody, &second, &now
+		now := metav1.NewMicroTime(h.clock.Now())
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = ptr.To(""), ptr.To[int32](1), &now
 		return true
 	})
 	if err != nil {
@@ -190,36 +189,23 @@ func (h *hold) release(ctx context.Context) error {
 // write changes the lease as it is now, again where somebody was faster.
 func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
-	var last error
-	for range leaseAttempts {
+	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	return retry.OnError(wait.Backoff{Steps: leaseAttempts}, raced, func() error {
 		l, err := leases.Get(ctx, h.name.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
-			if !change(l) {
-				return nil
-			}
-			_, last = leases.Create(ctx, l, metav1.CreateOptions{})
-		case err != nil:
+		missing := apierrors.IsNotFound(err)
+		if missing {
+			l, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}, nil
+		}
+		if err != nil || !change(l) {
 			return err
-		case !change(l):
-			return nil
-		default:
-			_, last = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
-		if last == nil {
-			return nil
+		if missing {
+			_, err = leases.Create(ctx, l, metav1.CreateOptions{})
+		} else {
+			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
-		if !apierrors.IsConflict(last) && !apierrors.IsAlreadyExists(last) {
-			return last
-		}
-	}
-	return last
+		return err
+	})
 }
 
-func holder(l *coordinationv1.Lease) string {
-	if l.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *l.Spec.HolderIdentity
-}
+func holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }

@@ -12,32 +12,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 // NewPlan decides. It is pure, and the order of its input does not matter.
 func NewPlan(f *Facts) *Plan {
-	p := &Plan{SchemaVersion: 1, Predecessors: slices.Clone(f.Predecessors), Own: f.Own, Services: []ServicePlan{}, Values: values(f)}
+	p := &Plan{SchemaVersion: 1, Predecessors: slices.Clone(f.Predecessors), Own: f.Own, Services: []ServicePlan{}, Values: values(f), project: f.project}
 	slices.SortFunc(p.Predecessors, func(a, b Predecessor) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	p.order()
-	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: nodeVMs(f)}, migrate.Selection{})
+	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: migrate.NodeVMs(f.Nodes, f.VMs)}, migrate.Selection{})
 	w := newCurrent(f, &p.Rules)
-	for i := range f.Services {
-		if svc := &f.Services[i]; served(svc) {
-			p.Services = append(p.Services, w.service(svc))
-		}
+	for _, svc := range tenants.Balanced(f.Services) {
+		p.Services = append(p.Services, w.service(svc))
 	}
-	slices.SortFunc(p.Services, func(a, b ServicePlan) int { return cmp.Compare(a.Service, b.Service) })
 	return p
-}
-
-// served reports whether the cloud controller manager serves a Service.
-func served(s *corev1.Service) bool {
-	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }
 
 // order decides who is started or stopped first, and what stands against it.
@@ -112,34 +106,17 @@ func values(f *Facts) map[string]string {
 	return out
 }
 
-func nodeVMs(f *Facts) map[string]bool {
-	out := map[string]bool{}
-	for i := range f.Nodes {
-		if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
-			out[vm.ID] = true
-		}
-	}
-	return out
-}
-
-// autoscalerTaint marks nodes that are about to go; the service controller leaves them out.
-const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
-
 // members are the VMs of the nodes that the service controller hands to a load balancer.
 func members(f *Facts) []plan.Member {
 	var out []plan.Member
+	nodes := make([]*corev1.Node, len(f.Nodes))
 	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
-		going := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
-		if excluded || going || n.DeletionTimestamp != nil {
-			continue
+		nodes[i] = &f.Nodes[i]
+	}
+	for _, n := range provider.Eligible(nodes) {
+		if vm, err := node.Match(f.VMs, n); err == nil && len(vm.NICs) > 0 {
+			out = append(out, loadbalancer.MemberOf(n, &vm))
 		}
-		vm, err := node.Match(f.VMs, n)
-		if err != nil || len(vm.NICs) == 0 {
-			continue
-		}
-		out = append(out, loadbalancer.MemberOf(n, &vm))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/takeover/leftby"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // needing are the differences that need consent, as "Service kind port: was -> becomes".
@@ -31,38 +33,48 @@ func needing(p *Plan) []string {
 	return out
 }
 
+// changesOf lists what a plan does for a Service, as "sign kind".
+func changesOf(p *Plan, service string) []string {
+	var out []string
+	for i := range p.Services {
+		for j := range p.Services[i].Changes {
+			if c := &p.Services[i].Changes[j]; p.Services[i].Service == service {
+				out = append(out, c.sign()+" "+c.Kind)
+			}
+		}
+	}
+	return out
+}
+
+func textOf(t *testing.T, p *Plan) string {
+	t.Helper()
+	var b strings.Builder
+	require.NoError(t, p.WriteText(&b, report.Style{}))
+	return b.String()
+}
+
 func TestPlanOfRecordedStates(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		state   string
+	protocol, ranges := "default/documented protocol:8080 tcp -> tcp-proxy", "default/cidrs ranges:8443 0.0.0.0/0 -> 10.0.0.0/8,172.16.0.0/12"
+	withoutProxy := map[string]string{annotation.ProxyProtocol: "false"}
+	for state, tt := range map[string]struct {
 		needing []string
 		values  map[string]string
 		renames int
 		pins    map[string]map[string]string
 	}{
-		"apache": {
-			state: leftby.Apache, values: map[string]string{"instanceTypeFormat": "upstream"},
-			needing: []string{
-				"default/documented protocol:8080 tcp -> tcp-proxy",
-			},
-			pins: map[string]map[string]string{"default/documented": {annotation.ProxyProtocol: "false"}},
+		leftby.Apache: {
+			values: map[string]string{"instanceTypeFormat": "upstream"}, needing: []string{protocol},
+			pins: map[string]map[string]string{"default/documented": withoutProxy},
 		},
-		"leaseweb": {
-			state: leftby.Leaseweb, values: map[string]string{"providerIDFormat": "cloudstack"}, renames: 7,
-			needing: []string{
-				"default/cidrs ranges:8443 0.0.0.0/0 -> 10.0.0.0/8,172.16.0.0/12",
-				"default/documented protocol:8080 tcp -> tcp-proxy",
-			},
-			pins: map[string]map[string]string{
-				"default/cidrs": {annotation.SourceCIDRs: "0.0.0.0/0"}, "default/documented": {annotation.ProxyProtocol: "false"},
-			},
+		leftby.Leaseweb: {
+			values: map[string]string{"providerIDFormat": "cloudstack"}, renames: 7, needing: []string{ranges, protocol},
+			pins: map[string]map[string]string{"default/cidrs": {annotation.SourceCIDRs: "0.0.0.0/0"}, "default/documented": withoutProxy},
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
+	} {
+		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, tt.state)
-			f := b.facts(t)
+			f := newEnv(t, state).facts()
 			p := NewPlan(f)
 			require.Equal(t, tt.needing, needing(p))
 			require.Equal(t, tt.values, p.Values)
@@ -76,9 +88,10 @@ func TestPlanOfRecordedStates(t *testing.T) {
 				require.Equal(t, tt.pins[s.Service], s.Pins(), s.Service)
 			}
 			require.Equal(t, 7, rules)
-			for _, fs := range [][]corev1.Service{f.Services} {
-				slices.Reverse(fs)
-			}
+			require.Len(t, p.Undecided(nil, nil), len(tt.needing), "default/restricted keeps its wide rule: the firewall filters")
+			require.Empty(t, p.Undecided(nil, []string{All}))
+			require.Empty(t, p.Undecided([]string{All}, nil))
+			slices.Reverse(f.Services)
 			slices.Reverse(f.Rules)
 			slices.Reverse(f.Addresses)
 			slices.Reverse(f.Firewall)
@@ -88,26 +101,53 @@ func TestPlanOfRecordedStates(t *testing.T) {
 	}
 }
 
-func TestConsent(t *testing.T) {
+// Every object that is made, changed or deleted is shown, also where no user would notice. With --pin the plan is the one
+// that the controller then makes.
+func TestPlanShowsEveryChange(t *testing.T) {
 	t.Parallel()
-	p := NewPlan(newBed(t, leftby.Apache).facts(t))
-	taker := func(accept, pin []string) *Taker { return &Taker{Plan: p, Options: Options{Accept: accept, Pin: pin}} }
-	var e *report.Error
-	require.ErrorAs(t, taker(nil, nil).Check(), &e)
-	require.Equal(t, 3, e.ExitCode())
-	require.Len(t, p.Undecided(nil, nil), 1, "default/restricted keeps its wide rule: the firewall filters")
-	require.Contains(t, e.Error(), "the protocol of port 8080 changes from tcp to tcp-proxy")
-	require.Contains(t, e.Remedy(), "--accept default/documented")
-	require.NoError(t, taker(nil, []string{"all"}).Check())
-	require.NoError(t, taker(nil, []string{"default/documented"}).Check())
-	require.NoError(t, taker([]string{"all"}, nil).Check())
+	p := newEnv(t, leftby.Apache).plan()
+	cidrs := []string{"~ remember-address", "+ open-firewall", "- close-firewall", "~ tag-rules"}
+	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "the firewall rule is replaced by one of the ranges that the load balancer rule already has")
+	require.Equal(t, []string{"~ remember-address", "~ update-rule", "~ tag-rules"}, changesOf(p, "default/documented"))
+	text := textOf(t, p)
+	require.Contains(t, text, "4 changes\n")
+	require.Contains(t, text, "3 changes, need consent\n")
+	require.Contains(t, text, `Changes of default/cidrs:
+  ~ record address 192.168.2.12 on the Service
+  + open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12
+  - close port 8443 on 192.168.2.12 for 0.0.0.0/0
+  ~ tag 1 rule on 192.168.2.12
+`)
+	p.Pin([]string{"default/cidrs", "default/documented"})
+	require.Equal(t, []string{"~ annotate-service", "~ remember-address", "~ tag-rules"}, changesOf(p, "default/documented"))
+	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "there is nothing to keep")
+	text = textOf(t, p)
+	require.NotContains(t, text, "need consent")
+	require.Contains(t, text, "but for the annotation that --pin sets: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol=\"false\"")
+
+	p = newEnv(t, leftby.Leaseweb).plan()
+	require.Equal(t, []string{"~ rename-rule", "~ rename-rule", "~ remember-address", "~ tag-rules"}, changesOf(p, "default/web"))
+}
+
+// Items of network ACL lists are part of the plan where the role may read them.
+func TestPlanShowsACLItems(t *testing.T) {
+	t.Parallel()
+	f := newEnv(t, leftby.Apache).facts()
+	for id, n := range f.Networks {
+		n.VPCID, n.ACLID, n.ACLName, n.Firewall = "vpc", "list", "k8s", false
+		f.Networks[id] = n
+	}
+	f.Firewall = nil
+	require.Contains(t, changesOf(NewPlan(f), "default/web"), "+ open-acl")
+	f.aclsRefused = &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listNetworkACLs"}
+	require.NotContains(t, changesOf(NewPlan(f), "default/web"), "+ open-acl")
 }
 
 func TestRecognise(t *testing.T) {
 	t.Parallel()
 	lease := func(name string) *LeaseName { return &LeaseName{"kube-system", name} }
 	usual := lease("cloud-controller-manager")
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		d      *appsv1.Deployment
 		family Family
 		lease  *LeaseName
@@ -120,16 +160,12 @@ func TestRecognise(t *testing.T) {
 		"ours":                  {ours(), "", nil},
 		"something else":        {leftby.Controller("web", "nginx", nil), "", nil},
 		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := ofDeployment(tt.d)
-			p, is := recognise(&w)
-			require.Equal(t, tt.family != "", is)
-			require.Equal(t, tt.family, p.Family)
-			require.Equal(t, tt.lease, p.Lease)
-		})
+	} {
+		w := ofDeployment(tt.d)
+		p, is := recognise(&w)
+		require.Equal(t, tt.family != "", is, name)
+		require.Equal(t, tt.family, p.Family, name)
+		require.Equal(t, tt.lease, p.Lease, name)
 	}
 	kcm := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kcm"}, Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: "kube-controller-manager", Command: []string{"kube-controller-manager", "--cloud-provider=cloudstack"}},
@@ -139,38 +175,43 @@ func TestRecognise(t *testing.T) {
 	require.Empty(t, inTree([]corev1.Pod{kcm}))
 }
 
+// The plan names the other controller and the order, or the command says that there is none; never both.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	usual, other := DefaultLease, LeaseName{"x", "y"}
 	old := func(f Family, wanted int32, l *LeaseName) Predecessor {
 		return Predecessor{Family: f, Kind: "Deployment", Namespace: "n", Name: "old", Wanted: wanted, Lease: l}
 	}
-	tests := map[string]struct {
+	const named, ours, theirs = "Other controller: Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
+	for name, tt := range map[string]struct {
 		old      []Predecessor
 		want     Order
 		problems int
 		running  int
+		says     []string
 	}{
-		"none":               {nil, Nothing, 0, 0},
-		"same lease":         {[]Predecessor{old(Apache, 1, &usual)}, OursFirst, 0, 1},
-		"no lease":           {[]Predecessor{old(Leaseweb, 1, nil)}, OldFirst, 0, 1},
-		"another lease":      {[]Predecessor{old(Apache, 1, &other)}, OldFirst, 0, 1},
-		"one of two without": {[]Predecessor{old(Leaseweb, 1, nil), old(Apache, 1, &usual)}, OldFirst, 0, 2},
-		"stopped":            {[]Predecessor{old(Apache, 0, &usual)}, OldFirst, 0, 0},
-		"in-tree":            {[]Predecessor{old(InTree, 1, nil)}, Nothing, 1, 0},
-		"another cloud's":    {[]Predecessor{old(Other, 1, nil)}, Nothing, 1, 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := NewPlan(&Facts{Predecessors: tt.old, Own: Own{Lease: usual}})
-			require.Equal(t, tt.want, p.Order, p.Why)
-			require.Len(t, p.Problems, tt.problems)
-			require.Len(t, p.Running(), tt.running)
-			if tt.problems > 0 {
-				require.ErrorContains(t, (&Taker{Plan: p}).Check(), "nothing was changed")
-			}
-		})
+		"none":               {nil, Nothing, 0, 0, nil},
+		"same lease":         {[]Predecessor{old(Apache, 1, &usual)}, OursFirst, 0, 1, []string{named, "Order: " + ours}},
+		"no lease":           {[]Predecessor{old(Leaseweb, 1, nil)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
+		"another lease":      {[]Predecessor{old(Apache, 1, &other)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
+		"one of two without": {[]Predecessor{old(Leaseweb, 1, nil), old(Apache, 1, &usual)}, OldFirst, 0, 2, []string{named, "Order: " + theirs}},
+		"stopped":            {[]Predecessor{old(Apache, 0, &usual)}, OldFirst, 0, 0, []string{named, "Order: " + theirs}},
+		"in-tree":            {[]Predecessor{old(InTree, 1, nil)}, Nothing, 1, 0, []string{named, "a cloud provider of its own"}},
+		"another cloud's":    {[]Predecessor{old(Other, 1, nil)}, Nothing, 1, 0, []string{named, "that csccm does not know"}},
+	} {
+		p := NewPlan(&Facts{Predecessors: tt.old, Own: Own{Lease: usual}})
+		require.Equal(t, tt.want, p.Order, name)
+		require.Len(t, p.Problems, tt.problems, name)
+		require.Len(t, p.Running(), tt.running, name)
+		text := textOf(t, p)
+		for _, s := range tt.says {
+			require.Contains(t, text, s, name)
+		}
+		require.Equal(t, tt.want != Nothing, strings.Contains(text, "Order: "), name)
+		require.NotContains(t, text, "no other", name)
+		if tt.problems > 0 {
+			require.ErrorContains(t, (&Taker{Plan: p}).Check(), "nothing was changed", name)
+		}
 	}
 }
 

@@ -4,14 +4,18 @@
 package takeover
 
 import (
+	"context"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // workload is what Deployments and DaemonSets have in common.
@@ -25,11 +29,7 @@ type workload struct {
 }
 
 func ofDeployment(d *appsv1.Deployment) workload {
-	w := workload{&d.ObjectMeta, "Deployment", 1, d.Status.ReadyReplicas, d.Spec.Selector, &d.Spec.Template.Spec}
-	if d.Spec.Replicas != nil {
-		w.wanted = *d.Spec.Replicas
-	}
-	return w
+	return workload{&d.ObjectMeta, "Deployment", ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas, d.Spec.Selector, &d.Spec.Template.Spec}
 }
 
 func ofDaemonSet(d *appsv1.DaemonSet) workload {
@@ -40,10 +40,24 @@ func ofDaemonSet(d *appsv1.DaemonSet) workload {
 	return w
 }
 
+// workloads reads those of a namespace.
+func workloads(ctx context.Context, kube kubernetes.Interface, namespace string) ([]workload, error) {
+	var err error
+	deployments := cluster.List(ctx, &err, kube.AppsV1().Deployments(namespace).List).Items
+	sets := cluster.List(ctx, &err, kube.AppsV1().DaemonSets(namespace).List).Items
+	var all []workload
+	for i := range deployments {
+		all = append(all, ofDeployment(&deployments[i]))
+	}
+	for i := range sets {
+		all = append(all, ofDaemonSet(&sets[i]))
+	}
+	return all, err
+}
+
 const (
-	chartName         = "cloudstack-ccm"
-	helmReleaseKey    = "meta.helm.sh/release-name"
-	controllerManager = "cloud-controller-manager"
+	chartName      = "cloudstack-ccm"
+	helmReleaseKey = "meta.helm.sh/release-name"
 )
 
 func (w *workload) ours() bool { return w.meta.Labels["app.kubernetes.io/name"] == chartName }

@@ -7,23 +7,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // RecordConfigMap keeps the newest record in the cluster.
 const RecordConfigMap = "csccm-takeover"
 
-// recordVersion is that of Record; 1 had no rules.
 const recordVersion = 2
 
 // Record is what was before a takeover. It holds no secret.
@@ -89,28 +90,15 @@ func (t *Taker) record(ctx context.Context) error {
 
 // keep adds a record to the ConfigMap: a second run must not hide what the first one found.
 func (t *Taker) keep(ctx context.Context, body string) error {
-	maps := t.Kube.CoreV1().ConfigMaps(t.Namespace)
 	key := t.Clock.Now().UTC().Format("20060102T150405.000Z") + ".json"
-	c, err := maps.Get(ctx, RecordConfigMap, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		c = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: RecordConfigMap, Namespace: t.Namespace}, Data: map[string]string{key: body}}
-		_, err = maps.Create(ctx, c, metav1.CreateOptions{})
-	case err == nil:
-		if c.Data == nil {
-			c.Data = map[string]string{}
-		}
+	err := cluster.ChangeConfigMap(ctx, t.Kube, t.Namespace, RecordConfigMap, func(c *corev1.ConfigMap) error {
 		const most = 5 // a ConfigMap holds at most 1 MiB
 		for len(c.Data) >= most {
-			newest := ""
-			for k := range c.Data { // the first is the state before everything: it stays
-				newest = max(newest, k)
-			}
-			delete(c.Data, newest)
+			delete(c.Data, slices.Max(slices.Collect(maps.Keys(c.Data)))) // the first is the state before everything: it stays
 		}
 		c.Data[key] = body
-		_, err = maps.Update(ctx, c, metav1.UpdateOptions{})
-	}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("keeping the record in ConfigMap %s/%s: %w; nothing else has been changed", t.Namespace, RecordConfigMap, err)
 	}
@@ -157,16 +145,24 @@ func (t *Taker) pin(ctx context.Context) error {
 	}
 	t.Progress.Step("Annotations that keep the current state")
 	for _, p := range pins {
-		namespace, name, _ := strings.Cut(p.Service, "/")
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{p.Annotation: p.Value}}})
-		if err != nil {
+		if err := t.annotate(ctx, &p, &p.Value); err != nil {
 			return err
 		}
-		if _, err := t.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"}); err != nil {
-			return fmt.Errorf("annotating Service %s: %w", p.Service, err)
-		}
-		t.info("%s: %s=%q", p.Service, p.Annotation, p.Value)
+		t.Progress.Info("%s: %s=%q", p.Service, p.Annotation, p.Value)
 	}
 	t.Progress.Done("")
+	return nil
+}
+
+// annotate gives the annotation of a pin a value; nil removes it.
+func (t *Taker) annotate(ctx context.Context, p *PinRecord, value *string) error {
+	namespace, name, _ := strings.Cut(p.Service, "/")
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{p.Annotation: value}}})
+	if err == nil {
+		_, err = t.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, byCSCCM)
+	}
+	if err != nil {
+		return fmt.Errorf("annotating Service %s: %w", p.Service, err)
+	}
 	return nil
 }

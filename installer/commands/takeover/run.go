@@ -7,18 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 const (
@@ -39,44 +40,31 @@ type Options struct {
 	// KeepOld leaves the old controller in the cluster, with no Pods.
 	KeepOld bool
 	// Dir takes the record of what was, and the journal of the rules.
-	Dir           string
-	LeaderTimeout time.Duration // 0 = a minute
+	Dir string
 }
 
 // Taker carries a plan out.
 type Taker struct {
 	Options
-	Kube      kubernetes.Interface
-	API       migrate.API
-	Jobs      migrate.Waiter
-	ProjectID string
-	APIURL    string // in records
-	Namespace string // of csccm's release
-	Plan      *Plan
+	Source
+	Plan *Plan
+	// Journal is the path of the journal of the rules; "" when none were changed.
+	Journal string
 
-	journal string // path
 	changed func() // runs after each step; may be nil
 	swapped bool
 }
 
 // NewTaker carries out a plan that rests on what Detect found at the same source.
-func NewTaker(ctx context.Context, s Source, p *Plan, o Options) (*Taker, error) {
-	project, err := inventory.New(s.API, inventory.Options{ProjectID: s.Config.ProjectID}).ProjectID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &Taker{
-		Options: o, Kube: s.Kube, API: s.API, Jobs: s.API.Jobs(), ProjectID: project, APIURL: s.Config.APIURL, Namespace: s.Namespace, Plan: p,
-	}, nil
-}
+func NewTaker(s Source, p *Plan, o Options) *Taker { return &Taker{Options: o, Source: s, Plan: p} }
 
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
 // continued by running it again.
 func (t *Taker) step(name string, do func(ctx context.Context) error) engine.Step {
 	return engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
 		err := do(ctx)
-		if t.journal != "" {
-			note("journal of the rules: %s", t.journal)
+		if t.Journal != "" {
+			note("journal of the rules: %s", t.Journal)
 		}
 		if t.changed != nil {
 			t.changed()
@@ -110,7 +98,9 @@ func (t *Taker) Check() error {
 	}
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
 	if unknown := t.Plan.unknown(t.Accept, t.Pin); len(unknown) > 0 {
-		return unknownServices(unknown)
+		return report.Usage(
+			"--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+strings.Join(unknown, ", ")+"; nothing was changed",
+			"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
 	}
 	if open := t.Plan.Undecided(t.Accept, t.Pin); len(open) > 0 {
 		return noConsent(open)
@@ -118,10 +108,32 @@ func (t *Taker) Check() error {
 	return nil
 }
 
-// Journal is the path of the journal of the rules; "" when none were changed.
-func (t *Taker) Journal() string { return t.journal }
-
-func (t *Taker) info(format string, args ...any) { t.Progress.Info(format, args...) }
+// Ask has the person at the terminal decide about every Service that needs consent and has none.
+func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
+	for _, s := range t.Plan.Undecided(t.Accept, t.Pin) {
+		var choices []prompt.Choice
+		if pins := s.Pins(); pins != nil {
+			var sets []string
+			for _, name := range slices.Sorted(maps.Keys(pins)) {
+				sets = append(sets, fmt.Sprintf("%s=%q", name, pins[name]))
+			}
+			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep the current state (sets " + strings.Join(sets, ", ") + ")"})
+		}
+		choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
+		answer, err := p.Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: strings.Join(s.consents(), "; ")}, choices)
+		switch {
+		case err != nil:
+			return err
+		case answer == "pin":
+			t.Pin = append(t.Pin, s.Service)
+		case answer == "accept":
+			t.Accept = append(t.Accept, s.Service)
+		default:
+			return noConsent([]*ServicePlan{s})
+		}
+	}
+	return nil
+}
 
 // swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
 // already, csccm holds the lease meanwhile.
@@ -167,31 +179,26 @@ func (t *Taker) rules(ctx context.Context) error {
 		return nil
 	}
 	t.Progress.Step("Rules to change in place: %d", len(steps))
-	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.APIURL, ProjectID: t.ProjectID, Cluster: t.Server}, t.Clock)
+	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.Config.APIURL, ProjectID: t.Plan.project, Cluster: t.Server}, t.Clock)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = journal.Close() }()
-	t.journal = journal.Path()
-	a := &migrate.Applier{API: t.API, Jobs: t.Jobs, ProjectID: t.ProjectID, Journal: journal}
+	t.Journal = journal.Path()
+	a := &migrate.Applier{API: t.API, Jobs: t.API.Jobs(), ProjectID: t.Plan.project, Journal: journal}
 	if done, err := a.Apply(ctx, steps); err != nil {
-		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo "+t.journal)
+		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo "+t.Journal)
 	}
-	t.Progress.Done("journal %s", t.journal)
+	t.Progress.Done("journal %s", t.Journal)
 	return nil
 }
 
 // awaitLeader waits until one of our Pods leads.
 func (t *Taker) awaitLeader(ctx context.Context) error {
-	limit := t.LeaderTimeout
-	if limit == 0 {
-		limit = leaderTimeout
-	}
 	t.Progress.Step("Waiting for the new controller to lead")
-	deadline := t.Clock.After(limit)
-	name := t.Plan.Own.Lease
-	for {
-		text := "nobody holds it"
+	name, text := t.Plan.Own.Lease, ""
+	leads, err := engine.Poll(ctx, t.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
+		text = "nobody holds it"
 		l, err := t.Kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
 		case err != nil:
@@ -199,25 +206,22 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 		case holder(l) != "" && l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil:
 			age := t.Clock.Since(l.Spec.RenewTime.Time)
 			text = fmt.Sprintf("%s holds it, renewed %s ago", holder(l), age.Round(time.Second))
-			fresh := age <= time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
-			if fresh && !isCSCCM(holder(l)) {
+			if age <= time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second && !isCSCCM(holder(l)) {
 				t.Progress.Done("%s", holder(l))
-				return nil
+				return true, nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, %s", limit, name, text), "look at the controller's log; csccm takeover --undo goes back to the old one")
-		case <-t.Clock.After(leaderPoll):
-		}
+		return false, nil
+	})
+	if err == nil && !leads {
+		err = report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, %s", leaderTimeout, name, text), "look at the controller's log; csccm takeover --undo goes back to the old one")
 	}
+	return err
 }
 
 // verify reads the rules again: those that were to stay have their ids and addresses.
 func (t *Taker) verify(ctx context.Context) error {
-	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.ProjectID})
+	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
 	if err != nil {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}

@@ -6,44 +6,44 @@ package takeover
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	ktesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/takeover/leftby"
-	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // reconcile does what the new controller does with every Service, and gives what it did.
-func (b *bed) reconcile(t *testing.T, f *Facts) map[string][]plan.Step {
+func (e *env) reconcile(f *Facts) map[string][]plan.Step {
+	t := e.t
 	t.Helper()
-	inv := inventory.New(b.client, inventory.Options{})
-	r := loadbalancer.New(loadbalancer.FromClient(b.client), loadbalancer.Options{
+	inv := inventory.New(e.source.API, inventory.Options{})
+	r := loadbalancer.New(loadbalancer.FromClient(e.source.API), loadbalancer.Options{
 		ClusterID: func() string { return "kubernetes" }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			return f.Networks[id], nil
 		},
 	})
 	out := map[string][]plan.Step{}
-	services, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+	services, err := e.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for i := range services.Items {
 		svc := &services.Items[i]
@@ -70,54 +70,46 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 		for _, pin := range []bool{true, false} {
 			t.Run(state, func(t *testing.T) {
 				t.Parallel()
-				b := newBed(t, state, append(leftby.ApacheObjects(), ours())...)
-				f := b.facts(t)
-				p := NewPlan(f)
+				e := standby(t, state)
+				f := e.facts()
+				before := e.rules()
+				taker := e.taker()
+				p := taker.Plan
 				require.Equal(t, OursFirst, p.Order, p.Why)
-				before := b.rules(t)
-				taker := b.taker(t, p)
-				taker.Accept = []string{All}
 				if pin {
 					taker.Pin = []string{All}
 				}
-				require.NoError(t, run(t.Context(), taker.Before()))
-				require.NotContains(t, b.notes(), "patch deployments", "nothing stops before ours runs")
-				require.NoError(t, run(t.Context(), taker.After()))
-				did := b.reconcile(t, f)
-				after := b.rules(t)
+				e.do(taker.Before()...)
+				require.NotContains(t, e.notes(), "patch deployments", "nothing stops before ours runs")
+				e.do(taker.After()...)
+				did, after := e.reconcile(f), e.rules()
 				for id, was := range before {
 					now, there := after[id]
-					service := ""
-					var differences []Difference
+					kinds := map[Kind]bool{}
 					for i := range p.Services {
-						if slices.Contains(p.Services[i].Rules, id) {
-							service, differences = p.Services[i].Service, p.Services[i].Differences
+						if s := &p.Services[i]; slices.Contains(s.Rules, id) {
+							for _, d := range s.Differences {
+								kinds[d.Kind] = !pin || d.Pin == nil
+							}
 						}
 					}
-					kinds := map[Kind]bool{}
-					for _, d := range differences {
-						kinds[d.Kind] = !pin || d.Pin == nil
-					}
-					require.Equal(t, kinds[KindGap], !there, "%s: %s", service, was.Name)
+					require.Equal(t, kinds[KindGap], !there, was.Name)
 					if !there {
 						continue
 					}
 					require.Equal(t, was.PublicIP, now.PublicIP)
-					require.Equal(t, kinds[KindProtocol], was.Protocol != now.Protocol, "%s: %s", service, was.Name)
+					require.Equal(t, kinds[KindProtocol], was.Protocol != now.Protocol, was.Name)
 					require.Equal(t, was.Algorithm, now.Algorithm)
 					_, _, _, legacy, ok := plan.ParseRuleName(now.Name)
 					require.True(t, ok && !legacy, now.Name)
 				}
 				for service, actions := range did {
 					for _, a := range actions {
-						require.NotEqual(t, "allocate-address", a.Kind(), service)
-						require.NotEqual(t, "release-address", a.Kind(), service)
+						require.NotContains(t, []string{"allocate-address", "release-address"}, a.Kind(), service)
 					}
 				}
 				require.Len(t, after, len(before))
-				// Reach is what was shown.
-				second := b.facts(t)
-				require.Empty(t, needing(NewPlan(second)), "nothing differs any more")
+				require.Empty(t, needing(e.plan()), "nothing differs any more")
 			})
 		}
 	}
@@ -125,34 +117,22 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 
 func TestTakeoverOrder(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
-	p := NewPlan(b.facts(t))
-	taker := b.taker(t, p)
-	taker.Accept, taker.Pin = []string{All}, []string{"default/documented"}
-	require.NoError(t, run(t.Context(), append(taker.Before(), taker.After()...)))
+	e := standby(t, leftby.Apache)
+	taker := e.taker()
+	taker.Pin = []string{"default/documented"}
+	e.do(append(taker.Before(), taker.After()...)...)
 	require.Equal(t, []string{
 		"create configmaps", "patch services", // record, pin
 		"lease of csccm-takeover_", "update leases", "patch deployments", "lease free", "update leases",
-	}, slices.DeleteFunc(b.notes(), func(s string) bool { return strings.HasPrefix(s, "delete") }))
-	deleted := slices.DeleteFunc(b.notes(), func(s string) bool { return !strings.HasPrefix(s, "delete") })
-	require.Equal(t, []string{
 		"delete clusterroles", "delete rolebindings", "delete clusterrolebindings", "delete serviceaccounts", "delete deployments",
-	}, deleted)
-	rbac := b.kube.RbacV1()
-	for _, name := range []string{"both", "shared"} {
-		if name == "both" {
-			_, err := rbac.ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{})
-			require.NoError(t, err)
-			continue
-		}
-		_, err := rbac.ClusterRoles().Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-	}
-	_, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), "cloudstack-secret", metav1.GetOptions{})
-	require.NoError(t, err, "the Secret may be ours too")
-	svc, err := b.kube.CoreV1().Services("default").Get(t.Context(), "documented", metav1.GetOptions{})
+	}, e.notes())
+	_, err := e.kube.RbacV1().ClusterRoleBindings().Get(t.Context(), "both", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
+	_, err = e.kube.RbacV1().ClusterRoles().Get(t.Context(), "shared", metav1.GetOptions{})
+	require.NoError(t, err)
+	_, err = e.kube.CoreV1().Secrets("kube-system").Get(t.Context(), "cloudstack-secret", metav1.GetOptions{})
+	require.NoError(t, err, "the Secret may be ours too")
+	require.Equal(t, "false", e.documented().Annotations[annotation.ProxyProtocol])
 
 	files, err := filepath.Glob(filepath.Join(taker.Dir, "takeover-record-*.json"))
 	require.NoError(t, err)
@@ -162,31 +142,17 @@ func TestTakeoverOrder(t *testing.T) {
 	var r Record
 	require.NoError(t, json.Unmarshal(body, &r))
 	require.Equal(t, "enabled", *r.Pinned[0].Before)
-	require.NotContains(t, string(body), b.config.SecretKey)
-	config, err := b.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), RecordConfigMap, metav1.GetOptions{})
+	require.NotContains(t, string(body), e.source.Config.SecretKey)
+	config, err := e.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), RecordConfigMap, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Len(t, config.Data, 1)
 
 	// A second takeover finds nothing to do but to look.
-	again := NewPlan(b.facts(t))
-	require.Equal(t, Nothing, again.Order)
-	n := len(b.notes())
-	taker = b.taker(t, again)
-	taker.Accept = []string{All}
-	require.NoError(t, run(t.Context(), taker.After()))
-	require.Len(t, b.notes(), n)
-}
-
-func TestKeepOld(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
-	taker := b.taker(t, NewPlan(b.facts(t)))
-	taker.Accept, taker.KeepOld = []string{All}, true
-	require.NoError(t, run(t.Context(), append(taker.Before(), taker.After()...)))
-	d, err := b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Zero(t, *d.Spec.Replicas)
-	require.Equal(t, "1", d.Annotations[replicasAnnotation])
+	n := len(e.notes())
+	again := e.taker()
+	require.Equal(t, Nothing, again.Plan.Order)
+	e.do(again.After()...)
+	require.Len(t, e.notes(), n)
 }
 
 // A controller that elects no leader ends before ours is there.
@@ -196,75 +162,119 @@ func TestOldFirst(t *testing.T) {
 	old.Annotations = map[string]string{helmReleaseKey: "lw"}
 	record := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "sh.helm.release.v1.lw.v1", Labels: map[string]string{"owner": "helm", "name": "lw"}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "old-pod", Labels: map[string]string{"k8s-app": "ccm"}}}
-	b := newBed(t, leftby.Leaseweb, old, record, pod)
-	p := NewPlan(b.facts(t))
-	require.Equal(t, OldFirst, p.Order)
-	taker := b.taker(t, p)
-	taker.Accept = []string{All}
-	require.NoError(t, run(t.Context(), taker.Before()))
-	require.Equal(t, []string{"create configmaps", "patch deployments"}, b.notes(), "no lease is touched")
-	require.NotEmpty(t, taker.Journal())
-	for _, r := range b.rules(t) {
-		require.NotContains(t, r.Name, "K8s_svc")
-	}
-	_, err := b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), record.Name, metav1.GetOptions{})
+	e := newEnv(t, leftby.Leaseweb, old, record, pod)
+	taker := e.taker()
+	require.Equal(t, OldFirst, taker.Plan.Order)
+	e.do(taker.Before()...)
+	require.Equal(t, []string{"create configmaps", "patch deployments"}, e.notes(), "no lease is touched")
+	require.NotEmpty(t, taker.Journal)
+	require.NotContains(t, strings.Join(e.ruleNames(), "\n"), "K8s_svc")
+	_, err := e.kube.CoreV1().Secrets("kube-system").Get(t.Context(), record.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NoError(t, taker.removeOld(t.Context()))
-	_, err = b.kube.CoreV1().Secrets("kube-system").Get(t.Context(), record.Name, metav1.GetOptions{})
+	_, err = e.kube.CoreV1().Secrets("kube-system").Get(t.Context(), record.Name, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "Helm must not find a release whose objects are gone")
-}
-
-func TestNothingHappensWithoutConsent(t *testing.T) {
-	t.Parallel()
-	b := newBed(t, leftby.Leaseweb, append(leftby.ApacheObjects(), ours())...)
-	taker := b.taker(t, NewPlan(b.facts(t)))
-	for _, steps := range [][]engine.Step{taker.Before(), taker.After()} {
-		var e *report.Error
-		require.ErrorAs(t, run(t.Context(), steps), &e)
-	}
-	require.Empty(t, b.notes())
-	require.Zero(t, b.sim.Ledger().Count("updateLoadBalancerRule"))
 }
 
 // Whatever fails between, the lease is given up again: the cluster is not left without a leader.
 func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Leaseweb, append(leftby.ApacheObjects(), ours())...)
-	taker := b.taker(t, NewPlan(b.facts(t)))
-	taker.Accept = []string{All}
-	taker.API = failing{taker.API}
-	require.NoError(t, run(t.Context(), taker.Before()))
-	err := run(t.Context(), taker.After())
+	e := standby(t, leftby.Leaseweb)
+	remove := e.sim.Inject(simulator.Fault{Command: "updateLoadBalancerRule", Nth: 1, Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "router is down"})
+	taker := e.taker()
+	e.do(taker.Before()...)
+	err := run(t.Context(), taker.After()...)
+	remove()
 	require.ErrorContains(t, err, "router is down")
 	var remedied interface{ Remedy() string }
 	require.ErrorAs(t, err, &remedied)
 	require.Contains(t, remedied.Remedy(), "migrate-rules --undo")
-	require.Equal(t, []string{"lease free", "update leases"}, b.notes()[len(b.notes())-2:])
+	require.Equal(t, []string{"lease free", "update leases"}, e.notes()[len(e.notes())-2:])
 
 	// The next run goes on: the old one is stopped by now.
-	p := NewPlan(b.facts(t))
-	require.Equal(t, OldFirst, p.Order)
-	taker = b.taker(t, p)
-	taker.Accept = []string{All}
-	require.NoError(t, run(t.Context(), append(taker.Before(), taker.After()...)))
-	_, err = b.kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+	taker = e.taker()
+	require.Equal(t, OldFirst, taker.Plan.Order)
+	e.do(append(taker.Before(), taker.After()...)...)
+	_, err = e.old()
 	require.True(t, apierrors.IsNotFound(err))
-}
-
-type failing struct{ migrate.API }
-
-func (failing) UpdateLoadBalancerRule(context.Context, cloudstack.UpdateLoadBalancerRuleRequest) (cloudstack.Submitted, error) {
-	return cloudstack.Submitted{}, errors.New("router is down")
 }
 
 func TestOldControllerThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, leftby.Apache, append(leftby.ApacheObjects(), ours())...)
-	b.kube.PrependReactor("delete", "pods", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") })
-	taker := b.taker(t, NewPlan(b.facts(t)))
+	e := standby(t, leftby.Apache)
+	taker := e.taker()
 	stuck := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "stuck", Labels: map[string]string{"k8s-app": "cloud-controller-manager"}}}
-	require.NoError(t, b.kube.Tracker().Add(stuck))
-	taker.Accept = []string{All}
-	err := taker.stop(t.Context(), &taker.Plan.Predecessors[0])
-	require.ErrorContains(t, err, "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
+	require.NoError(t, e.kube.Tracker().Add(stuck))
+	require.ErrorContains(t, taker.stop(t.Context(), &taker.Plan.Predecessors[0]), "Pod stuck of Deployment kube-system/cloud-controller-manager does not end")
 }
+
+// Somebody who takes the lease while csccm holds it may have acted meanwhile: that is said, not passed over.
+func TestHoldThatIsLostIsSaid(t *testing.T) {
+	t.Parallel()
+	e := standby(t, leftby.Apache)
+	taker := e.taker()
+	e.do(taker.Before()...)
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	e.on("patch", "deployments", func() error {
+		name := taker.Plan.Own.Lease
+		object, err := e.kube.Tracker().Get(leases, name.Namespace, name.Name)
+		if err != nil {
+			return err
+		}
+		l := object.(*coordinationv1.Lease).DeepCopy()
+		l.Spec.HolderIdentity = ptr.To("node-1_other")
+		return e.kube.Tracker().Update(leases, l, name.Namespace)
+	})
+	require.ErrorContains(t, run(t.Context(), taker.After()...), `is held by "node-1_other": another csccm, or a controller that took it`)
+}
+
+// A csccm that was killed leaves the lease held: the next one waits until it is sure of that, and takes it.
+// One that is at work keeps it, whatever its clock says.
+func TestLeaseOfAnotherCSCCM(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		alive bool
+		skew  time.Duration // of the other's clock
+	}{
+		"killed":                           {},
+		"killed, its clock was ahead":      {skew: time.Hour},
+		"killed, its clock was behind":     {skew: -time.Hour},
+		"at work":                          {alive: true},
+		"at work, and its clock is ahead":  {alive: true, skew: time.Hour},
+		"at work, and its clock is behind": {alive: true, skew: -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				kube, own := fake.NewClientset(), clock.RealClock{}
+				first, err := seize(t.Context(), kube, skewed{own, c.skew}, DefaultLease, identityPrefix+"1")
+				require.NoError(t, err)
+				defer first.stop()
+				if !c.alive {
+					first.stop()
+					<-first.done
+				}
+				begun := own.Now()
+				second, err := seize(t.Context(), kube, own, DefaultLease, identityPrefix+"2")
+				if c.alive {
+					require.ErrorContains(t, err, "another csccm is at work: csccm-takeover_1")
+					require.NoError(t, first.check(t.Context()))
+					return
+				}
+				require.NoError(t, err)
+				require.NoError(t, second.check(t.Context()))
+				require.NoError(t, second.release(t.Context()))
+				require.InDelta(t, leaseMissed, own.Since(begun), float64(leaderPoll))
+			})
+		})
+	}
+}
+
+// skewed is the clock of a machine whose clock is wrong.
+type skewed struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (s skewed) Now() time.Time                     { return s.RealClock.Now().Add(s.by) }
+func (s skewed) Since(from time.Time) time.Duration { return s.Now().Sub(from) }

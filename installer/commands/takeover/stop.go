@@ -6,6 +6,7 @@ package takeover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 const (
@@ -29,23 +34,30 @@ const (
 	stopTimeout = 2 * time.Minute
 )
 
-// stop scales a predecessor to nothing and waits until its last Pod is gone.
-func (t *Taker) stop(ctx context.Context, p *Predecessor) error {
-	apps := t.Kube.AppsV1()
+var byCSCCM = metav1.PatchOptions{FieldManager: "csccm"}
+
+// patch changes a workload: one body for a Deployment, another for a DaemonSet.
+func (t *Taker) patch(ctx context.Context, p *Predecessor, deployment, daemonSet string) error {
+	apps, merge := t.Kube.AppsV1(), types.MergePatchType
 	var err error
 	switch p.Kind {
 	case "Deployment":
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}},"spec":{"replicas":0}}`, replicasAnnotation, fmt.Sprint(p.Wanted))
-		if p.Wanted == 0 {
-			patch = []byte(`{"spec":{"replicas":0}}`)
-		}
-		_, err = apps.Deployments(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+		_, err = apps.Deployments(p.Namespace).Patch(ctx, p.Name, merge, []byte(deployment), byCSCCM)
 	case "DaemonSet":
-		patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, stoppedSelector)
-		_, err = apps.DaemonSets(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+		_, err = apps.DaemonSets(p.Namespace).Patch(ctx, p.Name, merge, []byte(daemonSet), byCSCCM)
 	default:
-		return fmt.Errorf("%s cannot be stopped by csccm", p)
+		err = fmt.Errorf("csccm cannot change a %s", p.Kind)
 	}
+	return err
+}
+
+// stop scales a predecessor to nothing and waits until its last Pod is gone.
+func (t *Taker) stop(ctx context.Context, p *Predecessor) error {
+	before := ""
+	if p.Wanted > 0 {
+		before = fmt.Sprintf(`"metadata":{"annotations":{%q:"%d"}},`, replicasAnnotation, p.Wanted)
+	}
+	err := t.patch(ctx, p, "{"+before+`"spec":{"replicas":0}}`, fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, stoppedSelector))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -57,17 +69,10 @@ func (t *Taker) stop(ctx context.Context, p *Predecessor) error {
 
 // markKept says of the predecessors that they are to stay: an install passes over them.
 func (t *Taker) markKept(ctx context.Context) error {
-	apps, patch := t.Kube.AppsV1(), fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, keptAnnotation)
+	mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, keptAnnotation)
 	for i := range t.Plan.Predecessors {
 		p := &t.Plan.Predecessors[i]
-		var err error
-		switch p.Kind {
-		case "Deployment":
-			_, err = apps.Deployments(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
-		case "DaemonSet":
-			_, err = apps.DaemonSets(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := t.patch(ctx, p, mark, mark); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("marking %s as kept: %w", p, err)
 		}
 	}
@@ -75,197 +80,152 @@ func (t *Taker) markKept(ctx context.Context) error {
 }
 
 func (t *Taker) awaitNoPods(ctx context.Context, p *Predecessor) error {
-	deadline := t.Clock.After(stopTimeout)
-	for {
+	if len(p.selector) == 0 {
+		return nil
+	}
+	var left []corev1.Pod
+	ended, err := engine.Poll(ctx, t.Clock, stopPoll, stopTimeout, func() (bool, error) {
 		pods, err := t.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.selector).String()})
-		switch {
-		case err != nil:
-			return fmt.Errorf("waiting for the Pods of %s to end: %w", p, err)
-		case len(p.selector) == 0 || len(pods.Items) == 0:
-			return nil
+		if err != nil {
+			return false, fmt.Errorf("waiting for the Pods of %s to end: %w", p, err)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return fmt.Errorf("Pod %s of %s does not end; nothing was changed in CloudStack", pods.Items[0].Name, p) //nolint:staticcheck // Pod is a name
-		case <-t.Clock.After(stopPoll):
-		}
+		left = pods.Items
+		return len(left) == 0, nil
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("Pod %s of %s does not end; nothing was changed in CloudStack", left[0].Name, p) //nolint:staticcheck // Pod is a name
 	}
+	return err
 }
 
-// removal is what of a predecessor is deleted, in this order.
-type removal struct {
-	kind, namespace, name string
-	do                    func(ctx context.Context) error
+// object is what of a predecessor is deleted.
+type object struct{ kind, namespace, name string }
+
+func (o object) String() string {
+	if o.namespace == "" {
+		return o.kind + " " + o.name
+	}
+	return o.kind + " " + o.namespace + "/" + o.name
 }
 
-func (r *removal) String() string {
-	if r.namespace == "" {
-		return r.kind + " " + r.name
+// delete deletes an object. One that is gone already is no error.
+func (t *Taker) delete(ctx context.Context, o object) error {
+	apps, core, rbac := t.Kube.AppsV1(), t.Kube.CoreV1(), t.Kube.RbacV1()
+	with := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	var err error
+	switch o.kind {
+	case "Deployment":
+		err = apps.Deployments(o.namespace).Delete(ctx, o.name, with)
+	case "DaemonSet":
+		err = apps.DaemonSets(o.namespace).Delete(ctx, o.name, with)
+	case "Secret":
+		err = core.Secrets(o.namespace).Delete(ctx, o.name, with)
+	case "ServiceAccount":
+		err = core.ServiceAccounts(o.namespace).Delete(ctx, o.name, with)
+	case "RoleBinding":
+		err = rbac.RoleBindings(o.namespace).Delete(ctx, o.name, with)
+	case "ClusterRoleBinding":
+		err = rbac.ClusterRoleBindings().Delete(ctx, o.name, with)
+	case "ClusterRole":
+		err = rbac.ClusterRoles().Delete(ctx, o.name, with)
 	}
-	return r.kind + " " + r.namespace + "/" + r.name
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", o, err)
+	}
+	return nil
 }
 
 // remove deletes what a stopped predecessor consists of: roles and bindings that served nobody else, its
 // ServiceAccount, then its workload. Its Secret stays: ours may read the same.
 func (t *Taker) remove(ctx context.Context, p *Predecessor) error {
-	list, err := t.removals(ctx, p)
+	list, err := t.objects(ctx, p)
 	if err != nil {
 		return err
 	}
-	for i := range list {
-		if err := list[i].do(ctx); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s: %w", &list[i], err)
+	for _, o := range list {
+		if err := t.delete(ctx, o); err != nil {
+			return err
 		}
-		t.info("deleted %s", &list[i])
+		t.Progress.Info("deleted %s", o)
 	}
 	return nil
 }
 
-func (t *Taker) removals(ctx context.Context, p *Predecessor) ([]removal, error) {
-	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
-	background := metav1.DeletePropagationBackground
-	gone := metav1.DeleteOptions{PropagationPolicy: &background}
-	var out []removal
-	add := func(kind, namespace, name string, do func(context.Context) error) {
-		out = append(out, removal{kind, namespace, name, do})
-	}
-	// The workload goes last: by it a second run finds what the first one did not come to.
-	workload := func() {
-		if p.Kind == "Deployment" {
-			add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.Deployments(p.Namespace).Delete(ctx, p.Name, gone) })
-		} else {
-			add(p.Kind, p.Namespace, p.Name, func(ctx context.Context) error { return apps.DaemonSets(p.Namespace).Delete(ctx, p.Name, gone) })
-		}
-	}
+// objects are those of a predecessor, in the order in which they are deleted.
+func (t *Taker) objects(ctx context.Context, p *Predecessor) ([]object, error) {
+	var out []object
 	if p.HelmRelease != "" {
 		// Without its records the release is gone for Helm: a later "helm uninstall" would delete the Secret.
-		secrets, err := core.Secrets(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + p.HelmRelease})
+		secrets, err := t.Kube.CoreV1().Secrets(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + p.HelmRelease})
 		if err != nil {
 			return nil, fmt.Errorf("reading the records of Helm release %s: %w", p.HelmRelease, err)
 		}
 		for i := range secrets.Items {
-			name := secrets.Items[i].Name
-			add("Secret", p.Namespace, name, func(ctx context.Context) error {
-				return core.Secrets(p.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
-			})
+			out = append(out, object{"Secret", p.Namespace, secrets.Items[i].Name})
 		}
 	}
-	if p.ServiceAccount == "" || p.ServiceAccount == "default" {
-		workload()
-		return out, nil
-	}
-	shared, err := t.sharedAccount(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if !shared {
-		rights, err := t.rights(ctx, p)
+	if p.ServiceAccount != "" && p.ServiceAccount != "default" {
+		shared, err := t.sharedAccount(ctx, p)
 		if err != nil {
-			return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+			return nil, fmt.Errorf("looking for users of ServiceAccount %s: %w", p.ServiceAccount, err)
 		}
-		out = append(out, rights...)
-		add("ServiceAccount", p.Namespace, p.ServiceAccount, func(ctx context.Context) error {
-			return core.ServiceAccounts(p.Namespace).Delete(ctx, p.ServiceAccount, metav1.DeleteOptions{})
-		})
+		if !shared {
+			rights, err := t.rights(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("reading the permissions of %s: %w", p, err)
+			}
+			out = append(append(out, rights...), object{"ServiceAccount", p.Namespace, p.ServiceAccount})
+		}
 	}
-	workload()
-	return out, nil
+	// The workload is deleted last: a second run finds the other objects by it.
+	return append(out, object{p.Kind, p.Namespace, p.Name}), nil
 }
 
 // rights are the roles and bindings that serve the predecessor alone: a role before the bindings by which
 // it is found.
-func (t *Taker) rights(ctx context.Context, p *Predecessor) ([]removal, error) {
+func (t *Taker) rights(ctx context.Context, p *Predecessor) ([]object, error) {
 	rbac := t.Kube.RbacV1()
-	clusterBindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	var err error
+	clusterBindings := cluster.List(ctx, &err, rbac.ClusterRoleBindings().List).Items
+	bindings := cluster.List(ctx, &err, rbac.RoleBindings(metav1.NamespaceAll).List).Items
+	clusterRoles := cluster.List(ctx, &err, rbac.ClusterRoles().List).Items
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := rbac.RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	clusterRoles, err := rbac.ClusterRoles().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var roles, bound []removal
-	users := map[rbacv1.RoleRef]int{} // bindings that stay, by cluster role
-	own := map[string]bool{}
-	for i := range bindings.Items {
-		b := &bindings.Items[i]
-		if !onlySubject(b.Subjects, p) {
-			users[b.RoleRef]++
-			continue
+	var roles, bound []object
+	own, others := map[string]bool{}, map[string]bool{} // cluster roles that are bound to the predecessor, and to others
+	sort := func(binding object, subjects []rbacv1.Subject, role rbacv1.RoleRef) {
+		alone := len(subjects) == 1 && subjects[0].Kind == rbacv1.ServiceAccountKind &&
+			subjects[0].Name == p.ServiceAccount && subjects[0].Namespace == p.Namespace
+		if alone {
+			bound = append(bound, binding)
 		}
-		bound = append(bound, removal{"RoleBinding", b.Namespace, b.Name, func(ctx context.Context) error {
-			return rbac.RoleBindings(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{})
-		}})
-	}
-	for i := range clusterBindings.Items {
-		b := &clusterBindings.Items[i]
-		if !onlySubject(b.Subjects, p) {
-			users[b.RoleRef]++
-			continue
+		if role.Kind == "ClusterRole" {
+			own[role.Name] = own[role.Name] || alone && binding.namespace == ""
+			others[role.Name] = others[role.Name] || !alone
 		}
-		own[b.RoleRef.Name] = true
-		bound = append(bound, removal{"ClusterRoleBinding", "", b.Name, func(ctx context.Context) error {
-			return rbac.ClusterRoleBindings().Delete(ctx, b.Name, metav1.DeleteOptions{})
-		}})
 	}
-	for i := range clusterRoles.Items {
-		r := &clusterRoles.Items[i]
-		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: r.Name}
-		if !own[r.Name] || users[ref] > 0 || r.Labels["kubernetes.io/bootstrapping"] != "" {
-			continue
+	for i := range bindings {
+		b := &bindings[i]
+		sort(object{"RoleBinding", b.Namespace, b.Name}, b.Subjects, b.RoleRef)
+	}
+	for i := range clusterBindings {
+		b := &clusterBindings[i]
+		sort(object{"ClusterRoleBinding", "", b.Name}, b.Subjects, b.RoleRef)
+	}
+	for i := range clusterRoles {
+		if r := &clusterRoles[i]; own[r.Name] && !others[r.Name] && r.Labels["kubernetes.io/bootstrapping"] == "" {
+			roles = append(roles, object{"ClusterRole", "", r.Name})
 		}
-		roles = append(roles, removal{"ClusterRole", "", r.Name, func(ctx context.Context) error {
-			return rbac.ClusterRoles().Delete(ctx, r.Name, metav1.DeleteOptions{})
-		}})
 	}
 	return append(roles, bound...), nil
 }
 
 // sharedAccount reports whether another workload runs under the predecessor's ServiceAccount.
 func (t *Taker) sharedAccount(ctx context.Context, p *Predecessor) (bool, error) {
-	deployments, err := t.Kube.AppsV1().Deployments(p.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("looking for users of ServiceAccount %s: %w", p.ServiceAccount, err)
-	}
-	sets, err := t.Kube.AppsV1().DaemonSets(p.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("looking for users of ServiceAccount %s: %w", p.ServiceAccount, err)
-	}
-	pods, err := t.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("looking for users of ServiceAccount %s: %w", p.ServiceAccount, err)
-	}
-	uses := func(kind, name string, s *corev1.PodSpec) bool {
-		return s.ServiceAccountName == p.ServiceAccount && (kind != p.Kind || name != p.Name)
-	}
-	for i := range deployments.Items {
-		if d := &deployments.Items[i]; uses("Deployment", d.Name, &d.Spec.Template.Spec) {
-			return true, nil
-		}
-	}
-	for i := range sets.Items {
-		if d := &sets.Items[i]; uses("DaemonSet", d.Name, &d.Spec.Template.Spec) {
-			return true, nil
-		}
-	}
-	for i := range pods.Items { // the predecessor's own are gone
-		if uses("Pod", "", &pods.Items[i].Spec) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func onlySubject(subjects []rbacv1.Subject, p *Predecessor) bool {
-	if len(subjects) != 1 {
-		return false
-	}
-	s := subjects[0]
-	return s.Kind == rbacv1.ServiceAccountKind && s.Name == p.ServiceAccount && s.Namespace == p.Namespace
+	all, err := workloads(ctx, t.Kube, p.Namespace)
+	pods := cluster.List(ctx, &err, t.Kube.CoreV1().Pods(p.Namespace).List).Items // the predecessor's own are gone
+	return slices.ContainsFunc(all, func(w workload) bool {
+		return w.pod.ServiceAccountName == p.ServiceAccount && (w.kind != p.Kind || w.meta.Name != p.Name)
+	}) || slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.ServiceAccountName == p.ServiceAccount }), err
 }

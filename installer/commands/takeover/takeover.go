@@ -107,6 +107,7 @@ type Facts struct {
 	Limits    plan.Limits
 
 	own         []Predecessor // the workloads of csccm's release
+	project     string        // id
 	recordKeys  []string      // by which the controller proves its records on Services
 	aclsRefused error         // the role may not list ACL items
 }
@@ -140,6 +141,8 @@ type Plan struct {
 	// Rules are the rules' renames and the deletion of surplus ones.
 	Rules    migrate.Plan `json:"rules"`
 	Problems []Problem    `json:"problems,omitempty"`
+
+	project string // id of the rules' project
 }
 
 // ServicePlan is one Service of type LoadBalancer.
@@ -157,25 +160,32 @@ type ServicePlan struct {
 }
 
 // NeedsConsent reports whether anything that its users would notice changes.
-func (s *ServicePlan) NeedsConsent() bool {
-	return slices.ContainsFunc(s.Differences, func(d Difference) bool { return d.Consent })
+func (s *ServicePlan) NeedsConsent() bool { return len(s.consents()) > 0 }
+
+// consents are the texts of the differences that need consent.
+func (s *ServicePlan) consents() []string {
+	var out []string
+	for i := range s.Differences {
+		if s.Differences[i].Consent {
+			out = append(out, s.Differences[i].Text)
+		}
+	}
+	return out
 }
 
 // Pins are the annotations that keep the current state; nil when any difference that needs consent has none.
 func (s *ServicePlan) Pins() map[string]string {
-	pins := map[string]string{}
+	var pins map[string]string
 	for i := range s.Differences {
-		d := &s.Differences[i]
-		if !d.Consent {
-			continue
-		}
-		if d.Pin == nil {
+		switch d := &s.Differences[i]; {
+		case !d.Consent:
+		case d.Pin == nil:
 			return nil
+		case pins == nil:
+			pins = map[string]string{d.Pin.Annotation: d.Pin.Value}
+		default:
+			pins[d.Pin.Annotation] = d.Pin.Value
 		}
-		pins[d.Pin.Annotation] = d.Pin.Value
-	}
-	if len(pins) == 0 {
-		return nil
 	}
 	return pins
 }
@@ -213,13 +223,6 @@ func (p *Plan) unknown(lists ...[]string) []string {
 	return slices.Compact(out)
 }
 
-// unknownServices is the error of consent to changes of what is not there.
-func unknownServices(names []string) error {
-	return report.Usage(
-		"--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+strings.Join(names, ", ")+"; nothing was changed",
-		"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
-}
-
 // noConsent is the error of a takeover that would change what nobody agreed to.
 func noConsent(services []*ServicePlan) error {
 	var parts []string
@@ -228,10 +231,8 @@ func noConsent(services []*ServicePlan) error {
 	for i, s := range services {
 		names[i] = s.Service
 		pinnable = pinnable && s.Pins() != nil
-		for j := range s.Differences {
-			if s.Differences[j].Consent {
-				parts = append(parts, s.Service+": "+s.Differences[j].Text)
-			}
+		for _, text := range s.consents() {
+			parts = append(parts, s.Service+": "+text)
 		}
 	}
 	list := strings.Join(names, ",")

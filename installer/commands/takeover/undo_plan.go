@@ -40,15 +40,8 @@ type UndoPlan struct {
 	Stays    []string  `json:"stays,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
 
-	ours []Predecessor
-}
-
-// noRecord is the error where there is nothing to go back to.
-func noRecord(namespace string) error {
-	return &report.Error{
-		What: fmt.Sprintf("ConfigMap %s/%s holds no record of a takeover", namespace, RecordConfigMap),
-		Fix:  "name the namespace of csccm's release with --namespace; where no takeover was, or one was undone, there is nothing to undo",
-	}
+	ours    []Predecessor
+	project string // id of the rules' project
 }
 
 // ReadRecords reads what the runs of a takeover recorded, the first first. Errors of the API server are as it sent them;
@@ -67,7 +60,10 @@ func ReadRecords(ctx context.Context, kube kubernetes.Interface, namespace strin
 		out = append(out, r)
 	}
 	if len(out) == 0 {
-		return nil, noRecord(namespace)
+		return nil, &report.Error{
+			What: fmt.Sprintf("ConfigMap %s/%s holds no record of a takeover", namespace, RecordConfigMap),
+			Fix:  "name the namespace of csccm's release with --namespace; where no takeover was, or one was undone, there is nothing to undo",
+		}
 	}
 	slices.SortFunc(out, func(a, b Record) int { return a.Time.Compare(b.Time) })
 	return out, nil
@@ -75,9 +71,9 @@ func ReadRecords(ctx context.Context, kube kubernetes.Interface, namespace strin
 
 // NewUndoPlan decides. It is pure. A takeover that ended early and went on has several records: the first says how it was.
 func NewUndoPlan(records []Record, f *Facts) *UndoPlan {
-	first := &records[0]
+	earliest := &records[0]
 	p := &UndoPlan{
-		SchemaVersion: 1, Taken: first.Time, Lease: cmp.Or(first.Lease, DefaultLease),
+		SchemaVersion: 1, Taken: earliest.Time, Lease: cmp.Or(earliest.Lease, DefaultLease), project: f.project,
 		Ours: []string{}, Predecessors: []Predecessor{}, Rules: []migrate.Step{}, Annotations: []PinRecord{},
 	}
 	for i := range f.own {
@@ -97,8 +93,8 @@ func NewUndoPlan(records []Record, f *Facts) *UndoPlan {
 	p.rules(records, f)
 	p.predecessors(records, f)
 	p.annotations(records, f)
-	for i := range first.Services {
-		s := &first.Services[i]
+	for i := range earliest.Services {
+		s := &earliest.Services[i]
 		for j := range s.Differences {
 			if d := &s.Differences[j]; d.Consent && !p.pinned(records, s.Service, d) {
 				p.Stays = append(p.Stays, fmt.Sprintf("%s: what was agreed to is not changed back by csccm: %s", s.Service, d.Text))
@@ -120,32 +116,40 @@ func (p *UndoPlan) rules(records []Record, f *Facts) {
 	for i := range f.Rules {
 		now[f.Rules[i].ID] = &f.Rules[i]
 	}
+	for _, s := range first(records, func(r *Record) []migrate.Step { return r.Rules }, func(s *migrate.Step) string { return s.RuleID }) {
+		r := now[s.RuleID]
+		switch {
+		case s.Action == migrate.ActionDelete:
+			if r == nil {
+				p.Stays = append(p.Stays, fmt.Sprintf("rule %s, which another one of the same port served beside, stays deleted", s.From))
+			}
+		case r == nil:
+			p.Stays = append(p.Stays, fmt.Sprintf("rule %s is gone by now", s.From))
+		case r.Name == s.From: // never renamed, or back already
+		case r.Name != s.To:
+			p.Stays = append(p.Stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", r.Name, s.From))
+		default:
+			p.Rules = append(p.Rules, migrate.Step{
+				Action: migrate.ActionRename, RuleID: s.RuleID, From: s.To, To: s.From, Protocol: cmp.Or(r.Protocol, s.Protocol),
+				Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: s.Service,
+			})
+		}
+	}
+}
+
+// first returns what the records hold, each thing as the first record that has it says: that is how it was.
+func first[T any](records []Record, of func(*Record) []T, key func(*T) string) []T {
+	var out []T
 	seen := map[string]bool{}
 	for i := range records {
-		for _, s := range records[i].Rules {
-			if seen[s.RuleID] {
-				continue // as it was is in the first
-			}
-			seen[s.RuleID] = true
-			r := now[s.RuleID]
-			switch {
-			case s.Action == migrate.ActionDelete:
-				if r == nil {
-					p.Stays = append(p.Stays, fmt.Sprintf("rule %s, which another one of the same port served beside, stays deleted", s.From))
-				}
-			case r == nil:
-				p.Stays = append(p.Stays, fmt.Sprintf("rule %s is gone by now", s.From))
-			case r.Name == s.From: // never renamed, or back already
-			case r.Name != s.To:
-				p.Stays = append(p.Stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", r.Name, s.From))
-			default:
-				p.Rules = append(p.Rules, migrate.Step{
-					Action: migrate.ActionRename, RuleID: s.RuleID, From: s.To, To: s.From, Protocol: cmp.Or(r.Protocol, s.Protocol),
-					Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: s.Service,
-				})
+		for _, x := range of(&records[i]) {
+			if k := key(&x); !seen[k] {
+				seen[k] = true
+				out = append(out, x)
 			}
 		}
 	}
+	return out
 }
 
 // predecessors are the controllers that the takeover stopped. One that it removed cannot be made again: the record holds
@@ -198,23 +202,19 @@ func (p *UndoPlan) annotations(records []Record, f *Facts) {
 	for i := range f.Services {
 		services[f.Services[i].Namespace+"/"+f.Services[i].Name] = &f.Services[i]
 	}
-	seen := map[string]bool{}
-	for i := range records {
-		for _, pin := range records[i].Pinned {
-			key := pin.Service + " " + pin.Annotation
-			svc := services[pin.Service]
-			if seen[key] || svc == nil {
-				continue
-			}
-			seen[key] = true
-			value, set := svc.Annotations[pin.Annotation]
-			switch {
-			case set == (pin.Before != nil) && (!set || value == *pin.Before): // back already
-			case set && value == pin.Value:
-				p.Annotations = append(p.Annotations, pin)
-			default:
-				p.Stays = append(p.Stays, fmt.Sprintf("%s: somebody changed annotation %s since; it stays", pin.Service, pin.Annotation))
-			}
+	pins := first(records, func(r *Record) []PinRecord { return r.Pinned }, func(p *PinRecord) string { return p.Service + " " + p.Annotation })
+	for _, pin := range pins {
+		svc := services[pin.Service]
+		if svc == nil {
+			continue
+		}
+		value, set := svc.Annotations[pin.Annotation]
+		switch {
+		case set == (pin.Before != nil) && (!set || value == *pin.Before): // back already
+		case set && value == pin.Value:
+			p.Annotations = append(p.Annotations, pin)
+		default:
+			p.Stays = append(p.Stays, fmt.Sprintf("%s: somebody changed annotation %s since; it stays", pin.Service, pin.Annotation))
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (v View) allow(p *tenancy.Policy, rule string, ns tenancy.Namespace, svc *c
 		return true
 	case rule == ruleKept: // none may be kept
 		n := 0
-		for _, s := range balanced(v.Services) {
+		for _, s := range Balanced(v.Services) {
 			if s.Namespace == svc.Namespace && keeps(s) {
 				n++
 			}
@@ -98,7 +98,7 @@ type over struct {
 func (v View) overLimit(p tenancy.Policy) []over {
 	var out []over
 	kept, held := map[string]int{}, map[string]map[string]bool{}
-	byAge := balanced(v.Services)
+	byAge := Balanced(v.Services)
 	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(key(a), key(b)))
 	})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -58,8 +59,8 @@ func compared(p tenancy.Policy, strict bool, v View) (*Plan, error) {
 	return out, nil
 }
 
-// Strict returns the plan that keeps nothing.
-func (p *Plan) Strict() *Plan {
+// strict returns the plan that keeps nothing.
+func (p *Plan) strict() *Plan {
 	out := &Plan{Refused: slices.Clone(p.Refused)}
 	for i := range out.Refused {
 		out.Refused[i].Kept = false
@@ -95,15 +96,8 @@ func (p *Plan) Lines() []string {
 	return out
 }
 
-// Question asks whether to keep what the policy refuses.
-func (p *Plan) Question() string {
+// question asks whether to keep what the policy refuses.
+func (p *Plan) question() string {
 	kept := p.Kept()
-	noun := "Services"
-	if len(kept) == 1 {
-		noun = "Service"
-	}
-	return fmt.Sprintf("Keep the %s %s by chart values (tenancy)", noun, strings.Join(kept, ", "))
+	return fmt.Sprintf("Keep the %s %s by chart values (tenancy)", plural.Noun(len(kept), "Service"), strings.Join(kept, ", "))
 }
-
-// Help explains the question.
-const Help = "the policy for tenants refuses what they use; refused, their ports and members are not changed any more. The values allow it to their namespaces, and only what they use now"

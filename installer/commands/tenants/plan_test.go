@@ -56,13 +56,13 @@ func TestNewPlan(t *testing.T) {
 			for i := range got {
 				require.Contains(t, got[i], tt.lines[i])
 			}
-			require.Empty(t, p.Strict().Kept())
-			require.Nil(t, p.Strict().Values)
+			require.Empty(t, p.strict().Kept())
+			require.Nil(t, p.strict().Values)
 		})
 	}
 	_, err := NewPlan(manifest(`, '--tenancy={'`), "", false, View{})
 	require.ErrorContains(t, err, "tenancy")
 	p, err := NewPlan(manifest(policy), "", false, View{Services: services})
 	require.NoError(t, err)
-	require.Equal(t, "Keep the Service a/web by chart values (tenancy)", p.Question())
+	require.Equal(t, "Keep the Service a/web by chart values (tenancy)", p.question())
 }

@@ -35,7 +35,7 @@ func SharedAddresses(services []corev1.Service, owners map[string]types.UID, rul
 			users[ip] = append(users[ip], svc)
 		}
 	}
-	for _, svc := range balanced(services) {
+	for _, svc := range Balanced(services) {
 		byKey[key(svc)] = svc
 		for _, ip := range ingress(svc) {
 			use(ip, svc)

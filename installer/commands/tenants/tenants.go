@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenants compares the Services of a cluster with the operator's policy (pkg/tenancy): which Services the policy
-// refuses, and which chart values keep them working. It is pure.
+// refuses, and which chart values keep them working. It is pure, apart from Decide.
 package tenants
 
 import (
@@ -74,7 +74,7 @@ func compare(p tenancy.Policy, v View, keep bool) (tenancy.Policy, []Refusal) {
 		}
 		out = append(out, r)
 	}
-	for _, svc := range balanced(v.Services) {
+	for _, svc := range Balanced(v.Services) {
 		ns := v.namespace(svc)
 		// Check names one rule at a time: what it names is allowed in a copy, until nothing is left.
 		judged := clone(p)
@@ -123,8 +123,8 @@ func (v View) namespace(svc *corev1.Service) tenancy.Namespace {
 	return tenancy.Namespace{Name: svc.Namespace, Labels: v.Labels[svc.Namespace]}
 }
 
-// balanced returns the Services that the controller serves, sorted by name.
-func balanced(services []corev1.Service) []*corev1.Service {
+// Balanced returns the Services that the controller serves, sorted by name.
+func Balanced(services []corev1.Service) []*corev1.Service {
 	var out []*corev1.Service
 	for i := range services {
 		s := &services[i]

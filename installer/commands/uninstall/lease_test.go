@@ -14,19 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/testenv"
 )
-
-// endingHelm ends the controller's Pods with the release.
-type endingHelm struct {
-	*fakeHelm
-	end func(ctx context.Context)
-}
-
-func (h endingHelm) Uninstall(ctx context.Context, name string) error {
-	h.end(ctx)
-	return h.fakeHelm.Uninstall(ctx, name)
-}
 
 func TestUninstallReleasesTheLease(t *testing.T) {
 	t.Parallel()
@@ -46,20 +36,16 @@ func TestUninstallReleasesTheLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm-1", Labels: map[string]string{
-					"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm",
-				}},
-				Spec: corev1.PodSpec{NodeName: "new", HostNetwork: tc.hostNetwork},
-			}
+			pod := testenv.ReadyPod("ccm-1")
+			pod.Spec = corev1.PodSpec{NodeName: "new", HostNetwork: tc.hostNetwork}
 			renewed := metav1.NewMicroTime(now.Add(-time.Second))
 			lease := &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tc.holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &renewed},
 			}
-			b := newBench(t, pod, lease)
-			leases := b.kube.CoordinationV1().Leases("kube-system")
-			b.env.Clock = stepclock.New(func() {
+			e := newEnv(t, pod, lease)
+			leases := e.Kube.CoordinationV1().Leases("kube-system")
+			e.Poll = func() {
 				if !tc.renews {
 					return
 				}
@@ -71,21 +57,19 @@ func TestUninstallReleasesTheLease(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			})
-			b.env.Helm = endingHelm{b.helm, func(ctx context.Context) {
-				if err := b.kube.CoreV1().Pods("kube-system").Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
-					t.Error(err)
-				}
-			}}
-			require.NoError(t, Run(t.Context(), b.env, Options{}), b.err.String())
+			}
+			e.Releases.Changed = func(ctx context.Context, _ *helm.Release) error { // the Pods end with the release
+				return e.Kube.CoreV1().Pods("kube-system").Delete(ctx, pod.Name, metav1.DeleteOptions{})
+			}
+			require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
 			l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 			require.NoError(t, err)
 			if tc.released {
-				require.Empty(t, *l.Spec.HolderIdentity, b.err.String())
-				require.Contains(t, b.out.String(), "delete  holder of Lease kube-system/cloud-controller-manager")
+				require.Empty(t, *l.Spec.HolderIdentity, e.Stderr.String())
+				require.Contains(t, e.Stdout.String(), "delete  holder of Lease kube-system/cloud-controller-manager")
 				return
 			}
-			require.Equal(t, tc.holder, *l.Spec.HolderIdentity, b.err.String())
+			require.Equal(t, tc.holder, *l.Spec.HolderIdentity, e.Stderr.String())
 		})
 	}
 }

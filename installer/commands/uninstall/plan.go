@@ -20,13 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
 	CAFile string
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin credentials.Remover, end func(), err error)
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudstack.Client, end func(), err error)
 }
 
 // LoadBalancer is a Service that the controller worked for.
@@ -190,7 +190,7 @@ func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
 	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+count(len(list.Items), "node"))
 	var waiting []string
 	for i := range list.Items {
-		if slices.ContainsFunc(list.Items[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key }) {
+		if node.HasTaint(&list.Items[i]) {
 			waiting = append(waiting, list.Items[i].Name)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -86,7 +87,7 @@ type run struct {
 	plan  *Plan
 	hosts map[string]bool // host names of the release's Pods
 	nodes map[string]bool // those of them that are names of nodes
-	admin credentials.Remover
+	admin *cloudstack.Client
 	ends  []func()
 }
 

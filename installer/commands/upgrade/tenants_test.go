@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -32,22 +33,21 @@ func TestUpgradeKeepsServicesOfThePolicy(t *testing.T) {
 			t.Parallel()
 			was := release(1, "deployed", "0.0.1", nil)
 			was.Manifest = tt.deployed
-			b := newBench(t, was)
+			e := newEnv(t, was)
 			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{annotation.Network: "n"}}}
 			s.Spec.Type = corev1.ServiceTypeLoadBalancer
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
-			_, err := b.kube.CoreV1().Services("shop").Create(t.Context(), s, metav1.CreateOptions{})
-			require.NoError(t, err)
-			p, err := newPlan(t.Context(), b.env, Options{Chart: embedded, StrictTenancy: tt.strict, KubeVersion: "v1.37.1"}, &was)
+			require.NoError(t, e.Kube.Tracker().Add(s))
+			p, err := newPlan(t.Context(), e.Env, Options{Chart: embedded, StrictTenancy: tt.strict, KubeVersion: testenv.KubeVersion}, &was)
 			require.NoError(t, err)
 			require.NotNil(t, p.Tenants)
 			if !tt.kept {
 				require.Empty(t, p.Values)
-				require.Contains(t, b.err.String(), "Service shop/web is refused")
+				require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
 				return
 			}
 			require.Equal(t, map[string]any{"tenancy": map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"shop"}}}}}, p.Values)
-			require.Contains(t, b.err.String(), "chart values keep shop/web (--strict-tenancy leaves them refused)")
+			require.Contains(t, e.Stderr.String(), "chart values keep shop/web (--strict-tenancy leaves them refused)")
 			require.Contains(t, p.manifest, `\"allow\":[\"shop\"]`)
 		})
 	}

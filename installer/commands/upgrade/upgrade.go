@@ -5,12 +5,11 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 
+	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -25,7 +24,6 @@ type Options struct {
 	ResetValues    bool           // forget the release's values
 	AllowDowngrade bool
 	StrictTenancy  bool // keep no Service that the policy for tenants refuses
-	Interactive    bool // somebody is at the terminal and can choose
 	BackupDir      string
 	KubeVersion    string // of the cluster
 }
@@ -129,37 +127,35 @@ func newPlan(ctx context.Context, e *engine.Env, o Options, r *helm.Release) (*P
 	}
 	was, p.Renamed = applyRenames(was, list)
 	p.Values = helm.MergeValues(was, o.Values)
-	p.manifest, err = e.Helm.Template(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
-	if err != nil {
+	render := func() (err error) {
+		p.manifest, err = e.Helm.Template(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
+		return err
+	}
+	if err := render(); err != nil {
 		return nil, err
 	}
-	if err := p.planTenants(ctx, e, o, r.Manifest); err != nil {
+	// CloudStack is not asked about addresses: check TEN-002 of csccm doctor is.
+	if p.Tenants, err = tenants.Decide(ctx, e, p.manifest, r.Manifest, &o.StrictTenancy, nil); err != nil {
 		return nil, err
+	}
+	if p.Tenants != nil && p.Tenants.Values != nil {
+		e.Progress.Info("chart values keep %s (--strict-tenancy leaves them refused)", strings.Join(p.Tenants.Kept(), ", "))
+		p.Values = helm.MergeValues(p.Values, p.Tenants.Values)
+		if err := render(); err != nil {
+			return nil, err
+		}
 	}
 	switch d := direction(r.ChartVersion, o.Chart.Version()); {
 	case d < 0:
 		p.Action = "downgrade"
 	case d > 0:
 		p.Action = "upgrade"
-	case r.Deployed() && same(r.Values, p.Values) && strings.HasPrefix(p.manifest, strings.TrimSpace(r.Manifest)):
+	case r.UpToDate(o.Chart, p.Values, p.manifest):
 		p.Action = diff.Keep
 	default:
 		p.Action = diff.Update
 	}
 	return p, nil
-}
-
-// same compares values; numbers of flags and of a stored release have different Go types.
-func same(a, b map[string]any) bool {
-	normal := func(v map[string]any) any {
-		body, err := json.Marshal(v)
-		var out map[string]any
-		if err != nil || json.Unmarshal(body, &out) != nil || len(out) == 0 {
-			return map[string]any{}
-		}
-		return out
-	}
-	return reflect.DeepEqual(normal(a), normal(b))
 }
 
 func (p *Plan) result() Result {

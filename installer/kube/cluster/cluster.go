@@ -6,6 +6,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -81,31 +81,19 @@ func tune(c *rest.Config) *rest.Config {
 
 // New makes a connection from flags. It makes no call; see Ping. Its errors are *Error.
 func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
-	if flags == nil {
-		flags = NewFlags()
-	}
-	if flags.WrapConfigFn == nil {
-		flags.WrapConfigFn = tune
-	}
-	c := &Cluster{Flags: flags, Namespace: DefaultNamespace}
-	if flags.Namespace != nil && *flags.Namespace != "" {
-		c.Namespace = *flags.Namespace
-	}
+	c := &Cluster{Flags: flags, Namespace: cmp.Or(ptr.Deref(flags.Namespace, ""), DefaultNamespace)}
 	loader := flags.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, explainConfig(err)
 	}
-	name := raw.CurrentContext
-	if flags.Context != nil && *flags.Context != "" {
-		name = *flags.Context
-	}
+	name := cmp.Or(ptr.Deref(flags.Context, ""), raw.CurrentContext)
 	if names := slices.Sorted(maps.Keys(raw.Contexts)); name != "" && len(names) > 0 && raw.Contexts[name] == nil {
 		return nil, &Error{What: fmt.Sprintf("kubeconfig: context %q does not exist", name), Fix: "name one with --context: " + strings.Join(names, ", ")}
 	}
 	inCluster := len(raw.Contexts) == 0 && len(raw.Clusters) == 0
-	server := flags.APIServer != nil && *flags.APIServer != ""
-	if inCluster && !server && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+	inCluster = inCluster && ptr.Deref(flags.APIServer, "") == ""
+	if inCluster && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return nil, noCluster(ptr.Deref(flags.KubeConfig, ""), os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	}
 	if c.REST, err = flags.ToRESTConfig(); err != nil {
@@ -115,25 +103,14 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, explainConfig(err)
 	}
 	c.Server = c.REST.Host
-	c.Context, c.User = describe(&raw, flags, inCluster && !server)
-	return c, nil
-}
-
-func describe(raw *clientcmdapi.Config, flags *genericclioptions.ConfigFlags, inCluster bool) (name, user string) {
+	c.Context = name
 	if inCluster {
-		return "in-cluster", ""
+		c.Context = "in-cluster"
+	} else if kubeContext := raw.Contexts[name]; kubeContext != nil {
+		c.User = kubeContext.AuthInfo
 	}
-	name = raw.CurrentContext
-	if flags.Context != nil && *flags.Context != "" {
-		name = *flags.Context
-	}
-	if ctx := raw.Contexts[name]; ctx != nil {
-		user = ctx.AuthInfo
-	}
-	if flags.Impersonate != nil && *flags.Impersonate != "" {
-		user = *flags.Impersonate
-	}
-	return name, user
+	c.User = cmp.Or(ptr.Deref(flags.Impersonate, ""), c.User)
+	return c, nil
 }
 
 // NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.

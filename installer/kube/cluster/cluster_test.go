@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 )
 
 // kubeconfig writes a kubeconfig with the contexts one (token secret-one) and two, and gives flags
@@ -69,8 +70,7 @@ func TestNew(t *testing.T) {
 func TestNewWithFlags(t *testing.T) {
 	t.Parallel()
 	f := kubeconfig(t, "https://192.0.2.1:6443", nil)
-	two, ns, who := "two", "infra", "carol"
-	f.Context, f.Namespace, f.Impersonate = &two, &ns, &who
+	f.Context, f.Namespace, f.Impersonate = ptr.To("two"), ptr.To("infra"), ptr.To("carol")
 	c, err := New(f)
 	require.NoError(t, err)
 	require.Equal(t, "two", c.Context)
@@ -92,27 +92,27 @@ func remedyOf(t *testing.T, err error) string {
 
 func TestNewErrors(t *testing.T) {
 	t.Parallel()
-	missing := filepath.Join(t.TempDir(), "none")
-	f := NewFlags()
-	f.KubeConfig = &missing
-	_, err := New(f)
-	require.ErrorContains(t, err, "none")
-	require.Contains(t, remedyOf(t, err), "--kubeconfig")
-
-	f = kubeconfig(t, "https://192.0.2.1:6443", nil)
-	unknown := "three"
-	f.Context = &unknown
-	_, err = New(f)
-	require.ErrorContains(t, err, "three")
-	require.Contains(t, remedyOf(t, err), "--context: ")
-
-	broken := filepath.Join(t.TempDir(), "broken")
+	missing, broken := filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("apiVersion: [\n"), 0o600))
-	f = NewFlags()
-	f.KubeConfig = &broken
-	_, err = New(f)
-	require.ErrorContains(t, err, "kubeconfig")
-	remedyOf(t, err)
+	unknown := kubeconfig(t, "https://192.0.2.1:6443", nil)
+	unknown.Context = ptr.To("three")
+	at := func(path string) *genericclioptions.ConfigFlags {
+		f := NewFlags()
+		f.KubeConfig = &path
+		return f
+	}
+	for _, tc := range []struct {
+		flags     *genericclioptions.ConfigFlags
+		err, says string
+	}{
+		{at(missing), "none", "--kubeconfig"},
+		{unknown, "three", "--context: "},
+		{at(broken), "kubeconfig", ""},
+	} {
+		_, err := New(tc.flags)
+		require.ErrorContains(t, err, tc.err)
+		require.Contains(t, remedyOf(t, err), tc.says)
+	}
 }
 
 func TestNoKubeconfig(t *testing.T) {
@@ -229,17 +229,15 @@ func TestPingWithoutTimeForACall(t *testing.T) {
 
 func TestPingNobodyThere(t *testing.T) {
 	t.Parallel()
-	c, err := New(kubeconfig(t, "https://127.0.0.1:1", nil))
-	require.NoError(t, err)
-	_, err = c.Ping(t.Context())
-	require.ErrorContains(t, err, "connection refused")
-	remedyOf(t, err)
-
-	c, err = New(kubeconfig(t, "https://no-such-host.invalid:6443", nil))
-	require.NoError(t, err)
-	_, err = c.Ping(t.Context())
-	require.ErrorContains(t, err, "no-such-host.invalid")
-	remedyOf(t, err)
+	for server, want := range map[string]string{
+		"https://127.0.0.1:1": "connection refused", "https://no-such-host.invalid:6443": "no-such-host.invalid",
+	} {
+		c, err := New(kubeconfig(t, server, nil))
+		require.NoError(t, err)
+		_, err = c.Ping(t.Context())
+		require.ErrorContains(t, err, want)
+		remedyOf(t, err)
+	}
 }
 
 func TestDetect(t *testing.T) {
@@ -309,11 +307,4 @@ func TestExplainForbidden(t *testing.T) {
 	require.Equal(t, err, c.Explain(err), "explained once")
 	other := errors.New("something else")
 	require.Equal(t, other, c.Explain(other))
-}
-
-func TestNewForTestWithREST(t *testing.T) {
-	t.Parallel()
-	c := NewForTest(fake.NewClientset(), &rest.Config{Host: "http://x"})
-	require.Equal(t, "http://x", c.Server)
-	require.NoError(t, c.Explain(nil))
 }

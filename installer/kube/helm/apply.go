@@ -7,11 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
 // ApplyRequest is the desired state of a release.
@@ -23,8 +23,6 @@ type ApplyRequest struct {
 	Values map[string]any
 	// ResetValues ignores the values of the deployed revision.
 	ResetValues bool
-	// TakeOwnership adopts existing objects that belong to no release or to another release.
-	TakeOwnership bool
 	// Description is stored with the revision; empty means Helm's default description.
 	Description string
 	// KubeVersion is the version that Template renders for (v1.37.1); empty means the cluster's version. Apply
@@ -52,14 +50,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if err := req.check(); err != nil {
 		return nil, err
 	}
-	last, deployed, err := c.settle(ctx, req.Name)
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("release %s: nothing was changed: %w", req.Name, context.Cause(ctx))
-	}
-	cfg, err := c.configuration()
+	cfg, last, deployed, err := c.settle(ctx, req.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +65,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	}
 	restore()
 	if err != nil {
-		return toRelease(rel), inWords(c.explain(req.Name, err), req.Chart.Schema())
+		return toRelease(rel), inWords(explain(req.Name, c.namespace, err), req.Chart.chart.Schema)
 	}
 	return toRelease(rel), nil
 }
@@ -84,7 +75,6 @@ func (c *Client) install(ctx context.Context, cfg *action.Configuration, req App
 	install := action.NewInstall(cfg)
 	install.ReleaseName = req.Name
 	install.Namespace = c.namespace
-	install.TakeOwnership = req.TakeOwnership
 	install.Description = req.Description
 	install.Timeout = actionTimeout
 	// Allow the name of a release that was uninstalled with --keep-history.
@@ -96,7 +86,6 @@ func (c *Client) upgrade(ctx context.Context, cfg *action.Configuration, req App
 	c.log("upgrading release %s to chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
 	upgrade := action.NewUpgrade(cfg)
 	upgrade.Namespace = c.namespace
-	upgrade.TakeOwnership = req.TakeOwnership
 	upgrade.Description = req.Description
 	upgrade.Timeout = actionTimeout
 	upgrade.MaxHistory = maxHistory
@@ -107,42 +96,38 @@ func (c *Client) upgrade(ctx context.Context, cfg *action.Configuration, req App
 	return upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
 }
 
-// settle repairs an interrupted operation. It returns the latest revision (nil if there is none) and whether any
-// revision is deployed.
-func (c *Client) settle(ctx context.Context, name string) (last *release.Release, deployed bool, err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, false, fmt.Errorf("release %s: nothing was changed: %w", name, context.Cause(ctx))
-		}
-		cfg, err := c.configuration()
-		if err != nil {
-			return nil, false, err
-		}
-		stored, err := cfg.Releases.History(name)
-		if errors.Is(err, driver.ErrReleaseNotFound) || err == nil && len(stored) == 0 {
-			return nil, false, nil
-		}
-		if err != nil {
-			return nil, false, fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
-		}
-		last := newestFirst(stored)[0]
-		switch status := last.Info.Status; {
-		case status.IsPending():
-			if err := c.settlePending(ctx, cfg, last); err != nil {
-				return nil, false, err
-			}
-		case status == release.StatusUninstalling:
+// settle repairs an interrupted operation. It returns the latest revision (nil if there is none), whether any revision
+// is deployed, and the configuration for an action on the release.
+func (c *Client) settle(ctx context.Context, name string) (cfg *action.Configuration, last *release.Release, deployed bool, err error) {
+	for err == nil {
+		var stored []*release.Release
+		cfg, stored, err = c.stored(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			err = fmt.Errorf("release %s: nothing was changed: %w", name, context.Cause(ctx))
+		case err != nil:
+		case len(stored) == 0:
+			return cfg, nil, false, nil
+		case stored[0].Info.Status.IsPending():
+			err = c.settlePending(ctx, cfg, stored[0])
+		case stored[0].Info.Status == release.StatusUninstalling:
 			c.log("release %s: finishing an uninstall that was interrupted", name)
-			if err := c.uninstall(cfg, name); err != nil {
-				return nil, false, err
-			}
+			err = c.uninstall(cfg, name)
 		default:
-			for _, rel := range stored {
-				deployed = deployed || rel.Info.Status == release.StatusDeployed
-			}
-			return last, deployed, nil
+			deployed = slices.ContainsFunc(stored, func(r *release.Release) bool { return r.Info.Status == release.StatusDeployed })
+			return cfg, stored[0], deployed, nil
 		}
 	}
+	return nil, nil, false, err
+}
+
+// settleExisting is settle for an operation on a release that must exist.
+func (c *Client) settleExisting(ctx context.Context, name string) (*action.Configuration, error) {
+	cfg, last, _, err := c.settle(ctx, name)
+	if err == nil && last == nil {
+		err = c.notFound(name)
+	}
+	return cfg, err
 }
 
 // settlePending waits while the operation may still be running, and then marks its revision as failed.
@@ -183,14 +168,7 @@ func operation(s release.Status) string {
 // Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such
 // release. Once Helm has started, a cancelled ctx has no effect.
 func (c *Client) Uninstall(ctx context.Context, name string) error {
-	last, _, err := c.settle(ctx, name)
-	if err != nil {
-		return err
-	}
-	if last == nil {
-		return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
-	}
-	cfg, err := c.configuration()
+	cfg, err := c.settleExisting(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -203,7 +181,7 @@ func (c *Client) uninstall(cfg *action.Configuration, name string) error {
 	uninstall.Timeout = actionTimeout
 	uninstall.DeletionPropagation = "background"
 	if _, err := uninstall.Run(name); err != nil {
-		return c.explain(name, err)
+		return explain(name, c.namespace, err)
 	}
 	return nil
 }
@@ -211,14 +189,7 @@ func (c *Client) uninstall(cfg *action.Configuration, name string) error {
 // Rollback creates a new revision with the content of an earlier one; revision 0 means the one before the
 // latest. It does not wait for Pods. Once Helm has started, a cancelled ctx has no effect.
 func (c *Client) Rollback(ctx context.Context, name string, revision int) (*Release, error) {
-	last, _, err := c.settle(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if last == nil {
-		return nil, fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
-	}
-	cfg, err := c.configuration()
+	cfg, err := c.settleExisting(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +201,7 @@ func (c *Client) Rollback(ctx context.Context, name string, revision int) (*Rele
 	err = rollback.Run(name)
 	restore()
 	if err != nil {
-		return nil, c.explain(name, err)
+		return nil, explain(name, c.namespace, err)
 	}
 	return c.Get(context.WithoutCancel(ctx), name)
 }

@@ -6,7 +6,6 @@ package helm
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -32,12 +31,6 @@ func (c *Chart) Version() string { return c.chart.Metadata.Version }
 
 // AppVersion returns the version of the controller that the chart installs.
 func (c *Chart) AppVersion() string { return c.chart.Metadata.AppVersion }
-
-// DefaultValues returns a copy of values.yaml.
-func (c *Chart) DefaultValues() map[string]any { return copyValues(c.chart.Values) }
-
-// Schema returns the JSON schema of the values; empty if the chart has none.
-func (c *Chart) Schema() []byte { return c.chart.Schema }
 
 // copy returns a copy for one action: actions write the values into their chart.
 func (c *Chart) copy() *chart.Chart {
@@ -135,7 +128,7 @@ func (c *Chart) Files() map[string][]byte {
 	for _, f := range c.chart.Raw {
 		out[f.Name] = f.Data
 	}
-	return maps.Clone(out)
+	return out
 }
 
 // Annotation returns an annotation in Chart.yaml; "" if it is not set.

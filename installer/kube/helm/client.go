@@ -6,13 +6,16 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -99,55 +102,47 @@ func (w warnings) HandleWarningHeader(_ int, _, text string) { w("API server: %s
 
 // Get returns the latest revision of a release, regardless of its status; ErrReleaseNotFound if there is none.
 func (c *Client) Get(ctx context.Context, name string) (*Release, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	cfg, err := c.configuration()
+	history, err := c.History(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := cfg.Releases.Last(name)
-	if err != nil {
-		return nil, c.readError(name, err)
-	}
-	return toRelease(rel), nil
+	return &history[0], nil
 }
 
 // History returns the stored revisions of a release, the newest first; ErrReleaseNotFound if there is none.
 func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	cfg, err := c.configuration()
-	if err != nil {
-		return nil, err
-	}
-	stored, err := cfg.Releases.History(name)
+	_, stored, err := c.stored(ctx, name)
 	if err == nil && len(stored) == 0 {
-		err = driver.ErrReleaseNotFound
+		err = c.notFound(name)
 	}
 	if err != nil {
-		return nil, c.readError(name, err)
+		return nil, err
 	}
 	history := make([]Release, 0, len(stored))
-	for _, rel := range newestFirst(stored) {
+	for _, rel := range stored {
 		history = append(history, *toRelease(rel))
 	}
 	return history, nil
 }
 
-// Status returns the status of the latest revision (deployed, failed, pending-upgrade ...).
-func (c *Client) Status(ctx context.Context, name string) (string, error) {
-	rel, err := c.Get(ctx, name)
-	if err != nil {
-		return "", err
+// stored reads the revisions of a release, the newest first, and returns the configuration for one action on them.
+func (c *Client) stored(ctx context.Context, name string) (*action.Configuration, []*release.Release, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
 	}
-	return rel.Status, nil
+	cfg, err := c.configuration()
+	if err != nil {
+		return nil, nil, err
+	}
+	revisions, err := cfg.Releases.History(name)
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil, fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
+	}
+	revisions = slices.Clone(revisions)
+	slices.SortFunc(revisions, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
+	return cfg, revisions, nil
 }
 
-func (c *Client) readError(name string, err error) error {
-	if errors.Is(err, driver.ErrReleaseNotFound) || errors.Is(err, driver.ErrNoDeployedReleases) {
-		return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
-	}
-	return fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
+func (c *Client) notFound(name string) error {
+	return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
 }

@@ -16,14 +16,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-func TestNewWantsAConnectionAndANamespace(t *testing.T) {
-	t.Parallel()
-	_, err := New(nil, "kube-system", nil)
-	require.EqualError(t, err, "helm: no connection to a cluster")
-	_, err = New(genericclioptions.NewConfigFlags(false), "", nil)
-	require.EqualError(t, err, "helm: no namespace")
-}
-
 // Environment variables of the helm command and the namespace of the kubeconfig have no effect.
 //
 //nolint:paralleltest // sets environment variables

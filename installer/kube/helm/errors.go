@@ -14,90 +14,46 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// LoadError means that a chart was not found or cannot be used.
-type LoadError struct {
-	Ref string // without a password
-	// Remote is true if the chart was requested from a server.
-	Remote bool
-	Err    error
-}
-
-func (e *LoadError) Error() string { return fmt.Sprintf("chart %s: %v", e.Ref, e.cause()) }
-
-func (e *LoadError) Unwrap() error { return e.Err }
-
-// cause removes the path, which the message already contains.
-func (e *LoadError) cause() error {
+// loadError returns the error for a chart that was not found or cannot be used. ref has no password.
+func loadError(ref string, remote bool, err error) error {
 	var p *os.PathError
-	if errors.As(e.Err, &p) && p.Path == e.Ref {
-		return p.Err
+	if errors.As(err, &p) && p.Path == ref {
+		err = p.Err // the message already contains the path
 	}
-	return e.Err
-}
-
-// Remedy returns how to name a chart.
-func (e *LoadError) Remedy() string {
 	const without = "; without --chart csccm uses its embedded chart"
-	if e.Remote {
-		return "correct --chart and --version, and check that this machine can reach the server" + without
+	e := &report.Error{What: "chart " + ref, Err: err}
+	if remote {
+		e.Fix = "correct --chart and --version, and check that this machine can reach the server" + without
+		return e
 	}
-	return "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart" + without
+	// A path that is wrong is wrong usage: the command line is the only possible cause.
+	e.Fix, e.Code = "name the chart's folder, its .tgz, an https:// or an oci:// reference with --chart"+without, report.ExitUsage
+	return e
 }
 
-// ExitCode returns the exit code of wrong usage for a path, because the command line is the only possible cause.
-func (e *LoadError) ExitCode() int {
-	if e.Remote {
-		return report.ExitFailure
+// ownershipError returns the error for an object of the chart that already exists and does not belong to this release.
+// objectNamespace is empty for cluster-scoped kinds. owner is the release that owns the object, as namespace/name; empty
+// if no release owns it.
+func ownershipError(kind, name, objectNamespace, release, namespace, owner string) error {
+	object, kubectl := kind+" "+name, strings.ToLower(kind)+" "+name
+	if objectNamespace != "" {
+		object, kubectl = kind+" "+objectNamespace+"/"+name, "-n "+objectNamespace+" "+kubectl
 	}
-	return report.ExitUsage
-}
-
-// OwnershipError means that an object of the chart already exists and does not belong to this release.
-type OwnershipError struct {
-	Kind, Name string
-	// Namespace of the object; empty for cluster-scoped kinds.
-	Namespace string
-	// Release and ReleaseNamespace are those that Apply was called for.
-	Release, ReleaseNamespace string
-	// Owner is the release that owns the object, as namespace/name; empty if no release owns it.
-	Owner string
-	Err   error
-}
-
-func (e *OwnershipError) object() string {
-	if e.Namespace == "" {
-		return fmt.Sprintf("%s %s", e.Kind, e.Name)
-	}
-	return fmt.Sprintf("%s %s/%s", e.Kind, e.Namespace, e.Name)
-}
-
-func (e *OwnershipError) Error() string {
-	if e.Owner != "" {
-		return fmt.Sprintf("release %s: %s exists and belongs to release %s", e.Release, e.object(), e.Owner)
-	}
-	return fmt.Sprintf("release %s: %s exists and belongs to no Helm release", e.Release, e.object())
-}
-
-func (e *OwnershipError) Unwrap() error { return e.Err }
-
-// Remedy returns the commands that resolve the conflict.
-func (e *OwnershipError) Remedy() string {
-	object := fmt.Sprintf("%s %s", strings.ToLower(e.Kind), e.Name)
-	if e.Namespace != "" {
-		object = fmt.Sprintf("-n %s %s", e.Namespace, object)
-	}
-	if e.Owner != "" {
-		namespace, name, _ := strings.Cut(e.Owner, "/")
-		return fmt.Sprintf("use that release's name and namespace, or remove it first: helm -n %s uninstall %s", namespace, name)
-	}
-	if e.Kind == "Deployment" {
+	e := &report.Error{What: fmt.Sprintf("release %s: %s exists and belongs to no Helm release", release, object)}
+	switch {
+	case owner != "":
+		e.What = fmt.Sprintf("release %s: %s exists and belongs to release %s", release, object, owner)
+		ownerNamespace, ownerName, _ := strings.Cut(owner, "/")
+		e.Fix = fmt.Sprintf("use that release's name and namespace, or remove it first: helm -n %s uninstall %s", ownerNamespace, ownerName)
+	case kind == "Deployment":
 		// The selector is immutable, so an adopted Deployment could not get the chart's selector.
-		return fmt.Sprintf("remove it (kubectl delete %s); a Deployment cannot be adopted, its selector is fixed", object)
+		e.Fix = fmt.Sprintf("remove it (kubectl delete %s); a Deployment cannot be adopted, its selector is fixed", kubectl)
+	default:
+		e.Fix = fmt.Sprintf("remove it (kubectl delete %[1]s) or give it to the release: "+
+			"kubectl label --overwrite %[1]s app.kubernetes.io/managed-by=Helm && "+
+			"kubectl annotate --overwrite %[1]s meta.helm.sh/release-name=%[2]s meta.helm.sh/release-namespace=%[3]s", kubectl, release, namespace)
 	}
-	return fmt.Sprintf("remove it (kubectl delete %[1]s) or give it to the release: "+
-		"kubectl label --overwrite %[1]s app.kubernetes.io/managed-by=Helm && "+
-		"kubectl annotate --overwrite %[1]s meta.helm.sh/release-name=%[2]s meta.helm.sh/release-namespace=%[3]s",
-		object, e.Release, e.ReleaseNamespace)
+	return e
 }
 
 // ValuesError means that the values do not match the chart's schema, or that a template of the chart rejects them.
@@ -121,25 +77,6 @@ func (e *ValuesError) Remedy() string {
 // ExitCode returns the exit code of wrong input.
 func (e *ValuesError) ExitCode() int { return report.ExitUsage }
 
-// KubeVersionError means that the chart does not support the cluster's Kubernetes version.
-type KubeVersionError struct {
-	Want, Have string
-	Err        error
-}
-
-func (e *KubeVersionError) Error() string {
-	return fmt.Sprintf("the chart needs Kubernetes %s, this is %s", e.Want, e.Have)
-}
-
-func (e *KubeVersionError) Unwrap() error { return e.Err }
-
-// Remedy returns how to get a supported combination.
-func (e *KubeVersionError) Remedy() string {
-	return "upgrade the cluster, or install a release of csccm that supports its version"
-}
-
-func (c *Client) explain(name string, err error) error { return explain(name, c.namespace, err) }
-
 var (
 	// Helm has no types for these errors, only texts.
 	ownershipText = regexp.MustCompile(`([A-Za-z]+) "([^"]+)" in namespace "([^"]*)" exists and cannot be imported into the current release: (.*)`)
@@ -153,13 +90,11 @@ var (
 	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
 )
 
-// explain converts Helm's errors that users can resolve to typed errors with a remedy.
+// explain converts Helm's errors that users can resolve to errors with a remedy.
 func explain(name, namespace string, err error) error {
 	text := err.Error()
 	if m := ownershipText.FindStringSubmatch(text); m != nil {
-		e := &OwnershipError{Kind: m[1], Name: m[2], Namespace: m[3], Release: name, ReleaseNamespace: namespace, Err: err}
-		e.Owner = owner(m[4], name, namespace)
-		return e
+		return ownershipError(m[1], m[2], m[3], name, namespace, owner(m[4], name, namespace))
 	}
 	if strings.Contains(text, "values don't meet the specifications of the schema") {
 		if problems := schemaProblems(text); len(problems) > 0 {
@@ -170,7 +105,10 @@ func explain(name, namespace string, err error) error {
 		return &ValuesError{Problems: []string{strings.TrimPrefix(strings.TrimSpace(m[1]), "value ")}, Err: err}
 	}
 	if m := kubeText.FindStringSubmatch(text); m != nil {
-		return &KubeVersionError{Want: m[1], Have: m[2], Err: err}
+		return &report.Error{
+			What: fmt.Sprintf("the chart needs Kubernetes %s, this is %s", m[1], m[2]),
+			Fix:  "upgrade the cluster, or install a release of csccm that supports its version",
+		}
 	}
 	return fmt.Errorf("release %s in namespace %s: %w", name, namespace, err)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/helmpath"
 	"helm.sh/helm/v3/pkg/registry"
@@ -60,45 +61,31 @@ func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) 
 		return nil, errors.New("no chart: want a directory, a .tgz file, a URL or an oci:// reference")
 	}
 	var data []byte
+	var loaded *chart.Chart
 	var err error
 	scheme, _, remote := strings.Cut(ref, "://")
-	fail := func(err error) error { return &LoadError{Ref: redact(ref), Remote: remote, Err: err} }
 	switch {
 	case !remote:
-		return loadPath(ref)
+		if _, err = os.Stat(ref); err == nil {
+			loaded, err = loader.Load(ref)
+		}
 	case scheme == "http" || scheme == "https":
 		data, err = download(ctx, ref, chartVersion)
 	case scheme == registry.OCIScheme:
 		data, err = pull(ctx, ref, chartVersion, plainHTTP)
 	default:
-		return nil, &LoadError{Ref: redact(ref), Err: fmt.Errorf("scheme %s is none of http, https, oci", scheme)}
+		return nil, loadError(redact(ref), false, fmt.Errorf("scheme %s is none of http, https, oci", scheme))
 	}
-	if err != nil {
-		return nil, fail(err)
+	if err == nil && remote {
+		loaded, err = loader.LoadArchive(bytes.NewReader(data))
 	}
-	loaded, err := loader.LoadArchive(bytes.NewReader(data))
 	if err == nil {
 		err = validate(loaded)
 	}
 	if err != nil {
-		return nil, fail(err)
+		return nil, loadError(redact(ref), remote, err)
 	}
 	return &Chart{chart: loaded, Source: redact(ref)}, nil
-}
-
-func loadPath(name string) (*Chart, error) {
-	_, err := os.Stat(name)
-	if err != nil {
-		return nil, &LoadError{Ref: name, Err: err}
-	}
-	loaded, err := loader.Load(name)
-	if err == nil {
-		err = validate(loaded)
-	}
-	if err != nil {
-		return nil, &LoadError{Ref: name, Err: err}
-	}
-	return &Chart{chart: loaded, Source: name}, nil
 }
 
 // redact hides a password in a URL.

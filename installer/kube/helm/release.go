@@ -4,10 +4,7 @@
 package helm
 
 import (
-	"cmp"
 	"slices"
-	"strings"
-	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 )
@@ -19,10 +16,7 @@ type Release struct {
 	Revision int
 	// Status is Helm's status: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
 	// pending-upgrade, pending-rollback.
-	Status string
-	// Description is Helm's description of the operation, or why it failed.
-	Description              string
-	ChartName                string
+	Status                   string
 	ChartVersion, AppVersion string
 	// Manifest is the rendered YAML, without hooks.
 	Manifest string
@@ -31,15 +25,10 @@ type Release struct {
 	Notes string
 	// Values are the user's values, without the chart's defaults.
 	Values map[string]any
-	// Updated is when the operation on the revision started.
-	Updated time.Time
 }
 
 // Deployed reports whether this revision is deployed.
 func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
-
-// Pending reports whether an operation on this revision has started and not ended.
-func (r *Release) Pending() bool { return strings.HasPrefix(r.Status, "pending-") }
 
 func toRelease(rel *release.Release) *Release {
 	if rel == nil {
@@ -59,20 +48,11 @@ func toRelease(rel *release.Release) *Release {
 	}
 	if rel.Info != nil {
 		out.Status = rel.Info.Status.String()
-		out.Description = rel.Info.Description
 		out.Notes = rel.Info.Notes
-		out.Updated = rel.Info.LastDeployed.Time
 	}
 	if rel.Chart != nil && rel.Chart.Metadata != nil {
-		out.ChartName = rel.Chart.Metadata.Name
 		out.ChartVersion = rel.Chart.Metadata.Version
 		out.AppVersion = rel.Chart.Metadata.AppVersion
 	}
 	return out
-}
-
-func newestFirst(revisions []*release.Release) []*release.Release {
-	sorted := slices.Clone(revisions)
-	slices.SortFunc(sorted, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
-	return sorted
 }

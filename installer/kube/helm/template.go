@@ -77,7 +77,7 @@ func render(ctx context.Context, namespace string, req ApplyRequest, tests bool)
 	install.KubeVersion = kubeVersion
 	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	if err != nil {
-		return "", inWords(explain(req.Name, namespace, err), req.Chart.Schema())
+		return "", inWords(explain(req.Name, namespace, err), req.Chart.chart.Schema)
 	}
 	var out strings.Builder
 	out.WriteString(strings.TrimSpace(rel.Manifest))

@@ -33,48 +33,27 @@ const (
 	FailureOther       Failure = "other"
 )
 
-func (f Failure) text(detail string) string {
-	with := func(s string) string {
-		if detail == "" {
-			return s
-		}
-		return s + ": " + detail
-	}
-	switch f {
-	case FailureForbidden:
-		return with("not permitted to read it through the API server (get nodes/proxy)")
-	case FailureKubeletAuth:
-		return with("the kubelet refuses the API server")
-	case FailureGateOff:
-		return "the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)"
-	case FailureNoAddress:
-		return "the node has no address yet, so the API server cannot ask its kubelet"
-	case FailureUnreachable:
-		return with("the API server does not reach the kubelet")
-	case FailureNoNode:
-		return "the node does not exist any more"
-	case FailureTimeout:
-		return with("no answer in time")
-	case FailureOther:
-	}
-	return with("not readable")
-}
+const (
+	lookOnNode = "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+	checkPort  = "check that the kubelet runs and that port 10250 of the node is open to the control plane"
+)
 
-func (f Failure) remedy() string {
-	switch f {
-	case FailureForbidden:
-		return "run csccm as a cluster administrator, or grant get on nodes/proxy"
-	case FailureKubeletAuth:
-		return "check --kubelet-client-certificate of the API server and the kubelet's authorization mode"
-	case FailureGateOff:
-		return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
-	case FailureNoAddress:
-		return "install the controller, which gives the node its addresses, and check again"
-	case FailureUnreachable, FailureTimeout:
-		return "check that the kubelet runs and that port 10250 of the node is open to the control plane"
-	case FailureNoNode, FailureOther:
-	}
-	return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
+// failureTexts has what each failure means and what to do.
+var failureTexts = map[Failure]struct{ text, remedy string }{
+	FailureForbidden: {
+		"not permitted to read it through the API server (get nodes/proxy)", "run csccm as a cluster administrator, or grant get on nodes/proxy",
+	},
+	FailureKubeletAuth: {
+		"the kubelet refuses the API server", "check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
+	},
+	FailureGateOff: {"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", lookOnNode},
+	FailureNoAddress: {
+		"the node has no address yet, so the API server cannot ask its kubelet", "install the controller, which gives the node its addresses, and check again",
+	},
+	FailureUnreachable: {"the API server does not reach the kubelet", checkPort},
+	FailureNoNode:      {"the node does not exist any more", lookOnNode},
+	FailureTimeout:     {"no answer in time", checkPort},
+	FailureOther:       {"not readable", lookOnNode},
 }
 
 // Media types of /flagz, newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35, text in 1.32 to 1.34.
@@ -174,7 +153,7 @@ func classify(code int, body []byte) Answer {
 	case code == http.StatusForbidden || code == http.StatusUnauthorized:
 		f = FailureKubeletAuth
 	case code == http.StatusNotFound && fromServer:
-		f = FailureNoNode
+		return Answer{Failure: FailureNoNode}
 	case code == http.StatusNotFound:
 		return Answer{Failure: FailureGateOff}
 	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway,

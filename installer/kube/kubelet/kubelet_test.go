@@ -139,28 +139,17 @@ func TestVerifyReadsFlags(t *testing.T) {
 		}),
 		"nonsense": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }),
 	}
-	for i, d := range []string{":", ": ", "=", " "} {
-		kubelets[fmt.Sprintf("text-%d", i)] = kubelet132("external", d)
-		kubelets[fmt.Sprintf("text-none-%d", i)] = kubelet132("", d)
-	}
-	tests := []struct {
+	type test struct {
 		node    string
 		want    Verdict
 		failure Failure
 		reason  string
-	}{
+	}
+	tests := []test{
 		{"v137-external", External, "", "/flagz: --cloud-provider=external"},
 		{"v137-none", NotExternal, "", `/flagz: --cloud-provider=""`},
 		{"v135", External, "", "/flagz: "},
 		{"v135-none", NotExternal, "", "/flagz: "},
-		{"text-0", External, "", "/flagz (text): "},
-		{"text-1", External, "", "/flagz (text): "},
-		{"text-2", External, "", "/flagz (text): "},
-		{"text-3", External, "", "/flagz (text): "},
-		{"text-none-0", NotExternal, "", "/flagz (text): "},
-		{"text-none-1", NotExternal, "", "/flagz (text): "},
-		{"text-none-2", NotExternal, "", "/flagz (text): "},
-		{"text-none-3", NotExternal, "", "/flagz (text): "},
 		{"v131", Unknown, FailureGateOff, "does not serve it"},
 		{"no-right", Unknown, FailureForbidden, "nodes/proxy"},
 		{"refuses", Unknown, FailureKubeletAuth, "refuses the API server"},
@@ -168,6 +157,11 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"down", Unknown, FailureUnreachable, "connection refused"},
 		{"gone", Unknown, FailureNoNode, "not exist"},
 		{"nonsense", Unknown, FailureOther, "not Flagz in text format"},
+	}
+	for i, d := range []string{":", ": ", "=", " "} {
+		with, without := fmt.Sprintf("text-%d", i), fmt.Sprintf("text-none-%d", i)
+		kubelets[with], kubelets[without] = kubelet132("external", d), kubelet132("", d)
+		tests = append(tests, test{with, External, "", "/flagz (text): "}, test{without, NotExternal, "", "/flagz (text): "})
 	}
 	var nodes []corev1.Node
 	for _, tt := range tests {
@@ -200,32 +194,22 @@ func TestRealTextFormat(t *testing.T) {
 	}
 }
 
-func TestVerifyWithoutConnection(t *testing.T) {
-	t.Parallel()
-	v := Verify(t.Context(), cluster.NewForTest(fake.NewClientset()), []corev1.Node{newNode("a")})
-	require.Equal(t, Unknown, v[0].Verdict)
-	require.Equal(t, FailureOther, v[0].Failure)
-}
-
-func TestAskTimeout(t *testing.T) {
+func TestAskFails(t *testing.T) {
 	t.Parallel()
 	p := newProber(cluster.NewForTest(fake.NewClientset(), apiServer(t, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	require.Equal(t, Answer{Failure: FailureTimeout}, p.ask(ctx, "hangs"))
 
+	cfg := apiServer(t, nil)
+	cfg.BearerToken = "old"
+	require.Equal(t, FailureForbidden, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").Failure)
+
 	p = newProber(cluster.NewForTest(fake.NewClientset(), &rest.Config{Host: "http://127.0.0.1:1"}))
 	a := p.ask(t.Context(), "n")
 	require.Equal(t, FailureOther, a.Failure)
 	require.Contains(t, a.Detail, "refused")
 	require.NotContains(t, a.Detail, "proxy/flagz")
-}
-
-func TestUnauthorised(t *testing.T) {
-	t.Parallel()
-	cfg := apiServer(t, nil)
-	cfg.BearerToken = "old"
-	require.Equal(t, FailureForbidden, newProber(cluster.NewForTest(fake.NewClientset(), cfg)).ask(t.Context(), "n").Failure)
 }
 
 // addressesBy returns the managedFields of a node whose addresses were written by managers, one after the other.
@@ -241,19 +225,34 @@ func addressesBy(managers ...string) []metav1.ManagedFieldsEntry {
 func TestJudgeLadder(t *testing.T) {
 	t.Parallel()
 	off := Answer{Failure: FailureGateOff}
-	with := func(change func(n *corev1.Node)) *corev1.Node {
+	with := func(changes ...func(n *corev1.Node)) *corev1.Node {
 		n := newNode("n")
-		change(&n)
+		for _, change := range changes {
+			change(&n)
+		}
 		return &n
 	}
-	plain := with(func(*corev1.Node) {})
-	args := func(key string, argv ...string) *corev1.Node {
-		return with(func(n *corev1.Node) {
+	plain := with()
+	told := func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }
+	hostname := func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
+	}
+	writtenBy := func(managers ...string) func(n *corev1.Node) {
+		return func(n *corev1.Node) { n.ManagedFields = addressesBy(managers...) }
+	}
+	tainted := func(effect corev1.TaintEffect) func(n *corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: effect}}
+		}
+	}
+	startedWith := func(key string, argv ...string) func(n *corev1.Node) {
+		return func(n *corev1.Node) {
 			raw, err := json.Marshal(argv)
 			require.NoError(t, err)
 			n.Annotations[key] = string(raw)
-		})
+		}
 	}
+	args := func(key string, argv ...string) *corev1.Node { return with(startedWith(key, argv...)) }
 	tests := []struct {
 		name  string
 		facts Facts
@@ -261,30 +260,13 @@ func TestJudgeLadder(t *testing.T) {
 		by    string
 	}{
 		{"no evidence", Facts{Node: plain, Flagz: off}, Unknown, ""},
-		{"flags win over the Node object", Facts{
-			Node:  with(func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }),
-			Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": ""}},
-		}, NotExternal, "/flagz"},
+		{"flags win over the Node object", Facts{Node: with(told), Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": ""}}}, NotExternal, "/flagz"},
 		{"flags without the flag", Facts{Node: plain, Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"v": "2"}}}, Unknown, ""},
 		{"another provider", Facts{Node: plain, Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": "cloudstack"}}}, NotExternal, `"cloudstack"`},
-		{"provided-node-ip", Facts{
-			Node: with(func(n *corev1.Node) { n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21" }), Flagz: off,
-		}, External, "provided-node-ip"},
-		{"kubelet's taint", Facts{
-			Node: with(func(n *corev1.Node) {
-				n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
-			}), Flagz: off,
-		}, External, "taint"},
-		{"a taint set by csccm proves nothing", Facts{
-			Node: with(func(n *corev1.Node) {
-				n.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectPreferNoSchedule}}
-			}), Flagz: off,
-		}, Unknown, ""},
-		{"host name only", Facts{
-			Node: with(func(n *corev1.Node) {
-				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
-			}), Flagz: off,
-		}, External, "addresses"},
+		{"provided-node-ip", Facts{Node: with(told), Flagz: off}, External, "provided-node-ip"},
+		{"kubelet's taint", Facts{Node: with(tainted(corev1.TaintEffectNoSchedule)), Flagz: off}, External, "taint"},
+		{"a taint set by csccm proves nothing", Facts{Node: with(tainted(corev1.TaintEffectPreferNoSchedule)), Flagz: off}, Unknown, ""},
+		{"host name only", Facts{Node: with(hostname), Flagz: off}, External, "addresses"},
 		{"no addresses at all", Facts{Node: with(func(n *corev1.Node) { n.Status.Addresses = nil }), Flagz: off}, Unknown, ""},
 		{"provider ID proves nothing", Facts{
 			Node: with(func(n *corev1.Node) { n.Spec.ProviderID = "external-cloudstack://2b2c4b9e-5ef0-4b5c-9d51-0e7a6a3b2f10" }), Flagz: off,
@@ -298,27 +280,17 @@ func TestJudgeLadder(t *testing.T) {
 		{"RKE2 with another value", Facts{Node: args("rke2.io/node-args", "agent", "--kubelet-arg=cloud-provider=aws"), Flagz: off}, NotExternal, "aws"},
 		{"RKE2 with its own option", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name", "external"), Flagz: off, CloudControllerDisabled: true}, External, "--cloud-provider-name=external"},
 		{"RKE2 with another provider's name", Facts{Node: args("rke2.io/node-args", "agent", "--cloud-provider-name=harvester"), Flagz: off}, Unknown, ""},
-		{"managedFields: the kubelet writes the addresses", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet") }), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: the program k3s contains the kubelet", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("cloudstack-ccm", "k3s") }), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: k3s with its own controller", Facts{Node: with(func(n *corev1.Node) {
-			n.ManagedFields = addressesBy("k3s")
-			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
-		}), Flagz: off}, External, "provided-node-ip"},
-		{"managedFields: k3s's --kubelet-arg wins", Facts{Node: with(func(n *corev1.Node) {
-			n.ManagedFields = addressesBy("k3s")
-			n.Annotations["k3s.io/node-args"] = `["agent","--kubelet-arg","cloud-provider=external"]`
-		}), Flagz: off}, External, "--kubelet-arg"},
-		{"managedFields: RKE2's kubelet has its own name", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("rke2", "kubelet") }), Flagz: off}, NotExternal, "managedFields"},
-		{"managedFields: RKE2's own controller", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet", "cloud-controller-manager") }), Flagz: off}, Unknown, ""},
-		{"managedFields: with --node-ip an external kubelet writes them too", Facts{Node: with(func(n *corev1.Node) {
-			n.ManagedFields = addressesBy("kubelet")
-			n.Annotations["alpha.kubernetes.io/provided-node-ip"] = "10.1.1.21"
-		}), Flagz: off}, External, "provided-node-ip"},
-		{"managedFields: a controller writes them", Facts{Node: with(func(n *corev1.Node) { n.ManagedFields = addressesBy("kubelet", "cloudstack-ccm") }), Flagz: off}, Unknown, ""},
-		{"managedFields: a registered host name", Facts{Node: with(func(n *corev1.Node) {
-			n.ManagedFields = addressesBy("kubelet")
-			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
-		}), Flagz: off}, External, "host name only"},
+		{"managedFields: the kubelet writes the addresses", Facts{Node: with(writtenBy("kubelet")), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: the program k3s contains the kubelet", Facts{Node: with(writtenBy("cloudstack-ccm", "k3s")), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: k3s with its own controller", Facts{Node: with(writtenBy("k3s"), told), Flagz: off}, External, "provided-node-ip"},
+		{"managedFields: k3s's --kubelet-arg wins", Facts{
+			Node: with(writtenBy("k3s"), startedWith("k3s.io/node-args", "agent", "--kubelet-arg", "cloud-provider=external")), Flagz: off,
+		}, External, "--kubelet-arg"},
+		{"managedFields: RKE2's kubelet has its own name", Facts{Node: with(writtenBy("rke2", "kubelet")), Flagz: off}, NotExternal, "managedFields"},
+		{"managedFields: RKE2's own controller", Facts{Node: with(writtenBy("kubelet", "cloud-controller-manager")), Flagz: off}, Unknown, ""},
+		{"managedFields: with --node-ip an external kubelet writes them too", Facts{Node: with(writtenBy("kubelet"), told), Flagz: off}, External, "provided-node-ip"},
+		{"managedFields: a controller writes them", Facts{Node: with(writtenBy("kubelet", "cloudstack-ccm")), Flagz: off}, Unknown, ""},
+		{"managedFields: a registered host name", Facts{Node: with(writtenBy("kubelet"), hostname), Flagz: off}, External, "host name only"},
 		{"annotation that is not JSON", Facts{Node: with(func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = "server" }), Flagz: off}, Unknown, ""},
 	}
 	for _, tt := range tests {
@@ -331,24 +303,6 @@ func TestJudgeLadder(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestRemedyPerDistribution(t *testing.T) {
-	t.Parallel()
-	seen := map[string]cluster.Distribution{}
-	for d, part := range map[cluster.Distribution]string{
-		cluster.Kubeadm: "kubeadm-flags.env", cluster.K3s: "--disable-cloud-controller", cluster.RKE2: "/etc/rancher/rke2/config.yaml",
-		cluster.K0s: "--enable-cloud-provider", cluster.Talos: "externalCloudProvider", cluster.CKS: "/etc/default/kubelet",
-		cluster.ClusterAPI: "KubeadmControlPlane", cluster.Unknown: "--cloud-provider=external",
-	} {
-		r := Remedy(d)
-		require.Contains(t, r, part)
-		require.Empty(t, seen[r], "%s has the words of %s", d, seen[r])
-		seen[r] = d
-	}
-	require.Equal(t, Remedy(cluster.Talos), Judge(Facts{
-		Node: &corev1.Node{}, Flagz: Answer{Flags: map[string]string{"cloud-provider": ""}}, Distribution: cluster.Talos,
-	}).Remedy)
 }
 
 func TestRunsCloudController(t *testing.T) {

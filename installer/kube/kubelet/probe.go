@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -85,21 +85,12 @@ func probeAll(ctx context.Context, c *cluster.Cluster, o ProbeOptions, names []s
 	if o.Image == "" {
 		o.Image = DefaultProbeImage
 	}
-	var mu sync.Mutex
+	answers := make([]Answer, len(names))
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), probesAtOnce, len(names), func(i int) { answers[i] = probe(ctx, c, o, names[i]) })
 	out := make(map[string]Answer, len(names))
-	slots := make(chan struct{}, probesAtOnce)
-	var wg sync.WaitGroup
-	for _, name := range names {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			a := probe(ctx, c, o, name)
-			mu.Lock()
-			defer mu.Unlock()
-			out[name] = a
-		})
+	for i, name := range names {
+		out[name] = answers[i]
 	}
-	wg.Wait()
 	return out
 }
 

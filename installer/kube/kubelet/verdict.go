@@ -6,6 +6,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -91,12 +92,11 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 	case NotExternal:
 		v.Remedy = Remedy(d)
 	case Unknown:
-		v.Remedy = v.Failure.remedy()
+		v.Remedy = failureTexts[cmp.Or(v.Failure, FailureOther)].remedy
 	}
 }
 
 func fromFlags(a Answer) []Evidence {
-	const flag = flagCloudProvider
 	source := "/flagz"
 	switch a.Form {
 	case formText:
@@ -105,12 +105,12 @@ func fromFlags(a Answer) []Evidence {
 		source = probeSource
 	}
 	if a.Failure != "" {
-		return []Evidence{{Source: source, Detail: a.Failure.text(a.Detail), Says: Unknown}}
+		return []Evidence{{source, strings.TrimSuffix(failureTexts[a.Failure].text+": "+a.Detail, ": "), Unknown}}
 	}
-	value, ok := a.Flags[flag]
+	value, ok := a.Flags[flagCloudProvider]
 	switch {
 	case !ok:
-		return []Evidence{{source, "does not list --" + flag, Unknown}}
+		return []Evidence{{source, "does not list --" + flagCloudProvider, Unknown}}
 	case value == "external":
 		return []Evidence{{source, "--cloud-provider=external", External}}
 	default:
@@ -134,9 +134,9 @@ func nodeArgs(n *corev1.Node) (annotation string, args []string) {
 	return "", nil
 }
 
-// DisablesCloudController reports whether a node's k3s or RKE2 was started with
+// disablesCloudController reports whether a node's k3s or RKE2 was started with
 // --disable-cloud-controller.
-func DisablesCloudController(n *corev1.Node) bool {
+func disablesCloudController(n *corev1.Node) bool {
 	_, args := nodeArgs(n)
 	for i, a := range args {
 		switch a {
@@ -168,7 +168,7 @@ func fromNodeArgs(f Facts) []Evidence {
 		}
 		return []Evidence{e}
 	}
-	if f.CloudControllerDisabled || DisablesCloudController(f.Node) {
+	if f.CloudControllerDisabled || disablesCloudController(f.Node) {
 		return []Evidence{{source, "--disable-cloud-controller without --kubelet-arg=cloud-provider=external", NotExternal}}
 	}
 	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
@@ -299,8 +299,8 @@ func Remedy(d cluster.Distribution) string {
 	case cluster.Talos:
 		return "set cluster.externalCloudProvider.enabled: true in the machine configuration"
 	case cluster.CKS:
-		return "CKS starts kubelets without it: append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`; " +
-			"nodes that CKS adds later need the same"
+		return "CKS starts kubelets without it: set the chart value adoptNodes=true (csccm install does so), and the controller initialises such nodes; " +
+			"or append --cloud-provider=external to KUBELET_EXTRA_ARGS in /etc/default/kubelet and run `systemctl restart kubelet`"
 	case cluster.ClusterAPI:
 		return "add cloud-provider: external to nodeRegistration.kubeletExtraArgs in the KubeadmControlPlane and the KubeadmConfigTemplates; machines get it when they are rolled"
 	case cluster.Unknown:
@@ -312,7 +312,7 @@ func Remedy(d cluster.Distribution) string {
 // cloud controller.
 func RunsCloudController(n *corev1.Node) bool {
 	_, args := nodeArgs(n)
-	return len(args) > 0 && args[0] == "server" && !DisablesCloudController(n) && !slices.ContainsFunc(args, func(a string) bool {
+	return len(args) > 0 && args[0] == "server" && !disablesCloudController(n) && !slices.ContainsFunc(args, func(a string) bool {
 		return strings.HasPrefix(a, "--cloud-provider-name")
 	})
 }

@@ -6,11 +6,11 @@ package kubelet
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -55,11 +55,6 @@ func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o 
 	return verdicts
 }
 
-// builtinDisabled reports whether a server of k3s or RKE2 runs without its built-in cloud controller.
-func builtinDisabled(nodes []corev1.Node) bool {
-	return slices.ContainsFunc(nodes, func(n corev1.Node) bool { return DisablesCloudController(&n) })
-}
-
 func newProber(c *cluster.Cluster) *prober {
 	if c.REST == nil {
 		return nil
@@ -76,26 +71,19 @@ func newProber(c *cluster.Cluster) *prober {
 }
 
 func verify(ctx context.Context, p *prober, d cluster.Distribution, nodes []corev1.Node) []NodeVerdict {
-	controllerDisabled := builtinDisabled(nodes)
+	controllerDisabled := slices.ContainsFunc(nodes, func(n corev1.Node) bool { return disablesCloudController(&n) })
 	ctx, cancelAll := context.WithTimeout(ctx, allKubelets)
 	defer cancelAll()
 	out := make([]NodeVerdict, len(nodes))
-	slots := make(chan struct{}, workers)
-	var wg sync.WaitGroup
-	for i := range nodes {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
-			f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
-			if p != nil {
-				actx, cancel := context.WithTimeout(ctx, perKubelet)
-				defer cancel()
-				f.Flagz = p.ask(actx, nodes[i].Name)
-			}
-			out[i] = Judge(f)
-		})
-	}
-	wg.Wait()
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), workers, len(nodes), func(i int) { // each node gets a verdict
+		f := Facts{Node: &nodes[i], Distribution: d, CloudControllerDisabled: controllerDisabled}
+		f.Flagz = Answer{Failure: FailureOther, Detail: "no connection to the API server"}
+		if p != nil {
+			actx, cancel := context.WithTimeout(ctx, perKubelet)
+			defer cancel()
+			f.Flagz = p.ask(actx, nodes[i].Name)
+		}
+		out[i] = Judge(f)
+	})
 	return out
 }

@@ -5,10 +5,7 @@
 // docs/csccm-rights.yaml are based on it, and the system tests compare it with the API server's audit log.
 package rights
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 //go:generate go run ./gen
 
@@ -113,5 +110,3 @@ func (r *Right) Allows(command string, x Request, release string) bool {
 		(slices.Contains(r.Commands, command) || command == "install" && slices.Contains(r.Commands, "takeover")) &&
 		(r.Place == Everywhere || r.Place == Tested || r.Place.Namespace(release) == x.Namespace)
 }
-
-func words(s string) []string { return strings.Fields(s) }

@@ -4,14 +4,8 @@
 package rights
 
 import (
-	rbacv1 "k8s.io/api/rbac/v1"
-)
-
-const (
-	apps       = "apps"
-	leases     = "coordination.k8s.io"
-	admission  = "admissionregistration.k8s.io"
-	monitoring = "monitoring.coreos.com"
+	"slices"
+	"strings"
 )
 
 // Groups of commands.
@@ -21,191 +15,155 @@ const (
 	rollingOut = "install upgrade rollback rotate-keys" // wait until the controller's Pods are ready
 )
 
+// need returns a row of the table. Resources of an API group are written as kubectl names them: leases.coordination.k8s.io.
+func need(verbs, resources string, place Place, commands, why string) Right {
+	return Right{Verbs: strings.Fields(verbs), Resource: resources, Place: place, Commands: strings.Fields(commands), Why: why}
+}
+
+func (r Right) without(consequence string) Right { r.Without = consequence; return r }
+
+func (r Right) when(condition string) Right { r.When = condition; return r }
+
 // Table returns all permissions that csccm needs, except those that every authenticated user has: versions, API
 // discovery and self-subject access reviews.
 func Table() []Right {
-	out := []Right{
-		// csccm test.
-		{Verbs: words("get"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test"},
-		{Verbs: words("create delete"), Resource: "namespaces", Place: Tested, Commands: words("test"), Why: "the namespace of the test", When: "`--in` is not given"},
-		{Verbs: words("create get list delete"), Resource: "services", Place: Tested, Commands: words("test"), Why: "the Service that is tested"},
-		{Verbs: words("create get list delete"), Resource: "pods", Place: Tested, Commands: words("test"), Why: "the Pods that answer and ask"},
-		{Verbs: words("get"), Resource: "pods/log", Place: Tested, Commands: words("test"), Why: "what the Pod that asks has seen"},
-		{Verbs: words("list"), Resource: "events", Place: Tested, Commands: words("test"), Why: "why the Service has no address"},
-
-		// The cluster.
-		{
-			Verbs: words("list"), Resource: "nodes", Commands: words(diagnosing + " plan install uninstall takeover taint migrate-rules cks"),
-			Why: "nodes and their VMs; how the cluster was made",
-		},
-		{Verbs: words("get"), Resource: "nodes", Commands: words("install taint"), Why: "a node that is being initialised"},
-		{Verbs: words("patch"), Resource: "nodes", Commands: words("install taint"), Why: "the taint that makes the controller initialise existing nodes"},
-		{
-			Verbs: words("get"), Resource: "nodes/proxy", Commands: words(diagnosing + " install taint"), Why: "how kubelets are started (/flagz)",
-			Without: "only the Node objects show how kubelets are started",
-		},
-		{Verbs: words("get"), Resource: "namespaces", Commands: words(diagnosing + " install takeover adopt plan"), Why: "whether it exists, and its Pod Security level; the UID of kube-system, which is the default cluster ID"},
-		{
-			Verbs: words("list"), Resource: "namespaces", Commands: words(diagnosing + " install upgrade"), Why: "labels by which the policy for tenants selects namespaces",
-			Without: "check TEN-002 cannot evaluate policies with label selectors",
-		},
-		{
-			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicies", Commands: words(diagnosing + " install"),
-			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
-		},
-		{
-			Verbs: words("list"), Group: admission, Resource: "validatingadmissionpolicybindings", Commands: words(diagnosing + " install"),
-			Why: "whether the chart's policies refuse", Without: "check TEN-001 is unknown",
-		},
-		{Verbs: words("create"), Resource: "namespaces", Commands: words("install takeover"), Why: "the namespace of the release", When: "it does not exist"},
-		{
-			Verbs: words("list"), Resource: "services", Commands: words(diagnosing + " plan install upgrade uninstall takeover adopt taint migrate-rules"),
-			Why: "Services of type LoadBalancer",
-		},
-		{Verbs: words("list"), Resource: "events", Commands: words(diagnosing + " install"), Why: "why something does not work"},
-		{Verbs: words("list"), Resource: "events", Place: Release, Commands: words(rollingOut), Why: "why the controller's Pods do not start"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words(diagnosing + " install takeover taint"), Why: "the controller, and others"},
-		{
-			Verbs: words("list"), Group: apps, Resource: "deployments", Commands: words("upgrade rollback rotate-keys uninstall test"),
-			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
-		},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words(diagnosing + " install takeover taint"), Why: "the controller, and others"},
-		{
-			Verbs: words("list"), Group: apps, Resource: "daemonsets", Commands: words("upgrade rollback rotate-keys uninstall test"),
-			Why: "whether the release is in another namespace", Without: "a mistyped namespace is not noticed",
-		},
-		{Verbs: words("list"), Resource: "persistentvolumes", Commands: words(diagnosing + " install taint"), Why: "volumes that are bound to the old name of a zone"},
-		{Verbs: words("list"), Resource: "pods", Commands: words("taint cks"), Why: "workload of the nodes; a Pod whose name keeps CKS from deploying its own provider"},
-		{
-			Verbs: words("list"), Group: admission, Resource: "mutatingwebhookconfigurations", Commands: words("taint"),
-			Why: "webhooks that a node's change would wait for",
-		},
-		{
-			Verbs: words("list"), Group: admission, Resource: "validatingwebhookconfigurations", Commands: words("taint"),
-			Why: "webhooks that a node's change would wait for",
-		},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Heartbeats, Commands: words(diagnosing + " install"), Why: "clocks of nodes"},
-
-		// Other providers, and how the cluster was created.
-		{Verbs: words("get"), Resource: "configmaps", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "kubeadm-config: whether kubeadm created the cluster"},
-		{Verbs: words("get"), Resource: "secrets", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "cloudstack-secret: whether CKS created the cluster"},
-		{Verbs: words("get"), Group: apps, Resource: "deployments", Place: System, Commands: words(diagnosing + " install uninstall"), Why: "the provider that CKS installs"},
-		{Verbs: words("list"), Resource: "pods", Place: System, Commands: words(diagnosing + " install takeover"), Why: "other providers"},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: System, Commands: words(diagnosing + " install"), Why: "which controller leads"},
-
-		// The controller.
-		{Verbs: words("list"), Resource: "pods", Place: Release, Commands: words(diagnosing + " taint uninstall " + rollingOut), Why: "the controller's Pods"},
-		{Verbs: words("get"), Resource: "pods/log", Place: Release, Commands: words(diagnosing + " " + rollingOut), Why: "the controller's log"},
-		{
-			Verbs: words("get"), Resource: "pods/proxy", Place: Release, Commands: words(diagnosing + " install"), Why: "the controller's health and metrics",
-			Without: "only the kubelet's probes show the controller's health",
-		},
-		{Verbs: words("list"), Group: leases, Resource: "leases", Place: Release, Commands: words(diagnosing + " install"), Why: "which controller leads"},
-		{Verbs: words("get"), Group: leases, Resource: "leases", Place: System, Commands: words("install taint takeover uninstall"), Why: "which controller leads"},
-		{Verbs: words("update"), Group: leases, Resource: "leases", Place: System, Commands: words("uninstall"), Why: "frees the lease of the controller, which can no longer do so", Without: "the next controller leads when the lease has expired"},
-		{Verbs: words("list"), Group: apps, Resource: "deployments", Place: Release, Commands: words("plan adopt test " + rollingOut), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("plan adopt test " + rollingOut), Why: "the controller's settings and rollout"},
-		{Verbs: words("list"), Group: apps, Resource: "replicasets", Place: Release, Commands: words(rollingOut), Why: "the controller's rollout"},
-		{Verbs: words("patch"), Group: apps, Resource: "deployments", Place: Release, Commands: words("rotate-keys"), Why: "restarts a controller that does not take the new keys by itself"},
-		{
-			Verbs: words("patch"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("rotate-keys"),
-			Why: "restarts a controller that does not take the new keys by itself", When: "`kind: DaemonSet`",
-		},
-		{
-			Verbs: words("get"), Resource: "secrets", Place: Release, Commands: words(diagnosing + " plan takeover adopt taint migrate-rules uninstall " + rollingOut),
-			Why: "the cloud-config; Helm's records",
-		},
-		{Verbs: words("list"), Resource: "secrets", Place: Release, Commands: words(diagnosing + " uninstall " + releasing), Why: "Helm's records"},
-		{Verbs: words("create update"), Resource: "secrets", Place: Release, Commands: words(releasing), Why: "the cloud-config; Helm's records"},
-		{Verbs: words("update"), Resource: "secrets", Place: Release, Commands: words("rotate-keys uninstall"), Why: "the cloud-config; Helm's records"},
-		{Verbs: words("delete"), Resource: "secrets", Place: Release, Commands: words(releasing + " uninstall"), Why: "Helm's oldest records; the cloud-config, if requested"},
-		{
-			Verbs: words("get"), Resource: "configmaps", Place: Release, Commands: words(diagnosing + " plan"),
-			Why: "the CA of CloudStack's certificate",
-		},
-		{
-			Verbs: words("get create update"), Resource: "configmaps", Place: Release, Commands: words("takeover taint adopt migrate-rules uninstall " + rollingOut),
-			Why: "what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate",
-		},
-		{Verbs: words("delete"), Resource: "configmaps", Place: Release, Commands: words("uninstall install"), Why: "the CA of CloudStack's certificate; the list of what csccm made in CloudStack", When: "`--delete-secret` or `--delete-user` is given, or CloudStack has refused to make anything"},
-		{Verbs: words("create get delete"), Resource: "pods", Place: Release, Commands: words("install"), Why: "the controller's self-test"},
-		{
-			Verbs: words("create get delete"), Resource: "pods", Place: Release, Commands: words("doctor"), Why: "reads the kubelet's command line on its node",
-			When: "`--probe-pod` is given",
-		},
-
-		// Replacing another provider.
-		{
-			Verbs: words("patch delete"), Group: apps, Resource: "deployments", Place: System, Commands: words("takeover"), Why: "stops and removes the other provider",
-		},
-		{
-			Verbs: words("patch delete"), Group: apps, Resource: "daemonsets", Place: System, Commands: words("takeover"), Why: "stops and removes the other provider",
-		},
-		{
-			Verbs: words("delete"), Group: apps, Resource: "deployments", Place: Release, Commands: words("takeover"), Why: "ends csccm's controller", When: "`--undo` is given",
-		},
-		{
-			Verbs: words("delete"), Group: apps, Resource: "daemonsets", Place: Release, Commands: words("takeover"), Why: "ends csccm's controller", When: "`--undo` is given",
-		},
-		{Verbs: words("list"), Resource: "pods", Place: Release, Commands: words("takeover"), Why: "whether the controller's Pods have ended", When: "`--undo` is given"},
-		{Verbs: words("list delete"), Resource: "secrets", Place: System, Commands: words("takeover"), Why: "the other provider's Helm records"},
-		{Verbs: words("delete"), Resource: "serviceaccounts", Place: System, Commands: words("takeover"), Why: "removes those of the other provider"},
-		{Verbs: words("list delete"), Group: rbacv1.GroupName, Resource: "clusterroles", Commands: words("takeover"), Why: "removes those of the other provider"},
-		{Verbs: words("list delete"), Group: rbacv1.GroupName, Resource: "clusterrolebindings", Commands: words("takeover"), Why: "removes those of the other provider"},
-		{Verbs: words("list"), Group: rbacv1.GroupName, Resource: "rolebindings", Commands: words("takeover"), Why: "finds those of the other provider"},
-		{Verbs: words("delete"), Group: rbacv1.GroupName, Resource: "rolebindings", Place: System, Commands: words("takeover"), Why: "removes those of the other provider"},
-		{Verbs: words("create update"), Group: leases, Resource: "leases", Place: System, Commands: words("takeover"), Why: "holds the lease between the two controllers"},
-		{Verbs: words("get patch"), Resource: "services", Commands: words("takeover"), Why: "annotations that keep current settings (`--pin`), and their previous values (`--undo`)"},
-		{Verbs: words("get update"), Resource: "services", Commands: words("uninstall"), Why: "their finalizer", When: "`--remove-finalizers` is given"},
-
-		// Shell completion.
-		{Verbs: words("list"), Resource: "namespaces", Commands: words("completion"), Why: "names to choose from", Without: "no names are offered"},
-		{Verbs: words("list"), Resource: "services", Commands: words("completion"), Why: "names to choose from", Without: "no names are offered"},
-		{Verbs: words("list"), Resource: "nodes", Commands: words("completion"), Why: "names to choose from", Without: "no names are offered"},
+	var out []Right
+	for _, row := range append(slices.Clone(rows), chartRights()...) {
+		for _, resource := range strings.Fields(row.Resource) {
+			r := row
+			r.Resource, r.Group, _ = strings.Cut(resource, ".")
+			out = append(out, r)
+		}
 	}
-	return append(out, chartRights()...)
+	return out
+}
+
+// rows are the rights on objects other than the chart's. A row may have several resources.
+var rows = []Right{
+	// csccm test.
+	need("get", "namespaces", Tested, "test", "the namespace of the test"),
+	need("create delete", "namespaces", Tested, "test", "the namespace of the test").when("`--in` is not given"),
+	need("create get list delete", "services", Tested, "test", "the Service that is tested"),
+	need("create get list delete", "pods", Tested, "test", "the Pods that answer and ask"),
+	need("get", "pods/log", Tested, "test", "what the Pod that asks has seen"),
+	need("list", "events", Tested, "test", "why the Service has no address"),
+
+	// The cluster.
+	need("list", "nodes", Everywhere, diagnosing+" plan install uninstall takeover taint migrate-rules cks",
+		"nodes and their VMs; how the cluster was made"),
+	need("get", "nodes", Everywhere, "install taint", "a node that is being initialised"),
+	need("patch", "nodes", Everywhere, "install taint", "the taint that makes the controller initialise existing nodes"),
+	need("get", "nodes/proxy", Everywhere, diagnosing+" install taint",
+		"how kubelets are started (/flagz)").without("only the Node objects show how kubelets are started"),
+	need("get", "namespaces", Everywhere, diagnosing+" install takeover adopt plan",
+		"whether it exists, and its Pod Security level; the UID of kube-system, which is the default cluster ID"),
+	need("list", "namespaces", Everywhere, diagnosing+" install upgrade",
+		"labels by which the policy for tenants selects namespaces").without("check TEN-002 cannot evaluate policies with label selectors"),
+	need("list", "validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io", Everywhere, diagnosing+" install",
+		"whether the chart's policies refuse").without("check TEN-001 is unknown"),
+	need("create", "namespaces", Everywhere, "install takeover", "the namespace of the release").when("it does not exist"),
+	need("list", "services", Everywhere, diagnosing+" plan install upgrade uninstall takeover adopt taint migrate-rules",
+		"Services of type LoadBalancer"),
+	need("list", "events", Everywhere, diagnosing+" install", "why something does not work"),
+	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
+	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint", "the controller, and others"),
+	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test",
+		"whether the release is in another namespace").without("a mistyped namespace is not noticed"),
+	need("list", "persistentvolumes", Everywhere, diagnosing+" install taint", "volumes that are bound to the old name of a zone"),
+	need("list", "pods", Everywhere, "taint cks", "workload of the nodes; a Pod whose name keeps CKS from deploying its own provider"),
+	need("list", "mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", Everywhere, "taint",
+		"webhooks that a node's change would wait for"),
+	need("list", "leases.coordination.k8s.io", Heartbeats, diagnosing+" install", "clocks of nodes"),
+
+	// Other providers, and how the cluster was created.
+	need("get", "configmaps", System, diagnosing+" install uninstall", "kubeadm-config: whether kubeadm created the cluster"),
+	need("get", "secrets", System, diagnosing+" install uninstall", "cloudstack-secret: whether CKS created the cluster"),
+	need("get", "deployments.apps", System, diagnosing+" install uninstall", "the provider that CKS installs"),
+	need("list", "pods", System, diagnosing+" install takeover", "other providers"),
+	need("list", "leases.coordination.k8s.io", System, diagnosing+" install", "which controller leads"),
+
+	// The controller.
+	need("list", "pods", Release, diagnosing+" taint uninstall "+rollingOut, "the controller's Pods"),
+	need("get", "pods/log", Release, diagnosing+" "+rollingOut, "the controller's log"),
+	need("get", "pods/proxy", Release, diagnosing+" install",
+		"the controller's health and metrics").without("only the kubelet's probes show the controller's health"),
+	need("list", "leases.coordination.k8s.io", Release, diagnosing+" install", "which controller leads"),
+	need("get", "leases.coordination.k8s.io", System, "install taint takeover uninstall", "which controller leads"),
+	need("update", "leases.coordination.k8s.io", System, "uninstall",
+		"frees the lease of the controller, which can no longer do so").without("the next controller leads when the lease has expired"),
+	need("list", "deployments.apps daemonsets.apps", Release, "plan adopt test "+rollingOut, "the controller's settings and rollout"),
+	need("list", "replicasets.apps", Release, rollingOut, "the controller's rollout"),
+	need("patch", "deployments.apps", Release, "rotate-keys", "restarts a controller that does not take the new keys by itself"),
+	need("patch", "daemonsets.apps", Release, "rotate-keys",
+		"restarts a controller that does not take the new keys by itself").when("`kind: DaemonSet`"),
+	need("get", "secrets", Release, diagnosing+" plan takeover adopt taint migrate-rules uninstall "+rollingOut,
+		"the cloud-config; Helm's records"),
+	need("list", "secrets", Release, diagnosing+" uninstall "+releasing, "Helm's records"),
+	need("create update", "secrets", Release, releasing, "the cloud-config; Helm's records"),
+	need("update", "secrets", Release, "rotate-keys uninstall", "the cloud-config; Helm's records"),
+	need("delete", "secrets", Release, releasing+" uninstall", "Helm's oldest records; the cloud-config, if requested"),
+	need("get", "configmaps", Release, diagnosing+" plan", "the CA of CloudStack's certificate"),
+	need("get create update", "configmaps", Release, "takeover taint adopt migrate-rules uninstall "+rollingOut,
+		"what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate"),
+	need("delete", "configmaps", Release, "uninstall install",
+		"the CA of CloudStack's certificate; the list of what csccm made in CloudStack").
+		when("`--delete-secret` or `--delete-user` is given, or CloudStack has refused to make anything"),
+	need("create get delete", "pods", Release, "install", "the controller's self-test"),
+	need("create get delete", "pods", Release, "doctor", "reads the kubelet's command line on its node").when("`--probe-pod` is given"),
+
+	// Replacing another provider.
+	need("patch delete", "deployments.apps daemonsets.apps", System, "takeover", "stops and removes the other provider"),
+	need("delete", "deployments.apps daemonsets.apps", Release, "takeover", "ends csccm's controller").when("`--undo` is given"),
+	need("list", "pods", Release, "takeover", "whether the controller's Pods have ended").when("`--undo` is given"),
+	need("list delete", "secrets", System, "takeover", "the other provider's Helm records"),
+	need("delete", "serviceaccounts", System, "takeover", "removes those of the other provider"),
+	need("list delete", "clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io", Everywhere, "takeover",
+		"removes those of the other provider"),
+	need("list", "rolebindings.rbac.authorization.k8s.io", Everywhere, "takeover", "finds those of the other provider"),
+	need("delete", "rolebindings.rbac.authorization.k8s.io", System, "takeover", "removes those of the other provider"),
+	need("create update", "leases.coordination.k8s.io", System, "takeover", "holds the lease between the two controllers"),
+	need("get patch", "services", Everywhere, "takeover",
+		"annotations that keep current settings (`--pin`), and their previous values (`--undo`)"),
+	need("get update", "services", Everywhere, "uninstall", "their finalizer").when("`--remove-finalizers` is given"),
+
+	// Shell completion.
+	need("list", "namespaces services nodes", Everywhere, "completion", "names to choose from").without("no names are offered"),
 }
 
 // chartRights returns the rights on the chart's kinds of objects.
 func chartRights() []Right {
 	var out []Right
 	for _, k := range []struct {
-		group, resource string
-		place           Place
-		when            string
+		resource string
+		place    Place
+		when     string
 	}{
-		{"", "serviceaccounts", Release, ""},
-		{apps, "deployments", Release, ""},
-		{apps, "daemonsets", Release, "`kind: DaemonSet`"},
-		{rbacv1.GroupName, "clusterroles", Everywhere, ""},
-		{rbacv1.GroupName, "clusterrolebindings", Everywhere, ""},
-		{rbacv1.GroupName, "roles", System, ""},
-		{rbacv1.GroupName, "rolebindings", System, ""},
-		{"policy", "poddisruptionbudgets", Release, ""},
-		{admission, "validatingadmissionpolicies", Everywhere, ""},
-		{admission, "validatingadmissionpolicybindings", Everywhere, ""},
-		{"networking.k8s.io", "networkpolicies", Release, "`networkPolicy.enabled`"},
-		{"", "services", Release, "`serviceMonitor.enabled`"},
-		{"", "configmaps", Release, "`grafanaDashboard.enabled`"},
-		{monitoring, "servicemonitors", Release, "`serviceMonitor.enabled`"},
-		{monitoring, "podmonitors", Release, "`podMonitor.enabled`"},
-		{monitoring, "prometheusrules", Release, "`prometheusRule.enabled`"},
+		{"serviceaccounts", Release, ""},
+		{"deployments.apps", Release, ""},
+		{"daemonsets.apps", Release, "`kind: DaemonSet`"},
+		{"clusterroles.rbac.authorization.k8s.io", Everywhere, ""},
+		{"clusterrolebindings.rbac.authorization.k8s.io", Everywhere, ""},
+		{"roles.rbac.authorization.k8s.io", System, ""},
+		{"rolebindings.rbac.authorization.k8s.io", System, ""},
+		{"poddisruptionbudgets.policy", Release, ""},
+		{"validatingadmissionpolicies.admissionregistration.k8s.io", Everywhere, ""},
+		{"validatingadmissionpolicybindings.admissionregistration.k8s.io", Everywhere, ""},
+		{"networkpolicies.networking.k8s.io", Release, "`networkPolicy.enabled`"},
+		{"services", Release, "`serviceMonitor.enabled`"},
+		{"configmaps", Release, "`grafanaDashboard.enabled`"},
+		{"servicemonitors.monitoring.coreos.com", Release, "`serviceMonitor.enabled`"},
+		{"podmonitors.monitoring.coreos.com", Release, "`podMonitor.enabled`"},
+		{"prometheusrules.monitoring.coreos.com", Release, "`prometheusRule.enabled`"},
 	} {
-		out = append(
-			out,
-			Right{
-				Verbs: words("get create patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(releasing), When: k.when, Chart: true,
-				Why: "objects of the chart; `patch` also for dry runs",
-			},
-			Right{
-				Verbs: words("get delete"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words("upgrade rollback uninstall"), When: k.when, Chart: true,
-				Why: "objects of the chart",
-			},
-			Right{
-				Verbs: words("get patch"), Group: k.group, Resource: k.resource, Place: k.place, Commands: words(diagnosing), When: k.when, Chart: true,
-				Why: "whether objects differ from the release (dry run)", Without: "check HELM-003 is unknown",
-			},
-		)
+		for _, r := range []Right{
+			need("get create patch", k.resource, k.place, releasing, "objects of the chart; `patch` also for dry runs"),
+			need("get delete", k.resource, k.place, "upgrade rollback uninstall", "objects of the chart"),
+			need("get patch", k.resource, k.place, diagnosing, "whether objects differ from the release (dry run)").
+				without("check HELM-003 is unknown"),
+		} {
+			r.Chart, r.When = true, k.when
+			out = append(out, r)
+		}
 	}
 	return out
 }

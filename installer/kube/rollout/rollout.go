@@ -8,6 +8,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,41 +45,6 @@ type Waiter struct {
 	Scrub func(string) string
 }
 
-// Error means that the controller's Pods did not become ready.
-type Error struct {
-	Kind, Namespace, Name string // of the Deployment or DaemonSet
-
-	After    time.Duration
-	TimedOut bool
-	State    string
-	Causes   []string // Pods with reasons, Events, last log lines
-}
-
-func (e *Error) Error() string {
-	s := fmt.Sprintf("the controller did not come up within %s: %s", e.After.Round(time.Second), e.State)
-	if !e.TimedOut {
-		s = fmt.Sprintf("the controller does not come up: %s", e.State)
-	}
-	if len(e.Causes) > 0 {
-		s += "; " + e.Causes[0]
-	}
-	return s
-}
-
-// Remedy returns what to do and where to find the cause.
-func (e *Error) Remedy() string {
-	return fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
-		e.Namespace, strings.ToLower(e.Kind), e.Name)
-}
-
-// ExitCode distinguishes a time-out from other failures.
-func (e *Error) ExitCode() int {
-	if e.TimedOut {
-		return report.ExitTimeout
-	}
-	return report.ExitFailure
-}
-
 // Wait waits until the controller's Pods are ready.
 func (w *Waiter) Wait(ctx context.Context) error {
 	limit := w.Limit
@@ -86,7 +52,6 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		limit = DefaultTimeout
 	}
 	w.Progress.Step("Waiting for the controller's Pods")
-	began := w.Clock.Now()
 	deadline := w.Clock.After(limit)
 	var said string
 	var stuckSince time.Time
@@ -114,7 +79,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 			return nil
 		case s.GiveUp:
 			w.Progress.Fail("")
-			return w.failed(ctx, o, s, w.Clock.Since(began), false)
+			return w.failed(ctx, o, s, 0)
 		}
 		if text := strings.Join(s.Problems, "; "); text != said && text != "" {
 			said = text
@@ -125,7 +90,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-deadline:
 			w.Progress.Fail("")
-			return w.failed(ctx, o, s, limit, true)
+			return w.failed(ctx, o, s, limit)
 		case <-w.Clock.After(poll):
 		}
 	}
@@ -148,12 +113,22 @@ func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
 	return o, pods.Items, nil
 }
 
-// failed reports Events and log lines that explain the failure, and returns the error. It has its own
-// time-out, because the one of ctx may have expired.
-func (w *Waiter) failed(ctx context.Context, o *Workload, s state, after time.Duration, timedOut bool) error {
+// failed reports Events and log lines that explain the failure, and returns the error; timedOut is how long
+// Wait has waited if the time is up. It has its own time-out, because the one of ctx may have expired.
+func (w *Waiter) failed(ctx context.Context, o *Workload, s state, timedOut time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	e := &Error{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, After: after, TimedOut: timedOut, State: s.Text, Causes: s.Problems}
+	e := &report.Error{
+		What: "the controller does not come up: " + s.Text, Code: report.ExitFailure,
+		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
+			o.Namespace, strings.ToLower(o.Kind), o.Name),
+	}
+	if timedOut > 0 {
+		e.What, e.Code = fmt.Sprintf("the controller did not come up within %s: %s", timedOut.Round(time.Second), s.Text), report.ExitTimeout
+	}
+	if len(s.Problems) > 0 {
+		e.What += "; " + s.Problems[0]
+	}
 	if s.failing != nil {
 		events, err := w.Cluster.Kube.CoreV1().Events(o.Namespace).List(ctx, metav1.ListOptions{
 			FieldSelector: "involvedObject.name=" + s.failing.Name + ",type=Warning",
@@ -185,13 +160,5 @@ func (w *Waiter) scrub(text string) string {
 	return w.Scrub(text)
 }
 
-// NoWorkloadError means that the release has no Deployment or DaemonSet of the controller.
-type NoWorkloadError struct{ what, fix string }
-
-func (e *NoWorkloadError) Error() string { return e.what }
-
-// Remedy returns what to check.
-func (e *NoWorkloadError) Remedy() string { return e.fix }
-
-// ExitCode returns the exit code for wrong input.
-func (e *NoWorkloadError) ExitCode() int { return report.ExitUsage }
+// ErrNoWorkload means that the release has no Deployment or DaemonSet of the controller.
+var ErrNoWorkload = errors.New("no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm")

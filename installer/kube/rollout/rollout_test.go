@@ -104,7 +104,7 @@ func TestWaitForDaemonSet(t *testing.T) {
 			remedy: "remove the cause and run the command again: it continues here; see also kubectl -n kube-system describe deployment ccm",
 		},
 		"neither": {
-			err:    "release cloudstack-ccm has no Deployment or DaemonSet labelled app.kubernetes.io/name=cloudstack-ccm",
+			err:    "release cloudstack-ccm: no Deployment or DaemonSet is labelled app.kubernetes.io/name=cloudstack-ccm",
 			remedy: "check --chart: it must be a chart of cloudstack-ccm",
 		},
 	} {

@@ -14,6 +14,8 @@ import (
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // Workload is the controller's Deployment or DaemonSet with its progress.
@@ -99,9 +101,9 @@ func (w *Waiter) find(ctx context.Context) (*Workload, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, &NoWorkloadError{
-			fmt.Sprintf("release %s has no Deployment or DaemonSet labelled app.kubernetes.io/name=cloudstack-ccm", w.Release),
-			"check --chart: it must be a chart of cloudstack-ccm",
+		return nil, &report.Error{
+			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage,
+			Fix: "check --chart: it must be a chart of cloudstack-ccm",
 		}
 	}
 	found := all[0]

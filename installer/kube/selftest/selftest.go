@@ -7,6 +7,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,9 +25,8 @@ import (
 
 // Times of a run.
 const (
-	// DefaultTimeout is how long the Pod may take, from its creation to its end.
-	DefaultTimeout = 2 * time.Minute
-
+	// timeout is how long the Pod may take, from its creation to its end.
+	timeout     = 2 * time.Minute
 	poll        = 250 * time.Millisecond
 	removalTime = 20 * time.Second
 	logLines    = 200
@@ -42,27 +42,17 @@ type Result struct {
 	Problem, Fix string
 }
 
-// Error is a self-test that did not pass.
-type Error struct{ Result *Result }
-
-func (e *Error) Error() string {
-	where := e.Result.Pod
-	if e.Result.Node != "" {
-		where += " on node " + e.Result.Node
+// failed returns the error of a self-test that did not pass.
+func failed(r *Result) error {
+	where := r.Pod
+	if r.Node != "" {
+		where += " on node " + r.Node
 	}
-	return fmt.Sprintf("the self-test in Pod %s failed: %s", where, e.Result.Problem)
-}
-
-// Remedy is the self-test's own remedy.
-func (e *Error) Remedy() string {
-	if e.Result.Fix != "" {
-		return e.Result.Fix
+	return &report.Error{
+		What: fmt.Sprintf("the self-test in Pod %s failed: %s", where, r.Problem), Code: report.ExitCheckFailed,
+		Fix: cmp.Or(r.Fix, "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"),
 	}
-	return "remove the cause and run the command again: it continues here (or leave the self-test out with --skip-self-test)"
 }
-
-// ExitCode is that of a failed check.
-func (e *Error) ExitCode() int { return report.ExitCheckFailed }
 
 // NotRunError is a self-test that could not be run: nothing is known by it.
 type NotRunError struct{ why string }
@@ -75,7 +65,6 @@ type Runner struct {
 	Namespace string
 	Clock     clock.Clock
 	Progress  report.Progress
-	Limit     time.Duration // 0 = DefaultTimeout
 	// Logs returns the last lines of a Pod's log.
 	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	// Scrub removes secrets from text of others; may be nil.
@@ -94,8 +83,8 @@ func Pod(manifest string) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// Run runs the Pod to its end and removes it, whatever happens. Its error is an *Error, a *NotRunError, or
-// ctx's.
+// Run runs the Pod to its end and removes it, whatever happens. Its error is a *report.Error, a *NotRunError,
+// or ctx's.
 func (r *Runner) Run(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 	pod = pod.DeepCopy()
 	pod.Namespace = r.Namespace
@@ -113,11 +102,7 @@ func (r *Runner) Run(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return nil, r.notRun(ctx, err)
 	}
-	limit := r.Limit
-	if limit == 0 {
-		limit = DefaultTimeout
-	}
-	deadline := r.Clock.After(limit)
+	deadline := r.Clock.After(timeout)
 	said := ""
 	for {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
@@ -139,7 +124,7 @@ func (r *Runner) Run(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 			if why == "" {
 				why = "it runs"
 			}
-			return nil, &NotRunError{fmt.Sprintf("Pod %s did not end within %s: %s", now.Name, limit, r.scrub(why))}
+			return nil, &NotRunError{fmt.Sprintf("Pod %s did not end within %s: %s", now.Name, timeout, r.scrub(why))}
 		case <-r.Clock.After(poll):
 		}
 	}
@@ -169,7 +154,7 @@ func (r *Runner) judge(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 			out.Problem += ", and its log cannot be read: " + err.Error()
 		}
 	}
-	return out, &Error{out}
+	return out, failed(out)
 }
 
 // endOf says how a Pod's container ended.

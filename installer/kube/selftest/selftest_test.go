@@ -90,7 +90,7 @@ func TestRun(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.err)
-			var failed *Error
+			var failed *report.Error
 			if c.remedy == "" {
 				var not *NotRunError
 				require.ErrorAs(t, err, &not)

@@ -23,7 +23,7 @@ func (r *run) allocate(ctx context.Context, s plan.Step, act plan.AllocateAddres
 	var err error
 	if act.Internal {
 		// The intent is what a crash leaves: by it the tier is looked through for what the Service has there.
-		rec = annotation.AddressRecord{ID: plan.InternalID(act.NetworkID, act.IP), IP: act.IP, NetworkID: act.NetworkID, ProjectID: r.Records.OwnProject, Allocated: true, Internal: true}
+		rec = annotation.AddressRecord{ID: plan.InternalID(act.NetworkID, act.IP), IP: act.IP, NetworkID: act.NetworkID, ProjectID: r.OwnProject, Allocated: true, Internal: true}
 		r.Records.set(rec)
 		err = r.Records.Save(ctx)
 	} else {
@@ -59,7 +59,7 @@ func (a *Applier) acquire(ctx context.Context, w *Work, act plan.AllocateAddress
 			return none, &plan.WaitError{Message: "the Service's records were changed meanwhile", After: time.Second}
 		}
 	}
-	p := annotation.PendingAllocation{JobID: a.NewJobID(), NetworkID: act.NetworkID, VPCID: act.VPCID, ProjectID: w.Records.OwnProject, IP: act.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
+	p := annotation.PendingAllocation{JobID: a.NewJobID(), NetworkID: act.NetworkID, VPCID: act.VPCID, ProjectID: w.OwnProject, IP: act.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
 	w.Records.Pending = append(w.Records.Pending, p)
 	if err := w.Records.Save(ctx); err != nil {
 		return none, err

@@ -18,6 +18,25 @@ import (
 // call makes the call of an action. This is the one place that knows which action is which call.
 func (r *run) call(ctx context.Context, s plan.Step) error {
 	api, rule := r.API, r.ruleID(s)
+	// submitted waits for the job of a call.
+	submitted := func(command string) func(cloudstack.Submitted, error) error {
+		return func(answer cloudstack.Submitted, err error) error {
+			if err == nil {
+				r.follow(ctx, s, command, answer)
+			}
+			return err
+		}
+	}
+	// deleted is submitted for deletions: an item that is gone needs none.
+	deleted := func(command string) func(cloudstack.Submitted, error) error {
+		return func(answer cloudstack.Submitted, err error) error {
+			if cloudstack.IsNotFound(err) {
+				r.effect(s, plan.Outcome{})
+				return nil
+			}
+			return submitted(command)(answer, err)
+		}
+	}
 	switch act := s.Action.(type) {
 	case plan.AllocateAddress:
 		return r.allocate(ctx, s, act)
@@ -34,72 +53,44 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 	case plan.UpdateRule:
 		return r.updateRule(ctx, s, act)
 	case plan.DeleteRule:
-		return r.deleteRule(ctx, s, act)
+		if act.Internal {
+			return deleted("deleteLoadBalancer")(api.DeleteInternalLoadBalancer(ctx, act.RuleID))
+		}
+		return deleted("deleteLoadBalancerRule")(api.DeleteLoadBalancerRule(ctx, act.RuleID))
 	case plan.TagRules:
 		return r.tagRules(ctx, s, act)
 	case plan.AddMembers:
-		submitted, err := api.AssignToLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, nil))
-		return r.submitted(ctx, s, "assignToLoadBalancerRule", submitted, err)
+		return submitted("assignToLoadBalancerRule")(api.AssignToLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, nil)))
 	case plan.RemoveMembers:
-		submitted, err := api.RemoveFromLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, r.on(act.On).Rule(act.OnRule).Members))
-		return r.submitted(ctx, s, "removeFromLoadBalancerRule", submitted, err)
+		have := r.on(act.OnAddress).Rule(act.RuleID, act.Port).Members
+		return submitted("removeFromLoadBalancerRule")(api.RemoveFromLoadBalancerRule(ctx, rule, r.memberAddresses(act.Members, have)))
 	case plan.SetStickiness:
-		policy := act.Rule.Stickiness
-		submitted, err := api.CreateStickinessPolicy(ctx, rule, cloudstack.StickinessPolicy{Name: act.Rule.Name, Method: policy.Method, Params: policy.Params})
-		return r.submitted(ctx, s, "createLBStickinessPolicy", submitted, err)
+		policy := cloudstack.StickinessPolicy{Name: act.Rule.Name, Method: act.Rule.Stickiness.Method, Params: act.Rule.Stickiness.Params}
+		return submitted("createLBStickinessPolicy")(api.CreateStickinessPolicy(ctx, rule, policy))
 	case plan.DropStickiness:
-		submitted, err := api.DeleteStickinessPolicy(ctx, act.PolicyID)
-		return r.deleted(ctx, s, "deleteLBStickinessPolicy", submitted, err)
+		return deleted("deleteLBStickinessPolicy")(api.DeleteStickinessPolicy(ctx, act.PolicyID))
 	case plan.BindCertificate:
-		submitted, err := api.AssignCertificate(ctx, rule, act.Rule.Certificate)
-		return r.submitted(ctx, s, "assignCertToLoadBalancer", submitted, noCertificate(act, err))
+		answer, err := api.AssignCertificate(ctx, rule, act.Rule.Certificate)
+		return submitted("assignCertToLoadBalancer")(answer, noCertificate(act, err))
 	case plan.OpenFirewall:
 		return r.openFirewall(ctx, s, act)
 	case plan.CloseFirewall:
-		submitted, err := api.DeleteFirewallRule(ctx, act.FirewallID)
-		return r.deleted(ctx, s, "deleteFirewallRule", submitted, err)
+		return deleted("deleteFirewallRule")(api.DeleteFirewallRule(ctx, act.FirewallID))
 	case plan.OpenACL:
 		return r.openACL(ctx, s, act)
 	case plan.CloseACL:
-		submitted, err := api.DeleteNetworkACL(ctx, act.FirewallID)
-		return r.deleted(ctx, s, "deleteNetworkACL", submitted, err)
-	default:
-		return fmt.Errorf("unknown action %q", s.Kind())
+		return deleted("deleteNetworkACL")(api.DeleteNetworkACL(ctx, act.FirewallID))
 	}
-}
-
-func (r *run) submitted(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, err error) error {
-	if err == nil {
-		r.follow(ctx, s, command, submitted)
-	}
-	return err
-}
-
-// deleted is submitted for deletions: an item that is gone needs none.
-func (r *run) deleted(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, err error) error {
-	if cloudstack.IsNotFound(err) {
-		r.effect(s, plan.Outcome{})
-		return nil
-	}
-	return r.submitted(ctx, s, command, submitted, err)
+	return fmt.Errorf("unknown action %q", s.Kind())
 }
 
 // remember records an address on the Service.
 func (r *run) remember(ctx context.Context, s plan.Step, act plan.RememberAddress) error {
-	a := r.on(act.On)
+	a := r.on(act.OnAddress)
 	a.HasStickiness = a.HasStickiness || r.Desired.HasStickiness()
 	a.FirewallPorts = act.FirewallPorts
 	r.Records.set(r.record(a))
 	return r.saved(ctx, s)
-}
-
-// saved ends an action that only changes the Service's record.
-func (r *run) saved(ctx context.Context, s plan.Step) error {
-	if err := r.Records.Save(ctx); err != nil {
-		return err
-	}
-	r.effect(s, plan.Outcome{})
-	return nil
 }
 
 func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) error {
@@ -108,7 +99,7 @@ func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) 
 	}
 	request := cloudstack.CreateLoadBalancerRuleRequest{
 		Name: act.Rule.Name, Description: r.Service.Key(), Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol,
-		PublicIPID: r.on(act.On).ID, PublicPort: act.Rule.PublicPort, PrivatePort: act.Rule.PrivatePort, CIDRs: act.Rule.CIDRs,
+		PublicIPID: r.on(act.OnAddress).ID, PublicPort: act.Rule.PublicPort, PrivatePort: act.Rule.PrivatePort, CIDRs: act.Rule.CIDRs,
 	}
 	if r.Desired.VPCID != "" {
 		request.NetworkID = r.Desired.NetworkID // the first rule binds the address to the tier
@@ -150,7 +141,7 @@ func (r *run) readBack(id string, rule plan.Rule, created bool) {
 // createInternal makes one port of an address of a tier. If CloudStack chooses the address, the first port shows which
 // it is.
 func (r *run) createInternal(ctx context.Context, s plan.Step, act plan.CreateRule) error {
-	a := r.on(act.On)
+	a := r.on(act.OnAddress)
 	submitted, err := r.API.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
 		Name: act.Rule.Name, Description: r.Service.Key(), Algorithm: act.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
 		Port: act.Rule.PublicPort, InstancePort: act.Rule.PrivatePort,
@@ -211,15 +202,6 @@ func (r *run) updateRule(ctx context.Context, s plan.Step, act plan.UpdateRule) 
 	return nil
 }
 
-func (r *run) deleteRule(ctx context.Context, s plan.Step, act plan.DeleteRule) error {
-	if act.Internal {
-		submitted, err := r.API.DeleteInternalLoadBalancer(ctx, act.RuleID)
-		return r.deleted(ctx, s, "deleteLoadBalancer", submitted, err)
-	}
-	submitted, err := r.API.DeleteLoadBalancerRule(ctx, act.RuleID)
-	return r.deleted(ctx, s, "deleteLoadBalancerRule", submitted, err)
-}
-
 // memberAddresses are members as CloudStack takes them. To take one address of a VM and leave another, both
 // have to be named.
 func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
@@ -255,7 +237,7 @@ func noCertificate(act plan.BindCertificate, err error) error {
 func (r *run) openFirewall(ctx context.Context, s plan.Step, act plan.OpenFirewall) error {
 	f := act.Firewall
 	submitted, err := r.API.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
-		PublicIPID: r.on(act.On).ID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
+		PublicIPID: r.on(act.OnAddress).ID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
 	})
 	if err == nil {
 		r.opened(ctx, s, "createFirewallRule", submitted, plan.Outcome{ID: submitted.ID}, f)

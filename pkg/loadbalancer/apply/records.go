@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -23,20 +24,12 @@ type Store interface {
 // Records are the records of one Service that this controller signed. They change with the work.
 type Records struct {
 	annotation.Records
-	// OwnProject is the project that records name; empty for the configured one.
-	OwnProject string
-	Store      Store
+	Store Store
 	// Sign signs records for storage.
 	Sign func(annotation.Records) annotation.Records
 
 	memory *Memory
 	stored annotation.Records // the framework's copy, which may be old
-}
-
-// Records returns the records of the Service as they were last saved or read. The process is the only writer of records:
-// what it wrote is newer than any cached copy of the Service, stored.
-func (m *Memory) Records(stored annotation.Records) *Records {
-	return &Records{memory: m, stored: stored}
 }
 
 // Stored are the records as last known to be on the Service, with those of other writers.
@@ -78,12 +71,20 @@ func (r *Records) dropPending(jobID string) {
 	r.Pending = slices.DeleteFunc(r.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
-// record is what the Service's record says of an address. One of a VPC without rules is bound to no tier; the
-// record then names the tier that it is meant for.
-func (w *Work) record(a *plan.Address) annotation.AddressRecord {
-	rec := a.Record(w.Records.OwnProject)
-	if rec.NetworkID == "" {
-		rec.NetworkID = w.Desired.NetworkID
-	}
-	return rec
+// Memory is what has to be remembered of a Service's changes until the next sync.
+type Memory struct {
+	records   *annotation.Records  // as last saved or read; nil when the Service's copy counts
+	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
+	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
+}
+
+// NewMemory makes an empty Memory.
+func NewMemory() Memory {
+	return Memory{Releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
+}
+
+// Records returns the records of the Service as they were last saved or read. The process is the only writer of records:
+// what it wrote is newer than any cached copy of the Service, stored.
+func (m *Memory) Records(stored annotation.Records) *Records {
+	return &Records{memory: m, stored: stored}
 }

@@ -35,11 +35,8 @@ const (
 func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now time.Time) error {
 	for _, s := range steps {
 		release, ok := s.Action.(plan.ReleaseAddress)
-		if !ok {
-			continue
-		}
 		a := actual.Find(release.AddressID)
-		if a == nil {
+		if !ok || a == nil {
 			continue
 		}
 		if a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace {
@@ -110,7 +107,7 @@ func ruleGone(err error) bool {
 // forget removes our tags and record from an address that stays. What others go on using keeps the mark that
 // the cluster acquired it, so that the last of them can release it. What is kept says who keeps it.
 func (r *run) forget(ctx context.Context, s plan.Step, act plan.ForgetAddress) error {
-	a := r.on(act.On)
+	a := r.on(act.OnAddress)
 	keys := slices.Clone(a.OwnTags)
 	switch {
 	case act.HandOver:

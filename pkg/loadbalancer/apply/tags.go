@@ -47,16 +47,16 @@ func (r *run) untag(ctx context.Context, id string, keys []string) error {
 
 // tagAddress submits the tags that an address lacks.
 func (r *run) tagAddress(ctx context.Context, s plan.Step, act plan.TagAddress) error {
-	a, tags := r.on(act.On), plan.Tags(r.Clusters[0], r.Service)
+	a, tags := r.on(act.OnAddress), plan.Tags(r.Clusters[0], r.Service)
 	ended := func(err error) error {
-		if alreadyTagged(err) && len(r.on(act.On).OwnTags) > 0 {
+		if alreadyTagged(err) && len(r.on(act.OnAddress).OwnTags) > 0 {
 			r.Again = true // another Service that uses the address was first to take it over
 			return nil
 		}
 		if tagged, err := r.tagOutcome(ctx, s, err); !tagged {
 			return err
 		}
-		r.Records.set(r.record(r.on(act.On)))
+		r.Records.set(r.record(r.on(act.OnAddress)))
 		return r.Records.Save(ctx)
 	}
 	if a.FormerCluster && slices.Contains(a.OwnTags, plan.TagCluster) {
@@ -77,7 +77,7 @@ func (r *run) tagRules(ctx context.Context, s plan.Step, act plan.TagRules) erro
 	var ids []string
 	for _, port := range act.Ports {
 		id := r.rules[port]
-		for _, rule := range r.on(act.On).OwnRules() {
+		for _, rule := range r.on(act.OnAddress).OwnRules() {
 			if rule.PublicPort == port && id == "" {
 				id = rule.ID
 			}

@@ -22,7 +22,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 		everywhere = everywhere || slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
-	if r.Desired.ACLID == "" && !everywhere || r.LeaveACLs {
+	if r.Desired.ACLID == "" && !everywhere || r.limits.LeaveACLs {
 		return nil
 	}
 	listID := r.Desired.ACLID
@@ -31,7 +31,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	}
 	items, err := r.aclItems(ctx, listID)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		r.out.Learned.NoACLs = true
+		r.options.Server.NoACLs.Store(true)
 		r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
 		return nil
 	}

@@ -22,7 +22,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		a.FirewallPorts, a.Acquired = plan.ParsePorts(c.recorded.Opened), c.recorded.Acquired
 	}
 	a.Settled = r.settled(a.ID)
-	doubt := c.recorded == nil || r.Former || (a.Allocated && !a.Tagged && !r.NoTags) || slices.Contains(r.Desired.Ports(), plan.DNSPort)
+	doubt := c.recorded == nil || r.Former || (a.Allocated && !a.Tagged && !r.limits.NoTags) || slices.Contains(r.Desired.Ports(), plan.DNSPort)
 	var tags map[string]string
 	if r.Prove || doubt || r.Survey || c.facts != nil {
 		if tags, found, err = r.readFacts(ctx, &a, c); err != nil || !found {
@@ -215,11 +215,52 @@ func (r *reading) decideOwner(a *plan.Address, c candidate) {
 		case wrote.CIDRs == nil:
 		case plan.SameRanges(wrote.CIDRs, rule.CIDRs):
 			// Since 4.18 a rule is created with ranges, since 4.22 an update changes them.
-			r.out.Learned.CIDRUpdateProven = r.out.Learned.CIDRUpdateProven || !wrote.Created
+			if !wrote.Created {
+				r.options.Server.CIDRUpdateProven.Store(true)
+			}
 		case rule.CIDRs == nil && wrote.Created:
-			r.out.Learned.NoCIDRs = true
+			r.options.Server.NoCIDRs.Store(true)
 		default:
-			r.out.Learned.NoCIDRUpdate = true
+			r.options.Server.NoCIDRUpdate.Store(true)
 		}
 	}
+}
+
+// holders finds out which Service of the cluster has an address and its rules, and whether the task's Service may join
+// them.
+func (r *reading) holders(ctx context.Context, a *plan.Address, tags map[string]string, rules map[string]map[string]string) error {
+	unguarded := r.unguarded(plan.GuardSharing)
+	for i := range a.Rules {
+		rule := &a.Rules[i]
+		if rule.Owner == plan.Owned {
+			continue
+		}
+		others, err := r.Neighbours(ctx)
+		if err != nil {
+			return err
+		}
+		if n := others.ofRule(rule.Name, r.options.ClusterName, rules[rule.ID]); n != nil {
+			rule.Near = n.Namespace == r.Service.Namespace
+			rule.Service, rule.Admits = n.Namespace+"/"+n.Name, unguarded || n.admits(r.Service.Namespace)
+		}
+	}
+	uid, kept := tags[plan.TagServiceUID], tags[plan.TagKeptBy]
+	switch {
+	case a.ForeignCluster || uid == r.Service.UID:
+	case kept != "":
+		namespace, _, _ := strings.Cut(kept, "/")
+		a.Holder, a.Kept, a.Admits = kept, true, namespace == r.Service.Namespace || r.unguarded(plan.GuardKept)
+	case uid != "":
+		others, err := r.Neighbours(ctx)
+		if err != nil {
+			return err
+		}
+		n := others.byUID[uid]
+		if n == nil { // gone: its namespace is what the tag says
+			namespace, name, _ := strings.Cut(tags[plan.TagService], "/")
+			n = &Neighbour{UID: uid, Namespace: namespace, Name: name}
+		}
+		a.Holder, a.Admits = n.Namespace+"/"+n.Name, unguarded || n.admits(r.Service.Namespace)
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 		if err := r.unrecorded(ctx, &out); err != nil {
 			return nil, err
 		}
-	case r.Prove && r.Desired.Absent && !r.NoTags:
+	case r.Prove && r.Desired.Absent && !r.limits.NoTags:
 		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
 		// an older one, which a user put back.
 		ips, err := r.addressesTagged(ctx, r.Service.UID)

@@ -6,26 +6,14 @@ package observe
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // The reads of an observation: one call each, or from whole lists that many Services share.
-
-// lists are whole lists of a project, each read when it is first needed. They
-// make the cost of looking at many Services independent of their number.
-type lists struct {
-	begun time.Time   // the oldest list was asked for then, or later
-	turns keyed.Mutex // one reader of each list
-	mu    sync.Mutex
-	read  map[string]any // what was read completely, never changed again
-}
 
 // sharedLists returns lists of a project that were begun since a time, new ones if need be.
 func (o *Observer) sharedLists(project string, since time.Time) *lists {
@@ -63,10 +51,22 @@ func shared[T any](ctx context.Context, l *lists, name string, read func() (T, e
 	return list, nil
 }
 
+// whole reads a whole list of the project, shared with other Services.
+func whole[Q, T any](ctx context.Context, r *reading, list func(context.Context, Q) ([]T, error), all Q) ([]T, error) {
+	return shared(ctx, r.shared, fmt.Sprintf("%T", all), func() ([]T, error) { return list(ctx, all) })
+}
+
+// find reads what a query asks for: from the whole list where bulk is set, else by a call of its own.
+func find[Q, T any](ctx context.Context, r *reading, bulk bool, list func(context.Context, Q) ([]T, error), all, some Q, want func(*T) bool) ([]T, error) {
+	if !bulk {
+		return list(ctx, some)
+	}
+	items, err := whole(ctx, r, list, all)
+	return pick(items, want), err
+}
+
 func (r *reading) allRules(ctx context.Context) ([]cloudstack.LoadBalancerRule, error) {
-	list, err := shared(ctx, r.shared, "rules", func() ([]cloudstack.LoadBalancerRule, error) {
-		return r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project})
-	})
+	list, err := whole(ctx, r, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project})
 	if err != nil {
 		return nil, fmt.Errorf("list load balancer rules: %w", err)
 	}
@@ -74,9 +74,7 @@ func (r *reading) allRules(ctx context.Context) ([]cloudstack.LoadBalancerRule, 
 }
 
 func (r *reading) allIPs(ctx context.Context) ([]cloudstack.PublicIP, error) {
-	list, err := shared(ctx, r.shared, "ips", func() ([]cloudstack.PublicIP, error) {
-		return r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.Project})
-	})
+	list, err := whole(ctx, r, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project})
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -98,47 +96,44 @@ func pick[T any](all []T, want func(*T) bool) []T {
 	return out
 }
 
+// findRules finds load balancer rules.
+func (r *reading) findRules(ctx context.Context, bulk bool, q cloudstack.LoadBalancerRuleQuery, want func(*cloudstack.LoadBalancerRule) bool) ([]cloudstack.LoadBalancerRule, error) {
+	q.ProjectID = r.Project
+	return find(ctx, r, bulk, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project}, q, want)
+}
+
 func (r *reading) rulesOf(ctx context.Context, addressID string) ([]cloudstack.LoadBalancerRule, error) {
-	if !r.fresh(addressID) {
-		return r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: addressID, ProjectID: r.Project})
-	}
-	all, err := r.allRules(ctx)
-	return pick(all, func(r *cloudstack.LoadBalancerRule) bool { return r.PublicIPID == addressID }), err
+	return r.findRules(ctx, r.fresh(addressID), cloudstack.LoadBalancerRuleQuery{PublicIPID: addressID}, func(l *cloudstack.LoadBalancerRule) bool { return l.PublicIPID == addressID })
 }
 
 // rulesNamed finds rules whose names begin with a load balancer's. It may find others as well.
 func (r *reading) rulesNamed(ctx context.Context, lb string) ([]cloudstack.LoadBalancerRule, error) {
-	if r.shared == nil {
-		return r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{Keyword: lb, ProjectID: r.Project})
-	}
-	all, err := r.allRules(ctx)
-	return pick(all, func(r *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(r.Name, lb) }), err
+	return r.findRules(ctx, r.shared != nil, cloudstack.LoadBalancerRuleQuery{Keyword: lb}, func(l *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(l.Name, lb) })
 }
 
 func (r *reading) firewallOf(ctx context.Context, addressID string) ([]cloudstack.FirewallRule, error) {
-	if !r.fresh(addressID) {
-		return r.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: r.Project})
-	}
-	all, err := shared(ctx, r.shared, "firewall", func() ([]cloudstack.FirewallRule, error) {
-		return r.api.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: r.Project})
-	})
-	return pick(all, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == addressID }), err
+	return find(ctx, r, r.fresh(addressID), r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: r.Project},
+		cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: r.Project}, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == addressID })
+}
+
+// aclItems are the items of a list; of all lists without one.
+func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.NetworkACL, error) {
+	return find(ctx, r, r.shared != nil, r.api.ListNetworkACLs, cloudstack.NetworkACLQuery{ProjectID: r.Project},
+		cloudstack.NetworkACLQuery{ListID: listID, ProjectID: r.Project}, func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID })
+}
+
+// findIPs finds public addresses.
+func (r *reading) findIPs(ctx context.Context, q cloudstack.PublicIPQuery, want func(*cloudstack.PublicIP) bool) ([]cloudstack.PublicIP, error) {
+	q.ProjectID = r.Project
+	return find(ctx, r, r.shared != nil, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project}, q, want)
 }
 
 func (r *reading) addressesAt(ctx context.Context, ip string) ([]cloudstack.PublicIP, error) {
-	if r.shared == nil {
-		return r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Address: ip, ProjectID: r.Project})
-	}
-	all, err := r.allIPs(ctx)
-	return pick(all, func(p *cloudstack.PublicIP) bool { return p.Address == ip }), err
+	return r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip}, func(p *cloudstack.PublicIP) bool { return p.Address == ip })
 }
 
 func (r *reading) addressesTagged(ctx context.Context, uid string) ([]cloudstack.PublicIP, error) {
-	if r.shared == nil {
-		return r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: uid}, ProjectID: r.Project})
-	}
-	all, err := r.allIPs(ctx)
-	return pick(all, func(p *cloudstack.PublicIP) bool { return p.Tags[plan.TagServiceUID] == uid }), err
+	return r.findIPs(ctx, cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: uid}}, func(p *cloudstack.PublicIP) bool { return p.Tags[plan.TagServiceUID] == uid })
 }
 
 func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP, error) {
@@ -153,17 +148,6 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 		return nil, nil
 	}
 	return ips, err
-}
-
-// aclItems are the items of a list; of all lists without one.
-func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.NetworkACL, error) {
-	if r.shared == nil {
-		return r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ListID: listID, ProjectID: r.Project})
-	}
-	all, err := shared(ctx, r.shared, "acls", func() ([]cloudstack.NetworkACL, error) {
-		return r.api.ListNetworkACLs(ctx, cloudstack.NetworkACLQuery{ProjectID: r.Project})
-	})
-	return pick(all, func(a *cloudstack.NetworkACL) bool { return listID == "" || a.ListID == listID }), err
 }
 
 // membersOf are the VMs behind a rule, when asking VM by VM is cheaper than asking rule by rule; ok is false when
@@ -207,29 +191,4 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.ActualRule, a *plan.
 		return nil, false, fmt.Errorf("list the rules of the VMs of network %s: %w", a.NetworkID, err)
 	}
 	return byRule[rule.ID], true, nil
-}
-
-// Touch notes that an address is written to: lists begun earlier do not count for it.
-func (o *Observer) Touch(addressID string) {
-	now := o.options.Clock.Now()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, known := o.touched[addressID]; !known {
-		// Nobody asks about times as long ago as that: lists are younger, and so is what may still be on its way.
-		maps.DeleteFunc(o.touched, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
-	}
-	o.touched[addressID] = now
-}
-
-func (o *Observer) untouchedSince(addressID string, t time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	at, ever := o.touched[addressID]
-	return !ever || at.Before(t)
-}
-
-// settled reports whether the last call that changed an address, by this process or the one before it, has long ended.
-func (o *Observer) settled(addressID string) bool {
-	t := o.options.Clock.Now().Add(-plan.LostAnswerGrace)
-	return o.started.Before(t) && o.untouchedSince(addressID, t)
 }

@@ -4,9 +4,7 @@
 package observe
 
 import (
-	"context"
 	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -52,45 +50,6 @@ func (n *Neighbours) ofRule(name, clusterName string, tags map[string]string) *N
 	}
 	if cluster, namespace, service, ok := plan.ParseLeasewebName(name); ok && cluster == clusterName {
 		return n.byKey[namespace+"/"+service]
-	}
-	return nil
-}
-
-// holders finds out which Service of the cluster has an address and its rules, and whether the task's Service may join
-// them.
-func (r *reading) holders(ctx context.Context, a *plan.Address, tags map[string]string, rules map[string]map[string]string) error {
-	unguarded := r.unguarded(plan.GuardSharing)
-	for i := range a.Rules {
-		rule := &a.Rules[i]
-		if rule.Owner == plan.Owned {
-			continue
-		}
-		others, err := r.Neighbours(ctx)
-		if err != nil {
-			return err
-		}
-		if n := others.ofRule(rule.Name, r.options.ClusterName, rules[rule.ID]); n != nil {
-			rule.Near = n.Namespace == r.Service.Namespace
-			rule.Service, rule.Admits = n.Namespace+"/"+n.Name, unguarded || n.admits(r.Service.Namespace)
-		}
-	}
-	uid, kept := tags[plan.TagServiceUID], tags[plan.TagKeptBy]
-	switch {
-	case a.ForeignCluster || uid == r.Service.UID:
-	case kept != "":
-		namespace, _, _ := strings.Cut(kept, "/")
-		a.Holder, a.Kept, a.Admits = kept, true, namespace == r.Service.Namespace || r.unguarded(plan.GuardKept)
-	case uid != "":
-		others, err := r.Neighbours(ctx)
-		if err != nil {
-			return err
-		}
-		n := others.byUID[uid]
-		if n == nil { // gone: its namespace is what the tag says
-			namespace, name, _ := strings.Cut(tags[plan.TagService], "/")
-			n = &Neighbour{UID: uid, Namespace: namespace, Name: name}
-		}
-		a.Holder, a.Admits = n.Namespace+"/"+n.Name, unguarded || n.admits(r.Service.Namespace)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) (map[string]ma
 		rule := r.classify(&rules[i], a, led)
 		tags[rule.ID] = rules[i].Tags
 		if len(rule.CIDRs) > 0 {
-			r.out.Learned.CIDRsProven = true
+			r.options.Server.CIDRsProven.Store(true)
 		}
 		if a.NetworkID == "" {
 			a.NetworkID = rules[i].NetworkID

@@ -39,7 +39,7 @@ type accessChanges struct {
 	Gap []string
 }
 
-// steps adds the changes to a plan.
+// steps adds the changes to a plan, as actions that open and close.
 func (s accessChanges) steps(p *planner, open func(FirewallRange) Action, closed func(ActualFirewall) Action) {
 	for _, f := range s.Cover {
 		p.add(waveCover, open(f))

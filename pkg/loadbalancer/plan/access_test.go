@@ -25,8 +25,8 @@ func deleting(from, to int, cidrs ...string) ActualFirewall {
 	return f
 }
 
-// lines writes changes down, one word a stage.
-func lines(s accessChanges) []string {
+// stages writes changes down, one word a stage.
+func stages(s accessChanges) []string {
 	out := []string{}
 	add := func(word string, f FirewallRange) {
 		out = append(out, fmt.Sprintf("%s %d-%d %s", word, f.StartPort, f.EndPort, strings.Join(f.CIDRs, ",")))
@@ -118,7 +118,7 @@ func TestPlanAccess(t *testing.T) {
 			for _, p := range tc.ports {
 				rules = append(rules, rule(p))
 			}
-			assert.Equal(t, tc.want, lines(planAccess(accessFor(rules, tc.ranges), tc.own, tc.others, true)))
+			assert.Equal(t, tc.want, stages(planAccess(accessFor(rules, tc.ranges), tc.own, tc.others, true)))
 		})
 	}
 }
@@ -196,10 +196,10 @@ func TestNamesOfOtherProviders(t *testing.T) {
 func TestMembersWaitForSourceRanges(t *testing.T) {
 	t.Parallel()
 	d := onTier(desired([]int{80}, ranges("10.0.0.0/8")))
-	assert.NotContains(t, strings.Join(kinds(planOf(d, Actual{}, Limits{})), ";"), "add-members")
-	assert.Contains(t, strings.Join(kinds(planOf(d, Actual{}, Limits{CIDRsProven: true})), ";"), "add-members")
+	assert.NotContains(t, strings.Join(lines(planOf(d, Actual{}, Limits{})), ";"), "add-members")
+	assert.Contains(t, strings.Join(lines(planOf(d, Actual{}, Limits{CIDRsProven: true})), ";"), "add-members")
 	made := run(Actual{}, planOf(d, Actual{}, Limits{}))
-	assert.Contains(t, strings.Join(kinds(planOf(d, made, Limits{CIDRsProven: true})), ";"), "add-members")
+	assert.Contains(t, strings.Join(lines(planOf(d, made, Limits{CIDRsProven: true})), ";"), "add-members")
 
 	// A server without such lists: nobody is let in who should not be.
 	old := made.Clone()

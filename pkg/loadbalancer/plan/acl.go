@@ -9,30 +9,8 @@ import (
 	"strings"
 )
 
-// The default network ACL lists, which nobody can change.
-const (
-	defaultAllow = "default_allow"
-	defaultDeny  = "default_deny"
-)
-
 // maxACLReason is the length that CloudStack has for an item's reason.
 const maxACLReason = 255
-
-// ACL is a network ACL list of a VPC.
-type ACL struct {
-	ListID string    `json:"listID"`
-	Name   string    `json:"name,omitempty"`
-	Items  []ACLItem `json:"items,omitempty"`
-}
-
-// ACLItem is one item. Items are looked at by number, the lowest first.
-type ACLItem struct {
-	ActualFirewall
-	Number  int       `json:"number"`
-	Ingress bool      `json:"ingress,omitempty"`
-	Allow   bool      `json:"allow,omitempty"`
-	Owner   Ownership `json:"owner"`
-}
 
 // ACLReason marks an item of a Service. The reason is given with the creation,
 // so that there is no moment in which the item has no owner, and no role needs
@@ -106,42 +84,30 @@ func protocolNumber(protocol string) string {
 	return "6"
 }
 
-// acl plans the items of a list: those wanted there, or none.
-func (p *planner) acl(list *ACL, want desiredAccess) {
-	var own []ActualFirewall
-	for _, i := range list.Items {
-		if i.Owner == Owned {
-			own = append(own, i.ActualFirewall)
-		}
-	}
-	planAccess(want, own, nil, false).steps(p, func(f FirewallRange) Action { return OpenACL{ACLID: list.ListID, Firewall: f} }, closeACL(list))
-}
-
-func closeACL(list *ACL) func(ActualFirewall) Action {
-	return func(f ActualFirewall) Action {
-		return CloseACL{ACLID: list.ListID, FirewallID: f.ID, Firewall: f.FirewallRange}
-	}
-}
-
-// acls plans all lists.
+// acls plans the items of all lists: those wanted in one of them, and none in the others.
 func (p *planner) acls(a Actual) {
-	lists := slices.Clone(a.ACLs)
-	slices.SortFunc(lists, func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) })
-	seen := false
-	for i := range lists {
-		l := &lists[i]
-		if !p.desired.Absent && l.ListID == p.desired.ACLID {
-			seen = true
-			p.acl(l, accessFor(p.desired.Rules, p.desired.Ranges))
-			continue
-		}
-		for _, item := range l.Items {
-			if item.Owner == Owned {
-				p.add(waveOldClose, closeACL(l)(item.ActualFirewall))
+	a.ACLs = slices.Clone(a.ACLs)
+	wanted := ""
+	if !p.desired.Absent && p.desired.ACLID != "" {
+		wanted = a.acl(p.desired.ACLID).ListID
+	}
+	for _, l := range slices.SortedFunc(slices.Values(a.ACLs), func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
+		var own []ActualFirewall
+		for _, i := range l.Items {
+			if i.Owner == Owned {
+				own = append(own, i.ActualFirewall)
 			}
 		}
-	}
-	if !seen && !p.desired.Absent && p.desired.ACLID != "" {
-		p.acl(&ACL{ListID: p.desired.ACLID}, accessFor(p.desired.Rules, p.desired.Ranges))
+		open := func(f FirewallRange) Action { return OpenACL{ACLID: l.ListID, Firewall: f} }
+		closed := func(f ActualFirewall) Action {
+			return CloseACL{ACLID: l.ListID, FirewallID: f.ID, Firewall: f.FirewallRange}
+		}
+		if l.ListID == wanted {
+			planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, nil, false).steps(p, open, closed)
+			continue
+		}
+		for _, f := range own {
+			p.add(waveOldClose, closed(f))
+		}
 	}
 }

@@ -8,20 +8,26 @@ import (
 	"strings"
 )
 
+func (f FirewallRange) opening(where string) string {
+	return "open " + f.Ports() + where + " to " + strings.Join(f.CIDRs, ",")
+}
+
+func (f FirewallRange) closing(where string) string {
+	return "close " + f.Ports() + where + " for " + strings.Join(f.CIDRs, ",")
+}
+
 // OpenFirewall creates a firewall rule.
 type OpenFirewall struct {
 	creation
-	On
+	OnAddress
 	Firewall FirewallRange `json:"firewall"`
 }
 
-func (OpenFirewall) kind() string { return "open-firewall" }
-func (a OpenFirewall) label() string {
-	return "open " + a.Firewall.Ports() + a.text() + " to " + strings.Join(a.Firewall.CIDRs, ",")
-}
+func (OpenFirewall) kind() string    { return "open-firewall" }
+func (a OpenFirewall) label() string { return a.Firewall.opening(a.text()) }
 
 func (a OpenFirewall) effect(before Actual, o Outcome) Actual {
-	return before.with(a.On, func(x *Address) {
+	return a.changed(before, func(x *Address) {
 		x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: a.Firewall, ID: o.ID})
 	})
 }
@@ -29,20 +35,17 @@ func (a OpenFirewall) effect(before Actual, o Outcome) Actual {
 // CloseFirewall deletes a firewall rule.
 type CloseFirewall struct {
 	removal
-	On
+	OnAddress
 	FirewallID string        `json:"firewallID,omitempty"`
 	Firewall   FirewallRange `json:"firewall"`
 }
 
-func (CloseFirewall) kind() string { return "close-firewall" }
-func (a CloseFirewall) label() string {
-	return "close " + a.Firewall.Ports() + a.text() + " for " + strings.Join(a.Firewall.CIDRs, ",")
-}
-
+func (CloseFirewall) kind() string      { return "close-firewall" }
+func (a CloseFirewall) label() string   { return a.Firewall.closing(a.text()) }
 func (a CloseFirewall) removes() string { return a.FirewallID }
 
 func (a CloseFirewall) effect(before Actual, _ Outcome) Actual {
-	return before.with(a.On, func(x *Address) {
+	return a.changed(before, func(x *Address) {
 		x.Firewall = slices.DeleteFunc(x.Firewall, func(f ActualFirewall) bool { return f.ID == a.FirewallID })
 	})
 }
@@ -54,18 +57,13 @@ type OpenACL struct {
 	Firewall FirewallRange `json:"firewall"`
 }
 
-func (OpenACL) kind() string { return "open-acl" }
-func (a OpenACL) label() string {
-	return "open " + a.Firewall.Ports() + " in ACL " + a.ACLID + " to " + strings.Join(a.Firewall.CIDRs, ",")
-}
+func (OpenACL) kind() string    { return "open-acl" }
+func (a OpenACL) label() string { return a.Firewall.opening(" in ACL " + a.ACLID) }
 
 func (a OpenACL) effect(before Actual, o Outcome) Actual {
 	after := before.Clone()
-	at := slices.IndexFunc(after.ACLs, func(l ACL) bool { return l.ListID == a.ACLID })
-	if at < 0 {
-		after.ACLs, at = append(after.ACLs, ACL{ListID: a.ACLID}), len(after.ACLs)
-	}
-	after.ACLs[at].Items = append(after.ACLs[at].Items, ACLItem{
+	l := after.acl(a.ACLID)
+	l.Items = append(l.Items, ACLItem{
 		ActualFirewall: ActualFirewall{FirewallRange: a.Firewall, ID: o.ID}, Number: o.Number, Ingress: true, Allow: true, Owner: Owned,
 	})
 	return after
@@ -79,20 +77,13 @@ type CloseACL struct {
 	Firewall   FirewallRange `json:"firewall"`
 }
 
-func (CloseACL) kind() string { return "close-acl" }
-
-func (a CloseACL) label() string {
-	return "close " + a.Firewall.Ports() + " in ACL " + a.ACLID + " for " + strings.Join(a.Firewall.CIDRs, ",")
-}
-
+func (CloseACL) kind() string      { return "close-acl" }
+func (a CloseACL) label() string   { return a.Firewall.closing(" in ACL " + a.ACLID) }
 func (a CloseACL) removes() string { return a.FirewallID }
 
 func (a CloseACL) effect(before Actual, _ Outcome) Actual {
 	after := before.Clone()
-	for i := range after.ACLs {
-		if l := &after.ACLs[i]; l.ListID == a.ACLID {
-			l.Items = slices.DeleteFunc(l.Items, func(item ACLItem) bool { return item.ID == a.FirewallID })
-		}
-	}
+	l := after.acl(a.ACLID)
+	l.Items = slices.DeleteFunc(l.Items, func(item ACLItem) bool { return item.ID == a.FirewallID })
 	return after
 }

@@ -41,7 +41,7 @@ func (a AllocateAddress) effect(before Actual, o Outcome) Actual {
 // RememberAddress records the address on the Service.
 type RememberAddress struct {
 	change
-	On
+	OnAddress
 	NetworkID     string  `json:"networkID,omitempty"`
 	Allocated     bool    `json:"allocated,omitempty"`
 	FirewallPorts PortSet `json:"opened,omitempty"`
@@ -51,36 +51,36 @@ func (RememberAddress) kind() string    { return "remember-address" }
 func (a RememberAddress) label() string { return "record address " + a.IP + " on the Service" }
 
 func (a RememberAddress) effect(before Actual, _ Outcome) Actual {
-	return before.with(a.On, func(x *Address) { x.Recorded, x.FirewallPorts = true, a.FirewallPorts })
+	return a.changed(before, func(x *Address) { x.Recorded, x.FirewallPorts = true, a.FirewallPorts })
 }
 
 // TagAddress tags the address as the Service's.
 type TagAddress struct {
 	change
-	On
+	OnAddress
 }
 
 func (TagAddress) kind() string    { return "tag-address" }
 func (a TagAddress) label() string { return "tag address " + a.IP }
 
 func (a TagAddress) effect(before Actual, _ Outcome) Actual {
-	return before.with(a.On, func(x *Address) { x.Tagged, x.Owner, x.OwnTags, x.FormerCluster = true, Owned, TagKeys(), false })
+	return a.changed(before, func(x *Address) { x.Tagged, x.Owner, x.OwnTags, x.FormerCluster = true, Owned, TagKeys(), false })
 }
 
 // ReleaseAddress releases the address with everything on it.
 type ReleaseAddress struct {
 	removal
-	On
+	OnAddress
 }
 
 func (ReleaseAddress) kind() string                             { return "release-address" }
 func (a ReleaseAddress) label() string                          { return "release address " + a.IP }
-func (a ReleaseAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
+func (a ReleaseAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.AddressID) }
 
 // ForgetAddress removes our tags and record of an address that stays in CloudStack.
 type ForgetAddress struct {
 	removal
-	On
+	OnAddress
 	Internal  bool   `json:"internal,omitempty"`
 	Allocated bool   `json:"allocated,omitempty"`
 	HandOver  bool   `json:"handOver,omitempty"` // other Services go on using it
@@ -90,11 +90,4 @@ type ForgetAddress struct {
 
 func (ForgetAddress) kind() string                             { return "forget-address" }
 func (a ForgetAddress) label() string                          { return "leave address " + a.IP + because(a.Note) }
-func (a ForgetAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.On) }
-
-func because(note string) string {
-	if note == "" {
-		return ""
-	}
-	return ": " + note
-}
+func (a ForgetAddress) effect(before Actual, _ Outcome) Actual { return before.without(a.AddressID) }

@@ -224,39 +224,21 @@ func (a *Actual) Find(id string) *Address {
 	return nil
 }
 
-// Rule returns the rule that an action works on; nil when there is none.
-func (a *Address) Rule(on OnRule) *ActualRule {
+// Rule returns the rule of an id, or for an empty id the own one of a port; nil when there is none.
+func (a *Address) Rule(id string, port int) *ActualRule {
 	for i := range a.Rules {
-		if r := &a.Rules[i]; r.ID == on.RuleID || on.RuleID == "" && r.Owner == Owned && r.PublicPort == on.Port {
+		if r := &a.Rules[i]; r.ID == id || id == "" && r.Owner == Owned && r.PublicPort == port {
 			return r
 		}
 	}
 	return nil
 }
 
-// with returns a copy with one address changed.
-func (a Actual) with(on On, change func(*Address)) Actual {
+// without returns a copy without the address that Find returns.
+func (a Actual) without(id string) Actual {
 	after := a.Clone()
-	if x := after.Find(on.AddressID); x != nil {
-		change(x)
-	}
-	return after
-}
-
-// withRule returns a copy with one rule changed.
-func (a Actual) withRule(on OnRule, change func(*ActualRule)) Actual {
-	return a.with(on.On, func(x *Address) {
-		if r := x.Rule(on); r != nil {
-			change(r)
-		}
-	})
-}
-
-// without returns a copy without an address.
-func (a Actual) without(on On) Actual {
-	after := a.Clone()
-	if x := after.Find(on.AddressID); x != nil {
-		id := x.ID
+	if x := after.Find(id); x != nil {
+		id = x.ID
 		after.Addresses = slices.DeleteFunc(after.Addresses, func(x Address) bool { return x.ID == id })
 	}
 	return after
@@ -293,3 +275,96 @@ func (a *Address) Record(project string) annotation.AddressRecord {
 
 // InternalID is the id of an address of a tier in records; CloudStack has none for it.
 func InternalID(networkID, ip string) string { return "internal/" + networkID + "/" + ip }
+
+// ACL is a network ACL list of a VPC.
+type ACL struct {
+	ListID string    `json:"listID"`
+	Name   string    `json:"name,omitempty"`
+	Items  []ACLItem `json:"items,omitempty"`
+}
+
+// ACLItem is one item. Items are looked at by number, the lowest first.
+type ACLItem struct {
+	ActualFirewall
+	Number  int       `json:"number"`
+	Ingress bool      `json:"ingress,omitempty"`
+	Allow   bool      `json:"allow,omitempty"`
+	Owner   Ownership `json:"owner"`
+}
+
+// acl returns the list of an id, a new one if need be.
+func (a *Actual) acl(id string) *ACL {
+	at := slices.IndexFunc(a.ACLs, func(l ACL) bool { return l.ListID == id })
+	if at < 0 {
+		a.ACLs, at = append(a.ACLs, ACL{ListID: id}), len(a.ACLs)
+	}
+	return &a.ACLs[at]
+}
+
+// OwnsFirewall reports whether a firewall rule governs nothing but ports of ours:
+// those of the Service's rules on the address, those on which a rule of the Service
+// will stand by then (wanted, see claims), and those that its record says were opened.
+// Such a rule is ours whoever made it, since no one else can use these ports; a rule
+// that reaches further is left alone.
+func (a *Address) OwnsFirewall(f ActualFirewall, wanted PortSet) bool {
+	if a.ForeignCluster || f.StartPort < 1 || f.EndPort < f.StartPort {
+		return false
+	}
+	own := map[int]bool{}
+	for _, p := range a.FirewallPorts[f.Protocol] {
+		own[p] = true
+	}
+	for _, r := range a.Rules {
+		if r.Owner == Owned && transport(r.Protocol) == f.Protocol {
+			own[r.PublicPort] = true
+		}
+	}
+	for _, p := range wanted[f.Protocol] {
+		own[p] = true
+	}
+	for _, r := range a.Rules {
+		if r.Owner != Owned {
+			delete(own, r.PublicPort)
+		}
+	}
+	for port := range own {
+		if slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.has(port) }) {
+			delete(own, port)
+		}
+	}
+	if f.EndPort-f.StartPort >= len(own) {
+		return false
+	}
+	for p := f.StartPort; p <= f.EndPort; p++ {
+		if !own[p] {
+			return false
+		}
+	}
+	return true
+}
+
+// claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
+// use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
+// rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
+func claims(d Desired, target *Address) map[int]bool {
+	if !d.Firewall || target.Internal {
+		return nil
+	}
+	own := map[int]bool{}
+	for _, r := range target.OwnRules() {
+		own[r.PublicPort] = true
+	}
+	wanted := PortsOf(d.Rules)
+	out := map[int]bool{}
+	for _, f := range target.Firewall {
+		if f.Deleting || !target.OwnsFirewall(f, wanted) || target.OwnsFirewall(f, nil) {
+			continue
+		}
+		for port := f.StartPort; port <= f.EndPort; port++ {
+			if !own[port] && slices.Contains(wanted[f.Protocol], port) {
+				out[port] = true
+			}
+		}
+	}
+	return out
+}

@@ -60,29 +60,22 @@ func checkPorts(svc Service, network *Network) *RefusalError {
 
 func checkPort(p Port, network *Network) *RefusalError {
 	proxied := network == nil || network.proxied()
+	refuse := func(reason Reason, what, remedy string) *RefusalError {
+		return &RefusalError{reason, fmt.Sprintf("port %d %s", p.Port, what), remedy, p.Port}
+	}
+	const otherwise = "use a TCP port, or expose the UDP port by a NodePort Service"
 	switch {
 	case p.Protocol == "UDP" && proxied:
-		return &RefusalError{
-			ReasonUnsupportedProto, fmt.Sprintf("port %d is UDP: the load balancer of CloudStack's virtual router forwards TCP only", p.Port),
-			"use a TCP port, or expose the UDP port by a NodePort Service", p.Port,
-		}
+		return refuse(ReasonUnsupportedProto, "is UDP: the load balancer of CloudStack's virtual router forwards TCP only", otherwise)
 	case p.Protocol == "UDP" && !slices.Contains(network.Protocols, ProtocolUDP):
-		return &RefusalError{
-			ReasonUnsupportedProto, fmt.Sprintf("port %d is UDP, which %s does not balance", p.Port, strings.Join(network.Providers, ", ")),
-			"use a TCP port, or expose the UDP port by a NodePort Service", p.Port,
-		}
+		return refuse(ReasonUnsupportedProto, "is UDP, which "+strings.Join(network.Providers, ", ")+" does not balance", otherwise)
 	case p.Protocol != "TCP" && p.Protocol != "UDP" && p.Protocol != "":
-		return &RefusalError{ReasonUnsupportedProto, fmt.Sprintf("port %d is %s: CloudStack's load balancer forwards TCP only", p.Port, p.Protocol), "use a TCP port", p.Port}
+		return refuse(ReasonUnsupportedProto, "is "+p.Protocol+": CloudStack's load balancer forwards TCP only", "use a TCP port")
 	case p.NodePort < 1 || p.NodePort > 65535:
-		return &RefusalError{
-			ReasonNoNodePort, fmt.Sprintf("port %d has no node port: the load balancer reaches pods through node ports only", p.Port),
-			"set spec.allocateLoadBalancerNodePorts to true", p.Port,
-		}
+		return refuse(ReasonNoNodePort, "has no node port: the load balancer reaches pods through node ports only", "set spec.allocateLoadBalancerNodePorts to true")
 	case p.Port == statsPort && proxied:
-		return &RefusalError{
-			ReasonReservedPort, fmt.Sprintf("port %d is reserved: the HAProxy of CloudStack's virtual router has its statistics there", p.Port),
-			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)", p.Port,
-		}
+		return refuse(ReasonReservedPort, "is reserved: the HAProxy of CloudStack's virtual router has its statistics there",
+			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	}
 	return nil
 }

@@ -10,23 +10,6 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Providers of Lb that are HAProxy on a virtual router.
-const (
-	virtualRouter    = "VirtualRouter"
-	vpcVirtualRouter = "VpcVirtualRouter"
-)
-
-// Facts are what Desire decides from.
-type Facts struct {
-	Service Service
-	Spec    annotation.Spec
-	Members []Member
-	// Network is the members' network; nil when there are no members and it is not known.
-	Network *Network
-	// LeaveACLs leaves network ACL lists alone.
-	LeaveACLs bool
-}
-
 // Desire says what should be in CloudStack, or why the Service cannot be served.
 func Desire(f Facts) (Desired, *RefusalError) {
 	if r := checkPorts(f.Service, f.Network); r != nil {

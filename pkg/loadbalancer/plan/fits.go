@@ -93,21 +93,14 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 // taken refuses the port of a rule that is not the Service's own. It names the Service that has the rule to those of its
 // namespace.
 func (r *ActualRule) taken(where string) *RefusalError {
+	by, remedy := fmt.Sprintf("load balancer rule %q (%s), which is not of this Service", r.Name, r.ID), "delete that rule, or choose another port or address"
 	switch {
 	case r.Near:
-		return &RefusalError{
-			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by Service %s", r.PublicPort, where, r.Service),
-			"choose another port or address, or remove the port from that Service", r.PublicPort,
-		}
+		by, remedy = "Service "+r.Service, "choose another port or address, or remove the port from that Service"
 	case r.Service != "":
-		return &RefusalError{
-			ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by a Service of another namespace", r.PublicPort, where), "choose another port or address", r.PublicPort,
-		}
+		by, remedy = "a Service of another namespace", "choose another port or address"
 	}
-	return &RefusalError{
-		ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by load balancer rule %q (%s), which is not of this Service", r.PublicPort, where, r.Name, r.ID),
-		"delete that rule, or choose another port or address", r.PublicPort,
-	}
+	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", r.PublicPort, where, by), remedy, r.PublicPort}
 }
 
 // joining reports whether a rule has to be made on the address.

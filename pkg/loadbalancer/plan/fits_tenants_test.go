@@ -112,8 +112,8 @@ func TestClaims(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			plan := planOf(d, tc.a, tc.limits)
-			assert.Equal(t, tc.want, kinds(plan))
-			assert.Empty(t, kinds(planOf(d, run(tc.a, plan), tc.limits)), "the plan leads to its fixpoint")
+			assert.Equal(t, tc.want, lines(plan))
+			assert.Empty(t, lines(planOf(d, run(tc.a, plan), tc.limits)), "the plan leads to its fixpoint")
 		})
 	}
 }

@@ -15,16 +15,15 @@ func (p *planner) leave(a *Address) {
 	if !a.Ours() {
 		return
 	}
-	on := On{a.ID, a.IP}
 	exclusive, why := a.exclusive()
 	if a.Allocated && exclusive && !p.desired.KeepAddress && !a.Internal {
 		// Releasing removes the address's rules with it.
-		p.add(waveOldRelease, ReleaseAddress{On: on})
+		p.add(waveOldRelease, ReleaseAddress{OnAddress: a.on()})
 		return
 	}
 	for _, f := range sortedFirewall(a.Firewall) {
 		if a.OwnsFirewall(f, nil) {
-			p.add(waveOldClose, closeFirewall(on, f))
+			p.add(waveOldClose, a.closing(f))
 		}
 	}
 	rules := a.OwnRules()
@@ -45,23 +44,6 @@ func (p *planner) leave(a *Address) {
 		case p.desired.KeepAddress:
 			why = "annotation " + annotation.KeepIP + " is set"
 		}
-		p.add(waveOldRelease, ForgetAddress{On: on, Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
+		p.add(waveOldRelease, ForgetAddress{OnAddress: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}
-}
-
-// difference returns what is only in want and what is only in have.
-func difference(want, have []string) (add, remove []string) {
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			add = append(add, w)
-		}
-	}
-	for _, h := range have {
-		if !slices.Contains(want, h) {
-			remove = append(remove, h)
-		}
-	}
-	slices.Sort(add)
-	slices.Sort(remove)
-	return slices.Compact(add), slices.Compact(remove)
 }

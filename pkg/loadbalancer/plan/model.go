@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/conversion"
+
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -124,11 +126,10 @@ func (d Desired) HasStickiness() bool {
 }
 
 // Equal compares two desired states.
-func (d Desired) Equal(o Desired) bool {
-	return d.Absent == o.Absent && d.NetworkID == o.NetworkID && d.VPCID == o.VPCID && d.Internal == o.Internal &&
-		d.Address == o.Address && d.KeepAddress == o.KeepAddress && d.Firewall == o.Firewall && d.ACLID == o.ACLID && d.CIDRsDecide == o.CIDRsDecide &&
-		slices.EqualFunc(d.Rules, o.Rules, Rule.equal) && slices.Equal(d.Ranges, o.Ranges) && slices.Equal(d.Members, o.Members)
-}
+func (d Desired) Equal(o Desired) bool { return same.DeepEqual(d, o) }
+
+// same compares as reflect does, but an empty list is like none, and a stickiness method has no case.
+var same = conversion.EqualitiesOrDie((*annotation.Stickiness).Equal)
 
 // Rule is a load balancer rule: one public port.
 type Rule struct {
@@ -143,12 +144,6 @@ type Rule struct {
 	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
 	// Certificate is the id of the certificate of a rule of protocol ssl.
 	Certificate string `json:"certificate,omitempty"`
-}
-
-func (r Rule) equal(o Rule) bool {
-	return r.Name == o.Name && r.Protocol == o.Protocol && r.Algorithm == o.Algorithm &&
-		r.PublicPort == o.PublicPort && r.PrivatePort == o.PrivatePort && slices.Equal(r.CIDRs, o.CIDRs) &&
-		r.Stickiness.Equal(o.Stickiness) && r.Certificate == o.Certificate
 }
 
 // transport is what the firewall calls a rule's protocol.
@@ -181,4 +176,35 @@ func (f FirewallRange) Ports() string {
 		text += "/udp"
 	}
 	return text
+}
+
+// Providers of Lb that are HAProxy on a virtual router.
+const (
+	virtualRouter    = "VirtualRouter"
+	vpcVirtualRouter = "VpcVirtualRouter"
+)
+
+// The default network ACL lists, which nobody can change.
+const (
+	defaultAllow = "default_allow"
+	defaultDeny  = "default_deny"
+)
+
+// Protocols of CloudStack's load balancer rules.
+const (
+	ProtocolTCP      = "tcp"
+	ProtocolUDP      = "udp"
+	ProtocolTCPProxy = "tcp-proxy" // TCP with a PROXY protocol header towards the backends
+	ProtocolSSL      = "ssl"
+)
+
+// Facts are what Desire decides from.
+type Facts struct {
+	Service Service
+	Spec    annotation.Spec
+	Members []Member
+	// Network is the members' network; nil when there are no members and it is not known.
+	Network *Network
+	// LeaveACLs leaves network ACL lists alone.
+	LeaveACLs bool
 }

@@ -9,14 +9,6 @@ import (
 	"strings"
 )
 
-// Protocols of CloudStack's load balancer rules.
-const (
-	ProtocolTCP      = "tcp"
-	ProtocolUDP      = "udp"
-	ProtocolTCPProxy = "tcp-proxy" // TCP with a PROXY protocol header towards the backends
-	ProtocolSSL      = "ssl"
-)
-
 var ruleProtocols = []string{ProtocolTCPProxy, ProtocolTCP, ProtocolUDP, ProtocolSSL}
 
 // lbName is what cloudprovider.DefaultLoadBalancerName makes of a Service's UID.

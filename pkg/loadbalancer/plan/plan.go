@@ -8,21 +8,6 @@ import (
 	"slices"
 )
 
-// Limits are what the server or the role was found not to do.
-type Limits struct {
-	// NoTags: the role may not tag.
-	NoTags bool
-	// NoCIDRUpdate: the server ignores cidrlist in updateLoadBalancerRule (before 4.22).
-	NoCIDRUpdate bool
-	// NoCIDRs: the server has no cidrlist at all (before 4.18).
-	NoCIDRs bool
-	// CIDRsProven: a rule with cidrlist was read, so the server has it.
-	CIDRsProven bool
-
-	// Unclaimed leaves claims out; tests show with it that they are needed.
-	Unclaimed bool
-}
-
 // Plan returns the steps that turn the actual into the desired state, and the address that will serve: one of the
 // actual ones, or nil when one has to be acquired or none is wanted. It does not depend on the order of its inputs'
 // lists; the plan of the state that it leads to is empty.

@@ -186,10 +186,8 @@ func access(a Actual) map[string]bool {
 // touchesForeign names an action that takes away what is not ours.
 func touchesForeign(before Actual, plan []Step) string {
 	for _, s := range plan {
-		if r, ok := s.Action.(interface{ removes() string }); ok && strings.HasPrefix(r.removes(), "foreign-") {
-			return s.Label()
-		}
-		if r, ok := s.Action.(interface{ OfRule() OnRule }); ok && r.OfRule().RuleID == "foreign-rule" {
+		on, _ := s.OnRule()
+		if r, ok := s.Action.(interface{ removes() string }); ok && strings.HasPrefix(r.removes(), "foreign-") || on.RuleID == "foreign-rule" {
 			return s.Label()
 		}
 		act, ok := s.Action.(ReleaseAddress)
@@ -222,15 +220,15 @@ func TestPropertiesOfPlans(t *testing.T) {
 
 		// Order of inputs does not matter.
 		d2, a2 := w.shuffle(want, before)
-		if got := planOf(d2, a2, limits); !slices.Equal(kinds(got), kinds(plan)) {
-			t.Fatalf("seed %d: the plan depends on the order of its inputs:\n%v\n%v", seed, kinds(got), kinds(plan))
+		if got := planOf(d2, a2, limits); !slices.Equal(lines(got), lines(plan)) {
+			t.Fatalf("seed %d: the plan depends on the order of its inputs:\n%v\n%v", seed, lines(got), lines(plan))
 		}
 
 		// The plan leads to its fixpoint.
 		after := run(before, plan)
 		after = run(after, planOf(want, after, limits)) // the tag of a new address
 		if rest := planOf(want, after, limits); len(rest) > 0 {
-			t.Fatalf("seed %d: not a fixpoint: %v", seed, kinds(rest))
+			t.Fatalf("seed %d: not a fixpoint: %v", seed, lines(rest))
 		}
 		if label := touchesForeign(before, plan); label != "" {
 			t.Fatalf("seed %d: %q touches what is not ours", seed, label)
@@ -273,15 +271,15 @@ func TestPropertiesOfPlans(t *testing.T) {
 func firewallFirst(plan []Step) string {
 	opened := map[string]bool{}
 	for _, s := range plan {
-		if o, ok := s.Action.(OpenFirewall); ok {
-			opened[fmt.Sprint(s.Wave, " ", o.AddressID)] = true
-		}
-		switch act := s.Action.(type) {
+		on, _ := s.OnAddress()
+		at := fmt.Sprint(s.Wave, " ", on.AddressID)
+		switch s.Action.(type) {
+		case OpenFirewall:
+			opened[at] = true
 		case CreateRule, UpdateRule, AddMembers, SetStickiness:
-			if opened[fmt.Sprint(s.Wave, " ", act.(interface{ OfRule() OnRule }).OfRule().AddressID)] {
+			if opened[at] {
 				return s.Label()
 			}
-		default:
 		}
 	}
 	return ""
@@ -289,40 +287,37 @@ func firewallFirst(plan []Step) string {
 
 // replaces reports whether a plan deletes the rule that gives an access, or has to close its port for a moment.
 func replaces(plan []Step, who string) bool {
-	at := func(on OnRule) bool { return strings.HasPrefix(who, fmt.Sprintf("%s:%d ", on.IP, on.Port)) }
 	for _, s := range plan {
-		switch a := s.Action.(type) {
+		on, _ := s.OnRule()
+		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", on.IP, on.Port))
+		switch act := s.Action.(type) {
 		case UpdateRule: // from TCP to UDP or back
-			if (a.Rule.Protocol == ProtocolUDP || closesUDP(plan, a.Port)) && at(a.OnRule) {
+			if (act.Rule.Protocol == ProtocolUDP || closesUDP(plan, act.Port)) && here {
 				return true
 			}
 		case DeleteRule:
-			if at(a.OnRule) {
+			if here {
 				return true
 			}
 		case OpenFirewall, OpenACL:
 			if len(s.Replaces) > 0 {
 				return true
 			}
-		default:
 		}
 	}
 	return false
 }
 
 func closesUDP(plan []Step, port int) bool {
-	covers := func(f FirewallRange) bool {
-		return f.Protocol == ProtocolUDP && f.StartPort <= port && port <= f.EndPort
-	}
 	return slices.ContainsFunc(plan, func(s Step) bool {
-		switch a := s.Action.(type) {
+		var f FirewallRange
+		switch act := s.Action.(type) {
 		case CloseFirewall:
-			return covers(a.Firewall)
+			f = act.Firewall
 		case CloseACL:
-			return covers(a.Firewall)
-		default:
-			return false
+			f = act.Firewall
 		}
+		return f.Protocol == ProtocolUDP && f.StartPort <= port && port <= f.EndPort
 	})
 }
 

@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -69,31 +70,24 @@ func built(d Desired) Actual {
 	return run(a, planOf(d, a, Limits{})) // the tag of a new address
 }
 
-// written is what the JSON of a step says.
-type written struct {
-	Kind     string         `json:"kind"`
-	Label    string         `json:"label"`
-	Port     int            `json:"port"`
-	Firewall *FirewallRange `json:"firewall"`
-	Members  []string       `json:"members"`
-}
-
-func kinds(steps []Step) []string {
-	data, err := json.Marshal(steps)
-	if err != nil {
-		panic(err)
-	}
-	var actions []written
-	if err := json.Unmarshal(data, &actions); err != nil {
-		panic(err)
-	}
+// lines writes down what the JSON of steps says.
+func lines(steps []Step) []string {
 	out := []string{}
-	for _, a := range actions {
-		k := a.Kind
+	for _, s := range steps {
+		var a struct {
+			Port     int           `json:"port"`
+			Firewall FirewallRange `json:"firewall"`
+			Members  []string      `json:"members"`
+		}
+		data, err := json.Marshal(s)
+		if err = errors.Join(err, json.Unmarshal(data, &a)); err != nil {
+			panic(err)
+		}
+		k := s.Kind()
 		if a.Port != 0 {
 			k += fmt.Sprintf(" %d", a.Port)
 		}
-		if a.Firewall != nil {
+		if a.Firewall.Protocol != "" {
 			k += fmt.Sprintf(" %d-%d %v", a.Firewall.StartPort, a.Firewall.EndPort, a.Firewall.CIDRs)
 		}
 		if len(a.Members) > 0 {
@@ -266,9 +260,9 @@ func TestPlan(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			got := planOf(tc.d, tc.a, tc.limits)
-			assert.Equal(t, tc.want, kinds(got))
+			assert.Equal(t, tc.want, lines(got))
 			after := run(tc.a, got)
-			assert.Empty(t, kinds(planOf(tc.d, run(after, planOf(tc.d, after, tc.limits)), tc.limits)), "nothing is left to do")
+			assert.Empty(t, lines(planOf(tc.d, run(after, planOf(tc.d, after, tc.limits)), tc.limits)), "nothing is left to do")
 			for _, a := range got {
 				assert.NotEmpty(t, a.Label())
 			}

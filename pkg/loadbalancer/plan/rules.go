@@ -11,43 +11,6 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-type planner struct {
-	desired Desired
-	limits  Limits
-	steps   []Step
-	claims  map[int]bool // see claims
-}
-
-// claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
-// use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
-// rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
-func claims(d Desired, target *Address) map[int]bool {
-	if !d.Firewall || target.Internal {
-		return nil
-	}
-	own := map[int]bool{}
-	for _, r := range target.OwnRules() {
-		own[r.PublicPort] = true
-	}
-	wanted := PortsOf(d.Rules)
-	out := map[int]bool{}
-	for _, f := range target.Firewall {
-		if f.Deleting || !target.OwnsFirewall(f, wanted) || target.OwnsFirewall(f, nil) {
-			continue
-		}
-		for port := f.StartPort; port <= f.EndPort; port++ {
-			if !own[port] && slices.Contains(wanted[f.Protocol], port) {
-				out[port] = true
-			}
-		}
-	}
-	return out
-}
-
-func (p *planner) add(wave int, a Action, replaces ...string) {
-	p.steps = append(p.steps, Step{Action: a, Wave: wave, Replaces: replaces})
-}
-
 // reach plans the desired state on the target, or on a new address without one.
 func (p *planner) reach(target *Address) {
 	opened := p.opened(target)
@@ -56,7 +19,6 @@ func (p *planner) reach(target *Address) {
 		p.add(waveAddress, AllocateAddress{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, IP: d.Address, FirewallPorts: opened})
 		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true, Tagged: true, FirewallPorts: opened}
 	}
-	on := On{target.ID, target.IP}
 	if !p.limits.Unclaimed {
 		p.claims = claims(p.desired, target)
 	}
@@ -70,7 +32,7 @@ func (p *planner) reach(target *Address) {
 		p.remember(target, waveClaimed, before)
 	}
 	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
-		p.add(waveBuild, TagAddress{On: on})
+		p.add(waveBuild, TagAddress{OnAddress: target.on()})
 	}
 	own := map[int]ActualRule{}
 	for _, r := range target.OwnRules() {
@@ -111,7 +73,7 @@ func (p *planner) remember(target *Address, wave int, opened PortSet) {
 			closed = append(closed, c.FirewallID)
 		}
 	}
-	p.add(wave, RememberAddress{On: On{target.ID, target.IP}, NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened}, closed...)
+	p.add(wave, RememberAddress{OnAddress: target.on(), NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened}, closed...)
 }
 
 // tagRules tags all own rules that will be there and have no tags, with one call.
@@ -128,14 +90,14 @@ func (p *planner) tagRules(target *Address) {
 			tagged[c.Port] = false
 		}
 	}
-	var ports []int
+	tags := TagRules{OnAddress: target.on()}
 	for _, r := range p.desired.Rules {
 		if !tagged[r.PublicPort] {
-			ports = append(ports, r.PublicPort)
+			tags.Ports = append(tags.Ports, r.PublicPort)
 		}
 	}
-	if len(ports) > 0 {
-		p.add(waveBuild, TagRules{On: On{target.ID, target.IP}, Ports: ports})
+	if len(tags.Ports) > 0 {
+		p.add(waveBuild, tags)
 	}
 }
 
@@ -152,21 +114,16 @@ func (p *planner) firewall(target *Address) {
 			others = append(others, f.FirewallRange)
 		}
 	}
-	on := On{target.ID, target.IP}
-	s := planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, others, true)
-	s.steps(p, func(f FirewallRange) Action { return OpenFirewall{On: on, Firewall: f} }, func(f ActualFirewall) Action { return closeFirewall(on, f) })
-}
-
-func closeFirewall(on On, f ActualFirewall) Action {
-	return CloseFirewall{On: on, FirewallID: f.ID, Firewall: f.FirewallRange}
+	open := func(f FirewallRange) Action { return OpenFirewall{OnAddress: target.on(), Firewall: f} }
+	planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, others, true).steps(p, open, target.closing)
 }
 
 func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
-	on := OnRule{On: On{target.ID, target.IP}, Port: want.PublicPort}
 	wave := waveBuild
 	if p.claims[want.PublicPort] {
 		wave = waveClaim
 	}
+	on := target.onRule("", want.PublicPort)
 	p.add(wave, CreateRule{OnRule: on, NetworkID: p.desired.NetworkID, Internal: target.Internal, Rule: want}, replaces...)
 	p.extras(on, want, ActualRule{}, p.desired.NetworkID, replaces...)
 	// Without proof the members come when the rule was read back with its source ranges.
@@ -195,7 +152,7 @@ func (p *planner) extras(on OnRule, want Rule, have ActualRule, networkID string
 }
 
 func (p *planner) deleteRule(target *Address, have ActualRule, wave int, note string) {
-	p.add(wave, DeleteRule{OnRule: OnRule{On{target.ID, target.IP}, have.ID, have.PublicPort}, Internal: target.Internal, Note: note})
+	p.add(wave, DeleteRule{OnRule: target.onRule(have.ID, have.PublicPort), Internal: target.Internal, Note: note})
 }
 
 // changeRule plans the changes of one rule, in place where CloudStack can.
@@ -232,7 +189,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	if want.Protocol != ProtocolSSL || protocolDiffers {
 		have.Certificate = ""
 	}
-	on := OnRule{On{target.ID, target.IP}, have.ID, have.PublicPort}
+	on := target.onRule(have.ID, have.PublicPort)
 	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
 		update := want
 		if !cidrsDiffer {
@@ -252,4 +209,21 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	if len(remove) > 0 {
 		p.add(waveTrim, RemoveMembers{OnRule: on, Members: remove})
 	}
+}
+
+// difference returns what is only in want and what is only in have.
+func difference(want, have []string) (add, remove []string) {
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			add = append(add, w)
+		}
+	}
+	for _, h := range have {
+		if !slices.Contains(want, h) {
+			remove = append(remove, h)
+		}
+	}
+	slices.Sort(add)
+	slices.Sort(remove)
+	return slices.Compact(add), slices.Compact(remove)
 }

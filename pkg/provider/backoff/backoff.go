@@ -7,7 +7,6 @@ package backoff
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -132,16 +131,13 @@ type Backoff struct {
 
 // serviceWait is a Service whose last sync failed.
 type serviceWait struct {
+	Attempt     // the last one
 	kind        Trigger
 	err         error
 	failures    int       // in a row, of this kind
 	since       time.Time // of the first of the failures
 	last, until time.Time
-	fingerprint string
-	nodes       string
-	serves      bool   // it has an address: its rules follow the nodes even while something else fails
-	group       string // Services of one group wait for the same thing
-	nearest     int    // the fewest actions that an attempt has left to do; unknownLeft when no attempt got to a plan
+	nearest     int // the fewest actions that an attempt has left to do; unknownLeft when no attempt got to a plan
 }
 
 // New returns a Backoff without waiting Services.
@@ -156,8 +152,8 @@ type Attempt struct {
 	uid         types.UID
 	fingerprint string
 	nodes       string
-	serves      bool
-	group       string
+	serves      bool   // the Service has an address: its rules follow the nodes even while something else fails
+	group       string // Services of one group wait for the same thing
 	deletes     bool
 }
 
@@ -243,7 +239,7 @@ func (b *Backoff) Failed(a Attempt, err error, did Work) time.Duration {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := &serviceWait{kind: kind, err: err, failures: 1, fingerprint: a.fingerprint, nodes: a.nodes, serves: a.serves, group: a.group, nearest: unknownLeft}
+	w := &serviceWait{Attempt: a, kind: kind, err: err, failures: 1, nearest: unknownLeft}
 	last := b.waits[a.uid]
 	if last != nil && last.fingerprint == a.fingerprint {
 		w.nearest = last.nearest
@@ -345,13 +341,6 @@ func (b *Backoff) Wake(uid types.UID, which func(error) bool) (time.Duration, bo
 	return w.shorten(b.clock.Now()), true
 }
 
-// Len returns how many Services wait.
-func (b *Backoff) Len() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.waits)
-}
-
 // Waiting reports whether the last sync of a Service failed.
 func (b *Backoff) Waiting(uid types.UID) bool {
 	b.mu.Lock()
@@ -369,8 +358,5 @@ func (e *retryError) Unwrap() []error { return []error{e.error, e.retry} }
 
 // RetryAfter returns err as one after which the framework tries again after d.
 func RetryAfter(err error, d time.Duration) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
 	return &retryError{err, cpapi.NewRetryError(err.Error(), max(d, time.Millisecond))}
 }

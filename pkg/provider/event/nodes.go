@@ -4,13 +4,12 @@
 package event
 
 import (
-	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -24,16 +23,15 @@ const NodePause = 10 * time.Minute
 // every initialised Node each 5 minutes.
 const stateAge = 30 * time.Minute
 
-// Nodes writes Events on Nodes, the same one not too often.
+// Nodes writes Events on Nodes, the same one not too often. A nil *Nodes writes none.
 type Nodes struct {
-	recorder record.EventRecorder
-	clock    clock.PassiveClock
+	recorder Recorder
 
-	mu     sync.Mutex
-	sent   map[nodeEvent]time.Time
-	states map[nodeEvent]time.Time // states that are reported once, and when they were last found
+	mu   sync.Mutex
+	sent *utilcache.Expiring // of nodeEvent
 }
 
+// nodeEvent is an Event that was sent; without a message it is one that reports a state.
 type nodeEvent struct {
 	uid     types.UID
 	reason  plan.Reason
@@ -41,41 +39,47 @@ type nodeEvent struct {
 }
 
 // NewNodes returns a writer of Events on Nodes.
-func NewNodes(r record.EventRecorder, c clock.PassiveClock) *Nodes {
-	return &Nodes{recorder: r, clock: c, sent: map[nodeEvent]time.Time{}, states: map[nodeEvent]time.Time{}}
+func NewNodes(r Recorder, c clock.Clock) *Nodes {
+	return &Nodes{recorder: r, sent: utilcache.NewExpiringWithClock(c)}
 }
 
 // Warn writes a Warning; a repetition within NodePause is dropped.
 func (e *Nodes) Warn(n *corev1.Node, reason plan.Reason, message string) {
-	now, key := e.clock.Now(), nodeEvent{n.UID, reason, message}
-	e.mu.Lock()
-	maps.DeleteFunc(e.sent, func(_ nodeEvent, at time.Time) bool { return now.Sub(at) >= NodePause })
-	_, again := e.sent[key]
-	if !again {
-		e.sent[key] = now
-	}
-	e.mu.Unlock()
-	if !again {
-		e.recorder.Event(n, corev1.EventTypeWarning, string(reason), message)
-	}
+	e.warn(n, nodeEvent{n.UID, reason, message}, message)
 }
 
-// WarnOnce writes a Warning that is not repeated while the state lasts: until Ended is called for the Node.
+// Tell writes a Normal Event.
+func (e *Nodes) Tell(n *corev1.Node, reason plan.Reason, message string) {
+	e.recorder.Event(n, corev1.EventTypeNormal, string(reason), message)
+}
+
+// WarnOnce writes a Warning that is not repeated while the state lasts, although the message may change: until Ended is
+// called for the Node.
 func (e *Nodes) WarnOnce(n *corev1.Node, reason plan.Reason, message string) {
-	now, key := e.clock.Now(), nodeEvent{n.UID, reason, ""} // the message may change while the state does not
+	e.warn(n, nodeEvent{uid: n.UID, reason: reason}, message)
+}
+
+func (e *Nodes) warn(n *corev1.Node, key nodeEvent, message string) {
+	if e == nil {
+		return
+	}
 	e.mu.Lock()
-	maps.DeleteFunc(e.states, func(_ nodeEvent, at time.Time) bool { return now.Sub(at) >= stateAge })
-	_, again := e.states[key]
-	e.states[key] = now
+	_, again := e.sent.Get(key)
+	switch {
+	case key.message == "":
+		e.sent.Set(key, nil, stateAge)
+	case !again:
+		e.sent.Set(key, nil, NodePause)
+	}
 	e.mu.Unlock()
 	if !again {
-		e.recorder.Event(n, corev1.EventTypeWarning, string(reason), message)
+		e.recorder.Event(n, corev1.EventTypeWarning, string(key.reason), message)
 	}
 }
 
-// Ended forgets the states of a Node.
-func (e *Nodes) Ended(uid types.UID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.states, func(k nodeEvent, _ time.Time) bool { return k.uid == uid })
+// Ended forgets a state of a Node that WarnOnce has reported.
+func (e *Nodes) Ended(uid types.UID, reason plan.Reason) {
+	if e != nil {
+		e.sent.Delete(nodeEvent{uid: uid, reason: reason})
+	}
 }

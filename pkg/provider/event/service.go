@@ -5,14 +5,19 @@ package event
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
+// Recorder is what is used of a record.EventRecorder.
+type Recorder interface {
+	Event(object runtime.Object, kind, reason, message string)
+}
+
 // Service writes Events on one Service. The zero value writes none.
 type Service struct {
-	Recorder record.EventRecorder
+	Recorder Recorder
 	Object   *corev1.Service
 }
 

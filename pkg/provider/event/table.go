@@ -20,6 +20,8 @@ const (
 	NodeDeletionRefused plan.Reason = "NodeDeletionRefused"
 	NodeIPNotOnVM       plan.Reason = "NodeIPNotOnVM"
 	InvalidAnnotation   plan.Reason = "InvalidAnnotation"
+	NodeAdopted         plan.Reason = "NodeAdopted"
+	NodeNotAdopted      plan.Reason = "NodeNotAdopted"
 )
 
 // Row documents one reason of Events. A Service that is refused has the reason in its condition, too.
@@ -83,5 +85,7 @@ var OnNodes = []Row{
 	{InvalidProviderID, true, "the provider ID has CloudStack's scheme, or none, and no ID of a VM", "recreate the Node with the right ID"},
 	{NodeIPNotOnVM, true, "the kubelet's `--node-ip` is on no NIC of the VM; Kubernetes then takes over no address and says so nowhere else", "correct `--node-ip`, the NICs or the lists below"},
 	{InvalidAnnotation, true, "an annotation of the Node cannot be parsed; it is ignored", "correct it"},
+	{NodeAdopted, false, "the node joined without the taint of external cloud providers; the controller set it (chart value `adoptNodes`), and initialises the node", noRemedy},
+	{NodeNotAdopted, true, "the node joined without that taint, and a gate of [`csccm taint`](migrate.md) does not hold: its addresses or labels would change, or its VM does not run", "the message says which; then the node is adopted within 5 minutes"},
 	{NodeDeletionRefused, true, "too many Nodes have lost their VMs at once, see below", "check the credentials and the project"},
 }

@@ -5,20 +5,16 @@ package chartpkg
 
 import (
 	"bytes"
-	"io"
 	"io/fs"
-	"log"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	ocireg "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/repo"
 
@@ -33,29 +29,16 @@ func tree(version string) source.Tree {
 	return source.Tree{Stamp: "v" + version, Version: version, Commit: "abc", Time: time.Unix(1700000000, 0).UTC()}
 }
 
-func pack(t *testing.T, version string) *Package {
+func packed(t *testing.T, version string) *Package {
 	t.Helper()
 	p, err := Pack(folder, tree(version), Annotations{})
 	require.NoError(t, err)
 	return p
 }
 
-func TestPackIsReproducible(t *testing.T) {
-	t.Parallel()
-	first := pack(t, "1.2.3")
-	// The same files in another directory, with other times.
-	copied := filepath.Join(t.TempDir(), charts.Name)
-	require.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
-	second, err := Pack(copied, tree("1.2.3"), Annotations{})
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(first.Data, second.Data))
-	assert.False(t, bytes.Equal(first.Data, pack(t, "1.2.4").Data))
-	assert.Equal(t, "cloudstack-ccm-1.2.3.tgz", first.Filename())
-}
-
 func TestPackageIsTheEmbeddedChart(t *testing.T) {
 	t.Parallel()
-	loaded, err := loader.LoadArchive(bytes.NewReader(pack(t, "1.2.3-rc.1").Data))
+	loaded, err := loader.LoadArchive(bytes.NewReader(packed(t, "1.2.3-rc.1").Data))
 	require.NoError(t, err)
 	packaged := map[string]string{}
 	for _, f := range loaded.Raw {
@@ -86,66 +69,29 @@ func TestStampWantsItsLines(t *testing.T) {
 	require.ErrorContains(t, err, "Chart.yaml has 2 lines that match (?m)^version:.*$, want 1")
 }
 
-func TestPackRefusesDirectoryWithoutChart(t *testing.T) {
-	t.Parallel()
-	_, err := Pack(t.TempDir(), tree("1.0.0"), Annotations{})
-	require.ErrorContains(t, err, "Chart.yaml file is missing")
-}
-
-func TestArchiveIsSortedByItsCaller(t *testing.T) {
-	t.Parallel()
-	a, err := archive("x", []*chart.File{{Name: "a", Data: []byte("1")}}, time.Unix(1, 999))
-	require.NoError(t, err)
-	b, err := archive("x", []*chart.File{{Name: "a", Data: []byte("1")}}, time.Unix(1, 0))
-	require.NoError(t, err)
-	assert.Equal(t, a, b)
-}
-
 func TestIndex(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	const url = "https://example.org/charts/"
+	published := filepath.Join(t.TempDir(), "index.yaml")
 	when := time.Unix(1700000000, 0).UTC()
-	write := func(name string, data []byte) string {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(file, data, 0o644))
-		return file
-	}
-	read := func(data []byte) *repo.IndexFile {
-		index, err := repo.LoadIndexFile(write("read.yaml", data))
+	add := func(p *Package, url string, when time.Time) (string, *repo.IndexFile) {
+		data, err := Index(write(t, p), url, published, when)
 		require.NoError(t, err)
-		return index
-	}
-
-	packages := func(dir string) []string {
-		files, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+		require.NoError(t, os.WriteFile(published, data, 0o600))
+		index, err := repo.LoadIndexFile(published)
 		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		return files
+		return string(data), index
 	}
-
-	_, err := pack(t, "0.1.0").Write(dir)
-	require.NoError(t, err)
-	first, err := Index(packages(dir), "https://example.org/charts/", "", when)
-	require.NoError(t, err)
-	entries := read(first).Entries["cloudstack-ccm"]
+	first, index := add(packed(t, "0.1.0"), url, when)
+	entries := index.Entries["cloudstack-ccm"]
 	require.Len(t, entries, 1)
-	assert.Equal(t, []string{"https://example.org/charts/cloudstack-ccm-0.1.0.tgz"}, entries[0].URLs)
+	assert.Equal(t, []string{url + "cloudstack-ccm-0.1.0.tgz"}, entries[0].URLs)
 	assert.Len(t, entries[0].Digest, 64)
+	again, _ := add(packed(t, "0.1.0"), url, when.Add(time.Hour))
+	assert.Equal(t, first, again, "no new package, no change")
 
-	published := write("published.yaml", first)
-	again, err := Index(packages(dir), "https://example.org/charts/", published, when.Add(time.Hour))
-	require.NoError(t, err)
-	assert.Equal(t, string(first), string(again), "no new package, no change")
-
-	// The next release, in another directory.
-	next := t.TempDir()
-	_, err = pack(t, "0.2.0-rc.1").Write(next)
-	require.NoError(t, err)
-	_, err = pack(t, "0.2.0").Write(next)
-	require.NoError(t, err)
-	merged, err := Index(packages(next), "", published, when.Add(time.Hour))
-	require.NoError(t, err)
-	index := read(merged)
+	add(packed(t, "0.2.0-rc.1"), "", when.Add(time.Hour))
+	_, index = add(packed(t, "0.2.0"), "", when.Add(time.Hour))
 	var versions []string
 	for _, e := range index.Entries["cloudstack-ccm"] {
 		versions = append(versions, e.Version)
@@ -153,35 +99,54 @@ func TestIndex(t *testing.T) {
 	assert.Equal(t, []string{"0.2.0", "0.2.0-rc.1", "0.1.0"}, versions)
 	assert.True(t, index.Generated.Equal(when.Add(time.Hour)))
 
-	// A published version must not change.
 	other := tree("0.1.0")
 	other.Time = other.Time.Add(time.Hour)
 	changed, err := Pack(folder, other, Annotations{})
 	require.NoError(t, err)
-	_, err = changed.Write(dir)
-	require.NoError(t, err)
-	_, err = Index(packages(dir), "", published, when)
+	_, err = Index(write(t, changed), "", published, when)
 	require.ErrorContains(t, err, "a published version does not change")
 }
 
-// Tags cannot contain a plus sign.
-func TestPushVersionWithBuildMetadata(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	host := strings.TrimPrefix(server.URL, "http://")
-	file, err := pack(t, "1.2.3+x").Write(t.TempDir())
-	require.NoError(t, err)
-	pushed, err := Push(t.Context(), file, "oci://"+host+"/charts/", false, time.Unix(1700000000, 0))
-	require.NoError(t, err)
-	assert.Contains(t, pushed, host+"/charts/cloudstack-ccm:1.2.3_x@sha256:")
-	loaded, err := helm.Load("oci://"+host+"/charts/cloudstack-ccm", "1.2.3+x")
-	require.NoError(t, err)
-	assert.Equal(t, "1.2.3+x", loaded.Version())
+// write writes a package to a new directory.
+func write(t *testing.T, p *Package) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), p.Filename())
+	require.NoError(t, os.WriteFile(file, p.Data, 0o600))
+	return file
 }
 
-func TestPushRefusesOtherSchemes(t *testing.T) {
+// A released chart uses the controller's image by digest unless a value overrides it.
+func TestReleasedChartIsPinned(t *testing.T) {
 	t.Parallel()
-	_, err := Push(t.Context(), "x.tgz", "https://host/path", false, time.Time{})
-	require.EqualError(t, err, `"https://host/path": want oci://HOST/PATH`)
+	own := "sha256:" + strings.Repeat("a", 64)
+	other := "sha256:" + strings.Repeat("b", 64)
+	packed, err := Pack(folder, tree("1.2.3"), Annotations{Digest: own})
+	require.NoError(t, err)
+	chart, err := helm.Load(write(t, packed), "")
+	require.NoError(t, err)
+
+	image := regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`)
+	for want, values := range map[string]map[string]any{
+		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + own:   nil,
+		"registry.example.org/x:v1.2.3@" + own:         {"repository": "registry.example.org/x"},
+		"ghcr.io/csccm/cloudstack-ccm:v9":              {"tag": "v9"},
+		"ghcr.io/csccm/cloudstack-ccm:v1.2.3@" + other: {"digest": other},
+		"registry.example.org/x:v9@" + other:           {"repository": "registry.example.org/x", "tag": "v9", "digest": other},
+		"registry.example.org/y:v1.2.3":                {"repository": "registry.example.org/y", "tag": "v1.2.3"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			request := helm.ApplyRequest{Name: charts.Name, Chart: chart, KubeVersion: "v1.37.1"}
+			if values != nil {
+				request.Values = map[string]any{"image": values}
+			}
+			out, err := helm.Template(t.Context(), "kube-system", request)
+			require.NoError(t, err)
+			found := image.FindAllStringSubmatch(out, -1)
+			require.NotEmpty(t, found)
+			for _, f := range found {
+				assert.Equal(t, want, f[1])
+			}
+		})
+	}
 }

@@ -20,29 +20,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Index returns the index.yaml of a chart repository: the entries of an existing index, and new entries for packages
-// (file names). existing is the file of that index; it may be "" or missing. baseURL is the prefix of the packages'
-// URLs; if it is empty, URLs are relative to index.yaml. when is the time of new entries. A published version must not
-// change: a different digest for it is an error.
-func Index(packages []string, baseURL, existing string, when time.Time) ([]byte, error) {
-	index := repo.NewIndexFile()
-	if existing != "" {
-		old, err := repo.LoadIndexFile(existing)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		default:
-			index = old
-		}
+// Index returns the index.yaml of a chart repository: the entries of an existing index, and a new entry for a package.
+// existing is the file of that index, which may be missing. baseURL is the prefix of the package's URL; if it is empty,
+// the URL is relative to index.yaml. when is the time of the new entry. A published version must not change: a different
+// digest for it is an error.
+func Index(file, baseURL, existing string, when time.Time) ([]byte, error) {
+	index, err := repo.LoadIndexFile(existing)
+	if errors.Is(err, fs.ErrNotExist) {
+		index, err = repo.NewIndexFile(), nil
+		index.Generated = time.Time{}
 	}
-	for _, file := range packages {
-		if err := add(index, file, baseURL, when); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
+	if err != nil {
+		return nil, err
+	}
+	if err := add(index, file, baseURL, when); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	index.SortEntries()
-	index.Generated = newest(index, when)
 	return yaml.Marshal(index)
 }
 
@@ -78,22 +72,8 @@ func add(index *repo.IndexFile, file, baseURL string, when time.Time) error {
 		Digest:   digest,
 		Created:  when,
 	})
+	if when.After(index.Generated) { // an index without changes is the same file
+		index.Generated = when
+	}
 	return nil
-}
-
-// newest returns the time of the latest entry. Index uses it as the time of the index, so that an index without
-// changes is the same file.
-func newest(index *repo.IndexFile, when time.Time) time.Time {
-	var latest time.Time
-	for _, versions := range index.Entries {
-		for _, v := range versions {
-			if v.Created.After(latest) {
-				latest = v.Created
-			}
-		}
-	}
-	if latest.IsZero() {
-		return when
-	}
-	return latest
 }

@@ -6,22 +6,18 @@
 package chartpkg
 
 import (
-	"archive/tar"
 	"bytes"
-	"cmp"
-	"compress/gzip"
+	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"time"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/release/internal/notes"
+	"github.com/csccm/csccm/release/internal/pack"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
@@ -35,15 +31,6 @@ type Package struct {
 // Filename returns the file name, as helm package chooses it.
 func (p *Package) Filename() string { return p.Name + "-" + p.Version + ".tgz" }
 
-// Write writes the package to a directory, which it creates, and returns the file's path.
-func (p *Package) Write(dir string) (string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a public artefact
-		return "", err
-	}
-	file := filepath.Join(dir, p.Filename())
-	return file, os.WriteFile(file, p.Data, 0o644) //nolint:gosec // a public artefact
-}
-
 // Pack packages the chart in dir with the tree's version as version and appVersion. Unlike helm package, the same files
 // and tree always give the same bytes.
 func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, error) {
@@ -51,34 +38,32 @@ func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, erro
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", dir, err)
 	}
-	// Raw holds the files that .helmignore does not exclude.
-	files := slices.Clone(loaded.Raw)
-	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
-	for i, f := range files {
+	var files []pack.File
+	for _, f := range loaded.Raw { // the files that .helmignore does not exclude
+		data := f.Data
 		if f.Name == "Chart.yaml" {
-			stamped, err := stamp(f.Data, tree)
-			if err == nil {
-				stamped, err = annotate(stamped, annotations)
+			if data, err = stamp(data, tree); err == nil {
+				data, err = annotate(data, annotations)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("chart %s: %w", dir, err)
 			}
-			files[i] = &chart.File{Name: f.Name, Data: stamped}
 		}
+		files = append(files, pack.File{Name: path.Join(loaded.Metadata.Name, f.Name), Mode: 0o644, Data: data})
 	}
-	data, err := archive(loaded.Metadata.Name, files, tree.Time)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", dir, err)
+	var out bytes.Buffer
+	if err := pack.Write(&out, loaded.Metadata.Name+".tgz", files, tree.Time); err != nil {
+		return nil, err
 	}
 	// Make sure that Helm can load the package before it is published.
-	back, err := loader.LoadArchive(bytes.NewReader(data))
+	back, err := loader.LoadArchive(bytes.NewReader(out.Bytes()))
+	if err == nil {
+		err = back.Validate()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: packaged: %w", dir, err)
 	}
-	if err := back.Validate(); err != nil {
-		return nil, fmt.Errorf("chart %s: packaged: %w", dir, err)
-	}
-	return &Package{Name: back.Metadata.Name, Version: back.Metadata.Version, Data: data}, nil
+	return &Package{Name: back.Metadata.Name, Version: back.Metadata.Version, Data: out.Bytes()}, nil
 }
 
 var (
@@ -106,35 +91,71 @@ func stamp(chartYAML []byte, tree source.Tree) ([]byte, error) {
 	return out, nil
 }
 
-func archive(name string, files []*chart.File, when time.Time) ([]byte, error) {
-	var buf bytes.Buffer
-	// The gzip header has no name and no time, so that the bytes are reproducible.
-	zip, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
+// Annotations are added to Chart.yaml: data that Artifact Hub shows, and the digest of the controller's image.
+type Annotations struct {
+	// Images are the images that the chart uses, with digests.
+	Images []Image
+	// Changes since the previous release.
+	Changes []notes.Change
+	// SignKey is the PGP key of the provenance file.
+	SignKey *SignKey
+	// Digest is the digest of the controller's image index, as sha256:HEX. The chart pins the image to it.
+	Digest string
+}
+
+// digestAnnotation is the annotation from which the chart's templates read the digest of the controller's image.
+const digestAnnotation = "csccm.io/image-digest"
+
+// Image is an image that the chart uses.
+type Image struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+// SignKey identifies a PGP key.
+type SignKey struct {
+	Fingerprint string `json:"fingerprint"`
+	URL         string `json:"url"`
+}
+
+var annotationsLine = regexp.MustCompile(`(?m)^annotations:\n`)
+
+// annotate adds annotations to Chart.yaml and leaves the rest unchanged.
+func annotate(chartYAML []byte, a Annotations) ([]byte, error) {
+	added := map[string]string{}
+	for key, value := range map[string]any{"images": a.Images, "changes": a.Changes, "signKey": a.SignKey} {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		if s := string(bytes.TrimSpace(text)); s != "null" && s != "[]" {
+			added["artifacthub.io/"+key] = string(text)
+		}
+	}
+	if a.Digest != "" {
+		added[digestAnnotation] = a.Digest
+	}
+	for _, change := range a.Changes {
+		if change.Kind == "security" {
+			added["artifacthub.io/containsSecurityUpdates"] = "true"
+		}
+	}
+	if len(added) == 0 {
+		return chartYAML, nil
+	}
+	at := annotationsLine.FindAllIndex(chartYAML, -1)
+	if len(at) != 1 {
+		return nil, errors.New("file Chart.yaml has no line annotations:, or several")
+	}
+	text, err := yaml.Marshal(added)
 	if err != nil {
 		return nil, err
 	}
-	out := tar.NewWriter(zip)
-	for _, f := range files {
-		header := &tar.Header{
-			Typeflag: tar.TypeReg,
-			Name:     path.Join(name, f.Name),
-			Mode:     0o644,
-			Size:     int64(len(f.Data)),
-			ModTime:  when.Truncate(time.Second),
-			Format:   tar.FormatPAX,
-		}
-		if err := out.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := out.Write(f.Data); err != nil {
-			return nil, err
-		}
+	var out bytes.Buffer
+	out.Write(chartYAML[:at[0][1]])
+	for line := range strings.Lines(string(text)) {
+		out.WriteString("  " + line)
 	}
-	if err := out.Close(); err != nil {
-		return nil, err
-	}
-	if err := zip.Close(); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
+	out.Write(chartYAML[at[0][1]:])
+	return out.Bytes(), nil
 }

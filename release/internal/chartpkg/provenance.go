@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/provenance"
@@ -45,11 +44,11 @@ func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 	return &PGP{signer, strings.ToUpper(hex.EncodeToString(signer.Entity.PrimaryKey.Fingerprint))}, nil
 }
 
-// Sign writes the provenance file of a packaged chart, for helm verify, next to the chart and returns its path.
-func (p *PGP) Sign(file string) (string, error) {
+// Sign returns the provenance file of a packaged chart, for helm verify.
+func (p *PGP) Sign(file string) ([]byte, error) {
 	text, err := p.signer.ClearSign(file)
 	if err != nil {
-		return "", fmt.Errorf("sign %s: %w", file, err)
+		return nil, fmt.Errorf("sign %s: %w", file, err)
 	}
-	return file + ".prov", os.WriteFile(file+".prov", []byte(text), 0o644) //nolint:gosec // a public artefact
+	return []byte(text), nil
 }

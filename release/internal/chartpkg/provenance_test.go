@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/google/go-containerregistry/pkg/name"
 	ocireg "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,7 @@ import (
 	"helm.sh/helm/v3/pkg/registry"
 
 	"github.com/csccm/csccm/release/internal/notes"
+	"github.com/csccm/csccm/release/internal/oci"
 )
 
 // keyrings writes a new key's secret and public keyrings, the secret one with a password.
@@ -53,11 +55,11 @@ func TestProvenanceIsWhatHelmVerifies(t *testing.T) {
 	key, err := OpenPGP(secret, "release@example.org", []byte("geheim"))
 	require.NoError(t, err)
 	assert.Len(t, key.Fingerprint, 40)
-	dir := t.TempDir()
-	file, err := pack(t, "1.2.3").Write(dir)
+	file := write(t, packed(t, "1.2.3"))
+	text, err := key.Sign(file)
 	require.NoError(t, err)
-	signed, err := key.Sign(file)
-	require.NoError(t, err)
+	signed := file + ".prov"
+	require.NoError(t, os.WriteFile(signed, text, 0o600))
 	verifier, err := provenance.NewFromKeyring(public, "")
 	require.NoError(t, err)
 	verified, err := verifier.Verify(file, signed)
@@ -68,21 +70,19 @@ func TestProvenanceIsWhatHelmVerifies(t *testing.T) {
 	// The artefact in a registry contains it too.
 	server := httptest.NewServer(ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	pushed, err := Push(t.Context(), file, "oci://"+strings.TrimPrefix(server.URL, "http://")+"/charts", true, time.Unix(1700000000, 0))
+	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/charts/cloudstack-ccm:1.2.3")
 	require.NoError(t, err)
+	artifact, err := Artifact(t.Context(), file, time.Unix(1700000000, 0))
+	require.NoError(t, err)
+	require.NoError(t, oci.Push(t.Context(), artifact, tag))
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard))
 	require.NoError(t, err)
-	pulled, err := client.Pull(pushed, registry.PullOptWithProv(true))
-	require.NoError(t, err)
-	text, err := os.ReadFile(signed)
+	pulled, err := client.Pull(tag.Name(), registry.PullOptWithProv(true))
 	require.NoError(t, err)
 	assert.Equal(t, string(text), string(pulled.Prov.Data))
 
 	// Another file, another key.
-	other := pack(t, "1.2.3")
-	other.Data = append(other.Data, 0)
-	_, err = other.Write(dir)
-	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(packed(t, "1.2.3").Data, 0), 0o600))
 	_, err = verifier.Verify(file, signed)
 	require.ErrorContains(t, err, "sha256 sum does not match")
 	_, foreign := keyrings(t, "")

@@ -6,21 +6,27 @@
 package image
 
 import (
-	"archive/tar"
 	"bytes"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strconv"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
+	"github.com/csccm/csccm/release/internal/oci"
+	"github.com/csccm/csccm/release/internal/pack"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
@@ -37,20 +43,13 @@ type Spec struct {
 	Port int
 }
 
-// File is a file of a layer, or a directory if its name ends with a slash.
-type File struct {
-	Name string
-	Mode int64
-	Data []byte
-}
-
 // One returns the image for one platform with its binary.
-func One(spec Spec, platform gobuild.Platform, binary []byte, tree source.Tree) (v1.Image, error) {
+func One(spec Spec, platform source.Platform, binary []byte, tree source.Tree) (v1.Image, error) {
 	certificates, err := Certificates()
 	if err != nil {
 		return nil, err
 	}
-	base, err := layer(tree.Time, []File{
+	base, err := layer(tree.Time, []pack.File{
 		{Name: "etc/", Mode: 0o755},
 		{Name: "etc/ssl/", Mode: 0o755},
 		{Name: "etc/ssl/certs/", Mode: 0o755},
@@ -60,7 +59,7 @@ func One(spec Spec, platform gobuild.Platform, binary []byte, tree source.Tree) 
 	if err != nil {
 		return nil, err
 	}
-	program, err := layer(tree.Time, []File{{Name: spec.Name, Mode: 0o755, Data: binary}})
+	program, err := layer(tree.Time, []pack.File{{Name: spec.Name, Mode: 0o755, Data: binary}})
 	if err != nil {
 		return nil, err
 	}
@@ -113,42 +112,22 @@ func Labels(spec Spec, tree source.Tree) map[string]string {
 	return labels
 }
 
-// layer returns a compressed tar archive of files, in the given order, all with the same time and owned by root.
-func layer(when time.Time, files []File) (v1.Layer, error) {
+// layer returns a compressed tar archive of files, in the given order.
+func layer(when time.Time, files []pack.File) (v1.Layer, error) {
 	var buf bytes.Buffer
-	out := tar.NewWriter(&buf)
-	for _, f := range files {
-		header := &tar.Header{
-			Typeflag: tar.TypeReg,
-			Name:     f.Name,
-			Mode:     f.Mode,
-			Size:     int64(len(f.Data)),
-			ModTime:  when.Truncate(time.Second),
-			Format:   tar.FormatPAX,
-		}
-		if f.Name[len(f.Name)-1] == '/' {
-			header.Typeflag = tar.TypeDir
-		}
-		if err := out.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := out.Write(f.Data); err != nil {
-			return nil, err
-		}
-	}
-	if err := out.Close(); err != nil {
+	out := pack.NewTar(&buf, when)
+	if err := errors.Join(out.Add(files...), out.Close()); err != nil {
 		return nil, err
 	}
-	data := buf.Bytes()
 	return tarball.LayerFromOpener(
-		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil },
 		tarball.WithMediaType(types.OCILayer),
 		tarball.WithCompressedCaching,
 	)
 }
 
 // Many combines the images for several platforms into an index.
-func Many(spec Spec, tree source.Tree, platforms []gobuild.Platform, images []v1.Image) v1.ImageIndex {
+func Many(spec Spec, tree source.Tree, platforms []source.Platform, images []v1.Image) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for i, img := range images {
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
@@ -164,4 +143,44 @@ func Many(spec Spec, tree source.Tree, platforms []gobuild.Platform, images []v1
 		return index // cannot happen: Annotations returns the type of its argument
 	}
 	return annotated
+}
+
+// Archive writes an index to a file as an archive of an OCI image layout. ref (ghcr.io/csccm/cloudstack-ccm:v1.2.3) is
+// the name under which container engines load it.
+func Archive(file string, index v1.ImageIndex, ref name.Tag, when time.Time) (err error) {
+	dir, err := os.MkdirTemp("", "csccm-layout-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	out, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("layout of %s: %w", file, err)
+	}
+	err = out.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": ref.TagStr(),
+		"io.containerd.image.name":          ref.Name(),
+	}))
+	if err != nil {
+		return fmt.Errorf("layout of %s: %w", file, err)
+	}
+	return oci.Archive(dir, file, when)
+}
+
+// Certificates returns Mozilla's root certificates in PEM format. It omits roots that are trusted only under conditions
+// (for certificates issued before a date), because a PEM file cannot express the conditions.
+func Certificates() ([]byte, error) {
+	var out bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue
+		}
+		if err := pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
+			return nil, err
+		}
+	}
+	if out.Len() == 0 {
+		return nil, errors.New("no root certificates")
+	}
+	return out.Bytes(), nil
 }

@@ -6,6 +6,8 @@ package notes
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -40,6 +42,15 @@ func Parse(changelog string) ([]Section, error) {
 		sections = append(sections, s)
 	}
 	return sections, nil
+}
+
+// Read returns the section of a version (see Find) in the CHANGELOG.md of a directory.
+func Read(dir, version string) (*Section, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
+	if err != nil {
+		return nil, err
+	}
+	return Find(string(text), version)
 }
 
 // Find returns the section of a version. For a pre-release (with a hyphen) without a section, it returns that of the

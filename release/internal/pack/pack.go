@@ -7,7 +7,6 @@ package pack
 import (
 	"archive/tar"
 	"archive/zip"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"fmt"
@@ -19,13 +18,43 @@ import (
 	"time"
 )
 
-// File is a file of an archive.
+// File is a file of an archive, or a directory if its name ends with a slash.
 type File struct {
 	// Name is a path with slashes.
 	Name string
-	// Mode is 0o644 or 0o755.
+	// Mode holds the permission bits.
 	Mode int64
 	Data []byte
+}
+
+// Tar writes a tar archive of files that all have the same time and are owned by root.
+type Tar struct {
+	*tar.Writer
+	when time.Time
+}
+
+// NewTar returns a Tar that writes to w.
+func NewTar(w io.Writer, when time.Time) Tar {
+	return Tar{tar.NewWriter(w), when.UTC().Truncate(time.Second)}
+}
+
+// Add writes files in the given order.
+func (t Tar) Add(files ...File) error {
+	for _, f := range files {
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: f.Name, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: t.when, Format: tar.FormatPAX,
+		}
+		if strings.HasSuffix(f.Name, "/") {
+			header.Typeflag = tar.TypeDir
+		}
+		if err := t.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := t.Write(f.Data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Write writes an archive with files sorted by name. The suffix of name determines the format: .tar.gz, .tgz or .zip.
@@ -40,14 +69,9 @@ func Write(w io.Writer, name string, files []File, when time.Time) error {
 			return fmt.Errorf("archive %s: %q is not a local path", name, f.Name)
 		}
 	}
-	when = when.UTC().Truncate(time.Second)
 	write := targz
-	switch {
-	case strings.HasSuffix(name, ".zip"):
+	if strings.HasSuffix(name, ".zip") {
 		write = zipped
-	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
-	default:
-		return fmt.Errorf("archive %s: want .tar.gz, .tgz or .zip", name)
 	}
 	if err := write(w, sorted, when); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
@@ -56,39 +80,27 @@ func Write(w io.Writer, name string, files []File, when time.Time) error {
 }
 
 func targz(w io.Writer, files []File, when time.Time) error {
-	// The gzip header has no name and no time, so that the bytes are reproducible.
-	zip, err := gzip.NewWriterLevel(w, gzip.DefaultCompression)
-	if err != nil {
+	compressed := gzip.NewWriter(w) // the gzip header has no name and no time, so that the bytes are reproducible
+	out := NewTar(compressed, when)
+	if err := out.Add(files...); err != nil {
 		return err
-	}
-	out := tar.NewWriter(zip)
-	for _, f := range files {
-		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.Name, Mode: f.Mode, Size: int64(len(f.Data)), ModTime: when, Format: tar.FormatPAX,
-		}
-		if err := out.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := out.Write(f.Data); err != nil {
-			return err
-		}
 	}
 	if err := out.Close(); err != nil {
 		return err
 	}
-	return zip.Close()
+	return compressed.Close()
 }
 
 func zipped(w io.Writer, files []File, when time.Time) error {
 	out := zip.NewWriter(w)
 	for _, f := range files {
-		header := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: when}
+		header := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: when.UTC().Truncate(time.Second)}
 		header.SetMode(fs.FileMode(f.Mode)) //nolint:gosec // permission bits
 		member, err := out.CreateHeader(header)
 		if err != nil {
 			return err
 		}
-		if _, err := io.Copy(member, bytes.NewReader(f.Data)); err != nil {
+		if _, err := member.Write(f.Data); err != nil {
 			return err
 		}
 	}

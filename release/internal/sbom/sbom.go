@@ -22,14 +22,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/uuid"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
 const module = "github.com/csccm/csccm"
 
 // Binary returns the SBOM of a built program.
-func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*cdx.BOM, error) {
+func Binary(file, name string, platform source.Platform, tree source.Tree) (*cdx.BOM, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -42,7 +41,7 @@ func Binary(file, name string, platform gobuild.Platform, tree source.Tree) (*cd
 	return of(info, name, platform, hex.EncodeToString(sum[:]), tree), nil
 }
 
-func of(info *debug.BuildInfo, name string, platform gobuild.Platform, digest string, tree source.Tree) *cdx.BOM {
+func of(info *debug.BuildInfo, name string, platform source.Platform, digest string, tree source.Tree) *cdx.BOM {
 	main := cdx.Component{
 		Type:     cdx.ComponentTypeApplication,
 		BOMRef:   fmt.Sprintf("pkg:golang/%s@%s?goos=%s&goarch=%s#cmd/%s", module, tree.Tag(), platform.OS, platform.Arch, name),

@@ -4,24 +4,24 @@
 package sbom
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"testing"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/release/internal/gobuild"
 	"github.com/csccm/csccm/release/internal/source"
 )
 
 var (
 	tree     = source.Tree{Version: "1.2.3", Time: time.Unix(1700000000, 0).UTC()}
-	platform = gobuild.Platform{OS: "linux", Arch: "arm64"}
+	platform = source.Platform{OS: "linux", Arch: "arm64"}
 	info     = &debug.BuildInfo{
 		GoVersion: "go1.26.8 X:nodwarf5",
 		Deps: []*debug.Module{
@@ -76,20 +76,66 @@ func TestImage(t *testing.T) {
 	assert.Equal(t, string(before), string(after), "the SBOM of the binary is unchanged")
 }
 
-func TestBinaryOfThisTest(t *testing.T) {
-	t.Parallel()
-	self, err := os.Executable()
+// cycloneDX compiles the schemas that CycloneDX publishes; see testdata/README.md for their source.
+func cycloneDX(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	files, err := filepath.Glob("testdata/*.schema.json")
 	require.NoError(t, err)
-	bom, err := Binary(self, "test", gobuild.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, tree)
+	require.Len(t, files, 3)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err, file)
+		require.NoError(t, compiler.AddResource("http://cyclonedx.org/schema/"+filepath.Base(file), doc))
+	}
+	schema, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
 	require.NoError(t, err)
-	// A test binary has no list of modules; the tests of package release check that of real binaries.
-	require.NotEmpty(t, *bom.Components)
-	last := (*bom.Components)[len(*bom.Components)-1]
-	assert.Equal(t, "std", last.Name)
-	assert.Contains(t, runtime.Version(), last.Version)
+	return schema
+}
 
-	text := filepath.Join(t.TempDir(), "text")
-	require.NoError(t, os.WriteFile(text, []byte("no program"), 0o600))
-	_, err = Binary(text, "x", platform, tree)
-	require.ErrorContains(t, err, text)
+func validate(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	return schema.Validate(doc)
+}
+
+// The generated SBOMs are valid CycloneDX 1.6. CSCCM_SBOM names a directory with more SBOMs, such as dist/ of a
+// release.
+func TestSBOMsAreValidCycloneDX(t *testing.T) {
+	t.Parallel()
+	schema := cycloneDX(t)
+	const digest = "c4e0d7d7d53a5d8c1a6a8ac3be2a2a4b0f1f8a4f6f8ae3b37b1ba6ae60cf3a0e"
+	linked := *info
+	linked.Deps = nil
+	for _, dep := range info.Deps {
+		full := *dep
+		full.Sum = "h1:LPJNul+wow4m6DqxbinhsWHlwAfstxDHmVHHzaVUwWo="
+		linked.Deps = append(linked.Deps, &full)
+	}
+	binary := of(&linked, "csccm", platform, digest, tree)
+	for name, bom := range map[string]*cdx.BOM{
+		"program": binary,
+		"image":   Image(binary, "sha256:"+digest, "v0.0.1"),
+		"build metadata in the version": of(&linked, "csccm", platform, digest,
+			source.Tree{Version: "1.2.3+dirty", Time: tree.Time}),
+	} {
+		text, err := JSON(bom)
+		require.NoError(t, err)
+		require.NoError(t, validate(t, schema, text), name)
+	}
+	if dir := os.Getenv("CSCCM_SBOM"); dir != "" {
+		files, err := filepath.Glob(filepath.Join(dir, "*.cdx.json"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, validate(t, schema, text), file)
+		}
+		t.Logf("%d SBOMs in %s are valid", len(files), dir)
+	}
 }

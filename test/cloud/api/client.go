@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -202,9 +203,7 @@ func (c *Client) List(ctx context.Context, command, name string, params Params) 
 	var all []Object
 	for page := 1; ; page++ {
 		p := Params{"page": fmt.Sprint(page), "pagesize": fmt.Sprint(pageSize)}
-		for k, v := range params {
-			p[k] = v
-		}
+		maps.Copy(p, params)
 		answer, err := c.Call(ctx, command, p)
 		if err != nil {
 			return nil, err

@@ -35,14 +35,9 @@ func (c *Contract) AddSimulator() error {
 		return fmt.Errorf("simulator.json: %w", err)
 	}
 	for command, paths := range known {
-		if c.known[command] == nil {
-			c.known[command] = map[string][]string{}
-		}
 		for path, types := range paths {
 			for _, t := range types {
-				if !slices.Contains(c.known[command][path], t) {
-					c.known[command][path] = append(c.known[command][path], t)
-				}
+				c.add(command, path, t)
 			}
 		}
 	}
@@ -51,20 +46,17 @@ func (c *Contract) AddSimulator() error {
 
 // Save writes what the contract has beyond another one, as simulator.json has it.
 func (c *Contract) Save(path string, beyond *Contract) error {
-	rest := map[string]map[string][]string{}
+	rest := NewContract()
 	for command, paths := range c.known {
 		for member, types := range paths {
-			types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return slices.Contains(beyond.known[command][member], t) })
-			if len(types) == 0 {
-				continue
+			for _, t := range types {
+				if !slices.Contains(beyond.known[command][member], t) {
+					rest.add(command, member, t)
+				}
 			}
-			if rest[command] == nil {
-				rest[command] = map[string][]string{}
-			}
-			rest[command][member] = types
 		}
 	}
-	text, err := json.MarshalIndent(rest, "", " ")
+	text, err := json.MarshalIndent(rest.known, "", " ")
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ package shape
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -52,14 +53,16 @@ func (u Unknown) String() string {
 
 // Learn adds an answer to the contract.
 func (c *Contract) Learn(command string, answer any) {
-	each(command, answer, func(command, path, kind string) {
-		if c.known[command] == nil {
-			c.known[command] = map[string][]string{}
-		}
-		if !slices.Contains(c.known[command][path], kind) {
-			c.known[command][path] = append(c.known[command][path], kind)
-		}
-	})
+	each(command, answer, c.add)
+}
+
+func (c *Contract) add(command, path, kind string) {
+	if c.known[command] == nil {
+		c.known[command] = map[string][]string{}
+	}
+	if !slices.Contains(c.known[command][path], kind) {
+		c.known[command][path] = append(c.known[command][path], kind)
+	}
 }
 
 // Compare returns what of an answer the contract does not have. A command that was never recorded is one difference.
@@ -110,7 +113,7 @@ func walk(command, path string, v any, f func(command, path, kind string)) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range sorted(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if key == "jobresult" {
 				job(command, path, v, f)
 				continue
@@ -168,13 +171,4 @@ func kindOf(v any) string {
 	default:
 		return typeNumber
 	}
-}
-
-func sorted(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

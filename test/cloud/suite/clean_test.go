@@ -5,6 +5,7 @@ package suite
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -42,16 +44,11 @@ func newCrashed(t *testing.T, runs int) *crashed {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &place{Run: r, kind: vpc}
-		if err := p.makeNetwork(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		p = &place{Run: r, kind: project}
-		if err := p.makeNetwork(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := p.acquire(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, kind := range []string{vpc, project} {
+			e := &env{place: &place{Run: r, kind: kind}, ctx: t.Context()}
+			if err := errors.Join(e.makeNetwork(t.Context()), must.Catch(func() { e.acquire() })); err != nil {
+				t.Fatal(err)
+			}
 		}
 		// The process ends here, without Stop.
 		r.proxy.Stop()

@@ -5,14 +5,14 @@ package suite
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 // rule is a load balancer rule in CloudStack.
@@ -27,112 +27,86 @@ func (p *place) scope(more api.Params) api.Params {
 	if p.projectID != "" {
 		params = api.Params{"projectid": p.projectID}
 	}
-	for k, v := range more {
-		params[k] = v
-	}
+	maps.Copy(params, more)
 	return params
 }
 
+// list are the place's objects of a kind, whose list command has the plural of its name.
+func (e *env) list(command, object string, more api.Params) []api.Object {
+	return must.Get(e.world.User.List(e.ctx, command, object, e.scope(more)))
+}
+
+// do makes a call as the user and waits for its job.
+func (e *env) do(command string, params api.Params) api.Object {
+	return must.Get(e.world.User.Do(e.ctx, command, params))
+}
+
 // rules are the load balancer rules at an address by port.
-func (p *place) rules(ctx context.Context, ip string) (map[string]rule, error) {
-	list, err := p.world.User.List(ctx, "listLoadBalancerRules", "loadbalancerrule", p.scope(nil))
-	if err != nil {
-		return nil, err
-	}
+func (e *env) rules(ip string) map[string]rule {
 	all := map[string]rule{}
-	for _, o := range list {
-		if o.Text("publicip") != ip {
-			continue
+	for _, o := range e.list("listLoadBalancerRules", "loadbalancerrule", nil) {
+		if o.Text("publicip") == ip {
+			all[o.Text("publicport")] = rule{
+				ID: o.Text("id"), Name: o.Text("name"), Port: o.Text("publicport"), PrivatePort: o.Text("privateport"), Protocol: o.Text("protocol"),
+				Algorithm: o.Text("algorithm"), CIDRs: cidrs(o.Text("cidrlist")), AddressID: o.Text("publicipid"), Members: e.members(o.Text("id")),
+			}
 		}
-		r := rule{
-			ID: o.Text("id"), Name: o.Text("name"), Port: o.Text("publicport"), PrivatePort: o.Text("privateport"), Protocol: o.Text("protocol"),
-			Algorithm: o.Text("algorithm"), CIDRs: cidrs(o.Text("cidrlist")), AddressID: o.Text("publicipid"),
-		}
-		if r.Members, err = p.members(ctx, r.ID); err != nil {
-			return nil, err
-		}
-		all[r.Port] = r
 	}
-	return all, nil
+	return all
 }
 
 // members are the names of a rule's VMs, sorted.
-func (p *place) members(ctx context.Context, ruleID string) ([]string, error) {
-	list, err := p.world.User.Call(ctx, "listLoadBalancerRuleInstances", api.Params{"id": ruleID})
-	if err != nil {
-		return nil, err
-	}
+func (e *env) members(ruleID string) []string {
 	var names []string
-	for _, vm := range list.Objects("loadbalancerruleinstance") {
+	for _, vm := range must.Get(e.world.User.Call(e.ctx, "listLoadBalancerRuleInstances", api.Params{"id": ruleID})).Objects("loadbalancerruleinstance") {
 		names = append(names, vm.Text("name"))
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
 
 // rulesAre waits until the rules at an address are as the check wants them.
-func (p *place) rulesAre(ctx context.Context, ip, what string, check func(map[string]rule) error) error {
-	return p.until(ctx, what, func(ctx context.Context) error {
-		rules, err := p.rules(ctx, ip)
-		if err != nil {
-			return err
-		}
-		return check(rules)
-	})
+func (e *env) rulesAre(ip, what string, check func(map[string]rule)) {
+	e.until(what, func() { check(e.rules(ip)) })
 }
 
 // serves waits until the ports of an address have rules with all nodes as members.
-func (p *place) serves(ctx context.Context, ip string, ports ...string) error {
-	return p.rulesAre(ctx, ip, fmt.Sprintf("the rules at %s to be for ports %v with all nodes", ip, ports), func(rules map[string]rule) error {
-		return p.complete(rules, ports, p.names())
+func (e *env) serves(ip string, ports ...string) {
+	e.rulesAre(ip, fmt.Sprintf("the rules at %s to be for ports %v with all nodes", ip, ports), func(rules map[string]rule) {
+		complete(rules, ports, e.names())
 	})
 }
 
-// complete reports whether rules are for just these ports, with just these members.
-func (p *place) complete(rules map[string]rule, ports, members []string) error {
-	if len(rules) != len(ports) {
-		return fmt.Errorf("there are rules for %d ports, want %v", len(rules), ports)
-	}
+// complete checks that rules are for just these ports, with just these members.
+func complete(rules map[string]rule, ports, members []string) {
+	must.Be(len(rules) == len(ports), "there are rules for %d ports, want %v", len(rules), ports)
 	for _, port := range ports {
 		r, ok := rules[port]
-		if !ok {
-			return fmt.Errorf("no rule for port %s", port)
-		}
-		if !slices.Equal(r.Members, members) {
-			return fmt.Errorf("the members of port %s are %v, want %v", port, r.Members, members)
-		}
+		must.Be(ok, "no rule for port %s", port)
+		must.Be(slices.Equal(r.Members, members), "the members of port %s are %v, want %v", port, r.Members, members)
 	}
-	return nil
 }
 
 // fwRule is a firewall rule of an address.
 type fwRule struct {
-	ID, Protocol, CIDRs string
-	From, To            int
+	ID, CIDRs string
+	From, To  int
 }
 
-// firewall are the firewall rules of an address, by their first port.
-func (p *place) firewall(ctx context.Context, addressID string) ([]fwRule, error) {
-	list, err := p.world.User.List(ctx, "listFirewallRules", "firewallrule", p.scope(api.Params{"ipaddressid": addressID}))
-	if err != nil {
-		return nil, err
-	}
+// firewall are the firewall rules of an address.
+func (e *env) firewall(addressID string) []fwRule {
 	var all []fwRule
-	for _, o := range list {
+	for _, o := range e.list("listFirewallRules", "firewallrule", api.Params{"ipaddressid": addressID}) {
 		from, _ := o["startport"].(float64)
 		to, _ := o["endport"].(float64)
-		all = append(all, fwRule{o.Text("id"), o.Text("protocol"), cidrs(o.Text("cidrlist")), int(from), int(to)})
+		all = append(all, fwRule{o.Text("id"), cidrs(o.Text("cidrlist")), int(from), int(to)})
 	}
-	slices.SortFunc(all, func(a, b fwRule) int { return a.From - b.From })
-	return all, nil
+	return all
 }
 
 // sources are the ranges from which a port can be reached.
 func sources(all []fwRule, port string) string {
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return err.Error()
-	}
+	n := must.Get(strconv.Atoi(port))
 	var found []string
 	for _, r := range all {
 		if r.From <= n && n <= r.To {
@@ -143,80 +117,68 @@ func sources(all []fwRule, port string) string {
 }
 
 // aclItem is an item of a network ACL list.
-type aclItem struct{ ID, Ports, CIDRs, Reason string }
+type aclItem struct{ ID, Ports string }
 
 // acl are the items of the tier's list that let TCP in.
-func (p *place) acl(ctx context.Context, listID string) ([]aclItem, error) {
-	list, err := p.world.User.List(ctx, "listNetworkACLs", "networkacl", p.scope(api.Params{"aclid": listID}))
-	if err != nil {
-		return nil, err
-	}
+func (e *env) acl(listID string) []aclItem {
 	var all []aclItem
-	for _, o := range list {
+	for _, o := range e.list("listNetworkACLs", "networkacl", api.Params{"aclid": listID}) {
 		if o.Text("traffictype") == "Ingress" && o.Text("action") == "Allow" {
-			all = append(all, aclItem{o.Text("id"), o.Text("startport") + "-" + o.Text("endport"), cidrs(o.Text("cidrlist")), o.Text("reason")})
+			all = append(all, aclItem{o.Text("id"), o.Text("startport") + "-" + o.Text("endport")})
 		}
 	}
-	return all, nil
+	return all
 }
 
 // filterIs waits until an address lets just these sources reach a port: by the firewall in a network, by rule and ACL list in a VPC.
-func (p *place) filterIs(ctx context.Context, ip, port, want string) error {
-	return p.rulesAre(ctx, ip, fmt.Sprintf("port %s at %s to be open to %q", port, ip, want), func(rules map[string]rule) error {
+func (e *env) filterIs(ip, port, want string) {
+	e.rulesAre(ip, fmt.Sprintf("port %s at %s to be open to %q", port, ip, want), func(rules map[string]rule) {
 		r, ok := rules[port]
-		if !ok {
-			return errors.New("no rule")
+		must.Be(ok, "no rule")
+		got := cmp.Or(r.CIDRs, everybody)
+		if e.vpcID == "" {
+			got = sources(e.firewall(r.AddressID), port)
 		}
-		if p.vpcID != "" {
-			if got := cmp.Or(r.CIDRs, everybody); got != want {
-				return fmt.Errorf("the rule says %q", got)
-			}
-			return nil
-		}
-		list, err := p.firewall(ctx, r.AddressID)
-		if err != nil {
-			return err
-		}
-		if got := sources(list, port); got != want {
-			return fmt.Errorf("the firewall lets in %q", got)
-		}
-		return nil
+		must.Be(got == want, "the filter lets in %q", got)
 	})
 }
 
 const everybody = "0.0.0.0/0"
 
 // addresses are the public addresses in the place that are not for source NAT: id by address.
-func (p *place) addresses(ctx context.Context) (map[string]string, error) {
-	list, err := p.world.User.List(ctx, "listPublicIpAddresses", "publicipaddress", p.scope(nil))
-	if err != nil {
-		return nil, err
-	}
+func (e *env) addresses() map[string]string {
 	all := map[string]string{}
-	for _, o := range list {
-		here := o.Text("associatednetworkid") == p.network.ID || p.vpcID != "" && o.Text("vpcid") == p.vpcID
+	for _, o := range e.list("listPublicIpAddresses", "publicipaddress", nil) {
+		here := o.Text("associatednetworkid") == e.network.ID || e.vpcID != "" && o.Text("vpcid") == e.vpcID
 		if here && !o.Flag("issourcenat") {
 			all[o.Text("ipaddress")] = o.Text("id")
 		}
 	}
-	return all, nil
+	return all
+}
+
+// released waits until the account does not have an address any more.
+func (e *env) released(ips ...string) {
+	e.until(fmt.Sprintf("%v to be released", ips), func() {
+		left := e.addresses()
+		for _, ip := range ips {
+			must.Be(left[ip] == "", "%s is there", ip)
+		}
+	})
 }
 
 // acquire acquires an address by hand.
-func (p *place) acquire(ctx context.Context) (ip, id string, err error) {
-	params := api.Params{"networkid": p.network.ID}
-	if p.vpcID != "" {
-		params = api.Params{"vpcid": p.vpcID}
+func (e *env) acquire() (ip, id string) {
+	params := api.Params{"networkid": e.network.ID}
+	if e.vpcID != "" {
+		params = api.Params{"vpcid": e.vpcID}
 	}
-	if p.projectID != "" {
-		params["projectid"] = p.projectID
+	if e.projectID != "" {
+		params["projectid"] = e.projectID
 	}
-	o, err := p.world.User.Do(ctx, "associateIpAddress", params)
-	return o.Text("ipaddress"), o.Text("id"), err
+	o := e.do("associateIpAddress", params)
+	return o.Text("ipaddress"), o.Text("id")
 }
 
 // release releases an address by hand.
-func (p *place) release(ctx context.Context, id string) error {
-	_, err := p.world.User.Do(ctx, "disassociateIpAddress", api.Params{"id": id})
-	return err
-}
+func (e *env) release(id string) { e.do("disassociateIpAddress", api.Params{"id": id}) }

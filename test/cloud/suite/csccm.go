@@ -6,21 +6,21 @@ package suite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/testenv"
 )
 
 const (
-	commandLimit = 10 * time.Minute // of one run of csccm
 	stepLimit    = 4 * time.Minute  // of one wait, with slow routers
 	quickLimit   = 75 * time.Second // of one wait with a simulator
 	interruptFor = 15 * time.Second
@@ -30,33 +30,26 @@ const (
 	shutdown     = "node.cloudprovider.kubernetes.io/shutdown"
 )
 
-// csccm runs the command line tool without a terminal and returns what it says. Another exit code than 0 is an error.
-func (p *place) csccm(ctx context.Context, args ...string) (string, error) {
-	out, code, err := p.csccmCode(ctx, args...)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("csccm %s ended with %d:\n%s", args[0], code, tail(out, 25))
-	}
-	return out, err
+// csccm runs the command line tool without a terminal and returns what it says. Another exit code than 0 ends the scenario.
+func (e *env) csccm(args ...string) string {
+	out, code := e.csccmCode(args...)
+	must.Be(code == 0, "csccm %s ended with %d:\n%s", args[0], code, tail(out, 25))
+	return out
 }
 
 // csccmCode is csccm where the exit code is looked at.
-func (p *place) csccmCode(ctx context.Context, args ...string) (out string, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, p.Programs.CLI, args...) // #nosec G204 -- the product, with arguments of this suite
-	cmd.Env = []string{"KUBECONFIG=" + p.cluster.Kubeconfig, "HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.dir}
-	cmd.Dir = p.home
+func (e *env) csccmCode(args ...string) (out string, code int) {
+	cmd := exec.CommandContext(e.ctx, e.Programs.CLI, args...) // #nosec G204 -- the product, with arguments of this suite
+	cmd.Env = []string{"KUBECONFIG=" + e.cluster.Kubeconfig, "HOME=" + e.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + e.dir}
+	cmd.Dir = e.home
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = interruptFor
 	text, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return string(text), -1, err
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		must.OK(err)
 	}
-	if ctx.Err() != nil {
-		return string(text), -1, context.Cause(ctx)
-	}
-	return string(text), cmd.ProcessState.ExitCode(), nil
+	must.OK(context.Cause(e.ctx))
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
 func tail(text string, lines int) string {
@@ -65,9 +58,10 @@ func tail(text string, lines int) string {
 }
 
 // secretFile writes a secret where csccm reads it; the folder goes with the run.
-func (p *place) secretFile(name, text string) (string, error) {
+func (p *place) secretFile(name, text string) string {
 	path := filepath.Join(p.home, name)
-	return path, os.WriteFile(path, []byte(text+"\n"), 0o600)
+	must.OK(os.WriteFile(path, []byte(text+"\n"), 0o600))
+	return path
 }
 
 // How a cluster gets its controller.
@@ -78,38 +72,26 @@ const (
 )
 
 // install runs csccm install.
-func (p *place) install(ctx context.Context, how string, more ...string) (string, error) {
+func (e *env) install(how string, more ...string) {
 	args := []string{
-		"install", "--yes", "--api-url", p.productURL, "--zone", p.world.Offers.Zone, "--timeout", "8m",
+		"install", "--yes", "--api-url", e.productURL, "--zone", e.world.Offers.Zone, "--timeout", "8m",
 		"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)", "--set", "replicaCount=1",
 		"--set", "tenancy.trustedNamespaces={kube-system," + trusted + "}",
 	}
-	login, err := p.login(how)
-	if err != nil {
-		return "", err
+	args = append(args, e.login(how)...)
+	if e.project != "" {
+		args = append(args, "--project", e.project)
 	}
-	args = append(args, login...)
-	if p.project != "" {
-		args = append(args, "--project", p.project)
-	}
-	out, err := p.csccm(ctx, append(args, more...)...)
-	if err != nil {
-		return out, err
-	}
-	p.installed, p.installedBy = true, how
-	return out, p.initialized(ctx, p.names()...)
+	e.csccm(append(args, more...)...)
+	e.installed, e.installedBy = true, how
+	e.initialized(e.names()...)
 }
 
 // login are the flags of a way to give credentials.
-func (p *place) login(how string) ([]string, error) {
+func (p *place) login(how string) []string {
 	w := p.world
 	if how == byKeys || !w.Can.Admin {
-		key, err := p.secretFile("api.key", w.Keys.APIKey)
-		if err != nil {
-			return nil, err
-		}
-		secret, err := p.secretFile("secret.key", w.Keys.SecretKey)
-		return []string{"--api-key-file", key, "--secret-key-file", secret}, err
+		return []string{"--api-key-file", p.secretFile("api.key", w.Keys.APIKey), "--secret-key-file", p.secretFile("secret.key", w.Keys.SecretKey)}
 	}
 	account := []string{"--account", w.Account}
 	who := p.Who
@@ -121,88 +103,47 @@ func (p *place) login(how string) ([]string, error) {
 	if p.projectID != "" {
 		account = []string{"--account", w.Name("prj"), "--create-account", "--role-name", w.Name("role"), "--domain", w.DomainPath}
 	}
-	admin, err := p.adminFlags(who.APIKey, who.SecretKey, who.User, who.Password, who.Domain)
-	return append(admin, account...), err
+	return append(p.adminFlags(who), account...)
 }
 
 // adminFlags are the flags of an administrator's keys or login.
-func (p *place) adminFlags(key, secret, user, password, domain string) ([]string, error) {
-	if key != "" {
-		k, err := p.secretFile("admin-api.key", key)
-		if err != nil {
-			return nil, err
-		}
-		s, err := p.secretFile("admin-secret.key", secret)
-		return []string{"--admin-api-key-file", k, "--admin-secret-key-file", s}, err
+func (p *place) adminFlags(who api.Credentials) []string {
+	if who.APIKey != "" {
+		return []string{"--admin-api-key-file", p.secretFile("admin-api.key", who.APIKey), "--admin-secret-key-file", p.secretFile("admin-secret.key", who.SecretKey)}
 	}
-	file, err := p.secretFile("admin-password", password)
-	flags := []string{"--admin-user", user, "--admin-password-file", file}
-	if domain != "" {
-		flags = append(flags, "--admin-domain", domain)
+	flags := []string{"--admin-user", who.User, "--admin-password-file", p.secretFile("admin-password", who.Password)}
+	if who.Domain != "" {
+		flags = append(flags, "--admin-domain", who.Domain)
 	}
-	return flags, err
+	return flags
 }
 
-// ensureInstalled installs where no controller is.
-func (p *place) ensureInstalled(ctx context.Context) error {
-	if p.installed {
-		return nil
-	}
-	_, err := p.install(ctx, byRoot)
-	return err
+func (e *env) uninstall(more ...string) {
+	e.csccm(append([]string{"uninstall", "--yes", "--delete-secret"}, more...)...)
+	e.installed = false
 }
 
-// ensureRemoved uninstalls where a controller is.
-func (p *place) ensureRemoved(ctx context.Context) error {
-	if !p.installed {
-		return nil
-	}
-	_, err := p.uninstall(ctx)
-	return err
-}
-
-func (p *place) uninstall(ctx context.Context, more ...string) (string, error) {
-	out, err := p.csccm(ctx, append([]string{"uninstall", "--yes", "--delete-secret"}, more...)...)
-	if err == nil {
-		p.installed = false
-	}
-	return out, err
-}
-
-// until waits for something.
-func (p *place) until(ctx context.Context, what string, try func(context.Context) error) error {
+// until waits until try does not fail.
+func (e *env) until(what string, try func()) {
 	limit := stepLimit
-	if p.simulator != nil {
+	if e.simulator != nil {
 		limit = quickLimit
 	}
-	return testenv.Wait(ctx, limit, what, try)
+	must.OK(e.within(limit, what, try))
+}
+
+// within is until with a limit of its own.
+func (e *env) within(limit time.Duration, what string, try func()) error {
+	return testenv.Wait(e.ctx, limit, what, func(context.Context) error { return must.Catch(try) })
 }
 
 // initialized waits until the controller has initialised nodes.
-func (p *place) initialized(ctx context.Context, names ...string) error {
+func (e *env) initialized(names ...string) {
 	for _, name := range names {
-		err := p.until(ctx, "node "+name+" to be initialised", func(ctx context.Context) error {
-			n, err := p.cluster.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if hasTaint(n, taint) || n.Spec.ProviderID == "" || n.Labels[corev1.LabelTopologyZone] == "" {
-				return fmt.Errorf("taints %v, provider ID %q, zone %q", n.Spec.Taints, n.Spec.ProviderID, n.Labels[corev1.LabelTopologyZone])
-			}
-			return nil
+		e.until("node "+name+" to be initialised", func() {
+			n := e.node(name)
+			zone := n.Labels[corev1.LabelTopologyZone]
+			must.Be(!slices.Contains(taints(n), taint) && n.Spec.ProviderID != "" && zone != "", "taints %v, provider ID %q, zone %q", n.Spec.Taints, n.Spec.ProviderID, zone)
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
-}
-
-func hasTaint(n *corev1.Node, key string) bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == key {
-			return true
-		}
-	}
-	return false
 }

@@ -5,12 +5,12 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
@@ -75,27 +75,20 @@ func (r *Run) only(kind string) {
 }
 
 func (p *place) make(ctx context.Context) error {
-	if err := p.makeNetwork(ctx); err != nil {
-		return err
-	}
-	var err error
-	if p.home, err = os.MkdirTemp(p.dir, "home-"); err != nil {
-		return err
-	}
-	cluster, err := testenv.StartCluster(ctx, testenv.ClusterOptions{
-		Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
-	})
-	if err != nil {
-		return err
-	}
-	for _, vm := range p.vms {
-		if err := p.joinTo(ctx, cluster, vm); err != nil {
-			cluster.Stop()
-			return err
+	return must.Catch(func() {
+		must.OK(p.makeNetwork(ctx))
+		p.home = must.Get(os.MkdirTemp(p.dir, "home-"))
+		cluster := must.Get(testenv.StartCluster(ctx, testenv.ClusterOptions{
+			Plane: plane.Options{Binary: p.Plane, Dir: p.dir, NodeGrace: nodeGrace}, Controller: p.Programs.Controller,
+		}))
+		for _, vm := range p.vms {
+			if err := p.joinTo(ctx, cluster, vm); err != nil {
+				cluster.Stop()
+				must.OK(err)
+			}
 		}
-	}
-	p.cluster = cluster
-	return nil
+		p.cluster = cluster
+	})
 }
 
 // joinTo starts the node of a VM.
@@ -109,47 +102,29 @@ func (p *place) joinTo(ctx context.Context, cluster *testenv.Cluster, vm world.V
 func (p *place) makeNetwork(ctx context.Context) error {
 	var err error
 	if len(p.VMs) > 0 {
-		if p.vms, p.network, err = p.world.Lent(ctx, p.VMs); err != nil {
-			return err
-		}
+		p.vms, p.network, err = p.world.Lent(ctx, p.VMs)
 		p.vpcID = p.network.VPCID
-		return nil
+		return err
 	}
-	short := map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
-	switch p.kind {
-	case project:
-		if p.projectID, p.project, err = p.world.Project(ctx, short); err != nil {
-			return err
+	return must.Catch(func() {
+		short := map[string]string{isolated: "iso", vpc: "vpc", project: "prj"}[p.kind]
+		switch p.kind {
+		case vpc: // with a tier, which has an ACL list of its own
+			p.vpcID = must.Get(p.world.VPC(ctx, short))
+			acl := must.Get(p.world.ACLList(ctx, short+"-acl", p.vpcID))
+			p.network = must.Get(p.world.Tier(ctx, short+"-tier", p.vpcID, acl, p.world.Offers.Tier, 1))
+		case project:
+			p.project, p.projectID = p.world.Name(short), must.Get(p.world.Project(ctx, short))
+			fallthrough
+		default:
+			p.network = must.Get(p.world.Isolated(ctx, short+"-net", p.projectID))
 		}
-		p.network, err = p.world.Isolated(ctx, short+"-net", p.projectID)
-	case vpc:
-		err = p.makeVPC(ctx, short)
-	default:
-		p.network, err = p.world.Isolated(ctx, short+"-net", "")
-	}
-	if err != nil {
-		return err
-	}
-	var names []string
-	for i := range nodesOfPlace {
-		names = append(names, fmt.Sprintf("%s-n%d", short, i+1))
-	}
-	p.vms, err = p.world.VMs(ctx, p.projectID, []string{p.network.ID}, names...)
-	return err
-}
-
-// makeVPC makes a VPC with a tier, which has an ACL list of its own.
-func (p *place) makeVPC(ctx context.Context, short string) error {
-	var err error
-	if p.vpcID, err = p.world.VPC(ctx, short); err != nil {
-		return err
-	}
-	acl, err := p.world.ACLList(ctx, short+"-acl", p.vpcID)
-	if err != nil {
-		return err
-	}
-	p.network, err = p.world.Tier(ctx, short+"-tier", p.vpcID, acl, p.world.Offers.Tier, 1)
-	return err
+		var names []string
+		for i := range nodesOfPlace {
+			names = append(names, fmt.Sprintf("%s-n%d", short, i+1))
+		}
+		p.vms = must.Get(p.world.VMs(ctx, p.projectID, p.network.ID, names...))
+	})
 }
 
 // names are those of the nodes, sorted.
@@ -175,12 +150,3 @@ func (e *cannotError) Error() string { return e.reason }
 
 // cannot says why a scenario cannot be done here.
 func cannot(format string, a ...any) error { return &cannotError{fmt.Sprintf(format, a...)} }
-
-// isCannot returns the reason of a scenario that cannot be done here.
-func isCannot(err error) (string, bool) {
-	var s *cannotError
-	if errors.As(err, &s) {
-		return s.reason, true
-	}
-	return "", false
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/outcome"
 	"github.com/csccm/csccm/test/cloud/proxy"
 	"github.com/csccm/csccm/test/cloud/shape"
@@ -81,71 +82,38 @@ const (
 func Start(ctx context.Context, o Options) (*Run, error) {
 	r := &Run{Options: o, id: world.NewRun(), started: time.Now(), places: map[string]*place{}}
 	r.guard = guard.New(world.PrefixOf(r.id))
-	var err error
-	if r.dir, err = os.MkdirTemp("", world.Prefix); err != nil {
-		return r, err
-	}
-	if r.URL == "" {
-		if err := r.startSimulator(); err != nil { //nolint:contextcheck // it outlives the call
-			return r, err
+	return r, must.Catch(func() {
+		r.dir = must.Get(os.MkdirTemp("", world.Prefix))
+		if r.URL == "" { // a CloudStack right after its installation
+			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
+			r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
 		}
-	}
-	if err := r.startProxy(ctx); err != nil {
-		return r, err
-	}
-	if r.journal, err = world.OpenJournal(o.JournalDir, r.id); err != nil {
-		return r, err
-	}
-	if err := r.journal.Add(world.Entry{Event: "run", URL: r.URL, Dir: r.dir}); err != nil {
-		return r, err
-	}
-	r.Say("run %s on %s", r.id, r.Cloud())
-	r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard, Journal: r.journal})
-	return r, err
+		r.startProxy(ctx)
+		r.journal = must.Get(world.OpenJournal(o.JournalDir, r.id))
+		must.OK(r.journal.Add(world.Entry{Event: "run", URL: r.URL, Dir: r.dir}))
+		r.Say("run %s on %s", r.id, r.Cloud())
+		var err error
+		r.world, err = world.New(ctx, world.Options{Run: r.id, URL: r.suiteURL, Who: r.Who, Zone: r.Zone, Guard: r.guard, Journal: r.journal})
+		must.OK(err)
+	})
 }
 
-// startSimulator serves a CloudStack right after its installation.
-func (r *Run) startSimulator() error {
-	latency, err := simulator.Profile(r.Profile)
-	if err != nil {
-		return err
-	}
-	if r.simulator, err = testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: latency}); err != nil {
-		return err
-	}
-	r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
-	return nil
-}
-
-func (r *Run) startProxy(ctx context.Context) error {
-	module, err := plane.ModuleDir()
-	if err != nil {
-		return err
-	}
+func (r *Run) startProxy(ctx context.Context) {
 	o := proxy.Options{Upstream: r.URL, CAFile: r.CAFile, Guard: r.guard}
-	if o.Contract, err = shape.Load(filepath.Join(filepath.Dir(module), "pkg", "simulator", "testdata", "golden")); err != nil {
-		return err
-	}
+	o.Contract = must.Get(shape.Load(filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata", "golden")))
 	r.recorded = o.Contract
 	if r.Shapes != "" && r.simulator != nil {
 		r.learned = shape.NewContract()
 		o.Learned = r.learned
-	} else if err := o.Contract.AddSimulator(); err != nil {
-		return err
+	} else {
+		must.OK(o.Contract.AddSimulator())
 	}
 	if r.Record != "" {
-		if o.Recorder, err = shape.NewRecorder(r.Record); err != nil {
-			return err
-		}
+		o.Recorder = must.Get(shape.NewRecorder(r.Record))
 	}
-	if r.proxy, err = proxy.New(o); err != nil {
-		return err
-	}
-	if r.suiteURL, err = r.proxy.Listen(ctx, proxy.Suite); err != nil {
-		return err
-	}
-	r.productURL, err = r.proxy.Listen(ctx, proxy.Product)
-	return err
+	r.proxy = must.Get(proxy.New(o))
+	r.suiteURL = must.Get(r.proxy.Listen(ctx, proxy.Suite))
+	r.productURL = must.Get(r.proxy.Listen(ctx, proxy.Product))
 }
 
 // Cloud says what the run works on.

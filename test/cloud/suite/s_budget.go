@@ -4,25 +4,16 @@
 package suite
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/proxy"
 )
-
-// budgetScenarios count calls, and compare times with those of calls by hand.
-func budgetScenarios(at string) []scenario {
-	return []scenario{{name: at + ": calls and seconds of 10 ports", at: at, run: budgets}}
-}
 
 // budgetPorts is N of the budgets.
 const budgetPorts = 10
@@ -31,53 +22,41 @@ const budgetPorts = 10
 const quiet = time.Second
 
 // idle waits until nobody makes a call for a while.
-func (p *place) idle(ctx context.Context) error {
+func (e *env) idle() {
 	last, since := proxy.Mark(-1), time.Now()
-	return p.until(ctx, "the controller to be idle", func(context.Context) error {
-		if now := p.proxy.Mark(); now != last {
+	e.until("the controller to be idle", func() {
+		if now := e.proxy.Mark(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) < quiet {
-			return errors.New("calls are made")
-		}
-		return nil
+		must.Be(time.Since(since) >= quiet, "calls are made")
 	})
 }
 
 // spent does something while the controller has nothing else to do and waits until it has nothing to do again. It returns the
 // product's calls and the time until done.
-func (e *env) spent(ctx context.Context, do func() error) (proxy.Calls, time.Duration, error) {
+func (e *env) spent(do func()) (proxy.Calls, time.Duration) {
 	mark, begun := e.proxy.Mark(), time.Now()
-	if err := do(); err != nil {
-		return nil, 0, err
-	}
+	do()
 	took := time.Since(begun)
-	err := e.idle(ctx)
-	return e.proxy.Since(mark, proxy.Product).WithoutPolls(), took, err
+	e.idle()
+	return e.proxy.Since(mark, proxy.Product).WithoutPolls(), took
 }
 
 // budgets goes through the life of a Service of 10 ports, and counts.
-func budgets(ctx context.Context, e *env) (string, error) {
+func budgets(e *env) string {
 	var numbers []int32
 	for i := range int32(budgetPorts) {
 		numbers = append(numbers, 8000+i)
 	}
-	exclude := func(value string) error {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, corev1.LabelNodeExcludeBalancers, value)
-		_, err := e.cluster.Client.CoreV1().Nodes().Patch(ctx, e.names()[0], types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
 	ip := ""
-	members := func(names ...string) error {
-		return e.rulesAre(ctx, ip, "the members to follow", func(rules map[string]rule) error { return e.complete(rules, texts(numbers), names) })
+	// exclude keeps a node from serving, or with null lets it serve again.
+	exclude := func(value string, serving []string) {
+		e.label(e.names()[0], corev1.LabelNodeExcludeBalancers, value)
+		e.rulesAre(ip, "the members to follow", func(rules map[string]rule) { complete(rules, texts(numbers), serving) })
 	}
 	// Networks are read once in ten minutes, for all Services.
-	if _, err := e.served(ctx, "first"); err != nil {
-		return "", err
-	}
-	if err := e.idle(ctx); err != nil {
-		return "", err
-	}
+	e.served("first")
+	e.idle()
 	create, remove := 6+2*budgetPorts, 4
 	if e.vpcID != "" { // the tier's ACL list is read, too
 		create, remove = create+2, remove+2
@@ -86,90 +65,61 @@ func budgets(ctx context.Context, e *env) (string, error) {
 	for _, w := range []struct {
 		what   string
 		budget int
-		do     func() error
+		do     func()
 	}{
-		{"create", create, func() (err error) { ip, err = e.served(ctx, "web", ports(numbers...)); return err }},
-		{"sync with nothing to do", 0, func() error {
-			return e.edit(ctx, "web", func(s *corev1.Service) { s.Labels = map[string]string{"touched": "yes"} })
-		}},
-		{"node leaves", budgetPorts + 2, func() error {
-			if err := exclude(`"true"`); err != nil {
-				return err
-			}
-			return members(e.names()[1:]...)
-		}},
-		{"node joins", budgetPorts + 2, func() error {
-			if err := exclude("null"); err != nil {
-				return err
-			}
-			return members(e.names()...)
-		}},
-		{"delete", remove, func() error { return e.remove(ctx, "web") }},
+		{"create", create, func() { ip = e.served("web", ports(numbers...)) }},
+		{"sync with nothing to do", 0, func() { e.edit("web", func(s *corev1.Service) { s.Labels = map[string]string{"touched": "yes"} }) }},
+		{"node leaves", budgetPorts + 2, func() { exclude(`"true"`, e.names()[1:]) }},
+		{"node joins", budgetPorts + 2, func() { exclude("null", e.names()) }},
+		{"delete", remove, func() { e.remove("web") }},
 	} {
-		calls, took, err := e.spent(ctx, w.do)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", w.what, err)
-		}
-		if len(calls) > w.budget {
-			return "", fmt.Errorf("%s took %d calls, promised are %d: %s", w.what, len(calls), w.budget, calls)
-		}
+		calls, took := e.spent(w.do)
+		must.Be(len(calls) <= w.budget, "%s took %d calls, promised are %d: %s", w.what, len(calls), w.budget, calls)
 		seen = append(seen, fmt.Sprintf("%s %d calls %.1f s", w.what, len(calls), took.Seconds()))
 	}
-	created, deleted, err := e.byHand(ctx, numbers)
-	if err != nil {
-		return "", fmt.Errorf("by hand: %w", err)
-	}
+	created, deleted := e.byHand(numbers)
 	seen = append(seen, fmt.Sprintf("by hand on this server: create %.1f s, delete %.1f s", created.Seconds(), deleted.Seconds()))
-	return strings.Join(seen, "; "), nil
+	return strings.Join(seen, "; ")
 }
 
 // byHand does what the Service needs in the fastest way that is known: rules and members are submitted ahead, one after the
 // other, and waited for together; then one firewall rule or ACL item for all ports; the release of the address removes them.
-func (e *env) byHand(ctx context.Context, numbers []int32) (created, deleted time.Duration, err error) {
+func (e *env) byHand(numbers []int32) (created, deleted time.Duration) {
 	user, begun := e.world.User, time.Now()
-	ip, id, err := e.acquire(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
+	ip, id := e.acquire()
 	var jobs []string
-	submit := func(command string, params api.Params) (api.Object, error) {
-		o, err := user.Call(ctx, command, params)
+	submit := func(command string, params api.Params) api.Object {
+		o := must.Get(user.Call(e.ctx, command, params))
 		jobs = append(jobs, o.Text("jobid"))
-		return o, err
-	}
-	var vms []string
-	for _, vm := range e.vms {
-		vms = append(vms, vm.ID)
+		return o
 	}
 	for _, n := range numbers {
-		r, err := submit("createLoadBalancerRule", api.Params{
+		r := submit("createLoadBalancerRule", api.Params{
 			"name": fmt.Sprintf("by-hand-%d", n), "publicipid": id, "networkid": e.network.ID, "algorithm": "roundrobin", "protocol": "tcp",
 			"publicport": fmt.Sprint(n), "privateport": fmt.Sprint(30000 + n), "openfirewall": "false",
 		})
-		if err != nil {
-			return 0, 0, err
-		}
-		if _, err := submit("assignToLoadBalancerRule", api.Params{"id": r.Text("id"), "virtualmachineids": strings.Join(vms, ",")}); err != nil {
-			return 0, 0, err
-		}
+		submit("assignToLoadBalancerRule", api.Params{"id": r.Text("id"), "virtualmachineids": e.vmIDs()})
 	}
 	if e.vpcID == "" {
-		if _, err := submit("createFirewallRule", api.Params{
+		submit("createFirewallRule", api.Params{
 			"ipaddressid": id, "protocol": "tcp", "cidrlist": everybody, "startport": fmt.Sprint(numbers[0]), "endport": fmt.Sprint(numbers[len(numbers)-1]),
-		}); err != nil {
-			return 0, 0, err
-		}
+		})
 	}
 	for _, job := range jobs {
-		if _, err := user.Wait(ctx, "a call by hand", job); err != nil {
-			return 0, 0, err
-		}
+		must.Get(user.Wait(e.ctx, "a call by hand", job))
 	}
 	created = time.Since(begun)
-	if err := e.serves(ctx, ip, texts(numbers)...); err != nil {
-		return 0, 0, err
-	}
+	e.serves(ip, texts(numbers)...)
 	begun = time.Now()
-	err = e.release(ctx, id)
-	return created, time.Since(begun), err
+	e.release(id)
+	return created, time.Since(begun)
+}
+
+// vmIDs are the ids of the nodes' VMs, with commas.
+func (p *place) vmIDs() string {
+	var ids []string
+	for _, vm := range p.vms {
+		ids = append(ids, vm.ID)
+	}
+	return strings.Join(ids, ",")
 }

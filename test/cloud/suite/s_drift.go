@@ -4,197 +4,112 @@
 package suite
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
-// driftScenarios are about what others change in CloudStack.
-func driftScenarios(at string) []scenario {
-	return []scenario{{name: at + ": drift of each kind", at: at, run: drift}}
+// upgrade changes chart values.
+func (e *env) upgrade(values ...string) {
+	args := []string{"upgrade", "--yes"}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	e.csccm(args...)
 }
 
-// withValues changes chart values by csccm upgrade, does something, and changes them back.
-func (e *env) withValues(ctx context.Context, values, back []string, do func() error) error {
-	upgrade := func(ctx context.Context, values []string) error {
-		args := []string{"upgrade", "--yes"}
-		for _, v := range values {
-			args = append(args, "--set", v)
-		}
-		_, err := e.csccm(ctx, args...)
-		return err
-	}
-	if err := upgrade(ctx, values); err != nil {
-		return err
-	}
-	return errors.Join(do(), upgrade(context.WithoutCancel(ctx), back))
-}
-
-// damage is one change by others, and how the load balancer is right again.
+// damage is one change by others, and what is right when it is repaired.
 type damage struct {
-	what string
-	do   func(context.Context) error
-	// well reports what is not repaired yet.
-	well func(context.Context) error
+	what     string
+	do, well func()
 }
 
 // driftPorts are those of the Service: each has a damage of its own.
 var driftPorts = []int32{80, 443, 8443, 9000}
 
 // drift damages a served Service in all ways at once, then in what cannot be told apart from the others, and waits for the repair.
-func drift(ctx context.Context, e *env) (string, error) {
+func drift(e *env) string {
+	e.cleanup(func() { e.upgrade("driftPeriod=") })
+	e.upgrade("driftPeriod=10s")
+	ip := e.served("web", ports(driftPorts...))
+	e.serves(ip, texts(driftPorts)...)
 	var kinds []string
-	err := e.withValues(ctx, []string{"driftPeriod=10s"}, []string{"driftPeriod="}, func() error {
-		ip, err := e.served(ctx, "web", ports(driftPorts...))
-		if err != nil {
-			return err
-		}
-		if err := e.serves(ctx, ip, texts(driftPorts)...); err != nil {
-			return err
-		}
-		for _, round := range e.damages(ip) {
-			for _, d := range round {
-				if err := d.do(ctx); err != nil {
-					return fmt.Errorf("%s: %w", d.what, err)
-				}
-				kinds = append(kinds, d.what)
+	for _, round := range e.damages(ip) {
+		for _, d := range round {
+			if err := must.Catch(d.do); err != nil {
+				must.Fail("%s: %w", d.what, err)
 			}
-			for _, d := range round {
-				if err := e.until(ctx, "repair of: "+d.what, d.well); err != nil {
-					return err
-				}
-			}
+			kinds = append(kinds, d.what)
 		}
-		if _, err := e.event(ctx, "Service", "web", "DriftRepaired"); err != nil {
-			return err
+		for _, d := range round {
+			e.until("repair of: "+d.what, d.well)
 		}
-		return e.remove(ctx, "web")
-	})
-	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", "), err
+	}
+	e.event("web", "DriftRepaired")
+	e.remove("web")
+	return "repaired within rounds of 10 s: " + strings.Join(kinds, ", ")
 }
 
 // damages are rounds of damages.
 func (e *env) damages(ip string) [][]damage {
-	user := e.world.User
-	complete := func(ctx context.Context) error {
-		rules, err := e.rules(ctx, ip)
-		if err != nil {
-			return err
-		}
-		if err := e.complete(rules, texts(driftPorts), e.names()); err != nil {
-			return err
-		}
-		for port, r := range rules {
-			if r.Algorithm != "roundrobin" || r.Protocol != "tcp" {
-				return fmt.Errorf("port %s: algorithm %s, protocol %s", port, r.Algorithm, r.Protocol)
+	// onRule makes a call about the rule of a port.
+	onRule := func(what, port, command string, params api.Params) damage {
+		return damage{what, func() {
+			params["id"] = e.rules(ip)[port].ID
+			e.do(command, params)
+		}, func() {
+			rules := e.rules(ip)
+			complete(rules, texts(driftPorts), e.names())
+			for port, r := range rules {
+				must.Be(r.Algorithm == "roundrobin" && r.Protocol == "tcp", "port %s: algorithm %s, protocol %s", port, r.Algorithm, r.Protocol)
 			}
-		}
-		return nil
-	}
-	// onRule does something to the rule of a port.
-	onRule := func(port, command string, params func(rule) api.Params) func(context.Context) error {
-		return func(ctx context.Context) error {
-			rules, err := e.rules(ctx, ip)
-			if err != nil {
-				return err
-			}
-			p := params(rules[port])
-			p["id"] = rules[port].ID
-			_, err = user.Do(ctx, command, p)
-			return err
-		}
+		}}
 	}
 	all := []damage{
-		{"rule deleted", onRule("80", "deleteLoadBalancerRule", func(rule) api.Params { return api.Params{} }), complete},
-		{"member removed", onRule("443", "removeFromLoadBalancerRule", func(rule) api.Params { return api.Params{"virtualmachineids": e.vms[0].ID} }), complete},
-		{"algorithm changed", onRule("8443", "updateLoadBalancerRule", func(r rule) api.Params { return api.Params{"algorithm": "leastconn", "protocol": r.Protocol} }), complete},
-		{"protocol changed", onRule("9000", "updateLoadBalancerRule", func(rule) api.Params { return api.Params{"protocol": "tcp-proxy"} }), complete},
+		onRule("rule deleted", "80", "deleteLoadBalancerRule", api.Params{}),
+		onRule("member removed", "443", "removeFromLoadBalancerRule", api.Params{"virtualmachineids": e.vms[0].ID}),
+		onRule("algorithm changed", "8443", "updateLoadBalancerRule", api.Params{"algorithm": "leastconn", "protocol": "tcp"}),
+		onRule("protocol changed", "9000", "updateLoadBalancerRule", api.Params{"protocol": "tcp-proxy"}),
 	}
 	if e.vpcID != "" {
-		return [][]damage{append(all, damage{"ACL item deleted", func(ctx context.Context) error {
-			items, err := e.acl(ctx, e.network.ACLID)
+		return [][]damage{append(all, damage{"ACL item deleted", func() {
+			items := e.acl(e.network.ACLID)
+			must.Be(len(items) > 0, "no item lets anybody in")
 			for _, item := range items {
-				if _, derr := user.Do(ctx, "deleteNetworkACL", api.Params{"id": item.ID}); derr != nil {
-					err = errors.Join(err, derr)
-				}
+				e.do("deleteNetworkACL", api.Params{"id": item.ID})
 			}
-			if len(items) == 0 {
-				err = errors.Join(err, errors.New("no item lets anybody in"))
-			}
-			return err
-		}, func(ctx context.Context) error { return e.aclOpen(ctx, e.network.ACLID) }}), {e.listReplaced()}, {e.addressReleased(ip)}}
+		}, e.aclOpen}), {e.listReplaced()}, {e.addressReleased(ip)}}
 	}
-	return [][]damage{append(all, damage{"firewall rule deleted", func(ctx context.Context) error {
-		all, err := e.addresses(ctx)
-		if err != nil {
-			return err
+	return [][]damage{append(all, damage{"firewall rule deleted", func() {
+		for _, f := range e.firewall(e.addresses()[ip]) {
+			e.do("deleteFirewallRule", api.Params{"id": f.ID})
 		}
-		list, err := e.firewall(ctx, all[ip])
-		for _, f := range list {
-			if _, derr := user.Do(ctx, "deleteFirewallRule", api.Params{"id": f.ID}); derr != nil {
-				err = errors.Join(err, derr)
-			}
-		}
-		return err
-	}, func(ctx context.Context) error {
-		all, err := e.addresses(ctx)
-		if err != nil {
-			return err
-		}
-		list, err := e.firewall(ctx, all[ip])
-		if err == nil && (sources(list, "80") != everybody || sources(list, "443") != everybody) {
-			err = fmt.Errorf("the firewall is %v", list)
-		}
-		return err
+	}, func() {
+		list := e.firewall(e.addresses()[ip])
+		must.Be(sources(list, "80") == everybody && sources(list, "443") == everybody, "the firewall is %v", list)
 	}}), {e.addressReleased(ip)}}
 }
 
 // addressReleased releases the Service's address behind its back: it gets another one.
 func (e *env) addressReleased(ip string) damage {
-	return damage{"address released", func(ctx context.Context) error {
-		all, err := e.addresses(ctx)
-		if err != nil {
-			return err
-		}
-		return e.release(ctx, all[ip])
-	}, func(ctx context.Context) error {
-		s, err := e.get(ctx, "web")
-		if err != nil {
-			return err
-		}
-		all, err := e.addresses(ctx)
-		if err != nil {
-			return err
-		}
-		in := s.Status.LoadBalancer.Ingress
-		if len(in) != 1 || all[in[0].IP] == "" {
-			return fmt.Errorf("the Service is at %v, the account has %v", in, all)
-		}
-		return e.isServed(ctx, "web", texts(driftPorts)...)
+	return damage{"address released", func() { e.release(e.addresses()[ip]) }, func() {
+		in, all := e.ingress("web"), e.addresses()
+		must.Be(len(in) == 1 && all[in[0].IP] != "", "the Service is at %v, the account has %v", in, all)
+		e.isServed("web", texts(driftPorts)...)
 	}}
 }
 
-// aclOpen returns why a list does not let everybody reach the Service's node ports, or nil.
-func (e *env) aclOpen(ctx context.Context, list string) error {
-	s, err := e.get(ctx, "web")
-	if err != nil {
-		return err
-	}
-	items, err := e.acl(ctx, list)
-	if err != nil {
-		return err
-	}
-	for _, p := range s.Spec.Ports {
+// aclOpen checks that the tier's list lets everybody reach the Service's ports.
+func (e *env) aclOpen() {
+	items := e.acl(e.network.ACLID)
+	for _, p := range e.get("web").Spec.Ports {
 		// CloudStack's ACL is for the public port or for the node port, as the controller has it: either is enough here.
-		if !slices.ContainsFunc(items, func(i aclItem) bool { return covers(i.Ports, p.NodePort) || covers(i.Ports, p.Port) }) {
-			return fmt.Errorf("no item for port %d (node port %d) in %v", p.Port, p.NodePort, items)
-		}
+		open := slices.ContainsFunc(items, func(i aclItem) bool { return covers(i.Ports, p.NodePort) || covers(i.Ports, p.Port) })
+		must.Be(open, "no item for port %d (node port %d) in %v", p.Port, p.NodePort, items)
 	}
-	return nil
 }
 
 // covers reports whether a range such as "80-443" has a port.
@@ -206,25 +121,13 @@ func covers(ports string, port int32) bool {
 
 // listReplaced replaces the tier's ACL list by another of the VPC.
 func (e *env) listReplaced() damage {
-	other := ""
-	return damage{"ACL list replaced", func(ctx context.Context) error {
-		var err error
-		if other, err = e.world.ACLList(ctx, "vpc-acl-2", e.vpcID); err != nil {
-			return err
-		}
-		_, err = e.world.User.Do(ctx, "replaceNetworkACLList", api.Params{"aclid": other, "networkid": e.network.ID})
-		if err == nil {
-			e.network.ACLID, other = other, e.network.ACLID
-		}
-		return err
-	}, func(ctx context.Context) error {
-		if err := e.aclOpen(ctx, e.network.ACLID); err != nil {
-			return err
-		}
-		left, err := e.acl(ctx, other)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("%d items are left in the list that is not used any more", len(left))
-		}
-		return err
+	old := e.network.ACLID
+	return damage{"ACL list replaced", func() {
+		e.network.ACLID = must.Get(e.world.ACLList(e.ctx, "vpc-acl-2", e.vpcID))
+		e.do("replaceNetworkACLList", api.Params{"aclid": e.network.ACLID, "networkid": e.network.ID})
+	}, func() {
+		e.aclOpen()
+		left := e.acl(old)
+		must.Be(len(left) == 0, "%d items are left in the list that is not used any more", len(left))
 	}}
 }

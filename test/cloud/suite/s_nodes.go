@@ -4,176 +4,97 @@
 package suite
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/world"
 )
 
-// nodeScenarios are about VMs that come and go.
-func nodeScenarios(at string) []scenario {
-	return []scenario{
-		{name: at + ": VMs stopped, destroyed and expunged", at: at, needs: []need{needOwnVMs, needExpunge}, run: nodeLife},
-		{name: at + ": two network interfaces", at: at, trusted: true, needs: []need{needOwnVMs}, run: twoNICs},
-	}
-}
-
-// grow deploys VMs and joins them to the cluster.
-func (e *env) grow(ctx context.Context, names ...string) ([]world.VM, error) {
-	vms, err := e.world.VMs(ctx, e.projectID, []string{e.network.ID}, names...)
-	if err != nil {
-		return nil, err
-	}
+// nodeLife joins two nodes; the VM of one is stopped and destroyed, that of the other expunged.
+func nodeLife(e *env) string {
+	ip := e.served("web")
+	vms := must.Get(e.world.VMs(e.ctx, e.projectID, e.network.ID, "life-1", "life-2"))
 	for _, vm := range vms {
-		if err := e.joinTo(ctx, e.cluster, vm); err != nil {
-			return nil, err
-		}
+		must.OK(e.joinTo(e.ctx, e.cluster, vm))
 	}
 	e.vms = append(e.vms, vms...)
-	return vms, e.initialized(ctx, e.names()...)
-}
-
-// forget takes a VM off the list of nodes.
-func (e *env) forget(vm world.VM) {
-	e.vms = slices.DeleteFunc(e.vms, func(v world.VM) bool { return v.ID == vm.ID })
-}
-
-// nodeLife joins two nodes; the VM of one is stopped and destroyed, that of the other expunged.
-func nodeLife(ctx context.Context, e *env) (string, error) {
-	ip, err := e.served(ctx, "web")
-	if err != nil {
-		return "", err
-	}
-	vms, err := e.grow(ctx, "life-1", "life-2")
-	if err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, e.names()...); err != nil {
-		return "", fmt.Errorf("after two nodes joined: %w", err)
-	}
+	e.initialized(e.names()...)
+	e.membersAre(ip, e.names()...)
 	first, second := vms[0], vms[1]
 	e.nodes[first.Name].Stop()
 	e.nodes[second.Name].Stop()
-	if _, err := e.world.User.Do(ctx, "stopVirtualMachine", api.Params{"id": first.ID, "forced": "true"}); err != nil {
-		return "", err
-	}
-	if err := e.until(ctx, "the taint of a node whose VM is stopped", func(ctx context.Context) error {
-		n, err := e.cluster.Client.CoreV1().Nodes().Get(ctx, first.Name, metav1.GetOptions{})
-		if err == nil && !hasTaint(n, shutdown) {
-			err = fmt.Errorf("its taints are %v", keys(n))
-		}
-		return err
-	}); err != nil {
-		return "", err
-	}
-	for _, x := range []struct {
-		vm      world.VM
-		expunge string
-	}{{first, "false"}, {second, "true"}} {
-		if _, err := e.world.Admin.Do(ctx, "destroyVirtualMachine", api.Params{"id": x.vm.ID, "expunge": x.expunge}); err != nil {
-			return "", err
-		}
+	e.do("stopVirtualMachine", api.Params{"id": first.ID, "forced": "true"})
+	e.until("the taint of a node whose VM is stopped", func() {
+		has := taints(e.node(first.Name))
+		must.Be(slices.Contains(has, shutdown), "its taints are %v", has)
+	})
+	for vm, expunge := range map[world.VM]string{first: "false", second: "true"} {
+		must.Get(e.world.Admin.Do(e.ctx, "destroyVirtualMachine", api.Params{"id": vm.ID, "expunge": expunge}))
 	}
 	for _, vm := range vms {
-		if err := e.nodeGone(ctx, vm.Name); err != nil {
-			return "", err
-		}
-		e.forget(vm)
+		e.until("the Node "+vm.Name+" to be deleted", func() {
+			if _, err := e.cluster.Client.CoreV1().Nodes().Get(e.ctx, vm.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				must.Fail("it is there, with taints %v", taints(e.node(vm.Name)))
+			}
+		})
 	}
-	if err := e.membersAre(ctx, ip, e.names()...); err != nil {
-		return "", err
+	e.vms = slices.DeleteFunc(e.vms, func(vm world.VM) bool { return slices.Contains(vms, vm) })
+	e.membersAre(ip, e.names()...)
+	var left []string
+	for _, n := range must.Get(e.cluster.Client.CoreV1().Nodes().List(e.ctx, metav1.ListOptions{})).Items {
+		left = append(left, n.Name)
 	}
-	left, err := e.nodesOf(ctx)
-	if err == nil && !slices.Equal(left, e.names()) {
-		err = fmt.Errorf("the nodes are %v, want %v", left, e.names())
-	}
-	return "2 nodes joined and became members; stopped: taint; destroyed and expunged: Nodes deleted, members gone", err
+	slices.Sort(left)
+	must.Be(slices.Equal(left, e.names()), "the nodes are %v, want %v", left, e.names())
+	return "2 nodes joined and became members; stopped: taint; destroyed and expunged: Nodes deleted, members gone"
 }
 
 // twoNICs gives all nodes an interface in a second network, in which a Service is served that names it.
-func twoNICs(ctx context.Context, e *env) (seen string, err error) {
-	second, err := e.world.Isolated(ctx, "second-net", "")
+func twoNICs(e *env) string {
+	second, err := e.world.Isolated(e.ctx, "second-net", "")
 	if err != nil {
-		return "", cannot("no second isolated network: %v", err)
+		must.OK(cannot("no second isolated network: %v", err))
 	}
-	undo, err := e.plug(ctx, second.ID)
-	defer func() { err = errors.Join(err, undo(context.WithoutCancel(ctx))) }()
-	if err != nil {
-		return "", err
-	}
+	e.plug(second.ID)
 	// The controller reads VMs again before it refuses a Service, so it sees the new interfaces at once.
-	ip, err := e.served(ctx, "web", set("network", second.Name))
-	if err != nil {
-		return "", err
-	}
-	if err := e.serves(ctx, ip, "80"); err != nil {
-		return "", err
-	}
-	if err := e.inNetwork(ctx, second.ID, ip); err != nil {
-		return "", err
-	}
-	unsaid, err := e.served(ctx, "unsaid")
-	if err != nil {
-		return "", err
-	}
-	if err := e.inNetwork(ctx, e.network.ID, unsaid); err != nil {
-		return "", fmt.Errorf("a Service that names no network: %w", err)
-	}
-	return "served by the interfaces that were added, in the network that the Service names; without a name by the default ones", nil
+	ip := e.served("web", set("network", second.Name))
+	e.serves(ip, "80")
+	e.inNetwork(second.ID, ip)
+	e.inNetwork(e.network.ID, e.served("unsaid"))
+	return "served by the interfaces that were added, in the network that the Service names; without a name by the default ones"
 }
 
-// inNetwork reports why an address has no rule in a network, or nil.
-func (e *env) inNetwork(ctx context.Context, networkID, ip string) error {
-	list, err := e.world.User.List(ctx, "listLoadBalancerRules", "loadbalancerrule", api.Params{"networkid": networkID, "listall": "true"})
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(list, func(o api.Object) bool { return o.Text("publicip") == ip && o.Text("networkid") == networkID }) {
-		return fmt.Errorf("none of the %d rules in network %s is at %s", len(list), networkID, ip)
-	}
-	return nil
+// inNetwork checks that an address has a rule in a network.
+func (e *env) inNetwork(networkID, ip string) {
+	list := e.list("listLoadBalancerRules", "loadbalancerrule", api.Params{"networkid": networkID})
+	here := slices.ContainsFunc(list, func(o api.Object) bool { return o.Text("publicip") == ip && o.Text("networkid") == networkID })
+	must.Be(here, "none of the %d rules in network %s is at %s", len(list), networkID, ip)
 }
 
-// plug gives all nodes an interface in a network; undo removes the scenario's Services and takes the interfaces away.
-func (e *env) plug(ctx context.Context, networkID string) (undo func(context.Context) error, err error) {
-	var plugged []world.VM
-	undo = func(ctx context.Context) error {
-		errs := []error{e.removeAll(ctx)}
-		for _, vm := range plugged {
-			nic, err := e.nic(ctx, vm.ID, networkID)
-			if err == nil {
-				_, err = e.world.User.Do(ctx, "removeNicFromVirtualMachine", api.Params{"virtualmachineid": vm.ID, "nicid": nic})
-			}
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	}
+// plug gives all nodes an interface in a network; the end of the scenario removes its Services and takes the interfaces away.
+func (e *env) plug(networkID string) {
 	for _, vm := range e.vms {
-		if _, err := e.world.User.Do(ctx, "addNicToVirtualMachine", api.Params{"virtualmachineid": vm.ID, "networkid": networkID}); err != nil {
-			return undo, err
-		}
-		plugged = append(plugged, vm)
+		e.do("addNicToVirtualMachine", api.Params{"virtualmachineid": vm.ID, "networkid": networkID})
+		e.cleanup(func() {
+			e.do("removeNicFromVirtualMachine", api.Params{"virtualmachineid": vm.ID, "nicid": e.nic(vm.ID, networkID)})
+		})
 	}
-	return undo, nil
+	e.cleanup(e.removeAll)
 }
 
 // nic is the id of a VM's interface in a network.
-func (e *env) nic(ctx context.Context, vmID, networkID string) (string, error) {
-	list, err := e.world.User.List(ctx, "listVirtualMachines", "virtualmachine", e.scope(api.Params{"id": vmID}))
-	if err != nil {
-		return "", err
-	}
-	for _, vm := range list {
+func (e *env) nic(vmID, networkID string) (id string) {
+	for _, vm := range e.list("listVirtualMachines", "virtualmachine", api.Params{"id": vmID}) {
 		for _, n := range vm.Objects("nic") {
 			if n.Text("networkid") == networkID {
-				return n.Text("id"), nil
+				id = n.Text("id")
 			}
 		}
 	}
-	return "", fmt.Errorf("VM %s has no interface in network %s", vmID, networkID)
+	must.Be(id != "", "VM %s has no interface in network %s", vmID, networkID)
+	return id
 }

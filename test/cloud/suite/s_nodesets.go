@@ -4,7 +4,6 @@
 package suite
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -12,47 +11,34 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 // membersAre waits until the members of port 80 are just these nodes.
-func (e *env) membersAre(ctx context.Context, ip string, names ...string) error {
+func (e *env) membersAre(ip string, names ...string) {
 	slices.Sort(names)
-	_, err := e.ruleIs(ctx, ip, "80", fmt.Sprintf("members %v", names), func(r rule) bool { return slices.Equal(r.Members, names) })
-	return err
+	e.ruleIs(ip, "80", fmt.Sprintf("members %v", names), func(r rule) bool { return slices.Equal(r.Members, names) })
 }
 
 // localPolicy moves the one ready endpoint from node to node.
-func localPolicy(ctx context.Context, e *env) (string, error) {
+func localPolicy(e *env) string {
 	all := e.names()
-	if err := e.endpoint(ctx, "web", all[0]); err != nil {
-		return "", err
-	}
-	ip, err := e.served(ctx, "web", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	if err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, all[0]); err != nil {
-		return "", err
-	}
-	if err := e.endpoint(ctx, "web", all[1]); err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, all[1]); err != nil {
-		return "", err
-	}
-	err = e.edit(ctx, "web", func(s *corev1.Service) {
+	e.endpoint("web", all[0])
+	ip := e.served("web", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	e.membersAre(ip, all[0])
+	e.endpoint("web", all[1])
+	e.membersAre(ip, all[1])
+	e.edit("web", func(s *corev1.Service) {
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 		s.Spec.HealthCheckNodePort = 0
 	})
-	if err != nil {
-		return "", err
-	}
-	return "members follow the endpoints; Cluster has all nodes again", e.membersAre(ctx, ip, all...)
+	e.membersAre(ip, all...)
+	return "members follow the endpoints; Cluster has all nodes again"
 }
 
 // endpoint makes one ready endpoint of a Service on a node, and no other.
-func (e *env) endpoint(ctx context.Context, service, node string) error {
+func (e *env) endpoint(service, node string) {
 	ready := true
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
@@ -60,47 +46,27 @@ func (e *env) endpoint(ctx context.Context, service, node string) error {
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.1"}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	}
 	client := e.cluster.Client.DiscoveryV1().EndpointSlices(e.namespace)
-	_, err := client.Update(ctx, slice, metav1.UpdateOptions{})
+	_, err := client.Update(e.ctx, slice, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, slice, metav1.CreateOptions{})
+		_, err = client.Create(e.ctx, slice, metav1.CreateOptions{})
 	}
-	return err
+	must.OK(err)
 }
 
 // nodeSelector serves by labelled nodes, and follows a change of labels.
-func nodeSelector(ctx context.Context, e *env) (string, error) {
+func nodeSelector(e *env) string {
 	all := e.names()
-	label := func(node, value string) error {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"pool":%s}}}`, value)
-		_, err := e.cluster.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
-	if err := label(all[0], `"edge"`); err != nil {
-		return "", err
-	}
-	defer func() {
+	e.cleanup(func() {
 		for _, node := range all {
-			_ = label(node, "null")
+			e.label(node, "pool", "null")
 		}
-	}()
-	ip, err := e.served(ctx, "web", set("node-selector", "pool=edge"))
-	if err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, all[0]); err != nil {
-		return "", err
-	}
-	if err := label(all[1], `"edge"`); err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, all[0], all[1]); err != nil {
-		return "", fmt.Errorf("after a node got the label: %w", err)
-	}
-	if err := label(all[0], "null"); err != nil {
-		return "", err
-	}
-	if err := e.membersAre(ctx, ip, all[1]); err != nil {
-		return "", fmt.Errorf("after a node lost the label: %w", err)
-	}
-	return "members follow the labels of nodes", nil
+	})
+	e.label(all[0], "pool", `"edge"`)
+	ip := e.served("web", set("node-selector", "pool=edge"))
+	e.membersAre(ip, all[0])
+	e.label(all[1], "pool", `"edge"`)
+	e.membersAre(ip, all[0], all[1])
+	e.label(all[0], "pool", "null")
+	e.membersAre(ip, all[1])
+	return "members follow the labels of nodes"
 }

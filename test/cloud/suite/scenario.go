@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/test/cloud/must"
 	"github.com/csccm/csccm/test/cloud/outcome"
 	"github.com/csccm/csccm/test/cloud/proxy"
 )
@@ -39,7 +40,7 @@ type scenario struct {
 	bare bool
 	// trusted scenarios use annotations that tenants may not use.
 	trusted bool
-	run     func(context.Context, *env) (seen string, err error)
+	run     func(*env) (seen string)
 }
 
 // scenarioLimit is for slow routers.
@@ -103,8 +104,8 @@ func (r *Run) one(ctx context.Context, s *scenario) outcome.Result {
 		}
 	}
 	x.Took, x.Calls = time.Since(begun), len(r.proxy.Since(mark, proxy.Product))
-	if reason, skip := isCannot(err); skip {
-		x.Verdict, x.Seen = outcome.Cannot, reason
+	if reason, skip := errors.AsType[*cannotError](err); skip {
+		x.Verdict, x.Seen = outcome.Cannot, reason.Error()
 	} else if err != nil {
 		x.Verdict, x.Seen = outcome.Failed, err.Error()
 	}
@@ -113,43 +114,38 @@ func (r *Run) one(ctx context.Context, s *scenario) outcome.Result {
 
 // inPlace runs a scenario in its cluster, and sees to it that it leaves nothing in CloudStack.
 func (r *Run) inPlace(ctx context.Context, p *place, s *scenario) (seen string, err error) {
-	prepare := p.ensureInstalled
-	if s.bare {
-		prepare = p.ensureRemoved
-	}
-	if err := prepare(ctx); err != nil {
+	e := &env{place: p, ctx: ctx, namespace: namespaceOf(s)}
+	var before map[string]string
+	if err := must.Catch(func() {
+		switch {
+		case s.bare && p.installed:
+			e.uninstall()
+		case !s.bare && !p.installed:
+			e.install(byRoot)
+		}
+		before = e.addresses()
+		e.makeNamespace()
+	}); err != nil {
 		return "", fmt.Errorf("before the scenario: %w", err)
 	}
-	before, err := p.addresses(ctx)
-	if err != nil {
-		return "", err
+	errs := []error{must.Catch(func() { seen = s.run(e) })}
+	e.ctx = context.WithoutCancel(ctx)
+	for _, f := range slices.Backward(e.late) {
+		errs = append(errs, must.Catch(f))
 	}
-	e := &env{place: p, namespace: namespaceOf(s)}
-	if err := e.makeNamespace(ctx); err != nil {
-		return "", err
-	}
-	seen, err = s.run(ctx, e)
+	e.ctx = ctx
 	if p.installed {
-		err = errors.Join(err, e.removeAll(ctx))
+		errs = append(errs, must.Catch(e.removeAll))
 	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return seen, err
 	}
-	return seen, p.nothingNew(ctx, before)
-}
-
-// nothingNew waits until the place has the public addresses that it had before.
-func (p *place) nothingNew(ctx context.Context, before map[string]string) error {
-	return p.until(ctx, "the scenario's addresses to be released", func(ctx context.Context) error {
-		after, err := p.addresses(ctx)
-		if err != nil {
-			return err
-		}
-		maps.DeleteFunc(after, func(ip, _ string) bool { return before[ip] != "" })
-		if len(after) > 0 {
-			return fmt.Errorf("%v are left", slices.Sorted(maps.Keys(after)))
-		}
-		return nil
+	return seen, must.Catch(func() {
+		e.until("the scenario's addresses to be released", func() {
+			after := e.addresses()
+			maps.DeleteFunc(after, func(ip, _ string) bool { return before[ip] != "" })
+			must.Be(len(after) == 0, "%v are left", after)
+		})
 	})
 }
 

@@ -5,14 +5,17 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 const (
@@ -22,12 +25,17 @@ const (
 	trusted = "cloud-trusted"
 )
 
-// env is what a scenario works with.
+// env is what a scenario works with. Its methods end the scenario when something fails, see package must.
 type env struct {
 	*place
+	ctx context.Context
 	// namespace of its Services.
 	namespace string
+	late      []func()
 }
+
+// cleanup registers what is done at the end of the scenario, also of one that failed.
+func (e *env) cleanup(f func()) { e.late = append(e.late, f) }
 
 // change is made to a Service before it is created or updated.
 type change func(*corev1.Service)
@@ -39,6 +47,15 @@ func set(name, value string) change {
 			s.Annotations = map[string]string{}
 		}
 		s.Annotations[prefix+name] = value
+	}
+}
+
+// unset removes annotations of the controller.
+func unset(names ...string) change {
+	return func(s *corev1.Service) {
+		for _, name := range names {
+			delete(s.Annotations, prefix+name)
+		}
 	}
 }
 
@@ -60,110 +77,104 @@ func ports(numbers ...int32) change {
 	}
 }
 
+func (e *env) services() typedcorev1.ServiceInterface {
+	return e.cluster.Client.CoreV1().Services(e.namespace)
+}
+
 // create makes a Service of type LoadBalancer with port 80.
-func (e *env) create(ctx context.Context, name string, changes ...change) (*corev1.Service, error) {
+func (e *env) create(name string, changes ...change) {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	ports(80)(s)
-	for _, c := range changes {
+	for _, c := range append([]change{ports(80)}, changes...) {
 		c(s)
 	}
-	return e.cluster.Client.CoreV1().Services(e.namespace).Create(ctx, s, metav1.CreateOptions{})
+	must.Get(e.services().Create(e.ctx, s, metav1.CreateOptions{}))
 }
 
 // served makes a Service and waits for its address.
-func (e *env) served(ctx context.Context, name string, changes ...change) (ip string, err error) {
-	if _, err := e.create(ctx, name, changes...); err != nil {
-		return "", err
-	}
-	return e.address(ctx, name)
+func (e *env) served(name string, changes ...change) (ip string) {
+	e.create(name, changes...)
+	return e.address(name)
 }
 
-func (e *env) get(ctx context.Context, name string) (*corev1.Service, error) {
-	return e.cluster.Client.CoreV1().Services(e.namespace).Get(ctx, name, metav1.GetOptions{})
+func (e *env) get(name string) *corev1.Service {
+	return must.Get(e.services().Get(e.ctx, name, metav1.GetOptions{}))
+}
+
+func (e *env) ingress(name string) []corev1.LoadBalancerIngress {
+	return e.get(name).Status.LoadBalancer.Ingress
 }
 
 // edit changes a Service, again where somebody else has written it meanwhile.
-func (e *env) edit(ctx context.Context, name string, changes ...change) error {
+func (e *env) edit(name string, changes ...change) {
 	for {
-		s, err := e.get(ctx, name)
-		if err != nil {
-			return err
-		}
+		s := e.get(name)
 		for _, c := range changes {
 			c(s)
 		}
-		if _, err = e.cluster.Client.CoreV1().Services(e.namespace).Update(ctx, s, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-			return err
+		if _, err := e.services().Update(e.ctx, s, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			must.OK(err)
+			return
 		}
 	}
 }
 
 // address waits for the Service's address.
-func (e *env) address(ctx context.Context, name string) (ip string, err error) {
-	err = e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := e.get(ctx, name)
-		if err != nil {
-			return err
+func (e *env) address(name string) (ip string) {
+	e.until("Service "+name+" to get its address", func() {
+		in := e.ingress(name)
+		if len(in) == 0 || in[0].IP == "" {
+			must.Fail("no address yet; its Events: %s", e.events("Service", name))
 		}
-		if len(s.Status.LoadBalancer.Ingress) == 0 || s.Status.LoadBalancer.Ingress[0].IP == "" {
-			return errors.New("no address yet; its Events: " + e.events(ctx, "Service", name))
-		}
-		ip = s.Status.LoadBalancer.Ingress[0].IP
-		return nil
+		ip = in[0].IP
 	})
-	return ip, err
+	return ip
+}
+
+func (e *env) listEvents(kind, name string) []corev1.Event {
+	selector := "involvedObject.kind=" + kind + ",involvedObject.name=" + name
+	return must.Get(e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(e.ctx, metav1.ListOptions{FieldSelector: selector})).Items
 }
 
 // events are the reasons and messages of an object's Events.
-func (e *env) events(ctx context.Context, kind, name string) string {
-	list, err := e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
-	if err != nil {
-		return err.Error()
-	}
+func (e *env) events(kind, name string) string {
 	var all []string
-	for i := range list.Items {
-		all = append(all, list.Items[i].Reason+": "+list.Items[i].Message)
+	for _, event := range e.listEvents(kind, name) {
+		all = append(all, event.Reason+": "+event.Message)
 	}
 	return strings.Join(all, "; ")
 }
 
-// event waits for an Event of a reason and returns its message.
-func (e *env) event(ctx context.Context, kind, name, reason string) (message string, err error) {
-	err = e.until(ctx, fmt.Sprintf("the Event %s on %s %s", reason, kind, name), func(ctx context.Context) error {
-		list, err := e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if list.Items[i].Reason == reason {
-				message = list.Items[i].Message
-				return nil
+// event waits for an Event of a Service and returns its message.
+func (e *env) event(name, reason string) (message string) {
+	e.until(fmt.Sprintf("the Event %s on Service %s", reason, name), func() {
+		for _, event := range e.listEvents("Service", name) {
+			if event.Reason == reason {
+				message = event.Message
+				return
 			}
 		}
-		return errors.New("there are: " + e.events(ctx, kind, name))
+		must.Fail("there are: %s", e.events("Service", name))
 	})
-	return message, err
+	return message
 }
 
-// remove deletes a Service and waits until the controller lets it go.
-func (e *env) remove(ctx context.Context, names ...string) error {
+// remove deletes Services and waits until the controller lets them go.
+func (e *env) remove(names ...string) {
 	for _, name := range names {
-		if err := e.cluster.Client.CoreV1().Services(e.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
+		must.OK(ignoreGone(e.services().Delete(e.ctx, name, metav1.DeleteOptions{})))
 	}
 	for _, name := range names {
-		if err := e.until(ctx, "Service "+name+" to go", func(ctx context.Context) error {
-			_, err := e.get(ctx, name)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return errors.New("it is still there; its Events: " + e.events(ctx, "Service", name))
-		}); err != nil {
-			return err
-		}
+		e.gone(name)
 	}
-	return nil
+}
+
+// gone waits until a Service is gone.
+func (e *env) gone(name string) {
+	e.until("Service "+name+" to go", func() {
+		if _, err := e.services().Get(e.ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			must.Fail("it is still there; its Events: %s", e.events("Service", name))
+		}
+	})
 }
 
 // ignoreGone is nil for an object that is not there.
@@ -175,23 +186,37 @@ func ignoreGone(err error) error {
 }
 
 // removeAll deletes all Services of the namespace.
-func (e *env) removeAll(ctx context.Context) error {
-	list, err := e.cluster.Client.CoreV1().Services(e.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+func (e *env) removeAll() {
 	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+	for _, s := range must.Get(e.services().List(e.ctx, metav1.ListOptions{})).Items {
+		names = append(names, s.Name)
 	}
-	return e.remove(ctx, names...)
+	e.remove(names...)
 }
 
 // makeNamespace makes the namespace of the scenario.
-func (e *env) makeNamespace(ctx context.Context) error {
-	_, err := e.cluster.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+func (e *env) makeNamespace() {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
+	if _, err := e.cluster.Client.CoreV1().Namespaces().Create(e.ctx, namespace, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		must.OK(err)
 	}
-	return err
+}
+
+// label sets a label of a node; null removes it.
+func (e *env) label(node, key, value string) {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value)
+	must.Get(e.cluster.Client.CoreV1().Nodes().Patch(e.ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+}
+
+func (e *env) node(name string) *corev1.Node {
+	return must.Get(e.cluster.Client.CoreV1().Nodes().Get(e.ctx, name, metav1.GetOptions{}))
+}
+
+// taints are the keys of a node's taints.
+func taints(n *corev1.Node) []string {
+	var all []string
+	for _, t := range n.Spec.Taints {
+		all = append(all, t.Key)
+	}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 // Cleaner removes what a run has made. It finds it by the run's prefix, so it needs no journal.
@@ -21,7 +23,7 @@ type Cleaner struct {
 	Run   string
 	API   *api.Client
 	Guard *guard.Guard
-	// Log says what is removed; may be nil.
+	// Log says what is removed.
 	Log func(format string, a ...any)
 }
 
@@ -43,12 +45,7 @@ func Runs(ctx context.Context, c *api.Client) ([]string, error) {
 			}
 		}
 	}
-	var all []string
-	for id := range found {
-		all = append(all, id)
-	}
-	slices.Sort(all)
-	return all, nil
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // notAllowed is the code for a command that the role does not have.
@@ -64,7 +61,7 @@ func (c *Cleaner) Clean(ctx context.Context) error {
 		if err == nil || errors.Is(err, errNotExpunged) || try == cleanTries {
 			return err
 		}
-		c.say("trying again: %v", err)
+		c.Log("trying again: %v", err)
 		select {
 		case <-ctx.Done():
 			return err
@@ -82,46 +79,35 @@ const (
 var errNotExpunged = errors.New("it is destroyed but not expunged, so its network stays; clean up again when CloudStack has expunged it")
 
 func (c *Cleaner) clean(ctx context.Context) error {
-	domain, err := c.domain(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, project := range append(c.projects(ctx, domain), "") {
-		errs = append(errs, c.contents(ctx, domain, project))
-		if project != "" {
-			errs = append(errs, c.remove(ctx, "project", "deleteProject", project, api.Params{"cleanup": "true"}))
+	return must.Catch(func() {
+		domain := c.domain(ctx)
+		var errs []error
+		for _, project := range append(c.projects(ctx, domain), "") {
+			errs = append(errs, must.Catch(func() { c.contents(ctx, domain, project) }))
+			if project != "" {
+				errs = append(errs, c.remove(ctx, "project", "deleteProject", project, api.Params{"cleanup": "true"}))
+			}
 		}
-	}
-	if domain != "" {
-		errs = append(errs, c.remove(ctx, "domain", "deleteDomain", domain, api.Params{"cleanup": "true"}))
-	}
-	errs = append(errs, c.roles(ctx))
-	return errors.Join(errs...)
-}
-
-func (c *Cleaner) say(format string, a ...any) {
-	if c.Log != nil {
-		c.Log(format, a...)
-	}
+		if domain != "" {
+			errs = append(errs, c.remove(ctx, "domain", "deleteDomain", domain, api.Params{"cleanup": "true"}))
+		}
+		must.OK(errors.Join(append(errs, c.roles(ctx))...))
+	})
 }
 
 // domain returns the id of the run's domain, or "" where it has none.
-func (c *Cleaner) domain(ctx context.Context) (string, error) {
+func (c *Cleaner) domain(ctx context.Context) string {
 	list, err := c.API.List(ctx, "listDomains", "domain", api.Params{"listall": "true"})
-	if api.Code(err) == notAllowed {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
+	if api.Code(err) != notAllowed {
+		must.OK(err)
 	}
 	for _, o := range list {
 		if o.Text("name") == PrefixOf(c.Run) {
 			c.Guard.Adopt(o.Text("id"), "the domain of the run")
-			return o.Text("id"), nil
+			return o.Text("id")
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // mine reports whether an object is the run's: it is in the run's domain, or its name has the run's prefix.
@@ -168,30 +154,26 @@ func (c *Cleaner) projects(ctx context.Context, domain string) []string {
 }
 
 // contents removes VMs, then networks, then VPCs.
-func (c *Cleaner) contents(ctx context.Context, domain, project string) error {
-	vms, err := c.list(ctx, "listVirtualMachines", "virtualmachine", domain, project)
-	if err != nil {
-		return err
+func (c *Cleaner) contents(ctx context.Context, domain, project string) {
+	for _, kind := range []struct {
+		list, object string
+		remove       func(api.Object) error
+	}{
+		{"listVirtualMachines", "virtualmachine", func(o api.Object) error { return c.destroy(ctx, o) }},
+		{"listNetworks", "network", func(o api.Object) error {
+			return c.remove(ctx, "network "+o.Text("name"), "deleteNetwork", o.Text("id"), nil)
+		}},
+		{"listVPCs", "vpc", func(o api.Object) error { return c.remove(ctx, "VPC "+o.Text("name"), "deleteVPC", o.Text("id"), nil) }},
+	} {
+		all := must.Get(c.list(ctx, kind.list, kind.object, domain, project))
+		errs := make([]error, len(all))
+		var wg sync.WaitGroup
+		for i, o := range all {
+			wg.Go(func() { errs[i] = kind.remove(o) })
+		}
+		wg.Wait()
+		must.OK(errors.Join(errs...))
 	}
-	if err := c.each(vms, func(o api.Object) error { return c.destroy(ctx, o) }); err != nil {
-		return err
-	}
-	networks, err := c.list(ctx, "listNetworks", "network", domain, project)
-	if err != nil {
-		return err
-	}
-	if err := c.each(networks, func(o api.Object) error {
-		return c.remove(ctx, "network "+o.Text("name"), "deleteNetwork", o.Text("id"), nil)
-	}); err != nil {
-		return err
-	}
-	vpcs, err := c.list(ctx, "listVPCs", "vpc", domain, project)
-	if err != nil {
-		return err
-	}
-	return c.each(vpcs, func(o api.Object) error {
-		return c.remove(ctx, "VPC "+o.Text("name"), "deleteVPC", o.Text("id"), nil)
-	})
 }
 
 // destroy expunges a VM. A plain user may only where the operator allows it (allow.user.expunge.recover.vm); elsewhere the VM is
@@ -208,23 +190,11 @@ func (c *Cleaner) destroy(ctx context.Context, vm api.Object) error {
 	return fmt.Errorf("%s: %w (%w)", what, errNotExpunged, err)
 }
 
-func (c *Cleaner) each(all []api.Object, f func(api.Object) error) error {
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, o := range all {
-		wg.Go(func() { errs[i] = f(o) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // remove deletes one object; one that is gone already is deleted.
 func (c *Cleaner) remove(ctx context.Context, what, command, id string, more api.Params) error {
-	c.say("removing %s", what)
+	c.Log("removing %s", what)
 	params := api.Params{"id": id}
-	for k, v := range more {
-		params[k] = v
-	}
+	maps.Copy(params, more)
 	if _, err := c.API.Do(ctx, command, params); err != nil && api.Code(err) != 431 {
 		return fmt.Errorf("remove %s: %w", what, err)
 	}

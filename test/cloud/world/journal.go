@@ -4,13 +4,12 @@
 package world
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,47 +87,28 @@ func (j *Journal) Close(nothingLeft bool) error {
 }
 
 // Unfinished is a run that may have left something.
-type Unfinished struct {
-	Run, URL, Dir string
-	Entries       []Entry
-}
+type Unfinished struct{ Run, URL, Dir string }
 
 // Journals reads the journals of all runs that have not cleaned up.
 func Journals(dir string) ([]Unfinished, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*"+journalSuffix))
+	files, err := filepath.Glob(filepath.Join(dir, "*"+journalSuffix)) // sorted
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(files)
 	var all []Unfinished
 	for _, path := range files {
-		u := Unfinished{Run: strings.TrimSuffix(filepath.Base(path), journalSuffix)}
-		if u.Entries, err = readJournal(path); err != nil {
+		text, err := os.ReadFile(path) // #nosec G304 -- ours
+		if err != nil {
 			return nil, err
 		}
-		for _, e := range u.Entries {
-			if e.Event == "run" {
+		u := Unfinished{Run: strings.TrimSuffix(filepath.Base(path), journalSuffix)}
+		for line := range bytes.Lines(text) {
+			var e Entry
+			if json.Unmarshal(line, &e) == nil && e.Event == "run" { // the last line of a killed run may be cut
 				u.URL, u.Dir = e.URL, e.Dir
 			}
 		}
 		all = append(all, u)
 	}
 	return all, nil
-}
-
-func readJournal(path string) ([]Entry, error) {
-	f, err := os.Open(path) // #nosec G304 -- ours
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	var all []Entry
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var e Entry
-		if json.Unmarshal(lines.Bytes(), &e) == nil { // the last line of a killed run may be cut
-			all = append(all, e)
-		}
-	}
-	return all, lines.Err()
 }

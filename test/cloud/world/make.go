@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/csccm/csccm/test/cloud/api"
@@ -26,10 +25,9 @@ type VM struct {
 }
 
 // Project makes a project of the account.
-func (w *World) Project(ctx context.Context, what string) (id, name string, err error) {
-	name = w.Name(what)
-	p, err := w.Make(ctx, w.User, "project", "createProject", api.Params{"name": name, "displaytext": name})
-	return p.Text("id"), name, err
+func (w *World) Project(ctx context.Context, what string) (id string, err error) {
+	p, err := w.Make(ctx, w.User, "project", "createProject", api.Params{"name": w.Name(what), "displaytext": w.Name(what)})
+	return p.Text("id"), err
 }
 
 // Isolated makes an isolated network, in a project if one is given.
@@ -65,21 +63,21 @@ func (w *World) Tier(ctx context.Context, what, vpcID, aclID, offering string, n
 	return Network{ID: t.Text("id"), Name: w.Name(what), VPCID: vpcID, ACLID: aclID}, err
 }
 
-// VMs makes virtual machines with a network interface in each network, all at once.
-func (w *World) VMs(ctx context.Context, projectID string, networks []string, names ...string) ([]VM, error) {
+// VMs makes virtual machines in a network, all at once.
+func (w *World) VMs(ctx context.Context, projectID, network string, names ...string) ([]VM, error) {
 	vms, errs := make([]VM, len(names)), make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		wg.Go(func() { vms[i], errs[i] = w.vm(ctx, projectID, networks, w.Name(name)) })
+		wg.Go(func() { vms[i], errs[i] = w.vm(ctx, projectID, network, w.Name(name)) })
 	}
 	wg.Wait()
 	return vms, errors.Join(errs...)
 }
 
-func (w *World) vm(ctx context.Context, projectID string, networks []string, name string) (VM, error) {
+func (w *World) vm(ctx context.Context, projectID, network, name string) (VM, error) {
 	params := api.Params{
 		"name": name, "displayname": name, "zoneid": w.Offers.ZoneID, "serviceofferingid": w.Offers.ServiceOffering, "templateid": w.Offers.Template,
-		"networkids": strings.Join(networks, ","),
+		"networkids": network,
 	}
 	if projectID != "" {
 		params["projectid"] = projectID

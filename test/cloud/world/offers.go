@@ -6,11 +6,10 @@ package world
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/csccm/csccm/test/cloud/api"
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 // Offers is what a cloud has for VMs and networks. Empty ids are what it does not have.
@@ -23,50 +22,24 @@ type Offers struct {
 }
 
 // findOffers chooses a zone, the smallest offering and template, and offerings whose balancer is the virtual router.
-func findOffers(ctx context.Context, c *api.Client, zone string) (Offers, error) {
-	var o Offers
+func findOffers(ctx context.Context, c *api.Client, zone string) (o Offers) {
 	if caps, err := c.Do(ctx, "listCapabilities", nil); err == nil {
 		o.Version = caps.Text("cloudstackversion")
 	}
-	zones, err := c.List(ctx, "listZones", "zone", api.Params{"available": "true"})
-	if err != nil {
-		return o, err
-	}
-	z := chooseZone(zones, zone)
-	if z == nil && zone != "" {
-		return o, fmt.Errorf("no zone %q: CLOUD_ZONE is a zone's name or id", zone)
-	}
-	if z == nil {
-		return o, errors.New("no enabled advanced zone without security groups")
-	}
+	z := chooseZone(must.Get(c.List(ctx, "listZones", "zone", api.Params{"available": "true"})), zone)
+	must.Be(z != nil || zone == "", "no zone %q: CLOUD_ZONE is a zone's name or id", zone)
+	must.Be(z != nil, "no enabled advanced zone without security groups")
 	o.ZoneID, o.Zone = z.Text("id"), z.Text("name")
-	services, err := c.List(ctx, "listServiceOfferings", "serviceoffering", api.Params{"zoneid": o.ZoneID})
-	if err != nil {
-		return o, err
-	}
-	if s := chooseService(services); s != nil {
-		o.ServiceOffering, o.ServiceName = s.Text("id"), s.Text("name")
-	}
-	templates, err := c.List(ctx, "listTemplates", "template", api.Params{"templatefilter": "executable", "zoneid": o.ZoneID})
-	if err != nil {
-		return o, err
-	}
-	if t := chooseTemplate(templates); t != nil {
-		o.Template, o.TemplateName = t.Text("id"), t.Text("name")
-	}
-	networks, err := c.List(ctx, "listNetworkOfferings", "networkoffering", api.Params{"state": "Enabled", "zoneid": o.ZoneID})
-	if err != nil {
-		return o, err
-	}
+	s := chooseService(must.Get(c.List(ctx, "listServiceOfferings", "serviceoffering", api.Params{"zoneid": o.ZoneID})))
+	o.ServiceOffering, o.ServiceName = s.Text("id"), s.Text("name")
+	t := chooseTemplate(must.Get(c.List(ctx, "listTemplates", "template", api.Params{"templatefilter": "executable", "zoneid": o.ZoneID})))
+	o.Template, o.TemplateName = t.Text("id"), t.Text("name")
+	networks := must.Get(c.List(ctx, "listNetworkOfferings", "networkoffering", api.Params{"state": "Enabled", "zoneid": o.ZoneID}))
 	o.Isolated = chooseNetwork(networks, false, "VirtualRouter", "Firewall")
 	o.Tier = chooseNetwork(networks, true, "VpcVirtualRouter", "NetworkACL")
 	o.InternalTier = chooseNetwork(networks, true, "InternalLbVm", "NetworkACL")
-	vpcs, err := c.List(ctx, "listVPCOfferings", "vpcoffering", api.Params{"state": "Enabled"})
-	if err != nil {
-		return o, err
-	}
-	o.VPC = chooseVPC(vpcs)
-	return o, nil
+	o.VPC = chooseVPC(must.Get(c.List(ctx, "listVPCOfferings", "vpcoffering", api.Params{"state": "Enabled"})))
+	return o
 }
 
 func chooseZone(zones []api.Object, want string) api.Object {
@@ -112,41 +85,28 @@ func number(o api.Object, key string) float64 {
 
 // chooseNetwork is the id of an isolated offering whose load balancers come from a provider; CloudStack's own come first.
 func chooseNetwork(all []api.Object, vpc bool, provider, filter string) string {
-	var found []api.Object
-	for _, o := range all {
-		if o.Text("guestiptype") != "Isolated" || o.Flag("forvpc") != vpc || o.Flag("specifyvlan") || o.Text("networkmode") == "ROUTED" ||
-			!serves(o, "Lb", provider) || !serves(o, filter, "") || !serves(o, "SourceNat", "") {
-			continue
-		}
-		found = append(found, o)
-	}
-	if o := best(found); o != nil {
-		return o.Text("id")
-	}
-	return ""
+	return best(all, func(o api.Object) bool {
+		return o.Text("guestiptype") == "Isolated" && o.Flag("forvpc") == vpc && !o.Flag("specifyvlan") &&
+			serves(o, "Lb", provider) && serves(o, filter, "") && serves(o, "SourceNat", "")
+	})
 }
 
 func chooseVPC(all []api.Object) string {
-	all = slices.DeleteFunc(slices.Clone(all), func(o api.Object) bool {
-		return !serves(o, "Lb", "VpcVirtualRouter") || o.Text("networkmode") == "ROUTED" || o.Flag("fornsx")
-	})
-	if o := best(all); o != nil {
-		return o.Text("id")
-	}
-	return ""
+	return best(all, func(o api.Object) bool { return serves(o, "Lb", "VpcVirtualRouter") && !o.Flag("fornsx") })
 }
 
-// best prefers offerings that come with CloudStack, then those that stand first.
-func best(all []api.Object) api.Object {
+// best is the id of an offering that is not for routed networks: one that comes with CloudStack, else the first.
+func best(all []api.Object, fits func(api.Object) bool) (id string) {
 	for _, o := range all {
-		if o.Flag("isdefault") {
-			return o
+		switch {
+		case o.Text("networkmode") == "ROUTED" || !fits(o):
+		case o.Flag("isdefault"):
+			return o.Text("id")
+		case id == "":
+			id = o.Text("id")
 		}
 	}
-	if len(all) > 0 {
-		return all[0]
-	}
-	return nil
+	return id
 }
 
 // serves reports whether an offering has a service, by a provider if one is named.

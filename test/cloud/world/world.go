@@ -6,9 +6,9 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/api"
 	"github.com/csccm/csccm/test/cloud/guard"
+	"github.com/csccm/csccm/test/cloud/must"
 )
 
 // Prefix starts the names of everything that any run makes.
@@ -58,10 +59,8 @@ type World struct {
 
 	DomainID, DomainPath string
 	Account              string
-	// UserName and UserPassword are the account's login; Keys its keys.
-	UserName, UserPassword string
-	Keys                   api.Credentials
-	DomainAdmin            api.Credentials
+	// Keys are those of the account's user; DomainAdmin is the login of the domain's administrator.
+	Keys, DomainAdmin api.Credentials
 
 	guard   *guard.Guard
 	journal *Journal
@@ -101,23 +100,28 @@ func (w *World) Name(what string) string {
 // New looks at what the cloud offers and makes the run's domain and account.
 func New(ctx context.Context, o Options) (*World, error) {
 	w := &World{Run: o.Run, URL: o.URL, Admin: api.New(o.URL, o.Who), guard: o.Guard, journal: o.Journal}
-	if err := w.look(ctx, o.Zone); err != nil {
-		return nil, err
+	err := must.Catch(func() {
+		w.look(ctx, o.Zone)
+		switch {
+		case w.Can.Admin:
+			w.makeAccount(ctx)
+		case o.Who.APIKey == "":
+			must.Fail("the login may make no domain: give a root administrator's login, or the API keys of a user")
+		default:
+			w.ownAccount(ctx, o.Who)
+		}
+	})
+	if err != nil && !w.Can.Admin {
+		return nil, err // nothing was made
 	}
-	if w.Can.Admin {
-		return w, w.makeAccount(ctx)
-	}
-	if o.Who.APIKey == "" {
-		return nil, errors.New("the login may make no domain: give a root administrator's login, or the API keys of a user")
-	}
-	return w, w.ownAccount(ctx, o.Who)
+	return w, err
 }
 
 // look learns what the credentials allow and what the cloud offers.
-func (w *World) look(ctx context.Context, zone string) error {
+func (w *World) look(ctx context.Context, zone string) {
 	apis, err := w.Admin.Call(ctx, "listApis", nil)
 	if err != nil {
-		return fmt.Errorf("the credentials do not work: %w", err)
+		must.Fail("the credentials do not work: %w", err)
 	}
 	may := map[string]bool{}
 	for _, a := range apis.Objects("api") {
@@ -130,81 +134,44 @@ func (w *World) look(ctx context.Context, zone string) error {
 		Certificates: may["uploadSslCert"],
 	}
 	w.Can.Expunge = w.Can.Admin
-	w.Offers, err = findOffers(ctx, w.Admin, zone)
-	return err
+	w.Offers = findOffers(ctx, w.Admin, zone)
 }
 
 // makeAccount makes a domain, an account with a user, and an administrator of the domain.
-func (w *World) makeAccount(ctx context.Context) error {
-	domain, err := w.Make(ctx, w.Admin, "domain", "createDomain", api.Params{"name": w.Name("")})
-	if err != nil {
-		return err
-	}
-	w.DomainID = domain.Text("id")
-	if w.DomainPath = domain.Text("path"); w.DomainPath == "" {
-		w.DomainPath = "ROOT/" + w.Name("")
-	}
-	w.Account, w.UserName, w.UserPassword = w.Name("k8s"), w.Name("owner"), password()
-	user, err := w.account(ctx, w.Account, w.UserName, w.UserPassword, "User", "0")
-	if err != nil {
-		return err
-	}
-	if w.Keys, err = w.NewKeys(ctx, user); err != nil {
-		return err
-	}
+func (w *World) makeAccount(ctx context.Context) {
+	domain := must.Get(w.Make(ctx, w.Admin, "domain", "createDomain", api.Params{"name": w.Name("")}))
+	w.DomainID, w.DomainPath = domain.Text("id"), cmp.Or(domain.Text("path"), "ROOT/"+w.Name(""))
+	w.Account = w.Name("k8s")
+	user := w.account(ctx, w.Account, w.Name("owner"), password(), "User", "0")
+	keys := must.Get(w.Admin.Do(ctx, "registerUserKeys", api.Params{"id": user}))
+	w.Keys = api.Credentials{APIKey: keys.Text("apikey"), SecretKey: keys.Text("secretkey")}
 	w.User = api.New(w.URL, w.Keys)
 	w.DomainAdmin = api.Credentials{User: w.Name("dadmin"), Password: password(), Domain: w.DomainPath}
-	_, err = w.account(ctx, w.Name("dadmin"), w.DomainAdmin.User, w.DomainAdmin.Password, "Domain Admin", "2")
-	return err
+	w.account(ctx, w.DomainAdmin.User, w.DomainAdmin.User, w.DomainAdmin.Password, "Domain Admin", "2")
 }
 
 // account makes an account with a user and returns the user's id.
-func (w *World) account(ctx context.Context, name, user, secret, role, kind string) (string, error) {
+func (w *World) account(ctx context.Context, name, user, secret, role, kind string) string {
 	params := api.Params{
 		"account": name, "username": user, "password": secret, "firstname": "csccm", "lastname": "cloud test", "email": "nobody@example.com",
 		"domainid": w.DomainID, "accounttype": kind,
 	}
-	roles, err := w.Admin.List(ctx, "listRoles", "role", api.Params{"name": role})
-	if err != nil {
-		return "", err
-	}
-	if len(roles) > 0 {
+	if roles := must.Get(w.Admin.List(ctx, "listRoles", "role", api.Params{"name": role})); len(roles) > 0 {
 		params["roleid"] = roles[0].Text("id")
 		delete(params, "accounttype")
 	}
-	a, err := w.Make(ctx, w.Admin, "account", "createAccount", params)
-	if err != nil {
-		return "", err
-	}
-	users := a.Objects("user")
-	if len(users) == 0 {
-		return "", errors.New("createAccount: the answer has no user")
-	}
-	return users[0].Text("id"), nil
-}
-
-// NewKeys makes keys of a user of this run.
-func (w *World) NewKeys(ctx context.Context, userID string) (api.Credentials, error) {
-	keys, err := w.Admin.Do(ctx, "registerUserKeys", api.Params{"id": userID})
-	if err != nil {
-		return api.Credentials{}, err
-	}
-	return api.Credentials{APIKey: keys.Text("apikey"), SecretKey: keys.Text("secretkey")}, nil
+	users := must.Get(w.Make(ctx, w.Admin, "account", "createAccount", params)).Objects("user")
+	must.Be(len(users) > 0, "createAccount: the answer has no user")
+	return users[0].Text("id")
 }
 
 // ownAccount works in the account of the user whose keys were given.
-func (w *World) ownAccount(ctx context.Context, who api.Credentials) error {
-	accounts, err := w.Admin.List(ctx, "listAccounts", "account", nil)
-	if err != nil {
-		return err
-	}
-	if len(accounts) != 1 {
-		return fmt.Errorf("the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
-	}
+func (w *World) ownAccount(ctx context.Context, who api.Credentials) {
+	accounts := must.Get(w.Admin.List(ctx, "listAccounts", "account", nil))
+	must.Be(len(accounts) == 1, "the keys show %d accounts; give those of a plain user, or of a root administrator", len(accounts))
 	w.Account, w.DomainID, w.DomainPath = accounts[0].Text("name"), accounts[0].Text("domainid"), accounts[0].Text("domainpath")
 	w.Keys, w.User = who, w.Admin
 	w.guard.Home(w.Account, w.DomainID)
-	return nil
 }
 
 // Make makes an object of a name: it is in the journal before and after.

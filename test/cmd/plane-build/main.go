@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,66 +17,46 @@ import (
 	"github.com/csccm/csccm/test/plane"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
-
-func run(args []string) int {
+func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if len(args) == 1 && args[0] == "list" {
-		if err := list(ctx, os.Stdout); err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, "plane-build:", err)
-			return 1
-		}
-		return 0
-	}
-	minors, err := parse(args)
+	err := run(ctx, os.Args[1:])
+	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "plane-build:", err)
-		return 2
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	minors := plane.Minors() // the newest first
+	switch {
+	case len(args) == 0:
+		minors = minors[:1]
+	case len(args) == 1 && args[0] == "list":
+		for _, minor := range minors {
+			_, there, err := plane.Cached(ctx, minor)
+			if err != nil {
+				return err
+			}
+			fmt.Println(minor, map[bool]string{true: "built", false: "missing"}[there])
+		}
+		return nil
+	case len(args) > 1 || args[0] != "all":
+		minors = nil
+		for _, arg := range args {
+			minor, err := plane.ParseMinor(arg)
+			if err != nil {
+				return err
+			}
+			minors = append(minors, minor)
+		}
 	}
 	for _, minor := range minors {
 		path, err := plane.Ensure(ctx, minor, plane.Print(os.Stderr))
 		if err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, "plane-build:", err)
-			return 1
+			return err
 		}
 		fmt.Println(path)
 	}
-	return 0
-}
-
-// list prints a line a minor, the newest first: "1.36 missing".
-func list(ctx context.Context, out io.Writer) error {
-	for _, minor := range plane.Minors() {
-		_, there, err := plane.Cached(ctx, minor)
-		if err != nil {
-			return err
-		}
-		state := "missing"
-		if there {
-			state = "built"
-		}
-		if _, err := fmt.Fprintln(out, minor, state); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-func parse(args []string) ([]plane.Minor, error) {
-	if len(args) == 0 {
-		return []plane.Minor{plane.Newest}, nil
-	}
-	if len(args) == 1 && args[0] == "all" {
-		return plane.Minors(), nil
-	}
-	var minors []plane.Minor
-	for _, arg := range args {
-		minor, err := plane.ParseMinor(arg)
-		if err != nil {
-			return nil, err
-		}
-		minors = append(minors, minor)
-	}
-	return minors, nil
 }

@@ -92,14 +92,6 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-func TestStartErrorNamesTheProgram(t *testing.T) {
-	t.Parallel()
-	_, err := Start(t.Context(), Command{Name: "etcd", Path: filepath.Join(t.TempDir(), "absent"), Log: filepath.Join(t.TempDir(), "l")})
-	if err == nil || !strings.Contains(err.Error(), "start etcd: ") {
-		t.Errorf("err = %v", err)
-	}
-}
-
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -45,7 +45,7 @@ func run() error {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
 		_ = json.NewEncoder(w).Encode(map[string]string{
-			"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client, "forwarded": r.Header.Get("X-Forwarded-For")})
+			"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client})
 	})
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {

@@ -30,16 +30,11 @@ type report struct {
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address")
-	exit := flag.Int("exit", -1, "exit at once with this code")
 	flag.String("kubeconfig", "", "not used; the arguments are reported")
 	var files list
 	flag.Var(&files, "file", "file to report (repeatable)")
 	flag.Parse()
 	fmt.Println("guest starts")
-	if *exit >= 0 {
-		fmt.Println("guest was told to exit")
-		os.Exit(*exit)
-	}
 	var sick, unready atomic.Bool
 	answer := func(bad *atomic.Bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,165 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// What is wrong with a command line alone is said without a network, in one line of what and one of how to go on: no API
+// server has to answer first. Nothing of the command line is repeated that may be a secret.
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text, none := filepath.Join(dir, "text"), filepath.Join(dir, "none")
+	require.NoError(t, os.WriteFile(text, []byte("not what-canary is wanted\nmore\n"), 0o600))
+	kubeconfig := newFakeCluster(t).kubeconfig(t)
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"chart", "save", "/none", "--set", "replicas=2"}, "chart values: replicas is not known here; use replicaCount"},
+		{[]string{"chart", "save", "a", "b"}, "chart save takes one folder"},
+		{[]string{"cks", "--cloud-config", none}, "--cloud-config: open " + none},
+		{[]string{"completion"}, "name one shell"},
+		{[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},
+		{[]string{"doctor", "--fail-on", "fatal"}, "--fail-on"},
+		{[]string{"doctor", "--only", "NODE001"}, "did you mean NODE-001"},
+		{[]string{"doctor", "--only", "NOPE-001"}, "NOPE-001"},
+		{[]string{"doctor", "--phase", "later"}, "auto, preflight, installed"},
+		{[]string{"doctor", "--probe-pod", "--probe-image", ""}, "--probe-image"},
+		{[]string{"doctor", "--skip", "nodes"}, "did you mean NODE?"},
+		{[]string{"doctor", "--wait", "--watch"}, "exclude each other"},
+		{[]string{"doctor", "--wait=-1s"}, "--wait -1s is negative"},
+		{[]string{"doctor", "--watch", "--interval", "0"}, "--interval 0s is too short"},
+		{[]string{"doctor", "--watch", "-o", "junit"}, "not with --watch"},
+		{[]string{"doctor", "-o", "xml"}, "text, short, json, yaml, junit"},
+		{[]string{"doctor", "everything"}, "no arguments"},
+		{[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
+		{[]string{"images", "load", none}, "name a file and a registry"},
+		{[]string{"images", "save"}, "name one file to write"},
+		{[]string{"images", "save", none}, "--version names the release: this csccm"},
+		{[]string{"images", "save", none, "--version", "latest"}, `--version "latest": want a version`},
+		{[]string{"instal"}, `unknown command "instal", did you mean install?`},
+		{[]string{"install", "--accept", "web"}, `--accept "web" is neither NAMESPACE/NAME of a Service nor all`},
+		{[]string{"install", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
+		{[]string{"install", "--admin-password-file", text, "--admin-password-stdin"}, "both given"},
+		{[]string{"install", "--admin-user", "a", "--admin-password-file", none}, "--admin-password-file: cannot read"},
+		{[]string{"install", "--admin-user", "a", "--admin-password-file", text}, "that is not one line of text"},
+		{[]string{"install", "--admin-user", "a", "--admin-password-stdin"}, "--admin-password-stdin: the secret is empty"},
+		{[]string{"install", "--admin-user", "a", "--api-key-file", text}, "both given"},
+		{[]string{"install", "--bogus"}, "unknown flag: --bogus"},
+		{[]string{"install", "--chart", none}, "chart " + none + ": no such file or directory"},
+		{[]string{"install", "--cloud-config", text}, "--cloud-config"},
+		{[]string{"install", "--dry-run=both"}, "--dry-run=both is not known; there are --dry-run=client and --dry-run=server"},
+		{[]string{"install", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
+		{[]string{"install", "--node-timeout", "0"}, "--node-timeout 0s must be more than 0"},
+		{[]string{"install", "--set", "nothing"}, "--set nothing"},
+		{[]string{"install", "--skip-check", "NOPE-1"}, "--skip-check"},
+		{[]string{"install", "--version", "1.2.3"}, "--version needs --chart"},
+		{[]string{"install", "word-canary"}, "csccm install takes no arguments"},
+		{[]string{"migrate-rules", "--cloud-config", dir}, "is a directory\n  fix: name a file"},
+		{[]string{"migrate-rules", "--cloud-config", none}, "--cloud-config: open " + none},
+		{[]string{"migrate-rules", "--journal", text}, "--journal " + text + " exists already"},
+		{[]string{"migrate-rules", "--undo", none}, "--undo: open " + none},
+		{[]string{"migrate-rules", "--undo", text}, "not a journal"},
+		{[]string{"migrate-rules", "--undo", text, "--lb", "x"}, "--undo goes back by its journal alone"},
+		{[]string{"plan", "--cloud-confg", none}, "fix: did you mean --cloud-config? csccm plan --help shows all"},
+		{[]string{"plan", "--cloud-config", text}, "--cloud-config " + text},
+		{[]string{"plan", "--nope"}, "unknown flag: --nope\n  fix: see csccm plan --help"},
+		{[]string{"plan", "a", "b", "c"}, "a is not of the form NAMESPACE/NAME"},
+		{[]string{"rollback", "0"}, "rollback takes one revision"},
+		{[]string{"rollback", "latest"}, "rollback takes one revision"},
+		{[]string{"rotate-keys", "--admin-api-key-file", none}, "--admin-api-key-file: cannot read"},
+		{[]string{"statsu"}, `unknown command "statsu", did you mean status?`},
+		{[]string{"status", "--fail-on", "all"}, `--fail-on "all" is none of`},
+		{[]string{"status", "--kubeconfig", kubeconfig, "--context", "prod"}, `context "prod" does not exist` + "\n  fix: name one with --context: test"},
+		{[]string{"status", "--namespcae", "x"}, "fix: did you mean --namespace? csccm status --help shows all"},
+		{[]string{"support-bundle", "--file", text}, "--file " + text + " exists already"},
+		{[]string{"taint", "--cloud-config", none}, "--cloud-config: open " + none},
+		{[]string{"taint", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
+		{[]string{"taint", "--node-timeout", "0"}, "--node-timeout 0s must be more than 0"},
+		{[]string{"taint", "--skip-gate", "no-execute"}, `--skip-gate "no-execute" is none of`},
+		{[]string{"taint", "--snapshot", "x"}, "--snapshot is for --undo"},
+		{[]string{"taint", "--undo", "--snapshot", none}, "--snapshot: open " + none},
+		{[]string{"taint", "--undo", "--snapshot", text}, text + " is no snapshot of nodes"},
+		{[]string{"taint", "--yes", "--dry-run"}, "exclude each other"},
+		{[]string{"takeover", "--accept", "nonsense"}, `--accept "nonsense" is neither NAMESPACE/NAME of a Service nor all`},
+		{[]string{"takeover", "--cloud-config", none}, "--cloud-config: open " + none},
+		{[]string{"takeover", "--pin", "shop/"}, `--pin "shop/" is neither`},
+		{[]string{"takeover", "--pin", "shop/web,a/b/c"}, `--pin "a/b/c" is neither`},
+		{[]string{"template", "--chart", none}, "chart " + none + ": no such file or directory"},
+		{[]string{"template", "--kube-version", "banana"}, `--kube-version "banana": want a version`},
+		{[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
+		{[]string{"template", "-o", "json"}, "none of yaml"},
+		{[]string{"test", "--yes", "--plan"}, "exclude each other"},
+		{[]string{"uninstall", "--remove-finalizers"}, "--remove-finalizers is for"},
+		{[]string{"upgrade", "--chart", "ftp://host/chart"}, "scheme ftp is none of http, https, oci"},
+		{[]string{"upgrade", "--chart", none}, "chart " + none + ": no such file or directory\n  fix: name the chart's folder"},
+		{[]string{"upgrade", "--dry-run=maybe", "--chart", "oci://127.0.0.1:1/none"}, "--dry-run=maybe is not known"},
+		{[]string{"upgrade", "--rollout-timeout", "-5s"}, "--rollout-timeout -5s must be more than 0"},
+		{[]string{"upgrade", "-o", "xml", "--chart", "oci://127.0.0.1:1/none"}, "none of text, json, yaml"},
+		{[]string{"verify", "example.org/x"}, "csccm verify takes no arguments be"},
+		{[]string{"verify", "files"}, "name the file SHA256SUMS"},
+		{[]string{"verify", "files", "--public-key-file", "/dev/null", "SHA256SUMS"}, "public key: no PEM"},
+		{[]string{"verify", "files", "SHA256SUMS"}, "--public-key-file names the key"},
+		{[]string{"verify", "image"}, "name at least one image"},
+		{[]string{"verify", "image", "--public-key-file", none, "example.org/x"}, "--public-key-file: open"},
+		{[]string{"verify", "image", "--require", "luck", "x"}, `--require "luck" is none of signature, provenance, sbom`},
+		{[]string{"version", "--color", "red"}, `"red" is not one of auto, always, never`},
+		{[]string{"version", "--timeout", "-1s"}, "--timeout -1s is negative"},
+		{[]string{"version", "-o", "xml"}, `-o "xml" is none of text, json, yaml`},
+	} {
+		t.Run(strings.ReplaceAll(strings.Join(tc.args, " "), dir, ""), func(t *testing.T) {
+			t.Parallel()
+			c := execute(t, append([]string{"--server", "http://127.0.0.1:1"}, tc.args...)...)
+			want := report.ExitUsage
+			if tc.args[0] == "plan" || slices.Contains(tc.args, "--context") {
+				want = report.ExitFailure // 2 is something to do; a kubeconfig is no flag
+			}
+			require.Equal(t, want, c.code, c.errOut)
+			require.Regexp(t, `^(error|warning): `, c.errOut)
+			require.Contains(t, c.errOut, tc.says)
+			require.Contains(t, c.errOut, "\n  fix: ")
+			for _, never := range []string{"connection refused", "canary"} {
+				require.NotContains(t, c.errOut, never)
+			}
+			require.Empty(t, c.out)
+		})
+	}
+}
+
+// A shell offers files only where a path is wanted, and what the cluster and CloudStack know where they know it.
+func TestCompletionOfValues(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	_, file := cloudConfig(t)
+	a.set("/api/v1/services", "["+serviceForPlan+"]")
+	a.set("/api/v1/namespaces/kube-system/secrets", `[{"metadata":{"name":"x.v2","labels":{"owner":"helm","name":"mine"}}},{"metadata":{"name":"x.v1","labels":{"owner":"helm","name":"mine"}}}]`)
+	const files, noFiles = ":0\n", ":4\n"
+	for line, want := range map[string]string{
+		"plan": "default/web\n" + noFiles, "doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
+		"install --zone": "zone-1\n" + noFiles, "status --release": "mine\n" + noFiles, "upgrade --release": "mine\n" + noFiles,
+		"verify image --require": "signature\nprovenance\nsbom\n" + noFiles, "install --chart": files, "install --node-timeout": noFiles,
+		"install --account": noFiles, "migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles, "verify files": files,
+		"chart save": files, "template --set": noFiles, "rotate-keys --admin-password-file": files, "upgrade --backup-dir": files,
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"__completeNoDesc", "--server", a.url}, strings.Fields(line)...)
+			if strings.HasPrefix(line, "install --zone") {
+				args = append([]string{"__completeNoDesc", "--server", a.url, "install", "--cloud-config", file}, "--zone")
+			}
+			require.Equal(t, want, execute(t, append(args, "")...).out)
+		})
+	}
+}

@@ -1,0 +1,185 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+const world = `
+zones:
+  - {name: zone-1, publicRanges: [203.0.113.10-203.0.113.99]}
+domains:
+  - {path: ROOT/tenants}
+roles:
+  - name: nearly nothing
+    type: User
+    rules: [{allow: listVirtualMachines}, {allow: listApis}, {allow: listCapabilities}, {allow: listZones}, {deny: "*"}]
+  - name: no apis
+    type: User
+    rules: [{deny: listApis}, {deny: listCapabilities}, {deny: listZones}]
+accounts:
+  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
+  - {name: k8s, role: User, users: [{name: k8s-owner, password: password}]}
+  - {name: other, role: User, users: [{name: other-owner, password: password}]}
+  - {name: poor, role: nearly nothing, users: [{name: poor-owner, password: password}]}
+  - {name: quiet, role: no apis, users: [{name: quiet-owner, password: password}]}
+  - {name: frozen, role: User, users: [{name: kubeadmin, password: password, state: disabled}]}
+  - {name: twin, role: User, domain: ROOT/tenants, users: [{name: twin-owner, password: password}]}
+  - {name: boss, role: Domain Admin, domain: ROOT/tenants, users: [{name: boss, password: password}]}
+projects:
+  - {name: shop, owner: other}
+  - {name: tenant-shop, owner: twin}
+networks:
+  - {name: k8s-net, account: k8s, cidr: 10.1.1.0/24}
+  - {name: quiet-net, account: quiet, cidr: 10.1.2.0/24}
+  - {name: poor-net, account: poor, cidr: 10.1.4.0/24}
+  - {name: shop-net, project: shop, cidr: 10.1.3.0/24}
+  - {name: twin-net, account: twin, cidr: 10.1.5.0/24}
+  - {name: tenant-net, project: tenant-shop, cidr: 10.1.6.0/24}
+virtualMachines:
+  - {name: node-1, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: 10.1.1.11}]}
+  - {name: node-2, account: quiet, offering: Small Instance, nics: [{network: quiet-net, ip: 10.1.2.11}]}
+  - {name: node-3, account: poor, offering: Small Instance, nics: [{network: poor-net, ip: 10.1.4.11}]}
+  - {name: shop-1, project: shop, offering: Small Instance, nics: [{network: shop-net, ip: 10.1.3.11}]}
+  - {name: twin-1, account: twin, offering: Small Instance, nics: [{network: twin-net, ip: 10.1.5.11}]}
+  - {name: tenant-1, project: tenant-shop, offering: Small Instance, nics: [{network: tenant-net, ip: 10.1.6.11}]}
+`
+
+// env is a CloudStack with the accounts of the world.
+type env struct {
+	t   *testing.T
+	sim *simulator.Simulator
+	url string
+}
+
+func newEnv(t *testing.T) *env { t.Helper(); return newEnvOf(t, "") }
+
+// newEnvOf is a CloudStack of a release.
+func newEnvOf(t *testing.T, version string) *env {
+	t.Helper()
+	w, err := simulator.LoadWorld(strings.NewReader(world))
+	require.NoError(t, err)
+	w.Version = version
+	sim, err := simulator.New(simulator.Options{World: w})
+	require.NoError(t, err)
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(func() { server.Close(); sim.Close() })
+	return &env{t, sim, server.URL + "/client/api"}
+}
+
+// admin is the session of the root administrator, boss that of an administrator of ROOT/tenants.
+func (e *env) admin() *cloudstack.Client { e.t.Helper(); return e.login("admin", "ROOT") }
+func (e *env) boss() *cloudstack.Client  { e.t.Helper(); return e.login("boss", "tenants") }
+
+func (e *env) login(user, domain string) *cloudstack.Client {
+	e.t.Helper()
+	session, err := cloudstack.Login(e.t.Context(), e.config(credentials.Keys{}), user, "password", domain)
+	require.NoError(e.t, err)
+	e.t.Cleanup(func() { _ = session.Logout(context.WithoutCancel(e.t.Context())) })
+	return session
+}
+
+func (e *env) config(keys credentials.Keys) *cloudstack.Config {
+	cfg := cloudconfig.Default()
+	cfg.APIURL, cfg.APIKey, cfg.SecretKey = e.url, keys.APIKey, keys.SecretKey
+	return &cfg
+}
+
+func (e *env) as(keys credentials.Keys) *cloudstack.Client {
+	e.t.Helper()
+	client, err := cloudstack.NewClient(e.config(keys))
+	require.NoError(e.t, err)
+	return client
+}
+
+func (e *env) keysOf(user string) credentials.Keys {
+	e.t.Helper()
+	api, secret, ok := e.sim.Keys(user)
+	require.True(e.t, ok, user)
+	return credentials.Keys{APIKey: api, SecretKey: secret}
+}
+
+// request is for a user of an account, or with no account for a member of a project.
+func (e *env) request(account, project string) credentials.Request {
+	return credentials.Request{
+		Account: account, Project: project, Commands: append([]string{"listApis", "listCapabilities"}, provider.RequiredCommands...),
+		Sees: func(ctx context.Context, keys credentials.Keys, project string) (bool, error) {
+			projects, err := e.as(keys).ListProjects(ctx)
+			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == project }), err
+		},
+	}
+}
+
+func (e *env) plan(admin *cloudstack.Client, r credentials.Request) *credentials.Provision {
+	e.t.Helper()
+	p, err := credentials.Plan(e.t.Context(), admin, r)
+	require.NoError(e.t, err)
+	return p
+}
+
+func (e *env) apply(admin *cloudstack.Client, p *credentials.Provision) credentials.Keys {
+	e.t.Helper()
+	keys, err := p.Apply(e.t.Context(), admin, nothing)
+	require.NoError(e.t, err)
+	return keys
+}
+
+// refused is the error of a plan that cannot be.
+func (e *env) refused(admin *cloudstack.Client, r credentials.Request, says, remedy string) {
+	e.t.Helper()
+	_, err := credentials.Plan(e.t.Context(), admin, r)
+	require.ErrorContains(e.t, err, says)
+	var told *credentials.Error
+	require.ErrorAs(e.t, err, &told)
+	require.Contains(e.t, told.Remedy(), remedy)
+}
+
+// stays makes the plan again: the same keys, and nothing to do. Registering would kill the pair in use.
+func (e *env) stays(admin *cloudstack.Client, r credentials.Request, keys credentials.Keys) {
+	e.t.Helper()
+	before, again := e.writes(), e.plan(admin, r)
+	require.False(e.t, again.Changes(), "%q", again.Steps)
+	require.Equal(e.t, keys, e.apply(admin, again))
+	require.Equal(e.t, before, e.writes())
+}
+
+// verified proves the keys; they see one VM.
+func (e *env) verified(keys credentials.Keys, project string) *credentials.Verified {
+	e.t.Helper()
+	w := e.want()
+	w.Project, w.Zone = project, "zone-1"
+	v, err := credentials.Verify(e.t.Context(), e.as(keys), w)
+	require.NoError(e.t, err)
+	require.Equal(e.t, 1, v.VMs)
+	for _, f := range v.Findings {
+		require.True(e.t, f.OK, "%+v", f)
+	}
+	return v
+}
+
+func (e *env) want() credentials.Want {
+	return credentials.Want{
+		APIURL: e.url, Optional: provider.OptionalCommands, Required: credentials.Without(provider.RequiredCommands, provider.OptionalCommands),
+	}
+}
+
+func nothing(string) {}
+
+// writes counts the calls that change something.
+func (e *env) writes() int {
+	return e.sim.Ledger().Count("createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys", "addAccountToProject")
+}

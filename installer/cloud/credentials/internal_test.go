@@ -1,0 +1,259 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/seal"
+)
+
+func allow(rule string) cloudstack.RolePermission {
+	return cloudstack.RolePermission{Rule: rule, Permission: "allow"}
+}
+
+func deny(rule string) cloudstack.RolePermission {
+	return cloudstack.RolePermission{Rule: rule, Permission: "deny"}
+}
+
+func TestRuleMatches(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		rule, command string
+		want          bool
+	}{
+		{"listZones", "listzones", true},
+		{"listZones", "listZonesX", false},
+		{"*", "anything", true},
+		{"list*", "listZones", true},
+		{"list*", "createTags", false},
+		{"*Rule", "createLoadBalancerRule", true},
+		{"*Load*Rule", "createLoadBalancerRule", true},
+		{"*Load*Rule", "createFirewallRule", false},
+		{"a*a", "a", false},
+		{"list*Load*Load*s", "listLoads", false},
+	} {
+		require.Equal(t, tc.want, ruleMatches(tc.rule, tc.command), "%s on %s", tc.rule, tc.command)
+	}
+}
+
+func TestPlanRole(t *testing.T) {
+	t.Parallel()
+	ours := &cloudstack.Role{ID: "r", Type: "User", Description: roleDescription}
+	theirs := &cloudstack.Role{ID: "r", Type: "User", Description: "hand made"}
+	commands := []string{"listZones", "createTags"}
+	tests := map[string]struct {
+		role  *cloudstack.Role
+		rules []cloudstack.RolePermission
+		want  rolePlan
+		err   string
+	}{
+		"none": {want: rolePlan{Name: "n", Create: true, Add: commands, Close: true}},
+		"half made, as a crash leaves it": {
+			role: ours, rules: []cloudstack.RolePermission{allow("listZones")},
+			want: rolePlan{Name: "n", ID: "r", Add: []string{"createTags"}, Close: true},
+		},
+		"all but the closing deny": {
+			role: ours, rules: []cloudstack.RolePermission{allow("listZones"), allow("createTags")},
+			want: rolePlan{Name: "n", ID: "r", Close: true},
+		},
+		"complete": {
+			role: ours, rules: []cloudstack.RolePermission{allow("list*"), allow("createTags"), deny("*")},
+			want: rolePlan{Name: "n", ID: "r"},
+		},
+		"closed too early": {
+			role: ours, rules: []cloudstack.RolePermission{allow("listZones"), deny("*"), allow("createTags")},
+			err: `role "n" denies createTags, and CloudStack adds rules only behind its closing deny`,
+		},
+		"foreign role is never changed": {
+			role: theirs, rules: []cloudstack.RolePermission{allow("listZones")}, want: rolePlan{Name: "n", ID: "r"},
+		},
+		"foreign role that denies": {
+			role: theirs, rules: []cloudstack.RolePermission{deny("create*")}, err: `role "n" denies createTags`,
+		},
+		"wrong type": {role: &cloudstack.Role{ID: "r", Name: "n", Type: "Admin"}, err: "is of type Admin"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := planRole("n", tc.role, tc.rules, commands)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				var e *Error
+				require.ErrorAs(t, err, &e)
+				require.NotEmpty(t, e.Remedy())
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestDomainPaths(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "ROOT", "/": "ROOT", "root": "ROOT", "ROOT/a/b": "ROOT/a/b", "/a/b": "ROOT/a/b", "a": "ROOT/a", "Root/a": "ROOT/a",
+	} {
+		require.Equal(t, want, normalPath(in), in)
+	}
+}
+
+func TestCarryRecordKey(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		was  *cloudstack.Config
+		want string
+	}{
+		"nothing before":          {nil, ""},
+		"no keys before":          {&cloudstack.Config{}, ""},
+		"the same keys":           {&cloudstack.Config{SecretKey: "new"}, ""},
+		"the same keys, rotated":  {&cloudstack.Config{SecretKey: "new", PreviousRecordKey: "p"}, "p"},
+		"other keys":              {&cloudstack.Config{SecretKey: "old"}, seal.DeriveKey("old")},
+		"other keys, once before": {&cloudstack.Config{SecretKey: "old", PreviousRecordKey: "p"}, seal.DeriveKey("old")},
+	} {
+		next := &cloudstack.Config{SecretKey: "new"}
+		CarryRecordKey(next, tt.was)
+		require.Equal(t, tt.want, next.PreviousRecordKey, name)
+	}
+	// A record signed before is believed by a controller that knows the new cloud-config alone.
+	was := &cloudstack.Config{SecretKey: "old"}
+	next := &cloudstack.Config{SecretKey: "new"}
+	CarryRecordKey(next, was)
+	signature := seal.New(func() []string { return []string{seal.DeriveKey(was.SecretKey)} }).Sign("cluster", "uid")
+	after := seal.New(func() []string { return []string{seal.DeriveKey(next.SecretKey), next.PreviousRecordKey} })
+	require.True(t, after.Verify(signature, "cluster", "uid"))
+}
+
+func TestPlainHTTP(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]bool{
+		"http://cloud.example.org/client/api":   true,
+		"HTTP://cloud.example.org/client/api":   true,
+		"http://192.0.2.1:8080/client/api":      true,
+		"http://[2001:db8::1]:8080/client/api":  true,
+		"http://localhost.example.org/client":   true,
+		"https://cloud.example.org/client/api":  false,
+		"http://localhost:8080/client/api":      false,
+		"http://127.0.0.1:8080/client/api":      false,
+		"http://127.1.2.3/client/api":           false,
+		"http://[::1]:8080/client/api":          false,
+		"":                                      false,
+		"://":                                   false,
+		"https://user@cloud.example.org/client": false,
+	} {
+		require.Equal(t, want, PlainHTTP(url), url)
+		require.NoError(t, RefusePlainLogin(url, true), url)
+		err := RefusePlainLogin(url, false)
+		if !want {
+			require.NoError(t, err, url)
+			continue
+		}
+		var e *Error
+		require.ErrorAs(t, err, &e, url)
+		require.Equal(t, 2, e.ExitCode())
+		require.Contains(t, e.Remedy(), "--allow-http")
+	}
+}
+
+func TestExposedMode(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[fs.FileMode]bool{
+		0o600: false, 0o400: false, 0o700: false, 0o640: true, 0o604: true, 0o644: true, 0o620: false,
+		0o644 | fs.ModeNamedPipe: false, 0o666 | fs.ModeDevice | fs.ModeCharDevice: false, 0o755 | fs.ModeDir: false,
+	} {
+		_, got := exposed(mode)
+		require.Equal(t, want, got, mode)
+	}
+	dir := t.TempDir()
+	file := func(name string, mode fs.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+		require.NoError(t, os.Chmod(path, mode))
+		return path
+	}
+	mode, is := ExposedMode(file("key", 0o644))
+	require.True(t, is)
+	require.EqualValues(t, 0o644, mode)
+
+	// As the kubelet mounts a Secret: key -> ..data/key, ..data -> a folder with the time in its name.
+	file("..2026_11_22/password", 0o644)
+	for link, to := range map[string]string{"..data": "..2026_11_22", "mounted": "..data/password", "link": "key"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
+	}
+	for path, want := range map[string]bool{
+		file("private", 0o600): false, filepath.Join(dir, "none"): false, "/dev/stdin": false, "/proc/self/fd/0": false, "/run/secrets/password": false,
+		filepath.Join(dir, "mounted"): false, // a Secret that Kubernetes mounts
+		filepath.Join(dir, "link"):    true,  // a symbolic link to a file that others may read
+	} {
+		_, is = ExposedMode(path)
+		require.Equal(t, want, is, path)
+	}
+}
+
+// A login that CloudStack wants a second factor for is named as what it is, with the way around: in the answer to
+// the login, and by the status 511 that every later call has.
+func TestTwoFactorLogin(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"the login says so": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"loginresponse":{"sessionkey":"session-canary","is2faenabled":"true","is2faverified":"false"}}`))
+		},
+		"status 511": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNetworkAuthenticationRequired)
+			_, _ = w.Write([]byte(`{"loginresponse":{"errorcode":511,"errortext":"two factor"}}`))
+		},
+	} {
+		server := httptest.NewServer(answer)
+		t.Cleanup(server.Close)
+		cfg := cloudconfig.Default()
+		cfg.APIURL = server.URL + "/client/api"
+		_, err := cloudstack.Login(t.Context(), &cfg, "admin", "word-canary", "ROOT")
+		err = ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
+		var e *Error
+		require.ErrorAs(t, err, &e, name)
+		require.Contains(t, e.Error(), `user "admin" has two-factor authentication`, name)
+		require.Contains(t, e.Remedy(), "--admin-api-key-file", name)
+		require.NotContains(t, e.Error()+e.Remedy(), "canary", name)
+	}
+}
+
+// Each way in which CloudStack refuses the controller's keys has its own way on.
+func TestRemedy(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"ca-file":          &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)"},
+		"/client/api":      &cloudstack.Error{Kind: cloudstack.KindInvalid, Text: "got HTML in place of the API"},
+		"csccm rotate-key": &cloudstack.Error{Kind: cloudstack.KindAuth},
+		"add listZones":    &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listZones"},
+		"network between":  &cloudstack.Error{Kind: cloudstack.KindTransient},
+		"wait a minute":    &cloudstack.Error{Kind: cloudstack.KindThrottled},
+	} {
+		require.Contains(t, Remedy(err), want)
+	}
+	for want, cause := range map[string]error{
+		"renewed": x509.CertificateInvalidError{Reason: x509.Expired}, "host name of CloudStack's": x509.HostnameError{Certificate: &x509.Certificate{}},
+		"scheme or port": tls.RecordHeaderError{},
+	} {
+		err := &cloudstack.Error{Kind: cloudstack.KindTransient, Text: "the server's certificate is not trusted (...)", Err: fmt.Errorf("get: %w", cause)}
+		require.Contains(t, Remedy(err), want)
+		require.Contains(t, unanswered("https://cloud.example.org", err).Remedy(), want)
+		require.NotContains(t, Remedy(err), "ca-file", "no authority makes it good")
+	}
+	require.Empty(t, Remedy(nil))
+	require.Empty(t, Remedy(&cloudstack.Error{Kind: cloudstack.KindConflict}))
+}

@@ -1,0 +1,276 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/rotate"
+	"github.com/csccm/csccm/installer/commands/taint"
+	"github.com/csccm/csccm/installer/commands/uninstall"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// env is a cluster, in which the installed controller initialises nodes, and a CloudStack.
+type env struct {
+	*testenv.Env
+	cloud *testenv.Cloud
+	vms   map[string]string // ids by name
+
+	mu       sync.Mutex
+	running  bool // the controller
+	failing  []check.Result
+	verdicts func([]corev1.Node) []kubelet.NodeVerdict
+	pods     func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
+}
+
+// newEnv has the nodes and the CloudStack of the example.
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	return newEnvOf(t, simulator.ExampleWorld(), testenv.Owner, demoNodes()...)
+}
+
+// newEnvOf has a CloudStack in which owner is a user of the account with the nodes' VMs.
+func newEnvOf(t *testing.T, world *simulator.World, owner string, nodes ...kruntime.Object) *env {
+	t.Helper()
+	e := &env{Env: testenv.New(t, nodes...), cloud: testenv.NewCloud(t, world), vms: map[string]string{}}
+	vms, err := e.cloud.Client(t, owner).ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	for i := range vms {
+		e.vms[vms[i].Name] = vms[i].ID
+	}
+	e.cloud.Ledger().Reset()
+	e.Poll = func() { e.controller(t.Context()) }
+	e.Releases.Changed = e.changed
+	e.verdicts = func(nodes []corev1.Node) []kubelet.NodeVerdict {
+		var out []kubelet.NodeVerdict
+		for i := range nodes {
+			out = append(out, kubelet.NodeVerdict{Node: nodes[i].Name, Verdict: kubelet.External})
+		}
+		return out
+	}
+	return e
+}
+
+// controller initialises tainted nodes while it runs.
+func (e *env) controller(ctx context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		return
+	}
+	list, err := e.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		before := len(n.Spec.Taints)
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
+		if len(n.Spec.Taints) == before {
+			continue
+		}
+		n.Spec.ProviderID = "external-cloudstack://" + e.vms[n.Name]
+		maps.Copy(n.Labels, map[string]string{corev1.LabelTopologyZone: "zone-1", corev1.LabelInstanceTypeStable: "Small_Instance"})
+		_, _ = e.Kube.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+	}
+}
+
+// changed makes the controller of a release, or removes it.
+func (e *env) changed(ctx context.Context, r *helm.Release) error {
+	d := testenv.Deployment(2)
+	deployments, pods := e.Kube.AppsV1().Deployments(d.Namespace), e.Kube.CoreV1().Pods(d.Namespace)
+	if r == nil {
+		e.run(false)
+		if err := deployments.Delete(ctx, d.Name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		return pods.Delete(ctx, "ccm-0", metav1.DeleteOptions{})
+	}
+	if e.pods != nil {
+		for _, p := range e.pods(d) {
+			p.Namespace, p.Labels = d.Namespace, testenv.Labels
+			if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := deployments.Create(ctx, d, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	e.run(d.Status.AvailableReplicas > 0)
+	return nil
+}
+
+func (e *env) run(running bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running = running
+}
+
+// onePod makes the Deployment one Pod that is ready.
+func (e *env) onePod() {
+	e.pods = func(*appsv1.Deployment) []*corev1.Pod { return []*corev1.Pod{testenv.ReadyPod("ccm-0")} }
+}
+
+func aNode(name, ip string, taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: map[string]string{corev1.LabelHostname: name}},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+// demoNodes are the example world's: one new, two that were there before.
+func demoNodes() []kruntime.Object {
+	cp := aNode("demo-cp-1", "10.1.1.11")
+	cp.Labels["node-role.kubernetes.io/control-plane"] = ""
+	return []kruntime.Object{
+		cp, aNode("demo-worker-1", "10.1.1.21"),
+		aNode("demo-worker-2", "10.1.1.22", corev1.Taint{Key: taint.Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}),
+	}
+}
+
+func (e *env) installer(t *testing.T, o Options) *Installer {
+	t.Helper()
+	if o.Chart == nil {
+		var err error
+		o.Chart, err = helm.Embedded()
+		require.NoError(t, err)
+	}
+	in := New(e.Env.Env, o)
+	in.checks = func(_ context.Context, env *check.Env, sel check.Selection, _ func(check.Result)) check.Report {
+		if env.CloudStack == nil && env.NoCloudStack == "" {
+			t.Error("checks without CloudStack must say why")
+		}
+		r := check.Report{Phase: sel.Phase, Summary: check.Summary{OK: 1}}
+		for _, f := range e.failing {
+			if !slices.Contains(sel.Skip, f.Code) {
+				r.Checks = append(r.Checks, f)
+				r.Summary.Failed++
+			}
+		}
+		return r
+	}
+	in.kubelets = func(_ context.Context, _ *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict {
+		return e.verdicts(nodes)
+	}
+	return in
+}
+
+// install runs an install that must succeed.
+func (e *env) install(t *testing.T, o Options) *Installer {
+	t.Helper()
+	in := e.installer(t, o)
+	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
+	return in
+}
+
+// admin are the options of an install by an administrator's login, keys those with keys that exist.
+func (e *env) admin() Options {
+	return Options{
+		Credentials: CredentialOptions{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: "k8s"},
+		Zone:        "zone-1", Values: map[string]any{"hostNetwork": false},
+		ValueFlags: []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
+	}
+}
+
+func (e *env) keys(t *testing.T) Options {
+	t.Helper()
+	c := e.cloud.Config(t, testenv.Owner)
+	return Options{Credentials: CredentialOptions{APIURL: e.cloud.URL, Keys: credentials.Keys{APIKey: c.APIKey, SecretKey: c.SecretKey}}}
+}
+
+// rotate is csccm rotate-keys with a controller that takes the keys over.
+func (e *env) rotate(t *testing.T) {
+	t.Helper()
+	run, logs := *e.Env.Env, ""
+	run.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
+		said := logs
+		logs += "Changed credentials or CA certificates are in use\n"
+		return said, nil
+	}
+	require.NoError(t, rotate.Run(t.Context(), &run, rotate.Options{
+		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
+		},
+		Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
+	}), e.Stderr.String())
+}
+
+// uninstall is csccm uninstall --delete-user.
+func (e *env) uninstall(t *testing.T, dry bool) {
+	t.Helper()
+	run := *e.Env.Env
+	run.DryRun = dry
+	require.NoError(t, uninstall.Run(t.Context(), &run, uninstall.Options{
+		DeleteUser: true,
+		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+			require.Equal(t, e.cloud.URL, cfg.APIURL, "the login goes to the API of the list")
+			require.Empty(t, cfg.SecretKey)
+			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
+		},
+	}), e.Stderr.String())
+}
+
+// putSecret makes the controller's Secret.
+func (e *env) putSecret(t *testing.T, cloudConfig string) {
+	t.Helper()
+	require.NoError(t, e.Kube.Tracker().Add(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName},
+		Data:       map[string][]byte{credentials.SecretKey: []byte(cloudConfig)},
+	}))
+}
+
+func (e *env) putKeys(t *testing.T, k credentials.Keys) {
+	t.Helper()
+	e.putSecret(t, "[Global]\napi-url = "+e.cloud.URL+"\napi-key = "+k.APIKey+"\nsecret-key = "+k.SecretKey+"\n")
+}
+
+// requireNoSecrets: the keys of the Secret and of the VMs' owner, and these words, are in no output.
+func (e *env) requireNoSecrets(t *testing.T, more ...string) {
+	t.Helper()
+	if data := e.Secret(t, credentials.SecretName); data != nil {
+		if cfg, err := cloudconfig.Parse(bytes.NewReader(data[credentials.SecretKey])); err == nil {
+			more = append(more, cfg.APIKey, cfg.SecretKey)
+		}
+	}
+	if api, secret, ok := e.cloud.Keys(testenv.Owner); ok {
+		more = append(more, api, secret)
+	}
+	for _, w := range more {
+		require.NotContains(t, e.Said(), w)
+	}
+}
+
+func (e *env) initialised(t *testing.T) int {
+	t.Helper()
+	list, err := e.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	return len(slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !taint.Initialised(&n) }))
+}

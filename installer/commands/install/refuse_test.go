@@ -1,0 +1,188 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// requireOnlyTheList allows no change of the cluster but the list of what is made in CloudStack, and its namespace.
+func requireOnlyTheList(t *testing.T, actions []ktesting.Action) {
+	t.Helper()
+	for _, a := range actions {
+		if c, ok := a.(ktesting.CreateActionImpl); ok && len(c.CreateOptions.DryRun) > 0 {
+			continue
+		}
+		switch {
+		case a.GetResource().Resource == "namespaces" && a.GetVerb() == "create":
+			continue
+		case a.GetResource().Resource == "configmaps":
+			if c, ok := a.(ktesting.CreateAction); ok {
+				if m, ok := c.GetObject().(*corev1.ConfigMap); ok && m.Name == credentials.MadeConfigMap {
+					continue
+				}
+			}
+		}
+		require.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), "%v", a)
+	}
+}
+
+// expire replaces the keys of the VMs' owner, so that those known are worth nothing.
+func (e *env) expire(t *testing.T) {
+	t.Helper()
+	admin := e.cloud.Admin(t)
+	users, err := admin.ListUsers(t.Context(), testenv.Owner, "", "")
+	require.NoError(t, err)
+	_, err = admin.RegisterUserKeys(t.Context(), users[0].ID)
+	require.NoError(t, err)
+}
+
+// elsewhereWorld has an account without VMs in another domain, and a project without VMs.
+func elsewhereWorld() *simulator.World {
+	w := simulator.ExampleWorld()
+	w.Domains = append(w.Domains, simulator.Domain{Path: "ROOT/empty"})
+	w.Accounts = append(w.Accounts, simulator.Account{Name: "other", Role: "User", Domain: "ROOT/empty", Users: []simulator.User{{Name: "o", Password: "password"}}})
+	w.Projects = append(w.Projects, simulator.Project{Name: "p", Owner: "k8s"})
+	return w
+}
+
+// Each bad input is one line of what and why and one of how to go on, and changes nothing. What the run refuses, the dry
+// run refuses too, with the same words and exit code.
+func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		change func(t *testing.T, e *env, o *Options)
+		says   string
+		fix    string
+		code   int
+	}
+	account := func(name string) func(*testing.T, *env, *Options) {
+		return func(_ *testing.T, _ *env, o *Options) { o.Credentials.Account = name }
+	}
+	for kind, rows := range map[string]map[string]row{
+		"keys": {
+			"no permission": {func(_ *testing.T, e *env, _ *Options) {
+				e.Kube.PrependReactor("list", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
+					return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+				})
+			}, "nodes is forbidden", "cluster administrator", 1},
+			"the API server refuses an object": {func(_ *testing.T, e *env, _ *Options) {
+				e.Diff = func(context.Context, string, string, string) ([]diff.Change, error) {
+					return []diff.Change{{Kind: "ClusterRole", Name: "x", Action: diff.Create, Problem: "is attempting to grant RBAC permissions not currently held"}}, nil
+				}
+			}, "nothing was changed: the API server refuses ClusterRole x", "granted", 3},
+			"a Secret with a broken cloud-config": {func(t *testing.T, e *env, o *Options) {
+				e.putSecret(t, "[Global]\nsecret-key = word-canary\nflavour = vanilla-canary\n")
+				*o = Options{}
+			}, "Secret kube-system/cloudstack-secret", "correct the Secret", 2},
+			"the key expired": {func(t *testing.T, e *env, _ *Options) { e.expire(t) }, "does not accept the API keys", "check both keys", 1},
+			"the key in the Secret expired": {func(t *testing.T, e *env, o *Options) {
+				e.putKeys(t, o.Credentials.Keys)
+				*o = Options{}
+				e.expire(t)
+			}, "does not accept the API keys", "check both keys", 1},
+			"a URL that is no CloudStack": {func(_ *testing.T, e *env, o *Options) {
+				o.Credentials.APIURL = strings.TrimSuffix(e.cloud.URL, "/client/api") + "/elsewhere"
+			}, "/elsewhere", "--api-url", 1},
+			"a URL of no API": {func(_ *testing.T, _ *env, o *Options) { o.Credentials.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
+			"a certificate of an unknown authority": {func(t *testing.T, e *env, o *Options) {
+				server := httptest.NewTLSServer(e.cloud.Handler())
+				t.Cleanup(server.Close)
+				o.Credentials.APIURL = server.URL + "/client/api"
+			}, "no CloudStack API answers at https://", "--ca-file", 1},
+			"an unknown zone": {func(_ *testing.T, _ *env, o *Options) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"a CA file that is none": {func(t *testing.T, _ *env, o *Options) {
+				o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")
+			}, "--ca-file", "PEM", 2},
+			"other keys in the Secret": {func(t *testing.T, e *env, _ *Options) {
+				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
+			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
+			"another account than the keys'": {account("nosuch"), "--account nosuch does not match the keys: the VMs that they see are of account k8s", "", 2},
+			"another account than that of the Secret's keys": {func(t *testing.T, e *env, o *Options) {
+				e.putKeys(t, o.Credentials.Keys)
+				*o = Options{Credentials: CredentialOptions{Account: "nosuch"}}
+			}, "--account nosuch does not match the keys", "", 2},
+			"flags for a user that nobody makes": {func(_ *testing.T, _ *env, o *Options) {
+				o.Credentials.CreateAccount, o.Credentials.User = true, "x"
+			}, "--create-account, --user is for the user that an administrator makes", "", 2},
+			"a failed check": {func(_ *testing.T, e *env, _ *Options) {
+				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
+			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},
+			"a kubelet that is not external": {func(_ *testing.T, e *env, o *Options) {
+				o.RequireExternal = true
+				e.verdicts = func(nodes []corev1.Node) []kubelet.NodeVerdict {
+					return []kubelet.NodeVerdict{{Node: nodes[0].Name, Verdict: kubelet.NotExternal, Remedy: "edit the flags"}}
+				}
+			}, "the kubelet of node demo-cp-1 is not-external", "edit the flags", 3},
+			"a node without a VM": {func(t *testing.T, e *env, _ *Options) {
+				require.NoError(t, e.Kube.Tracker().Add(aNode("stranger", "10.1.1.99")))
+			}, "cannot be initialised safely", "", 3},
+			"no keys of another provider": {func(_ *testing.T, _ *env, o *Options) {
+				*o = Options{Credentials: CredentialOptions{FromPredecessor: true}}
+			}, "there is no other provider for CloudStack whose credentials could be used", "", 2},
+		},
+		"login": {
+			"a wrong password": {func(_ *testing.T, _ *env, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
+			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Options) {
+				o.Credentials.Account, o.Credentials.CreateAccount = "nobody", true
+			}, "a new one would own none of the cluster's VMs", "--project NAME", 2},
+			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Options) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Options) {
+				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
+			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
+			// The login sees whose VMs the nodes are.
+			"another account than the nodes'": {
+				func(_ *testing.T, _ *env, o *Options) { o.Credentials.Account, o.Credentials.Domain = "other", "empty" },
+				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT",
+				"do not delete any Node: run `csccm install` with the place of the VMs (account k8s of domain ROOT: --account k8s --domain ROOT)", 3,
+			},
+			"a project without the nodes": {func(_ *testing.T, _ *env, o *Options) {
+				o.Credentials.Account, o.Project = "", "p"
+			}, "3 of 3 nodes have no VM in project p, zone zone-1", "--account k8s --domain ROOT", 3},
+		},
+	} {
+		for name, tc := range rows {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnvOf(t, elsewhereWorld(), testenv.Owner, demoNodes()...)
+				o := e.admin()
+				if kind == "keys" {
+					o = e.keys(t)
+				}
+				tc.change(t, e, &o)
+				made := []string{"createRole", "createRolePermission", "createAccount", "createUser", "registerUserKeys", "addAccountToProject"}
+				before, users := len(e.Kube.Actions()), e.cloud.Ledger().Count(made...)
+				e.DryRun = true
+				promised := e.installer(t, o).Run(t.Context())
+				testenv.RequireRefusal(t, promised, tc.says, tc.fix, tc.code)
+				require.NotContains(t, promised.Error(), "\n", "one line")
+				e.DryRun = false
+				require.EqualError(t, e.installer(t, o).Run(t.Context()), promised.Error())
+				requireOnlyTheList(t, e.Kube.Actions()[before:])
+				require.Equal(t, users, e.cloud.Ledger().Count(made...), "nor is CloudStack")
+				require.Zero(t, e.Releases.Applied)
+				e.requireNoSecrets(t, "canary")
+				require.NotContains(t, promised.Error(), "canary")
+			})
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// env is a recorded state, in the simulator and in a fake API server.
+type env struct {
+	t      *testing.T
+	kube   *fake.Clientset
+	source Source
+	sim    *simulator.Simulator
+	clock  *stepclock.Clock
+
+	mu  sync.Mutex
+	log []string // writes to workloads, leases and rules, in order
+}
+
+func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
+	t.Helper()
+	s, err := leftby.Load(state)
+	require.NoError(t, err)
+	world, err := s.World()
+	require.NoError(t, err)
+	e := &env{t: t, clock: stepclock.New(nil), kube: fake.NewClientset(append(old, s.Objects()...)...)}
+	e.sim, err = simulator.New(simulator.Options{World: world})
+	require.NoError(t, err)
+	server := httptest.NewServer(e.sim.Handler())
+	t.Cleanup(func() { server.Close(); e.sim.Close() })
+	config := cloudconfig.Default()
+	config.APIURL = server.URL + "/client/api"
+	config.APIKey, config.SecretKey, _ = e.sim.Keys(leftby.Account)
+	client, err := cloudstack.NewClient(&config)
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	e.source = Source{Kube: e.kube, API: client, Config: &config, Release: "cloudstack-ccm", Namespace: "kube-system"}
+	leftby.Play(e.kube, func(s string) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.log = append(e.log, s)
+	})
+	return e
+}
+
+// standby is an env in which Apache's controller works and ours, as Helm made it, stands by.
+func standby(t *testing.T, state string) *env {
+	t.Helper()
+	d := ours()
+	d.Annotations = map[string]string{helmReleaseKey: "cloudstack-ccm"}
+	return newEnv(t, state, append(leftby.ApacheObjects(), d)...)
+}
+
+func ours() *appsv1.Deployment {
+	return leftby.Controller("cloudstack-cloud-controller-manager", "x", map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "cloudstack-ccm"}, "--leader-elect=true")
+}
+
+func (e *env) notes() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.log)
+}
+
+func (e *env) facts() *Facts {
+	e.t.Helper()
+	f, err := Detect(e.t.Context(), e.source)
+	require.NoError(e.t, err)
+	return f
+}
+
+func (e *env) plan() *Plan {
+	e.t.Helper()
+	return NewPlan(e.facts())
+}
+
+// taker carries out the plan of now, with everybody's consent to all changes.
+func (e *env) taker() *Taker {
+	e.t.Helper()
+	taker := NewTaker(e.source, e.plan(), e.options())
+	taker.Accept = []string{All}
+	return taker
+}
+
+// options are those of a run that begins later than the one before: records are named by their time.
+func (e *env) options() Options {
+	e.clock.Step(time.Second)
+	return Options{Clock: e.clock, Progress: report.Quiet(), Dir: e.t.TempDir()}
+}
+
+func run(ctx context.Context, steps ...engine.Step) error {
+	for _, s := range steps {
+		if err := s.Do(ctx, func(string, ...any) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *env) do(steps ...engine.Step) {
+	e.t.Helper()
+	require.NoError(e.t, run(e.t.Context(), steps...))
+}
+
+// on has do run at each call of a verb on a resource; an error fails the call.
+func (e *env) on(verb, resource string, do func() error) {
+	e.kube.PrependReactor(verb, resource, func(ktesting.Action) (bool, runtime.Object, error) {
+		err := do()
+		return err != nil, nil, err
+	})
+}
+
+// rules are the rules by id.
+func (e *env) rules() map[string]cloudstack.LoadBalancerRule {
+	e.t.Helper()
+	list, err := e.source.API.ListLoadBalancerRules(e.t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	require.NoError(e.t, err)
+	out := map[string]cloudstack.LoadBalancerRule{}
+	for _, r := range list {
+		out[r.ID] = r
+	}
+	return out
+}
+
+// ruleNames are the ids, names and addresses of the rules.
+func (e *env) ruleNames() []string {
+	e.t.Helper()
+	var out []string
+	for id, r := range e.rules() {
+		out = append(out, id+" "+r.Name+" "+r.PublicIP+" "+r.Algorithm)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// old is Apache's Deployment.
+func (e *env) old() (*appsv1.Deployment, error) {
+	return e.kube.AppsV1().Deployments("kube-system").Get(e.t.Context(), "cloud-controller-manager", metav1.GetOptions{})
+}
+
+// documented is a Service whose annotation of proxy protocol csccm's controller reads differently.
+func (e *env) documented() *corev1.Service {
+	e.t.Helper()
+	svc, err := e.kube.CoreV1().Services("default").Get(e.t.Context(), "documented", metav1.GetOptions{})
+	require.NoError(e.t, err)
+	return svc.DeepCopy()
+}

@@ -1,0 +1,201 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// WriteText prints the plan for a person.
+func (p *Plan) WriteText(out io.Writer, style report.Style) error {
+	var b strings.Builder
+	for i := range p.Predecessors {
+		old := &p.Predecessors[i]
+		fmt.Fprintf(&b, "Other controller: %s (%s, image %s), %d wanted\n", old, old.Family, old.Image, old.Wanted)
+	}
+	switch p.Order {
+	case OursFirst:
+		fmt.Fprintf(&b, "Order: csccm's controller starts before the old one ends: %s\n", p.Why)
+	case OldFirst:
+		fmt.Fprintf(&b, "Order: the old controller ends before csccm's starts: %s\n", p.Why)
+	case Nothing: // the caller prints that there is nothing to do, or the problem
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+		fmt.Fprintf(&b, "Chart value that keeps the nodes' form: %s=%s\n", name, p.Values[name])
+	}
+	for _, problem := range p.Problems {
+		b.WriteString(style.Indented(style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+1, problem.Text))
+	}
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHANGES"}}
+	for i := range p.Services {
+		s := &p.Services[i]
+		changes := "none"
+		if n := len(s.Changes); n > 0 {
+			changes = plural.Count(n, "change")
+		}
+		if s.NeedsConsent() && !s.Pinned {
+			changes += ", need consent"
+		}
+		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)
+	}
+	if len(t.Rows) > 0 {
+		_ = t.Write(&b, style)
+	}
+	for i := range p.Services {
+		s := &p.Services[i]
+		for j := range s.Differences {
+			d := &s.Differences[j]
+			y := report.SymbolOK
+			text := s.Service + ": " + d.Text
+			if d.Consent {
+				y = report.SymbolWarning
+				switch {
+				case d.Pin != nil && s.Pinned:
+					y, text = report.SymbolOK, text+fmt.Sprintf(", but for the annotation that --pin sets: %s=%q", d.Pin.Annotation, d.Pin.Value)
+				case d.Pin != nil:
+					text += fmt.Sprintf(" (--pin keeps it: %s=%q)", d.Pin.Annotation, d.Pin.Value)
+				}
+			}
+			b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
+		}
+	}
+	for i := range p.Services {
+		s := &p.Services[i]
+		if len(s.Changes) > 0 {
+			fmt.Fprintf(&b, "Changes of %s:\n", s.Service)
+		}
+		for j := range s.Changes {
+			sign := s.Changes[j].sign()
+			b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, s.Changes[j].Text))
+		}
+	}
+	if n := len(p.Rules.Steps); n > 0 {
+		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", migrate.ToDo(p.Rules.Steps))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// Kinds of changes beside those of the controller's actions.
+const (
+	ChangeRename   = "rename-rule"
+	ChangeSurplus  = "delete-surplus-rule"
+	ChangeAnnotate = "annotate-service" // to keep what is there
+)
+
+// Change is one object in CloudStack, or annotation of the Service, that is made, changed or deleted.
+type Change struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+	// Action is set where the controller does it; csccm does the others before.
+	Action *plan.Step `json:"action,omitempty"`
+}
+
+// sign marks the change in a list.
+func (c *Change) sign() string {
+	switch {
+	case c.Action != nil:
+		return c.Action.Sign()
+	case c.Kind == ChangeSurplus:
+		return "-"
+	}
+	return "~"
+}
+
+// changes returns all that happens to a Service: its pins, what csccm does to its rules, and the controller's plan.
+func (w *current) changes(service string, pins map[string]string, actions []plan.Step) []Change {
+	out := []Change{}
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		out = append(out, Change{Kind: ChangeAnnotate, Text: fmt.Sprintf("set annotation %s=%q on the Service", name, pins[name])})
+	}
+	for i := range w.renames {
+		s := &w.renames[i]
+		if s.Service != service {
+			continue
+		}
+		if s.Action == migrate.ActionDelete {
+			out = append(out, Change{Kind: ChangeSurplus, Text: fmt.Sprintf("delete rule %s of port %d on %s, which another rule serves", s.From, s.Port, s.PublicIP)})
+			continue
+		}
+		out = append(out, Change{Kind: ChangeRename, Text: fmt.Sprintf("rename rule %s of port %d on %s to %s", s.From, s.Port, s.PublicIP, s.To)})
+	}
+	for i := range actions {
+		out = append(out, Change{Kind: actions[i].Kind(), Text: actions[i].Label(), Action: &actions[i]})
+	}
+	return out
+}
+
+// Pin has the plan show what happens with the annotations that keep what is there, for the Services named (All for
+// every one).
+func (p *Plan) Pin(names []string) {
+	for i := range p.Services {
+		if s := &p.Services[i]; s.pinned != nil && Named(names, s.Service) {
+			s.Changes, s.Pinned = s.pinned, true
+		}
+	}
+}
+
+// planTenants compares the Services with the policy of csccm's controller, where it is installed already: whoever
+// installed its chart has to keep them. csccm install does that by itself.
+func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenants.Plan, error) {
+	policy, set, err := tenants.PolicyOf(facts.Own.Words)
+	if err != nil || !set {
+		return nil, err
+	}
+	view := tenants.View{Services: facts.Services}
+	if policy.NeedsLabels() {
+		if view.Labels, err = cluster.NamespaceLabels(ctx, c.Kube); err != nil {
+			return nil, err
+		}
+	}
+	rules := make([]cloudstack.LoadBalancerRule, len(facts.Rules))
+	for i := range facts.Rules {
+		rules[i] = facts.Rules[i].LoadBalancerRule
+	}
+	view.Addresses = tenants.Addresses(facts.Addresses, rules, facts.Services, func(tag string, own bool) bool {
+		return provider.OwnClusterTag(tag, facts.ClusterID, own)
+	})
+	return tenants.PlanOf(facts.Own.Words, view)
+}
+
+// writeTenants shows what the policy refuses, and the chart values that keep it.
+func writeTenants(w io.Writer, style report.Style, p *tenants.Plan) error {
+	if p == nil {
+		return nil
+	}
+	text := "The policy for tenants (chart value tenancy) refuses what Services use now:\n"
+	for i := range p.Refused {
+		r := &p.Refused[i]
+		text += style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, r.Service+": "+r.Message)
+	}
+	if p.Values != nil {
+		values, err := json.Marshal(p.Values)
+		if err == nil {
+			values, err = yaml.JSONToYAML(values)
+		}
+		if err != nil {
+			return err
+		}
+		text += "Chart values that keep them, to be set before:\n" + string(values)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

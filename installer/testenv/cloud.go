@@ -1,0 +1,93 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// Owner is the user of the example world whose account has the nodes' VMs.
+const Owner = "k8s-owner"
+
+// Cloud is a simulated CloudStack behind HTTP.
+type Cloud struct {
+	*simulator.Simulator
+	URL string // of the API
+}
+
+// NewCloud starts a CloudStack; a nil world is the example.
+func NewCloud(t *testing.T, world *simulator.World) *Cloud {
+	t.Helper()
+	if world == nil {
+		world = simulator.ExampleWorld()
+	}
+	sim, err := simulator.New(simulator.Options{World: world})
+	require.NoError(t, err)
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(func() { server.Close(); sim.Close() })
+	return &Cloud{sim, server.URL + "/client/api"}
+}
+
+// Left starts the CloudStack of a cluster as another provider left it.
+func Left(t *testing.T, state string) (*Cloud, *leftby.State) {
+	t.Helper()
+	s, err := leftby.Load(state)
+	require.NoError(t, err)
+	world, err := s.World()
+	require.NoError(t, err)
+	return NewCloud(t, world), s
+}
+
+// Config is the configuration of a user, Owner if it is "".
+func (c *Cloud) Config(t *testing.T, user string) *cloudstack.Config {
+	t.Helper()
+	if user == "" {
+		user = Owner
+	}
+	config := cloudconfig.Default()
+	config.APIURL = c.URL
+	var found bool
+	config.APIKey, config.SecretKey, found = c.Keys(user)
+	require.True(t, found)
+	return &config
+}
+
+// File writes the cloud-config of a user.
+func (c *Cloud) File(t *testing.T, user string) string {
+	t.Helper()
+	path, config := filepath.Join(t.TempDir(), "cloud-config"), c.Config(t, user)
+	text := "[Global]\napi-url = " + c.URL + "\napi-key = " + config.APIKey + "\nsecret-key = " + config.SecretKey + "\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// Client is CloudStack with the keys of a user.
+func (c *Cloud) Client(t *testing.T, user string) *cloudstack.Client {
+	t.Helper()
+	client, err := cloudstack.NewClient(c.Config(t, user))
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+// Admin is the session of an administrator.
+func (c *Cloud) Admin(t *testing.T) *cloudstack.Client {
+	t.Helper()
+	config := cloudconfig.Default()
+	config.APIURL = c.URL
+	client, err := cloudstack.Login(t.Context(), &config, "admin", "password", "ROOT")
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}

@@ -1,0 +1,107 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv is the environment of the installer's tests: a simulated CloudStack, a fake cluster with a fake Helm,
+// and the environment of a command whose output is kept.
+package testenv
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	discoveryfake "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// Namespace is where the release is.
+const Namespace = "kube-system"
+
+// Labels are those of the release's Pods and workloads.
+var Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": engine.DefaultRelease}
+
+// Env is a command's environment with --yes and without a terminal.
+type Env struct {
+	*engine.Env
+	Kube           *fake.Clientset
+	Time           *stepclock.Clock
+	Releases       *Helm
+	Stdout, Stderr bytes.Buffer
+	// Poll is what happens while a command waits; nil = nothing.
+	Poll func()
+}
+
+// New returns the environment of a cluster with these objects.
+func New(t *testing.T, objects ...runtime.Object) *Env {
+	t.Helper()
+	e := &Env{Kube: fake.NewClientset(objects...), Releases: &Helm{}}
+	discovery, ok := e.Kube.Discovery().(*discoveryfake.FakeDiscovery)
+	require.True(t, ok)
+	discovery.FakedServerVersion = &version.Info{GitVersion: KubeVersion, Major: "1", Minor: "37"}
+	e.Time = stepclock.New(func() {
+		if e.Poll != nil {
+			e.Poll()
+		}
+	})
+	e.Env = &engine.Env{
+		Cluster: cluster.NewForTest(e.Kube), Helm: e.Releases, Prompt: prompt.NewRefusing(), Clock: e.Time, Release: engine.DefaultRelease, Yes: true,
+		Progress: report.NewProgress(&e.Stderr, report.Style{}, e.Time), Out: &e.Stdout, ErrOut: &e.Stderr, Journal: filepath.Join(t.TempDir(), "journal"),
+	}
+	return e
+}
+
+// Answers puts somebody at the terminal, who gives these answers.
+func (e *Env) Answers(lines ...string) {
+	e.Yes, e.Interactive = false, true
+	e.Prompt = prompt.NewLines(strings.NewReader(strings.Join(lines, "\n")+"\n"), &e.Stderr)
+}
+
+// Said is everything that the command has printed.
+func (e *Env) Said() string { return e.Stdout.String() + e.Stderr.String() }
+
+// Secret returns the data of a Secret of the release's namespace; nil if there is none.
+func (e *Env) Secret(t *testing.T, name string) map[string][]byte {
+	t.Helper()
+	list, err := e.Kube.CoreV1().Secrets(Namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for i := range list.Items {
+		if list.Items[i].Name == name {
+			return list.Items[i].Data
+		}
+	}
+	return nil
+}
+
+// ReadyPod is a Pod of the release.
+func ReadyPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: Labels}, Status: corev1.PodStatus{
+		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
+// RequireRefusal checks the text, the remedy and the exit code of an error. An error without a code of its own ends with 1.
+func RequireRefusal(t *testing.T, err error, says, fix string, code int) {
+	t.Helper()
+	require.ErrorContains(t, err, says)
+	var remedied interface{ Remedy() string }
+	require.ErrorAs(t, err, &remedied)
+	require.NotEmpty(t, remedied.Remedy())
+	require.Contains(t, remedied.Remedy(), fix)
+	var coder interface{ ExitCode() int }
+	if code != report.ExitFailure {
+		require.ErrorAs(t, err, &coder)
+		require.Equal(t, code, coder.ExitCode())
+	}
+}

@@ -1,0 +1,132 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/helm"
+)
+
+// KubeVersion is the version of the cluster.
+const KubeVersion = "v1.37.1"
+
+// Helm keeps one release in memory.
+type Helm struct {
+	Kept    []helm.Release // newest first
+	Applied int
+	Err     error    // of Apply
+	Render  bool     // manifests are those of the chart, not only its version and values
+	Tests   []string // manifests of the chart's tests
+	// Changed makes of a release what Helm would make in the cluster; the release is nil after Uninstall.
+	Changed func(ctx context.Context, r *helm.Release) error
+}
+
+// Release returns the release; nil if there is none.
+func (h *Helm) Release() *helm.Release {
+	if len(h.Kept) == 0 {
+		return nil
+	}
+	return &h.Kept[0]
+}
+
+// Get implements engine.Helm.
+func (h *Helm) Get(context.Context, string) (*helm.Release, error) {
+	if r := h.Release(); r != nil {
+		kept := *r
+		return &kept, nil
+	}
+	return nil, helm.ErrReleaseNotFound
+}
+
+// History implements engine.Helm.
+func (h *Helm) History(context.Context, string) ([]helm.Release, error) { return h.Kept, nil }
+
+// Apply implements engine.Helm.
+func (h *Helm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error) {
+	h.Applied++
+	if h.Err != nil {
+		return nil, h.Err
+	}
+	manifest, err := h.Template(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return h.push(ctx, helm.Release{
+		Name: r.Name, Namespace: Namespace, ChartVersion: r.Chart.Version(), AppVersion: r.Chart.AppVersion(), Values: r.Values, Manifest: manifest, Tests: h.Tests,
+	})
+}
+
+// Rollback implements engine.Helm.
+func (h *Helm) Rollback(ctx context.Context, _ string, revision int) (*helm.Release, error) {
+	for _, r := range h.Kept {
+		if r.Revision == revision {
+			return h.push(ctx, r)
+		}
+	}
+	return nil, helm.ErrReleaseNotFound
+}
+
+// push adds a revision. One whose objects could not be made has failed.
+func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) {
+	r.Revision, r.Status = 1, "deployed"
+	if was := h.Release(); was != nil {
+		was.Status, r.Revision = "superseded", was.Revision+1
+	}
+	h.Kept = append([]helm.Release{r}, h.Kept...)
+	if h.Changed != nil {
+		if err := h.Changed(ctx, h.Release()); err != nil {
+			h.Release().Status = "failed"
+			return nil, err
+		}
+	}
+	return h.Get(ctx, r.Name)
+}
+
+// Uninstall implements engine.Helm.
+func (h *Helm) Uninstall(ctx context.Context, _ string) error {
+	h.Kept = nil
+	if h.Changed == nil {
+		return nil
+	}
+	return h.Changed(ctx, nil)
+}
+
+// Template implements engine.Helm.
+func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
+	if h.Render {
+		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion})
+	}
+	values := r.Values
+	if len(values) == 0 {
+		values = map[string]any{}
+	}
+	body, err := json.Marshal(values)
+	return "manifest " + r.Chart.Version() + string(body), err
+}
+
+// Deployment is the release's Deployment, whose Pods are available.
+func Deployment(replicas int32) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloudstack-cloud-controller-manager", Labels: Labels, Generation: 1},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: Labels},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "cloud-controller-manager", Args: []string{"--leader-elect=true"}}},
+			}},
+		},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 1, Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas, ReadyReplicas: replicas,
+		},
+	}
+}
+
+var _ engine.Helm = (*Helm)(nil)

@@ -1,0 +1,157 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"cmp"
+	"context"
+
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// API is what actions call.
+type API interface {
+	AssociateIP(ctx context.Context, r cloudstack.AssociateIPRequest) (cloudstack.Submitted, error)
+	DisassociateIP(ctx context.Context, id string) (cloudstack.Submitted, error)
+	CreateLoadBalancerRule(ctx context.Context, r cloudstack.CreateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
+	UpdateLoadBalancerRule(ctx context.Context, r cloudstack.UpdateLoadBalancerRuleRequest) (cloudstack.Submitted, error)
+	DeleteLoadBalancerRule(ctx context.Context, id string) (cloudstack.Submitted, error)
+	AssignToLoadBalancerRule(ctx context.Context, ruleID string, members []cloudstack.MemberAddress) (cloudstack.Submitted, error)
+	RemoveFromLoadBalancerRule(ctx context.Context, ruleID string, members []cloudstack.MemberAddress) (cloudstack.Submitted, error)
+	CreateFirewallRule(ctx context.Context, r cloudstack.CreateFirewallRuleRequest) (cloudstack.Submitted, error)
+	DeleteFirewallRule(ctx context.Context, id string) (cloudstack.Submitted, error)
+	CreateNetworkACL(ctx context.Context, r cloudstack.CreateNetworkACLRequest) (cloudstack.Submitted, error)
+	DeleteNetworkACL(ctx context.Context, id string) (cloudstack.Submitted, error)
+	CreateStickinessPolicy(ctx context.Context, ruleID string, p cloudstack.StickinessPolicy) (cloudstack.Submitted, error)
+	DeleteStickinessPolicy(ctx context.Context, id string) (cloudstack.Submitted, error)
+	AssignCertificate(ctx context.Context, ruleID, certID string) (cloudstack.Submitted, error)
+	CreateInternalLoadBalancer(ctx context.Context, r cloudstack.CreateInternalLoadBalancerRequest) (cloudstack.Submitted, error)
+	DeleteInternalLoadBalancer(ctx context.Context, id string) (cloudstack.Submitted, error)
+	CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (cloudstack.Submitted, error)
+	DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (cloudstack.Submitted, error)
+
+	// Wait returns when the job has ended, with an error of KindJobFailed when it failed.
+	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+	QueryJob(ctx context.Context, jobID string) (*cloudstack.Job, error)
+
+	// What some actions have to read before or after.
+	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
+	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
+	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
+}
+
+// Applier does plans of many Services at a time.
+type Applier struct {
+	API    API
+	Server *plan.Server
+	Clock  clock.PassiveClock
+	// NewJobID makes UUIDs for customjobid.
+	NewJobID func() string
+	// Touch is told the id of an address before and after it is written to.
+	Touch func(addressID string)
+	// Released is called when an address was released.
+	Released func()
+
+	acls        keyed.Mutex // one chooser of numbers per network ACL list
+	associating keyed.Mutex // per project: two associateIpAddress at once make the server sleep
+}
+
+// Work is what is to be done for one Service, and what became of it.
+type Work struct {
+	*plan.Subject
+	Records *Records
+	Memory  *Memory
+	Log     func(message string)
+	// MayAcquire refuses an address that is one too many.
+	MayAcquire func(ctx context.Context) error
+
+	// Actual is the state as read; it changes as actions take effect.
+	Actual *plan.Actual
+	// Done counts changes of CloudStack that took effect.
+	Done int
+	// Again asks for another look, as there is something in Written.
+	Again bool
+	// TagErr is why tags could not be set; the Service is served without.
+	TagErr error
+}
+
+// run is the work on one plan.
+type run struct {
+	*Applier
+	*Work
+	jobs  []*job
+	rules map[int]string // ids of rules created in this run, by port
+}
+
+// job is a submitted action.
+type job struct {
+	step    plan.Step
+	rule    string // id of the rule that it works on
+	outcome plan.Outcome
+	result  chan error
+	// ended completes the action; nil when there is nothing to do but its effect.
+	ended func(err error) error
+}
+
+// record is what the Service's record says of an address. One of a VPC without rules is bound to no tier; the
+// record then names the tier that it is meant for.
+func (w *Work) record(a *plan.Address) annotation.AddressRecord {
+	rec := a.Record(w.OwnProject)
+	if rec.NetworkID == "" {
+		rec.NetworkID = w.Desired.NetworkID
+	}
+	return rec
+}
+
+// follow waits for a job beside the submission of others: all waits share the client's polls.
+func (r *run) follow(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted) *job {
+	j := &job{step: s, rule: r.ruleID(s), outcome: plan.Outcome{ID: submitted.ID}, result: make(chan error, 1)}
+	r.jobs = append(r.jobs, j)
+	go func() {
+		_, err := r.API.Wait(ctx, command, submitted.JobID)
+		j.result <- err
+	}()
+	return j
+}
+
+// ruleID is the id of an action's rule; that of a rule made in this run is known as soon as its creation was
+// answered, and its job need not have ended.
+func (r *run) ruleID(s plan.Step) string {
+	rule, _ := s.OnRule()
+	return cmp.Or(rule.RuleID, r.rules[rule.Port])
+}
+
+// on returns the address of an action.
+func (r *run) on(a plan.OnAddress) *plan.Address { return r.Actual.Find(a.AddressID) }
+
+func (r *run) touch(s plan.Step) {
+	switch a, ok := s.OnAddress(); {
+	case a.AddressID != "":
+		r.Touch(a.AddressID)
+	case ok:
+		r.Touch(r.on(a).ID)
+	}
+}
+
+// effect changes the model as CloudStack changed.
+func (r *run) effect(s plan.Step, o plan.Outcome) {
+	*r.Actual = s.Effect(*r.Actual, o)
+	if !plan.Is[plan.RememberAddress](s) {
+		r.Done++
+	}
+}
+
+// saved ends an action that only changes the Service's record.
+func (r *run) saved(ctx context.Context, s plan.Step) error {
+	if err := r.Records.Save(ctx); err != nil {
+		return err
+	}
+	r.effect(s, plan.Outcome{})
+	return nil
+}

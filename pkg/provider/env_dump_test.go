@@ -1,0 +1,286 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// account is a simulated CloudStack with an API server, and the account that Services are served from, as another of its
+// users sees it.
+type account struct {
+	*testenv.Cloud
+	apiServer
+	inspect *cloudstack.Client
+	project string
+	vpc     bool // the world has a VPC
+	tenants bool // operators forward ports
+}
+
+// snapshot is the account as CloudStack lists it: addresses by id.
+type snapshot map[string]*addressSnapshot
+
+// addressSnapshot is an address with everything on it.
+type addressSnapshot struct {
+	cloudstack.PublicIP
+	rules    []cloudstack.LoadBalancerRule
+	members  map[string][]string // names of VMs by rule id
+	firewall []cloudstack.FirewallRule
+	forwards []map[string]any
+}
+
+// lines describe the address with everything on it. Ids are part of it: a rule that was replaced is not the same.
+func (a *addressSnapshot) lines() []string {
+	return append(a.contents(), fmt.Sprintf("address %s %s network %s static NAT %v %v", a.Address, a.State, a.AssociatedNetworkID, a.StaticNAT, a.tags()))
+}
+
+// contents is lines without the address itself.
+func (a *addressSnapshot) contents() []string {
+	return a.describe(func(id string) string { return id })
+}
+
+// describe describes everything on the address; name returns the name that replaces an id.
+func (a *addressSnapshot) describe(name func(id string) string) []string {
+	out := []string{} // never nil: an idle address has nothing on it
+	for i := range a.rules {
+		r := &a.rules[i]
+		out = append(out, fmt.Sprintf("rule %s %s %d->%d %s %s %v %v", name(r.ID), r.Name, r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm, r.CIDRs, a.members[r.ID]))
+	}
+	for i := range a.firewall {
+		f := &a.firewall[i]
+		out = append(out, fmt.Sprintf("firewall %s %s %d-%d %v", name(f.ID), f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
+	}
+	for _, f := range a.forwards {
+		out = append(out, fmt.Sprintf("forwarding %s %v->%v %v", name(fmt.Sprint(f["id"])), f["publicport"], f["privateport"], f["virtualmachinename"]))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (a *addressSnapshot) tags() []string {
+	out := []string{}
+	for k, v := range a.Tags {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// access returns who reaches a port.
+func (a *addressSnapshot) access(port int) []string {
+	var open []string
+	for i := range a.firewall {
+		if f := &a.firewall[i]; f.Protocol == plan.ProtocolTCP && f.StartPort <= port && port <= f.EndPort {
+			open = append(open, f.CIDRs...)
+		}
+	}
+	var out []string
+	for i := range a.rules {
+		if r := &a.rules[i]; r.PublicPort == port && len(a.members[r.ID]) > 0 {
+			allowed := r.CIDRs
+			if len(allowed) == 0 {
+				allowed = []string{annotation.Anyone}
+			}
+			out = append(out, intersection(allowed, open)...)
+		}
+	}
+	return out
+}
+
+// routed are the names of the VMs that each rule on the router forwards to, by the rule's id.
+func (env *account) routed() map[string][]string {
+	out := map[string][]string{}
+	for _, r := range env.Router().Rules {
+		for _, m := range r.Members {
+			out[r.ID] = append(out[r.ID], m.VM)
+		}
+		slices.Sort(out[r.ID])
+	}
+	return out
+}
+
+func (env *account) snapshot() snapshot {
+	env.t.Helper()
+	ctx, c, project, all := env.t.Context(), env.inspect, env.project, false
+	members := env.routed()
+	out := snapshot{}
+	for _, q := range []cloudstack.PublicIPQuery{{}, {State: "Allocating", AllocatedOnly: &all}, {State: "Releasing", AllocatedOnly: &all}} {
+		q.ProjectID = project
+		ips, err := c.ListPublicIPs(ctx, q)
+		require.NoError(env.t, err)
+		for i := range ips {
+			out[ips[i].ID] = &addressSnapshot{PublicIP: ips[i], members: members}
+		}
+	}
+	firewall, err := c.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project})
+	require.NoError(env.t, err)
+	for _, f := range firewall {
+		if a := out[f.PublicIPID]; a != nil {
+			a.firewall = append(a.firewall, f)
+		}
+	}
+	rules, err := c.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
+	require.NoError(env.t, err)
+	for _, r := range rules {
+		if a := out[r.PublicIPID]; a != nil {
+			a.rules = append(a.rules, r)
+		}
+	}
+	if env.tenants {
+		for _, f := range env.items("listPortForwardingRules", "portforwardingrule") {
+			if a := out[fmt.Sprint(f["ipaddressid"])]; a != nil {
+				a.forwards = append(a.forwards, f)
+			}
+		}
+	}
+	return out
+}
+
+// dump describes everything in the account in a form that has no ids in it: one line for each address, rule and
+// firewall rule.
+func (env *account) dump() []string {
+	env.t.Helper()
+	var out []string
+	for _, a := range env.snapshot() {
+		out = append(out, a.describe(func(string) string { return a.Address })...)
+		out = append(out, fmt.Sprintf("address %s %s %v", a.Address, a.State, a.tags()))
+		if a.StaticNAT {
+			out = append(out, "static NAT "+a.Address)
+		}
+	}
+	if env.vpc {
+		out = append(out, env.dumpVPC()...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// dumpVPC adds ACL items and internal load balancers to a dump.
+func (env *account) dumpVPC() []string {
+	env.t.Helper()
+	var out []string
+	items, err := env.inspect.ListNetworkACLs(env.t.Context(), cloudstack.NetworkACLQuery{ProjectID: env.project})
+	require.NoError(env.t, err)
+	for _, i := range items {
+		action := "deny"
+		if i.Allow {
+			action = "allow"
+		}
+		out = append(out, fmt.Sprintf("acl %s %d %s %s %d-%d %v %q", i.ListName, i.Number, action, i.Protocol, i.StartPort, i.EndPort, i.CIDRs, i.Reason))
+	}
+	internal, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{ProjectID: env.project})
+	require.NoError(env.t, err)
+	members := env.routed()
+	for i := range internal {
+		l := &internal[i]
+		out = append(out, fmt.Sprintf("internal %s %s %d->%d %s %v", l.Address, l.Name, l.Port, l.InstancePort, l.Algorithm, members[l.ID]))
+	}
+	return out
+}
+
+// of returns the lines of a dump that concern an address.
+func of(dump []string, ip string) []string {
+	var out []string
+	for _, line := range dump {
+		if strings.Contains(line, " "+ip+" ") {
+			out = append(out, strings.Replace(line, " "+ip, "", 1))
+		}
+	}
+	return out
+}
+
+// intersection returns the sources that are in both lists.
+func intersection(a, b []string) []string {
+	x, _, errA := annotation.ParseRanges(a)
+	y, _, errB := annotation.ParseRanges(b)
+	if err := errors.Join(errA, errB); err != nil {
+		panic(err) // CloudStack lists no other ranges
+	}
+	return annotation.Strings(annotation.Aggregate(annotation.Intersect(x, y)))
+}
+
+// did waits for a job that the test has submitted, and returns the id of its object.
+func (env *account) did(s cloudstack.Submitted, err error) string {
+	env.t.Helper()
+	require.NoError(env.t, err)
+	_, err = instantJobs{loadbalancer.FromClient(env.inspect)}.Wait(env.t.Context(), "test", s.JobID)
+	require.NoError(env.t, err)
+	return s.ID
+}
+
+// address is an address of the account as CloudStack lists it.
+func (env *account) address(ip string) cloudstack.PublicIP {
+	env.t.Helper()
+	ips, err := env.inspect.ListPublicIPs(env.t.Context(), cloudstack.PublicIPQuery{Address: ip, ProjectID: env.project})
+	require.NoError(env.t, err)
+	require.Len(env.t, ips, 1, ip)
+	return ips[0]
+}
+
+// rulesAt are the load balancer rules of an address.
+func (env *account) rulesAt(ip string) []cloudstack.LoadBalancerRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// firewallAt are the firewall rules of an address.
+func (env *account) firewallAt(ip string) []cloudstack.FirewallRule {
+	env.t.Helper()
+	rules, err := env.inspect.ListFirewallRules(env.t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: env.address(ip).ID, ProjectID: env.project})
+	require.NoError(env.t, err)
+	return rules
+}
+
+// membersOf are the members of a load balancer rule.
+func (env *account) membersOf(rule string) []cloudstack.LoadBalancerMember {
+	env.t.Helper()
+	list, err := env.inspect.ListLoadBalancerMembers(env.t.Context(), rule)
+	require.NoError(env.t, err)
+	return list
+}
+
+// vm is the id of a VM.
+func (env *account) vm(name string) string {
+	env.t.Helper()
+	vms, err := env.inspect.ListVirtualMachines(env.t.Context(), cloudstack.VMQuery{})
+	require.NoError(env.t, err)
+	i := slices.IndexFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.Name == name })
+	require.GreaterOrEqual(env.t, i, 0, name)
+	return vms[i].ID
+}
+
+func (env *account) net(name string) cloudstack.Network {
+	env.t.Helper()
+	networks, err := env.inspect.ListNetworks(env.t.Context(), cloudstack.NetworkQuery{})
+	require.NoError(env.t, err)
+	i := slices.IndexFunc(networks, func(n cloudstack.Network) bool { return n.Name == name })
+	require.GreaterOrEqual(env.t, i, 0, name)
+	return networks[i]
+}
+
+// items are the objects of a list that an operator reads.
+func (env *account) items(command, name string, pairs ...string) []map[string]any {
+	env.t.Helper()
+	var out []map[string]any
+	list, _ := env.Admin(command, append([]string{"listall", "true"}, pairs...)...)[name].([]any)
+	for _, item := range list {
+		if m, ok := item.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}

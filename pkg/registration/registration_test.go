@@ -1,0 +1,258 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registration_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/registration"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+const world = `
+version: 4.22.0.0
+zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.99], hosts: [h1]}]
+accounts:
+  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
+  - {name: k8s, role: User, users: [{name: ccm, password: password, apiKey: key, secretKey: secret}]}
+networks:
+  - {name: net, account: k8s, cidr: 10.1.1.0/24, sourceNAT: 203.0.113.10}
+virtualMachines:
+  - {name: c1, account: k8s, nics: [{network: net, ip: 10.1.1.5}]}
+  - {name: w1, account: k8s, nics: [{network: net, ip: 10.1.1.11}]}
+  - {name: w2, account: k8s, nics: [{network: net, ip: 10.1.1.12}]}
+  - {name: w3, account: k8s, nics: [{network: net, ip: 10.1.1.13}]}
+`
+
+// env is a simulated CloudStack with the ids of its VMs by name.
+type env struct {
+	*testenv.Cloud
+	api  *cloudstack.Client
+	vms  map[string]string
+	zone string
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	e := &env{Cloud: testenv.New(t, world, simulator.Options{}), vms: map[string]string{}}
+	e.api = e.Client("key", "secret")
+	vms, err := e.api.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	for i := range vms {
+		e.vms[vms[i].Name], e.zone = vms[i].ID, vms[i].ZoneID
+	}
+	return e
+}
+
+func (e *env) wanted(workers ...string) *registration.Wanted {
+	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
+	for _, name := range workers {
+		w.Workers = append(w.Workers, e.vms[name])
+	}
+	return w
+}
+
+// entry returns the names of the VMs in the only entry.
+func (e *env) entry(t *testing.T) (control, size any, names []string) {
+	t.Helper()
+	list, err := e.api.ListKubernetesClusters(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, list, 1, "never a second entry")
+	for name, id := range e.vms {
+		if slices.Contains(list[0].VMs, id) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	raw, _ := e.Admin("listKubernetesClusters", "listall", "true")["kubernetescluster"].([]any)
+	cluster, _ := raw[0].(map[string]any)
+	return cluster["controlnodes"], cluster["size"], names
+}
+
+// The entry follows three Nodes that join and two that leave. Each change costs one call, no change costs none.
+func TestEntryFollowsNodes(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for _, step := range []struct {
+		name    string
+		workers []string
+		calls   []string
+	}{
+		{"first", nil, []string{"createKubernetesCluster", "addVirtualMachinesToKubernetesCluster"}},
+		{"one joins", []string{"w1"}, []string{"addVirtualMachinesToKubernetesCluster"}},
+		{"two join", []string{"w1", "w2", "w3"}, []string{"addVirtualMachinesToKubernetesCluster"}},
+		{"nothing changes", []string{"w3", "w1", "w2"}, nil},
+		{"one leaves", []string{"w1", "w3"}, []string{"removeVirtualMachinesFromKubernetesCluster"}},
+		{"one for another", []string{"w2", "w3"}, []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"}},
+	} {
+		e.Ledger().Reset()
+		_, err := registration.Sync(t.Context(), e.api, "", e.wanted(step.workers...))
+		require.NoError(t, err, step.name)
+		assert.Equal(t, append([]string{"listKubernetesClusters"}, step.calls...), e.Calls("ccm"), step.name)
+		control, size, names := e.entry(t)
+		assert.EqualValues(t, 1, control, step.name)
+		assert.EqualValues(t, len(step.workers), size, step.name)
+		assert.ElementsMatch(t, append([]string{"c1"}, step.workers...), names, step.name)
+	}
+	gone, err := registration.Unregister(t.Context(), e.api, "", "uid-1")
+	require.NoError(t, err)
+	require.NotNil(t, gone)
+	vms, err := e.api.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
+	require.NoError(t, err)
+	require.Len(t, vms, 4, "no VM is touched")
+	for i := range vms {
+		assert.Equal(t, cloudstack.VMRunning, vms[i].State)
+	}
+	gone, err = registration.Unregister(t.Context(), e.api, "", "uid-1")
+	require.NoError(t, err)
+	assert.Nil(t, gone)
+}
+
+func TestPlanLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", Control: []string{"c1"}, Workers: []string{"w1", "w2"}}
+	external := func(name, description string, vms ...string) cloudstack.KubernetesCluster {
+		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Description: description, Type: cloudstack.ExternalManaged, VMs: vms}
+	}
+	managed := func(name string, vms ...string) cloudstack.KubernetesCluster {
+		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Type: "CloudManaged", VMs: vms}
+	}
+	for _, c := range []struct {
+		name    string
+		entries []cloudstack.KubernetesCluster
+		want    *registration.Plan
+		err     string
+	}{
+		{"none yet", nil, &registration.Plan{AddControl: []string{"c1"}, AddWorkers: []string{"w1", "w2"}}, ""},
+		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")},
+			&registration.Plan{AddControl: []string{"c1"}, AddWorkers: []string{"w1", "w2"}}, ""},
+		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", w.Description(), "c1", "w1", "old")},
+			&registration.Plan{EntryID: "id-prod", AddControl: []string{}, AddWorkers: []string{"w2"}, Remove: []string{"old"}}, ""},
+		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", w.Description(), "c1", "w1", "w2")},
+			&registration.Plan{EntryID: "id-production", AddControl: []string{}, AddWorkers: []string{}, Remove: []string{}}, ""},
+		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, nil, `not this cluster (id id-prod, description "by hand")`},
+		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, nil, "choose another name"},
+		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, nil, "choose another name"},
+		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, nil, "made this cluster"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := registration.MakePlan(c.entries, w)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.ElementsMatch(t, c.want.AddControl, p.AddControl)
+			assert.ElementsMatch(t, c.want.AddWorkers, p.AddWorkers)
+			assert.ElementsMatch(t, c.want.Remove, p.Remove)
+			assert.Equal(t, c.want.EntryID, p.EntryID)
+			assert.Equal(t, c.name != "ours, renamed in the UI", p.Changes())
+		})
+	}
+}
+
+// The controller calls CloudStack when Nodes change, and once an hour. What it may not do, it says once and tries hourly.
+func TestControllerFollowsNodes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		var (
+			mu    sync.Mutex
+			nodes []*corev1.Node
+		)
+		join := func(name string, control bool) {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+			n.Spec.ProviderID = "external-cloudstack://" + e.vms[name]
+			if control {
+				n.Labels["node-role.kubernetes.io/control-plane"] = ""
+			}
+			mu.Lock()
+			nodes = append(nodes, n)
+			mu.Unlock()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &registration.Controller{
+			API: e.api, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
+			Nodes: func() ([]*corev1.Node, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(nodes), nil
+			},
+			VMs: func(ctx context.Context) (node.Lookup, error) {
+				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
+			},
+		}
+		go c.Run(ctx)
+		defer func() { cancel(); synctest.Wait() }()
+		time.Sleep(time.Minute)
+		assert.NotContains(t, e.Calls("ccm"), "createKubernetesCluster", "no Node is initialised yet")
+		join("c1", true)
+		join("w1", false)
+		time.Sleep(time.Minute)
+		control, size, names := e.entry(t)
+		assert.EqualValues(t, 1, control)
+		assert.EqualValues(t, 1, size)
+		assert.Equal(t, []string{"c1", "w1"}, names)
+		join("w2", false)
+		join("w3", false)
+		time.Sleep(11 * time.Second)
+		_, _, names = e.entry(t)
+		assert.Equal(t, []string{"c1", "w1", "w2", "w3"}, names)
+		mu.Lock()
+		nodes = slices.Delete(nodes, 1, 3)
+		mu.Unlock()
+		time.Sleep(11 * time.Second)
+		_, _, names = e.entry(t)
+		assert.Equal(t, []string{"c1", "w3"}, names)
+		e.Ledger().Reset()
+		time.Sleep(50 * time.Minute)
+		assert.Empty(t, e.Calls("ccm"), "nothing changed")
+		time.Sleep(time.Hour)
+		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1)
+		e.Ledger().Reset()
+		e.Inject(simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
+		join("w1", false)
+		time.Sleep(50 * time.Minute)
+		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1, "a refusal is not repeated at once")
+	})
+}
+
+// Without the cluster's UID an entry of another cluster without one would be taken for this cluster's.
+func TestControllerNeedsTheClustersUID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms["w1"]}}
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &registration.Controller{
+			API: e.api, Name: "prod", Clock: clock.RealClock{},
+			Nodes: func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil },
+			VMs: func(ctx context.Context) (node.Lookup, error) {
+				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
+			},
+		}
+		e.Ledger().Reset()
+		go c.Run(ctx)
+		time.Sleep(time.Hour)
+		cancel()
+		synctest.Wait()
+		assert.Empty(t, e.Calls("ccm"))
+	})
+}

@@ -1,0 +1,48 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package must ends a piece of work at the first error, as require does in a test, for code that is no test.
+package must
+
+import "fmt"
+
+// failure is what OK panics with.
+type failure struct{ error }
+
+// Catch does a piece of work and returns the error that ended it, or nil.
+func Catch(work func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ours := r.(failure)
+			if !ours {
+				panic(r)
+			}
+			err = f.error
+		}
+	}()
+	work()
+	return nil
+}
+
+// OK ends the work if there is an error.
+func OK(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Get returns a value, or ends the work if there is an error.
+func Get[T any](value T, err error) T {
+	OK(err)
+	return value
+}
+
+// Fail ends the work.
+func Fail(format string, a ...any) { OK(fmt.Errorf(format, a...)) }
+
+// Be ends the work unless a condition holds.
+func Be(holds bool, format string, a ...any) {
+	if !holds {
+		Fail(format, a...)
+	}
+}

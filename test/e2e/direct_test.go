@@ -1,0 +1,156 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// directEnv is an API server with the controller as a plain process, for tests that kill, pause and measure it.
+type directEnv struct {
+	env
+	vms *testenv.Env
+}
+
+// newDirectEnv returns an environment with the VMs w1 ... wN of the users ccm-a and ccm-b.
+func newDirectEnv(t *testing.T, vms int) *directEnv {
+	t.Helper()
+	p := borrow(t, plane.Options{APIOnly: true})
+	e, err := testenv.New(t.Context(), testenv.Options{On: p, VMs: vms, Profile: "instant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Stop)
+	return &directEnv{env: env{Plane: p, Client: e.Client, cloud: e.Cloud, home: t.TempDir()}, vms: e}
+}
+
+func (e *directEnv) url() string { return fmt.Sprintf("https://%s:%d", e.Host, e.Port) }
+
+// controller starts a replica as a user of both APIs: ccm-a or ccm-b.
+func (e *directEnv) controller(t *testing.T, user string, args ...string) *child.Process {
+	t.Helper()
+	return e.controllerAt(t, user, e.url(), args...)
+}
+
+// controllerAt is controller with another URL of the API server. The user's certificate makes its requests known in the audit log.
+func (e *directEnv) controllerAt(t *testing.T, user, server string, args ...string) *child.Process {
+	t.Helper()
+	dir := filepath.Join(e.home, user)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cloudConfig := e.file(t, user+"/cloud-config", string(e.config(t, user).Render()))
+	rest, err := e.ClientConfig(user, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clientcmdapi.NewConfig()
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: rest.CAData}
+	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}
+	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	c.CurrentContext = "x"
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	p, err := child.Start(t.Context(), child.Command{
+		Name: user, Path: programs.Controller, Log: filepath.Join(e.home, user+".log"), Dir: dir, Env: []string{"TMPDIR=" + dir},
+		Args: append([]string{
+			"--cloud-provider=external-cloudstack", "--cloud-config=" + cloudConfig, "--kubeconfig=" + kubeconfig, "--secure-port=0", "--v=2",
+		}, args...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop(0)
+		if t.Failed() {
+			logTail(t, user, p.Log)
+		}
+	})
+	return p
+}
+
+// register makes the Nodes w<from> ... w<to> as kubelets do; change may be nil.
+func (e *directEnv) register(t *testing.T, from, to int, change func(*corev1.Node)) {
+	t.Helper()
+	if err := e.vms.Register(t.Context(), from, to, change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// destroy destroys a VM and lets its kubelet fall silent.
+func (e *directEnv) destroy(t *testing.T, name string) {
+	t.Helper()
+	e.admin(t, "destroyVirtualMachine", map[string]string{"id": e.vms.VM(name), "expunge": "true"})
+	e.notReady(t, name)
+}
+
+// calls counts the controllers' calls since the last reset, by command.
+func (e *directEnv) calls() map[string]int {
+	out := map[string]int{}
+	for _, c := range e.cloud.Ledger().Calls() {
+		if strings.HasPrefix(c.Caller, "ccm-") {
+			out[c.Command]++
+		}
+	}
+	return out
+}
+
+// leads waits until a replica says that it leads.
+func (e *directEnv) leads(t *testing.T, p *child.Process) { e.says(t, p, "uccessfully acquired lease") }
+
+func (e *directEnv) says(t *testing.T, p *child.Process, what string) {
+	t.Helper()
+	e.eventually(t, p.Name+" to say "+what, func(context.Context) error {
+		log, err := os.ReadFile(p.Log)
+		if err != nil || !strings.Contains(string(log), what) {
+			return errors.Join(err, p.Err(), errors.New("not yet"))
+		}
+		return nil
+	})
+}
+
+// request is one of the audit log.
+type request struct {
+	Verb      string `json:"verb"`
+	User      struct{ Username string }
+	ObjectRef struct{ Resource, Name, Namespace, APIGroup string }
+	At        time.Time          `json:"requestReceivedTimestamp"`
+	Answered  time.Time          `json:"stageTimestamp"`
+	Status    struct{ Code int } `json:"responseStatus"`
+}
+
+// requests are those that the API server has answered.
+func (e *directEnv) requests(t *testing.T) (all []request) {
+	t.Helper()
+	lines, err := e.AuditLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		var r request
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
