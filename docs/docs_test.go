@@ -217,6 +217,28 @@ func TestMakeTargets(t *testing.T) {
 // namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.
 var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
 
+// TestMakefilePackages holds the Makefile's lists of packages against the folders: a list that names a package that is gone fails
+// only where somebody runs its target.
+func TestMakefilePackages(t *testing.T) {
+	root, err := pages.Root()
+	require.NoError(t, err)
+	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	lists := regexp.MustCompile(`(?m)^(\w+) :=((?: \./[\w./-]+)+)$`).FindAllStringSubmatch(string(raw), -1)
+	require.NotEmpty(t, lists)
+	for _, list := range lists {
+		for _, pkg := range strings.Fields(list[2]) {
+			dir := strings.TrimSuffix(pkg, "/...")
+			if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, "test", dir)); err != nil {
+				t.Errorf("%s names %s, which is neither in the main module nor in test/", list[1], pkg)
+			}
+		}
+	}
+}
+
 // Every row of the tables has tests, and every test that is named exists.
 func TestPromisesHaveTheirTests(t *testing.T) {
 	t.Parallel()
