@@ -130,8 +130,15 @@ func TestReadsRecorded(t *testing.T) {
 		{"listLBStickinessPolicies.empty", func(c *Client) (any, error) { return c.ListStickinessPolicies(ctx, "r") }, []StickinessPolicy(nil), nil},
 		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) { return c.ListKubernetesClusters(ctx, "p") }, []KubernetesCluster{{
 			ID: "4be17028-6145-408b-b431-52c8074ea5fe", Name: "ext0", State: "Running", Type: "ExternalManaged", Description: "x",
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3,
 			VMs: []string{"f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", "c6b00d13-fbaf-44cd-ba24-6f90b660474b", "8648015f-e2d3-484f-b6a1-5b19593d0869", "fae1c4e4-86fe-46d9-b8e9-88a96136e04f"},
 		}}, map[string]string{"projectid": "p"}},
+		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
+			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
+			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Arch: "x86_64",
+			State: VersionEnabled, MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
+		}}, map[string]string{"zoneid": "z"}},
 		{"listZones.all", func(c *Client) (any, error) { return c.ListZones(ctx) }, []Zone{{ID: "a8885454-8c33-4770-9640-f2234fce520e", Name: "Sandbox-simulator"}}, nil},
 		{"listProjects.user", func(c *Client) (any, error) { return c.ListProjects(ctx) },
 			[]Project{{ID: "88cb8c8f-bbea-4de1-b9f3-43f13e68fc29", Name: "k8s-project", State: "Active", DomainID: "0ab018e4-71f8-456c-ae10-4634d0077d6d"}}, nil},

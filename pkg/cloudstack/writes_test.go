@@ -42,6 +42,31 @@ func TestWritesRecorded(t *testing.T) {
 		"update rule, no ranges": {"updateLoadBalancerRule.algorithm", func(ctx context.Context, c *Client) (Submitted, error) {
 			return c.UpdateLoadBalancerRule(ctx, UpdateLoadBalancerRuleRequest{ID: "r", Protocol: "tcp", CIDRs: &ranges})
 		}, map[string]string{"id": "r", "protocol": "tcp", "cidrlist": ""}, false},
+		"create cluster": {"createKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreateKubernetesCluster(ctx, CreateClusterRequest{
+				Name: "n", ZoneID: "z", VersionID: "v", OfferingID: "o", ControlNodes: 3, Size: 2, ProjectID: "p", NetworkID: "net", KeyPair: "k",
+				ExternalLBAddress: "203.0.113.7", WorkerOfferingID: "w", RootDiskGiB: 20, EnableCSI: true,
+			})
+		}, map[string]string{"clustertype": "CloudManaged", "name": "n", "zoneid": "z", "kubernetesversionid": "v", "serviceofferingid": "o",
+			"controlnodes": "3", "size": "2", "projectid": "p", "networkid": "net", "keypair": "k", "externalloadbalanceripaddress": "203.0.113.7",
+			"nodeofferings[0].node": "worker", "nodeofferings[0].offering": "w", "noderootdisksize": "20", "enablecsi": "true"}, true},
+		"scale cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", Size: 4})
+		}, map[string]string{"id": "k", "size": "4"}, false},
+		"autoscale cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			on := true
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", Autoscaling: &on, MinSize: 1, MaxSize: 5})
+		}, map[string]string{"id": "k", "autoscalingenabled": "true", "minsize": "1", "maxsize": "5"}, false},
+		"offerings of a cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", ControlOfferingID: "c", WorkerOfferingID: "w"})
+		}, map[string]string{"id": "k", "nodeofferings[0].node": "control", "nodeofferings[0].offering": "c", "nodeofferings[1].node": "worker",
+			"nodeofferings[1].offering": "w"}, false},
+		"stop cluster": {"stopKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.StopKubernetesCluster(ctx, "k")
+		}, map[string]string{"id": "k"}, false},
+		"delete cluster": {"deleteKubernetesCluster.external", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.DeleteKubernetesCluster(ctx, "k")
+		}, map[string]string{"id": "k"}, false},
 		"delete rule": {"deleteLoadBalancerRule.ok", func(ctx context.Context, c *Client) (Submitted, error) { return c.DeleteLoadBalancerRule(ctx, "r") },
 			map[string]string{"id": "r"}, false},
 		"assign": {"assignToLoadBalancerRule.one", func(ctx context.Context, c *Client) (Submitted, error) {
