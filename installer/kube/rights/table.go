@@ -53,7 +53,7 @@ var rows = []Right{
 		"nodes and their VMs; how the cluster was made"),
 	need("get", "nodes", Everywhere, "install taint", "a node that is being initialised"),
 	need("patch", "nodes", Everywhere, "install taint", "the taint that makes the controller initialise existing nodes"),
-	need("get", "nodes/proxy", Everywhere, diagnosing+" install taint",
+	need("get", "nodes/proxy", Everywhere, diagnosing+" install taint cks",
 		"how kubelets are started (/flagz)").without("only the Node objects show how kubelets are started"),
 	need("get", "namespaces", Everywhere, diagnosing+" install takeover adopt plan",
 		"whether it exists, and its Pod Security level; the UID of kube-system, which is the default cluster ID"),
@@ -66,7 +66,7 @@ var rows = []Right{
 		"Services of type LoadBalancer"),
 	need("list", "events", Everywhere, diagnosing+" install", "why something does not work"),
 	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
-	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint", "the controller, and others"),
+	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test",
 		"whether the release is in another namespace").without("a mistyped namespace is not noticed"),
 	need("list", "persistentvolumes", Everywhere, diagnosing+" install taint", "volumes that are bound to the old name of a zone"),
@@ -76,9 +76,8 @@ var rows = []Right{
 	need("list", "leases.coordination.k8s.io", Heartbeats, diagnosing+" install", "clocks of nodes"),
 
 	// Other providers, and how the cluster was created.
-	need("get", "configmaps", System, diagnosing+" install uninstall", "kubeadm-config: whether kubeadm created the cluster"),
-	need("get", "secrets", System, diagnosing+" install uninstall", "cloudstack-secret: whether CKS created the cluster"),
-	need("get", "deployments.apps", System, diagnosing+" install uninstall", "the provider that CKS installs"),
+	need("get", "configmaps", System, diagnosing+" install uninstall cks", "kubeadm-config: whether kubeadm created the cluster"),
+	need("get", "secrets", System, diagnosing+" install uninstall cks", "cloudstack-secret: whether CKS created the cluster"),
 	need("list", "pods", System, diagnosing+" install takeover", "other providers"),
 	need("list", "leases.coordination.k8s.io", System, diagnosing+" install", "which controller leads"),
 
