@@ -48,11 +48,9 @@ func checkClusterZone(c *wire.Call, k *store.KubernetesCluster) error {
 	return nil
 }
 
-// clusterNetworkOffering is the value of cloud.kubernetes.cluster.network.offering.
-const clusterNetworkOffering = "DefaultNetworkOfferingforKubernetesService"
-
 func networkOfferingForClusters(st *store.State) *store.NetworkOffering {
-	o, _ := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == clusterNetworkOffering })
+	name := st.Setting("cloud.kubernetes.cluster.network.offering")
+	o, _ := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == name })
 	return o
 }
 

@@ -106,16 +106,16 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 		}
 	}
 	if len(k.Nodes) > 0 {
-		v.EtcdIPs = wire.Ptr(etcdIPs(k))
+		v.EtcdIPs = wire.Ptr(etcdIPs(c.St, k))
 	}
 	return v
 }
 
 // etcdIPs returns the public address that forwards to the SSH port of the first etcd node.
-func etcdIPs(k *store.KubernetesCluster) map[string]string {
+func etcdIPs(st *store.State, k *store.KubernetesCluster) map[string]string {
 	out := map[string]string{}
 	for _, f := range k.Forwards {
-		if n := k.Node(f.VM); n != nil && n.Etcd && f.PublicStart == store.EtcdSSHPort && !f.Removed {
+		if n := k.Node(f.VM); n != nil && n.Etcd && f.PublicStart == st.EtcdSSHPort() && !f.Removed {
 			out[k.Address.UUID] = k.Address.Addr.String()
 		}
 	}

@@ -42,10 +42,11 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 		balanceAPI(c, k, control, now)
 	}
 	for i, node := range k.NodesOf(store.NodeEtcd) {
+		port := c.St.EtcdSSHPort() + i
 		if n.VPC == nil {
-			openPorts(c, k, store.EtcdSSHPort+i, store.EtcdSSHPort+i, now)
+			openPorts(c, k, port, port, now)
 		}
-		forward(c.St, k, node.VM, store.EtcdSSHPort+i, store.SSHPort, now)
+		forward(c.St, k, node.VM, port, store.SSHPort, now)
 	}
 	return nil
 }
@@ -112,7 +113,8 @@ func reopenSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
 		return
 	}
 	c.St.DropForwards(k, func(r *store.PFRule) bool {
-		return r.PrivateStart == store.SSHPort && r.PublicStart < store.EtcdSSHPort
+		n := k.Node(r.VM)
+		return r.PrivateStart == store.SSHPort && (n == nil || !n.Etcd)
 	})
 	for _, r := range k.Firewall {
 		if p := *r.StartPort; p >= store.NodeSSHPort && p < store.APIPort {

@@ -4,6 +4,7 @@
 package kubernetes
 
 import (
+	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
@@ -132,7 +133,7 @@ func checkScaleNodes(c *wire.Call, k *store.KubernetesCluster, s *scaling) error
 	for _, r := range c.Lists["nodeids"] {
 		v, _ := r.Obj.(*store.VM)
 		n := k.Node(v)
-		if n == nil {
+		if n == nil || slices.Contains(s.remove, n) {
 			return wire.Invalid("Invalid node ids")
 		}
 		if n.Control {

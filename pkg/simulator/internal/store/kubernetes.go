@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
 // The checks of a CloudManaged cluster before it is created.
@@ -18,9 +19,13 @@ import (
 const (
 	APIPort     = 6443
 	NodeSSHPort = 2222 // the first of the public ports that are forwarded to port 22 of the nodes
-	EtcdSSHPort = 50000
 	SSHPort     = 22
 )
+
+// EtcdSSHPort returns the first of the public ports that are forwarded to port 22 of the etcd nodes.
+func (st *State) EtcdSSHPort() int {
+	return settings.Atoi(st.Setting("cloud.kubernetes.etcd.node.start.port"))
+}
 
 // Kubeadmin is part of the names that CloudStack gives the users whose API keys clusters use.
 const Kubeadmin = "kubeadmin"
@@ -82,7 +87,7 @@ func (st *State) DropForwards(k *KubernetesCluster, gone func(*PFRule) bool) {
 func (st *State) closeCluster(k *KubernetesCluster) {
 	took := k.Address != nil && k.Address.VPC != nil && k.Address.Network == k.Network
 	for _, r := range k.Firewall {
-		if r.StartPort != nil && *r.StartPort < EtcdSSHPort {
+		if r.StartPort != nil && *r.StartPort < st.EtcdSSHPort() {
 			st.DropFWRule(r)
 		}
 	}
