@@ -36,16 +36,19 @@ func TestContractOfVMs(t *testing.T) {
 	playContract(t, startNICs, []contractRow{
 		{"deploy: required parameters", deploy + ` zoneid=- => 431/9999 missing parameter zoneid
 			+ serviceofferingid=- => 431/9999 missing parameter serviceofferingid`},
-		{"deploy: the name is checked first", deploy + ` name=under_score templateid=- => 431/9999 Invalid value provided for API arg: name - it can contain`},
+		{"deploy: the name is checked first", deploy + ` name=under_score templateid=- \
+				=> 431/9999 Invalid value provided for API arg: name - it can contain`},
 		{"deploy: then the template", deploy + ` templateid=- account=nobody => 530/4250 {internal}`},
 		{"deploy: then the owner", deploy + ` account=k8s rootdisksize=0 => 431/4350 Account must be specified with domainId parameter`},
-		{"deploy: an unknown owner", `admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} account=nobody domainid={ROOT} \
+		{"deploy: an unknown owner", `admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} account=nobody \
+				domainid={ROOT} \
 			=> 431/4350 Unable to find account by name nobody in domain with specified id`},
 		{"deploy: then details", deploy + ` rootdisksize=0 hypervisor=KVM => 431/4350 Root disk size should be a positive number.`},
 		{"deploy: boottype", deploy + ` boottype=x => 431/4350 Invalid bootType x
 			+ boottype=UEFI => 431/4350 bootmode must be specified for the VM with boot type: UEFI
 			+ boottype=UEFI bootmode=x => 431/4350 Invalid bootmode: x`},
-		{"deploy: then the offering's numbers", deploy + ` details[0].cpuNumber=4 userdata=%% => 431/4350 should not be specified for static service offering`},
+		{"deploy: then the offering's numbers", deploy + ` details[0].cpuNumber=4 userdata=%% \
+				=> 431/4350 should not be specified for static service offering`},
 		{"deploy: then the hypervisor", deploy + ` hypervisor=KVM userdata=%% => 431/4350 is different from the hypervisor type of the template`},
 		{"deploy: then user data", deploy + ` userdata=%% ipaddress=10.1.1 => 431/4350 User data is not base64 encoded`},
 		{"deploy: then the host", `root listHosts > host
@@ -54,23 +57,27 @@ func TestContractOfVMs(t *testing.T) {
 			+ networkids={net} iptonetworklist[0].networkid={net} => 431/4350 ipToNetworkMap can't be specified along with networkIds or ipAddress
 			+ networkids=- iptonetworklist[0].networkid={nowhere} => 431/4350 Unable to translate and find entity with networkId: {nowhere}`},
 		{"deploy: access to the owner", deploy + ` account=admin domainid={ROOT} => 531/4365 {denied}`},
-		{"deploy: the owner and the network", `admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} networkids={net} \
+		{"deploy: the owner and the network", `admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} \
+				networkids={net} \
 			=> 531/4365 Unable to use network with id= {net}`},
 		{"deploy: the MAC address", deploy + ` macaddress=x => 431/4350 Mac address is not valid: x`},
 		{"deploy: then limits", `root updateResourceLimit resourcetype=0 max=1 account=k8s domainid={ROOT}
 			` + deploy + ` keypair=none => 535/9999 Maximum amount of resources of Type = 'user_vm', tag = 'null' for Account Name = k8s`},
 		{"deploy: then key pairs", deploy + ` keypair=none ipaddress=10.1.1 => 431/4350 Not all specified keyparis exist`},
 		{"deploy: then addresses", deploy + ` ipaddress=10.1.1 name=multi => 431/4350 Invalid specified IPv4 address 10.1.1`},
-		{"deploy: then the host name", deploy + ` name=MULTI ipaddress=192.0.2.1 => 431/4350 The vm with hostName MULTI already exists in the network domain:`},
+		{"deploy: then the host name", deploy + ` name=MULTI ipaddress=192.0.2.1 \
+				=> 431/4350 The vm with hostName MULTI already exists in the network domain:`},
 		{"deploy: last the address", deploy + ` ipaddress=192.0.2.1 => 530/4250 {internal}
-			admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} networkids={net} ipaddress=192.0.2.1 account=k8s \
+			admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} networkids={net} ipaddress=192.0.2.1 \
+				account=k8s \
 			domainid={ROOT} => 530/4250 Unable to acquire Guest IP address for network Network {`},
 		{"deploy: answers id and job", "& " + deploy + ` => /id~- /jobid~-`},
 		{"deploy: defaults", deploy + ` => name~VM- displayname~VM- state=Running nic#=1 nic.0.isdefault=true haenable=false keypairs=-`},
 
 		{"add a NIC: required parameters", addNIC + ` networkid=- => 431/9999 missing parameter networkid`},
 		{"add a NIC: access", `other addNicToVirtualMachine virtualmachineid={vm} networkid={second} => 531/4365 {denied}`},
-		{"add a NIC: the network's owner", `root createNetwork name=theirs displaytext=x zoneid={zone} networkofferingid={isolated} account=other domainid={ROOT} > theirs
+		{"add a NIC: the network's owner", `root createNetwork name=theirs displaytext=x zoneid={zone} networkofferingid={isolated} \
+				account=other domainid={ROOT} > theirs
 			` + addNIC + ` networkid={theirs} => job 530 Unable to use network with id= {theirs}, permission denied`},
 		{"add a NIC: then one for each network", addNIC + ` networkid={net} ipaddress=x => job 530 A NIC already exists for VM:`},
 		{"add a NIC: a MAC address that is not valid is replaced", addNIC + ` macaddress=x => nic.1.macaddress~:`},

@@ -22,7 +22,8 @@ func TestContractOfRoles(t *testing.T) {
 	t.Parallel()
 	playContract(t, startRoles, []contractRow{
 		{"create: defaults", `root createRole name=x type=user => type=User state=enabled ispublic=true description=- isdefault=-`},
-		{"create: ispublic and description", `root createRole name=x type=Admin ispublic=false description="a b" => type=Admin ispublic=false description="a b"`},
+		{"create: ispublic and description", `root createRole name=x type=Admin ispublic=false description="a b" \
+				=> type=Admin ispublic=false description="a b"`},
 		{"create: required parameters", `root createRole type=User => 431/9999 missing parameter name`},
 		{"create: type or roleid", `root createRole name=x => 431/9999 Either role type or role ID must be provided, but not both
 			+ type=User roleid={role} => 431/9999 Either role type or role ID must be provided, but not both`},
@@ -67,21 +68,27 @@ func TestContractOfRoles(t *testing.T) {
 		{"add a rule: required parameters in order", `root createRolePermission => 431/9999 missing parameter roleid
 			+ roleid={role} => 431/9999 missing parameter rule
 			+ roleid={role} rule=x => 431/9999 missing parameter permission`},
-		{"add a rule: its syntax first", `root createRolePermission roleid={builtin} rule=a-b permission=x => 431/4350 Only API names and wildcards are allowed, invalid rule provided: a-b`},
+		{"add a rule: its syntax first", `root createRolePermission roleid={builtin} rule=a-b permission=x \
+				=> 431/4350 Only API names and wildcards are allowed, invalid rule provided: a-b`},
 		{"add a rule: then permission", `root createRolePermission roleid={builtin} rule=x permission=x => 431/9999 No enum constant`},
-		{"add a rule: then default roles", `root createRolePermission roleid={builtin} rule=x permission=allow => 531/4365 Role permission cannot be added for Default roles`},
-		{"add a rule: last that it is new", `root createRolePermission roleid={role} rule=listZones permission=deny => 531/4365 Rule already exists for the role: ccm`},
-		{"add a rule: it comes last", `root createRolePermission roleid={role} rule=* permission=deny description=d => permission=deny description=d roleid={role} rolename=-
+		{"add a rule: then default roles", `root createRolePermission roleid={builtin} rule=x permission=allow \
+				=> 531/4365 Role permission cannot be added for Default roles`},
+		{"add a rule: last that it is new", `root createRolePermission roleid={role} rule=listZones permission=deny \
+				=> 531/4365 Rule already exists for the role: ccm`},
+		{"add a rule: it comes last", `root createRolePermission roleid={role} rule=* permission=deny description=d \
+				=> permission=deny description=d roleid={role} rolename=-
 			root listRolePermissions roleid={role} => count 2 rule=listZones /rolepermission.1.rule=*`},
 
 		{"change a rule: order, or one", `root updateRolePermission roleid={role} ruleorder={rule} permission=allow \
 			=> 431/9999 Parameters permission and ruleid must be mutually exclusive with ruleorder`},
-		{"change a rule: permission", `root updateRolePermission roleid={role} ruleid={rule} permission=x => 431/9999 Values for permission parameter should be: allow or deny
+		{"change a rule: permission", `root updateRolePermission roleid={role} ruleid={rule} permission=x \
+				=> 431/9999 Values for permission parameter should be: allow or deny
 			+ permission=deny => success=true
 			root listRolePermissions roleid={role} => permission=deny`},
 		{"change a rule: nothing to do", `root updateRolePermission roleid={role} ruleid={rule} => success=false`},
 		{"change a rule: default roles", `root listRolePermissions roleid={builtin} > theirs
-			root updateRolePermission roleid={builtin} ruleid={theirs} permission=deny => 531/4365 Role permission cannot be updated for Default roles
+			root updateRolePermission roleid={builtin} ruleid={theirs} permission=deny \
+				=> 531/4365 Role permission cannot be updated for Default roles
 			root updateRolePermission roleid={builtin} ruleorder={theirs} => 531/4365 Role permission cannot be updated for Default roles`},
 		{"change the order: all rules, once", `root createRolePermission roleid={role} rule=* permission=deny > deny
 			root updateRolePermission roleid={role} ruleorder={deny} => success=false

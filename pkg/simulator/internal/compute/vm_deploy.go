@@ -104,8 +104,8 @@ func readDeployment(c *wire.Call, create NetworkCreator) (*deployment, error) {
 		return nil, err
 	}
 	d := &deployment{
-		createNetwork: create, owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"), offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
-		template: wire.Arg[*store.Template](c, "templateid"),
+		createNetwork: create, owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
+		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), template: wire.Arg[*store.Template](c, "templateid"),
 	}
 	for _, check := range deployChecks {
 		if err := check(c, d); err != nil {
