@@ -105,9 +105,14 @@ func TestClusterFailures(t *testing.T) {
 			owner listKubernetesClusters id={k} => state=Error endpoint="" virtualmachines#=2
 			owner scaleKubernetesCluster id={k} size=2 => job 530 is in Error state and can not be scaled`},
 		"a node does not join": {"createKubernetesCluster:nodes-not-ready", "& " + newCluster + ` > k
-			wait 61m
+			wait 61s
+			owner listKubernetesClusters id={k} => state=Starting
+			wait 1h
 			owner listKubernetesClusters id={k} => state=Error endpoint~:6443/
 			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found`},
+		"time-outs are settings": {"createKubernetesCluster:api-unreachable", `
+			root updateConfiguration name=cloud.kubernetes.cluster.start.timeout value=50
+			` + newCluster + ` => job 530 Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint`},
 		"no room for a new node": {"scaleKubernetesCluster:capacity", newCluster + ` > k
 			owner scaleKubernetesCluster id={k} size=2 => job 530 Scaling failed for Kubernetes cluster : c1 in zone : z1, insufficient capacity
 			owner listKubernetesClusters id={k} => state=Running size=1`},
@@ -120,16 +125,17 @@ func TestClusterFailures(t *testing.T) {
 			root addKubernetesSupportedVersion semanticversion=1.31.2 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
 			& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
 			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1`},
+			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1
+			owner startKubernetesCluster id={k} => state=Running`},
 		"no API after a stop": {"startKubernetesCluster:api-unreachable", newCluster + ` > k
 			owner stopKubernetesCluster id={k}
 			& owner startKubernetesCluster id={k}
 			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running`},
+			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running
+			root deleteKubernetesCluster id={k}`},
 		"a job that fails": {"scaleKubernetesCluster:job-fails:text=no", newCluster + ` > k
 			owner scaleKubernetesCluster id={k} size=2 => job 530 no
-			owner listKubernetesClusters id={k} => state=Alert virtualmachines#=2
-			owner startKubernetesCluster id={k} => state=Running`},
+			owner listKubernetesClusters id={k} => state=Running virtualmachines#=2`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -108,7 +108,7 @@ func restarted(w *work) *visit {
 			if kubeconfig != "" {
 				k.Kubeconfig = kubeconfig
 			}
-			k.Stored = store.VMRunning
+			k.Stored, k.Broken = store.VMRunning, false
 			return nil
 		},
 	}
