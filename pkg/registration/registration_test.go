@@ -60,6 +60,8 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
+func ownAccount(context.Context) (string, error) { return "", nil }
+
 func (e *env) wanted(workers ...string) *registration.Wanted {
 	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
 	for _, name := range workers {
@@ -189,7 +191,7 @@ func TestControllerFollowsNodes(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &registration.Controller{
-			API: e.api, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
+			API: e.api, Project: ownAccount, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
 			Nodes: func() ([]*corev1.Node, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -242,7 +244,7 @@ func TestControllerNeedsTheClustersUID(t *testing.T) {
 		n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms["w1"]}}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &registration.Controller{
-			API: e.api, Name: "prod", Clock: clock.RealClock{},
+			API: e.api, Project: ownAccount, Name: "prod", Clock: clock.RealClock{},
 			Nodes: func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil },
 			VMs: func(ctx context.Context) (node.Lookup, error) {
 				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
