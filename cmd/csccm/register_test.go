@@ -56,7 +56,7 @@ func TestRegisterAndUnregister(t *testing.T) {
 
 	c = run("unregister", "--dry-run")
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "Entry prod")
+	require.Contains(t, c.out, "Delete entry prod")
 	require.Zero(t, cloud.Ledger().Count("deleteKubernetesCluster"))
 	c = run("unregister", "--yes", "-o", "yaml")
 	require.Equal(t, 0, c.code, c.errOut)

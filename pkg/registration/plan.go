@@ -86,8 +86,18 @@ func WantedOf(name, clusterID string, nodes []*corev1.Node, vms node.Lookup) *Wa
 	return w
 }
 
-// MakePlan compares the entries of an account or project with the wanted one. It is pure. Errors are ErrManaged and
-// *TakenError; nothing is changed then.
+// ShownError is an entry of somebody else with VMs of this cluster: Cluster API's provider for CloudStack makes one with
+// syncWithACS.
+type ShownError struct {
+	Name, EntryID string
+}
+
+func (e *ShownError) Error() string {
+	return fmt.Sprintf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs of this cluster already; leave it as it is, or delete that entry", e.Name, e.EntryID)
+}
+
+// MakePlan compares the entries of an account or project with the wanted one. It is pure. Errors are ErrManaged,
+// *TakenError and *ShownError; nothing is changed then.
 func MakePlan(entries []cloudstack.KubernetesCluster, w *Wanted) (*Plan, error) {
 	nodes := slices.Concat(w.Control, w.Workers)
 	own := Own(entries, w.ClusterID)
@@ -99,6 +109,8 @@ func MakePlan(entries []cloudstack.KubernetesCluster, w *Wanted) (*Plan, error) 
 			return nil, ErrManaged
 		case own == nil && e.Name == w.Name:
 			return nil, &TakenError{e.Name, e.ID, e.Description}
+		case own == nil && ours:
+			return nil, &ShownError{e.Name, e.ID}
 		}
 	}
 	p := &Plan{Create: own == nil}

@@ -150,6 +150,7 @@ func TestPlanLeavesOthersAlone(t *testing.T) {
 			&registration.Plan{EntryID: "id-production", AddControl: []string{}, AddWorkers: []string{}, Remove: []string{}}, ""},
 		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, nil, `not this cluster (id id-prod, description "by hand")`},
 		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, nil, "choose another name"},
+		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, nil, "shows VMs of this cluster already"},
 		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, nil, "choose another name"},
 		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, nil, "made this cluster"},
 	} {

@@ -240,8 +240,12 @@ func (f *Facts) result(p *registration.Plan, w *registration.Wanted, rows []Row)
 func explain(err error) error {
 	e := &report.Error{What: "nothing was changed", Err: err, Code: report.ExitCheckFailed, Fix: "none is needed: CloudStack's UI lists the cluster under the name that it was created with"}
 	var taken *registration.TakenError
-	if errors.As(err, &taken) {
+	var shown *registration.ShownError
+	switch {
+	case errors.As(err, &taken):
 		e.Fix = fmt.Sprintf("csccm register with another name than %s", taken.Name)
+	case errors.As(err, &shown):
+		e.Fix = fmt.Sprintf("delete entry %s in CloudStack's UI and run csccm register again, unless another tool keeps it (Cluster API does with syncWithACS)", shown.Name)
 	}
 	return e
 }

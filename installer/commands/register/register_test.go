@@ -206,6 +206,12 @@ func TestRegisterRefuses(t *testing.T) {
 		_, err := e.cs.Client.CreateExternalCluster(t.Context(), cloudstack.ExternalClusterRequest{Name: "prod", ZoneID: e.zone(t), Description: "by hand"})
 		require.NoError(t, err)
 	}
+	shown := func(t *testing.T, e *env) {
+		id, err := e.cs.Client.CreateExternalCluster(t.Context(), cloudstack.ExternalClusterRequest{Name: "capc", ZoneID: e.zone(t)})
+		require.NoError(t, err)
+		require.NoError(t, e.cs.Client.AddClusterVMs(t.Context(), id, []string{e.vms[names[1]]}, false))
+		e.sim.Ledger().Reset()
+	}
 	own := func(t *testing.T, e *env) {
 		_, err := e.run(t, "old")
 		require.NoError(t, err)
@@ -222,9 +228,10 @@ func TestRegisterRefuses(t *testing.T) {
 		says, fix string
 		code      int
 	}{
-		"a name that is taken": {before: other, name: "prod", says: `named prod that is not this cluster`, fix: "another name than prod", code: 3},
-		"another name":         {before: own, name: "new", says: "registered as old, and CloudStack cannot rename", fix: "csccm unregister", code: 3},
-		"no name":              {name: " ", says: "no name in CloudStack's UI yet", fix: "csccm register NAME; the kubeconfig calls the cluster kind", code: 2},
+		"a name that is taken":         {before: other, name: "prod", says: `named prod that is not this cluster`, fix: "another name than prod", code: 3},
+		"VMs that another entry shows": {before: shown, name: "prod", says: "capc in CloudStack", fix: "syncWithACS", code: 3},
+		"another name":                 {before: own, name: "new", says: "registered as old, and CloudStack cannot rename", fix: "csccm unregister", code: 3},
+		"no name":                      {name: " ", says: "no name in CloudStack's UI yet", fix: "csccm register NAME; the kubeconfig calls the cluster kind", code: 2},
 		"another name than the controller's": {
 			objects: []runtime.Object{controller("--register-cluster=night")}, name: "day", says: "under the name night", fix: "csccm upgrade --set registerCluster=", code: 3,
 		},

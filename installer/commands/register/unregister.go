@@ -73,6 +73,6 @@ func (r *Removal) write(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "CloudStack's UI has no entry that csccm made for this cluster: nothing to delete.")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "Entry %s (id %s) of CloudStack's UI is deleted; its %s stay as they are.\n", r.Name, r.EntryID, plural.Count(r.VMs, "VM"))
+	_, err := fmt.Fprintf(w, "Delete entry %s (id %s, %s) from CloudStack's UI. No VM is changed.\n", r.Name, r.EntryID, plural.Count(r.VMs, "VM"))
 	return err
 }

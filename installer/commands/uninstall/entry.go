@@ -42,16 +42,15 @@ func (p *Plan) entry(ctx context.Context, u *run) error {
 		stays(p.registered.Own().Name, "")
 		p.registered = nil
 	default:
-		if err := register.Allowed(ctx, cs, []string{registration.UnregisterCommand}); err != nil {
+		if register.Allowed(ctx, cs, []string{registration.UnregisterCommand}) != nil {
 			stays(kept, "the role does not allow "+registration.UnregisterCommand+"; ")
 			p.registered = nil
 			return nil
 		}
 		u.owner = cs
-		own := p.registered.Own()
-		p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; its %s stay", own.Name, count(len(own.VMs), "VM")))
+		p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", p.registered.Own().Name))
 	}
-	return nil
+	return nil //nolint:nilerr // an entry that cannot be read is no reason to keep the controller
 }
 
 // readEntry reads the entry, if there is one.

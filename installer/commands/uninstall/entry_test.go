@@ -28,7 +28,7 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 		says    string
 		gone    bool
 	}{
-		"kept by the controller":          {kept: true, says: "delete  entry prod in CloudStack's UI; its 1 VM stay", gone: true},
+		"kept by the controller":          {kept: true, says: "delete  entry prod in CloudStack's UI; no VM is changed", gone: true},
 		"by csccm register":               {says: "stays   entry prod in CloudStack's UI (csccm unregister deletes it)"},
 		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete  entry prod in CloudStack's UI"},
 		"CloudStack does not list it":     {kept: true, refused: list, says: "stays   entry prod in CloudStack's UI (it was not read:"},
