@@ -196,7 +196,7 @@ func TestPageSchemasRefuseWhatTheToolsWould(t *testing.T) {
 		"additional properties 'chartName' not":        "{apiVersion: k0s.k0sproject.io/v1beta1, kind: ClusterConfig, spec: {extensions: {helm: {charts: [{chartName: a}]}}}}",
 		"missing property 'manifest'":                  "{apiVersion: v1alpha1, kind: KubeInlineManifestConfig, name: a}",
 	} {
-		assert.ErrorContains(t, schemas.check(document), want)
+		require.ErrorContains(t, schemas.check(document), want)
 	}
 	require.ErrorContains(t, schemas.checkAs("talos", "{cluster: {externalCloudProvider: {enable: true}}}"), "additional properties 'enable'")
 	require.ErrorContains(t, schemas.checkAs("k3s", "{kubelet-arg: cloud-provider=external}"), "want array")

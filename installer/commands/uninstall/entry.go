@@ -41,12 +41,10 @@ func (p *Plan) entry(ctx context.Context, u *run) error {
 	case kept == "":
 		stays(p.registered.Own().Name, "")
 		p.registered = nil
+	case register.Allowed(ctx, cs, []string{registration.UnregisterCommand}) != nil:
+		stays(kept, "the role does not allow "+registration.UnregisterCommand+"; ")
+		p.registered = nil
 	default:
-		if register.Allowed(ctx, cs, []string{registration.UnregisterCommand}) != nil {
-			stays(kept, "the role does not allow "+registration.UnregisterCommand+"; ")
-			p.registered = nil
-			return nil
-		}
 		u.owner = cs
 		p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", p.registered.Own().Name))
 	}
