@@ -34,10 +34,29 @@ func (c *Client) ListSSHKeyPairs(ctx context.Context, projectID string) ([]strin
 		func(p *pair) string { return p.Name })
 }
 
+// Template is what VMs are made from.
+type Template struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Ready  bool   `json:"isready"`
+	Status string `json:"status"` // how far the download is; only its owner and administrators see it
+	ZoneID string `json:"zoneid"`
+}
+
+// ListTemplates lists the zones' copies of one template that the caller can deploy VMs with: none where it does not exist, and
+// where it is not the caller's to see, as CloudStack's own templates of system VMs.
+func (c *Client) ListTemplates(ctx context.Context, id string) ([]Template, error) {
+	templates, err := listAll(ctx, c, "listTemplates", "template", filter{"templatefilter": "executable", "id": id}, func(t *Template) string { return t.ID + " " + t.ZoneID })
+	if IsNotFound(err) {
+		return nil, nil
+	}
+	return templates, err
+}
+
 // Quota is what an account or a project may use, and uses.
 type Quota struct {
 	// Owner is "account NAME" or "project NAME".
-	Owner                                                        string
+	Owner                                                          string
 	VMs, CPUs, MemoryMiB, Volumes, StorageGiB, PublicIPs, Networks Usage
 }
 

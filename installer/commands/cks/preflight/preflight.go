@@ -59,6 +59,7 @@ const (
 	SubjectClusters    Subject = "the clusters"
 	SubjectVersions    Subject = "the Kubernetes versions"
 	SubjectOfferings   Subject = "the service offerings"
+	SubjectTemplates   Subject = "the template of the nodes"
 	SubjectNetworks    Subject = "the networks"
 	SubjectKeyPairs    Subject = "the SSH key pairs"
 	SubjectQuota       Subject = "the resource limits"
@@ -83,6 +84,7 @@ type Facts struct {
 	Clusters  []cloudstack.KubernetesCluster
 	Versions  []cloudstack.KubernetesVersion
 	Offerings []cloudstack.ServiceOffering
+	Templates []cloudstack.Template
 	Networks  []cloudstack.Network
 	KeyPairs  []string
 	Quota     *cloudstack.Quota
