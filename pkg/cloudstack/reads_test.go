@@ -130,9 +130,18 @@ func TestReadsRecorded(t *testing.T) {
 		{"listLBStickinessPolicies.empty", func(c *Client) (any, error) { return c.ListStickinessPolicies(ctx, "r") }, []StickinessPolicy(nil), nil},
 		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) { return c.ListKubernetesClusters(ctx, "p") }, []KubernetesCluster{{
 			ID: "4be17028-6145-408b-b431-52c8074ea5fe", Name: "ext0", State: "Running", Type: "ExternalManaged", Description: "x",
-			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3,
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3, Created: "2026-11-21T10:46:51+0000",
 			VMs: []string{"f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", "c6b00d13-fbaf-44cd-ba24-6f90b660474b", "8648015f-e2d3-484f-b6a1-5b19593d0869", "fae1c4e4-86fe-46d9-b8e9-88a96136e04f"},
 		}}, map[string]string{"projectid": "p"}},
+		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) {
+			k, err := c.KubernetesCluster(ctx, "k", "p")
+			return k.Name, err
+		}, "ext0", map[string]string{"id": "k", "projectid": "p"}},
+		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx, "z") }, []ServiceOffering{
+			{ID: "1fb97a24-6f10-485a-bc7e-f540e0bba35f", Name: "Small Instance", CPUs: 1, MemoryMiB: 512},
+			{ID: "4e2d8c13-e8e7-4e06-8302-96f232b55fc1", Name: "Medium Instance", CPUs: 1, MemoryMiB: 1024},
+		}, map[string]string{"zoneid": "z"}},
+		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListKeyPairs(ctx, "p") }, []KeyPair(nil), map[string]string{"projectid": "p"}},
 		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
 			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
 			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",
@@ -395,4 +404,23 @@ func TestPagingNeverAnswersWithAPart(t *testing.T) {
 		_, err := f.client(t).ListLoadBalancerMembers(t.Context(), "r")
 		require.True(t, IsKind(err, KindTransient), "%v", err)
 	})
+}
+
+func TestEventsAndMissingCluster(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(func(_ int, form url.Values) reply {
+		if form.Get("command") == "listEvents" {
+			return jsonReply(200, `{"x":{"count":1,"event":[{"id":"1","type":"KUBERNETES.CLUSTER.CREATE","level":"ERROR","state":"Completed","description":"d","username":"u"}]}}`)
+		}
+		return jsonReply(200, `{"x":{}}`)
+	})
+	c := f.client(t)
+	events, err := c.ListEvents(t.Context(), ClusterResource, "k", "p")
+	require.NoError(t, err)
+	require.Equal(t, []Event{{ID: "1", Type: "KUBERNETES.CLUSTER.CREATE", Level: EventError, State: "Completed", Description: "d", Username: "u"}}, events)
+	form := f.recorded()[0].Form
+	require.Equal(t, []string{"KubernetesCluster", "k", "p"}, []string{form.Get("resourcetype"), form.Get("resourceid"), form.Get("projectid")})
+	cluster, err := c.KubernetesCluster(t.Context(), "k", "")
+	require.NoError(t, err)
+	require.Nil(t, cluster)
 }

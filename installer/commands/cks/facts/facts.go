@@ -24,9 +24,9 @@ import (
 type API interface {
 	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
 	ListKubernetesVersions(ctx context.Context, zoneID string) ([]cloudstack.KubernetesVersion, error)
-	ListServiceOfferings(ctx context.Context) ([]cloudstack.ServiceOffering, error)
+	ListServiceOfferings(ctx context.Context, zoneID string) ([]cloudstack.ServiceOffering, error)
 	ListTemplates(ctx context.Context, id string) ([]cloudstack.Template, error)
-	ListSSHKeyPairs(ctx context.Context, projectID string) ([]string, error)
+	ListKeyPairs(ctx context.Context, projectID string) ([]cloudstack.KeyPair, error)
 	ReadQuota(ctx context.Context, projectID string) (*cloudstack.Quota, error)
 	CountFreePublicIPs(ctx context.Context, zoneID string) (int, error)
 	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
@@ -93,10 +93,10 @@ func (r *reading) end() (*preflight.Facts, error) {
 func (r *Reader) Create(ctx context.Context, q cloudstack.CreateClusterRequest) (*preflight.Facts, error) {
 	in := r.begin(nil)
 	in.versions(ctx, q.ZoneID)
-	in.offerings(ctx)
+	in.offerings(ctx, q.ZoneID)
 	in.quota(ctx)
 	if q.KeyPair != "" {
-		into(in, preflight.SubjectKeyPairs, &in.f.KeyPairs, func() ([]string, error) { return r.API.ListSSHKeyPairs(ctx, r.ProjectID) })
+		into(in, preflight.SubjectKeyPairs, &in.f.KeyPairs, func() ([]cloudstack.KeyPair, error) { return r.API.ListKeyPairs(ctx, r.ProjectID) })
 	}
 	if q.NetworkID != "" {
 		into(in, preflight.SubjectClusters, &in.f.Clusters, func() ([]cloudstack.KubernetesCluster, error) {
@@ -116,7 +116,7 @@ func (r *Reader) Create(ctx context.Context, q cloudstack.CreateClusterRequest) 
 func (r *Reader) Scale(ctx context.Context, k *cloudstack.KubernetesCluster, q cloudstack.ScaleClusterRequest) (*preflight.Facts, error) {
 	in := r.begin(k)
 	in.versions(ctx, k.ZoneID)
-	in.offerings(ctx)
+	in.offerings(ctx, k.ZoneID)
 	in.quota(ctx)
 	if q.Size > k.Size || q.Autoscaling != nil && *q.Autoscaling {
 		in.templates(ctx)
@@ -133,7 +133,7 @@ func (r *Reader) Scale(ctx context.Context, k *cloudstack.KubernetesCluster, q c
 func (r *Reader) Upgrade(ctx context.Context, k *cloudstack.KubernetesCluster) (*preflight.Facts, error) {
 	in := r.begin(k)
 	in.versions(ctx, k.ZoneID)
-	in.offerings(ctx)
+	in.offerings(ctx, k.ZoneID)
 	in.kubernetes(ctx)
 	in.certificates(ctx)
 	return in.end()
@@ -162,8 +162,8 @@ func (r *reading) versions(ctx context.Context, zoneID string) {
 	into(r, preflight.SubjectVersions, &r.f.Versions, func() ([]cloudstack.KubernetesVersion, error) { return r.API.ListKubernetesVersions(ctx, zoneID) })
 }
 
-func (r *reading) offerings(ctx context.Context) {
-	into(r, preflight.SubjectOfferings, &r.f.Offerings, func() ([]cloudstack.ServiceOffering, error) { return r.API.ListServiceOfferings(ctx) })
+func (r *reading) offerings(ctx context.Context, zoneID string) {
+	into(r, preflight.SubjectOfferings, &r.f.Offerings, func() ([]cloudstack.ServiceOffering, error) { return r.API.ListServiceOfferings(ctx, zoneID) })
 }
 
 func (r *reading) quota(ctx context.Context) {

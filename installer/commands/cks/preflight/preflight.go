@@ -86,7 +86,7 @@ type Facts struct {
 	Offerings []cloudstack.ServiceOffering
 	Templates []cloudstack.Template
 	Networks  []cloudstack.Network
-	KeyPairs  []string
+	KeyPairs  []cloudstack.KeyPair
 	Quota     *cloudstack.Quota
 	// FreeAddresses is how many public addresses of the zone are free.
 	FreeAddresses int
