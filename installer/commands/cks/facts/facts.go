@@ -116,9 +116,12 @@ func (r *Reader) Create(ctx context.Context, q cloudstack.CreateClusterRequest) 
 func (r *Reader) Scale(ctx context.Context, k *cloudstack.KubernetesCluster, q cloudstack.ScaleClusterRequest) (*preflight.Facts, error) {
 	in := r.begin(k)
 	in.versions(ctx, k.ZoneID)
-	in.offerings(ctx, k.ZoneID)
-	in.quota(ctx)
-	if q.Size > k.Size || q.Autoscaling != nil && *q.Autoscaling {
+	grows := q.Size > k.Size || q.Autoscaling != nil && *q.Autoscaling
+	if grows || q.OfferingID != "" || q.ControlOfferingID != "" || q.WorkerOfferingID != "" {
+		in.offerings(ctx, k.ZoneID)
+		in.quota(ctx)
+	}
+	if grows {
 		in.templates(ctx)
 	}
 	if q.Size > 0 {

@@ -50,7 +50,21 @@ func (c *check) read(code string, subjects ...Subject) bool {
 const issues = "https://github.com/apache/cloudstack/issues/"
 
 // references are the upstream issues of rules.
-var references = map[string]string{}
+var references = map[string]string{
+	"certificate-expired":    issues + "9418",
+	"certificate-expires":    issues + "9418",
+	"certificate-host":       issues + "11579",
+	"etcd-scale-down":        issues + "14159",
+	"firewall-ssh-missing":   issues + "11779",
+	"firewall-without-ports": issues + "11758",
+	"leftover":               "https://github.com/kubernetes-sigs/cluster-api-provider-cloudstack/issues/293",
+	"limit":                  issues + "12123",
+	"mixed-offerings":        issues + "14122",
+	"offering-custom":        issues + "11545",
+	"offering-missing":       issues + "14148",
+	"offering-unused-small":  issues + "13408",
+	"offering-upgrade":       issues + "13408",
+}
 
 // byID returns the element with an id.
 func byID[T any](items []T, id string, of func(*T) string) *T {
