@@ -46,6 +46,8 @@ type Reader struct {
 	// Kube is the API server of the cluster that is to be changed; nil where it cannot be asked, and NoKube says why.
 	Kube   kubernetes.Interface
 	NoKube string
+	// Dial connects to the API server of the cluster; nil for the network.
+	Dial Dial
 	// Clock is nil for the real one.
 	Clock clock.PassiveClock
 }
