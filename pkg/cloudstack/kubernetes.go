@@ -37,6 +37,7 @@ type KubernetesCluster struct {
 	WorkerOfferingID    string   `json:"workerofferingid"`
 	WorkerOfferingName  string   `json:"workerofferingname"`
 	EtcdOfferingID      string   `json:"etcdofferingid"`
+	TemplateID          string   `json:"templateid"` // of its nodes
 	KeyPair             string   `json:"keypair"`
 	Endpoint            string   `json:"endpoint"` // URL of the API server
 	IPAddress           string   `json:"ipaddress"`
