@@ -72,16 +72,20 @@ func Detect(f DistributionFacts) (Distribution, string) {
 	return Unknown, "no mark of a known distribution"
 }
 
-// allCKSNames reports whether all nodes are named as CKS names its VMs: NAME-control-HEX and
-// NAME-node-HEX.
+// NamedByCKS reports whether a node is named as CKS names its VMs: NAME-control-HEX and NAME-node-HEX.
+func NamedByCKS(name string) bool {
+	parts := strings.Split(name, "-")
+	if len(parts) < 3 {
+		return false
+	}
+	role, suffix := parts[len(parts)-2], parts[len(parts)-1]
+	return (role == "control" || role == "node") && isHex(suffix)
+}
+
+// allCKSNames reports whether all nodes are named so.
 func allCKSNames(nodes []corev1.Node) bool {
 	for i := range nodes {
-		parts := strings.Split(nodes[i].Name, "-")
-		if len(parts) < 3 {
-			return false
-		}
-		role, suffix := parts[len(parts)-2], parts[len(parts)-1]
-		if role != "control" && role != "node" || !isHex(suffix) {
+		if !NamedByCKS(nodes[i].Name) {
 			return false
 		}
 	}

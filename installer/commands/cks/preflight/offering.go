@@ -154,6 +154,24 @@ func (c *check) noOffering(s Severity, effect string) {
 			"apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name), references["offering-missing"])
 }
 
+// Offerings returns findings about the cluster's offerings that hinder every upgrade, or scaling.
+func Offerings(f *Facts) []Finding {
+	c := newCheck(f)
+	if f.Cluster.OfferingID == "" {
+		c.noOffering(Error, "CloudStack refuses to upgrade it, and can fail to scale it")
+	} else {
+		c.mixedOfferings()
+	}
+	return c.findings
+}
+
+func (c *check) mixedOfferings() {
+	if k := c.Cluster; mixed(k) {
+		c.warn("mixed-offerings", "cluster "+k.Name, "where scaling fails so, stop the cluster and scale it to one offering for all nodes",
+			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
+	}
+}
+
 // mixed reports whether the cluster's nodes have other offerings than the cluster.
 func mixed(k *cloudstack.KubernetesCluster) bool {
 	return k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID || k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID
