@@ -6,11 +6,13 @@ package iso
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
@@ -31,16 +33,41 @@ func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kub
 	if err != nil {
 		return "", err
 	}
-	return manifest, fits(manifest)
+	objects, err := diff.Parse(manifest)
+	if err != nil {
+		return "", fmt.Errorf("rendered manifest: %w", err)
+	}
+	if err := fits(objects); err != nil {
+		return "", err
+	}
+	return owned(objects, request.Name)
+}
+
+// owned returns a manifest whose objects a Helm release takes over as its own: CKS never applies a newer provider, so
+// "csccm install" must be able to begin with what CKS applied.
+func owned(objects []unstructured.Unstructured, release string) (string, error) {
+	var b strings.Builder
+	for i := range objects {
+		annotations := objects[i].GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations["meta.helm.sh/release-name"] = release
+		annotations["meta.helm.sh/release-namespace"] = metav1.NamespaceSystem
+		objects[i].SetAnnotations(annotations)
+		body, err := yaml.Marshal(objects[i].Object)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("---\n")
+		b.Write(body)
+	}
+	return b.String(), nil
 }
 
 // fits returns an error if the controller of a manifest would not start as CKS applies it. The chart itself refuses a name by
 // which CKS would not see the controller.
-func fits(manifest string) error {
-	objects, err := diff.Parse(manifest)
-	if err != nil {
-		return fmt.Errorf("rendered manifest: %w", err)
-	}
+func fits(objects []unstructured.Unstructured) error {
 	controllers := 0
 	for i := range objects {
 		o := &objects[i]

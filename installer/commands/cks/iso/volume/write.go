@@ -265,16 +265,16 @@ func (d *directory) records() []byte {
 	}
 	for i := range d.files {
 		f := &d.files[i]
-		mode := uint32(0o100444)
+		mode := uint32(0o100644)
 		if f.Executable {
-			mode = 0o100555
+			mode = 0o100755
 		}
 		add(record(f.id, f.extent, uint32(f.Size), false, slices.Concat(posix(mode, 1), named(f.Path)))) //nolint:gosec // tree checks it
 	}
 	return append(b, make([]byte, sectors(int64(len(b)))*sector-int64(len(b)))...)
 }
 
-func (d *directory) mode() []byte { return posix(0o040555, uint32(2+len(d.dirs))) } //nolint:gosec // a handful
+func (d *directory) mode() []byte { return posix(0o040755, uint32(2+len(d.dirs))) } //nolint:gosec // a handful
 
 // The entries of SUSP and Rock Ridge (RRIP_1991A): the first record of the root says that they are used.
 var (
