@@ -9,14 +9,13 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/commands/cks/iso/volume"
 )
@@ -80,9 +79,10 @@ func (f Files) ISO(t testing.TB) string {
 		list = append(list, volume.File{Path: p, Size: int64(len(body)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }})
 	}
 	var b bytes.Buffer
-	require.NoError(t, volume.Write(&b, "CDROM", list))
 	name := filepath.Join(t.TempDir(), "upstream.iso")
-	require.NoError(t, os.WriteFile(name, b.Bytes(), 0o600))
+	if err := errors.Join(volume.Write(&b, "CDROM", list), os.WriteFile(name, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	return name
 }
 
@@ -92,8 +92,9 @@ func (f Files) Folder(t testing.TB) string {
 	dir := t.TempDir()
 	for p, body := range f {
 		name := filepath.Join(dir, filepath.FromSlash(p))
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o750))
-		require.NoError(t, os.WriteFile(name, body, 0o600))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, body, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
