@@ -118,7 +118,7 @@ func TestClusterFromAnISOOfCKS(t *testing.T) {
 	members(worker1.Name, worker2.Name)
 
 	before := e.controllerPods(t)
-	e.csccm(t, "", append([]string{"install", "--yes", "--skip-taint", "--set", "replicaCount=1"}, podNetwork...)...).want(t, 0)
+	e.csccm(t, "", append([]string{"install", "--yes", "--skip-taint", "--set", "replicaCount=1", "--set", "adoptNodes=true"}, podNetwork...)...).want(t, 0)
 	if after := e.controllerPods(t); !slices.Equal(before, after) {
 		t.Errorf("Pods %v became %v", before, after)
 	}

@@ -54,9 +54,12 @@ func (n *Node) newNode() *corev1.Node {
 				corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
 				"beta.kubernetes.io/os": runtime.GOOS, "beta.kubernetes.io/arch": runtime.GOARCH,
 			},
-			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true", providedIP: n.o.Address},
+			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
 		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
+	}
+	if !n.o.NotExternal {
+		node.Annotations[providedIP] = n.o.Address
 	}
 	if !n.o.Joined && !n.o.NotExternal {
 		node.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}

@@ -48,7 +48,7 @@ var (
 	// releases change a release that is there.
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
-	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
+	cloud = []string{"migrate-rules", "takeover", "adopt", "taint", "register", "unregister"}
 	// testing uses a controller that is there.
 	testing = []string{"test"}
 )
@@ -126,7 +126,7 @@ func Rows() []Row { //nolint:funlen // a table
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt"}, Program},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "register", "unregister"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},

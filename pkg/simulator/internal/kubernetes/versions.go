@@ -41,10 +41,14 @@ type kubernetesVersionView struct {
 	DirectDownload bool            `json:"directdownload"`
 }
 
-func viewKubernetesVersion(v *store.KubernetesVersion) kubernetesVersionView {
+func viewKubernetesVersion(c *wire.Call, v *store.KubernetesVersion) kubernetesVersionView {
 	out := kubernetesVersionView{
-		ID: v.UUID, Name: v.Name, Semantic: v.Semantic, ISOID: v.IsoID, ISOName: v.IsoName, ISOState: "Ready", Arch: v.Arch, HA: atLeast(v, minKubernetesHA),
-		Autoscaling: atLeast(v, minKubernetesAutoscaling), State: v.State(), MinCPU: v.MinCPU, MinMemory: v.MinMemMB, Created: wire.Stamp(v.Created), DirectDownload: v.DirectDownload,
+		ID: v.UUID, Name: v.Name, Semantic: v.Semantic, HA: atLeast(v, minKubernetesHA),
+		Autoscaling: atLeast(v, minKubernetesAutoscaling), State: v.State(), MinCPU: v.MinCPU, MinMemory: v.MinMemMB,
+		Created: wire.Stamp(v.Created),
+	}
+	if out.ISOState = v.ISO(c.Now); out.ISOState != "" {
+		out.ISOID, out.ISOName, out.Arch, out.DirectDownload = v.IsoID, v.IsoName, v.Arch, v.DirectDownload
 	}
 	if v.Zone != nil {
 		out.ZoneID, out.ZoneName = v.Zone.UUID, v.Zone.Name
@@ -59,7 +63,8 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 	}
 	if c.Given("minimumkubernetesversionid") {
 		if least != "" {
-			return nil, c.Internal(wire.CSRuntime, "Both parameters minimumsemanticversion and minimumkubernetesversionid can not be passed together")
+			return nil, c.Internal(wire.CSRuntime,
+				"Both parameters minimumsemanticversion and minimumkubernetesversionid can not be passed together")
 		}
 		v := wire.Arg[*store.KubernetesVersion](c, "minimumkubernetesversionid")
 		if v == nil || v.Removed {
@@ -80,7 +85,8 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 			out = append(out, v)
 		}
 	}
-	return wire.Page(c, "kubernetessupportedversion", out, viewKubernetesVersion)
+	view := func(v *store.KubernetesVersion) kubernetesVersionView { return viewKubernetesVersion(c, v) }
+	return wire.Page(c, "kubernetessupportedversion", out, view)
 }
 
 type kubernetesVersionAnswer struct {
@@ -99,13 +105,14 @@ func addKubernetesSupportedVersion(c *wire.Call) (any, error) {
 		return nil, cksError(err)
 	}
 	c.St.KubernetesVersions.Add(v)
-	return kubernetesVersionAnswer{viewKubernetesVersion(v)}, nil
+	return kubernetesVersionAnswer{viewKubernetesVersion(c, v)}, nil
 }
 
 func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	v := &store.KubernetesVersion{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Semantic: c.Str("semanticversion"), Zone: wire.Arg[*store.Zone](c, "zoneid"), Arch: "x86_64",
-		DirectDownload: c.Boolean("directdownload"), MinCPU: c.Integer("mincpunumber"), MinMemMB: c.Integer("minmemory"), IsoID: uuid.NewString(),
+		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Semantic: c.Str("semanticversion"), Zone: wire.Arg[*store.Zone](c, "zoneid"),
+		Arch: "x86_64", DirectDownload: c.Boolean("directdownload"), MinCPU: c.Integer("mincpunumber"), MinMemMB: c.Integer("minmemory"),
+		IsoID: uuid.NewString(),
 	}
 	if v.MinCPU < minNodeCPU {
 		return nil, wire.Invalid("Invalid value for mincpunumber parameter. Minimum %d vCPUs required.", minNodeCPU)
@@ -117,7 +124,8 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	case err != nil:
 		return nil, err
 	case n < 0:
-		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by Kubernetes Service", minKubernetes)
+		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by Kubernetes Service",
+			minKubernetes)
 	}
 	if c.Given("zoneid") && v.Zone == nil {
 		return nil, wire.Invalid("Invalid zone specified")
@@ -142,6 +150,9 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 		}
 	}
 	v.IsoName = v.Name + "-Kubernetes-Binaries-ISO"
+	if download := c.Server.Latency.Jobs["registerIso"]; download > 0 {
+		v.Downloaded = c.Now.Add(download)
+	}
 	return v, nil
 }
 
@@ -158,7 +169,7 @@ func updateKubernetesSupportedVersion(c *wire.Call) (any, error) {
 	default:
 		return nil, cksError(wire.Invalid("Invalid value for state parameter"))
 	}
-	return kubernetesVersionAnswer{viewKubernetesVersion(v)}, nil
+	return kubernetesVersionAnswer{viewKubernetesVersion(c, v)}, nil
 }
 
 func deleteKubernetesSupportedVersion(c *wire.Call) (*wire.JobSpec, error) {
