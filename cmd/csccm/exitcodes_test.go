@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/exitcodes"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -118,6 +119,10 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("fine", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--dry-run", "--accept", "all", "--record-dir", e.dir)
 	e.add("fine", "plan", append(here, "nosuch/")...)
 	e.add("fine", "cks", here...)
+	upstream := testenv.Upstream("v1.37.1", "amd64").ISO(t)
+	image, digest := newControllerImage(t, "v1")
+	disk := []string{filepath.Join(e.dir, "new.iso"), "--from", upstream, "--set", "image.repository=" + image, "--set", "image.digest=" + digest}
+	e.add("fine", "cks iso", disk...)
 	e.add("fine", "doctor", append(here, "--only", "K8S-002")...)
 	e.add("fine", "support-bundle", append(here, "--file", filepath.Join(e.dir, "bundle.tar.gz"))...)
 	e.add("fine", "version", "--server", a.url)
@@ -132,6 +137,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.each("wrong flags", exitcodes.Commands(), "--no-such-flag")
 	arguments := map[string][]string{
 		"verify image": {"example.org/image:v1"}, "verify files": {"SHA256SUMS"}, "images save": {"x.tar"}, "images load": {"x.tar", "127.0.0.1:1/x"},
+		"cks iso": {"x.iso"},
 	}
 	for _, c := range exitcodes.Commands() {
 		e.add("wrong format", c, append(slices.Clone(arguments[c]), "-o", "nonsense", "--server", e.none)...)
@@ -165,6 +171,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("no file", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", none)
 	e.add("no file", "migrate-rules --undo", none)
 	e.add("no file", "taint --undo", "--snapshot", none)
+	e.add("no file", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", none)
 	e.add("no file", "verify image", "--public-key-file", none, "example.org/image:v1")
 	e.each("bad ca-file", withCloud, config("noca", "ca-file = "+text+"\n")...)
 	e.add("bad ca-file", "install", append(slices.Clone(admin), "--account", "k8s", "--ca-file", text)...)
@@ -183,6 +190,7 @@ func newExitCases(t *testing.T) *exitCases {
 	registry := newRegistry(t)
 	e.add("no archive", "images save", filepath.Join(e.dir, "images.tar"), "--from", registry+"/none", "--version", "1.2.3")
 	e.add("no archive", "images load", text, registry+"/none")
+	e.add("no archive", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", upstream, "--images", text)
 	e.add("no archive", "verify image", "--public-key-file", key, "--plain-http", registry+"/none/image:v1")
 	e.add("no archive", "verify files", "--public-key-file", key, none)
 

@@ -172,7 +172,7 @@ func TestNotCKS(t *testing.T) {
 		calls  int
 	}{
 		"other names": {func(*testing.T, *world) {}, "not made by CKS: no node has such a name", 0},
-		"names like CKS's": {func(t *testing.T, w *world) { w.add(t, w.node("c-control-1a", "10.1.1.50")) },
+		"names like CKS's": {func(t *testing.T, w *world) { w.add(t, w.node("c-control-19a2b3c4d5e", "10.1.1.50")) },
 			"not made by CKS: none of its clusters has these nodes", 1},
 		"listed only": {func(t *testing.T, w *world) {
 			nodes, err := w.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -187,10 +187,10 @@ func TestNotCKS(t *testing.T) {
 				vms = append(vms, strings.TrimPrefix(n.Spec.ProviderID, "external-cloudstack://"))
 			}
 			require.NoError(t, client.AddClusterVMs(t.Context(), id, vms, false))
-			w.add(t, w.node("c-control-1a", "10.1.1.50"))
+			w.add(t, w.node("c-control-19a2b3c4d5e", "10.1.1.50"))
 		}, "not made by CKS: CloudStack only lists it", 1},
 		"a role that may not ask": {func(t *testing.T, w *world) {
-			w.add(t, w.node("c-control-1a", "10.1.1.50"))
+			w.add(t, w.node("c-control-19a2b3c4d5e", "10.1.1.50"))
 			w.sim.Inject(simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [listKubernetesClusters] does not exist or is not available for the account"})
 		}, "not checked: the role of the keys may not list the clusters of CKS", 1},
 	} {
