@@ -201,7 +201,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("failed", "verify files", "--public-key-file", key, filepath.Join(broken, "SHA256SUMS"))
 	e.each("failed", []string{"doctor", "status"}, "--server", a.url)
 	cks := newFakeCluster(t)
-	cks.set("/api/v1/nodes", `[{"metadata":{"name":"demo-node-1a"}}]`)
+	cks.set("/api/v1/nodes", `[{"metadata":{"name":"demo-control-18f0a1b2c3d"}}]`)
 	for _, marks := range []string{"/api/v1/namespaces/kube-system/configmaps/kubeadm-config", "/api/v1/namespaces/kube-system/secrets/cloudstack-secret", "/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager"} {
 		cks.set(marks, `{"metadata":{"name":"x"}}`)
 	}
