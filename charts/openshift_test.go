@@ -28,7 +28,9 @@ func (s scc) refuses(pod *corev1.PodSpec) (broken []string) {
 		}
 	}
 	ours := func(id *int64) bool { return id == nil || *id >= firstID && *id <= lastID }
-	profile := func(p *corev1.SeccompProfile) bool { return p == nil || p.Type == corev1.SeccompProfileTypeRuntimeDefault }
+	profile := func(p *corev1.SeccompProfile) bool {
+		return p == nil || p.Type == corev1.SeccompProfileTypeRuntimeDefault
+	}
 	rule(s.hostNetwork || !pod.HostNetwork, "hostNetwork")
 	rule(!pod.HostPID && !pod.HostIPC, "hostPID or hostIPC")
 	if c := pod.SecurityContext; c != nil {
