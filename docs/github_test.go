@@ -195,7 +195,7 @@ func TestCodeOwnersNamePaths(t *testing.T) {
 		assert.Regexp(t, `^@[\w-]+(/[\w-]+)?$`, fields[1])
 		if fields[0] != "*" {
 			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(fields[0])))
-			assert.NoError(t, err, fields[0])
+			require.NoError(t, err, fields[0])
 		}
 	}
 	assert.Positive(t, rules)
