@@ -26,7 +26,7 @@ import (
 // outside oldestTested to newestTested nobody has tried.
 const (
 	MinMinor     = 33 // the chart's kubeVersion
-	OldestTested = 35
+	OldestTested = 34
 	NewestTested = 37
 )
 
