@@ -47,7 +47,8 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
 balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
-at and why it matters is in docs/checks.md.
+at and why it matters is in
+` + check.HintBase + `
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack
