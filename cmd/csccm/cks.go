@@ -35,6 +35,7 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 	}, flagCloud|flagRelease, g.cks)
 	cmd.Flags().Lookup("release").Usage = "name of csccm's Helm release"
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
+	cmd.AddCommand(newCKSISOCommand(g))
 	return cmd
 }
 

@@ -14,7 +14,8 @@ import (
 // judge objects with --dry-run=server.
 var changers = map[string]bool{
 	"install": true, "upgrade": true, "rollback": true,
-	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "taint": false, "migrate-rules": false, "test": false,
+	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "register": false, "unregister": false,
+	"taint": false, "migrate-rules": false, "test": false, "iso": false,
 }
 
 // --dry-run means the same in every command, and the help of those to which server makes no difference says so.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	cksfacts "github.com/csccm/csccm/installer/commands/cks/facts"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
@@ -99,6 +100,8 @@ type Env struct {
 	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
 	// only thing that a check changes.
 	ProbePod *kubelet.ProbeOptions
+	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
+	DialAPI cksfacts.Dial
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
 
@@ -115,11 +118,13 @@ type API interface {
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
+	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
+	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 }
 
 // All is the catalogue, in the order in which it is shown.
 func All() []Check {
-	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), loadBalancerChecks(), tenancyChecks())
+	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), cksChecks(), loadBalancerChecks(), tenancyChecks())
 }
 
 // Codes are the codes of the catalogue, each with its title for shell completion.

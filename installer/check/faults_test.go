@@ -114,7 +114,7 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 }
 
 func faults() []fault {
-	return append(tenancyFaults(), []fault{
+	return append(append(tenancyFaults(), cksFaults()...), []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
 			w.kube.PrependReactor("get", "version", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 		}},

@@ -20,28 +20,37 @@ type KubernetesCluster struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // such as Starting, Running, Alert; section 13.3 of the contract
 	// Type is CloudManaged or ExternalManaged.
-	Type         string   `json:"clustertype"`
-	Description  string   `json:"description"`
-	ZoneID       string   `json:"zoneid"`
-	ZoneName     string   `json:"zonename"`
-	VersionID    string   `json:"kubernetesversionid"`
-	Version      string   `json:"kubernetesversionname"` // the version's name, not its number
-	NetworkID    string   `json:"networkid"`
-	NetworkName  string   `json:"associatednetworkname"`
-	OfferingID   string   `json:"serviceofferingid"`
-	OfferingName string   `json:"serviceofferingname"`
-	KeyPair      string   `json:"keypair"`
-	Endpoint     string   `json:"endpoint"` // URL of the API server
-	IPAddress    string   `json:"ipaddress"`
-	IPAddressID  string   `json:"ipaddressid"`
-	ControlNodes int      `json:"controlnodes"`
-	Size         int      `json:"size"` // worker nodes
-	EtcdNodes    int      `json:"etcdnodes"`
-	Autoscaling  bool     `json:"autoscalingenabled"`
-	MinSize      int      `json:"minsize"` // 0 without autoscaling
-	MaxSize      int      `json:"maxsize"`
-	CSI          bool     `json:"csienabled"`
-	VMs          []string `json:"-"` // ids
+	Type         string `json:"clustertype"`
+	Description  string `json:"description"`
+	ZoneID       string `json:"zoneid"`
+	ZoneName     string `json:"zonename"`
+	VersionID    string `json:"kubernetesversionid"`
+	Version      string `json:"kubernetesversionname"` // the version's name, not its number
+	NetworkID    string `json:"networkid"`
+	NetworkName  string `json:"associatednetworkname"`
+	OfferingID   string `json:"serviceofferingid"`
+	OfferingName string `json:"serviceofferingname"`
+	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty where
+	// each kind of node was given its own.
+	ControlOfferingID   string   `json:"controlofferingid"`
+	ControlOfferingName string   `json:"controlofferingname"`
+	WorkerOfferingID    string   `json:"workerofferingid"`
+	WorkerOfferingName  string   `json:"workerofferingname"`
+	EtcdOfferingID      string   `json:"etcdofferingid"`
+	TemplateID          string   `json:"templateid"` // of its nodes
+	KeyPair             string   `json:"keypair"`
+	Endpoint            string   `json:"endpoint"` // URL of the API server
+	IPAddress           string   `json:"ipaddress"`
+	IPAddressID         string   `json:"ipaddressid"`
+	ControlNodes        int      `json:"controlnodes"`
+	Size                int      `json:"size"` // worker nodes
+	EtcdNodes           int      `json:"etcdnodes"`
+	Autoscaling         bool     `json:"autoscalingenabled"`
+	MinSize             int      `json:"minsize"` // 0 without autoscaling
+	MaxSize             int      `json:"maxsize"`
+	CSI                 bool     `json:"csienabled"`
+	Created             string   `json:"created"` // as the server writes it
+	VMs                 []string `json:"-"`       // ids
 	// Nodes are the VMs of a CloudManaged cluster.
 	Nodes []ClusterVM `json:"-"`
 }
@@ -61,11 +70,26 @@ type ClusterVM struct {
 // ListKubernetesClusters lists the clusters of CloudStack Kubernetes Service in a project, or in the account for "".
 // A server without the service, and a role that may not ask, are errors of KindNotPermitted.
 func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) ([]KubernetesCluster, error) {
+	return c.listClusters(ctx, filter{}.set("projectid", projectID))
+}
+
+// KubernetesCluster returns a cluster of a project, or of the account for ""; nil when it does not exist any more.
+func (c *Client) KubernetesCluster(ctx context.Context, id, projectID string) (*KubernetesCluster, error) {
+	all, err := c.listClusters(ctx, filter{"id": id}.set("projectid", projectID))
+	if IsNotFound(err) || err == nil && len(all) == 0 {
+		return nil, nil //nolint:nilnil // an empty answer is a complete answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+func (c *Client) listClusters(ctx context.Context, f filter) ([]KubernetesCluster, error) {
 	type clusterJSON struct {
 		KubernetesCluster
 		VMs []ClusterVM `json:"virtualmachines"`
 	}
-	f := filter{}.set("projectid", projectID)
 	return list(ctx, c, "listKubernetesClusters", "kubernetescluster", f, func(k *clusterJSON) string { return k.ID }, func(k *clusterJSON) KubernetesCluster {
 		out := k.KubernetesCluster
 		for i := range k.VMs {
@@ -78,7 +102,8 @@ func (c *Client) ListKubernetesClusters(ctx context.Context, projectID string) (
 	})
 }
 
-// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required.
+// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID unless
+// both kinds of nodes have their own.
 type CreateClusterRequest struct {
 	Name, ZoneID, VersionID, OfferingID string
 	ControlNodes, Size                  int
@@ -94,9 +119,9 @@ type CreateClusterRequest struct {
 // CreateKubernetesCluster creates a CloudManaged cluster. The job ends when the cluster is Running, or in Error.
 func (c *Client) CreateKubernetesCluster(ctx context.Context, r CreateClusterRequest) (Submitted, error) {
 	f := filter{
-		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID, "serviceofferingid": r.OfferingID,
+		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
-	}.set("description", r.Description).set("projectid", r.ProjectID).set("networkid", r.NetworkID).set("keypair", r.KeyPair).
+	}.set("serviceofferingid", r.OfferingID).set("description", r.Description).set("projectid", r.ProjectID).set("networkid", r.NetworkID).set("keypair", r.KeyPair).
 		set("externalloadbalanceripaddress", r.ExternalLBAddress).flag("enablecsi", r.EnableCSI)
 	if r.RootDiskGiB > 0 {
 		f["noderootdisksize"] = strconv.Itoa(r.RootDiskGiB)

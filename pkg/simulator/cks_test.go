@@ -58,7 +58,8 @@ func startCKSWith(t *testing.T, o Options) *env {
 	require.NoError(t, err)
 	o.World, o.Latency = w, LatencyProfile{Job: time.Second}
 	h := start(t, o)
-	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "big", h.idOf("offerings", "big"), "small", h.idOf("offerings", "small"))
+	h.set("zone", h.idOf("zones", "z1"), "small", h.idOf("offerings", "small"))
+	h.set("node", h.idOf("offerings", "node"), "big", h.idOf("offerings", "big"))
 	h.set("cksnet", h.netID("cks-net"), "vm1", h.vmID("vm-1"), "vm2", h.vmID("vm-2"), "extra", h.vmID("extra"))
 	h.play("root addKubernetesSupportedVersion semanticversion=1.31.1 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > version")
 	return h
@@ -76,7 +77,8 @@ func TestCloudManagedCluster(t *testing.T) {
 		owner getKubernetesClusterConfig id={k} => 530/9999 Setup is in progress for Kubernetes cluster : web
 		owner deleteKubernetesCluster id={k} => job 530 in state: Starting
 		owner listKubernetesClusters id={k} => state=Running associatednetworkname=web-network cpunumber=8 memory=8192 virtualmachines#=4 \
-			virtualmachines.0.name~web-control- virtualmachines.1.name~web-control- virtualmachines.2.name~web-node- virtualmachines.3.name~web-node- \
+			virtualmachines.0.name~web-control- virtualmachines.1.name~web-control- virtualmachines.2.name~web-node- \
+				virtualmachines.3.name~web-node- \
 			virtualmachines.3.kubernetesnodeversion=1.31.1 virtualmachines.3.state=Running \
 			> ipaddress=address ipaddressid=ip networkid=net virtualmachines.3.id=worker
 		owner listKubernetesClusters id={k} => endpoint=https://{address}:6443/
@@ -228,7 +230,8 @@ func TestExternalManagedCluster(t *testing.T) {
 	t.Parallel()
 	h := startCKS(t)
 	h.set("foreign", h.vmID("foreign")).play(`
-		owner createKubernetesCluster name=Ext_1! zoneid={zone} clustertype=ExternalManaged networkid={cksnet} => state=Running description=Ext_1! \
+		owner createKubernetesCluster name=Ext_1! zoneid={zone} clustertype=ExternalManaged networkid={cksnet} \
+				=> state=Running description=Ext_1! \
 			ipaddress~203.0.113. etcdips=- > k
 		owner addVirtualMachinesToKubernetesCluster id={k} virtualmachineids={vm1},{vm1}
 		owner addVirtualMachinesToKubernetesCluster id={k} virtualmachineids={vm2} iscontrolnode=true

@@ -73,11 +73,14 @@ func Detect(f DistributionFacts) (Distribution, string) {
 	return Unknown, "no mark of a known distribution"
 }
 
-// cksName matches the names that CKS gives to VMs of the control plane. They end in the time in milliseconds as a
-// hexadecimal number. Other nodes may have other names: CloudStack 4.21 adds existing VMs.
-var cksName = regexp.MustCompile(`^.+-control-[0-9a-f]{11}$`)
+// cksName matches the names that CKS gives to VMs. They end in the time in milliseconds as a hexadecimal number.
+var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 
-func cksControlNode(n corev1.Node) bool { return cksName.MatchString(n.Name) }
+// NamedByCKS reports whether a node is named as CKS names its VMs. Nodes of a cluster of CKS may have other names:
+// CloudStack 4.21 adds existing VMs.
+func NamedByCKS(name string) bool { return cksName.MatchString(name) }
+
+func cksControlNode(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }
 
 // Distribution reads the facts and detects. nodes may be nil: then they are read too.
 func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {

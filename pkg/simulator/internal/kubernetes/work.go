@@ -54,7 +54,7 @@ func (w *work) fault(kind fault.Kind, err error) error {
 
 // visit is what a job does or waits for inside the cluster's VMs.
 type visit struct {
-	takes  time.Duration // if nobody plays the inside of the VMs
+	takes  time.Duration // without a ClusterInside
 	limit  time.Duration // CloudStack's time-out
 	broken error         // not nil: it fails with this error after the time-out
 	call   func(ctx context.Context, in wire.ClusterInside, k *wire.InsideCluster) error
@@ -65,9 +65,13 @@ type visit struct {
 // inside adds a visit.
 func (w *work) inside(v *visit) {
 	in := w.c.Server.Inside
+	failed := func(err error) error {
+		w.k.Broken = true
+		return v.failed(err)
+	}
 	switch {
 	case v.broken != nil:
-		w.then(v.limit, func(time.Time) error { return v.failed(v.broken) })
+		w.then(v.limit, func(time.Time) error { return failed(v.broken) })
 		return
 	case in == nil:
 		w.then(v.takes, v.done)
@@ -78,19 +82,19 @@ func (w *work) inside(v *visit) {
 		seen = insideCluster(w.c, w.k, now)
 		return nil
 	})
-	w.then(v.limit, func(time.Time) error { return v.failed(context.DeadlineExceeded) })
+	w.then(v.limit, func(time.Time) error { return failed(context.DeadlineExceeded) })
 	w.steps[len(w.steps)-1].Outside = func(ctx context.Context) func(now time.Time) error {
 		err := v.call(ctx, in, seen)
 		return func(now time.Time) error {
 			if err != nil {
-				return cksError(v.failed(err))
+				return cksError(failed(err))
 			}
 			return cksError(v.done(now))
 		}
 	}
 }
 
-// insideCluster returns a copy of the cluster for those who play the inside of its VMs.
+// insideCluster returns a copy of the cluster for a ClusterInside.
 func insideCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) *wire.InsideCluster {
 	u := serviceUser(c.St, k.Owner, now)
 	out := &wire.InsideCluster{ID: k.UUID, Name: k.Name, Version: k.Version.Semantic, Endpoint: "https://" + apiHost(k)}

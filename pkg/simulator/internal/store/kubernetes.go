@@ -237,6 +237,7 @@ type KubernetesCluster struct {
 	Name, Description   string
 	Kind                string
 	Stored              string // the state, before it is corrected by the states of the VMs
+	Broken              bool   // Kubernetes does not work inside the VMs, although they run
 	Owner               *Account
 	Zone                *Zone
 	Version             *KubernetesVersion // nil: external clusters may have none
@@ -286,13 +287,17 @@ func (n *ClusterNode) kind() string {
 // Total returns the desired number of nodes.
 func (k *KubernetesCluster) Total() int { return k.Control + k.Size + k.Etcd }
 
-// State returns the state that CloudStack's cluster scanner determines for a running or stopped cluster: Running or
+// State returns the state that CloudStack's cluster scanner determines for a cluster that no job changes: Running or
 // Stopped if no node is missing and all nodes are in that state, or else Alert. Other states are the stored ones.
+// CloudStack's scanner runs every 30 s.
 func (k *KubernetesCluster) State() string {
-	if k.Kind != CloudManaged || k.Stored != VMRunning && k.Stored != VMStopped {
+	if k.Kind != CloudManaged || k.Stored != VMRunning && k.Stored != VMStopped && k.Stored != ClusterAlert {
 		return k.Stored
 	}
 	for _, want := range []string{VMRunning, VMStopped} {
+		if want == VMRunning && k.Broken {
+			continue
+		}
 		if len(k.Nodes) >= k.Total() && !slices.ContainsFunc(k.Nodes, func(n *ClusterNode) bool { return n.VM.State != want }) {
 			return want
 		}

@@ -1,0 +1,29 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import "context"
+
+// Event is an entry of CloudStack's event log.
+type Event struct {
+	ID          string `json:"id"`
+	Type        string `json:"type"`  // such as KUBERNETES.CLUSTER.CREATE
+	Level       string `json:"level"` // INFO, WARN, ERROR
+	State       string `json:"state"` // Created, Scheduled, Started, Completed
+	Description string `json:"description"`
+	Username    string `json:"username"`
+	Created     string `json:"created"` // as the server writes it
+}
+
+// EventError is the level of an event about a failure.
+const EventError = "ERROR"
+
+// ClusterResource is the resource type of the events of a KubernetesCluster.
+const ClusterResource = "KubernetesCluster"
+
+// ListEvents lists the events of a resource, newest first. Servers before 4.17 have no such filter and list others too.
+func (c *Client) ListEvents(ctx context.Context, resourceType, resourceID, projectID string) ([]Event, error) {
+	f := filter{"resourcetype": resourceType, "resourceid": resourceID}.set("projectid", projectID)
+	return listAll(ctx, c, "listEvents", "event", f, func(e *Event) string { return e.ID })
+}
