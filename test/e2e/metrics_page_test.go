@@ -121,10 +121,12 @@ const alertsHead = `
 ## Alerts
 
 ` + "`prometheusRule.disabled`" + ` leaves out alerts by name; ` + "`prometheusRule.alertLabels`" + ` adds labels for Alertmanager's routes.
+
+Each alert has a page that says what it means, how to see it and how to end it: [runbooks](runbooks/README.md#alerts).
 `
 
 // metricsPage is docs/metrics.md.
-func metricsPage(served families, used map[string]bool, rules []alert) string {
+func metricsPage(served families, used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString(metricsHead)
 	for _, name := range slices.Sorted(maps.Keys(served)) {
@@ -139,11 +141,6 @@ func metricsPage(served families, used map[string]bool, rules []alert) string {
 		}
 	}
 	b.WriteString(alertsHead)
-	for i := range rules {
-		a := &rules[i]
-		fmt.Fprintf(&b, "\n### %s\n\n%s. %s after %s.\n\n    %s\n\n%s\n", a.Alert, a.Annotations["summary"], a.Labels["severity"], a.For,
-			strings.ReplaceAll(a.Expr, "\n", "\n    "), a.Annotations["description"])
-	}
 	return b.String()
 }
 
