@@ -56,7 +56,8 @@ at and why it matters is in
 
 --explain says what a check's code, an alert of the chart, or the reason of an Event or
 a condition means, how to see it and how to end it. It needs neither a cluster nor a
-network: these are the pages of docs/runbooks and docs/checks.md.
+network: these are the pages of https://github.com/csccm/csccm/blob/main/docs/runbooks/README.md
+and of the checks above.
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack
