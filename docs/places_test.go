@@ -44,6 +44,7 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 			continue
 		}
 		file, anchor, _ := strings.Cut(rest, "#")
+		file, _, _ = strings.Cut(file, "%") // of a format: its folder must be there
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil && !slices.Contains(coming, file) {
 			return "there is no " + file
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // doctorFlags are the flags of doctor alone.
@@ -51,13 +52,13 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
 balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
-at and why it matters is in
+at and why it matters, and what alerts and Events mean, is in
 ` + check.HintBase + `
+` + version.Repository + `/tree/main/docs/runbooks
 
 --explain says what a check's code, an alert of the chart, or the reason of an Event or
-a condition means, how to see it and how to end it. It needs neither a cluster nor a
-network: these are the pages of https://github.com/csccm/csccm/blob/main/docs/runbooks/README.md
-and of the checks above.
+a condition means, how to see it and how to end it. It has these pages with it, and
+needs neither a cluster nor a network.
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack

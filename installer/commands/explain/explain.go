@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/typo"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // Kind is the kind of thing that an entry explains.
@@ -58,7 +59,7 @@ type Topic struct {
 	Entries []Entry `json:"entries"`
 }
 
-const pageBase = "https://github.com/csccm/csccm/blob/main/docs/runbooks/"
+const pageBase = version.Pages + "docs/runbooks/"
 
 // Topics are all topics: alerts, reasons, checks.
 var Topics = sync.OnceValue(func() []Topic {
