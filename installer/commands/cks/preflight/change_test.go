@@ -34,6 +34,7 @@ func inCommon() map[string]row {
 		"etcd VM is no Node": {func(f *facts) {
 			f.Cluster.Nodes = append(f.Cluster.Nodes, cloudstack.ClusterVM{ID: "e", Name: "e", State: "Running", Etcd: true})
 		}, nil},
+		"node added by hand":      {func(f *facts) { f.Cluster.Nodes[2].External = true }, nil},
 		"VM is gone":              {func(f *facts) { f.Cluster.Nodes = f.Cluster.Nodes[:2] }, []string{"warning cluster-nodes"}},
 		"Node is not Ready":       {func(f *facts) { f.Nodes[2] = Node{Name: "c1-node-2", VMID: "vm2", Why: "kubelet stopped posting"} }, []string{"error node-not-ready"}},
 		"Node of somebody else":   {func(f *facts) { f.Nodes = append(f.Nodes, Node{Name: "other"}) }, nil},

@@ -30,18 +30,18 @@ func Nodes(f *Facts) []Finding {
 // nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
 func (c *check) nodes(s Severity) {
 	k := c.Cluster
-	own := 0
+	nodes := 0 // those that were added by hand count as workers
 	for _, vm := range k.Nodes {
-		if !vm.Etcd && !vm.External {
-			own++
+		if !vm.Etcd {
+			nodes++
 		}
 		if vm.State != "" && vm.State != running {
 			c.add(s, "vm-state", "VM "+vm.Name, fmt.Sprintf("it is %s, not Running", vm.State), "start the VM, and wait until its Node is Ready", "")
 		}
 	}
-	if want := k.ControlNodes + k.Size; own != want && k.Type == cloudstack.CloudManaged {
+	if want := k.ControlNodes + k.Size; nodes != want && k.Type == cloudstack.CloudManaged {
 		c.warn("cluster-nodes", "cluster "+k.Name, "csccm cks show "+k.Name+" lists its VMs; scaling the cluster to the number of workers that it has puts that right",
-			"it has %s, and CloudStack expects %d", plural.Count(own, "VM"), want)
+			"it has %s, and CloudStack expects %d", plural.Count(nodes, "VM"), want)
 	}
 	if !c.read("node-not-ready", SubjectNodes) {
 		return
