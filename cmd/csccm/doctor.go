@@ -51,11 +51,13 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
 balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
-at and why it matters is in docs/checks.md.
+at and why it matters is in
+` + check.HintBase + `
 
 --explain says what a check's code, an alert of the chart, or the reason of an Event or
 a condition means, how to see it and how to end it. It needs neither a cluster nor a
-network: these are the pages of docs/runbooks and docs/checks.md.
+network: these are the pages of https://github.com/csccm/csccm/blob/main/docs/runbooks/README.md
+and of the checks above.
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack

@@ -19,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // Severity says how bad it is when a check does not pass.
@@ -137,7 +138,7 @@ func Codes() []string {
 }
 
 // HintBase is where the documentation of the checks is.
-const HintBase = "https://github.com/csccm/csccm/blob/main/docs/checks.md"
+const HintBase = version.Pages + "docs/checks.md"
 
 // Hint is the address of a check's documentation.
 func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }

@@ -27,9 +27,9 @@ func (archives) ForNode(_ context.Context, reference, _, file string) (string, e
 	return "sha256:" + strings.Repeat("0", 64), os.WriteFile(file, isotest.Archive(reference), 0o600)
 }
 
-// cksWorld is the example world with the cluster's VMs in a project, and the account that CKS makes for such a cluster: its
+// cksProjectWorld is the example world with the cluster's VMs in a project, and the account that CKS makes for such a cluster: its
 // role allows neither tags nor zones.
-func cksWorld() *simulator.World {
+func cksProjectWorld() *simulator.World {
 	w := simulator.ExampleWorld()
 	w.Accounts = append(w.Accounts, simulator.Account{
 		Name: "kubeadmin-p", Role: "Project Kubernetes Service Role", Users: []simulator.User{{Name: "kubeadmin", APIKey: "cks-key", SecretKey: "cks-secret"}},
@@ -71,7 +71,7 @@ func TestClusterFromAnISOOfCKS(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	world := cksWorld()
+	world := cksProjectWorld()
 	e := newClusterEnv(t, world)
 	e.join(t, joined(cp1), joined(worker1))
 	config := e.config(t, "kubeadmin")

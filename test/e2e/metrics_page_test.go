@@ -99,7 +99,8 @@ The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accoun
 only the leader works, so most numbers of the other stay at 0.
 
 The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values.md](values.md)); all are off by
-default, because they need the Prometheus operator or Grafana's sidecar.
+default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets the right, and verifies the
+certificate: [chart.md](chart.md#verified-scrapes).
 
 ## Metrics of CloudStack
 

@@ -102,7 +102,7 @@ func (c *CKSFacts) judge(well string, rule func(*preflight.Facts) []preflight.Fi
 		if f.Severity == preflight.Error {
 			worst = preflight.Error
 		}
-		kind, name, _ := strings.Cut(f.Object, " ")
+		kind, name := cksObject(f.Object)
 		if f.Reference != "" {
 			f.What += " (" + f.Reference + ")"
 		}
@@ -126,4 +126,16 @@ func (c *CKSFacts) judge(well string, rule func(*preflight.Facts) []preflight.Fi
 		out = out.With("not checked", strings.Join(unread, "; "))
 	}
 	return out.About(objects...).Fix("%s", strings.Join(remedies, "; "))
+}
+
+// cksObject makes an object of what the preflight calls it.
+func cksObject(s string) (kind, name string) {
+	for _, k := range []struct{ prefix, kind string }{
+		{"the certificate of the ", "Certificate"}, {"cluster ", "KubernetesCluster"}, {"VM ", "VirtualMachine"}, {"Node ", "Node"}, {"firewall rule ", "FirewallRule"}, {"address ", "PublicIpAddress"},
+	} {
+		if name, found := strings.CutPrefix(s, k.prefix); found {
+			return k.kind, name
+		}
+	}
+	return "KubernetesCluster", s
 }

@@ -80,7 +80,9 @@ var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 // CloudStack 4.21 adds existing VMs.
 func NamedByCKS(name string) bool { return cksName.MatchString(name) }
 
-func cksControlNode(n corev1.Node) bool { return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-") }
+func cksControlNode(n corev1.Node) bool {
+	return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-")
+}
 
 // Distribution reads the facts and detects. nodes may be nil: then they are read too.
 func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distribution, string, error) {

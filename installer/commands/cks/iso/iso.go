@@ -246,7 +246,7 @@ func (m *maker) images(ctx context.Context, provider string) error {
 			return err
 		}
 		p := path.Join(imageFolder, path.Base(image.Repository)+":"+cmp.Or(image.Tag, strings.TrimPrefix(image.Digest, "sha256:"), "latest")+".tar")
-		m.changed[p] = &volume.File{Path: p, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(file) }} //nolint:gosec // written above
+		m.changed[p] = &volume.File{Path: p, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(file) }}
 		m.result.Images = append(m.result.Images, Image{Image: image.Image, Digest: digest, File: p})
 	}
 	return nil

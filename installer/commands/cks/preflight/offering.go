@@ -140,7 +140,7 @@ func (c *check) upgradeOffering(to *cloudstack.KubernetesVersion) {
 	for _, own := range []struct{ id, kind string }{{k.ControlOfferingID, controlNodes}, {k.WorkerOfferingID, workerNodes}} {
 		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
 			cpus, memory := need(to)
-			c.warn("offering-small", offeringObject(o), fmt.Sprintf("scale the cluster to larger offerings first: csccm cks scale %s", k.Name),
+			c.warn("offering-small", offeringObject(o), fmt.Sprintf("scale the cluster to a larger offering first: csccm cks scale %s --offering OFFERING", k.Name),
 				"the %s have it: %s and %d MiB of memory; %s needs %d CPUs and %d MiB", own.kind, plural.Count(o.CPUs, "CPU"), o.MemoryMiB, versionObject(to), cpus, memory)
 		}
 	}
@@ -150,7 +150,7 @@ func (c *check) upgradeOffering(to *cloudstack.KubernetesVersion) {
 func (c *check) noOffering(s Severity, effect string) {
 	k := c.Cluster
 	c.add(s, "offering-missing", "cluster "+k.Name, "it was created without an offering for all nodes, only with one for each kind of node: "+effect,
-		fmt.Sprintf("give it one: csccm cks scale %s to one offering (on KVM stop the cluster first). Where CloudStack refuses this too, it needs the fix of "+
+		fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where CloudStack refuses this too, it needs the fix of "+
 			"apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name), references["offering-missing"])
 }
 

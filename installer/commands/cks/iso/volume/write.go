@@ -60,17 +60,17 @@ func Write(w io.Writer, label string, files []File) error {
 		return err
 	}
 	all := root.all()
-	tableSize := uint32(len(table(all, binary.LittleEndian))) //nolint:gosec // some bytes a directory
-	next := int64(pathTable + 2*sectors(int64(tableSize)))
+	tableSize := u32(int64(len(table(all, binary.LittleEndian))))
+	next := pathTable + 2*sectors(int64(tableSize))
 	for _, d := range all {
-		d.size = uint32(len(d.records())) //nolint:gosec // some bytes a file
-		d.extent = uint32(next)           //nolint:gosec // checked below
+		d.size = u32(int64(len(d.records())))
+		d.extent = u32(next)
 		next += sectors(int64(d.size))
 	}
 	var content []placed
 	for _, d := range all {
 		for i := range d.files {
-			d.files[i].extent = uint32(next) //nolint:gosec // checked below
+			d.files[i].extent = u32(next)
 			next += sectors(d.files[i].Size)
 			content = append(content, d.files[i])
 		}
@@ -80,7 +80,7 @@ func Write(w io.Writer, label string, files []File) error {
 	}
 	out := &padded{w: w}
 	out.write(make([]byte, firstDescriptor*sector))
-	out.write(descriptor(label, root, uint32(next), tableSize))
+	out.write(descriptor(label, root, u32(next), tableSize))
 	out.write([]byte("\xffCD001\x01"))
 	out.write(table(all, binary.LittleEndian))
 	out.write(table(all, binary.BigEndian))
@@ -234,9 +234,9 @@ func (d *directory) all() []*directory {
 func table(all []*directory, order binary.AppendByteOrder) []byte {
 	var b []byte
 	for _, d := range all {
-		b = append(b, byte(len(d.id)), 0)
+		b = append(b, u8(len(d.id)), 0)
 		b = order.AppendUint32(b, d.extent)
-		b = order.AppendUint16(b, uint16(d.parent.number)) //nolint:gosec // ISOs of CKS have a handful
+		b = order.AppendUint16(b, u16(d.parent.number))
 		b = append(b, d.id...)
 		if len(d.id)%2 == 1 {
 			b = append(b, 0)
@@ -269,12 +269,12 @@ func (d *directory) records() []byte {
 		if f.Executable {
 			mode = 0o100755
 		}
-		add(record(f.id, f.extent, uint32(f.Size), false, slices.Concat(posix(mode, 1), named(f.Path)))) //nolint:gosec // tree checks it
+		add(record(f.id, f.extent, u32(f.Size), false, slices.Concat(posix(mode, 1), named(f.Path))))
 	}
 	return append(b, make([]byte, sectors(int64(len(b)))*sector-int64(len(b)))...)
 }
 
-func (d *directory) mode() []byte { return posix(0o040755, uint32(2+len(d.dirs))) } //nolint:gosec // a handful
+func (d *directory) mode() []byte { return posix(0o040755, u32(int64(2+len(d.dirs)))) }
 
 // The entries of SUSP and Rock Ridge (RRIP_1991A): the first record of the root says that they are used.
 var (
@@ -290,7 +290,7 @@ func posix(mode, links uint32) []byte {
 // named is the entry NM: the name as it is.
 func named(p string) []byte {
 	name := path.Base(p)
-	return append([]byte{'N', 'M', byte(5 + len(name)), 1, 0}, name...)
+	return append([]byte{'N', 'M', u8(5 + len(name)), 1, 0}, name...)
 }
 
 // epoch is the time of everything in a volume, 1970-01-01, in a directory record.
@@ -301,7 +301,7 @@ func record(id string, extent, size uint32, isDir bool, more []byte) []byte {
 	if isDir {
 		flags = 2
 	}
-	b := slices.Concat([]byte{0, 0}, both32(extent), both32(size), epoch, []byte{flags, 0, 0}, both16(1), []byte{byte(len(id))}, []byte(id))
+	b := slices.Concat([]byte{0, 0}, both32(extent), both32(size), epoch, []byte{flags, 0, 0}, both16(1), []byte{u8(len(id))}, []byte(id))
 	if len(b)%2 == 1 {
 		b = append(b, 0)
 	}
@@ -309,7 +309,7 @@ func record(id string, extent, size uint32, isDir bool, more []byte) []byte {
 	if len(b)%2 == 1 {
 		b = append(b, 0)
 	}
-	b[0] = byte(len(b))
+	b[0] = u8(len(b))
 	return b
 }
 
@@ -318,7 +318,7 @@ func descriptor(label string, root *directory, size, tableSize uint32) []byte {
 	text := func(s string, length int) []byte {
 		return []byte(s[:min(len(s), length)] + strings.Repeat(" ", max(0, length-len(s))))
 	}
-	second := uint32(pathTable + sectors(int64(tableSize)))
+	second := u32(pathTable + sectors(int64(tableSize)))
 	created := []byte("1970010100000000\x00")
 	never := []byte("0000000000000000\x00")
 	return slices.Concat(
@@ -329,6 +329,12 @@ func descriptor(label string, root *directory, size, tableSize uint32) []byte {
 		bytes.Repeat([]byte{' '}, 4*128+3*37), created, created, never, never, []byte{1, 0},
 	)
 }
+
+// The numbers fit: Write and tree refuse files and volumes that are too large, maxName bounds names, and ISOs of CKS have a
+// handful of folders.
+func u8(n int) byte      { return byte(n) }   //nolint:gosec // as said
+func u16(n int) uint16   { return uint16(n) } //nolint:gosec // as said
+func u32(n int64) uint32 { return uint32(n) } //nolint:gosec // as said
 
 // both16 and both32 are numbers in both byte orders.
 func both16(n uint16) []byte {
