@@ -37,7 +37,7 @@ func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + strings.TrimSuffix(".", text[len(text)-1:])
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
 // what says in one line what has the name.
@@ -151,7 +151,7 @@ func (t Topic) Plain() Topic {
 func (t Topic) WriteText(w io.Writer, style report.Style) error {
 	var b strings.Builder
 	const indent = 2
-	paragraph := func(text string) { b.WriteString(style.Indented("  ", indent, text) + "\n") }
+	paragraph := func(text string) { b.WriteString(style.Indented("  ", indent, text)) }
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		b.WriteString(style.Paint(report.Strong, t.Name) + ": " + e.what() + "\n\n")

@@ -30,7 +30,7 @@ func write(dir string) error {
 	}
 	for _, file := range old {
 		if _, stays := pages[filepath.Base(file)]; !stays {
-			if err := os.Remove(file); err != nil {
+			if err := os.Remove(file); err != nil { // #nosec G703 -- a page of the repository
 				return err
 			}
 		}
