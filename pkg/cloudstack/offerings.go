@@ -5,27 +5,28 @@ package cloudstack
 
 import "context"
 
-// ServiceOffering is a size of VMs.
+// ServiceOffering is the size of a VM.
 type ServiceOffering struct {
-	ID         string `json:"id"`
-	Name       string `json:"name"`
-	CPUs       int    `json:"cpunumber"` // 0 where the user of the offering chooses
-	MemoryMiB  int    `json:"memory"`
-	Customized bool   `json:"iscustomized"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	State     string `json:"state"`     // Active or Inactive; empty before 4.19
+	CPUs      int    `json:"cpunumber"` // 0 in a customized offering
+	SpeedMHz  int    `json:"cpuspeed"`
+	MemoryMiB int    `json:"memory"`
+	// Customized is true where whoever deploys a VM chooses CPUs and memory.
+	Customized bool `json:"iscustomized"`
 }
 
-// ListServiceOfferings lists the offerings that VMs of a zone can have; of every zone for "".
-func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]ServiceOffering, error) {
-	return listAll(ctx, c, "listServiceOfferings", "serviceoffering", filter{}.set("zoneid", zoneID), func(o *ServiceOffering) string { return o.ID })
+// ListServiceOfferings lists the offerings that the caller can deploy VMs with.
+func (c *Client) ListServiceOfferings(ctx context.Context) ([]ServiceOffering, error) {
+	return listAll(ctx, c, "listServiceOfferings", "serviceoffering", filter{}, func(o *ServiceOffering) string { return o.ID })
 }
 
-// KeyPair is a registered SSH key.
-type KeyPair struct {
-	Name        string `json:"name"`
-	Fingerprint string `json:"fingerprint"`
-}
-
-// ListKeyPairs lists the SSH keys of a project, or of the account for "".
-func (c *Client) ListKeyPairs(ctx context.Context, projectID string) ([]KeyPair, error) {
-	return listAll(ctx, c, "listSSHKeyPairs", "sshkeypair", filter{}.set("projectid", projectID), func(k *KeyPair) string { return k.Name })
+// ListSSHKeyPairs lists the names of the SSH key pairs of a project, or of the account for "".
+func (c *Client) ListSSHKeyPairs(ctx context.Context, projectID string) ([]string, error) {
+	type pair struct {
+		Name string `json:"name"`
+	}
+	return list(ctx, c, "listSSHKeyPairs", "sshkeypair", filter{}.set("projectid", projectID), func(p *pair) string { return p.Name },
+		func(p *pair) string { return p.Name })
 }
