@@ -31,7 +31,7 @@ texts. It keeps everything in memory and starts in milliseconds.
 
      COMMAND:KIND:OPTION=VALUE,... with the kinds error, cut-before, cut-after,
      delay, job-fails, job-never-ends, restart, throttled, maintenance, quota,
-     capacity, router-refuses; the options nth, count, p, caller, and by kind
+     capacity, router-refuses, nodes-not-ready, api-unreachable; the options nth, count, p, caller, and by kind
      delay, code, cserrorcode, text.
 
   4. List the recorded calls, and save the current world:

@@ -6,6 +6,7 @@ package simulator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
@@ -47,7 +48,15 @@ virtualMachines:
 // startCKS starts cksWorld with a supported version of Kubernetes.
 func startCKS(t *testing.T) *env {
 	t.Helper()
-	h := startYAML(t, cksWorld)
+	return startCKSWith(t, Options{})
+}
+
+func startCKSWith(t *testing.T, o Options) *env {
+	t.Helper()
+	w, err := LoadWorld(strings.NewReader(cksWorld))
+	require.NoError(t, err)
+	o.World, o.Latency = w, LatencyProfile{Job: time.Second}
+	h := start(t, o)
 	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "big", h.idOf("offerings", "big"), "small", h.idOf("offerings", "small"))
 	h.set("cksnet", h.netID("cks-net"), "vm1", h.vmID("vm-1"), "vm2", h.vmID("vm-2"), "extra", h.vmID("extra"))
 	h.play("root addKubernetesSupportedVersion semanticversion=1.31.1 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > version")

@@ -28,6 +28,8 @@ type (
 	ServiceOffering = world.ServiceOffering
 	// Template is a template of VMs.
 	Template = world.Template
+	// KubernetesVersion is a supported version of CloudStack Kubernetes Service.
+	KubernetesVersion = world.KubernetesVersion
 	// Domain is a domain.
 	Domain = world.Domain
 	// Role is a role with its rules.
@@ -61,6 +63,18 @@ type (
 )
 
 type (
+	// ClusterInside plays what happens inside the VMs of CloudManaged Kubernetes clusters.
+	ClusterInside = wire.ClusterInside
+	// InsideCluster is a cluster as ClusterInside sees it.
+	InsideCluster = wire.InsideCluster
+	// InsideNode is a VM of a cluster as ClusterInside sees it.
+	InsideNode = wire.InsideNode
+)
+
+// ErrNodesNotReady is what ClusterInside.Start returns if the API answers but nodes are missing.
+var ErrNodesNotReady = wire.ErrNodesNotReady
+
+type (
 	// Fault is a fault to inject into calls.
 	Fault = fault.Fault
 	// FaultKind is what a fault does to a call.
@@ -89,6 +103,9 @@ const (
 	FaultQuota         = fault.Quota
 	FaultCapacity      = fault.Capacity
 	FaultRouterRefuses = fault.RouterRefuses
+
+	FaultNodesNotReady  = fault.NodesNotReady
+	FaultAPIUnreachable = fault.APIUnreachable
 )
 
 // ParseFault parses COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.

@@ -102,8 +102,23 @@ func (s *Simulator) runDue() {
 
 func (s *Simulator) runDueLocked() {
 	jobs.RunDue(s.st, s.server.Clock.Now())
-	s.nextDue.Store(s.st.NextDue())
+	s.scheduled()
 	s.watch.wake()
+}
+
+// scheduled starts the work of jobs outside of the simulator, and remembers when the next job is due.
+func (s *Simulator) scheduled() {
+	for _, o := range jobs.TakeOutside(s.st) {
+		go func() {
+			effect := o.Run(s.ctx)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.runDueLocked() // the step may have taken too long
+			o.Resume(s.st, s.server.Clock.Now(), effect)
+			s.runDueLocked()
+		}()
+	}
+	s.nextDue.Store(s.st.NextDue())
 }
 
 func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, req *wire.Request, integration bool, faults []*Fault) outcome {
@@ -225,7 +240,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 		return nil, wire.AsAPIError(err)
 	}
 	body, err := jobs.Submit(c, spec)
-	s.nextDue.Store(s.st.NextDue())
+	s.scheduled()
 	return result(body, err)
 }
 

@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type Options struct {
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
 	Seed    uint64           // seed of the random sequence for faults with a probability
+	Inside  ClusterInside    // plays the inside of the VMs of Kubernetes clusters; nil: it is always as CloudStack wants it
 }
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.
@@ -40,6 +42,8 @@ type Simulator struct {
 	watch   watch
 	nextDue atomic.Int64 // when the next job is due, in Unix nanoseconds; 0: no job
 	closed  atomic.Bool
+	ctx     context.Context // of work that jobs do outside of the simulator
+	cancel  context.CancelFunc
 
 	awayUntil atomic.Int64 // end of the downtime of a restart, in Unix nanoseconds; 0: none
 
@@ -71,9 +75,10 @@ func New(o Options) (*Simulator, error) {
 		return nil, err
 	}
 	s := &Simulator{
-		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions()},
+		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions(), Inside: o.Inside},
 		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: wire.NewRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.Seed(o.Seed)
 	s.ledger.jobs = s.jobOutcomes
 	for _, text := range o.World.Faults {
@@ -82,6 +87,9 @@ func New(o Options) (*Simulator, error) {
 			return nil, fmt.Errorf("world: %w", err)
 		}
 		s.Inject(f)
+	}
+	if o.Inside != nil {
+		go s.runJobs() //nolint:contextcheck // it ends with Close
 	}
 	return s, nil
 }
@@ -119,11 +127,29 @@ func (s *Simulator) Keys(username string) (apiKey, secretKey string, ok bool) {
 	return u.APIKey, u.SecretKey, true
 }
 
+// runJobs runs jobs when they are due, even if nobody calls, until Close: what happens inside VMs must begin in time.
+func (s *Simulator) runJobs() {
+	for s.ctx.Err() == nil {
+		changed := s.watch.next()
+		s.runDue()
+		timer := s.server.Clock.NewTimer(s.untilDue())
+		select {
+		case <-s.ctx.Done():
+		case <-changed:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
 // Ledger returns the ledger of calls.
 func (s *Simulator) Ledger() *Ledger { return s.ledger }
 
-// Close shuts the simulator down: it answers every later call with 503.
-func (s *Simulator) Close() { s.closed.Store(true) }
+// Close shuts the simulator down: it answers every later call with 503, and the contexts of ClusterInside end.
+func (s *Simulator) Close() {
+	s.closed.Store(true)
+	s.cancel()
+}
 
 // UserInfo is a user of the world with its keys.
 type UserInfo struct {

@@ -43,7 +43,7 @@ const (
 
 // dumpFields are the fields that are not plain, as TYPE.FIELD.
 var dumpFields = map[string]string{
-	"state.settings": DumpNot, "state.version": DumpNot, "state.jobs": DumpNot, "state.due": DumpNot, "state.running": DumpNot,
+	"state.settings": DumpNot, "state.version": DumpNot, "state.jobs": DumpNot, "state.due": DumpNot, "state.running": DumpNot, "state.outside": DumpNot,
 	"jobIndex.pending": DumpNot, "jobIndex.done": DumpNot, "state.apiKeys": DumpNot, "networkOffering.rendered": DumpNot,
 	"user.apiKey": dumpSecret, "user.secretKey": dumpSecret, "user.password": dumpNever,
 	"kubernetesCluster.kubeconfig": dumpSecret, "sslCert.pair": DumpNot,

@@ -38,11 +38,16 @@ const (
 	Maintenance
 	// Quota executes the command as if the resource limits of the owner were exhausted.
 	Quota
-	// Capacity executes associateIpAddress as if there were no free public address.
+	// Capacity executes associateIpAddress as if there were no free public address, and createKubernetesCluster and
+	// scaleKubernetesCluster as if the hosts had no room for the VMs.
 	Capacity
 	// RouterRefuses makes the virtual router refuse the change: the job fails with the text of the command and
 	// leaves the objects in the state in which CloudStack leaves them. A synchronous command answers 534.
 	RouterRefuses
+	// NodesNotReady makes the job of a Kubernetes cluster wait until CloudStack's time-out for nodes that do not join.
+	NodesNotReady
+	// APIUnreachable makes the job of a Kubernetes cluster wait until CloudStack's time-out for its API.
+	APIUnreachable
 )
 
 // faultKinds are the names of the kinds in the text of a fault.
@@ -53,6 +58,7 @@ var faultKinds = []struct {
 	{ErrorBefore, "error"}, {CutBefore, "cut-before"}, {LostAnswer, "cut-after"}, {Delay, "delay"},
 	{JobFails, "job-fails"}, {JobNeverEnds, "job-never-ends"}, {Restart, "restart"}, {Throttled, "throttled"},
 	{Maintenance, "maintenance"}, {Quota, "quota"}, {Capacity, "capacity"}, {RouterRefuses, "router-refuses"},
+	{NodesNotReady, "nodes-not-ready"}, {APIUnreachable, "api-unreachable"},
 }
 
 // String returns the name of the kind in the text of a fault.
@@ -151,13 +157,19 @@ func (f Fault) affects(a *catalogue.API) bool {
 	case RouterRefuses:
 		return a != nil && (a.Async || a.Name == "enableStaticNat")
 	case Capacity:
-		return a != nil && a.Name == "associateIpAddress"
+		return named(a, "associateIpAddress", "createKubernetesCluster", "scaleKubernetesCluster")
+	case NodesNotReady:
+		return named(a, "createKubernetesCluster", "scaleKubernetesCluster", "upgradeKubernetesCluster")
+	case APIUnreachable:
+		return named(a, "createKubernetesCluster", "startKubernetesCluster")
 	case Quota:
 		return a != nil && (strings.HasPrefix(a.Name, "create") || strings.HasPrefix(a.Name, "associate") || strings.HasPrefix(a.Name, "deploy") ||
 			strings.HasPrefix(a.Name, "reserve") || strings.HasPrefix(a.Name, "add") || strings.HasPrefix(a.Name, "recover"))
 	}
 	return true
 }
+
+func named(a *catalogue.API, names ...string) bool { return a != nil && slices.Contains(names, a.Name) }
 
 // MatchesCommand reports whether the name matches the pattern of the fault.
 func (f Fault) MatchesCommand(name string) bool {

@@ -21,23 +21,29 @@ func applyFaults(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 		if code == 0 {
 			code = wire.CodeInternal
 		}
-		fails(j, &wire.Error{Status: code, CS: wire.CSGeneric, Text: wire.JobText(f, spec.Refused)})
+		fails(spec, j, &wire.Error{Status: code, CS: wire.CSGeneric, Text: wire.JobText(f, spec.Refused)})
 	}
 	if fault.Pick(c.Faults, fault.RouterRefuses) != nil {
 		routerRefuses(c, spec, j)
 	}
 	if fault.Pick(c.Faults, fault.JobNeverEnds) != nil {
-		j.Due = c.Now.AddDate(never, 0, 0)
+		j.Steps, j.Last = nil, c.Now.AddDate(never, 0, 0).Sub(c.Now)
 	}
 }
 
 // fails makes the job end with an error instead of doing its work.
-func fails(j *store.Job, err *wire.Error) {
+func fails(spec *wire.JobSpec, j *store.Job, err *wire.Error) {
+	if len(spec.Steps) > 0 {
+		j.Last, j.Steps = j.Left(), nil
+	}
 	j.Run = func(time.Time) (any, error) { return nil, err }
 }
 
 // withoutRouter are commands whose job does not involve the router, or does not report a failure of the router.
-var withoutRouter = map[string]bool{"createTags": true, "deleteTags": true, "createNetworkACL": true}
+var withoutRouter = map[string]bool{
+	"createTags": true, "deleteTags": true, "createNetworkACL": true,
+	"createKubernetesCluster": true, // fails in the step that creates the rules
+}
 
 func routerRefuses(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 	name := c.API.Name
@@ -56,7 +62,7 @@ func routerRefuses(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 	if spec.Refused != "" {
 		text = spec.Refused
 	}
-	fails(j, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", text))
+	fails(spec, j, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", text))
 }
 
 // refuseRelease makes a release fail on the router: the address stays in state Releasing and its rules in state

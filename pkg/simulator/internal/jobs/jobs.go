@@ -20,6 +20,7 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	j := &store.Job{
 		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: c.Cmd.Class,
 		InstanceType: spec.InstanceType, InstanceID: spec.InstanceID, Subject: spec.Subject, Run: spec.Run, Undo: spec.Undo,
+		Steps: spec.Steps,
 	}
 	if id, ok := c.Args["customjobid"]; ok {
 		parsed, err := uuid.Parse(id)
@@ -32,50 +33,80 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 		}
 		j.UUID = parsed.String()
 	}
-	j.Due = c.Now.Add(c.Server.Latency.JobTime(c.API.Name))
-	if spec.After.After(j.Due) {
-		j.Due = spec.After
+	if len(spec.Steps) == 0 {
+		j.Last = c.Server.Latency.JobTime(c.API.Name)
 	}
-	j.Begin = spec.Begin
+	if spec.After.After(c.Now.Add(j.Last)) {
+		j.Last = spec.After.Sub(c.Now)
+	}
+	if spec.Begin != nil {
+		running := c.Server.Latency.JobTime(c.API.Name) * 2 / 3
+		j.Steps = []store.JobStep{{Takes: j.Last - running, Do: func(now time.Time) error {
+			spec.Begin(now)
+			return nil
+		}}}
+		j.Last = running
+	}
 	j.Run = c.ChecksCustomID(j.Run)
 	applyFaults(c, spec, j)
-	if j.Ends = j.Due; j.Begin != nil {
-		j.Due = j.Ends.Add(-c.Server.Latency.JobTime(c.API.Name) * 2 / 3)
-	}
 	j.Events = events.RecordScheduled(c, spec)
 	c.St.Jobs.Add(j)
-	c.St.Enqueue(j)
+	schedule(c.St, j, c.Now)
 	c.St.Began(j)
 	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
 }
 
-// RunDue ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects, and every call
-// runs this first.
+// RunDue continues and ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects,
+// and every call runs this first.
 func RunDue(st *store.State, now time.Time) {
 	for len(st.Due) > 0 && !st.Due[0].Due.After(now) {
 		j := st.Due[0]
 		st.Due = st.Due[1:]
-		if j.Begin != nil {
-			j.Begin(j.Due)
-			j.Begin, j.Due = nil, j.Ends
-			st.Enqueue(j)
+		if len(j.Steps) == 0 {
+			end(st, j, j.Due, j.Run)
 			continue
 		}
-		subject := j.Subject
-		st.Running = j // the result still shows the job as pending on its object
-		finish(j, j.Due)
-		st.Running = nil
-		st.Ended(j, subject)
-		j.Events.End(st, j.Due, j.Status == store.JobFailed)
+		advance(st, j, j.Due, j.Steps[0].Do)
 	}
 	st.PurgeJobs(now)
 }
 
+// schedule enqueues the job for the end of its next step, or for its own end after the last step.
+func schedule(st *store.State, j *store.Job, now time.Time) {
+	takes := j.Last
+	if len(j.Steps) > 0 {
+		takes = j.Steps[0].Takes
+		if j.Steps[0].Outside != nil {
+			st.Outside = append(st.Outside, j)
+		}
+	}
+	j.Due, j.Ends = now.Add(takes), now.Add(j.Left())
+	st.Enqueue(j)
+}
+
+// advance runs the effect of the job's current step. An error ends the job.
+func advance(st *store.State, j *store.Job, now time.Time, effect func(now time.Time) error) {
+	if err := effect(now); err != nil {
+		end(st, j, now, func(time.Time) (any, error) { return nil, err })
+		return
+	}
+	j.Steps, j.Passed = j.Steps[1:], j.Passed+1
+	schedule(st, j, now)
+}
+
+// end ends the job with the result of run.
+func end(st *store.State, j *store.Job, now time.Time, run func(now time.Time) (any, error)) {
+	subject := j.Subject
+	st.Running = j // the result still shows the job as pending on its object
+	finish(j, now, run)
+	st.Running = nil
+	st.Ended(j, subject)
+	j.Events.End(st, now, j.Status == store.JobFailed)
+}
+
 // finish runs the job's work and records its result.
-func finish(j *store.Job, now time.Time) {
-	var res any
-	var err error
-	res, err = j.Run(now)
+func finish(j *store.Job, now time.Time, run func(now time.Time) (any, error)) {
+	res, err := run(now)
 	j.Completed = now
 	j.Status = store.JobDone
 	if err != nil {
@@ -97,7 +128,7 @@ func finish(j *store.Job, now time.Time) {
 	if j.Result, err = wire.Marshal(res); err != nil {
 		j.Status, j.Code, j.Result = store.JobFailed, wire.CodeInternal, nil
 	}
-	j.Run, j.Undo, j.Subject = nil, nil, nil
+	j.Run, j.Undo, j.Subject, j.Steps = nil, nil, nil, nil
 }
 
 // jobView is the answer of queryAsyncJobResult and an item of listAsyncJobs.

@@ -13,5 +13,5 @@ import (
 // BreakOff fails a job that a restart interrupted; nothing is undone.
 func BreakOff(j *store.Job, now time.Time) {
 	j.Status, j.Code, j.Completed, j.Broken = store.JobFailed, wire.CodeInternal, now, true
-	j.Run, j.Undo, j.Subject = nil, nil, nil
+	j.Run, j.Undo, j.Subject, j.Steps = nil, nil, nil, nil
 }

@@ -89,6 +89,18 @@ func checkClusterVersion(c *wire.Call, k *store.KubernetesCluster) error {
 	return nil
 }
 
+// checkISO checks that the version's ISO can be attached to VMs of the zone.
+func checkISO(c *wire.Call, k *store.KubernetesCluster) error {
+	v := k.Version
+	switch v.ISO(c.Now) {
+	case "":
+		return wire.Invalid("Invalid ISO associated with version ID: %s", v.UUID)
+	case store.ISOReady:
+		return nil
+	}
+	return wire.Invalid("ISO associated with version ID: %s is not in Ready state for datacenter ID: %s", v.UUID, k.Zone.UUID)
+}
+
 func checkNodeOfferings(c *wire.Call, k *store.KubernetesCluster) error {
 	for _, kind := range store.NodeKinds {
 		if kind == store.NodeEtcd && k.Etcd == 0 {

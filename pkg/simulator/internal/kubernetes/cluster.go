@@ -13,7 +13,7 @@ import (
 )
 
 // CloudStack Kubernetes Service: clusters. CloudStack installs Kubernetes inside the VMs of a CloudManaged cluster.
-// The simulator creates the VMs, addresses and rules, and assumes that the installation inside the VMs succeeds.
+// The simulator creates the VMs, addresses and rules. What happens inside the VMs is played by wire.ClusterInside.
 
 var clusterRefs = map[string]store.RefKind{"id": store.RefKubernetesCluster, "kubernetesversionid": store.RefKubernetesVersion, "nodeids": store.RefVM}
 
@@ -193,9 +193,4 @@ func clusterJob(c *wire.Call, err error, run func(now time.Time) (any, error)) *
 		out, err := run(now)
 		return out, cksError(err)
 	}}
-}
-
-// nodeTime returns when a job ends that starts or removes n VMs one after the other.
-func nodeTime(c *wire.Call, command string, n int) time.Time {
-	return c.Now.Add(c.Server.Latency.JobTime(c.API.Name) + time.Duration(n)*c.Server.Latency.JobTime(command))
 }

@@ -51,7 +51,12 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 			return nil, cksError(err)
 		}
 		c.St.KubernetesClusters.Add(k)
-		return creation(c, k, func(time.Time) error { return nil }), nil
+		return creation(k, clusterJob(c, nil, func(time.Time) (any, error) {
+			if k.Removed {
+				return nil, wire.Invalid("Failed to find Kubernetes cluster with given ID")
+			}
+			return clusterAnswer{viewCluster(c, k)}, nil
+		})), nil
 	}
 	if err := completeManaged(c, k); err != nil {
 		return nil, cksError(err)
@@ -65,29 +70,16 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 		}
 		k.OwnNetwork = true
 	}
-	k.Stored = store.VMStarting
+	k.Stored, k.Template = store.VMStarting, systemTemplate
 	c.St.KubernetesClusters.Add(k)
-	spec := creation(c, k, func(now time.Time) error { return deployCluster(c, k, now) })
-	spec.After = nodeTime(c, "startVirtualMachine", k.Total())
-	return spec, nil
+	w := deployCluster(c, k)
+	return creation(k, w.job(store.VMError, w.shown)), nil
 }
 
-// creation is the job of createKubernetesCluster.
-func creation(c *wire.Call, k *store.KubernetesCluster, work func(now time.Time) error) *wire.JobSpec {
-	failed := func() {
-		if k.Stored == store.VMStarting {
-			k.Stored = store.VMError
-		}
-	}
-	return &wire.JobSpec{ObjectID: k.UUID, InstanceType: "KubernetesCluster", Undo: failed, Run: func(now time.Time) (any, error) {
-		if k.Removed {
-			return nil, cksError(wire.Invalid("Failed to find Kubernetes cluster with given ID"))
-		}
-		if err := work(now); err != nil {
-			return nil, cksError(err)
-		}
-		return clusterAnswer{viewCluster(c, k)}, nil
-	}}
+// creation makes spec the job of createKubernetesCluster.
+func creation(k *store.KubernetesCluster, spec *wire.JobSpec) *wire.JobSpec {
+	spec.ObjectID, spec.InstanceType = k.UUID, "KubernetesCluster"
+	return spec
 }
 
 func liveVersion(v *store.KubernetesVersion) *store.KubernetesVersion {
@@ -108,7 +100,7 @@ func completeExternal(c *wire.Call, k *store.KubernetesCluster) error {
 	if err := checkKeyPair(c, k); err != nil {
 		return err
 	}
-	if err := checkRegistry(c); err != nil {
+	if err := checkRegistry(c, k); err != nil {
 		return err
 	}
 	if k.ExternalLB != "" && !validIP(k.ExternalLB) {
@@ -127,16 +119,19 @@ func completeManaged(c *wire.Call, k *store.KubernetesCluster) error {
 	if k.Version == nil {
 		return wire.Invalid("Unable to find given Kubernetes version in supported versions")
 	}
-	for _, check := range []func(*store.KubernetesCluster) error{
-		func(p0 *store.KubernetesCluster) error { return checkEndpoint(c, p0) }, func(k *store.KubernetesCluster) error { return readRootDisk(c, k) }, func(k *store.KubernetesCluster) error { return readNodeMaps(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterSize(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterZone(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterOffering(c, k) }, func(k *store.KubernetesCluster) error { return checkClusterVersion(c, k) }, func(k *store.KubernetesCluster) error { return checkNodeOfferings(c, k) },
-		func(k *store.KubernetesCluster) error { return checkKeyPair(c, k) }, func(*store.KubernetesCluster) error { return checkRegistry(c) }, func(k *store.KubernetesCluster) error { return checkExternalLB(c, k) }, func(p0 *store.KubernetesCluster) error { return checkExperimental(c, p0) }, func(k *store.KubernetesCluster) error { return checkClusterNetwork(c, k) },
-	} {
-		if err := check(k); err != nil {
+	for _, check := range managedChecks {
+		if err := check(c, k); err != nil {
 			return err
 		}
 	}
 	k.Measure()
 	return nil
+}
+
+// managedChecks are the checks of a CloudManaged cluster in CloudStack's order.
+var managedChecks = []func(*wire.Call, *store.KubernetesCluster) error{
+	checkEndpoint, readRootDisk, readNodeMaps, checkClusterSize, checkClusterZone, checkClusterOffering, checkClusterVersion, checkISO,
+	checkNodeOfferings, checkKeyPair, checkRegistry, checkExternalLB, checkExperimental, checkClusterNetwork,
 }
 
 func checkEndpoint(c *wire.Call, _ *store.KubernetesCluster) error {
@@ -221,7 +216,7 @@ func validIP(s string) bool {
 }
 
 // checkRegistry requires either all parameters of a private registry or none.
-func checkRegistry(c *wire.Call) error {
+func checkRegistry(c *wire.Call, _ *store.KubernetesCluster) error {
 	u, p, address := c.Str("dockerregistryusername"), c.Str("dockerregistrypassword"), c.Str("dockerregistryurl")
 	if u == "" && p == "" && address == "" {
 		return nil

@@ -4,49 +4,13 @@
 package kubernetes
 
 import (
-	"fmt"
+	"context"
 	"time"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
-
-// deployCluster is the job of a new CloudManaged cluster. It creates the address, the VMs in CloudStack's order, and
-// the rules. If it fails, the cluster remains in state Error with everything created so far.
-func deployCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error {
-	serviceUser(c.St, k.Owner, now)
-	if err := clusterAddress(c, k, now); err != nil {
-		return err
-	}
-	k.Template = systemTemplate
-	for _, step := range []struct {
-		kind, what string
-		n          int
-	}{{store.NodeEtcd, "etcd", k.Etcd}, {store.NodeControl, "the control", k.Control}, {store.NodeWorker, "node", k.Size}} {
-		for range step.n {
-			if err := deployNode(c, k, step.kind, now); err != nil {
-				return wire.Invalid("Provisioning %s VM failed in the Kubernetes cluster : %s", step.what, k.Name)
-			}
-		}
-	}
-	if err := openCluster(c, k, now); err != nil {
-		return err
-	}
-	host := k.ExternalLB
-	switch {
-	case host != "":
-	case k.Address != nil:
-		host = k.Address.Addr.String()
-	default:
-		host = k.NodesOf(store.NodeControl)[0].VM.NICs[0].IP
-	}
-	text, err := newKubeconfig(fmt.Sprintf("https://%s:%d", host, store.APIPort), now)
-	if err != nil {
-		return err
-	}
-	k.Endpoint, k.Kubeconfig, k.Stored = fmt.Sprintf("https://%s:%d/", host, store.APIPort), text, store.VMRunning
-	return nil
-}
 
 // clusterTarget returns the cluster that the command names, or nil if it is deleted.
 func clusterTarget(c *wire.Call) *store.KubernetesCluster {
@@ -62,15 +26,6 @@ func notExternal(k *store.KubernetesCluster, verb string) error {
 		return wire.Invalid("%s kubernetes cluster is not supported for an externally managed cluster (%s)", verb, k.Name)
 	}
 	return nil
-}
-
-// setVMs changes the state of the cluster's VMs that are in state from.
-func setVMs(k *store.KubernetesCluster, from, to string, now time.Time) {
-	for _, n := range k.Nodes {
-		if n.VM.State == from {
-			n.VM.State, n.VM.Updated = to, now
-		}
-	}
 }
 
 // clusterToSwitch returns the cluster that the command starts or stops.
@@ -93,33 +48,69 @@ func startKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return clusterJob(c, err, nil), nil
 	}
-	shown := func() (any, error) { return clusterAnswer{viewCluster(c, k)}, nil }
+	w := &work{c: c, k: k}
 	switch k.State() {
 	case store.VMRunning, store.VMStarting: // nothing to do
-		return clusterJob(c, nil, func(time.Time) (any, error) { return shown() }), nil
+		return clusterJob(c, nil, w.shown), nil
 	}
 	if k.Endpoint == "" {
 		return clusterJob(c, wire.Invalid("Kubernetes cluster : %s has invalid API endpoint. Can not verify if cluster is in ready state", k.Name), nil), nil
 	}
-	before := k.Stored
 	k.Stored = store.VMStarting
-	setVMs(k, store.VMStopped, store.VMStarting, c.Now)
-	spec := clusterJob(c, nil, func(now time.Time) (any, error) {
-		c.St.Implement(k.Network, now)
+	for _, n := range k.Nodes {
+		w.start(n.VM)
+	}
+	w.then(0, func(time.Time) error {
 		for _, n := range k.Nodes {
-			if n.VM.State == store.VMStarting {
-				c.St.Boot(n.VM, now)
+			if n.VM.State != store.VMRunning {
+				return wire.Invalid("Failed to start all VMs in Kubernetes cluster : %s", k.Name)
 			}
 		}
-		k.Stored = store.VMRunning
-		return shown()
+		return nil
 	})
-	spec.Undo = func() {
-		k.Stored = before
-		setVMs(k, store.VMStarting, store.VMStopped, c.Now)
+	w.inside(restarted(w))
+	return w.job(store.ClusterAlert, w.shown), nil
+}
+
+// start adds the start of a stopped VM. A failure does not end the job: the other VMs start nevertheless.
+func (w *work) start(v *store.VM) {
+	w.then(0, func(now time.Time) error {
+		if v.State == store.VMStopped {
+			v.State, v.Updated = store.VMStarting, now
+			v.Host, _ = w.c.St.PlaceVM(v)
+		}
+		return nil
+	})
+	w.then(w.time("startVirtualMachine"), func(now time.Time) error {
+		if v.State == store.VMStarting && !w.c.St.Boot(v, now) {
+			v.FailStart(store.VMStopped, now)
+		}
+		return nil
+	})
+}
+
+// restarted is the wait for the API of a cluster that was stopped.
+func restarted(w *work) *visit {
+	k, kubeconfig := w.k, ""
+	return &visit{
+		takes: w.time("startKubernetesCluster"), limit: w.c.St.Settings.KubernetesTimeout("start"),
+		broken: w.fault(fault.APIUnreachable, context.DeadlineExceeded),
+		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
+			var err error
+			kubeconfig, err = in.Start(ctx, seen)
+			return err
+		},
+		failed: func(error) error {
+			return wire.Invalid("Failed to start Kubernetes cluster : %s in usable state", k.Name)
+		},
+		done: func(time.Time) error {
+			if kubeconfig != "" {
+				k.Kubeconfig = kubeconfig
+			}
+			k.Stored = store.VMRunning
+			return nil
+		},
 	}
-	spec.After = nodeTime(c, "startVirtualMachine", len(k.Nodes))
-	return spec, nil
 }
 
 func stopKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
@@ -132,94 +123,32 @@ func stopKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if state == store.VMStopped || state == store.VMStopping {
 		return clusterJob(c, nil, done), nil
 	}
-	before := k.Stored
 	if state == store.VMRunning || state == store.ClusterAlert || state == store.VMStarting {
 		k.Stored = store.VMStopping
 	}
-	setVMs(k, store.VMRunning, store.VMStopping, c.Now)
-	spec := clusterJob(c, nil, func(now time.Time) (any, error) {
-		for _, n := range k.Nodes {
-			if n.VM.State == store.VMStopping || n.VM.State == store.VMRunning {
-				n.VM.Stopped(now)
-			}
-		}
+	w := &work{c: c, k: k}
+	for _, n := range k.Nodes {
+		w.stop(n.VM)
+	}
+	w.then(w.time("stopKubernetesCluster"), func(time.Time) error {
 		if k.Stored == store.VMStopping {
 			k.Stored = store.VMStopped
 		}
-		return done(now)
+		return nil
 	})
-	spec.Undo = func() {
-		k.Stored = before
-		setVMs(k, store.VMStopping, store.VMRunning, c.Now)
-	}
-	spec.After = nodeTime(c, "stopVirtualMachine", len(k.Nodes))
-	return spec, nil
+	return w.job(store.ClusterAlert, done), nil
 }
 
-func deleteKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
-	k := clusterTarget(c)
-	err := checkClusterDelete(c, k)
-	var before string
-	if err == nil {
-		if before = k.Stored; k.Kind == store.CloudManaged {
-			k.Stored = store.ClusterDestroy
-		}
-	}
-	spec := clusterJob(c, err, func(now time.Time) (any, error) {
-		if k.Removed {
-			return nil, wire.Invalid("Invalid cluster id specified")
-		}
-		c.St.DestroyCluster(k, c.Boolean("cleanup") || c.Boolean("expunge"), c.Boolean("expunge"), now)
-		return wire.Success{Success: true}, nil
+// stop adds the stop of a VM.
+func (w *work) stop(v *store.VM) {
+	w.then(0, func(now time.Time) error {
+		v.Stopping(now)
+		return nil
 	})
-	spec.InstanceType = "KubernetesCluster"
-	if err == nil {
-		spec.Undo = func() { k.Stored = before }
-		if k.Kind == store.CloudManaged {
-			spec.After = nodeTime(c, "destroyVirtualMachine", len(k.Nodes))
-		}
-	}
-	return spec, nil
-}
-
-func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
-	if k == nil {
-		return wire.Invalid("Invalid cluster id specified")
-	}
-	if !c.Access(k.Owner) {
-		return wire.Denied()
-	}
-	if k.Kind == store.ExternalManaged {
-		if c.Boolean("expunge") && c.Caller.Account.Normal() && !c.St.Settings.UserExpungeRecover {
-			return wire.Invalid("Parameter expunge can be passed by Admin only. Or when the allow.user.expunge.recover.vm key is set.")
+	w.then(w.time("stopVirtualMachine"), func(now time.Time) error {
+		if v.State == store.VMStopping || v.State == store.VMRunning {
+			v.Stopped(now)
 		}
 		return nil
-	}
-	switch k.State() {
-	case store.VMRunning, store.VMStopped, store.ClusterAlert, store.VMError, store.ClusterDestroy:
-	default:
-		return wire.Invalid("Cannot perform delete operation on cluster %s in state: %s", k.Text(), k.State())
-	}
-	if !k.OwnNetwork {
-		return nil
-	}
-	external, guests := 0, 0
-	for _, n := range k.Nodes {
-		if n.External {
-			external++
-		}
-	}
-	if external > 0 {
-		return wire.Invalid("Failed to delete kubernetes cluster %s as there are %d external node(s) present. Please remove the external node(s) from the cluster "+
-			"(and network) or delete them before deleting the cluster.", k.Name, external)
-	}
-	for _, v := range c.St.VMs.Rows {
-		if !v.Removed && v.NICIn(k.Network) != nil {
-			guests++
-		}
-	}
-	if guests > len(k.Nodes) {
-		return wire.Invalid("Network : %s for Kubernetes cluster : %s has instances using it which are not part of the Kubernetes cluster", k.Network.Name, k.Name)
-	}
-	return nil
+	})
 }

@@ -117,8 +117,8 @@ var systemTemplate = &store.Template{
 	OSName: "Debian GNU/Linux 12 (64-bit)", Format: "VHD", Typ: "SYSTEM", GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"), ForCKS: true,
 }
 
-// deployNode creates and starts one VM of the cluster.
-func deployNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Time) error {
+// enterNode creates one VM of the cluster and begins to start it.
+func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Time) (*store.VM, error) {
 	o := k.Offerings[kind]
 	if o == nil {
 		o = k.Offering
@@ -126,7 +126,7 @@ func deployNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.
 	need := wire.VMDemand(o)
 	need.Volumes, need.DiskGiB = 1, int64(k.RootDiskGB)
 	if err := c.CheckDemand(k.Owner, need); err != nil {
-		return err
+		return nil, err
 	}
 	t := k.Templates[kind]
 	if t == nil {
@@ -139,13 +139,15 @@ func deployNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.
 		Details: map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
 	if _, ok := c.St.Enter(v, []store.NICRequest{{Network: k.Network}}, now); !ok {
-		return wire.Invalid("Insufficient address capacity")
-	}
-	if !c.St.Boot(v, now) {
-		return wire.NoHost(v)
+		return nil, wire.Invalid("Insufficient address capacity")
 	}
 	k.Nodes = append(k.Nodes, &store.ClusterNode{VM: v, Control: kind == store.NodeControl, Etcd: kind == store.NodeEtcd, Version: k.Version.Semantic})
-	return nil
+	host, ok := c.St.PlaceVM(v)
+	if !ok {
+		return nil, wire.NoHost(v)
+	}
+	v.State, v.Host = store.VMStarting, host
+	return v, nil
 }
 
 // clusterUser returns the user that the cluster's VMs show: the caller, or the first user of the owner.

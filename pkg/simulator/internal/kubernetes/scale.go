@@ -6,6 +6,7 @@ package kubernetes
 import (
 	"time"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -32,30 +33,32 @@ func scaleKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	if err != nil {
 		return clusterJob(c, err, nil), nil
 	}
-	shown := func() (any, error) { return clusterAnswer{viewCluster(c, k)}, nil }
-	before := k.Stored
-	grow := 0
-	if s.size != nil {
-		grow = *s.size - k.Size
+	w := &work{c: c, k: k}
+	grows := s.size != nil && *s.size > k.Size
+	if grows {
+		full := wire.Invalid("Scaling failed for Kubernetes cluster : %s in zone : %s, insufficient capacity", k.Name, k.Zone.Name)
+		if err := w.fault(fault.Capacity, full); err != nil {
+			return clusterJob(c, err, nil), nil
+		}
 	}
+	before := k.Stored
 	if k.State() == store.VMRunning {
 		k.Stored = store.ClusterScaling
 	}
-	back := func() {
-		if k.Stored == store.ClusterScaling {
-			k.Stored = before
-		}
+	if grows {
+		w.offer(s)
+		w.grow(*s.size)
+	} else {
+		w.shrink(s)
+		w.offer(s)
 	}
-	spec := clusterJob(c, nil, func(now time.Time) (any, error) {
-		if err := scaleCluster(c, k, s, now); err != nil {
-			return nil, err
-		}
-		back()
-		return shown()
+	w.then(w.time("scaleKubernetesCluster"), func(time.Time) error {
+		s.autoscale(c, k)
+		k.Measure()
+		k.Stored = before
+		return nil
 	})
-	spec.Undo = back
-	spec.After = nodeTime(c, "startVirtualMachine", max(grow, 0))
-	return spec, nil
+	return w.job(store.ClusterAlert, w.shown), nil
 }
 
 // readScaling reads and validates the parameters in CloudStack's order.
@@ -82,8 +85,10 @@ func readScaling(c *wire.Call, k *store.KubernetesCluster) (*scaling, error) {
 	default:
 		return nil, wire.Invalid("Kubernetes cluster %s is in %s state and can not be scaled", k.Name, k.State())
 	}
-	for _, check := range []func(*store.KubernetesCluster, *scaling) error{func(k *store.KubernetesCluster, s *scaling) error { return checkAutoscaling(c, k, s) }, func(k *store.KubernetesCluster, s *scaling) error { return checkScaleNodes(c, k, s) }, func(k *store.KubernetesCluster, s *scaling) error { return checkScaleOfferings(c, k, s) }, func(k *store.KubernetesCluster, s *scaling) error { return checkScaleSize(c, k, s) }} {
-		if err := check(k, s); err != nil {
+	for _, check := range []func(*wire.Call, *store.KubernetesCluster, *scaling) error{
+		checkAutoscaling, checkScaleNodes, checkScaleOfferings, checkScaleSize,
+	} {
+		if err := check(c, k, s); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +149,7 @@ func checkScaleNodes(c *wire.Call, k *store.KubernetesCluster, s *scaling) error
 	return nil
 }
 
-func checkScaleOfferings(c *wire.Call, k *store.KubernetesCluster, s *scaling) error {
+func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) error {
 	for _, kind := range store.NodeKinds {
 		o := s.offeringOf(kind)
 		if o == nil {
@@ -183,126 +188,4 @@ func checkScaleSize(c *wire.Call, k *store.KubernetesCluster, s *scaling) error 
 		return wire.Invalid("Kubernetes cluster : %s cannot be scaled for size, %d", k.Name, *s.size)
 	}
 	return checkTotal(c, *s.size+k.Control)
-}
-
-// scaleCluster applies the changes.
-func scaleCluster(c *wire.Call, k *store.KubernetesCluster, s *scaling, now time.Time) error {
-	if s.autoscaling != nil {
-		k.Autoscaling, k.MinSize, k.MaxSize = *s.autoscaling, c.OptInt("minsize"), c.OptInt("maxsize")
-		if !k.Autoscaling {
-			k.MinSize, k.MaxSize = nil, nil
-		}
-	}
-	for _, kind := range store.NodeKinds {
-		o := s.offeringOf(kind)
-		if o == nil || o == k.OfferingOf(kind) {
-			continue
-		}
-		for _, n := range k.NodesOf(kind) {
-			n.VM.Offering = o
-		}
-		k.Offerings[kind] = o
-	}
-	if s.offering != nil {
-		k.Offering = s.offering
-	}
-	if err := resizeCluster(c, k, s, now); err != nil {
-		return err
-	}
-	k.Measure()
-	return nil
-}
-
-// resizeCluster adds workers, or removes the named nodes or the newest workers.
-func resizeCluster(c *wire.Call, k *store.KubernetesCluster, s *scaling, now time.Time) error {
-	remove := s.remove
-	if s.size != nil && *s.size < k.Size {
-		var own []*store.ClusterNode
-		for _, n := range k.NodesOf(store.NodeWorker) {
-			if !n.External {
-				own = append(own, n)
-			}
-		}
-		remove = own[max(len(own)-(k.Size-*s.size), 0):]
-	}
-	for _, n := range remove {
-		if !n.External {
-			c.St.RemoveNode(k, n)
-			k.Size--
-		}
-	}
-	if s.size != nil {
-		for k.Size < *s.size {
-			if err := deployNode(c, k, store.NodeWorker, now); err != nil {
-				return wire.Invalid("Scaling failed for Kubernetes cluster : %s, unable to provision node VM in the cluster", k.Name)
-			}
-			k.Size++
-		}
-	}
-	if len(remove) > 0 || s.size != nil {
-		reopenSSH(c, k, now)
-	}
-	return nil
-}
-
-func upgradeKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
-	k := clusterTarget(c)
-	to := liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid"))
-	if err := checkClusterUpgrade(c, k, to); err != nil {
-		return clusterJob(c, err, nil), nil
-	}
-	before := k.Stored
-	k.Stored = store.ClusterUpgrading
-	spec := clusterJob(c, nil, func(time.Time) (any, error) {
-		k.Version, k.Stored = to, before
-		for _, n := range k.Nodes {
-			if !n.Manual && !n.Etcd {
-				n.Version = to.Semantic
-			}
-		}
-		return clusterAnswer{viewCluster(c, k)}, nil
-	})
-	spec.Undo = func() { k.Stored = before }
-	spec.After = nodeTime(c, "startVirtualMachine", len(k.Nodes))
-	return spec, nil
-}
-
-func checkClusterUpgrade(c *wire.Call, k *store.KubernetesCluster, to *store.KubernetesVersion) error {
-	if err := checkEndpoint(c, k); err != nil {
-		return err
-	}
-	if k == nil {
-		return wire.Invalid("Invalid Kubernetes cluster ID")
-	}
-	if err := notExternal(k, "Upgrade"); err != nil {
-		return err
-	}
-	if !c.Access(k.Owner) {
-		return wire.Denied()
-	}
-	from, o := liveVersion(k.Version), k.Offering
-	const text = "Kubernetes cluster : %s cannot be upgraded with Kubernetes version : %s which needs minimum %d %s while associated service offering : %s offers only %d %s"
-	switch {
-	case k.State() != store.VMRunning:
-		return wire.Invalid("Kubernetes cluster : %s is not in running state", k.Name)
-	case to == nil:
-		return wire.Invalid("Invalid Kubernetes version ID")
-	case to.Disabled:
-		return wire.Invalid("Kubernetes version ID: %s for upgrade is in %s state", to.UUID, to.State())
-	case from == nil:
-		return wire.Invalid("Invalid Kubernetes version associated with cluster : %s", k.Name)
-	case o == nil:
-		return wire.Invalid("Invalid service offering associated with Kubernetes cluster : %s", k.Name)
-	case o.CPUNumber < to.MinCPU:
-		return wire.Invalid(text, k.Name, to.Name, to.MinCPU, "vCPUs", o.Name, o.CPUNumber, "vCPUs")
-	case o.MemMB < to.MinMemMB:
-		return wire.Invalid(text, k.Name, to.Name, to.MinMemMB, "MB RAM", o.Name, o.MemMB, "MB RAM")
-	}
-	if err := checkUpgrade(from.Semantic, to.Semantic); err != nil {
-		return err
-	}
-	if to.Zone != nil && to.Zone != k.Zone {
-		return wire.Invalid("ISO associated with version : %s is not in Ready state for datacenter : %s", to.Name, k.Zone.Name)
-	}
-	return nil
 }

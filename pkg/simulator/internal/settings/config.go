@@ -63,6 +63,18 @@ var SettingFields = map[string]settingField{
 		func(s *Settings) string { return strconv.Itoa(s.MaxClusterSize()) },
 		func(s *Settings, v string) { s.KubernetesMaxSize = Atoi(v) },
 	},
+	"cloud.kubernetes.cluster.start.timeout": {
+		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("start").Seconds())) },
+		func(s *Settings, v string) { s.KubernetesStartTimeout = Atoi(v) },
+	},
+	"cloud.kubernetes.cluster.scale.timeout": {
+		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("scale").Seconds())) },
+		func(s *Settings, v string) { s.KubernetesScaleTimeout = Atoi(v) },
+	},
+	"cloud.kubernetes.cluster.upgrade.timeout": {
+		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("upgrade").Seconds())) },
+		func(s *Settings, v string) { s.KubernetesUpgradeTimeout = Atoi(v) },
+	},
 	"endpoint.url": {
 		func(s *Settings) string { return s.Endpoint() },
 		func(s *Settings, v string) { s.EndpointURL = v },

@@ -33,6 +33,11 @@ type Settings struct {
 	KubernetesExperimental bool `json:"kubernetesExperimental,omitempty"`
 	// KubernetesMaxSize is cloud.kubernetes.cluster.max.size (10).
 	KubernetesMaxSize int `json:"kubernetesMaxSize,omitempty"`
+	// KubernetesStartTimeout, KubernetesScaleTimeout and KubernetesUpgradeTimeout are
+	// cloud.kubernetes.cluster.start.timeout, scale.timeout and upgrade.timeout in seconds (3600).
+	KubernetesStartTimeout   int `json:"kubernetesStartTimeout,omitempty"`
+	KubernetesScaleTimeout   int `json:"kubernetesScaleTimeout,omitempty"`
+	KubernetesUpgradeTimeout int `json:"kubernetesUpgradeTimeout,omitempty"`
 	// EndpointURL is endpoint.url (http://localhost:8080/client/api). A CloudManaged cluster needs a URL that its
 	// nodes can reach.
 	EndpointURL string `json:"endpointURL,omitempty"`
@@ -52,6 +57,12 @@ func (s Settings) MaxClusterSize() int {
 		return s.KubernetesMaxSize
 	}
 	return 10
+}
+
+// KubernetesTimeout returns cloud.kubernetes.cluster.start.timeout, scale.timeout or upgrade.timeout.
+func (s Settings) KubernetesTimeout(action string) time.Duration {
+	seconds := map[string]int{"start": s.KubernetesStartTimeout, "scale": s.KubernetesScaleTimeout, "upgrade": s.KubernetesUpgradeTimeout}[action]
+	return time.Duration(cmp.Or(seconds, 3600)) * time.Second
 }
 
 // Endpoint returns endpoint.url. VMs cannot reach its default.

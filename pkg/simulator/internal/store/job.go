@@ -4,6 +4,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sort"
@@ -98,9 +99,11 @@ type Job struct {
 	InstanceType string
 	InstanceID   string
 	Subject      any
-	Due          time.Time // the moment of begin, then that of run
+	Due          time.Time // end of the current step, or of the job after the last step
 	Ends         time.Time
-	Begin        func(now time.Time)
+	Steps        []JobStep     // the current step and those after it
+	Passed       int           // number of steps that ended
+	Last         time.Duration // from the end of the last step to Run
 	Run          func(now time.Time) (any, error)
 	Undo         func()
 	Broken       bool // the management server was restarted while the job ran
@@ -110,6 +113,24 @@ type Job struct {
 	Code      int
 	Result    json.RawMessage
 	Completed time.Time
+}
+
+// JobStep is a part of a job's work. The job fails with the error of the first step that returns one.
+type JobStep struct {
+	Takes time.Duration
+	Do    func(now time.Time) error // the effect of the step, when it ends
+	// Outside, if not nil, starts when the step begins, and runs without the simulator's lock. The step then ends when
+	// Outside returns, with the effect that it returns; only if that takes longer than Takes, it ends with Do.
+	Outside func(ctx context.Context) func(now time.Time) error
+}
+
+// Left returns how long the job takes from the beginning of its current step.
+func (j *Job) Left() time.Duration {
+	d := j.Last
+	for _, s := range j.Steps {
+		d += s.Takes
+	}
+	return d
 }
 
 // Enqueue adds a pending job; the jobs are in the order in which they end.

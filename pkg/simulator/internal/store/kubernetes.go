@@ -166,6 +166,28 @@ type KubernetesVersion struct {
 	Disabled         bool
 	DirectDownload   bool
 	MinCPU, MinMemMB int
+	ISOState         string    // "" is Ready; ISOMissing
+	Downloaded       time.Time // when the ISO becomes Ready, if ISOState is ""
+}
+
+// States of a version's ISO, as answers show them.
+const (
+	ISOReady    = "Ready"
+	ISOCreating = "Creating" // while it is downloaded; not recorded
+	ISOMissing  = "Missing"  // a word of the simulator: the version has no ISO
+)
+
+// ISO returns the state of the version's ISO, or "" if it has none.
+func (v *KubernetesVersion) ISO(now time.Time) string {
+	switch {
+	case v.ISOState == ISOMissing:
+		return ""
+	case v.ISOState != "":
+		return v.ISOState
+	case now.Before(v.Downloaded):
+		return ISOCreating
+	}
+	return ISOReady
 }
 
 // State returns the state that answers show.

@@ -65,6 +65,7 @@ type State struct {
 	APIKeys  map[string]*User
 	Due      []*Job // pending jobs, ordered by the time they end
 	Running  *Job   // the job whose work is executing
+	Outside  []*Job // jobs whose current step has work to start that runs without the lock
 	jobIndex
 }
 

@@ -50,6 +50,7 @@ type Server struct {
 	Cat      *catalogue.Catalogue
 	Sessions *Sessions
 	Throttle throttle
+	Inside   ClusterInside // nil: Kubernetes in the VMs of clusters is always as CloudStack wants it
 }
 
 // JobSpec is the job that an asynchronous command returns after its create phase.
@@ -58,8 +59,10 @@ type JobSpec struct {
 	InstanceType string // shown as jobinstancetype; "" leaves both members out
 	InstanceID   string
 	Subject      any // the object whose list items carry jobid and jobstatus while the job is pending
-	// begin changes objects while the job runs, after a part of its run time.
+	// begin changes objects while the job runs, after a part of its run time. It excludes steps.
 	Begin func(now time.Time)
+	// steps are the parts of the job before run. They take the place of the command's job time.
+	Steps []store.JobStep
 	// run does the work when the job ends. Its result becomes jobresult.
 	Run func(now time.Time) (any, error)
 	// undo reverts the create phase if the job fails.

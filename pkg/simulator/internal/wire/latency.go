@@ -29,7 +29,8 @@ type Profile struct {
 // that were not measured take 15 ms, their jobs 150 ms.
 //
 // production is an assumption, not a measurement: every command of a virtual router takes one to five seconds, so
-// jobs that change a router take 2 to 4 s, and the start of a VM takes 30 s.
+// jobs that change a router take 2 to 4 s, and the start of a VM takes 30 s. For a Kubernetes cluster, kubeadm takes
+// 4 minutes, the upgrade of a node 2 minutes and the download of an ISO 1 minute in addition.
 func NamedProfile(name string) (Profile, error) {
 	switch name {
 	case "instant", "":
@@ -67,6 +68,8 @@ var (
 		"deleteFirewallRule": Ms(2000), "createTags": Ms(8), "deleteTags": Ms(8),
 		"startVirtualMachine": Ms(30000), "deployVirtualMachine": Ms(30000), "stopVirtualMachine": Ms(15000), "destroyVirtualMachine": Ms(15000),
 		"rebootVirtualMachine": Ms(15000), "expungeVirtualMachine": Ms(20000), "restartNetwork": Ms(90000), "restartVPC": Ms(120000),
+		"createKubernetesCluster": Ms(240000), "startKubernetesCluster": Ms(60000), "scaleKubernetesCluster": Ms(90000),
+		"upgradeKubernetesCluster": Ms(120000), "registerIso": Ms(60000),
 	}
 )
 

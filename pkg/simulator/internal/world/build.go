@@ -77,7 +77,7 @@ func Build(w *World, now time.Time) (*store.State, error) {
 	}
 	b.defaultACLs()
 	for _, step := range []func() error{
-		b.zones, b.offerings, b.templates, b.domains, b.roles, b.accounts, b.projects, b.raiseDomainLimits, b.vpcs, b.networks, b.machines,
+		b.zones, b.offerings, b.templates, b.kubernetesVersions, b.domains, b.roles, b.accounts, b.projects, b.raiseDomainLimits, b.vpcs, b.networks, b.machines,
 		b.addresses, b.systemVMs, b.sourceNATs,
 	} {
 		if err := step(); err != nil {

@@ -29,6 +29,8 @@ type World struct {
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
 	// Templates are the images of VMs (default: one template).
 	Templates []Template `json:"templates,omitempty"`
+	// KubernetesVersions are the supported versions of CloudStack Kubernetes Service.
+	KubernetesVersions []KubernetesVersion `json:"kubernetesVersions,omitempty"`
 	// Domains below ROOT, parents before children.
 	Domains []Domain `json:"domains,omitempty"`
 	// Roles in addition to the default ones (Root Admin, Domain Admin, User ...).
@@ -79,6 +81,20 @@ type Template struct {
 	OS   string `json:"os,omitempty"`
 	// ForCKS marks a template of VMs that may be added to a Kubernetes cluster.
 	ForCKS bool `json:"forCKS,omitempty"`
+}
+
+// KubernetesVersion is a supported version of CloudStack Kubernetes Service.
+type KubernetesVersion struct {
+	ID       string `json:"id,omitempty"`
+	Semantic string `json:"semanticVersion"`        // such as 1.33.1
+	Name     string `json:"name,omitempty"`         // default v1.33.1
+	Zone     string `json:"zone,omitempty"`         // default: all zones
+	Disabled bool   `json:"disabled,omitempty"`     // clusters cannot use it
+	MinCPUs  int    `json:"minCPUs,omitempty"`      // of a node (default 2)
+	MinMem   int    `json:"minMemoryMiB,omitempty"` // of a node (default 2048)
+	// ISOState is the state of the ISO with the binaries: Ready (default), Allocated, Creating or Failed, or Missing if
+	// the ISO was deleted.
+	ISOState string `json:"isoState,omitempty"`
 }
 
 // Domain is a domain below ROOT.

@@ -1,0 +1,349 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestClusterPhases steps the clock through the jobs of a cluster. The job of a command takes a second, and so does
+// each VM, the change of the rules, and what happens inside the VMs.
+func TestClusterPhases(t *testing.T) {
+	t.Parallel()
+	startCKS(t).play(`& ` + newCluster + ` size=2 > k
+		owner listKubernetesClusters id={k} => state=Starting endpoint="" size=2 virtualmachines#=1 virtualmachines.0.state=Starting > networkid=net ipaddressid=ip
+		wait 1s
+		owner listKubernetesClusters id={k} => virtualmachines#=2 virtualmachines.0.state=Running virtualmachines.1.state=Starting \
+			virtualmachines.1.name~c1-node-
+		wait 2s
+		owner listKubernetesClusters id={k} => state=Starting virtualmachines#=3 virtualmachines.2.state=Running
+		owner listFirewallRules ipaddressid={ip} => count 0
+		owner getKubernetesClusterConfig id={k} => 530/9999 Setup is in progress for Kubernetes cluster : c1, config not available at this moment
+		wait 1s
+		owner listFirewallRules ipaddressid={ip} => count 2
+		owner listKubernetesClusters id={k} => state=Starting endpoint=""
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Running endpoint~:6443/ > virtualmachines.1.id=first virtualmachines.2.id=second
+		owner getKubernetesClusterConfig id={k} => name=c1
+
+		& owner scaleKubernetesCluster id={k} size=4
+		owner listKubernetesClusters id={k} => state=Scaling size=2 virtualmachines#=4 virtualmachines.3.state=Starting
+		owner getKubernetesClusterConfig id={k} => name=c1
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Scaling virtualmachines#=5 virtualmachines.3.state=Running
+		owner listFirewallRules ipaddressid={ip} => count 2 endport=6443 /firewallrule.1.endport=2224
+		wait 2s
+		owner listFirewallRules ipaddressid={ip} => count 2 endport=2226
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Running size=4
+		& owner scaleKubernetesCluster id={k} size=2
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Scaling size=4 virtualmachines#=4
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Scaling virtualmachines#=3 virtualmachines.1.id={first} virtualmachines.2.id={second}
+		wait 2s
+		owner listKubernetesClusters id={k} => state=Running size=2
+
+		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
+		& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Upgrading kubernetesversionname=v1.31.1 virtualmachines.0.kubernetesnodeversion=1.32.0 \
+			virtualmachines.1.kubernetesnodeversion=1.31.1
+		wait 2s
+		owner listKubernetesClusters id={k} => state=Running kubernetesversionname=v1.32.0 virtualmachines.2.kubernetesnodeversion=1.32.0
+
+		& owner stopKubernetesCluster id={k}
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Stopping virtualmachines.0.state=Stopped virtualmachines.1.state=Stopping virtualmachines.2.state=Running
+		wait 3s
+		owner listKubernetesClusters id={k} => state=Stopped
+		& owner startKubernetesCluster id={k}
+		owner listKubernetesClusters id={k} => state=Starting virtualmachines.0.state=Starting virtualmachines.1.state=Stopped
+		wait 3s
+		owner listKubernetesClusters id={k} => state=Starting virtualmachines.2.state=Running
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Running
+		& owner deleteKubernetesCluster id={k}
+		wait 1s
+		owner listKubernetesClusters id={k} => state=Destroying virtualmachines#=2
+		wait 2s
+		owner listKubernetesClusters id={k} => state=Destroying virtualmachines#=0
+		owner listNetworks id={net} => count 1
+		wait 1s
+		owner listKubernetesClusters id={k} => count 0
+		owner listNetworks id={net} => count 0
+	`)
+}
+
+// TestClusterFailures: each failure ends the job with CloudStack's text and leaves the cluster in CloudStack's state.
+func TestClusterFailures(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ fault, script string }{
+		"no room for a new cluster": {"createKubernetesCluster:capacity", newCluster + ` => job 530 Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster:
+			owner listKubernetesClusters => state=Error virtualmachines#=0 > k
+			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found for Kubernetes cluster : c1
+			owner deleteKubernetesCluster id={k}`},
+		"rules": {"createKubernetesCluster:router-refuses", newCluster + ` => job 530 Failed to setup Kubernetes cluster : c1, unable to setup network rules
+			owner listKubernetesClusters => state=Error virtualmachines#=2`},
+		"no API": {"createKubernetesCluster:api-unreachable", "& " + newCluster + ` > k
+			wait 59m
+			owner listKubernetesClusters id={k} => state=Starting
+			wait 2m
+			owner listKubernetesClusters id={k} => state=Error endpoint="" virtualmachines#=2
+			owner scaleKubernetesCluster id={k} size=2 => job 530 is in Error state and can not be scaled`},
+		"a node does not join": {"createKubernetesCluster:nodes-not-ready", "& " + newCluster + ` > k
+			wait 61m
+			owner listKubernetesClusters id={k} => state=Error endpoint~:6443/
+			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found`},
+		"no room for a new node": {"scaleKubernetesCluster:capacity", newCluster + ` > k
+			owner scaleKubernetesCluster id={k} size=2 => job 530 Scaling failed for Kubernetes cluster : c1 in zone : z1, insufficient capacity
+			owner listKubernetesClusters id={k} => state=Running size=1`},
+		"a new node does not join": {"scaleKubernetesCluster:nodes-not-ready", newCluster + ` > k
+			& owner scaleKubernetesCluster id={k} size=2
+			wait 61m
+			owner listKubernetesClusters id={k} => state=Alert size=1 virtualmachines#=3
+			owner scaleKubernetesCluster id={k} size=1 => job 530 is in Alert state and can not be scaled`},
+		"an upgraded node does not come back": {"upgradeKubernetesCluster:nodes-not-ready", newCluster + ` > k
+			root addKubernetesSupportedVersion semanticversion=1.31.2 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
+			& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
+			wait 61m
+			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1`},
+		"no API after a stop": {"startKubernetesCluster:api-unreachable", newCluster + ` > k
+			owner stopKubernetesCluster id={k}
+			& owner startKubernetesCluster id={k}
+			wait 61m
+			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running`},
+		"a job that fails": {"scaleKubernetesCluster:job-fails:text=no", newCluster + ` > k
+			owner scaleKubernetesCluster id={k} size=2 => job 530 no
+			owner listKubernetesClusters id={k} => state=Alert virtualmachines#=2
+			owner startKubernetesCluster id={k} => state=Running`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startCKS(t)
+			f, err := ParseFault(tc.fault)
+			require.NoError(t, err)
+			h.sim.Inject(f)
+			h.play(tc.script)
+		})
+	}
+}
+
+func TestKubernetesISO(t *testing.T) {
+	t.Parallel()
+	h := startYAML(t, cksWorld+`
+kubernetesVersions:
+  - {semanticVersion: 1.31.1}
+  - {semanticVersion: 1.31.2, isoState: Failed}
+  - {semanticVersion: 1.31.3, isoState: Missing, zone: z1}
+`)
+	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "version", h.idOf("kubernetesVersions", "v1.31.1"))
+	h.play(`
+		owner listKubernetesSupportedVersions => isostate=Ready /kubernetessupportedversion.1.isostate=Failed /kubernetessupportedversion.2.isostate=- \
+			/kubernetessupportedversion.2.isoid=- /kubernetessupportedversion.1.id~ > /kubernetessupportedversion.1.id=failed \
+			/kubernetessupportedversion.2.id=missing
+		` + newCluster + ` kubernetesversionid={failed} => 530/9999 ISO associated with version ID: {failed} is not in Ready state for datacenter ID: {zone}
+		+ kubernetesversionid={missing} => 530/9999 Invalid ISO associated with version ID: {missing}
+		` + newCluster + ` > k
+		owner upgradeKubernetesCluster id={k} kubernetesversionid={failed} => job 530 ISO associated with version : v1.31.2 is not in Ready state for datacenter : z1
+		+ kubernetesversionid={missing} => job 530 Invalid ISO associated with version : v1.31.3
+	`)
+
+	h.sim.server.Latency.Jobs = map[string]time.Duration{"registerIso": time.Minute}
+	h.play(`
+		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso => isostate=Creating > new
+		` + newCluster + ` name=c2 kubernetesversionid={new} => 530/9999 is not in Ready state
+		wait 1m
+		owner listKubernetesSupportedVersions id={new} => isostate=Ready
+		` + newCluster + ` name=c2 kubernetesversionid={new}
+	`)
+}
+
+// inside plays the VMs of clusters. Each call waits for a value in go.
+type inside struct {
+	proceed chan error
+	mu      sync.Mutex
+	calls   []string
+	during  func(c *InsideCluster)
+}
+
+func (i *inside) called(ctx context.Context, c *InsideCluster, format string, v ...any) error {
+	i.mu.Lock()
+	i.calls = append(i.calls, fmt.Sprintf(format, v...))
+	i.mu.Unlock()
+	if i.during != nil {
+		i.during(c)
+	}
+	select {
+	case err := <-i.proceed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (i *inside) last() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.calls) == 0 {
+		return ""
+	}
+	return i.calls[len(i.calls)-1]
+}
+
+func kinds(nodes []InsideNode) (out []string) {
+	for _, n := range nodes {
+		kind := "worker"
+		if n.Control {
+			kind = "control"
+		}
+		out = append(out, kind+" "+n.Address)
+	}
+	return out
+}
+
+func (i *inside) Start(ctx context.Context, c *InsideCluster) (string, error) {
+	return "kubeconfig of " + c.Name, i.called(ctx, c, "start %s %s %v", c.Name, c.Version, kinds(c.Nodes))
+}
+
+func (i *inside) Join(ctx context.Context, c *InsideCluster, nodes []InsideNode) error {
+	return i.called(ctx, c, "join %d of %d", len(nodes), len(c.Nodes))
+}
+
+func (i *inside) Leave(ctx context.Context, c *InsideCluster, node InsideNode) error {
+	return i.called(ctx, c, "leave %s", node.Name)
+}
+
+func (i *inside) Upgrade(ctx context.Context, c *InsideCluster, node InsideNode, version string) error {
+	return i.called(ctx, c, "upgrade %s to %s", kinds([]InsideNode{node}), version)
+}
+
+func (i *inside) Delete(ctx context.Context, c *InsideCluster) error {
+	return i.called(ctx, c, "delete %s %d", c.Name, len(c.Nodes))
+}
+
+// startInside is startCKS with somebody who plays the inside of VMs.
+func startInside(t *testing.T) (*env, *inside) {
+	t.Helper()
+	in := &inside{proceed: make(chan error)}
+	h := startCKSWith(t, Options{Inside: in})
+	t.Cleanup(h.sim.Close)
+	return h, in
+}
+
+// goesOn lets the call that waits return err, once it is the wanted one, and waits until the cluster has the state.
+func (i *inside) goesOn(h *env, call string, err error, state string) {
+	h.t.Helper()
+	require.Eventually(h.t, func() bool {
+		h.sim.runDue()
+		return i.last() == call
+	}, time.Minute, time.Millisecond, "%s", call)
+	i.proceed <- err
+	require.Eventually(h.t, func() bool {
+		h.clock.Step(time.Second)
+		h.sim.runDue()
+		h.sim.mu.RLock()
+		defer h.sim.mu.RUnlock()
+		clusters := h.sim.st.KubernetesClusters.Rows
+		k := clusters[len(clusters)-1]
+		return state == "gone" && k.Removed || k.State() == state
+	}, time.Minute, time.Millisecond, state)
+}
+
+func TestClusterInside(t *testing.T) {
+	t.Parallel()
+	h, in := startInside(t)
+	var seen *InsideCluster
+	in.during = func(c *InsideCluster) { // the API answers meanwhile
+		if seen == nil {
+			seen = c
+			require.Equal(h.t, "Starting", h.first(h.call("owner", "listKubernetesClusters", "id", c.ID), "kubernetescluster")["state"])
+		}
+	}
+	h.play(`& ` + newCluster + ` > k
+		wait 10m
+		owner listKubernetesClusters id={k} => state=Starting virtualmachines#=2 virtualmachines.1.state=Running > ipaddress=ip`)
+	in.goesOn(h, fmt.Sprintf("start c1 1.31.1 %v", kinds(seenNodes(h))), nil, "Running")
+	require.Equal(t, "https://"+h.vars["ip"]+":6443", seen.Endpoint)
+	key, secret, ok := h.sim.Keys("owner-kubeadmin")
+	require.True(t, ok)
+	require.Equal(t, "[Global]\napi-url = http://192.0.2.1:8080/client/api\napi-key = "+key+"\nsecret-key = "+secret+"\n", seen.Provider)
+	require.True(t, slices.ContainsFunc(seen.Nodes, func(n InsideNode) bool { return n.Control && n.Version == "1.31.1" && n.Name != "" }))
+	h.play(`owner getKubernetesClusterConfig id={k} => configdata="kubeconfig of c1"
+		& owner scaleKubernetesCluster id={k} size=3
+		wait 10s`)
+	in.goesOn(h, "join 2 of 4", nil, "Running")
+	h.play(`owner listKubernetesClusters id={k} => state=Running size=3 > virtualmachines.3.name=last virtualmachines.1.name=first
+		& owner scaleKubernetesCluster id={k} size=2`)
+	in.goesOn(h, "leave "+h.vars["last"], nil, "Running")
+	h.play(`owner listKubernetesClusters id={k} => state=Running size=2
+		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
+		& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}`)
+	for i, n := range kinds(seenNodes(h)) {
+		state := "Upgrading"
+		if i == 2 {
+			state = "Running"
+		}
+		in.goesOn(h, "upgrade ["+n+"] to 1.32.0", nil, state)
+	}
+	h.play(`owner stopKubernetesCluster id={k}
+		& owner startKubernetesCluster id={k}
+		wait 10s`)
+	in.goesOn(h, fmt.Sprintf("start c1 1.32.0 %v", kinds(seenNodes(h))), nil, "Running")
+	h.play(`& owner deleteKubernetesCluster id={k}
+		wait 10s`)
+	in.goesOn(h, "delete c1 0", nil, "gone")
+}
+
+// seenNodes returns the nodes of the first cluster as the inside sees them.
+func seenNodes(h *env) (out []InsideNode) {
+	h.sim.mu.RLock()
+	defer h.sim.mu.RUnlock()
+	for _, n := range h.sim.st.KubernetesClusters.Rows[0].Nodes {
+		out = append(out, InsideNode{Control: n.Control, Address: n.VM.NICs[0].IP})
+	}
+	return out
+}
+
+// TestClusterInsideFails: what goes wrong inside the VMs ends the job as in CloudStack.
+func TestClusterInsideFails(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		text string
+	}{
+		"no API":    {errors.New("kubeadm failed"), "Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint for the cluster"},
+		"no node":   {fmt.Errorf("worker: %w", ErrNodesNotReady), "Failed to setup Kubernetes cluster : c1 as it does not have desired number of nodes in ready state"},
+		"no answer": {nil, "Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint for the cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, in := startInside(t)
+			a := h.ok(h.call("owner", "createKubernetesCluster", "name", "c1", "zoneid", h.vars["zone"], "kubernetesversionid", h.vars["version"],
+				"serviceofferingid", h.vars["node"], "size", "1"))
+			h.clock.Step(10 * time.Second)
+			h.sim.runDue()
+			if tc.err != nil {
+				in.goesOn(h, fmt.Sprintf("start c1 1.31.1 %v", kinds(seenNodes(h))), tc.err, "Error")
+			} else { // CloudStack's time-out
+				h.clock.Step(time.Hour)
+			}
+			j := h.ok(h.call("owner", "queryAsyncJobResult", "jobid", a.str("jobid"))).body
+			require.Equal(t, tc.text, j["jobresult"].(map[string]any)["errortext"])
+			if tc.err == nil { // an answer that comes too late changes nothing
+				in.proceed <- nil
+			}
+			h.play(`owner listKubernetesClusters => state=Error virtualmachines#=2 > k
+				owner getKubernetesClusterConfig id={k} => 530/9999 Config not found for Kubernetes cluster : c1`)
+		})
+	}
+}

@@ -1,0 +1,53 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+)
+
+// ClusterInside plays what happens inside the VMs of CloudManaged Kubernetes clusters, which the simulator does not
+// run: cloud-init, kubeadm, and what CloudStack does over SSH. The job of the command waits for each method, at most
+// the time-out that CloudStack has for the command, on the simulator's clock. Methods run in goroutines of their own
+// without the simulator's lock: they may take their time and may call the API. Their context ends with Simulator.Close.
+//
+// An error fails the job as in CloudStack, with CloudStack's text; the error's own text appears nowhere.
+type ClusterInside interface {
+	// Start is called when all VMs, addresses and rules of a new cluster exist, and when all VMs of a stopped cluster
+	// run again. It returns the kubeconfig once the API answers and all nodes are ready. getKubernetesClusterConfig
+	// returns this kubeconfig; for a cluster that started again, "" keeps the one it has.
+	Start(ctx context.Context, c *InsideCluster) (kubeconfig string, err error)
+	// Join is called when scaling has created VMs, which c.Nodes contains too. It returns once the new nodes are ready.
+	Join(ctx context.Context, c *InsideCluster, nodes []InsideNode) error
+	// Leave is called before scaling removes the VM of a node: CloudStack drains and deletes the node.
+	Leave(ctx context.Context, c *InsideCluster, node InsideNode) error
+	// Upgrade is called for one node after the other, control nodes first, with the version to install.
+	Upgrade(ctx context.Context, c *InsideCluster, node InsideNode, version string) error
+	// Delete is called when the VMs of a deleted cluster are gone. An error is ignored.
+	Delete(ctx context.Context, c *InsideCluster) error
+}
+
+// ErrNodesNotReady is what ClusterInside.Start returns (possibly wrapped) if the API answers but nodes are missing. The
+// job then fails with CloudStack's text for this case.
+var ErrNodesNotReady = errors.New("not all nodes are ready")
+
+// InsideCluster is a cluster as ClusterInside sees it: a copy, which does not change.
+type InsideCluster struct {
+	ID, Name string
+	Version  string // of Kubernetes, such as 1.33.1
+	Endpoint string // URL of the API as clients reach it
+	// Provider is the cloud-config that CloudStack stores in the secret kube-system/cloudstack-secret.
+	Provider string
+	Nodes    []InsideNode
+}
+
+// InsideNode is a VM of a cluster.
+type InsideNode struct {
+	ID, Name string // Name is the VM's host name, which is the name of the Kubernetes node
+	Address  string
+	Control  bool
+	Etcd     bool   // a VM with etcd only, which is not a Kubernetes node
+	Version  string // of Kubernetes
+}
