@@ -65,7 +65,7 @@ func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudstack.Creat
 	api := c.Client(t, "")
 	versions, err := api.ListKubernetesVersions(t.Context(), "")
 	require.NoError(t, err)
-	offerings, err := api.ListServiceOfferings(t.Context())
+	offerings, err := api.ListServiceOfferings(t.Context(), "")
 	require.NoError(t, err)
 	r := cloudstack.CreateClusterRequest{Name: name, ZoneID: c.Zone(t, "zone-1"), ControlNodes: 1, Size: 2}
 	for _, v := range versions {

@@ -11,7 +11,7 @@ import (
 
 // FirewallRuleQuery filters listFirewallRules. An address that is not allocated any more is KindInvalid.
 type FirewallRuleQuery struct {
-	PublicIPID, ProjectID string
+	PublicIPID, NetworkID, ProjectID string
 }
 
 type firewallJSON struct {
@@ -29,7 +29,7 @@ func (r *firewallJSON) toRule() FirewallRule {
 
 // ListFirewallRules lists ingress firewall rules.
 func (c *Client) ListFirewallRules(ctx context.Context, q FirewallRuleQuery) ([]FirewallRule, error) {
-	f := filter{}.set("ipaddressid", q.PublicIPID).set("projectid", q.ProjectID)
+	f := filter{}.set("ipaddressid", q.PublicIPID).set("networkid", q.NetworkID).set("projectid", q.ProjectID)
 	return list(ctx, c, "listFirewallRules", "firewallrule", f, func(r *firewallJSON) string { return r.ID }, (*firewallJSON).toRule)
 }
 

@@ -30,11 +30,13 @@ type KubernetesCluster struct {
 	NetworkName  string `json:"associatednetworkname"`
 	OfferingID   string `json:"serviceofferingid"`
 	OfferingName string `json:"serviceofferingname"`
-	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName.
+	// ControlOfferingName and WorkerOfferingName are empty where these nodes have OfferingName. OfferingID is empty where
+	// each kind of node was given its own.
 	ControlOfferingID   string   `json:"controlofferingid"`
 	ControlOfferingName string   `json:"controlofferingname"`
 	WorkerOfferingID    string   `json:"workerofferingid"`
 	WorkerOfferingName  string   `json:"workerofferingname"`
+	EtcdOfferingID      string   `json:"etcdofferingid"`
 	KeyPair             string   `json:"keypair"`
 	Endpoint            string   `json:"endpoint"` // URL of the API server
 	IPAddress           string   `json:"ipaddress"`

@@ -18,7 +18,7 @@ type PortForwarding struct {
 
 // PortForwardingQuery filters listPortForwardingRules.
 type PortForwardingQuery struct {
-	PublicIPID, ProjectID string
+	PublicIPID, NetworkID, ProjectID string
 }
 
 type portForwardingJSON struct {
@@ -35,6 +35,6 @@ func (p *portForwardingJSON) toPortForwarding() PortForwarding {
 
 // ListPortForwardings lists port forwardings.
 func (c *Client) ListPortForwardings(ctx context.Context, q PortForwardingQuery) ([]PortForwarding, error) {
-	f := filter{}.set("ipaddressid", q.PublicIPID).set("projectid", q.ProjectID)
+	f := filter{}.set("ipaddressid", q.PublicIPID).set("networkid", q.NetworkID).set("projectid", q.ProjectID)
 	return list(ctx, c, "listPortForwardingRules", "portforwardingrule", f, func(p *portForwardingJSON) string { return p.ID }, (*portForwardingJSON).toPortForwarding)
 }

@@ -41,6 +41,13 @@ func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP
 	return slices.DeleteFunc(ips, func(p PublicIP) bool { return !hasTags(p.Tags, q.Tags) }), err
 }
 
+// CountFreePublicIPs returns how many public addresses of a zone nobody has. It costs one call, whatever their number.
+func (c *Client) CountFreePublicIPs(ctx context.Context, zoneID string) (int, error) {
+	f := filter{"state": "Free", "page": "1", "pagesize": "1"}.set("zoneid", zoneID)
+	_, n, err := listPage[publicIPJSON](ctx, c, "listPublicIpAddresses", "publicipaddress", f)
+	return max(n, 0), err // -1: the list is empty
+}
+
 // AssociateIPRequest acquires a public IP address for a network or a VPC.
 type AssociateIPRequest struct {
 	NetworkID, VPCID, ProjectID, Address string

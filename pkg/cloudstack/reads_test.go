@@ -137,11 +137,11 @@ func TestReadsRecorded(t *testing.T) {
 			k, err := c.KubernetesCluster(ctx, "k", "p")
 			return k.Name, err
 		}, "ext0", map[string]string{"id": "k", "projectid": "p"}},
-		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx) }, []ServiceOffering{
+		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx, "z") }, []ServiceOffering{
 			{ID: "1fb97a24-6f10-485a-bc7e-f540e0bba35f", Name: "Small Instance", State: "Active", CPUs: 1, SpeedMHz: 500, MemoryMiB: 512},
 			{ID: "4e2d8c13-e8e7-4e06-8302-96f232b55fc1", Name: "Medium Instance", State: "Active", CPUs: 1, SpeedMHz: 1000, MemoryMiB: 1024},
 		}, nil},
-		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListSSHKeyPairs(ctx, "p") }, []string(nil), map[string]string{"projectid": "p"}},
+		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListKeyPairs(ctx, "p") }, []KeyPair(nil), map[string]string{"projectid": "p"}},
 		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
 			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
 			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",

@@ -90,6 +90,9 @@ type Network struct {
 	VPCID        string `json:"vpcid"`
 	ACLID        string `json:"aclid"`
 	ACLName      string `json:"aclname"`
+	ZoneID       string `json:"zoneid"`
+	State        string `json:"state"` // Allocated until the first VM, then Implemented
+	OfferingName string `json:"networkofferingname"`
 	ConserveMode bool   `json:"-"`
 	// Services maps a service name ("Lb", "Firewall", "NetworkACL", ...) to its capabilities.
 	// Its providers are in ServiceProviders.

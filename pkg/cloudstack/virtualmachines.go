@@ -12,7 +12,7 @@ import (
 // VMQuery filters listVirtualMachines; the zero value asks for all the caller's
 // own. An unknown ID is KindNotFound. Tags are always part of the answer.
 type VMQuery struct {
-	ID, Name, ZoneID, ProjectID string
+	ID, Name, ZoneID, NetworkID, ProjectID string
 	// Account with DomainID are an owner; administrators ask by it.
 	Account, DomainID  string
 	ListAll            bool
@@ -72,6 +72,6 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 	}
 	f := filter{"details": details}.
 		set("id", q.ID).set("name", q.Name).set("account", q.Account).set("domainid", q.DomainID).
-		set("zoneid", q.ZoneID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
+		set("zoneid", q.ZoneID).set("networkid", q.NetworkID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
 	return list(ctx, c, "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID }, (*vmJSON).toVM)
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/cks/preflight"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/commands/takeover"
@@ -212,12 +213,7 @@ func (f *Facts) find(ctx context.Context, api API, projectID string, nodes map[s
 		return fmt.Errorf("list the clusters of CKS: %w", err)
 	}
 	f.Why = "none of its clusters has this cluster's nodes"
-	for i := range clusters {
-		if slices.ContainsFunc(clusters[i].VMs, func(id string) bool { return nodes[id] }) {
-			f.Cluster = &clusters[i]
-			return nil
-		}
-	}
+	f.Cluster = preflight.ClusterOf(clusters, nodes)
 	return nil
 }
 
