@@ -45,6 +45,11 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 		newCKSShowCommand(g),
 		newCKSKubeconfigCommand(g),
 		newCKSVersionsCommand(g),
+		newCKSScaleCommand(g),
+		newCKSUpgradeCommand(g),
+		newCKSStartCommand(g),
+		newCKSStopCommand(g),
+		newCKSDeleteCommand(g),
 	)
 	return cmd
 }

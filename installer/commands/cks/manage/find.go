@@ -168,3 +168,33 @@ func compareVersions(a, b string) int {
 	}
 	return va.Compare(vb)
 }
+
+// OfferingNames are the names of the service offerings, for completion.
+func OfferingNames(ctx context.Context, api *cloudstack.Client, _ string) ([]string, error) {
+	all, err := api.ListServiceOfferings(ctx, "")
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].Name
+	}
+	return out, err
+}
+
+// NetworkNames are the names of the networks, for completion.
+func NetworkNames(ctx context.Context, api *cloudstack.Client, project string) ([]string, error) {
+	all, err := api.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].Name
+	}
+	return out, err
+}
+
+// KeyPairNames are the names of the SSH keys, for completion.
+func KeyPairNames(ctx context.Context, api *cloudstack.Client, project string) ([]string, error) {
+	all, err := api.ListKeyPairs(ctx, project)
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].Name
+	}
+	return out, err
+}

@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -31,6 +33,8 @@ type Service struct {
 	From string
 	// All shows more than the last events.
 	All bool
+	// Kube connects to a cluster by its kubeconfig; nil is the usual way.
+	Kube func(kubeconfig string) (kubernetes.Interface, error)
 }
 
 // explain says in the operator's terms why a call failed. doing is what was tried, such as "list the clusters".
