@@ -20,7 +20,8 @@ import (
 func TestClusterPhases(t *testing.T) {
 	t.Parallel()
 	startCKS(t).play(`& ` + newCluster + ` size=2 > k
-		owner listKubernetesClusters id={k} => state=Starting endpoint="" size=2 virtualmachines#=1 virtualmachines.0.state=Starting > networkid=net ipaddressid=ip
+		owner listKubernetesClusters id={k} => state=Starting endpoint="" size=2 virtualmachines#=1 virtualmachines.0.state=Starting > \
+				networkid=net ipaddressid=ip
 		wait 1s
 		owner listKubernetesClusters id={k} => virtualmachines#=2 virtualmachines.0.state=Running virtualmachines.1.state=Starting \
 			virtualmachines.1.name~c1-node-
@@ -63,7 +64,8 @@ func TestClusterPhases(t *testing.T) {
 
 		& owner stopKubernetesCluster id={k}
 		wait 1s
-		owner listKubernetesClusters id={k} => state=Stopping virtualmachines.0.state=Stopped virtualmachines.1.state=Stopping virtualmachines.2.state=Running
+		owner listKubernetesClusters id={k} => state=Stopping virtualmachines.0.state=Stopped virtualmachines.1.state=Stopping \
+				virtualmachines.2.state=Running
 		wait 3s
 		owner listKubernetesClusters id={k} => state=Stopped
 		& owner startKubernetesCluster id={k}
@@ -88,11 +90,13 @@ func TestClusterPhases(t *testing.T) {
 func TestClusterFailures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ fault, script string }{
-		"no room for a new cluster": {"createKubernetesCluster:capacity", newCluster + ` => job 530 Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster:
+		"no room for a new cluster": {"createKubernetesCluster:capacity", newCluster + ` \
+				=> job 530 Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster:
 			owner listKubernetesClusters => state=Error virtualmachines#=0 > k
 			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found for Kubernetes cluster : c1
 			owner deleteKubernetesCluster id={k}`},
-		"rules": {"createKubernetesCluster:router-refuses", newCluster + ` => job 530 Failed to setup Kubernetes cluster : c1, unable to setup network rules
+		"rules": {"createKubernetesCluster:router-refuses", newCluster + ` \
+				=> job 530 Failed to setup Kubernetes cluster : c1, unable to setup network rules
 			owner listKubernetesClusters => state=Error virtualmachines#=2`},
 		"no API": {"createKubernetesCluster:api-unreachable", "& " + newCluster + ` > k
 			wait 59m
@@ -101,9 +105,14 @@ func TestClusterFailures(t *testing.T) {
 			owner listKubernetesClusters id={k} => state=Error endpoint="" virtualmachines#=2
 			owner scaleKubernetesCluster id={k} size=2 => job 530 is in Error state and can not be scaled`},
 		"a node does not join": {"createKubernetesCluster:nodes-not-ready", "& " + newCluster + ` > k
-			wait 61m
+			wait 61s
+			owner listKubernetesClusters id={k} => state=Starting
+			wait 1h
 			owner listKubernetesClusters id={k} => state=Error endpoint~:6443/
 			owner getKubernetesClusterConfig id={k} => 530/9999 Config not found`},
+		"time-outs are settings": {"createKubernetesCluster:api-unreachable", `
+			root updateConfiguration name=cloud.kubernetes.cluster.start.timeout value=50
+			` + newCluster + ` => job 530 Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint`},
 		"no room for a new node": {"scaleKubernetesCluster:capacity", newCluster + ` > k
 			owner scaleKubernetesCluster id={k} size=2 => job 530 Scaling failed for Kubernetes cluster : c1 in zone : z1, insufficient capacity
 			owner listKubernetesClusters id={k} => state=Running size=1`},
@@ -116,16 +125,17 @@ func TestClusterFailures(t *testing.T) {
 			root addKubernetesSupportedVersion semanticversion=1.31.2 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > next
 			& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
 			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1`},
+			owner listKubernetesClusters id={k} => state=Alert kubernetesversionname=v1.31.1
+			owner startKubernetesCluster id={k} => state=Running`},
 		"no API after a stop": {"startKubernetesCluster:api-unreachable", newCluster + ` > k
 			owner stopKubernetesCluster id={k}
 			& owner startKubernetesCluster id={k}
 			wait 61m
-			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running`},
+			owner listKubernetesClusters id={k} => state=Alert virtualmachines.0.state=Running
+			root deleteKubernetesCluster id={k}`},
 		"a job that fails": {"scaleKubernetesCluster:job-fails:text=no", newCluster + ` > k
 			owner scaleKubernetesCluster id={k} size=2 => job 530 no
-			owner listKubernetesClusters id={k} => state=Alert virtualmachines#=2
-			owner startKubernetesCluster id={k} => state=Running`},
+			owner listKubernetesClusters id={k} => state=Running virtualmachines#=2`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,19 +158,23 @@ kubernetesVersions:
 `)
 	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "version", h.idOf("kubernetesVersions", "v1.31.1"))
 	h.play(`
-		owner listKubernetesSupportedVersions => isostate=Ready /kubernetessupportedversion.1.isostate=Failed /kubernetessupportedversion.2.isostate=- \
+		owner listKubernetesSupportedVersions => isostate=Ready /kubernetessupportedversion.1.isostate=Failed \
+				/kubernetessupportedversion.2.isostate=- \
 			/kubernetessupportedversion.2.isoid=- /kubernetessupportedversion.1.id~ > /kubernetessupportedversion.1.id=failed \
 			/kubernetessupportedversion.2.id=missing
-		` + newCluster + ` kubernetesversionid={failed} => 530/9999 ISO associated with version ID: {failed} is not in Ready state for datacenter ID: {zone}
+		` + newCluster + ` kubernetesversionid={failed} => 530/9999 ISO associated with version ID: {failed} is not in Ready state for \
+				datacenter ID: {zone}
 		+ kubernetesversionid={missing} => 530/9999 Invalid ISO associated with version ID: {missing}
 		` + newCluster + ` > k
-		owner upgradeKubernetesCluster id={k} kubernetesversionid={failed} => job 530 ISO associated with version : v1.31.2 is not in Ready state for datacenter : z1
+		owner upgradeKubernetesCluster id={k} kubernetesversionid={failed} \
+				=> job 530 ISO associated with version : v1.31.2 is not in Ready state for datacenter : z1
 		+ kubernetesversionid={missing} => job 530 Invalid ISO associated with version : v1.31.3
 	`)
 
 	h.sim.server.Latency.Jobs = map[string]time.Duration{"registerIso": time.Minute}
 	h.play(`
-		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso => isostate=Creating > new
+		root addKubernetesSupportedVersion semanticversion=1.32.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso \
+				=> isostate=Creating > new
 		` + newCluster + ` name=c2 kubernetesversionid={new} => 530/9999 is not in Ready state
 		wait 1m
 		owner listKubernetesSupportedVersions id={new} => isostate=Ready
@@ -317,13 +331,14 @@ func seenNodes(h *env) (out []InsideNode) {
 // TestClusterInsideFails: what goes wrong inside the VMs ends the job as in CloudStack.
 func TestClusterInsideFails(t *testing.T) {
 	t.Parallel()
+	const noAPI = "in usable state as unable to provision API endpoint for the cluster"
 	for name, tc := range map[string]struct {
 		err  error
 		text string
 	}{
-		"no API":    {errors.New("kubeadm failed"), "Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint for the cluster"},
-		"no node":   {fmt.Errorf("worker: %w", ErrNodesNotReady), "Failed to setup Kubernetes cluster : c1 as it does not have desired number of nodes in ready state"},
-		"no answer": {nil, "Failed to setup Kubernetes cluster : c1 in usable state as unable to provision API endpoint for the cluster"},
+		"no API":    {errors.New("kubeadm failed"), noAPI},
+		"no node":   {fmt.Errorf("worker: %w", ErrNodesNotReady), "as it does not have desired number of nodes in ready state"},
+		"no answer": {nil, noAPI},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -338,7 +353,7 @@ func TestClusterInsideFails(t *testing.T) {
 				h.clock.Step(time.Hour)
 			}
 			j := h.ok(h.call("owner", "queryAsyncJobResult", "jobid", a.str("jobid"))).body
-			require.Equal(t, tc.text, j["jobresult"].(map[string]any)["errortext"])
+			require.Equal(t, "Failed to setup Kubernetes cluster : c1 "+tc.text, j["jobresult"].(map[string]any)["errortext"])
 			if tc.err == nil { // an answer that comes too late changes nothing
 				in.proceed <- nil
 			}

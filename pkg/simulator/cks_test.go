@@ -17,7 +17,8 @@ import (
 
 const cksWorld = `
 settings: {endpointURL: "http://192.0.2.1:8080/client/api"}
-zones: [{name: z1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: z2, publicRanges: [203.0.113.100-203.0.113.110]}]
+zones: [{name: z1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: z2, publicRanges: [203.0.113.100-203.0.113.110]},
+  {name: z3, disabled: true, publicRanges: [203.0.113.120]}]
 serviceOfferings:
   - {name: small, cpus: 1, cpuSpeed: 500, memoryMiB: 512}
   - {name: node, cpus: 2, cpuSpeed: 1000, memoryMiB: 2048}
@@ -57,7 +58,8 @@ func startCKSWith(t *testing.T, o Options) *env {
 	require.NoError(t, err)
 	o.World, o.Latency = w, LatencyProfile{Job: time.Second}
 	h := start(t, o)
-	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "big", h.idOf("offerings", "big"), "small", h.idOf("offerings", "small"))
+	h.set("zone", h.idOf("zones", "z1"), "small", h.idOf("offerings", "small"))
+	h.set("node", h.idOf("offerings", "node"), "big", h.idOf("offerings", "big"))
 	h.set("cksnet", h.netID("cks-net"), "vm1", h.vmID("vm-1"), "vm2", h.vmID("vm-2"), "extra", h.vmID("extra"))
 	h.play("root addKubernetesSupportedVersion semanticversion=1.31.1 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso > version")
 	return h
@@ -65,81 +67,6 @@ func startCKSWith(t *testing.T, o Options) *env {
 
 // newCluster asks for a cluster of one control node and one worker.
 const newCluster = "owner createKubernetesCluster name=c1 zoneid={zone} kubernetesversionid={version} serviceofferingid={node} size=1"
-
-func TestKubernetesVersions(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(`
-		root addKubernetesSupportedVersion semanticversion=1.14.0 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso zoneid={zone} > old
-		owner listKubernetesSupportedVersions => count 2 name=v1.31.1 zoneid=- /kubernetessupportedversion.1.name=v1.14.0-z1 \
-			/kubernetessupportedversion.1.supportsha=false /kubernetessupportedversion.1.supportsautoscaling=false
-		owner listKubernetesSupportedVersions minimumsemanticversion=1.20.0 => count 1
-		owner listKubernetesSupportedVersions minimumkubernetesversionid={version} => count 1
-		owner listKubernetesSupportedVersions keyword=31 => count 1
-		owner listKubernetesSupportedVersions id={version} => count 1
-		owner listKubernetesSupportedVersions zoneid={zones:z2} => count 1
-		owner listKubernetesSupportedVersions minimumsemanticversion=x => 431/9999 Invalid version format
-		owner addKubernetesSupportedVersion semanticversion=1.31.1 => 432/9999 does not exist or is not available
-		root addKubernetesSupportedVersion semanticversion=x mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso \
-			=> 431/9999 Invalid version format. Semantic
-		+ semanticversion=1.31 => 431/9999 Invalid version format, 1.31. Semantic version should be specified in MAJOR.MINOR.PATCH format
-		+ semanticversion=1.10.9 => 530/9999 1.11.0 is minimum version supported by Kubernetes Service
-		+ semanticversion=1.31.2 mincpunumber=1 => 530/9999 Invalid value for mincpunumber parameter. Minimum 2 vCPUs required.
-		+ semanticversion=1.31.2 minmemory=1024 => 530/9999 Invalid value for minmemory parameter. Minimum 2048MB memory required
-		+ semanticversion=1.31.2 arch=z80 => 530/9999 Unsupported arch type: z80
-		+ semanticversion=1.31.2 url= => 530/9999 Invalid URL for ISO specified
-		root updateKubernetesSupportedVersion id={old} state=enabled => 530/9999 Invalid value for state parameter
-		root updateKubernetesSupportedVersion id={old} state=Disabled => state=Disabled
-		admin deleteKubernetesSupportedVersion id={old}
-		admin deleteKubernetesSupportedVersion id={old} => job 530 Invalid Kubernetes version id specified
-		` + newCluster + `
-		admin deleteKubernetesSupportedVersion id={version} => job 530 Existing clusters currently using the version.
-	`)
-}
-
-func TestCreateKubernetesClusterRefusals(t *testing.T) {
-	t.Parallel()
-	h := startCKS(t)
-	h.play(`
-		root addKubernetesSupportedVersion semanticversion=1.31.2 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso zoneid={zones:z2} \
-			> elsewhere
-		+ semanticversion=1.31.3 zoneid=- > disabled
-		+ semanticversion=1.15.0 zoneid=- > old
-		root updateKubernetesSupportedVersion id={disabled} state=Disabled
-		` + newCluster + ` kubernetesversionid=- => 530/9999 Unable to find given Kubernetes version in supported versions
-		` + newCluster + ` name=Bad_Name! => 530/9999 Invalid name for the Kubernetes cluster name: Bad_Name!
-		+ name=c1 controlnodes=0 => 530/9999 Invalid cluster control nodes count: 0
-		+ name=c1 size=0 => 530/9999 Invalid cluster size: 0
-		+ name=c1 size=- => 530/9999 Invalid cluster size: null
-		+ name=c1 size=10 => 530/9999 Maximum cluster size can not exceed 10. Please contact your administrator
-		+ name=c1 kubernetesversionid={disabled} => 530/9999 is in Disabled state
-		+ name=c1 kubernetesversionid={elsewhere} => 530/9999 is not available for zone ID: {zone}
-		+ name=c1 kubernetesversionid={old} controlnodes=2 => 530/9999 HA support is available only for Kubernetes version 1.16.0 and above.
-		+ name=c1 serviceofferingid=- => 530/9999 When serviceofferingid is not specified, service offerings for each node type must be
-		+ name=c1 serviceofferingid={small} => 530/9999 for WORKER nodes is not suitable for the Kubernetes cluster version
-		+ name=c1 keypair=k => 530/9999 Given SSH key pair with name: k was not found for the account owner
-		+ name=c1 noderootdisksize=4 => 530/9999 Provided node root disk size is lesser than default size of 8GB
-		+ name=c1 dockerregistryurl=http://r => 530/9999 All the docker private registry parameters (username, password, url) required
-		+ name=c1 dockerregistryurl=http://r dockerregistryusername=u dockerregistrypassword=p => 530/9999 Private registry for the Kubernetes
-		+ name=c1 externalloadbalanceripaddress=x => 530/9999 Invalid external load balancer IP address
-		+ name=c1 externalloadbalanceripaddress=192.0.2.9 => 530/9999 parameter must be specified along with networkid parameter
-		+ name=c1 networkid={networks:plain-net} => 530/9999 Kubernetes service has not been configured properly to provision Kubernetes clusters
-		+ name=c1 networkid={networks:closed} => 530/9999 can not be used for Kubernetes cluster as it uses default deny ACL
-		+ name=c1 networkid={networks:shared} controlnodes=2 => 530/9999 needs an external load balancer IP address.
-		+ name=c1 nodeofferings[0].node=control nodeofferings[0].offering={small} => 530/9999 for CONTROL nodes is not suitable
-		+ name=c1 nodetemplates[0].node=control nodetemplates[0].template=x => 530/9999 Cannot find a template with ID x
-		+ name=c1 clustertype=x => 431/4350 Unable to resolve cluster type x to a supported value (CloudManaged, ExternalManaged)
-		+ name=c1 networkid={networks:other-net} => 531/4365 permission denied
-		+ name=c1 account=other => 431/4350 Account must be specified with domainId parameter
-		+ name=c1 account=other domainid={ROOT} => 531/4365 {denied}
-		+ name=c1 zoneid=- => 431/9999 missing parameter zoneid
-	`)
-	owner, _ := h.sim.st.AccountIn(h.sim.st.Root(), "owner")
-	owner.Limits = map[string]int64{"virtualMachines": 3}
-	h.play(newCluster + ` => 535/4370 Maximum amount of resources of Type = 'user_vm'
-		root listKubernetesClusters listall=true => count 0`)
-	h.sim.st.Settings.EndpointURL = ""
-	h.play(newCluster + " => 530/9999 Global setting endpoint.url has to be set to the Management Server's API end point")
-}
 
 func TestCloudManagedCluster(t *testing.T) {
 	t.Parallel()
@@ -150,7 +77,8 @@ func TestCloudManagedCluster(t *testing.T) {
 		owner getKubernetesClusterConfig id={k} => 530/9999 Setup is in progress for Kubernetes cluster : web
 		owner deleteKubernetesCluster id={k} => job 530 in state: Starting
 		owner listKubernetesClusters id={k} => state=Running associatednetworkname=web-network cpunumber=8 memory=8192 virtualmachines#=4 \
-			virtualmachines.0.name~web-control- virtualmachines.1.name~web-control- virtualmachines.2.name~web-node- virtualmachines.3.name~web-node- \
+			virtualmachines.0.name~web-control- virtualmachines.1.name~web-control- virtualmachines.2.name~web-node- \
+				virtualmachines.3.name~web-node- \
 			virtualmachines.3.kubernetesnodeversion=1.31.1 virtualmachines.3.state=Running \
 			> ipaddress=address ipaddressid=ip networkid=net virtualmachines.3.id=worker
 		owner listKubernetesClusters id={k} => endpoint=https://{address}:6443/
@@ -191,59 +119,6 @@ func TestCloudManagedCluster(t *testing.T) {
 		owner startKubernetesCluster id={k} => job 530 Given Kubernetes cluster was not found
 		owner stopKubernetesCluster id={k} => job 530 Failed to find Kubernetes cluster with given ID
 		owner scaleKubernetesCluster id={k} => job 530 Invalid Kubernetes cluster ID
-	`)
-}
-
-func TestScaleKubernetesCluster(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(newCluster + ` > k ipaddressid=ip
-		owner scaleKubernetesCluster id={k} size=3 => size=3 virtualmachines#=4 cpunumber=8 \
-			> virtualmachines.0.id=control virtualmachines.1.id=first virtualmachines.2.id=second
-		owner listFirewallRules ipaddressid={ip} => endport=2225
-		owner scaleKubernetesCluster id={k} nodeids={second} => size=2 virtualmachines#=3
-		owner scaleKubernetesCluster id={k} size=1 => virtualmachines#=2 virtualmachines.1.id={first}
-		owner scaleKubernetesCluster id={k} => job 530 either service offering or cluster size or nodeids to be removed or autoscaling must be
-		+ size=0 => job 530 cannot be scaled for size, 0
-		+ size=10 => job 530 Maximum cluster size can not exceed 10. Please contact your administrator
-		+ nodeids={control} => job 530 Can not remove all control nodes from a cluster
-		+ nodeids={first} => job 530 Can not remove all nodes from a cluster
-		+ nodeids={vm1} => job 530 Invalid node ids
-		+ nodeids={first} size=1 => job 530 nodeids can not be passed along with clustersize or service offering
-		+ serviceofferingid={small} => job 530 needs minimum 2 vCPUs and 2048 MB RAM
-		+ autoscalingenabled=true => job 530 Autoscaling requires minsize and maxsize to be passed
-		+ autoscalingenabled=true minsize=0 maxsize=3 => job 530 Minsize must be at least than 1
-		+ autoscalingenabled=true minsize=3 maxsize=3 => job 530 Maxsize must be greater than minsize
-		+ autoscalingenabled=true minsize=1 maxsize=30 => job 530 Maximum cluster size can not exceed 10.
-		+ autoscalingenabled=true size=2 => job 530 Autoscaling can not be passed along with nodeids or clustersize
-		+ nodeofferings[0].node=worker => job 530 Incomplete Node Type to Service Offering ID mapping: 'worker' -> 'null'
-		+ nodeofferings[0].node=x nodeofferings[0].offering={big} => job 530 The provided value 'x' for Node Type is invalid
-		owner listKubernetesClusters id={k} => state=Running
-		owner scaleKubernetesCluster id={k} autoscalingenabled=true minsize=1 maxsize=3 => autoscalingenabled=true maxsize=3
-		owner scaleKubernetesCluster id={k} nodeofferings[0].node=worker nodeofferings[0].offering={big} => cpunumber=6 workerofferingname=big
-		owner scaleKubernetesCluster id={k} serviceofferingid={big} => cpunumber=8 serviceofferingname=big
-		owner scaleKubernetesCluster id={k} serviceofferingid={node} => job 530 offers lesser resources
-		other scaleKubernetesCluster id={k} size=2 => job 530 {denied}
-	`)
-}
-
-func TestUpgradeKubernetesCluster(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(newCluster + ` > k
-		root addKubernetesSupportedVersion semanticversion=1.31.1 mincpunumber=2 minmemory=2048 url=http://192.0.2.1/x.iso name=same > same
-		+ semanticversion=1.30.9 name=- > older
-		+ semanticversion=1.33.0 name=- > later
-		+ semanticversion=1.32.9 name=- mincpunumber=8 > large
-		+ semanticversion=1.32.0 name=- > next
-		owner upgradeKubernetesCluster id={k} kubernetesversionid={same} => job 530 Kubernetes clusters can not be upgraded, current version:
-		+ kubernetesversionid={older} => job 530 Kubernetes clusters can not be downgraded
-		+ kubernetesversionid={later} => job 530 Kubernetes clusters can be upgraded between next minor or patch version releases
-		+ kubernetesversionid={large} => job 530 needs minimum 8 vCPUs while associated service offering : node offers only 2 vCPUs
-		& owner upgradeKubernetesCluster id={k} kubernetesversionid={next}
-		owner listKubernetesClusters id={k} => state=Upgrading
-		wait 1m
-		owner listKubernetesClusters id={k} => kubernetesversionname=v1.32.0 virtualmachines.0.kubernetesnodeversion=1.32.0
-		owner stopKubernetesCluster id={k}
-		owner upgradeKubernetesCluster id={k} kubernetesversionid={later} => job 530 Kubernetes cluster : c1 is not in running state
 	`)
 }
 
@@ -355,7 +230,8 @@ func TestExternalManagedCluster(t *testing.T) {
 	t.Parallel()
 	h := startCKS(t)
 	h.set("foreign", h.vmID("foreign")).play(`
-		owner createKubernetesCluster name=Ext_1! zoneid={zone} clustertype=ExternalManaged networkid={cksnet} => state=Running description=Ext_1! \
+		owner createKubernetesCluster name=Ext_1! zoneid={zone} clustertype=ExternalManaged networkid={cksnet} \
+				=> state=Running description=Ext_1! \
 			ipaddress~203.0.113. etcdips=- > k
 		owner addVirtualMachinesToKubernetesCluster id={k} virtualmachineids={vm1},{vm1}
 		owner addVirtualMachinesToKubernetesCluster id={k} virtualmachineids={vm2} iscontrolnode=true

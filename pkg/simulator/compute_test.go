@@ -53,34 +53,6 @@ func TestDeploymentStates(t *testing.T) {
 	`)
 }
 
-func TestDeploymentRefusals(t *testing.T) {
-	t.Parallel()
-	h := startVMs(t, 0)
-	h.play("root listHosts > host\n" + deploy + " name=taken\n" + deploy + ` name=under_score => 431/9999 Invalid value provided for API arg:
-		+ name=TAKEN => 431/4350 The vm with hostName TAKEN already exists in the network domain:
-		+ name=x networkids={nowhere} => 431/9999 Invalid parameter networkids value={nowhere}
-		+ name=x iptonetworklist[0].networkid={net} => 431/4350 ipToNetworkMap can't be specified along with networkIds or ipAddress
-		+ name=x networkids=- iptonetworklist[0].networkid={nowhere} => 431/4350 Unable to translate and find entity with networkId: {nowhere}
-		+ name=x ipaddress=10.1.1 => 431/4350 Invalid specified IPv4 address 10.1.1
-		+ name=x ipaddress=192.0.2.1 => 530/4250 {internal}
-		+ name=x account=admin domainid={ROOT} => 531/4365 {denied}
-		+ name=x hostid={host} => 531/4365 Parameter hostid can only be specified by a Root Admin
-		+ name=x userdata=%% => 431/4350 User data is not base64 encoded
-		+ name=x keypair=none => 431/4350 Not all specified keyparis exist
-		+ name=x details[0].cpuNumber=4 => 431/4350 should not be specified for static service offering
-		+ name=x hypervisor=KVM => 431/4350 is different from the hypervisor type of the template
-		+ name=x rootdisksize=0 => 431/4350 Root disk size should be a positive number.
-		+ name=x macaddress=x => 431/4350 Mac address is not valid: x
-		+ name=x templateid=- => 530/4250 {internal}
-		+ name=x serviceofferingid=- => 431/9999 missing parameter serviceofferingid
-		admin deployVirtualMachine zoneid={zone} serviceofferingid={small} templateid={template} networkids={net} \
-			=> 531/4365 Unable to use network with id= {net}
-		+ ipaddress=192.0.2.1 account=k8s domainid={ROOT} => 530/4250 Unable to acquire Guest IP address for network Network {
-		+ networkids=- account=k8s => 431/4350 Account must be specified with domainId parameter
-		+ networkids=- account=nobody domainid={ROOT} => 431/4350 Unable to find account by name nobody in domain with specified id
-	`)
-}
-
 func TestDefaultNetwork(t *testing.T) {
 	t.Parallel()
 	h := startVMs(t, 0)
@@ -264,33 +236,6 @@ func TestInfrastructureLists(t *testing.T) {
 		k8s-owner listTemplates templatefilter=bogus => 530/9999 {internal}
 		k8s-owner listAffinityGroupTypes => type~anti-affinity
 	`)
-}
-
-func TestNICsOfVMs(t *testing.T) {
-	t.Parallel()
-	h := startVMs(t, 0)
-	n, _ := h.sim.st.Networks.Get(h.vars["net"])
-	second := h.sim.st.Networks.Add(&store.Network{
-		Name: "second", Zone: n.Zone, Offering: n.Offering, Owner: n.Owner, Domain: n.Domain, Typ: store.TypeIsolated, State: store.NetAllocated,
-		CIDR: n.CIDR, Gateway: n.Gateway, VLAN: 4000,
-	})
-	h.set("second", second.UUID)
-	h.play(deploy + ` name=multi > vm nic.0.id=first
-		k8s-owner addNicToVirtualMachine virtualmachineid={vm} networkid={second} ipaddress=192.0.2.1 => job 530 Insufficient capacity when
-		+ ipaddress=nonsense => job 431 Invalid format for IP address parameter: nonsense
-		+ networkid=- => 431/9999 missing parameter networkid
-		+ ipaddress=10.1.1.50 => nic#=2 nic.1.deviceid=1 nic.1.ipaddress=10.1.1.50 > nic.1.id=other
-		+ ipaddress=- => job 530 A NIC already exists for VM:
-		k8s-owner removeNicFromVirtualMachine virtualmachineid={vm} nicid={first} => job 431 nic is default.
-		k8s-owner updateDefaultNicForVirtualMachine virtualmachineid={vm} nicid={first} => job 530 chosen nic is already the default
-		k8s-owner updateDefaultNicForVirtualMachine virtualmachineid={vm} nicid={other}
-		k8s-owner listVirtualMachines id={vm} => ipaddress=10.1.1.50  # the default NIC becomes device 0
-		k8s-owner removeNicFromVirtualMachine virtualmachineid={vm} nicid={first}
-		k8s-owner listNics virtualmachineid={vm} => count 1
-		k8s-owner removeNicFromVirtualMachine virtualmachineid={vm} nicid={first} => job 431 Unable to find a nic with id
-		k8s-owner listNics => 431/9999 missing parameter virtualmachineid
-	`)
-	require.Equal(t, store.NetImplemented, second.State)
 }
 
 func TestSecondaryAddresses(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 // were made, on one simulator that begins as a fresh installation. Nothing is
 // put into its state from behind: testdata/golden-scenario.txt holds the calls
 // that set the scene and those that must have been made between the recordings.
+// testdata/golden-clusters and its scenario are the same of another server.
 
 // scenario replays the recordings.
 type scenario struct {
@@ -49,20 +50,22 @@ type scenario struct {
 // afterJob is longer than a job, which takes a second here.
 const afterJob = 1100 * time.Millisecond
 
-func newScenario(t *testing.T) *scenario {
+func newScenario(t *testing.T, recordings string) *scenario {
 	t.Helper()
 	s := &scenario{
-		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}), cases: loadGolden(t),
+		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}), cases: loadGolden(t, recordings),
 		byName: map[string]*goldenCase{}, keys: map[string][2]string{}, oldKeys: map[string][2]string{},
 	}
 	for _, c := range s.cases {
 		s.byName[c.Case] = c
 	}
 	s.h.jobTime = afterJob
-	s.ids = newBindings(t, s.cases)
-	s.script = readScript(t, "testdata/golden-scenario.txt")
-	for name, steps := range readScript(t, "testdata/golden-neighbours.txt").before {
-		s.script.before[name] = append(s.script.before[name], steps...)
+	s.ids = newBindings(t, s.cases, recordings+"-addresses.json")
+	s.script = readScript(t, recordings+"-scenario.txt")
+	if neighbours := recordings + "-neighbours.txt"; exists(neighbours) {
+		for name, steps := range readScript(t, neighbours).before {
+			s.script.before[name] = append(s.script.before[name], steps...)
+		}
 	}
 	for name := range s.script.before {
 		require.Contains(t, s.byName, name, "the script names a case that is not recorded")
@@ -73,9 +76,25 @@ func newScenario(t *testing.T) *scenario {
 	return s
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 func TestGoldenScenario(t *testing.T) {
 	t.Parallel()
-	s := newScenario(t)
+	replayAll(t, "testdata/golden")
+}
+
+func TestGoldenClusters(t *testing.T) {
+	t.Parallel()
+	replayAll(t, "testdata/golden-clusters")
+}
+
+// replayAll replays the recordings of a folder.
+func replayAll(t *testing.T, recordings string) {
+	t.Helper()
+	s := newScenario(t, recordings)
 	different := map[string]string{}
 	for _, c := range s.cases {
 		why := s.script.skip[c.Case]
@@ -170,14 +189,14 @@ type goldenCase struct {
 	base    string // the case whose job is polled
 }
 
-func loadGolden(t *testing.T) []*goldenCase {
+func loadGolden(t *testing.T, recordings string) []*goldenCase {
 	t.Helper()
 	var names []string
-	readJSON(t, "testdata/golden/index.json", &names)
+	readJSON(t, filepath.Join(recordings, "index.json"), &names)
 	out := make([]*goldenCase, 0, len(names))
 	for i, n := range names {
 		c := &goldenCase{index: i}
-		readJSON(t, filepath.Join("testdata/golden", n+".json"), c)
+		readJSON(t, filepath.Join(recordings, n+".json"), c)
 		c.Case = n
 		if base, kind, ok := strings.Cut(n, ".job-"); ok {
 			c.polled, c.pending, c.base = true, kind == "pending", base
@@ -586,7 +605,7 @@ var (
 	nicAddress = regexp.MustCompile(`\b(10\.\d+\.\d+\.\d+|02:01(:[0-9a-f]{2}){4})\b`)
 )
 
-func newBindings(t *testing.T, cases []*goldenCase) *bindings {
+func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings {
 	t.Helper()
 	seen := map[string]bool{}
 	var walk func(any)
@@ -611,7 +630,7 @@ func newBindings(t *testing.T, cases []*goldenCase) *bindings {
 		walk(c.Response)
 	}
 	var addressOf map[string]string
-	readJSON(t, "testdata/golden-addresses.json", &addressOf)
+	readJSON(t, addresses, &addressOf)
 	inverse := map[string]string{}
 	for address, id := range addressOf {
 		inverse[id] = address

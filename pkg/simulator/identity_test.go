@@ -334,7 +334,7 @@ func TestRoleRules(t *testing.T) {
 
 		root updateRole id={role} name=renamed => name=renamed
 		root updateRole id={role} type=Admin => 531/4365 Found accounts that have role in use
-		root deleteRole id={role} => 531/4365 Found accounts with role in use
+		root deleteRole id={role} => 531/4365 Found accounts that have role in use, won't allow to delete role
 		root listRoles name=User > builtin
 		root deleteRole id={builtin} => 531/4365 Default roles cannot be deleted
 		root updateRole id={builtin} name=x => 531/4365 Default roles cannot be updated

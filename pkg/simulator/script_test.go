@@ -500,7 +500,7 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	s := &scenario{
 		t: t, h: start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Second}}),
-		ids: newBindings(t, nil), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
+		ids: newBindings(t, nil, "testdata/golden-addresses.json"), keys: map[string][2]string{}, oldKeys: map[string][2]string{},
 	}
 	lines, err := os.ReadFile("testdata/transcript.txt")
 	require.NoError(t, err)

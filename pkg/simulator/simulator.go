@@ -89,7 +89,7 @@ func New(o Options) (*Simulator, error) {
 		s.Inject(f)
 	}
 	if o.Inside != nil {
-		go s.runJobs() //nolint:contextcheck // it ends with Close
+		go s.runJobs()
 	}
 	return s, nil
 }

@@ -103,16 +103,22 @@ func readDeployment(c *wire.Call, create NetworkCreator) (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &deployment{createNetwork: create, owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"), offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), template: wire.Arg[*store.Template](c, "templateid")}
-	for _, check := range []func(*deployment) error{
-		func(d *deployment) error { return deployDetails(c, d) }, func(d *deployment) error { return deployParts(c, d) }, func(d *deployment) error { return deployDisk(c, d) }, func(d *deployment) error { return deployUserData(c, d) }, func(d *deployment) error { return deployHost(c, d) }, func(d *deployment) error { return deployNetworks(c, d) }, func(d *deployment) error { return deployOwner(c, d) }, func(d *deployment) error { return deployLimits(c, d) },
-		func(d *deployment) error { return deployAffinity(c, d) }, func(d *deployment) error { return deployKeys(c, d) }, func(d *deployment) error { return deployAddresses(c, d) }, func(d *deployment) error { return deployName(c, d) },
-	} {
-		if err := check(d); err != nil {
+	d := &deployment{
+		createNetwork: create, owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
+		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), template: wire.Arg[*store.Template](c, "templateid"),
+	}
+	for _, check := range deployChecks {
+		if err := check(c, d); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// deployChecks are the checks of deployVirtualMachine in CloudStack's order.
+var deployChecks = []func(*wire.Call, *deployment) error{
+	deployDetails, deployParts, deployDisk, deployUserData, deployHost, deployNetworks, deployOwner, deployLimits, deployAffinity, deployKeys,
+	deployAddresses, deployName,
 }
 
 // deployParts checks zone, offering and template.

@@ -5,6 +5,7 @@ package events
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -96,7 +97,7 @@ func RecordScheduled(c *wire.Call, spec *wire.JobSpec) *store.JobEvents {
 	if spec.ObjectID != "" {
 		t.Start = t.Add(c.St, c.Now, store.EventCreated, "", "Successfully created entity for "+s.Describe(t.Res))
 	}
-	scheduled := t.Add(c.St, c.Now, store.EventScheduled, "", s.Describe(t.Res))
+	scheduled := t.Add(c.St, c.Now, store.EventScheduled, "", scheduledText(c, s, t.Res))
 	scheduled.Owner = eventOwner(c, s)
 	if t.Start == nil {
 		t.Start = scheduled
@@ -104,6 +105,18 @@ func RecordScheduled(c *wire.Call, spec *wire.JobSpec) *store.JobEvents {
 	text := s.Describe(t.Res)
 	t.Add(c.St, c.Now, store.EventStarted, "", strings.ToUpper(text[:1])+text[1:])
 	return t
+}
+
+// scheduledText returns the text of a job's first event.
+func scheduledText(c *wire.Call, s *store.EventSpec, res store.Resource) string {
+	if s.Scheduled == "" {
+		return s.Describe(res)
+	}
+	id := c.Refs[s.Param].ID
+	if k, ok := c.St.KubernetesClusters.Get(res.UUID); ok {
+		id = k.ID
+	}
+	return strings.NewReplacer("{uuid}", res.UUID, "{id}", strconv.FormatInt(id, 10), "{nodes}", strconv.Itoa(len(c.Lists["nodeids"]))).Replace(s.Scheduled)
 }
 
 // Note records an additional event of a command.

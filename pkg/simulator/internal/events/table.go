@@ -174,19 +174,42 @@ var EventSpecs = map[string]store.EventSpec{
 	"removeResourceDetail":       {Kind: "DELETE_RESOURCE_DETAILS", Phrase: "deleting resource details", Label: "", Resource: "", Param: ""},
 
 	// Kubernetes service
-	"createKubernetesCluster":                    {Kind: "KUBERNETES.CLUSTER.CREATE", Phrase: "creating Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: ""},
-	"deleteKubernetesCluster":                    {Kind: "KUBERNETES.CLUSTER.DELETE", Phrase: "deleting Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"startKubernetesCluster":                     {Kind: "KUBERNETES.CLUSTER.START", Phrase: "starting Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"stopKubernetesCluster":                      {Kind: "KUBERNETES.CLUSTER.STOP", Phrase: "stopping Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"scaleKubernetesCluster":                     {Kind: "KUBERNETES.CLUSTER.SCALE", Phrase: "scaling Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"upgradeKubernetesCluster":                   {Kind: "KUBERNETES.CLUSTER.UPGRADE", Phrase: "upgrading Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"addNodesToKubernetesCluster":                {Kind: "KUBERNETES.CLUSTER.NODES.ADD", Phrase: "Adding external nodes to Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"removeNodesFromKubernetesCluster":           {Kind: "KUBERNETES.CLUSTER.NODES.REMOVE", Phrase: "Removing external nodes from Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"addVirtualMachinesToKubernetesCluster":      {Kind: "KUBERNETES.CLUSTER.ADD.VM", Phrase: "adding virtual machines to Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"removeVirtualMachinesFromKubernetesCluster": {Kind: "KUBERNETES.CLUSTER.REMOVE.VM", Phrase: "removing virtual machines from Kubernetes cluster", Label: "Cluster Id", Resource: "KubernetesCluster", Param: "id"},
-	"addKubernetesSupportedVersion":              {Kind: "KUBERNETES.VERSION.ADD", Phrase: "Adding Kubernetes supported version", Label: "", Resource: "", Param: ""},
-	"updateKubernetesSupportedVersion":           {Kind: "KUBERNETES.VERSION.UPDATE", Phrase: "Updating Kubernetes supported version", Label: "", Resource: "", Param: "id"},
-	"deleteKubernetesSupportedVersion":           {Kind: "KUBERNETES.VERSION.DELETE", Phrase: "Deleting Kubernetes supported version", Label: "", Resource: "", Param: "id"},
+	// The texts are those of CloudStack's source. The commands for VMs of ExternalManaged clusters record no event.
+	"createKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.CREATE", Phrase: "creating Kubernetes cluster", Resource: "KubernetesCluster", Param: "",
+		Scheduled: "Creating Kubernetes cluster Id: {id}",
+	},
+	"deleteKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.DELETE", Phrase: "deleting Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Deleting Kubernetes cluster ID: {uuid}",
+	},
+	"startKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.START", Phrase: "starting Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Starting Kubernetes cluster ID: {uuid}",
+	},
+	"stopKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.STOP", Phrase: "stopping Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Stopping Kubernetes cluster ID: {uuid}",
+	},
+	"scaleKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.SCALE", Phrase: "scaling Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Scaling Kubernetes cluster ID: {uuid}",
+	},
+	"upgradeKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.UPGRADE", Phrase: "upgrading Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Upgrading Kubernetes cluster ID: {uuid}",
+	},
+	"addNodesToKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.NODES.ADD", Phrase: "Adding external nodes to Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Adding {nodes} nodes to the Kubernetes cluster with ID: {id}",
+	},
+	"removeNodesFromKubernetesCluster": {
+		Kind: "KUBERNETES.CLUSTER.NODES.REMOVE", Phrase: "Removing external nodes from Kubernetes cluster", Resource: "KubernetesCluster", Param: "id",
+		Scheduled: "Removing {nodes} nodes from the Kubernetes Cluster with ID: {id}",
+	},
+	"addKubernetesSupportedVersion":    {Kind: "KUBERNETES.VERSION.ADD", Phrase: "Adding Kubernetes supported version", Label: "", Resource: "", Param: ""},
+	"updateKubernetesSupportedVersion": {Kind: "KUBERNETES.VERSION.UPDATE", Phrase: "Updating Kubernetes supported version", Label: "", Resource: "", Param: "id"},
+	"deleteKubernetesSupportedVersion": {Kind: "KUBERNETES.VERSION.DELETE", Phrase: "Deleting Kubernetes supported version", Label: "", Resource: "", Param: "id", Scheduled: "Deleting Kubernetes supported version ID: {uuid}"},
 }
 
 // otherEventTypes are the types of events that do not belong to a command.

@@ -170,13 +170,20 @@ func used(r *store.Role, st *store.State) bool {
 }
 
 func updateRole(c *wire.Call) (any, error) {
-	r, err := roleArg(c, "id", "Default roles cannot be updated")
-	if err != nil {
-		return nil, err
+	r := wire.Arg[*store.Role](c, "id")
+	if r == nil || r.Removed {
+		return nil, wire.ParamError("Invalid role id provided")
 	}
 	kind, err := roleKindArg(c)
 	if err != nil {
 		return nil, err
+	}
+	if r.Builtin {
+		if !c.Has("ispublic") || kind != "" || c.Str("name")+c.Str("description") != "" {
+			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Default roles cannot be updated (with the exception of making it private/public).")
+		}
+		r.Public = c.Boolean("ispublic")
+		return roleAnswer{viewRole(r)}, nil
 	}
 	if kind != "" && used(r, c.St) {
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Found accounts that have role in use, won't allow to change role type")
@@ -198,8 +205,8 @@ func switchRole(c *wire.Call, off bool) (any, error) {
 	switch {
 	case r == nil || r.Removed:
 		return nil, wire.ParamError("Cannot find the role with provided id")
-	case r.Builtin:
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Default roles cannot be enabled or disabled")
+	case r.Disabled == off:
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Role is already %s", state(r))
 	}
 	r.Disabled = off
 	return wire.Success{Success: true}, nil
@@ -213,7 +220,7 @@ func deleteRole(c *wire.Call) (any, error) {
 	case r.Builtin:
 		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Default roles cannot be deleted")
 	case used(r, c.St):
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Found accounts with role in use, won't allow to delete role")
+		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Found accounts that have role in use, won't allow to delete role")
 	}
 	r.Removed, r.Rules = true, nil
 	return wire.Success{Success: true}, nil

@@ -48,11 +48,9 @@ func checkClusterZone(c *wire.Call, k *store.KubernetesCluster) error {
 	return nil
 }
 
-// clusterNetworkOffering is the value of cloud.kubernetes.cluster.network.offering.
-const clusterNetworkOffering = "DefaultNetworkOfferingforKubernetesService"
-
 func networkOfferingForClusters(st *store.State) *store.NetworkOffering {
-	o, _ := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == clusterNetworkOffering })
+	name := st.Setting("cloud.kubernetes.cluster.network.offering")
+	o, _ := st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == name })
 	return o
 }
 
@@ -84,7 +82,8 @@ func checkClusterVersion(c *wire.Call, k *store.KubernetesCluster) error {
 	case v.Zone != nil && v.Zone != k.Zone:
 		return wire.Invalid("Kubernetes version ID: %s is not available for zone ID: %s", v.UUID, k.Zone.UUID)
 	case k.Control > 1 && !atLeast(v, minKubernetesHA):
-		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version ID: %s is %s", minKubernetesHA, v.UUID, v.Semantic)
+		return wire.Invalid("HA support is available only for Kubernetes version %s and above. Given version ID: %s is %s",
+			minKubernetesHA, v.UUID, v.Semantic)
 	}
 	return nil
 }
@@ -111,10 +110,12 @@ func checkNodeOfferings(c *wire.Call, k *store.KubernetesCluster) error {
 			o = k.Offering
 		}
 		if o == nil || o.Removed {
-			return wire.Invalid("When serviceofferingid is not specified, service offerings for each node type must be specified in the nodeofferings parameter.")
+			return wire.Invalid("When serviceofferingid is not specified, service offerings for each node type must be specified in the " +
+				"nodeofferings parameter.")
 		}
 		if err := fits(k.Version, o); err != nil {
-			return wire.Invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes cluster version %s - %s", exceptionText(o), kind, text(k.Version), wire.AsAPIError(err).Text)
+			return wire.Invalid("Given service offering ID: %s for %s nodes is not suitable for the Kubernetes cluster version %s - %s",
+				exceptionText(o), kind, text(k.Version), wire.AsAPIError(err).Text)
 		}
 	}
 	return nil
@@ -186,8 +187,8 @@ func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 		}
 	}
 	if n.Typ == store.TypeShared && k.Control > 1 && k.ExternalLB == "" {
-		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external load balancer IP address. %s parameter can be used",
-			n.Typ, n.UUID, "externalloadbalanceripaddress")
+		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external load balancer IP address. "+
+			"%s parameter can be used", n.Typ, n.UUID, "externalloadbalanceripaddress")
 	}
 	return nil
 }
@@ -211,7 +212,8 @@ func checkClusterServices(c *wire.Call, n *store.Network, nodes int) error {
 	}
 	ip := sourceNATOf(c.St, n)
 	if ip == nil {
-		return wire.Invalid("Network ID: %s does not have a source NAT IP associated with it. To provision a Kubernetes Cluster, source NAT IP is required", n.UUID)
+		return wire.Invalid("Network ID: %s does not have a source NAT IP associated with it. To provision a Kubernetes Cluster, "+
+			"source NAT IP is required", n.UUID)
 	}
 	return checkClusterPorts(c, n, ip, nodes)
 }

@@ -15,7 +15,9 @@ import (
 // CloudStack Kubernetes Service: clusters. CloudStack installs Kubernetes inside the VMs of a CloudManaged cluster.
 // The simulator creates the VMs, addresses and rules. What happens inside the VMs is played by wire.ClusterInside.
 
-var clusterRefs = map[string]store.RefKind{"id": store.RefKubernetesCluster, "kubernetesversionid": store.RefKubernetesVersion, "nodeids": store.RefVM}
+var clusterRefs = map[string]store.RefKind{
+	"id": store.RefKubernetesCluster, "kubernetesversionid": store.RefKubernetesVersion, "nodeids": store.RefVM,
+}
 
 // kubernetesClusterView is the API object kubernetescluster.
 type kubernetesClusterView struct {
@@ -74,15 +76,17 @@ type nodeView struct {
 
 func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView {
 	v := kubernetesClusterView{
-		ID: k.UUID, Name: k.Name, Description: k.Description, ZoneID: k.Zone.UUID, ZoneName: k.Zone.Name, EtcdNodes: k.Etcd, OwnerView: wire.ViewOwner(k.Owner),
-		KeyPair: k.KeyPair, MasterNodes: k.Control, ControlNodes: k.Control, Size: k.Size, State: k.State(), CPUs: k.Cores, Memory: k.MemMB, Endpoint: k.Endpoint,
-		VMs: []nodeView{}, Autoscaling: k.Autoscaling, CSI: k.Csi, MinSize: k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
+		ID: k.UUID, Name: k.Name, Description: k.Description, ZoneID: k.Zone.UUID, ZoneName: k.Zone.Name, EtcdNodes: k.Etcd,
+		OwnerView: wire.ViewOwner(k.Owner), KeyPair: k.KeyPair, MasterNodes: k.Control, ControlNodes: k.Control, Size: k.Size, State: k.State(),
+		CPUs: k.Cores, Memory: k.MemMB, Endpoint: k.Endpoint, VMs: []nodeView{}, Autoscaling: k.Autoscaling, CSI: k.Csi,
+		MinSize: k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
 	}
 	if k.Offering != nil {
 		v.OfferingID, v.OfferingName = k.Offering.UUID, k.Offering.Name
 	}
 	for kind, to := range map[string][2]*string{
-		store.NodeWorker: {&v.WorkerOffering, &v.WorkerName}, store.NodeControl: {&v.ControlOffering, &v.ControlName}, store.NodeEtcd: {&v.EtcdOffering, &v.EtcdName},
+		store.NodeWorker: {&v.WorkerOffering, &v.WorkerName}, store.NodeControl: {&v.ControlOffering, &v.ControlName},
+		store.NodeEtcd: {&v.EtcdOffering, &v.EtcdName},
 	} {
 		if o := k.Offerings[kind]; o != nil {
 			*to[0], *to[1] = o.UUID, o.Name
@@ -102,20 +106,21 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 	}
 	for _, n := range k.Nodes {
 		if !n.VM.Removed {
-			v.VMs = append(v.VMs, nodeView{External: n.External, Etcd: n.Etcd, Version: n.Version, VMView: view.ViewVM(c, n.VM, view.VMDetails{"nics": true})})
+			vm := view.ViewVM(c, n.VM, view.VMDetails{"nics": true})
+			v.VMs = append(v.VMs, nodeView{External: n.External, Etcd: n.Etcd, Version: n.Version, VMView: vm})
 		}
 	}
 	if len(k.Nodes) > 0 {
-		v.EtcdIPs = wire.Ptr(etcdIPs(k))
+		v.EtcdIPs = wire.Ptr(etcdIPs(c.St, k))
 	}
 	return v
 }
 
 // etcdIPs returns the public address that forwards to the SSH port of the first etcd node.
-func etcdIPs(k *store.KubernetesCluster) map[string]string {
+func etcdIPs(st *store.State, k *store.KubernetesCluster) map[string]string {
 	out := map[string]string{}
 	for _, f := range k.Forwards {
-		if n := k.Node(f.VM); n != nil && n.Etcd && f.PublicStart == store.EtcdSSHPort && !f.Removed {
+		if n := k.Node(f.VM); n != nil && n.Etcd && f.PublicStart == st.EtcdSSHPort() && !f.Removed {
 			out[k.Address.UUID] = k.Address.Addr.String()
 		}
 	}

@@ -4,6 +4,8 @@
 package kubernetes
 
 import (
+	"strings"
+
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -16,42 +18,42 @@ func Commands(create NetworkCreator) []wire.Command {
 			Name: "addKubernetesSupportedVersion", Write: true, Run: addKubernetesSupportedVersion,
 			Order: []string{"name", "semanticversion", "zoneid", "url", "checksum", "mincpunumber", "minmemory"},
 		},
-		{Name: "updateKubernetesSupportedVersion", Refs: cksVersionRefs, Write: true, Run: updateKubernetesSupportedVersion, Order: []string{"id", "state"}},
+		{
+			Name: "updateKubernetesSupportedVersion", Refs: cksVersionRefs, Write: true, Run: updateKubernetesSupportedVersion,
+			Order: []string{"id", "state"},
+		},
 		{
 			Name: "deleteKubernetesSupportedVersion", Refs: cksVersionRefs, Submit: deleteKubernetesSupportedVersion,
 			Class: "admin.kubernetes.version.DeleteKubernetesSupportedVersionCmd",
 		},
 
 		{Name: "listKubernetesClusters", Refs: clusterRefs, Run: listKubernetesClusters},
-		{
-			Name: "createKubernetesCluster", Refs: clusterRefs, Submit: func(c *wire.Call) (*wire.JobSpec, error) { return createKubernetesCluster(c, create) }, Class: store.ClusterClass + "CreateKubernetesClusterCmd",
-			Order: []string{
-				"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "nodetemplates", "etcdnodes", "account", "domainid",
-				"projectid", "networkid", "keypair", "masternodes", "controlnodes", "externalloadbalanceripaddress", "size",
-			},
-		},
-		{Name: "startKubernetesCluster", Refs: clusterRefs, Submit: startKubernetesCluster, Class: store.ClusterClass + "StartKubernetesClusterCmd"},
-		{Name: "stopKubernetesCluster", Refs: clusterRefs, Submit: stopKubernetesCluster, Class: store.ClusterClass + "StopKubernetesClusterCmd"},
-		{
-			Name: "scaleKubernetesCluster", Refs: clusterRefs, Submit: scaleKubernetesCluster, Class: store.ClusterClass + "ScaleKubernetesClusterCmd",
-			Order: []string{"id", "serviceofferingid", "nodeofferings", "size", "nodeids", "autoscalingenabled", "minsize", "maxsize"},
-		},
-		{
-			Name: "upgradeKubernetesCluster", Refs: clusterRefs, Submit: upgradeKubernetesCluster, Class: store.ClusterClass + "UpgradeKubernetesClusterCmd",
-			Order: []string{"id", "kubernetesversionid"},
-		},
-		{Name: "deleteKubernetesCluster", Refs: clusterRefs, Submit: deleteKubernetesCluster, Class: store.ClusterClass + "DeleteKubernetesClusterCmd", Order: []string{"id"}},
+		clusterCommand("createKubernetesCluster", func(c *wire.Call) (*wire.JobSpec, error) { return createKubernetesCluster(c, create) },
+			"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "nodetemplates", "etcdnodes",
+			"account", "domainid", "projectid", "networkid", "keypair", "masternodes", "controlnodes", "externalloadbalanceripaddress", "size"),
+		clusterCommand("startKubernetesCluster", startKubernetesCluster),
+		clusterCommand("stopKubernetesCluster", stopKubernetesCluster),
+		clusterCommand("scaleKubernetesCluster", scaleKubernetesCluster,
+			"id", "serviceofferingid", "nodeofferings", "size", "nodeids", "autoscalingenabled", "minsize", "maxsize"),
+		clusterCommand("upgradeKubernetesCluster", upgradeKubernetesCluster, "id", "kubernetesversionid"),
+		clusterCommand("deleteKubernetesCluster", deleteKubernetesCluster, "id"),
 		{Name: "getKubernetesClusterConfig", Refs: clusterRefs, Run: getKubernetesClusterConfig},
 
-		{Name: "addVirtualMachinesToKubernetesCluster", Refs: clusterNodeRefs, Write: true, Run: addVMsToCluster, Order: []string{"id", "virtualmachineids"}},
-		{Name: "removeVirtualMachinesFromKubernetesCluster", Refs: clusterNodeRefs, Write: true, Run: removeVMsFromCluster, Order: []string{"id", "virtualmachineids"}},
 		{
-			Name: "addNodesToKubernetesCluster", Refs: clusterNodeRefs, Submit: addNodesToCluster, Class: store.ClusterClass + "AddNodesToKubernetesClusterCmd",
-			Order: []string{"nodeids", "id"},
+			Name: "addVirtualMachinesToKubernetesCluster", Refs: clusterRefs, Write: true, Run: addVMsToCluster,
+			Order: []string{"id", "virtualmachineids"},
 		},
 		{
-			Name: "removeNodesFromKubernetesCluster", Refs: clusterNodeRefs, Submit: removeNodesFromCluster, Class: store.ClusterClass + "RemoveNodesFromKubernetesClusterCmd",
-			Order: []string{"nodeids", "id"},
+			Name: "removeVirtualMachinesFromKubernetesCluster", Refs: clusterRefs, Write: true, Run: removeVMsFromCluster,
+			Order: []string{"id", "virtualmachineids"},
 		},
+		clusterCommand("addNodesToKubernetesCluster", addNodesToCluster, "nodeids", "id"),
+		clusterCommand("removeNodesFromKubernetesCluster", removeNodesFromCluster, "nodeids", "id"),
 	}
+}
+
+// clusterCommand is a command with a job on a cluster; order are its parameters.
+func clusterCommand(name string, submit func(*wire.Call) (*wire.JobSpec, error), order ...string) wire.Command {
+	class := store.ClusterClass + strings.ToUpper(name[:1]) + name[1:] + "Cmd"
+	return wire.Command{Name: name, Refs: clusterRefs, Submit: submit, Class: class, Order: order}
 }

@@ -4,6 +4,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -35,13 +36,13 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 		return nil, err
 	}
 	k := &store.KubernetesCluster{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: c.Str("description"), Kind: kind, Owner: owner, Zone: wire.Arg[*store.Zone](c, "zoneid"),
-		Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")), Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"),
-		Network: wire.Arg[*store.Network](c, "networkid"), KeyPair: c.Str("keypair"),
-		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk, ExternalLB: c.Str("externalloadbalanceripaddress"), Csi: c.Boolean("enablecsi"),
-	}
-	if k.Description == "" {
-		k.Description = k.Name
+		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Description: cmp.Or(c.Str("description"), c.Str("name")), Kind: kind,
+		Owner: owner,
+		Zone:  wire.Arg[*store.Zone](c, "zoneid"), Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
+		Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), Network: wire.Arg[*store.Network](c, "networkid"),
+		KeyPair: c.Str("keypair"),
+		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk, ExternalLB: c.Str("externalloadbalanceripaddress"),
+		Csi: c.Boolean("enablecsi"),
 	}
 	if c.Has("controlnodes") {
 		k.Control = c.Integer("controlnodes")
@@ -183,7 +184,8 @@ func nodeOfferings(c *wire.Call) (map[string]*store.ServiceOffering, error) {
 	for _, e := range c.Maps["nodeofferings"] {
 		kind, id := e["node"], e["offering"]
 		if kind == "" || id == "" {
-			return nil, wire.Invalid("Incomplete Node Type to Service Offering ID mapping: '%s' -> '%s'", javaText(e, "node"), javaText(e, "offering"))
+			return nil, wire.Invalid("Incomplete Node Type to Service Offering ID mapping: '%s' -> '%s'",
+				javaText(e, "node"), javaText(e, "offering"))
 		}
 		if !validNodeKind(kind) {
 			return nil, wire.Invalid("The provided value '%s' for Node Type is invalid", kind)
@@ -232,8 +234,8 @@ func checkRegistry(c *wire.Call, _ *store.KubernetesCluster) error {
 
 func checkExperimental(c *wire.Call, _ *store.KubernetesCluster) error {
 	if c.Str("dockerregistryurl") != "" && !c.St.Settings.KubernetesExperimental {
-		return wire.Invalid("Private registry for the Kubernetes cluster is an experimental feature. Use %s configuration for enabling experimental features",
-			"cloud.kubernetes.cluster.experimental.features.enabled")
+		return wire.Invalid("Private registry for the Kubernetes cluster is an experimental feature. "+
+			"Use %s configuration for enabling experimental features", "cloud.kubernetes.cluster.experimental.features.enabled")
 	}
 	return nil
 }

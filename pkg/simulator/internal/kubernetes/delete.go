@@ -89,8 +89,8 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 		}
 	}
 	if external > 0 {
-		return wire.Invalid("Failed to delete kubernetes cluster %s as there are %d external node(s) present. Please remove the external node(s) from the cluster "+
-			"(and network) or delete them before deleting the cluster.", k.Name, external)
+		return wire.Invalid("Failed to delete kubernetes cluster %s as there are %d external node(s) present. "+
+			"Please remove the external node(s) from the cluster (and network) or delete them before deleting the cluster.", k.Name, external)
 	}
 	for _, v := range c.St.VMs.Rows {
 		if !v.Removed && v.NICIn(k.Network) != nil {
@@ -98,7 +98,8 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 		}
 	}
 	if guests > len(k.Nodes) {
-		return wire.Invalid("Network : %s for Kubernetes cluster : %s has instances using it which are not part of the Kubernetes cluster", k.Network.Name, k.Name)
+		return wire.Invalid("Network : %s for Kubernetes cluster : %s has instances using it which are not part of the Kubernetes cluster",
+			k.Network.Name, k.Name)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func deployCluster(c *wire.Call, k *store.KubernetesCluster) *work {
 	w := &work{c: c, k: k}
 	w.then(0, func(now time.Time) error {
 		serviceUser(c.St, k.Owner, now)
-		if err := w.fault(fault.Capacity, wire.Invalid("Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster: %s", k.UUID)); err != nil {
+		full := wire.Invalid("Provisioning the cluster failed due to insufficient capacity in the Kubernetes cluster: %s", k.UUID)
+		if err := w.fault(fault.Capacity, full); err != nil {
 			return err
 		}
 		return clusterAddress(c, k, now)
@@ -71,7 +72,8 @@ func firstStart(w *work) *visit {
 				endpoint()
 				return wire.Invalid("Failed to setup Kubernetes cluster : %s as it does not have desired number of nodes in ready state", k.Name)
 			}
-			return wire.Invalid("Failed to setup Kubernetes cluster : %s in usable state as unable to provision API endpoint for the cluster", k.Name)
+			return wire.Invalid("Failed to setup Kubernetes cluster : %s in usable state as unable to provision API endpoint for the cluster",
+				k.Name)
 		},
 		done: func(now time.Time) error {
 			if kubeconfig == "" {

@@ -47,7 +47,9 @@ func projectServiceAccount(st *store.State, p *store.Project, now time.Time) *st
 	if a, ok := st.AccountIn(p.Domain, name); ok && p.Find(a, nil) != nil {
 		return a
 	}
-	a := st.Accounts.Add(&store.Account{Entity: store.Entity{Created: now}, Name: name, Domain: p.Domain, Role: projectServiceRole(st, now), State: store.StateEnabled})
+	a := st.Accounts.Add(&store.Account{
+		Entity: store.Entity{Created: now}, Name: name, Domain: p.Domain, Role: projectServiceRole(st, now), State: store.StateEnabled,
+	})
 	addUser(st, a, &store.User{Username: name, FirstName: "Kubernetes", LastName: "Service User"}, now)
 	p.Members = append(p.Members, store.ProjectMember{Account: a})
 	return a

@@ -47,7 +47,8 @@ func newKubeconfig(server string, now time.Time) (string, error) {
 	}
 	client := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"kubeadm:cluster-admins"}},
-		NotBefore: now, NotAfter: now.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: now, NotAfter: now.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,7 +70,8 @@ func newKubeconfig(server string, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode the key of a cluster's administrator: %w", err)
 	}
-	return fmt.Sprintf(kubeconfigText, kubeconfigPEM("CERTIFICATE", caDER), server, kubeconfigPEM("CERTIFICATE", der), kubeconfigPEM("EC PRIVATE KEY", keyDER)), nil
+	return fmt.Sprintf(kubeconfigText, kubeconfigPEM("CERTIFICATE", caDER), server,
+		kubeconfigPEM("CERTIFICATE", der), kubeconfigPEM("EC PRIVATE KEY", keyDER)), nil
 }
 
 // kubeconfigPEM encodes a PEM block in base64, as in kubeconfig files.

@@ -9,4 +9,6 @@ import (
 )
 
 // NetworkCreator creates the network of a cluster for which the caller specified none.
-type NetworkCreator func(c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string) (*store.Network, error)
+type NetworkCreator func(
+	c *wire.Call, owner *store.Account, z *store.Zone, o *store.NetworkOffering, name, display string,
+) (*store.Network, error)

@@ -15,8 +15,6 @@ import (
 // Commands that add existing VMs to clusters and remove them: as VMs of an ExternalManaged cluster, or as nodes of a
 // CloudManaged cluster.
 
-var clusterNodeRefs = map[string]store.RefKind{"id": store.RefKubernetesCluster, "nodeids": store.RefVM}
-
 // externalTarget returns the cluster of a command that is only for ExternalManaged clusters.
 func externalTarget(c *wire.Call, refusal string) (*store.KubernetesCluster, error) {
 	k := clusterTarget(c)
@@ -93,7 +91,8 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 	if len(gone)+len(rest) == 0 {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Provided VMs are not part of the CKS cluster")
 	}
-	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), func(v removedVM) removedVM { return v }), nil
+	same := func(v removedVM) removedVM { return v }
+	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), same), nil
 }
 
 // nodesTarget returns the cluster of a command that adds or removes nodes.

@@ -54,7 +54,8 @@ func startKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 		return clusterJob(c, nil, w.shown), nil
 	}
 	if k.Endpoint == "" {
-		return clusterJob(c, wire.Invalid("Kubernetes cluster : %s has invalid API endpoint. Can not verify if cluster is in ready state", k.Name), nil), nil
+		err := wire.Invalid("Kubernetes cluster : %s has invalid API endpoint. Can not verify if cluster is in ready state", k.Name)
+		return clusterJob(c, err, nil), nil
 	}
 	k.Stored = store.VMStarting
 	for _, n := range k.Nodes {
@@ -107,7 +108,7 @@ func restarted(w *work) *visit {
 			if kubeconfig != "" {
 				k.Kubeconfig = kubeconfig
 			}
-			k.Stored = store.VMRunning
+			k.Stored, k.Broken = store.VMRunning, false
 			return nil
 		},
 	}

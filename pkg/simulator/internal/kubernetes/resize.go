@@ -64,7 +64,8 @@ func (w *work) grow(size int) {
 			return in.Join(ctx, seen, seen.Nodes[len(seen.Nodes)-more:])
 		},
 		failed: func(error) error {
-			return wire.Invalid("Scaling unsuccessful for Kubernetes cluster : %s as it does not have desired number of nodes in ready state", k.Name)
+			return wire.Invalid("Scaling unsuccessful for Kubernetes cluster : %s as it does not have desired number of nodes in ready state",
+				k.Name)
 		},
 		done: func(time.Time) error {
 			k.Size = size

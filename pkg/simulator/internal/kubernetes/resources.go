@@ -113,8 +113,9 @@ func nodeName(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Ti
 // systemTemplate is the template of nodes for which the caller names none: the zone's system VM template, which list
 // commands hide from users.
 var systemTemplate = &store.Template{
-	Entity: store.Entity{UUID: store.StableID("template", "systemvm")}, Name: "SystemVM Template (simulator)", Display: "SystemVM Template (simulator)",
-	OSName: "Debian GNU/Linux 12 (64-bit)", Format: "VHD", Typ: "SYSTEM", GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"), ForCKS: true,
+	Entity: store.Entity{UUID: store.StableID("template", "systemvm")}, Name: "SystemVM Template (simulator)",
+	Display: "SystemVM Template (simulator)", OSName: "Debian GNU/Linux 12 (64-bit)", Format: "VHD", Typ: "SYSTEM",
+	GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"), ForCKS: true,
 }
 
 // enterNode creates one VM of the cluster and begins to start it.
@@ -134,14 +135,16 @@ func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.T
 	}
 	name := nodeName(c, k, kind, now)
 	v := &store.VM{
-		Entity: store.Entity{Created: now}, Name: name, Display: name, Owner: k.Owner, User: clusterUser(c, k), Zone: k.Zone, Offering: o, Template: t, Hypervisor: "Simulator",
-		State: store.VMStopped, BootKnown: true,
+		Entity: store.Entity{Created: now}, Name: name, Display: name, Owner: k.Owner, User: clusterUser(c, k), Zone: k.Zone,
+		Offering: o, Template: t, Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
 		Details: map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
 	if _, ok := c.St.Enter(v, []store.NICRequest{{Network: k.Network}}, now); !ok {
 		return nil, wire.Invalid("Insufficient address capacity")
 	}
-	k.Nodes = append(k.Nodes, &store.ClusterNode{VM: v, Control: kind == store.NodeControl, Etcd: kind == store.NodeEtcd, Version: k.Version.Semantic})
+	k.Nodes = append(k.Nodes, &store.ClusterNode{
+		VM: v, Control: kind == store.NodeControl, Etcd: kind == store.NodeEtcd, Version: k.Version.Semantic,
+	})
 	host, ok := c.St.PlaceVM(v)
 	if !ok {
 		return nil, wire.NoHost(v)

@@ -42,10 +42,11 @@ func openCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) error 
 		balanceAPI(c, k, control, now)
 	}
 	for i, node := range k.NodesOf(store.NodeEtcd) {
+		port := c.St.EtcdSSHPort() + i
 		if n.VPC == nil {
-			openPorts(c, k, store.EtcdSSHPort+i, store.EtcdSSHPort+i, now)
+			openPorts(c, k, port, port, now)
 		}
-		forward(c.St, k, node.VM, store.EtcdSSHPort+i, store.SSHPort, now)
+		forward(c.St, k, node.VM, port, store.SSHPort, now)
 	}
 	return nil
 }
@@ -68,8 +69,8 @@ func forward(st *store.State, k *store.KubernetesCluster, v *store.VM, public, p
 // openPorts creates a firewall rule that allows every source address.
 func openPorts(c *wire.Call, k *store.KubernetesCluster, first, last int, now time.Time) {
 	r := &store.FWRule{
-		Entity: store.Entity{Created: now}, IP: k.Address, Network: k.Network, Protocol: "tcp", StartPort: wire.Ptr(first), EndPort: wire.Ptr(last),
-		CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive, Account: k.Owner,
+		Entity: store.Entity{Created: now}, IP: k.Address, Network: k.Network, Protocol: "tcp",
+		StartPort: wire.Ptr(first), EndPort: wire.Ptr(last), CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive, Account: k.Owner,
 	}
 	c.St.AddFWRule(r)
 	k.Firewall = append(k.Firewall, r)
@@ -112,7 +113,8 @@ func reopenSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
 		return
 	}
 	c.St.DropForwards(k, func(r *store.PFRule) bool {
-		return r.PrivateStart == store.SSHPort && r.PublicStart < store.EtcdSSHPort
+		n := k.Node(r.VM)
+		return r.PrivateStart == store.SSHPort && (n == nil || !n.Etcd)
 	})
 	for _, r := range k.Firewall {
 		if p := *r.StartPort; p >= store.NodeSSHPort && p < store.APIPort {
@@ -129,8 +131,9 @@ func reopenSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
 // balanceAPI creates the load balancer rule of the API.
 func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.ClusterNode, now time.Time) {
 	r := &store.LBRule{
-		Entity: store.Entity{Created: now}, Name: "api-lb", Description: "LB rule for API access", Algorithm: "roundrobin", Protocol: "tcp", HasProtocol: true,
-		IP: k.Address, Network: k.Network, PublicPort: store.APIPort, PrivatePort: store.APIPort, State: store.RuleActive, Account: k.Owner,
+		Entity: store.Entity{Created: now}, Name: "api-lb", Description: "LB rule for API access", Algorithm: "roundrobin",
+		Protocol: "tcp", HasProtocol: true, IP: k.Address, Network: k.Network, PublicPort: store.APIPort, PrivatePort: store.APIPort,
+		State: store.RuleActive, Account: k.Owner,
 	}
 	for _, n := range control {
 		r.Members = append(r.Members, &store.LBMember{VM: n.VM, IP: n.VM.NICs[0].IP})
@@ -143,7 +146,8 @@ func balanceAPI(c *wire.Call, k *store.KubernetesCluster, control []*store.Clust
 func allowAtTop(st *store.State, k *store.KubernetesCluster, port int) {
 	list := k.Network.ACL
 	item := &store.ACLItem{
-		List: list, Number: 1, Protocol: "TCP", Traffic: "Ingress", Action: "Allow", StartPort: wire.Ptr(port), EndPort: wire.Ptr(port), CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive,
+		List: list, Number: 1, Protocol: "TCP", Traffic: "Ingress", Action: "Allow", StartPort: wire.Ptr(port), EndPort: wire.Ptr(port),
+		CIDRs: []string{"0.0.0.0/0"}, State: store.RuleActive,
 	}
 	taken := map[int]*store.ACLItem{}
 	for _, it := range st.ACLItems.Rows {

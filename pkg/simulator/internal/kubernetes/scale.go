@@ -4,6 +4,7 @@
 package kubernetes
 
 import (
+	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
@@ -70,9 +71,13 @@ func readScaling(c *wire.Call, k *store.KubernetesCluster) (*scaling, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scaling{offerings: offerings, offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), size: c.OptInt("size"), autoscaling: c.OptBool("autoscalingenabled")}
+	s := &scaling{
+		offerings: offerings, offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), size: c.OptInt("size"),
+		autoscaling: c.OptBool("autoscalingenabled"),
+	}
 	if !c.Given("serviceofferingid") && len(offerings) == 0 && s.size == nil && !c.Has("nodeids") && s.autoscaling == nil {
-		return nil, wire.Invalid("Kubernetes cluster %s cannot be scaled, either service offering or cluster size or nodeids to be removed or autoscaling must be passed", k.Name)
+		return nil, wire.Invalid("Kubernetes cluster %s cannot be scaled, "+
+			"either service offering or cluster size or nodeids to be removed or autoscaling must be passed", k.Name)
 	}
 	if !c.Access(k.Owner) {
 		return nil, wire.Denied()
@@ -132,7 +137,7 @@ func checkScaleNodes(c *wire.Call, k *store.KubernetesCluster, s *scaling) error
 	for _, r := range c.Lists["nodeids"] {
 		v, _ := r.Obj.(*store.VM)
 		n := k.Node(v)
-		if n == nil {
+		if n == nil || slices.Contains(s.remove, n) {
 			return wire.Invalid("Invalid node ids")
 		}
 		if n.Control {
@@ -159,7 +164,8 @@ func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) e
 		v := k.Version
 		switch {
 		case o.CPUNumber < minNodeCPU || o.MemMB < minNodeMem:
-			return wire.Invalid(text+"Kubernetes cluster template(CoreOS) needs minimum %d vCPUs and %d MB RAM", k.Name, o.Name, minNodeCPU, minNodeMem)
+			return wire.Invalid(text+"Kubernetes cluster template(CoreOS) needs minimum %d vCPUs and %d MB RAM",
+				k.Name, o.Name, minNodeCPU, minNodeMem)
 		case o.CPUNumber < v.MinCPU:
 			return wire.Invalid(text+"associated Kubernetes version : %s needs minimum %d vCPUs", k.Name, o.Name, v.Name, v.MinCPU)
 		case o.MemMB < v.MinMemMB:
@@ -170,8 +176,9 @@ func checkScaleOfferings(_ *wire.Call, k *store.KubernetesCluster, s *scaling) e
 			old = k.Offering
 		}
 		if old != nil && k.State() == store.VMRunning && (o.MemMB < old.MemMB || o.CPUNumber*o.CPUSpeed < old.CPUNumber*old.CPUSpeed) {
-			return wire.Invalid("Kubernetes cluster cannot be scaled down for service offering. Service offering : %s offers lesser resources as compared to "+
-				"service offering : %s of Kubernetes cluster : %s", o.Name, old.Name, k.Name)
+			return wire.Invalid("Kubernetes cluster cannot be scaled down for service offering. "+
+				"Service offering : %s offers lesser resources as compared to service offering : %s of Kubernetes cluster : %s",
+				o.Name, old.Name, k.Name)
 		}
 	}
 	return nil

@@ -43,7 +43,8 @@ func upgradedNode(w *work, n *store.ClusterNode, to *store.KubernetesVersion, fi
 		},
 		failed: func(err error) error {
 			if first && errors.Is(err, wire.ErrNodesNotReady) {
-				return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to get control Kubernetes node on VM : %s in ready state", k.Name, n.VM.Display)
+				return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to get control Kubernetes node on VM : %s in ready state",
+					k.Name, n.VM.Display)
 			}
 			return wire.Invalid("Failed to upgrade Kubernetes cluster : %s, unable to upgrade Kubernetes node on VM : %s", k.Name, n.VM.Display)
 		},
@@ -72,7 +73,8 @@ func checkClusterUpgrade(c *wire.Call, k *store.KubernetesCluster, to *store.Kub
 		return wire.Denied()
 	}
 	from, o := liveVersion(k.Version), k.Offering
-	const text = "Kubernetes cluster : %s cannot be upgraded with Kubernetes version : %s which needs minimum %d %s while associated service offering : %s offers only %d %s"
+	const text = "Kubernetes cluster : %s cannot be upgraded with Kubernetes version : %s which needs minimum %d %s " +
+		"while associated service offering : %s offers only %d %s"
 	switch {
 	case k.State() != store.VMRunning:
 		return wire.Invalid("Kubernetes cluster : %s is not in running state", k.Name)

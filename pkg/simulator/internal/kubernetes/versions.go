@@ -44,7 +44,8 @@ type kubernetesVersionView struct {
 func viewKubernetesVersion(c *wire.Call, v *store.KubernetesVersion) kubernetesVersionView {
 	out := kubernetesVersionView{
 		ID: v.UUID, Name: v.Name, Semantic: v.Semantic, HA: atLeast(v, minKubernetesHA),
-		Autoscaling: atLeast(v, minKubernetesAutoscaling), State: v.State(), MinCPU: v.MinCPU, MinMemory: v.MinMemMB, Created: wire.Stamp(v.Created),
+		Autoscaling: atLeast(v, minKubernetesAutoscaling), State: v.State(), MinCPU: v.MinCPU, MinMemory: v.MinMemMB,
+		Created: wire.Stamp(v.Created),
 	}
 	if out.ISOState = v.ISO(c.Now); out.ISOState != "" {
 		out.ISOID, out.ISOName, out.Arch, out.DirectDownload = v.IsoID, v.IsoName, v.Arch, v.DirectDownload
@@ -62,7 +63,8 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 	}
 	if c.Given("minimumkubernetesversionid") {
 		if least != "" {
-			return nil, c.Internal(wire.CSRuntime, "Both parameters minimumsemanticversion and minimumkubernetesversionid can not be passed together")
+			return nil, c.Internal(wire.CSRuntime,
+				"Both parameters minimumsemanticversion and minimumkubernetesversionid can not be passed together")
 		}
 		v := wire.Arg[*store.KubernetesVersion](c, "minimumkubernetesversionid")
 		if v == nil || v.Removed {
@@ -83,7 +85,8 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 			out = append(out, v)
 		}
 	}
-	return wire.Page(c, "kubernetessupportedversion", out, func(v *store.KubernetesVersion) kubernetesVersionView { return viewKubernetesVersion(c, v) })
+	view := func(v *store.KubernetesVersion) kubernetesVersionView { return viewKubernetesVersion(c, v) }
+	return wire.Page(c, "kubernetessupportedversion", out, view)
 }
 
 type kubernetesVersionAnswer struct {
@@ -107,8 +110,9 @@ func addKubernetesSupportedVersion(c *wire.Call) (any, error) {
 
 func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	v := &store.KubernetesVersion{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Semantic: c.Str("semanticversion"), Zone: wire.Arg[*store.Zone](c, "zoneid"), Arch: "x86_64",
-		DirectDownload: c.Boolean("directdownload"), MinCPU: c.Integer("mincpunumber"), MinMemMB: c.Integer("minmemory"), IsoID: uuid.NewString(),
+		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Semantic: c.Str("semanticversion"), Zone: wire.Arg[*store.Zone](c, "zoneid"),
+		Arch: "x86_64", DirectDownload: c.Boolean("directdownload"), MinCPU: c.Integer("mincpunumber"), MinMemMB: c.Integer("minmemory"),
+		IsoID: uuid.NewString(),
 	}
 	if v.MinCPU < minNodeCPU {
 		return nil, wire.Invalid("Invalid value for mincpunumber parameter. Minimum %d vCPUs required.", minNodeCPU)
@@ -120,7 +124,8 @@ func newKubernetesVersion(c *wire.Call) (*store.KubernetesVersion, error) {
 	case err != nil:
 		return nil, err
 	case n < 0:
-		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by Kubernetes Service", minKubernetes)
+		return nil, wire.Invalid("New supported Kubernetes version cannot be added as %s is minimum version supported by Kubernetes Service",
+			minKubernetes)
 	}
 	if c.Given("zoneid") && v.Zone == nil {
 		return nil, wire.Invalid("Invalid zone specified")

@@ -65,9 +65,13 @@ type visit struct {
 // inside adds a visit.
 func (w *work) inside(v *visit) {
 	in := w.c.Server.Inside
+	failed := func(err error) error {
+		w.k.Broken = true
+		return v.failed(err)
+	}
 	switch {
 	case v.broken != nil:
-		w.then(v.limit, func(time.Time) error { return v.failed(v.broken) })
+		w.then(v.limit, func(time.Time) error { return failed(v.broken) })
 		return
 	case in == nil:
 		w.then(v.takes, v.done)
@@ -78,12 +82,12 @@ func (w *work) inside(v *visit) {
 		seen = insideCluster(w.c, w.k, now)
 		return nil
 	})
-	w.then(v.limit, func(time.Time) error { return v.failed(context.DeadlineExceeded) })
+	w.then(v.limit, func(time.Time) error { return failed(context.DeadlineExceeded) })
 	w.steps[len(w.steps)-1].Outside = func(ctx context.Context) func(now time.Time) error {
 		err := v.call(ctx, in, seen)
 		return func(now time.Time) error {
 			if err != nil {
-				return cksError(v.failed(err))
+				return cksError(failed(err))
 			}
 			return cksError(v.done(now))
 		}

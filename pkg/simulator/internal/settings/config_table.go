@@ -50,6 +50,8 @@ var ConfigList = append([]Config{
 		Description: "seconds in which a Kubernetes cluster must start"},
 	{Name: "cloud.kubernetes.cluster.upgrade.timeout", Def: "3600", Kind: "Number", Category: "Advanced", Component: "KubernetesClusterService", Dynamic: true,
 		Description: "seconds in which upgrading a Kubernetes cluster must succeed"},
+	{Name: "cloud.kubernetes.etcd.node.start.port", Def: "50000", Kind: "Number", Category: "Advanced", Component: "KubernetesClusterService", Dynamic: true,
+		Description: "first public port that is forwarded to the SSH port of etcd nodes"},
 	{Name: "cloud.kubernetes.service.enabled", Def: "true", Kind: "Boolean", Category: "Advanced", Component: "KubernetesClusterService",
 		Description: "the Kubernetes service is on"},
 	{Name: "cluster.cpu.allocated.capacity.disablethreshold", Def: "0.85", Kind: "Decimal", Category: "Alert", Component: "CapacityManager", Dynamic: true, Scope: "Cluster",

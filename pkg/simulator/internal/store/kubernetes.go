@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
 // The checks of a CloudManaged cluster before it is created.
@@ -18,9 +19,13 @@ import (
 const (
 	APIPort     = 6443
 	NodeSSHPort = 2222 // the first of the public ports that are forwarded to port 22 of the nodes
-	EtcdSSHPort = 50000
 	SSHPort     = 22
 )
+
+// EtcdSSHPort returns the first of the public ports that are forwarded to port 22 of the etcd nodes.
+func (st *State) EtcdSSHPort() int {
+	return settings.Atoi(st.Setting("cloud.kubernetes.etcd.node.start.port"))
+}
 
 // Kubeadmin is part of the names that CloudStack gives the users whose API keys clusters use.
 const Kubeadmin = "kubeadmin"
@@ -82,7 +87,7 @@ func (st *State) DropForwards(k *KubernetesCluster, gone func(*PFRule) bool) {
 func (st *State) closeCluster(k *KubernetesCluster) {
 	took := k.Address != nil && k.Address.VPC != nil && k.Address.Network == k.Network
 	for _, r := range k.Firewall {
-		if r.StartPort != nil && *r.StartPort < EtcdSSHPort {
+		if r.StartPort != nil && *r.StartPort < st.EtcdSSHPort() {
 			st.DropFWRule(r)
 		}
 	}
@@ -232,6 +237,7 @@ type KubernetesCluster struct {
 	Name, Description   string
 	Kind                string
 	Stored              string // the state, before it is corrected by the states of the VMs
+	Broken              bool   // Kubernetes does not work inside the VMs, although they run
 	Owner               *Account
 	Zone                *Zone
 	Version             *KubernetesVersion // nil: external clusters may have none
@@ -281,13 +287,17 @@ func (n *ClusterNode) kind() string {
 // Total returns the desired number of nodes.
 func (k *KubernetesCluster) Total() int { return k.Control + k.Size + k.Etcd }
 
-// State returns the state that CloudStack's cluster scanner determines for a running or stopped cluster: Running or
+// State returns the state that CloudStack's cluster scanner determines for a cluster that no job changes: Running or
 // Stopped if no node is missing and all nodes are in that state, or else Alert. Other states are the stored ones.
+// CloudStack's scanner runs every 30 s.
 func (k *KubernetesCluster) State() string {
-	if k.Kind != CloudManaged || k.Stored != VMRunning && k.Stored != VMStopped {
+	if k.Kind != CloudManaged || k.Stored != VMRunning && k.Stored != VMStopped && k.Stored != ClusterAlert {
 		return k.Stored
 	}
 	for _, want := range []string{VMRunning, VMStopped} {
+		if want == VMRunning && k.Broken {
+			continue
+		}
 		if len(k.Nodes) >= k.Total() && !slices.ContainsFunc(k.Nodes, func(n *ClusterNode) bool { return n.VM.State != want }) {
 			return want
 		}
