@@ -37,6 +37,7 @@ type KubernetesCluster struct {
 	WorkerOfferingID    string   `json:"workerofferingid"`
 	WorkerOfferingName  string   `json:"workerofferingname"`
 	EtcdOfferingID      string   `json:"etcdofferingid"`
+	TemplateID          string   `json:"templateid"` // of its nodes
 	KeyPair             string   `json:"keypair"`
 	Endpoint            string   `json:"endpoint"` // URL of the API server
 	IPAddress           string   `json:"ipaddress"`
@@ -101,7 +102,8 @@ func (c *Client) listClusters(ctx context.Context, f filter) ([]KubernetesCluste
 	})
 }
 
-// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required.
+// CreateClusterRequest are the parameters of a CloudManaged cluster. The fields up to Size are required, OfferingID unless
+// both kinds of nodes have their own.
 type CreateClusterRequest struct {
 	Name, ZoneID, VersionID, OfferingID string
 	ControlNodes, Size                  int
@@ -117,9 +119,9 @@ type CreateClusterRequest struct {
 // CreateKubernetesCluster creates a CloudManaged cluster. The job ends when the cluster is Running, or in Error.
 func (c *Client) CreateKubernetesCluster(ctx context.Context, r CreateClusterRequest) (Submitted, error) {
 	f := filter{
-		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID, "serviceofferingid": r.OfferingID,
+		"clustertype": CloudManaged, "name": r.Name, "zoneid": r.ZoneID, "kubernetesversionid": r.VersionID,
 		"controlnodes": strconv.Itoa(r.ControlNodes), "size": strconv.Itoa(r.Size),
-	}.set("description", r.Description).set("projectid", r.ProjectID).set("networkid", r.NetworkID).set("keypair", r.KeyPair).
+	}.set("serviceofferingid", r.OfferingID).set("description", r.Description).set("projectid", r.ProjectID).set("networkid", r.NetworkID).set("keypair", r.KeyPair).
 		set("externalloadbalanceripaddress", r.ExternalLBAddress).flag("enablecsi", r.EnableCSI)
 	if r.RootDiskGiB > 0 {
 		f["noderootdisksize"] = strconv.Itoa(r.RootDiskGiB)

@@ -13,7 +13,8 @@ type NetworkQuery struct {
 
 type networkJSON struct {
 	Network
-	ConserveMode flexBool `json:"networkofferingconservemode"`
+	ConserveMode flexBool  `json:"networkofferingconservemode"`
+	Egress       *flexBool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
 	Services     []struct {
 		Name      string `json:"name"`
 		Providers []struct {
@@ -28,7 +29,7 @@ type networkJSON struct {
 
 func (n *networkJSON) toNetwork() Network {
 	net := n.Network
-	net.ConserveMode = bool(n.ConserveMode)
+	net.ConserveMode, net.EgressDenied = bool(n.ConserveMode), n.Egress != nil && !bool(*n.Egress)
 	net.Services = make(map[string]map[string]string, len(n.Services))
 	net.ServiceProviders = make(map[string][]string, len(n.Services))
 	for _, s := range n.Services {

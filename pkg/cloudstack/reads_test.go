@@ -140,7 +140,7 @@ func TestReadsRecorded(t *testing.T) {
 		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx, "z") }, []ServiceOffering{
 			{ID: "1fb97a24-6f10-485a-bc7e-f540e0bba35f", Name: "Small Instance", State: "Active", CPUs: 1, SpeedMHz: 500, MemoryMiB: 512},
 			{ID: "4e2d8c13-e8e7-4e06-8302-96f232b55fc1", Name: "Medium Instance", State: "Active", CPUs: 1, SpeedMHz: 1000, MemoryMiB: 1024},
-		}, nil},
+		}, map[string]string{"zoneid": "z"}},
 		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListKeyPairs(ctx, "p") }, []KeyPair(nil), map[string]string{"projectid": "p"}},
 		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
 			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
@@ -166,6 +166,17 @@ func TestReadsRecorded(t *testing.T) {
 			return []string{accounts[0].RoleName, accounts[0].Users[0].Username}, err
 		}, []string{"User", "kubeadmin"}, nil},
 		{"listAccounts.self", func(c *Client) (any, error) { return c.ListAccounts(ctx, "other", "") }, []Account{}, nil},
+		{"listAccounts.limited", func(c *Client) (any, error) { return c.ReadQuota(ctx, "") }, &Quota{
+			Owner: "account kubeadmin", VMs: Usage{20, 10}, CPUs: Usage{40, 10}, MemoryMiB: Usage{40960, 5120}, Volumes: Usage{20, 10}, StorageGiB: Usage{200, 20},
+			PublicIPs: Usage{3, 3}, Networks: Usage{20, 4},
+		}, map[string]string{"id": "", "listall": ""}},
+		{"listProjects.user", func(c *Client) (any, error) {
+			q, err := c.ReadQuota(ctx, "p")
+			return []any{q.Owner, q.VMs, q.CPUs, q.PublicIPs}, err
+		},
+			[]any{"project k8s-project", Usage{20, 2}, Usage{40, 2}, Usage{20, 1}}, map[string]string{"id": "p"}},
+		{"listPublicIpAddresses.state-free", func(c *Client) (any, error) { return c.CountFreePublicIPs(ctx, "z") }, 185,
+			map[string]string{"state": "Free", "zoneid": "z", "page": "1", "pagesize": "1"}},
 		{"listUsers.self", func(c *Client) (any, error) {
 			users, err := c.ListUsers(ctx, "kubeadmin", "", "")
 			return []string{users[0].AccountID, users[0].RoleType}, err
@@ -209,6 +220,35 @@ func TestReadsRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Administrators see limits as the word Unlimited, and some roles see none at all.
+func TestReadQuotaOddAnswers(t *testing.T) {
+	t.Parallel()
+	f := always(jsonReply(200, `{"listaccountsresponse":{"count":1,"account":[{"id":"a","name":"admin","vmlimit":"Unlimited","vmtotal":7,"cpulimit":"-1","iplimit":"5","iptotal":9}]}}`))
+	q, err := f.client(t).ReadQuota(t.Context(), "")
+	require.NoError(t, err)
+	_, unlimited := q.VMs.Free()
+	require.True(t, unlimited)
+	_, unlimited = q.CPUs.Free()
+	require.True(t, unlimited)
+	left, unlimited := q.PublicIPs.Free()
+	require.False(t, unlimited)
+	require.Zero(t, left, "a limit that was lowered below what is used")
+
+	for _, body := range []string{`{"listaccountsresponse":{}}`, `{"listaccountsresponse":{"count":1,"account":[{"id":"a","name":"n"}]}}`} {
+		_, err := always(jsonReply(200, body)).client(t).ReadQuota(t.Context(), "")
+		require.ErrorContains(t, err, "does not show the limits of exactly one account")
+	}
+}
+
+func TestListTemplates(t *testing.T) {
+	t.Parallel()
+	f := always(jsonReply(200, `{"listtemplatesresponse":{"count":1,"template":[{"id":"t","name":"node","isready":false,"status":"10% Downloaded","zoneid":"z"}]}}`))
+	got, err := f.client(t).ListTemplates(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, []Template{{ID: "t", Name: "node", Status: "10% Downloaded", ZoneID: "z"}}, got)
+	require.Equal(t, "executable", f.recorded()[0].Form.Get("templatefilter"))
 }
 
 // What the SDK's types cannot read: numbers and booleans as text, and arrays of objects that they take for arrays of strings.

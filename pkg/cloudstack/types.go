@@ -93,6 +93,7 @@ type Network struct {
 	ZoneID       string `json:"zoneid"`
 	State        string `json:"state"` // Allocated until the first VM, then Implemented
 	OfferingName string `json:"networkofferingname"`
+	EgressDenied bool   `json:"-"` // VMs of this isolated network reach the internet only by rules
 	ConserveMode bool   `json:"-"`
 	// Services maps a service name ("Lb", "Firewall", "NetworkACL", ...) to its capabilities.
 	// Its providers are in ServiceProviders.

@@ -25,7 +25,7 @@ const handshakeTimeout = 5 * time.Second
 
 // certificates reads the API server's certificate, and the client certificate in the administrator's kubeconfig.
 func (r *reading) certificates(ctx context.Context) {
-	if c, err := Serving(ctx, r.f.Cluster.Endpoint); err != nil {
+	if c, err := Serving(ctx, r.Dial, r.f.Cluster.Endpoint); err != nil {
 		r.f.Unread[preflight.SubjectCertificate] = err.Error()
 	} else {
 		r.f.Certificates = append(r.f.Certificates, *c)
@@ -49,9 +49,12 @@ func (r *reading) certificates(ctx context.Context) {
 	}
 }
 
+// Dial opens a connection, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Serving reads the certificate that an API server shows. It is not verified: only its dates and names are of interest, and
-// nothing is sent.
-func Serving(ctx context.Context, endpoint string) (*preflight.Certificate, error) {
+// nothing is sent. dial is nil for the network.
+func Serving(ctx context.Context, dial Dial, endpoint string) (*preflight.Certificate, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("the cluster has no endpoint (%q)", endpoint)
@@ -62,15 +65,17 @@ func Serving(ctx context.Context, endpoint string) (*preflight.Certificate, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // see above
-	conn, err := d.DialContext(ctx, "tcp", address)
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("the API server at %s does not answer: %w", address, err)
 	}
 	defer func() { _ = conn.Close() }()
-	secure, ok := conn.(*tls.Conn)
-	if !ok || len(secure.ConnectionState().PeerCertificates) == 0 {
-		return nil, fmt.Errorf("the API server at %s shows no certificate", address)
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}) //nolint:gosec // see above
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("the API server at %s refuses TLS: %w", address, err)
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
 	out := &preflight.Certificate{Of: preflight.SubjectCertificate, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Host: u.Hostname(), Names: leaf.DNSNames}

@@ -46,6 +46,8 @@ type Reader struct {
 	// Kube is the API server of the cluster that is to be changed; nil where it cannot be asked, and NoKube says why.
 	Kube   kubernetes.Interface
 	NoKube string
+	// Dial connects to the API server of the cluster; nil for the network.
+	Dial Dial
 	// Clock is nil for the real one.
 	Clock clock.PassiveClock
 }
@@ -177,15 +179,9 @@ func (r *reading) free(ctx context.Context, zoneID string) {
 	into(r, preflight.SubjectFree, &r.f.FreeAddresses, func() (int, error) { return r.API.CountFreePublicIPs(ctx, zoneID) })
 }
 
-// templates reads the templates of the nodes; each node can have its own.
+// templates reads the templates of the nodes.
 func (r *reading) templates(ctx context.Context) {
-	var ids []string
-	for _, vm := range r.f.Cluster.Nodes {
-		if vm.TemplateID != "" && !vm.Etcd && !vm.External && !slices.Contains(ids, vm.TemplateID) {
-			ids = append(ids, vm.TemplateID)
-		}
-	}
-	for _, id := range ids {
+	for _, id := range preflight.TemplatesOf(r.f.Cluster) {
 		var found []cloudstack.Template
 		into(r, preflight.SubjectTemplates, &found, func() ([]cloudstack.Template, error) { return r.API.ListTemplates(ctx, id) })
 		r.f.Templates = append(r.f.Templates, found...)

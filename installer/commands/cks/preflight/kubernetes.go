@@ -55,6 +55,23 @@ func ServicesOf(services []corev1.Service) []Service {
 	return out
 }
 
+// TemplatesOf returns the ids of the templates that the cluster's nodes are made from, as far as CloudStack shows them.
+func TemplatesOf(k *cloudstack.KubernetesCluster) []string {
+	var ids []string
+	add := func(id string) {
+		if id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	add(k.TemplateID)
+	for _, vm := range k.Nodes {
+		if !vm.Etcd && !vm.External {
+			add(vm.TemplateID)
+		}
+	}
+	return ids
+}
+
 // ClusterOf returns the cluster that has any of the VMs, by their ids; nil for none.
 func ClusterOf(clusters []cloudstack.KubernetesCluster, vms map[string]bool) *cloudstack.KubernetesCluster {
 	i := slices.IndexFunc(clusters, func(k cloudstack.KubernetesCluster) bool {

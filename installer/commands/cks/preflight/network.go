@@ -63,6 +63,9 @@ func (c *check) createNetwork(r cloudstack.CreateClusterRequest) (needs demand) 
 		}
 		return demand{PublicIPs: 1}
 	}
+	if n.EgressDenied || !n.HasService("SourceNat") {
+		c.fail("network-egress", object, "name a network whose offering has SourceNat and allows egress, or none", "its nodes could not reach the internet: CloudStack refuses it")
+	}
 	if n.State != notImplemented {
 		c.freePorts(n, r.ControlNodes+r.Size)
 	}

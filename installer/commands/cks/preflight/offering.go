@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // What a node needs at least, whatever the version says.
@@ -82,7 +83,7 @@ func (c *check) small(code string, o *cloudstack.ServiceOffering, kind string, v
 	if v != nil {
 		of = " of " + versionObject(v)
 	}
-	c.fail(code, offeringObject(o), c.choose(v), "it has %d CPUs and %d MiB of memory; %s%s need at least %d CPUs and %d MiB", o.CPUs, o.MemoryMiB, kind, of, cpus, memory)
+	c.fail(code, offeringObject(o), c.choose(v), "it has %s and %d MiB of memory; %s%s need at least %d CPUs and %d MiB", plural.Count(o.CPUs, "CPU"), o.MemoryMiB, kind, of, cpus, memory)
 }
 
 const (
@@ -106,7 +107,7 @@ func (c *check) createOfferings(r cloudstack.CreateClusterRequest, v *cloudstack
 		general = c.newNodes(r.OfferingID, allNodes, v)
 	default: // no node has it; an upgrade measures the cluster by it all the same
 		if o := c.offering(r.OfferingID); o != nil && !large(o, v) {
-			c.warn("offering-unused-small", offeringObject(o), c.choose(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %d CPUs and %d MiB of memory", o.CPUs, o.MemoryMiB)
+			c.warn("offering-unused-small", offeringObject(o), c.choose(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s and %d MiB of memory", plural.Count(o.CPUs, "CPU"), o.MemoryMiB)
 		}
 	}
 	control, worker = general, general
@@ -140,7 +141,7 @@ func (c *check) upgradeOffering(to *cloudstack.KubernetesVersion) {
 		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
 			cpus, memory := need(to)
 			c.warn("offering-small", offeringObject(o), fmt.Sprintf("scale the cluster to larger offerings first: csccm cks scale %s", k.Name),
-				"the %s have it: %d CPUs and %d MiB of memory; %s needs %d CPUs and %d MiB", own.kind, o.CPUs, o.MemoryMiB, versionObject(to), cpus, memory)
+				"the %s have it: %s and %d MiB of memory; %s needs %d CPUs and %d MiB", own.kind, plural.Count(o.CPUs, "CPU"), o.MemoryMiB, versionObject(to), cpus, memory)
 		}
 	}
 }

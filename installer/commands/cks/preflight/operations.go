@@ -165,12 +165,7 @@ func (c *check) grow(s Severity, size int) {
 
 // template checks that new nodes can be made from the template of the others.
 func (c *check) template(s Severity) {
-	var ids []string
-	for _, vm := range c.Cluster.Nodes {
-		if vm.TemplateID != "" && !vm.Etcd && !vm.External && !slices.Contains(ids, vm.TemplateID) {
-			ids = append(ids, vm.TemplateID)
-		}
-	}
+	ids := TemplatesOf(c.Cluster)
 	if len(ids) == 0 || !c.read("template", SubjectTemplates) {
 		return
 	}
