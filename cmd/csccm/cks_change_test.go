@@ -55,15 +55,24 @@ func TestCKSChanges(t *testing.T) {
 		call   string
 		check  func(t *testing.T, k *cloudstack.KubernetesCluster)
 	}{
-		"scale":           {[]string{"scale", "demo", "--size", "3"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 3, k.Size) }},
-		"scale down":      {[]string{"scale", "demo", "--size", "1"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 1, k.Size) }},
-		"scale offerings": {[]string{"scale", "demo", "--worker-offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "big", k.WorkerOfferingName) }},
-		"scale offering":  {[]string{"scale", "demo", "--offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "big", k.OfferingName) }},
-		"autoscaling":     {[]string{"scale", "demo", "--autoscaling", "1-4"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 4, k.MaxSize) }},
-		"upgrade":         {[]string{"upgrade", "demo", "--version", "1.33.4"}, nil, "upgradeKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "v1.33.4", k.Version) }},
-		"stop":            {[]string{"stop", "demo"}, nil, "stopKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Stopped", k.State) }},
-		"start":           {[]string{"start", "demo"}, []string{"stop", "demo", "--yes"}, "startKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Running", k.State) }},
-		"delete":          {[]string{"delete", "demo"}, nil, "deleteKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Nil(t, k) }},
+		"scale":      {[]string{"scale", "demo", "--size", "3"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 3, k.Size) }},
+		"scale down": {[]string{"scale", "demo", "--size", "1"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 1, k.Size) }},
+		"scale offerings": {[]string{"scale", "demo", "--worker-offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+			t.Helper()
+			require.Equal(t, "big", k.WorkerOfferingName)
+		}},
+		"scale offering": {[]string{"scale", "demo", "--offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+			t.Helper()
+			require.Equal(t, "big", k.OfferingName)
+		}},
+		"autoscaling": {[]string{"scale", "demo", "--autoscaling", "1-4"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 4, k.MaxSize) }},
+		"upgrade": {[]string{"upgrade", "demo", "--version", "1.33.4"}, nil, "upgradeKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+			t.Helper()
+			require.Equal(t, "v1.33.4", k.Version)
+		}},
+		"stop":   {[]string{"stop", "demo"}, nil, "stopKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Stopped", k.State) }},
+		"start":  {[]string{"start", "demo"}, []string{"stop", "demo", "--yes"}, "startKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Running", k.State) }},
+		"delete": {[]string{"delete", "demo"}, nil, "deleteKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Nil(t, k) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

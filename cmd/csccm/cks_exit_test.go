@@ -15,9 +15,13 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 )
 
-// cksArguments are arguments of the commands of csccm cks, for a cluster demo that runs.
+// cksArguments are arguments of the commands of csccm cks that look, and of those that change something, for a cluster demo
+// that runs and one that is stopped.
 var cksArguments = map[string][]string{
 	"cks list": nil, "cks versions": nil, "cks show": {"demo"}, "cks kubeconfig": {"demo"},
+	"cks create": {"new", "--zone", "zone-1", "--offering", "node"}, "cks scale": {"demo", "--size", "3"}, "cks upgrade": {"demo", "--version", "1.33.4"},
+	"cks start": {"halted"}, "cks stop": {"demo"}, "cks delete": {"demo"},
+	"cks versions add": {"1.35.0", "--url", "http://192.0.2.1/k.iso"}, "cks versions enable": {"1.34.0"}, "cks versions disable": {"1.33.1"}, "cks versions delete": {"1.33.4"},
 }
 
 // cks adds the commands that talk to CloudStack alone.
@@ -25,6 +29,9 @@ func (e *exitCases) cks(t *testing.T) {
 	t.Helper()
 	cloud := testenv.NewCKS(t)
 	cloud.Cluster(t, "demo", nil)
+	cloud.Cluster(t, "halted", nil)
+	require.Equal(t, 0, cksCommand(t, cloud, "stop", "halted", "--yes").code)
+	require.Equal(t, 0, cksAdmin(t, cloud, "versions", "disable", "1.34.0", "--yes").code)
 	good, err := os.ReadFile(cloud.File(t, testenv.Owner))
 	require.NoError(t, err)
 	config := func(name, text string) []string { return []string{"--cloud-config", e.file(t, "cks-"+name, text)} }
@@ -41,8 +48,16 @@ func (e *exitCases) cks(t *testing.T) {
 	}
 	for command, args := range cksArguments {
 		for name, more := range cases {
-			line := slices.Concat(args, more)
-			e.add(name, command, line...)
+			if changes := command != "cks list" && command != "cks versions" && command != "cks show" && command != "cks kubeconfig"; name == "fine" && changes {
+				e.each("no terminal", []string{command}, slices.Concat(args, more)...)
+				e.each("no", []string{command}, slices.Concat(args, more)...)
+				more = append(slices.Clone(more), "--dry-run")
+			}
+			e.add(name, command, slices.Concat(args, more)...)
 		}
 	}
+	refused := append(slices.Clone(cases["fine"]), "--yes")
+	e.add("refused", "cks create", slices.Concat([]string{"new", "--zone", "zone-1", "--offering", "small"}, refused)...)
+	e.add("refused", "cks scale", slices.Concat([]string{"halted", "--size", "3"}, refused)...)
+	e.add("refused", "cks upgrade", slices.Concat([]string{"halted", "--version", "1.33.4"}, refused)...)
 }

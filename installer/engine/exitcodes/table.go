@@ -51,7 +51,10 @@ var (
 	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
 	// service read from CloudStack alone, and serviceChanges change it.
 	service        = []string{"cks list", "cks show", "cks kubeconfig", "cks versions"}
-	serviceChanges = []string{}
+	serviceChanges = []string{
+		"cks create", "cks scale", "cks upgrade", "cks start", "cks stop", "cks delete",
+		"cks versions add", "cks versions enable", "cks versions disable", "cks versions delete",
+	}
 	// testing uses a controller that is there.
 	testing = []string{"test"}
 )
@@ -117,9 +120,9 @@ func Rows() []Row { //nolint:funlen // a table
 		{"unknown domain", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"no credentials", report.ExitUsage, noCreds, with(with(cloud, "install"), onCKS...), Program},
 		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys", "test"}, Program},
-		{"no terminal", report.ExitUsage, noYes, with(cloud, append(undo, testing...)...), Program},
+		{"no terminal", report.ExitUsage, noYes, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no terminal", report.ExitUsage, noYes, with(releases, "install"), OnACluster},
-		{"no", report.ExitUsage, saidNo, with(cloud, append(undo, testing...)...), Program},
+		{"no", report.ExitUsage, saidNo, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no", report.ExitUsage, saidNo, with(releases, "install"), OnACluster},
 		{"to do", report.ExitUsage, "something is to do, or a Service is refused (`plan` alone: whoever wants to know must be able to tell)", []string{"plan"}, Program},
 
@@ -130,7 +133,7 @@ func Rows() []Row { //nolint:funlen // a table
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt"}, Program},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "cks create", "cks scale", "cks upgrade"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},

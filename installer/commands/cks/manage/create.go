@@ -69,6 +69,7 @@ func (s *Service) Create(ctx context.Context, o CreateOptions) error {
 	if err != nil {
 		return err
 	}
+	complete(&r) // after the comparison with a cluster that exists
 	if p.Action == ActionChange {
 		f, err := s.reader(ctx, nil).Create(ctx, r)
 		if err != nil {
@@ -79,7 +80,6 @@ func (s *Service) Create(ctx context.Context, o CreateOptions) error {
 	op := &task{
 		plan: p, ignore: o.Ignore, goal: inState(stateRunning),
 		submit: func(ctx context.Context) (cloudstack.Submitted, error) {
-			complete(&r)
 			return s.API.CreateKubernetesCluster(ctx, r)
 		},
 		done: func(k *cloudstack.KubernetesCluster) {
@@ -137,7 +137,7 @@ func (s *Service) request(ctx context.Context, o CreateOptions, zone *cloudstack
 		return r, nil, err
 	}
 	if r.VersionID, names[v.ID] = v.ID, v.Name; o.Version == "" {
-		names[""] = v.ID // nobody asked for it
+		names[byDefault] = v.ID // nobody asked for it
 	}
 	offerings, err := s.offerings(ctx, zone.ID)
 	if err != nil {
@@ -198,8 +198,10 @@ func large(offerings []cloudstack.ServiceOffering, v *cloudstack.KubernetesVersi
 	return some(names)
 }
 
-// planCreate decides about a cluster. existing is one of its name, or nil. A zero value of the request is a default, and
-// names[""] is the id of a version that nobody has asked for.
+// byDefault is the key of the id of a version that nobody has asked for, among the names of a request.
+const byDefault = "default"
+
+// planCreate decides about a cluster. existing is one of its name, or nil. A zero value of the request is a default.
 func planCreate(existing *cloudstack.KubernetesCluster, r cloudstack.CreateClusterRequest, names map[string]string) (*Plan, error) {
 	if existing == nil {
 		p := newPlan("create", &cloudstack.KubernetesCluster{Name: r.Name})
@@ -258,7 +260,7 @@ func differences(k *cloudstack.KubernetesCluster, r cloudstack.CreateClusterRequ
 	name := func(id string) string { return cmp.Or(names[id], id) }
 	differ("type", k.Type, cloudstack.CloudManaged, k.Type == cloudstack.CloudManaged)
 	differ("zone", k.ZoneName, name(r.ZoneID), k.ZoneID == r.ZoneID)
-	differ("version", k.Version, name(r.VersionID), k.VersionID == r.VersionID || names[""] == r.VersionID)
+	differ("version", k.Version, name(r.VersionID), k.VersionID == r.VersionID || names[byDefault] == r.VersionID)
 	for _, o := range offeringsOf(k, cloudstack.ScaleClusterRequest{OfferingID: r.OfferingID, ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID}) {
 		differ(o.what, o.fromName, name(o.to), o.to == o.from)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// pollInterval is the time between two looks at a cluster. Its operations take minutes.
-const pollInterval = 5 * time.Second
+// pollInterval is the time between two looks at a cluster.
+const pollInterval = 2 * time.Second
 
 // watched is what a follower asks of CloudStack.
 type watched interface {
