@@ -208,3 +208,16 @@ func TestCKSFollowerIsKilled(t *testing.T) {
 	require.Equal(t, 3, c.code, c.errOut)
 	require.Contains(t, c.errOut, "another operation on it runs")
 }
+
+// The install of --with csccm works on the new cluster, by its kubeconfig alone: no other credentials reach it.
+func TestCKSInstallInto(t *testing.T) {
+	t.Parallel()
+	kubeconfig, err := os.ReadFile(newFakeCluster(t).kubeconfig(t))
+	require.NoError(t, err)
+	var out, errOut strings.Builder
+	g := newGlobals(streams{in: strings.NewReader(""), out: &out, errOut: &errOut, getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
+	err = g.installInto(t.Context(), "demo", string(kubeconfig))
+	require.ErrorContains(t, err, "Credentials for the controller: not given")
+	require.Equal(t, 2, exitCode(err))
+	require.Empty(t, out.String(), "the result of the command is the cluster")
+}
