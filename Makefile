@@ -29,12 +29,14 @@ CONCURRENT_HELPERS := ./internal/child ./traffic ./cloud/proxy
 
 BINARIES := cloudstack-ccm csccm cloudstack-sim
 GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
+ACTIONLINT := go tool -modfile=$(CURDIR)/.ci/tools/go.mod actionlint
 TESTFLAGS ?=
 BENCHFLAGS ?=
 E2EFLAGS ?=
 SOAKFLAGS ?=
 CLOUDFLAGS ?=
 RELEASEFLAGS ?=
+PUBLISHFLAGS ?=
 MINORS ?= all
 
 .PHONY: help
@@ -70,6 +72,10 @@ test-all: test planes ## run everything: make test, all packages with the race d
 	cd test && $(RACE) -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
 	$(MAKE) minors
 	$(MAKE) soak SOAKFLAGS='--duration 2m'
+
+.PHONY: ci
+ci: ## all that is run before a change is taken (.ci/run; CI_FULL=1 adds older Kubernetes minors)
+	.ci/run
 
 .PHONY: test-unit
 test-unit: ## only the tests that need no control plane
@@ -119,7 +125,8 @@ recording: ## draw docs/demo.svg anew: the demo in a terminal, as the README sho
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 
 .PHONY: lint
-lint: ## golangci-lint and go vet on every module, chart lint
+lint: ## golangci-lint and go vet on every module, chart lint, actionlint
+	$(ACTIONLINT) -shellcheck= -pyflakes= # whether the machine has these two makes no difference
 	$(GOLANGCI) run ./...
 	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
 
@@ -153,10 +160,26 @@ image: ## build multi-arch container images into dist/ (no engine needed)
 release: ## make a whole release into dist/ (RELEASEFLAGS='--key cosign.key'; docs/release.md)
 	go run ./release make --version $(VERSION) --output dist $(RELEASEFLAGS)
 
-.PHONY: interop
-interop: ## check releases with the real cosign, which is built first (5 minutes of one core)
+.PHONY: release-test
+release-test: ## run the tests of a release, and record for "make release" that they passed
+	go run ./release test
+
+.PHONY: publish
+publish: ## publish the release in dist/ (PUBLISHFLAGS='--key cosign.key --registry ghcr.io/csccm --site ../gh-pages')
+	go run ./release publish --dir dist $(PUBLISHFLAGS)
+
+.PHONY: keyless
+keyless: bin/cosign ## sign what "make publish" has published without a key, too: by the identity of the job (the same PUBLISHFLAGS)
+	refs=$$(go run ./release publish --dir dist --dry-run $(PUBLISHFLAGS) | sed -n 's/^would push \([^,]*\).*/\1/p'); \
+	test -n "$$refs" && bin/cosign sign --yes $$refs
+	bin/cosign sign-blob --yes --bundle dist/SHA256SUMS.keyless.sigstore.json dist/SHA256SUMS
+
+bin/cosign: release/tools/cosign/go.mod
 	@mkdir -p bin
 	go build -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+
+.PHONY: interop
+interop: bin/cosign ## check releases with the real cosign, which is built first (5 minutes of one core)
 	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
 
 .PHONY: dockerfile

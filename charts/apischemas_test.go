@@ -32,7 +32,8 @@ type apiSchemas struct {
 	compiled map[string]*jsonschema.Schema
 }
 
-func loadAPISchemas(t *testing.T, minor string) *apiSchemas {
+// loadAPISchemas reads the schemas of a minor version. more adds others, by group/version and kind.
+func loadAPISchemas(t *testing.T, minor string, more map[string]any) *apiSchemas {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", minor+".json"))
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func loadAPISchemas(t *testing.T, minor string) *apiSchemas {
 	require.True(t, strings.HasPrefix(index.Version, minor+"."))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	require.NoError(t, err)
-	for kind, schema := range operatorSchemas(t) {
+	for kind, schema := range more {
 		index.Kinds[kind] = kind
 		document.(map[string]any)["$defs"].(map[string]any)[kind] = schema
 	}
@@ -53,10 +54,10 @@ func loadAPISchemas(t *testing.T, minor string) *apiSchemas {
 	return s
 }
 
-// operatorSchemas are those of the Prometheus operator's kinds, by "monitoring.coreos.com/v1 PodMonitor".
-func operatorSchemas(t *testing.T) map[string]any {
+// definitions are the schemas in a file of CustomResourceDefinitions, by "monitoring.coreos.com/v1 PodMonitor".
+func definitions(t *testing.T, file string) map[string]any {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", "prometheus-operator.yaml"))
+	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", file))
 	require.NoError(t, err)
 	schemas := map[string]any{}
 	for _, doc := range documents(string(raw))[1:] {
@@ -76,6 +77,13 @@ func operatorSchemas(t *testing.T) map[string]any {
 			schemas[fmt.Sprintf("%s/%s %s", definition.Spec.Group, version.Name, definition.Spec.Names.Kind)] = version.Schema.OpenAPIV3Schema
 		}
 	}
+	return schemas
+}
+
+// operatorSchemas are those of the Prometheus operator's kinds.
+func operatorSchemas(t *testing.T) map[string]any {
+	t.Helper()
+	schemas := definitions(t, "prometheus-operator.yaml")
 	require.Len(t, schemas, 3)
 	return schemas
 }
@@ -108,7 +116,15 @@ func (s *apiSchemas) check(document string) error {
 	if err := json.Unmarshal(raw, &of); err != nil {
 		return err
 	}
-	kind := of.APIVersion + " " + of.Kind
+	return s.checkAs(of.APIVersion+" "+of.Kind, document)
+}
+
+// checkAs is check for a document that does not name its kind.
+func (s *apiSchemas) checkAs(kind, document string) error {
+	raw, err := yaml.YAMLToJSONStrict([]byte(document))
+	if err != nil {
+		return err
+	}
 	name, ok := s.kinds[kind]
 	if !ok {
 		return fmt.Errorf("this version does not have %s", kind)
@@ -133,7 +149,7 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 	for _, minor := range minors {
 		t.Run(minor, func(t *testing.T) {
 			t.Parallel()
-			schemas := loadAPISchemas(t, minor)
+			schemas := loadAPISchemas(t, minor, operatorSchemas(t))
 			seen := map[string]bool{}
 			for name := range sets {
 				golden, err := os.ReadFile(filepath.Join("testdata", "golden", name+".golden.yaml"))
@@ -154,7 +170,7 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 
 func TestSchemasRefuseWhatTheAPIWould(t *testing.T) {
 	t.Parallel()
-	schemas := loadAPISchemas(t, "v1.37")
+	schemas := loadAPISchemas(t, "v1.37", operatorSchemas(t))
 	for want, document := range map[string]string{
 		"additional properties 'replica' not allowed": "{apiVersion: apps/v1, kind: Deployment, spec: {replica: 1, selector: {}, template: {}}}",
 		"got string, want integer":                    "{apiVersion: v1, kind: Service, spec: {ports: [{port: '1'}]}}",

@@ -132,6 +132,10 @@ func TestNotes(t *testing.T) {
 		"DaemonSet": {values{"kind": "DaemonSet", "existingSecret": values{"name": "other", "key": "k"}}, []string{
 			"installed as DaemonSet kube-system/", "the Secret other (key k) in namespace", "rollout status daemonset/cloudstack-cloud-controller-manager\n",
 		}},
+		"another namespace": {values{"namespaceOverride": "cloud"}, []string{
+			"installed as Deployment cloud/cloudstack-cloud-controller-manager.\n", "kubectl -n cloud get secret", "kubectl -n cloud rollout status",
+			"helm test -n kube-system cloudstack-ccm --logs",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +148,7 @@ func TestNotes(t *testing.T) {
 			for _, want := range tc.want {
 				assert.Contains(t, rel.Info.Notes, want)
 			}
+			assert.Equal(t, tc.values["namespaceOverride"] == nil, strings.Contains(rel.Info.Notes, "csccm doctor"), "csccm does not look elsewhere")
 		})
 	}
 }

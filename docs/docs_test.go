@@ -29,10 +29,8 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/version"
 )
-
-// site is how pages are named from outside the repository.
-const site = "https://github.com/csccm/csccm/blob/main/"
 
 func read(t *testing.T) (root string, all []pages.Page, byPath map[string]pages.Page) {
 	t.Helper()
@@ -50,7 +48,7 @@ func read(t *testing.T) (root string, all []pages.Page, byPath map[string]pages.
 
 // target resolves a link of a page to a path of the repository and an anchor; ok is false for what leads elsewhere.
 func target(from, link string) (to, anchor string, ok bool) {
-	if rest, own := strings.CutPrefix(link, site); own {
+	if rest, own := strings.CutPrefix(link, version.Pages); own {
 		from, link = "README.md", rest
 	}
 	u, err := url.Parse(link)
@@ -153,37 +151,6 @@ func TestEveryFileIsNamed(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-}
-
-// TestLinksOfTheCode: what the programs and the chart print as a page to read is there.
-func TestLinksOfTheCode(t *testing.T) {
-	t.Parallel()
-	root, _, byPath := read(t)
-	link := regexp.MustCompile(regexp.QuoteMeta(site) + `([\w./-]+)(?:#([\w-]+))?`)
-	seen := 0
-	for _, dir := range []string{"cmd", "pkg", "installer", "charts", "release"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(file string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			for _, m := range link.FindAllStringSubmatch(string(raw), -1) {
-				seen++
-				to := strings.TrimRight(m[1], ".")
-				if _, err := os.Stat(filepath.Join(root, to)); err != nil {
-					t.Errorf("%s prints a link to %s, which does not exist", file, to)
-				} else if page, markdown := byPath[to]; m[2] != "" && markdown && !page.Anchors[m[2]] {
-					t.Errorf("%s prints a link to %s, which has no heading %q", file, to, m[2])
-				}
-			}
-			return nil
-		})
-		require.NoError(t, err)
-	}
-	require.NotZero(t, seen)
 }
 
 // TestMakeTargets: `make X` in the text and in blocks is a target of the Makefile.

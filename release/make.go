@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/version"
 	"github.com/csccm/csccm/release/internal/chartpkg"
 	"github.com/csccm/csccm/release/internal/image"
 	"github.com/csccm/csccm/release/internal/notes"
@@ -39,7 +40,7 @@ type makeSettings struct {
 	dryRun   bool
 }
 
-const defaultRegistry = "ghcr.io/csccm"
+const defaultRegistry = version.Registry
 
 func newMakeCommand(s *settings) *cobra.Command {
 	var o makeSettings
@@ -56,8 +57,8 @@ func newMakeCommand(s *settings) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "dist", "directory to write to; it must be empty or missing")
 	flags.StringVar(&o.registry, "registry", defaultRegistry, "registry and path of the published images, for the chart's annotations")
-	flags.StringVar(&o.download, "download-url", "https://github.com/csccm/csccm/releases/download", "base URL of the archives (URL/TAG/FILE), for the krew manifest")
-	flags.StringVar(&o.keyURL, "pgp-key-url", "https://raw.githubusercontent.com/csccm/csccm/main/release/keys/chart.asc", "URL of the chart's public PGP key")
+	flags.StringVar(&o.download, "download-url", version.Downloads, "base URL of the archives (URL/TAG/FILE), for the krew manifest")
+	flags.StringVar(&o.keyURL, "pgp-key-url", version.Raw+"release/keys/chart.asc", "URL of the chart's public PGP key")
 	flags.StringVar(&o.builder, "builder", defaultBuilder, "URI of the builder, for the provenance")
 	o.addFlags(flags)
 	flags.BoolVar(&o.snapshot, "snapshot", false, "make a snapshot of any tree; it cannot be published")

@@ -11,14 +11,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/csccm/csccm/pkg/version"
 	"github.com/csccm/csccm/release/internal/source"
 	"github.com/csccm/csccm/release/verify"
 )
 
 const (
-	repository = "https://github.com/csccm/csccm"
+	repository = version.Repository
 	// buildType identifies the meaning of the parameters, which docs/release.md documents.
-	buildType = repository + "/blob/main/docs/release.md#build-type"
+	buildType = version.Pages + "docs/release.md#build-type"
 	// defaultBuilder identifies this program on a maintainer's machine.
 	defaultBuilder = repository + "/tree/main/release"
 )

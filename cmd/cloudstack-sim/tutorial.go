@@ -3,6 +3,8 @@
 
 package main
 
+import "github.com/csccm/csccm/pkg/version"
+
 // tutorial is the text of --help. A test runs its shell commands.
 const tutorial = `cloudstack-sim serves CloudStack's HTTP API like a management server 4.22 with
 virtual routers: signatures, sessions, roles, asynchronous jobs, states, error
@@ -41,5 +43,5 @@ texts. It keeps everything in memory and starts in milliseconds.
 
   5. Add latency (--profile production), or forward traffic (--data-path).
 
-It does not simulate the inside of routers or storage. Commands that it does not
-implement answer error 530. It has no TLS: use loopback. More: docs/simulator.md.`
+It does not simulate storage, the inside of routers, or TLS: use loopback. More:
+` + version.Pages + "docs/simulator.md"

@@ -51,6 +51,7 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 		newCKSStartCommand(g),
 		newCKSStopCommand(g),
 		newCKSDeleteCommand(g),
+		newCKSISOCommand(g),
 	)
 	return cmd
 }

@@ -90,7 +90,7 @@ func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string) e
 		return err
 	}
 	run := func(args ...string) error {
-		root := newGlobals(streams{in: strings.NewReader(""), out: g.errOut, errOut: g.errOut, getenv: g.getenvOfCluster}).root()
+		root := newGlobals(streams{in: strings.NewReader(""), out: g.errOut, errOut: g.errOut, getenv: g.getenvOfCluster}).root() //nolint:contextcheck // a <TAB> has its own
 		root.SetArgs(append(args, "--kubeconfig", path, "--timeout", "0s", "--color", g.color.String()))
 		return root.ExecuteContext(ctx)
 	}

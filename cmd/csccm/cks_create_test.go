@@ -193,8 +193,8 @@ func TestCKSFollowerIsKilled(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-began:
-	case <-ended:
-		require.Fail(t, "it ended before it followed the cluster", stderr)
+	case err := <-ended:
+		require.Fail(t, "it ended before it followed the cluster", "%v: %s", err, stderr)
 	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, codeOf(t, <-ended), stderr)

@@ -21,6 +21,8 @@ import (
 const cksTimeout = time.Hour
 
 // credentialsText is the part of a help text about credentials.
+//
+//nolint:gosec // a text
 const credentialsText = `
 
 It talks to CloudStack, not to a cluster. Credentials come from --cloud-config, the
@@ -44,7 +46,7 @@ func (f *serviceFlags) add(g *globals, cmd *cobra.Command) {
 	f.addAdminCMK(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
-	for name, text := range map[string]string{
+	for name, text := range map[string]string{ //nolint:gosec // texts
 		"api-url":              "URL of the CloudStack API (usually ends in /client/api)",
 		"api-key-file":         "file with an API key (or CLOUDSTACK_API_KEY)",
 		"secret-key-file":      "file with its secret key (or CLOUDSTACK_SECRET_KEY)",

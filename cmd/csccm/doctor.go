@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/explain"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -31,6 +33,7 @@ type doctorFlags struct {
 	watch      watchFlags
 	probe      bool
 	probeImage string
+	explain    string
 }
 
 const phaseAuto = "auto"
@@ -42,12 +45,19 @@ const probeTimeout = 3 * time.Minute
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	f := &doctorFlags{}
-	cmd := g.command(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = g.command(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
 balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
-at and why it matters is in docs/checks.md.
+at and why it matters is in
+` + check.HintBase + `
+
+--explain says what a check's code, an alert of the chart, or the reason of an Event or
+a condition means, how to see it and how to end it. It needs neither a cluster nor a
+network: these are the pages of https://github.com/csccm/csccm/blob/main/docs/runbooks/README.md
+and of the checks above.
 
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the checks of CloudStack
@@ -75,9 +85,18 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
   csccm doctor --wait=10m
 
   # again every ten seconds, while something is being repaired
-  csccm doctor -o short --watch`,
+  csccm doctor -o short --watch
+
+  # what an alert, an Event's reason or a check means, and what to do
+  csccm doctor --explain CloudStackCCMNoLeader
+  csccm doctor --explain PortTaken -o json`,
 		Annotations: outputs("text", "short", "json", "yaml", "junit"),
-	}, flagRelease|flagCloud|flagFailOn, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, flagRelease|flagCloud|flagFailOn, func(ctx context.Context, _ []string) error {
+		if cmd.Flags().Changed("explain") {
+			return f.explained(g, cmd.Flags())
+		}
+		return f.run(ctx, g)
+	})
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
@@ -85,6 +104,8 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
 	f.watch.add(cmd)
 	flags.BoolVar(&f.probe, "probe-pod", false, "run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
 	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage, "image of that Pod; it needs sh, grep and tr")
+	flags.StringVar(&f.explain, "explain", "", "explain a check's code, an alert, or the reason of an Event or a condition, and check nothing")
+	completeFlag(cmd, "explain", oneOf(explain.Names()...))
 	completeFlag(cmd, "only", oneOf(check.Codes()...))
 	completeFlag(cmd, "skip", oneOf(check.Codes()...))
 	completeFlag(cmd, "phase", oneOf(phases...))
@@ -112,6 +133,24 @@ func (f *doctorFlags) run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return f.watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return f.once(ctx, g, c, out) })
+}
+
+// explained writes what a name means.
+func (f *doctorFlags) explained(g *globals, flags *pflag.FlagSet) error {
+	for _, other := range []string{"only", "skip", "phase", "watch", "wait", "interval", "probe-pod", "probe-image", "cloud-config", "fail-on", "release"} {
+		if flags.Changed(other) {
+			return usagef("--explain checks nothing: not with --%s", other)
+		}
+	}
+	if g.format == "short" || g.format == "junit" {
+		return usagef("-o %s is for checks: --explain has text, json and yaml", g.format)
+	}
+	topic, err := explain.Find(f.explain)
+	if err != nil {
+		return usagef("--explain: %w", err)
+	}
+	topic = topic.Plain()
+	return g.show(topic, func(w io.Writer) error { return topic.WriteText(w, g.style(g.out)) })
 }
 
 // lookedAt is the cluster of the release, which need not answer: the checks say so.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/explain"
 )
 
 func TestDoctorOnAFreshCluster(t *testing.T) {
@@ -134,4 +135,42 @@ func TestDoctorFormats(t *testing.T) {
 	require.Equal(t, 1, suites.Skipped)
 	require.Equal(t, "CCM-001", suites.Suites[2].Cases[0].Failure.Type)
 	require.Contains(t, suites.Suites[2].Cases[0].Failure.Text, "fix: run `csccm install`")
+}
+
+// TestDoctorExplains: without a cluster, a kubeconfig and a network.
+func TestDoctorExplains(t *testing.T) {
+	t.Parallel()
+	nowhere := []string{"--server", "http://127.0.0.1:1", "--color", "never"}
+	for name, want := range map[string]string{
+		"NODE-008":                    "csccm doctor --only NODE-008 -v",
+		"CloudStackCCMNoLeader":       `PromQL: absent(leader_election_master_status{name="cloud-controller-manager"} == 1)`,
+		"porttaken":                   "kubectl get events -A --field-selector involvedObject.kind=Service,reason=PortTaken",
+		"NodeWithoutVM":               "Event on a Node, Warning",
+		"CloudStackError":             "Reason of a condition of a Service",
+		"OrphanedInCloudStack":        "https://github.com/csccm/csccm/blob/main/docs/runbooks/OrphanedInCloudStack.md",
+		"SourceRangesNotServed":       "docs/troubleshooting.md#the-network-acl-lets-nobody-in-or-cannot-be-changed",
+		"CloudStackCCMInventoryStale": "Alert, warning, after 15m",
+	} {
+		c := execute(t, append(nowhere, "doctor", "--explain", name)...)
+		require.Equal(t, 0, c.code, name+c.errOut)
+		require.Empty(t, c.errOut, name)
+		require.Contains(t, c.out, want, name)
+		require.Contains(t, c.out, "How to end it", name)
+	}
+	c := execute(t, append(nowhere, "doctor", "--explain", "InvalidAnnotation", "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	var topic explain.Topic
+	require.NoError(t, json.Unmarshal([]byte(c.out), &topic))
+	require.Equal(t, "InvalidAnnotation", topic.Name)
+	require.Len(t, topic.Entries, 2, "on Services and on Nodes")
+	require.NotContains(t, c.out, "](")
+
+	c = execute(t, append(nowhere, "doctor", "--explain", "PortTakne")...)
+	require.Equal(t, 2, c.code)
+	require.Contains(t, c.errOut, "did you mean PortTaken?")
+
+	c = execute(t, "__complete", "doctor", "--explain", "")
+	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-004\tcheck"} {
+		require.Contains(t, c.out, name)
+	}
 }

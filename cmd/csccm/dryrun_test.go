@@ -14,7 +14,8 @@ import (
 // judge objects with --dry-run=server.
 var changers = map[string]bool{
 	"install": true, "upgrade": true, "rollback": true,
-	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "taint": false, "migrate-rules": false, "test": false,
+	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "register": false, "unregister": false,
+	"taint": false, "migrate-rules": false, "test": false, "cks iso": false,
 	"cks create": false, "cks scale": false, "cks upgrade": false, "cks start": false, "cks stop": false, "cks delete": false,
 	"cks versions add": false, "cks versions enable": false, "cks versions disable": false, "cks versions delete": false,
 }

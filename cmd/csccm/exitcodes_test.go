@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/exitcodes"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -101,6 +102,7 @@ func newExitCases(t *testing.T) *exitCases {
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`)
 	a.set("/api/v1/nodes/demo-worker-1", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"demo-worker-1","annotations":{"`+taint.MarkAnnotation+`":"csccm"}},"spec":{"taints":[`+
 		`{"key":"node.cloudprovider.kubernetes.io/uninitialized","value":"true","effect":"PreferNoSchedule"}]}}`)
+	a.set("/api/v1/namespaces/kube-system", kubeSystem)
 	left, _, leftConfig := leftCluster(t)
 	e := &exitCases{dir: t.TempDir(), server: a.url, none: "http://127.0.0.1:1", lines: map[string]map[string][]string{}}
 	here, dry := []string{"--server", a.url, "--cloud-config", good}, []string{"--server", a.url, "--cloud-config", good, "--dry-run"}
@@ -110,13 +112,18 @@ func newExitCases(t *testing.T) *exitCases {
 	// Fine.
 	e.each("fine", []string{"", "chart", "verify"})
 	e.each("fine", []string{"template", "images"}, "--server", a.url)
-	e.each("fine", []string{"migrate-rules", "adopt"}, dry...)
+	e.each("fine", []string{"migrate-rules", "adopt", "unregister"}, dry...)
+	e.add("fine", "register", append(slices.Clone(dry), "prod")...)
 	e.add("fine", "test", append(slices.Clone(there), "--dry-run")...)
 	e.add("fine", "install", append(dry, "--skip-check", "K8S-003,K8S-004,NODE-001", "--skip-taint")...)
 	e.add("fine", "taint", append(dry, "--skip-gate", strings.Join(taint.Gates(), ","))...)
 	e.add("fine", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--dry-run", "--accept", "all", "--record-dir", e.dir)
 	e.add("fine", "plan", append(here, "nosuch/")...)
 	e.add("fine", "cks", here...)
+	upstream := testenv.Upstream("v1.37.1", "amd64").ISO(t)
+	image, digest := newControllerImage(t, "v1")
+	disk := []string{filepath.Join(e.dir, "new.iso"), "--from", upstream, "--set", "image.repository=" + image, "--set", "image.digest=" + digest}
+	e.add("fine", "cks iso", disk...)
 	e.add("fine", "doctor", append(here, "--only", "K8S-002")...)
 	e.add("fine", "support-bundle", append(here, "--file", filepath.Join(e.dir, "bundle.tar.gz"))...)
 	e.add("fine", "version", "--server", a.url)
@@ -131,6 +138,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.each("wrong flags", exitcodes.Commands(), "--no-such-flag")
 	arguments := map[string][]string{
 		"verify image": {"example.org/image:v1"}, "verify files": {"SHA256SUMS"}, "images save": {"x.tar"}, "images load": {"x.tar", "127.0.0.1:1/x"},
+		"cks iso": {"x.iso"},
 	}
 	maps.Copy(arguments, cksArguments)
 	for _, c := range exitcodes.Commands() {
@@ -139,10 +147,11 @@ func newExitCases(t *testing.T) *exitCases {
 
 	// No server.
 	everywhere := []string{
-		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "plan", "cks", "doctor", "status", "template", "images", "test",
+		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor",
+		"status", "template", "images", "test",
 	}
 	e.each("no cluster", everywhere, "--server", e.none)
-	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan", "cks", "doctor", "status"}
+	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor", "status"}
 	config := func(name, change string) []string {
 		body, err := os.ReadFile(good) // #nosec G304 -- written above
 		require.NoError(t, err)
@@ -159,11 +168,12 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("login refused", "install", append(login, "--admin-password-file", wrong, "--account", "k8s")...)
 
 	// What must be corrected first.
-	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "cks", "plan"}, "--server", a.url, "--cloud-config", none)
+	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "cks", "plan"}, "--server", a.url, "--cloud-config", none)
 	e.each("no file", []string{"upgrade", "template", "images"}, "--chart", none)
 	e.add("no file", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", none)
 	e.add("no file", "migrate-rules --undo", none)
 	e.add("no file", "taint --undo", "--snapshot", none)
+	e.add("no file", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", none)
 	e.add("no file", "verify image", "--public-key-file", none, "example.org/image:v1")
 	e.each("bad ca-file", withCloud, config("noca", "ca-file = "+text+"\n")...)
 	e.add("bad ca-file", "install", append(slices.Clone(admin), "--account", "k8s", "--ca-file", text)...)
@@ -174,7 +184,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("unknown zone", "install", append(admin, "--account", "k8s", "--zone", "nosuch")...)
 	e.add("unknown account", "install", append(admin, "--account", "nosuch")...)
 	e.add("unknown domain", "install", append(admin, "--account", "k8s", "--domain", "ROOT/nosuch")...)
-	e.each("no credentials", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan"}, "--server", a.url)
+	e.each("no credentials", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan"}, "--server", a.url)
 	e.each("no release", []string{"upgrade", "rollback"}, "--server", a.url, "--yes")
 	e.add("no release", "test", "--server", a.url, "--yes")
 	e.add("no release", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", password, "--yes")
@@ -182,6 +192,7 @@ func newExitCases(t *testing.T) *exitCases {
 	registry := newRegistry(t)
 	e.add("no archive", "images save", filepath.Join(e.dir, "images.tar"), "--from", registry+"/none", "--version", "1.2.3")
 	e.add("no archive", "images load", text, registry+"/none")
+	e.add("no archive", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", upstream, "--images", text)
 	e.add("no archive", "verify image", "--public-key-file", key, "--plain-http", registry+"/none/image:v1")
 	e.add("no archive", "verify files", "--public-key-file", key, none)
 
@@ -192,7 +203,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("failed", "verify files", "--public-key-file", key, filepath.Join(broken, "SHA256SUMS"))
 	e.each("failed", []string{"doctor", "status"}, "--server", a.url)
 	cks := newFakeCluster(t)
-	cks.set("/api/v1/nodes", `[{"metadata":{"name":"demo-node-1a"}}]`)
+	cks.set("/api/v1/nodes", `[{"metadata":{"name":"demo-control-18f0a1b2c3d"}}]`)
 	for _, marks := range []string{"/api/v1/namespaces/kube-system/configmaps/kubeadm-config", "/api/v1/namespaces/kube-system/secrets/cloudstack-secret", "/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager"} {
 		cks.set(marks, `{"metadata":{"name":"x"}}`)
 	}
@@ -202,9 +213,25 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("refused", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--yes", "--record-dir", e.dir)
 	e.add("refused", "adopt", append(config("again", ""), "--yes", "default/bare")...)
 	e.cks(t)
+	e.registered(t)
 	e.undecided(t, here, []string{"--server", left.url, "--cloud-config", leftConfig, "--record-dir", e.dir})
 	e.add("warnings", "doctor", append(here, "--only", "NODE-001", "--fail-on", "warning")...)
 	return e
+}
+
+// registered adds the cases of a cluster with an entry in CloudStack's UI.
+func (e *exitCases) registered(t *testing.T) {
+	t.Helper()
+	_, _, args := registeredCluster(t)
+	_, fresh := cloudConfig(t)
+	for _, name := range []string{"no terminal", "no"} {
+		e.add(name, "register", "--server", e.server, "--cloud-config", fresh, "prod")
+		e.add(name, "unregister", args...)
+	}
+	e.add("refused", "register", append(slices.Clone(args), "other")...)
+	kept, _, args := registeredCluster(t)
+	kept.set("/apis/apps/v1/namespaces/kube-system/deployments", controllerWith("--register-cluster=prod"))
+	e.add("refused", "unregister", args...)
 }
 
 // undecided adds the commands that wait for somebody's consent.

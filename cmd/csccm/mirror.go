@@ -52,7 +52,7 @@ no cluster. Logins are those of docker login and of helm registry login.`,
 		}
 		return g.carried(carried{1, args[0], items})
 	})
-	cmd.Flags().StringVar(&from, "from", "ghcr.io/csccm", "registry and path to read from")
+	cmd.Flags().StringVar(&from, "from", version.Registry, "registry and path to read from")
 	cmd.Flags().StringVar(&tag, "version", "", "version of the release (default: that of this csccm)")
 	cmd.Flags().BoolVar(&o.PlainHTTP, "plain-http", false, "the registry has no TLS")
 	return cmd

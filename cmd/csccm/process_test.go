@@ -67,6 +67,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	const worker = `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`
 	a.set("/api/v1/nodes", worker)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
+	a.set("/api/v1/namespaces/kube-system", kubeSystem)
 	dir := t.TempDir()
 	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
 	silent := func(t *testing.T, asked func()) string {
@@ -96,7 +97,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	// A CloudStack that never answers is named, not the API server.
 	file := filepath.Join(dir, "mute")
 	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+silence+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
-	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt"} {
+	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt", "register", "unregister"} {
 		t.Run("124 CloudStack "+command, func(t *testing.T) {
 			t.Parallel()
 			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")

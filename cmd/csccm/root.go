@@ -74,6 +74,8 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newMigrateRulesCommand(g),
 		newTakeoverCommand(g),
 		newAdoptCommand(g),
+		newRegisterCommand(g),
+		newUnregisterCommand(g),
 		newTaintCommand(g),
 		newCKSCommand(g),
 		newVerifyCommand(g),

@@ -152,7 +152,7 @@ func TestCKS(t *testing.T) {
 	require.Contains(t, c.out, "not made by CKS")
 
 	// As CKS makes one, and somebody removed its provider.
-	a.set("/api/v1/nodes", `[{"metadata":{"name":"k-control-18f0a"}}]`)
+	a.set("/api/v1/nodes", `[{"metadata":{"name":"k-control-18f0a1b2c3d"}}]`)
 	a.set("/api/v1/namespaces/kube-system/configmaps/kubeadm-config", `{"kind":"ConfigMap","apiVersion":"v1"}`)
 	a.set("/api/v1/namespaces/kube-system/secrets/cloudstack-secret", `{"kind":"Secret","apiVersion":"v1"}`)
 	a.set("/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager", `{"kind":"Deployment","apiVersion":"apps/v1"}`)

@@ -25,7 +25,9 @@ their rules or release their addresses any more. --orphan-load-balancers leaves
 them in CloudStack as they are; another cloud provider can take them over.
 
 Provider IDs, labels and addresses of the nodes stay, and so do the Secret with the
-credentials (unless --delete-secret is given) and the user in CloudStack.
+credentials (unless --delete-secret is given) and the user in CloudStack. The entry in
+CloudStack's UI goes if the controller keeps it (chart value registerCluster); an entry
+by csccm register stays.
 
 What csccm made in CloudStack is listed: role, account, user and keys, by this
 cluster's ConfigMap csccm-cloudstack, which a failed install leaves too. With

@@ -14,10 +14,12 @@ import (
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	cksfacts "github.com/csccm/csccm/installer/commands/cks/facts"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // Severity says how bad it is when a check does not pass.
@@ -99,6 +101,8 @@ type Env struct {
 	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
 	// only thing that a check changes.
 	ProbePod *kubelet.ProbeOptions
+	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
+	DialAPI cksfacts.Dial
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
 
@@ -115,11 +119,13 @@ type API interface {
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
+	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
+	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 }
 
 // All is the catalogue, in the order in which it is shown.
 func All() []Check {
-	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), loadBalancerChecks(), tenancyChecks())
+	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), cksChecks(), loadBalancerChecks(), tenancyChecks())
 }
 
 // Codes are the codes of the catalogue, each with its title for shell completion.
@@ -132,7 +138,7 @@ func Codes() []string {
 }
 
 // HintBase is where the documentation of the checks is.
-const HintBase = "https://github.com/csccm/csccm/blob/main/docs/checks.md"
+const HintBase = version.Pages + "docs/checks.md"
 
 // Hint is the address of a check's documentation.
 func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
@@ -25,10 +26,15 @@ func nodeChecks() []Check {
 	return []Check{
 		{
 			Code: "NODE-001", Category: catNode, Title: "Kubelets run with --cloud-provider=external", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "Each kubelet says in /flagz, asked through the API server, that it runs with --cloud-provider=external; where it cannot be asked, what it leaves on its Node speaks.",
+			What:   "Each kubelet says in /flagz, asked through the API server, that it runs with --cloud-provider=external; where it cannot be asked, what it leaves on its Node speaks. With the chart value adoptNodes the controller initialises the nodes of other kubelets too.",
 			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
-			Run:    by(kubeletsFact, decide.Kubelets),
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge(ctx, e, kubeletsFact, func(verdicts []kubelet.NodeVerdict) Finding {
+					pods, _ := ownPodsFact.get(ctx, e) // none before the install
+					return decide.Kubelets(verdicts, pods)
+				})
+			},
 		},
 		{
 			Code: "NODE-002", Category: catNode, Title: "Every node is exactly one VM", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},

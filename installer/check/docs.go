@@ -52,7 +52,7 @@ Exit codes, the same in every output format: 0 no check failed, 1 the command it
 			category = c.Category
 			fmt.Fprintf(&b, "\n## %s\n", category)
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.What, c.Why, upperFirst(inDocs.Replace(c.Remedy)))
+		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.What, c.Why, c.RemedyInDocs())
 		if len(c.Needs) > 0 {
 			fmt.Fprintf(&b, "\n*Rests on:* %s.\n", links(c.Needs))
 		}
@@ -60,6 +60,9 @@ Exit codes, the same in every output format: 0 no check failed, 1 the command it
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// RemedyInDocs is the remedy with placeholders that a reader replaces.
+func (c *Check) RemedyInDocs() string { return upperFirst(inDocs.Replace(c.Remedy)) }
 
 func phases(c *Check) string {
 	var out []string

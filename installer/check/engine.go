@@ -50,21 +50,12 @@ func (s Selection) validate(catalogue []Check) error {
 
 // nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
 func nearest(code string, catalogue []Check) []string {
-	code = strings.ToUpper(code)
 	var known []string
 	for _, c := range catalogue {
 		group, _, _ := strings.Cut(c.Code, "-")
 		known = append(known, group, c.Code)
 	}
-	slices.Sort(known)
-	known = slices.Compact(known)
-	least := len(code) + len(known)
-	for _, k := range known {
-		least = min(least, typo.Distance(code, k))
-	}
-	near := slices.DeleteFunc(known, func(k string) bool { return typo.Distance(code, k) > least })
-	const enough = 3
-	return near[:min(len(near), enough)]
+	return typo.Nearest(code, known)
 }
 
 func matches(pattern, code string) bool {

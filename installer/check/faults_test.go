@@ -114,7 +114,7 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 }
 
 func faults() []fault {
-	return append(tenancyFaults(), []fault{
+	return append(append(tenancyFaults(), cksFaults()...), []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
 			w.kube.PrependReactor("get", "version", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 		}},
@@ -281,7 +281,7 @@ func faults() []fault {
 			require.NoError(t, err)
 			w.order(t, "stopVirtualMachine", url.Values{"id": {vms[0].ID}})
 		}},
-		{code: "CKS-001", outcome: check.Warning, says: "c-node-2b", inject: func(t *testing.T, w *world) {
+		{code: "CKS-001", outcome: check.Warning, says: "c-node-19a2b3c4d5f", inject: func(t *testing.T, w *world) {
 			w.add(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kubeadm-config"}})
 			w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}})
 			d := w.controller()[0].(*appsv1.Deployment)
@@ -290,8 +290,8 @@ func faults() []fault {
 			for _, n := range []string{"demo-cp-1", "demo-worker-1", "demo-worker-2"} {
 				require.NoError(t, w.kube.CoreV1().Nodes().Delete(t.Context(), n, metav1.DeleteOptions{}))
 			}
-			w.add(t, w.node("c-control-1a", "10.1.1.11"))
-			w.add(t, w.node("c-node-2b", "10.1.1.12"))
+			w.add(t, w.node("c-control-19a2b3c4d5e", "10.1.1.11"))
+			w.add(t, w.node("c-node-19a2b3c4d5f", "10.1.1.12"))
 			w.kubelet = func(string) string { return "" }
 		}},
 		{code: "LB-001", outcome: check.Failed, says: "members that are no eligible nodes: demo-worker-1", together: true, inject: func(t *testing.T, w *world) {

@@ -44,7 +44,11 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 			for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
 				for code, c := range byCode(check.Run(t.Context(), w.env, check.Selection{Phase: phase}, nil)) {
 					ran[code] = c
-					if code != "HELM-002" { // the objects carry no marks of Helm here
+					switch {
+					case code == "HELM-002": // the objects carry no marks of Helm here
+					case c.Message == "not made by CKS: no node has such a name":
+						require.Equal(t, check.Skipped, c.Outcome, code)
+					default:
 						require.Equal(t, check.OK, c.Outcome, "%s %s: %s %v", code, c.Title, c.Message, c.Objects)
 					}
 				}

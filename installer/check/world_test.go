@@ -112,6 +112,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	w.log = w.logLine('I', 30*time.Minute, "contact.go:32", `"CloudStack can be used" scope="3 VMs"`)
 	var err error
 	example := simulator.ExampleWorld()
+	withCKS(example)
 	change(example)
 	w.sim, err = simulator.New(simulator.Options{World: example})
 	require.NoError(t, err)
@@ -178,7 +179,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	w.env = &check.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg, Namespace: system,
 		Release: release, RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
-		Clock: clocktesting.NewFakeClock(w.now),
+		Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
 	}
 	return w
 }

@@ -86,6 +86,16 @@ func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
 	return r, e.Cluster.Explain(err)
 }
 
+// Render renders a chart with the release's values. It refuses another namespace for the objects: csccm looks for the Pods, the
+// Secret and the journal in that of the release.
+func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
+	if other, _ := r.Values["namespaceOverride"].(string); other != "" && other != e.Cluster.Namespace {
+		return "", report.Usage(fmt.Sprintf("chart values: namespaceOverride: %s is not %s, the namespace of the release, where csccm looks for all of it", other, e.Cluster.Namespace),
+			fmt.Sprintf("take the value out (--set namespaceOverride=) and name the namespace by -n %s", other))
+	}
+	return e.Helm.Template(ctx, r)
+}
+
 // Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, the two
 // manifests are compared.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {

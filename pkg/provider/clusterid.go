@@ -43,12 +43,13 @@ func (p *Provider) clusterID() string {
 	return ClusterID(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, p.clusterUID)
 }
 
-// needsClusterUID reports whether nothing but the cluster itself can tell its id.
+// needsClusterUID reports whether nothing but the cluster itself can tell its id. The entry in CloudStack's UI always names
+// the cluster by the UID.
 func (p *Provider) needsClusterUID() bool {
-	return p.clusterUID == "" && p.clusterID() == commonClusterID
+	return p.clusterUID == "" && (p.clusterID() == commonClusterID || p.options.RegisterCluster != "")
 }
 
-// readClusterUID reads the UID of namespace kube-system where no id is given. Two clusters never have the same one, so
+// readClusterUID reads the UID of namespace kube-system where it is needed. Two clusters never have the same one, so
 // that none takes what belongs to another for its own. A controller that may not read the namespace goes on as
 // "kubernetes", the id that clusters had before.
 func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface) error {

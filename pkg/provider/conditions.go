@@ -16,17 +16,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/event"
 )
 
 // ConditionReady on a Service reports whether its load balancer is reconciled, and if not, why.
 const ConditionReady = "csccm.io/LoadBalancerReady"
-
-// Reasons of ConditionReady besides those of refusals.
-const (
-	reasonReconciled = "Reconciled"
-	reasonWaiting    = "Waiting"
-	reasonFailed     = "CloudStackError"
-)
 
 // maxConditionMessage is the API server's limit for a condition's message.
 const maxConditionMessage = 32768
@@ -34,15 +28,15 @@ const maxConditionMessage = 32768
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
 // succeeded; nil when there is no reason.
 func conditions(unserved *plan.Notice, err error) []metav1.Condition {
-	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReconciled}
-	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: reasonReconciled}
+	ready := metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: string(event.Reconciled)}
+	ports := metav1.Condition{Type: corev1.LoadBalancerPortsError, Status: metav1.ConditionFalse, Reason: string(event.Reconciled)}
 	if err == nil {
 		if unserved != nil {
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(unserved.Reason), unserved.Message
 		}
 		return []metav1.Condition{ready, ports}
 	}
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, err.Error()
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(event.CloudStackError), err.Error()
 	refusal, refused := errors.AsType[*plan.RefusalError](err)
 	_, waiting := errors.AsType[*plan.WaitError](err)
 	switch {
@@ -55,7 +49,7 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 			}
 		}
 	case waiting:
-		ready.Reason = reasonWaiting
+		ready.Reason = string(event.Waiting)
 	}
 	for _, c := range []*metav1.Condition{&ready, &ports} {
 		if len(c.Message) > maxConditionMessage {

@@ -109,6 +109,10 @@ func TestNamesOfClusters(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.NoError(t, p.readClusterUID(t.Context(), kube), c.name)
 		assert.Equal(t, c.id, p.clusterID(), c.name)
+		p.options.RegisterCluster = "entry" // whose owner is named by the UID in any case
+		require.NoError(t, p.readClusterUID(t.Context(), kube), c.name)
+		assert.Equal(t, "uid-1", p.registration().ClusterID, c.name)
+		assert.Equal(t, c.id, p.clusterID(), c.name)
 		o.CleanOrphans = true
 		_, err = New(cfg, o)
 		if c.wrong {

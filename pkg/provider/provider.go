@@ -200,7 +200,7 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 func (p *Provider) registration() *registration.Controller {
 	return &registration.Controller{
 		API:       p.client,
-		Project:   p.config.ProjectID,
+		Project:   p.inventory.ProjectID,
 		Name:      p.options.RegisterCluster,
 		ClusterID: p.clusterUID,
 		Nodes:     p.nodes,

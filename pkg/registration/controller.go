@@ -26,11 +26,11 @@ const (
 	retry = time.Minute
 )
 
-// Controller keeps the entry of its cluster true. All fields but Project are required.
+// Controller keeps the entry of its cluster true. All fields are required.
 type Controller struct {
 	API API
-	// Project is the id of the VMs' project; empty for the account of the keys.
-	Project string
+	// Project returns the id of the VMs' project; empty for the account of the keys.
+	Project func(ctx context.Context) (string, error)
 	// Name is the entry's name.
 	Name      string
 	ClusterID string
@@ -90,7 +90,7 @@ func (c *Controller) look(ctx context.Context) error {
 	c.done, c.next, c.last = asked, now.Add(refresh), ""
 	if p.Changes() {
 		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", w.Name,
-			"created", p.EntryID == "", "added", len(p.AddControl)+len(p.AddWorkers), "removed", len(p.Remove))
+			"created", p.Create, "added", len(p.AddControl)+len(p.AddWorkers), "removed", len(p.Remove))
 	}
 	return nil
 }
@@ -107,7 +107,11 @@ func (c *Controller) sync(ctx context.Context, w *Wanted) (*Plan, error) {
 	if w.ZoneID == "" {
 		return nil, errors.New("CloudStack shows none of the nodes' VMs")
 	}
-	return Sync(ctx, c.API, c.Project, w)
+	project, err := c.Project(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Sync(ctx, c.API, project, w)
 }
 
 // vmsOf returns the ids of the Nodes' VMs, sorted.

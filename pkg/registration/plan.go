@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // Wanted is the entry that a cluster should have.
@@ -33,9 +36,19 @@ func (w *Wanted) Description() string { return mark + w.ClusterID }
 
 const mark = "Registered by csccm, cluster "
 
+// Commands are the commands of the CloudStack API that an entry needs; deleting it also needs UnregisterCommand. They are
+// not among those that the controller needs for Nodes and Services.
+var Commands = []string{
+	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster",
+}
+
+// UnregisterCommand deletes an entry.
+const UnregisterCommand = "deleteKubernetesCluster"
+
 // Plan is what makes the entry true.
 type Plan struct {
-	// EntryID is the entry's id; empty when it must be created.
+	// Create is set when there is no entry yet. EntryID is the entry's id, once there is one.
+	Create  bool   `json:"create"`
 	EntryID string `json:"entryID,omitempty"`
 	// AddControl, AddWorkers and Remove are ids of VMs.
 	AddControl []string `json:"addControl,omitempty"`
@@ -45,7 +58,7 @@ type Plan struct {
 
 // Changes reports whether there is anything to do.
 func (p *Plan) Changes() bool {
-	return p.EntryID == "" || len(p.AddControl)+len(p.AddWorkers)+len(p.Remove) > 0
+	return p.Create || len(p.AddControl)+len(p.AddWorkers)+len(p.Remove) > 0
 }
 
 // ErrManaged is the error of a cluster that CloudStack made: it has an entry already.
@@ -64,8 +77,27 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("CloudStack has a Kubernetes cluster named %s that is not this cluster (id %s%s); choose another name, or delete that entry", e.Name, e.EntryID, about)
 }
 
-// MakePlan compares the entries of an account or project with the wanted one. It is pure. Errors are ErrManaged and
-// *TakenError; nothing is changed then.
+// WantedOf returns the entry for Nodes. It holds the VMs that the Nodes' provider IDs name and that vms has; without any of
+// them ZoneID is empty.
+func WantedOf(name, clusterID string, nodes []*corev1.Node, vms node.Lookup) *Wanted {
+	w := &Wanted{Name: name, ClusterID: clusterID}
+	w.Control, w.Workers = vmsOf(nodes)
+	w.place(vms)
+	return w
+}
+
+// ShownError is an entry of somebody else with VMs of this cluster: Cluster API's provider for CloudStack makes one with
+// syncWithACS.
+type ShownError struct {
+	Name, EntryID string
+}
+
+func (e *ShownError) Error() string {
+	return fmt.Sprintf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs of this cluster already; leave it as it is, or delete that entry", e.Name, e.EntryID)
+}
+
+// MakePlan compares the entries of an account or project with the wanted one. It is pure. Errors are ErrManaged,
+// *TakenError and *ShownError; nothing is changed then.
 func MakePlan(entries []cloudstack.KubernetesCluster, w *Wanted) (*Plan, error) {
 	nodes := slices.Concat(w.Control, w.Workers)
 	own := Own(entries, w.ClusterID)
@@ -77,9 +109,11 @@ func MakePlan(entries []cloudstack.KubernetesCluster, w *Wanted) (*Plan, error) 
 			return nil, ErrManaged
 		case own == nil && e.Name == w.Name:
 			return nil, &TakenError{e.Name, e.ID, e.Description}
+		case own == nil && ours:
+			return nil, &ShownError{e.Name, e.ID}
 		}
 	}
-	p := &Plan{}
+	p := &Plan{Create: own == nil}
 	var present []string
 	if own != nil {
 		p.EntryID, present = own.ID, own.VMs

@@ -60,6 +60,8 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
+func ownAccount(context.Context) (string, error) { return "", nil }
+
 func (e *env) wanted(workers ...string) *registration.Wanted {
 	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
 	for _, name := range workers {
@@ -148,6 +150,7 @@ func TestPlanLeavesOthersAlone(t *testing.T) {
 			&registration.Plan{EntryID: "id-production", AddControl: []string{}, AddWorkers: []string{}, Remove: []string{}}, ""},
 		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, nil, `not this cluster (id id-prod, description "by hand")`},
 		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, nil, "choose another name"},
+		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, nil, "shows VMs of this cluster already"},
 		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, nil, "choose another name"},
 		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, nil, "made this cluster"},
 	} {
@@ -189,7 +192,7 @@ func TestControllerFollowsNodes(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &registration.Controller{
-			API: e.api, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
+			API: e.api, Project: ownAccount, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
 			Nodes: func() ([]*corev1.Node, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -242,7 +245,7 @@ func TestControllerNeedsTheClustersUID(t *testing.T) {
 		n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms["w1"]}}
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &registration.Controller{
-			API: e.api, Name: "prod", Clock: clock.RealClock{},
+			API: e.api, Project: ownAccount, Name: "prod", Clock: clock.RealClock{},
 			Nodes: func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil },
 			VMs: func(ctx context.Context) (node.Lookup, error) {
 				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)

@@ -182,7 +182,7 @@ kubernetesVersions:
 	`)
 }
 
-// inside plays the VMs of clusters. Each call waits for a value in go.
+// inside is a ClusterInside whose methods wait for a value in proceed.
 type inside struct {
 	proceed chan error
 	mu      sync.Mutex
@@ -245,7 +245,7 @@ func (i *inside) Delete(ctx context.Context, c *InsideCluster) error {
 	return i.called(ctx, c, "delete %s %d", c.Name, len(c.Nodes))
 }
 
-// startInside is startCKS with somebody who plays the inside of VMs.
+// startInside is startCKS with a ClusterInside.
 func startInside(t *testing.T) (*env, *inside) {
 	t.Helper()
 	in := &inside{proceed: make(chan error)}
@@ -326,6 +326,29 @@ func seenNodes(h *env) (out []InsideNode) {
 		out = append(out, InsideNode{Control: n.Control, Address: n.VM.NICs[0].IP})
 	}
 	return out
+}
+
+// TestClusterRestart: a restart leaves a cluster as it is, and an answer from inside its VMs comes too late.
+func TestClusterRestart(t *testing.T) {
+	t.Parallel()
+	h, in := startInside(t)
+	h.play("& " + newCluster + ` > k jobid=job
+		wait 1s
+		owner listKubernetesClusters id={k} => virtualmachines.1.state=Starting`)
+	h.sim.Restart(0)
+	h.play(`owner queryAsyncJobResult jobid={job} => /jobstatus=2 /jobresult=-
+		wait 1m
+		owner listKubernetesClusters id={k} => state=Starting virtualmachines.0.state=Running virtualmachines.1.state=Stopped
+		owner deleteKubernetesCluster id={k} => job 530 in state: Starting
+		& ` + newCluster + ` name=c2 > two
+		wait 10s`)
+	require.Eventually(t, func() bool {
+		h.sim.runDue()
+		return in.last() != ""
+	}, time.Minute, time.Millisecond)
+	h.sim.Restart(0)
+	in.proceed <- nil
+	h.play(`owner listKubernetesClusters id={two} => state=Starting endpoint=""`)
 }
 
 // TestClusterInsideFails: what goes wrong inside the VMs ends the job as in CloudStack.

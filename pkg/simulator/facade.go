@@ -63,7 +63,7 @@ type (
 )
 
 type (
-	// ClusterInside plays what happens inside the VMs of CloudManaged Kubernetes clusters.
+	// ClusterInside simulates what happens inside the VMs of CloudManaged Kubernetes clusters.
 	ClusterInside = wire.ClusterInside
 	// InsideCluster is a cluster as ClusterInside sees it.
 	InsideCluster = wire.InsideCluster

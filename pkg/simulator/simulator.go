@@ -28,7 +28,7 @@ type Options struct {
 	Latency LatencyProfile   // zero: instant
 	Logger  *slog.Logger     // nil: silent; at level Debug every call is logged, without secrets
 	Seed    uint64           // seed of the random sequence for faults with a probability
-	Inside  ClusterInside    // plays the inside of the VMs of Kubernetes clusters; nil: it is always as CloudStack wants it
+	Inside  ClusterInside    // what happens inside the VMs of Kubernetes clusters; nil: always what CloudStack waits for
 }
 
 // Simulator is an in-memory CloudStack management server. Its handlers are safe for concurrent use.

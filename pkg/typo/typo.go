@@ -4,6 +4,12 @@
 // Package typo measures how similar a mistyped name is to an existing one.
 package typo
 
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
 // Distance returns the Levenshtein distance: the number of bytes to change, add or remove to turn a into b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
@@ -23,4 +29,19 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Enough is how many names Nearest returns at most.
+const Enough = 3
+
+// Nearest returns the known names that a mistyped one is closest to, whatever the case of the letters; sorted.
+func Nearest(name string, known []string) []string {
+	known = slices.Compact(slices.Sorted(slices.Values(known)))
+	distances, least := map[string]int{}, math.MaxInt
+	for _, k := range known {
+		distances[k] = Distance(strings.ToLower(name), strings.ToLower(k))
+		least = min(least, distances[k])
+	}
+	near := slices.DeleteFunc(known, func(k string) bool { return distances[k] > least })
+	return near[:min(len(near), Enough)]
 }

@@ -27,3 +27,11 @@ func TestDistance(t *testing.T) {
 		require.Equal(t, tc.want, Distance(tc.b, tc.a), "%q, %q", tc.b, tc.a)
 	}
 }
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	known := []string{"zone", "ZONE-1", "rate", "date", "gate", "late", "zone"}
+	require.Equal(t, []string{"zone"}, Nearest("ZNOE", known))
+	require.Equal(t, []string{"date", "gate", "late"}, Nearest("ate", known), "no more than Enough")
+	require.Empty(t, Nearest("zone", nil))
+}

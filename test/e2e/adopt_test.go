@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/test/processnode"
 )
 
 // TestNodesAreAdopted has kubelets that register their nodes without the taint, as those of CloudStack Kubernetes Service do.
@@ -23,12 +24,12 @@ import (
 func TestNodesAreAdopted(t *testing.T) {
 	t.Parallel()
 	e := newClusterEnv(t, nil)
-	e.join(t, cp1, joined(worker1))
+	e.join(t, cp1, notExternal(worker1))
 	e.csccm(t, adminPassword+"\n", installArgs(e, "--skip-taint", "--set", "adoptNodes=true", "--set", "registerCluster=night")...).want(t, 0)
 	e.initialised(t, 2)
 	e.entry(t, cp1.Name, worker1.Name)
 
-	e.join(t, joined(worker2))
+	e.join(t, notExternal(worker2))
 	e.initialised(t, 3)
 	e.entry(t, cp1.Name, worker1.Name, worker2.Name)
 	e.service(t, "web", 80)
@@ -48,8 +49,33 @@ func TestNodesAreAdopted(t *testing.T) {
 	if want := []string{worker1.Name, worker2.Name}; !slices.Equal(adopted, want) {
 		t.Errorf("Events NodeAdopted on %v, want %v", adopted, want)
 	}
-	e.csccm(t, "", "doctor", "--only", "NODE-006,NODE-007").want(t, 0)
+	e.csccm(t, "", "doctor", "--only", "NODE-001,NODE-006,NODE-007").want(t, 0, "2 of 3 nodes without it; the controller initialises such nodes")
+	e.entryOnDemand(t, cp1.Name, worker1.Name, worker2.Name)
 }
+
+// entryOnDemand hands the entry from the controller to csccm register and back, and uninstalls the controller with it.
+func (e *clusterEnv) entryOnDemand(t *testing.T, nodes ...string) {
+	t.Helper()
+	e.csccm(t, "", "register", "--yes").want(t, 0, "which the controller keeps")
+	e.csccm(t, "", "register", "day", "--yes").want(t, 3, "under the name night")
+	e.csccm(t, "", "unregister", "--yes").want(t, 3, "would create the entry again")
+	e.csccm(t, "", "upgrade", "--set", "registerCluster=", "--yes").want(t, 0)
+	e.csccm(t, "", "unregister", "--yes").want(t, 0)
+	e.csccm(t, "", "register", "night", "--yes").want(t, 0, "csccm upgrade --set registerCluster=night")
+	e.entry(t, nodes...)
+	e.csccm(t, "", "upgrade", "--set", "registerCluster=night", "--yes").want(t, 0)
+	e.csccm(t, "", "uninstall", "--orphan-load-balancers", "--yes").want(t, 0, "entry night in CloudStack's UI; no VM is changed")
+	client, err := e.cloud.Client(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := client.ListKubernetesClusters(t.Context(), ""); err != nil || len(list) > 0 {
+		t.Errorf("after the uninstall the entries are %+v, %v", list, err)
+	}
+}
+
+// notExternal is a node whose kubelet runs without --cloud-provider=external.
+func notExternal(o processnode.Options) processnode.Options { o.NotExternal = true; return o }
 
 // entry waits until CloudStack has one entry of the cluster with the VMs of these nodes.
 func (e *clusterEnv) entry(t *testing.T, nodes ...string) {

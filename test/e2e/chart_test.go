@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,7 +130,7 @@ func testChart(t *testing.T, e *clusterEnv) {
 	})
 }
 
-// newShelf makes what the sets of values expect: namespaces, and the kinds of the Prometheus operator.
+// newShelf makes what the sets of values expect: namespaces, a RuntimeClass, and the kinds of the Prometheus operator.
 func newShelf(t *testing.T, e *clusterEnv) *shelf {
 	t.Helper()
 	namespaces := []string{"monitoring", "cloud", metav1.NamespaceSystem}
@@ -138,6 +139,10 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 		if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	sandbox := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandbox"}, Handler: "sandbox"}
+	if _, err := e.Client.NodeV1().RuntimeClasses().Create(t.Context(), sandbox, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"create", "-f", definitionsFile}, {"wait", "--for=condition=Established", "--timeout=5m", "-f", definitionsFile}} {
 		if out, err := e.kubectl(t.Context(), "", args...); err != nil {

@@ -48,11 +48,18 @@ func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World, heart
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &clusterEnv{env: env{Plane: p, cloud: cloud, home: t.TempDir()}}
-	t.Cleanup(func() { e.cloud.Stop() })
-	if e.nodes, err = testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat}); err != nil {
+	t.Cleanup(cloud.Stop)
+	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: heartbeat})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return newClusterEnvOf(t, p, cloud, nodes)
+}
+
+// newClusterEnvOf is newClusterEnv of its parts.
+func newClusterEnvOf(t *testing.T, p *plane.Plane, cloud *testenv.CloudStack, nodes *testenv.Cluster) *clusterEnv {
+	t.Helper()
+	e := &clusterEnv{env: env{Plane: p, cloud: cloud, home: t.TempDir()}, nodes: nodes}
 	e.Client = e.nodes.Client
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -68,6 +75,7 @@ func newClusterEnvOn(t *testing.T, p *plane.Plane, world *simulator.World, heart
 	})
 	flags, cache := cluster.NewFlags(), filepath.Join(e.home, "cache")
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
+	var err error
 	if e.helm, err = helm.New(flags, metav1.NamespaceSystem, t.Logf); err != nil {
 		t.Fatal(err)
 	}

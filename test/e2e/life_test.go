@@ -294,7 +294,8 @@ func TestLeastRights(t *testing.T) {
 	e.csccm(t, "", "doctor", "--phase", "preflight", "--only", "K8S-003").want(t, 3, "patch nodes")
 	as(rights.Operator)
 	for _, args := range append(reads, []string{"support-bundle", "--file", filepath.Join(e.home, "bundle.tar.gz")},
-		[]string{"migrate-rules", "--yes"}, []string{"taint", "--dry-run"}, []string{"takeover", "--dry-run"}) {
+		[]string{"migrate-rules", "--yes"}, []string{"taint", "--dry-run"}, []string{"takeover", "--dry-run"},
+		[]string{"register", "demo", "--yes"}, []string{"unregister", "--yes"}) {
 		e.csccm(t, "", args...).want(t, 0)
 	}
 	e.paged = e.session.Len()

@@ -99,7 +99,8 @@ The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accoun
 only the leader works, so most numbers of the other stay at 0.
 
 The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values.md](values.md)); all are off by
-default, because they need the Prometheus operator or Grafana's sidecar.
+default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets the right, and verifies the
+certificate: [chart.md](chart.md#verified-scrapes).
 
 ## Metrics of CloudStack
 
@@ -120,10 +121,12 @@ const alertsHead = `
 ## Alerts
 
 ` + "`prometheusRule.disabled`" + ` leaves out alerts by name; ` + "`prometheusRule.alertLabels`" + ` adds labels for Alertmanager's routes.
+
+Each alert has a page that says what it means, how to see it and how to end it: [runbooks](runbooks/README.md#alerts).
 `
 
 // metricsPage is docs/metrics.md.
-func metricsPage(served families, used map[string]bool, rules []alert) string {
+func metricsPage(served families, used map[string]bool) string {
 	var b strings.Builder
 	b.WriteString(metricsHead)
 	for _, name := range slices.Sorted(maps.Keys(served)) {
@@ -138,11 +141,6 @@ func metricsPage(served families, used map[string]bool, rules []alert) string {
 		}
 	}
 	b.WriteString(alertsHead)
-	for i := range rules {
-		a := &rules[i]
-		fmt.Fprintf(&b, "\n### %s\n\n%s. %s after %s.\n\n    %s\n\n%s\n", a.Alert, a.Annotations["summary"], a.Labels["severity"], a.For,
-			strings.ReplaceAll(a.Expr, "\n", "\n    "), a.Annotations["description"])
-	}
 	return b.String()
 }
 

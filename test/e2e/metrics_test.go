@@ -44,6 +44,9 @@ func TestMetrics(t *testing.T) {
 	queries := map[string]string{} // by where they are
 	for i := range rules {
 		queries["alert "+rules[i].Alert] = rules[i].Expr
+		for n, query := range rules[i].Runbook.Queries {
+			queries[fmt.Sprintf("runbook of alert %s, query %d", rules[i].Alert, n+1)] = query
+		}
 	}
 	for where, query := range panels(t) {
 		queries[where] = query
@@ -61,7 +64,7 @@ func TestMetrics(t *testing.T) {
 	}
 
 	const page = "../../docs/metrics.md"
-	want := metricsPage(served, used, rules)
+	want := metricsPage(served, used)
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil { // #nosec G306 -- a public page
 			t.Fatal(err)
@@ -143,6 +146,11 @@ type alert struct {
 	For         string            `json:"for"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
+	Runbook     struct {
+		See     []string `json:"see"`
+		Queries []string `json:"queries"`
+		End     string   `json:"end"`
+	} `json:"runbook"`
 }
 
 func alerts(t *testing.T) []alert {
@@ -166,10 +174,8 @@ func alerts(t *testing.T) []alert {
 		all = append(all, file.Groups[i].Rules...)
 	}
 	for _, a := range all {
-		anchor := "/docs/metrics.md#" + strings.ToLower(a.Alert)
-		if !slices.Contains([]string{"info", "warning", "critical"}, a.Labels["severity"]) || a.Annotations["summary"] == "" ||
-			a.Annotations["description"] == "" || !strings.HasSuffix(a.Annotations["runbook_url"], anchor) {
-			t.Errorf("alert %s: want a severity of info, warning or critical, a summary, a description, and a runbook_url that ends with %s", a.Alert, anchor)
+		if !slices.Contains([]string{"info", "warning", "critical"}, a.Labels["severity"]) {
+			t.Errorf("alert %s: want a severity of info, warning or critical", a.Alert)
 		}
 	}
 	return all

@@ -20,6 +20,7 @@ const Newest Minor = "1.37"
 
 // releases holds the patch release that is built for each minor.
 var releases = map[Minor]string{
+	"1.34": "v1.34.4",
 	"1.35": "v1.35.4",
 	"1.36": "v1.36.3",
 	"1.37": "v1.37.1",

@@ -16,8 +16,12 @@ import (
 
 // flags returns the command line flags of this node's kubelet.
 func (n *Node) flags() map[string]string {
+	provider := "external"
+	if n.o.NotExternal {
+		provider = ""
+	}
 	return map[string]string{
-		"bootstrap-kubeconfig": "", "cloud-provider": "external", "config": "/var/lib/kubelet/config.yaml",
+		"bootstrap-kubeconfig": "", "cloud-provider": provider, "config": "/var/lib/kubelet/config.yaml",
 		"hostname-override": n.o.Name, "kubeconfig": "/etc/kubernetes/kubelet.conf", "node-ip": n.o.Address,
 		"node-labels": "", "provider-id": "", "register-node": "true", "register-with-taints": "", "v": "2",
 	}

@@ -48,6 +48,9 @@ type Options struct {
 	// --cloud-provider=external, but the node has no taint, because kubelets set the
 	// taint only at registration.
 	Joined bool
+	// NotExternal is for a kubelet without --cloud-provider=external: the node has no taint, and the kubelet writes its
+	// addresses with every status.
+	NotExternal bool
 	// NoFlagz is for a kubelet older than 1.36: /flagz answers 404.
 	NoFlagz bool
 	// ProviderID is the spec's provider ID, as left by an earlier cloud provider.

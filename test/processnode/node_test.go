@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/test/plane"
@@ -131,6 +132,25 @@ func TestJoinedKubelet(t *testing.T) {
 	node := getNode(t, "joined")
 	if hasTaint(node, uninitializedTaint) || node.Annotations[providedIP] == "" || node.Spec.ProviderID != "external-cloudstack://x" {
 		t.Errorf("taints %v, annotations %v, provider ID %q", node.Spec.Taints, node.Annotations, node.Spec.ProviderID)
+	}
+}
+
+func TestNotExternalKubelet(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{Name: "plain-kubelet", Address: "10.1.2.3", NotExternal: true})
+	if node := getNode(t, "plain-kubelet"); hasTaint(node, uninitializedTaint) || n.flags()["cloud-provider"] != "" {
+		t.Errorf("taints %v, flags %v", node.Spec.Taints, n.flags())
+	}
+	// Addresses of a cloud provider do not stay: the kubelet writes its own.
+	foreign := []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"10.9.9.9"}]}}`)
+	if _, err := n.client.CoreV1().Nodes().Patch(t.Context(), "plain-kubelet", types.StrategicMergePatchType, foreign, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.patchStatus(t.Context(), getNode(t, "plain-kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	if got := getNode(t, "plain-kubelet").Status.Addresses; !slices.Equal(got, n.addresses()) {
+		t.Errorf("addresses %v, want %v", got, n.addresses())
 	}
 }
 

@@ -54,11 +54,14 @@ func (n *Node) newNode() *corev1.Node {
 				corev1.LabelHostname: n.o.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
 				"beta.kubernetes.io/os": runtime.GOOS, "beta.kubernetes.io/arch": runtime.GOARCH,
 			},
-			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true", providedIP: n.o.Address},
+			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
 		Spec: corev1.NodeSpec{ProviderID: n.o.ProviderID},
 	}
-	if !n.o.Joined {
+	if !n.o.NotExternal {
+		node.Annotations[providedIP] = n.o.Address
+	}
+	if !n.o.Joined && !n.o.NotExternal {
 		node.Spec.Taints = []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	}
 	maps.Copy(node.Labels, n.o.Labels)
@@ -144,7 +147,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 
 func (n *Node) patchStatus(ctx context.Context, node *corev1.Node) error {
 	status := n.status(node.Status.Conditions)
-	if len(node.Status.Addresses) == 0 {
+	if len(node.Status.Addresses) == 0 || n.o.NotExternal {
 		status.Addresses = n.addresses()
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})

@@ -25,6 +25,8 @@ type NodeOptions struct {
 	Address netip.Addr
 	// Number, 1 to 254, determines the node's Pod range and the name of its link.
 	Number int
+	// NotExternal starts the kubelet without --cloud-provider=external, as CloudStack Kubernetes Service does.
+	NotExternal bool
 }
 
 func (o NodeOptions) podRange() netip.Prefix {
@@ -78,9 +80,14 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	if err := n.multi(ctx, "kube-proxy", "--config", n.file("kube-proxy.json")); err != nil {
 		return err
 	}
-	return n.multi(ctx, "kubelet", "--config="+n.file("kubelet.json"), "--kubeconfig="+n.file("kubelet.kubeconfig"),
-		"--root-dir="+n.file("kubelet"), "--cert-dir="+n.file("pki"), "--hostname-override="+n.Name, "--node-ip="+n.Address.String(),
-		"--cloud-provider=external", "--v=2")
+	flags := []string{
+		"--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubelet.kubeconfig"), "--root-dir=" + n.file("kubelet"),
+		"--cert-dir=" + n.file("pki"), "--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(), "--v=2",
+	}
+	if !n.NotExternal {
+		flags = append(flags, "--cloud-provider=external")
+	}
+	return n.multi(ctx, "kubelet", flags...)
 }
 
 // power creates the node's folder, cgroups, process 1 and link.

@@ -54,6 +54,11 @@ func chapters() []chapter {
 			{"helm install on uninitialised nodes", chartAlone},
 			{"TCP Service, chart alone", tcp},
 		}},
+		{name: "kubelets without --cloud-provider=external", world: notExternal, scenarios: []scenario{
+			{"csccm install with adoptNodes, nodes that nothing tainted", adoptAll},
+			{"TCP Service, adopted nodes", tcp},
+			{"node joins without the flag, adopted, destroyed", adoptLater},
+		}},
 		{name: "tier of a VPC", world: tier, scenarios: []scenario{
 			{"csccm install, nodes in a VPC", install},
 			{"TCP Service, nodes in a VPC", tcp},
@@ -73,6 +78,15 @@ func tier() *place {
 	p.world.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account}}
 	p.world.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "default_allow"}}
 	p.workers(netip.MustParseAddr("10.2.1.21"), "k8s-tier", simulator.VirtualMachine{Account: account})
+	return p
+}
+
+// notExternal returns an isolated network whose nodes' kubelets run without --cloud-provider=external.
+func notExternal() *place {
+	p := isolated()
+	for i := range p.nodes {
+		p.nodes[i].NotExternal = true
+	}
 	return p
 }
 

@@ -5,6 +5,11 @@
 {{- default "cloudstack-cloud-controller-manager" .Values.fullnameOverride -}}
 {{- end -}}
 
+{{/* Namespace of the objects that have one. */}}
+{{- define "cloudstack-ccm.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{- define "cloudstack-ccm.serviceAccountName" -}}
 {{- if .Values.serviceAccount.name -}}
 {{- .Values.serviceAccount.name -}}
@@ -62,12 +67,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "cloudstack-ccm.image" -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag | replace "+" "_" -}}
 {{- $own := index (default dict .Chart.Annotations) "csccm.io/image-digest" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with default (default dict .Values.global).imageRegistry .Values.image.registry -}}
+{{- /* As in all image names, the first part is a registry if it has a dot or a colon, or is localhost. */ -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s:%s@%s" .Values.image.repository $tag .Values.image.digest -}}
+{{- printf "%s:%s@%s" $repository $tag .Values.image.digest -}}
 {{- else if and $own (not .Values.image.tag) -}}
-{{- printf "%s:%s@%s" .Values.image.repository $tag $own -}}
+{{- printf "%s:%s@%s" $repository $tag $own -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository $tag -}}
+{{- printf "%s:%s" $repository $tag -}}
 {{- end -}}
 {{- end -}}
 

@@ -29,21 +29,49 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "cloudstack-ccm.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{/* imagePullSecrets of the chart and of global, where other charts have names alone. */}}
+{{- define "cloudstack-ccm.pullSecrets" -}}
+{{- $names := list -}}
+{{- range concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) -}}
+{{- $names = append $names (kindIs "map" . | ternary (dict "secret" .) (dict "secret" (dict "name" .))).secret.name -}}
+{{- end -}}
+{{- range uniq $names }}
+- name: {{ . }}
+{{- end }}
 {{- end }}
 
-{{- define "cloudstack-ccm.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-capabilities:
-  drop: [ALL]
+{{/* What the kubelet and the nodes make of a Pod. */}}
+{{- define "cloudstack-ccm.podSettings" -}}
+{{- with include "cloudstack-ccm.pullSecrets" . | trim }}
+imagePullSecrets:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+hostNetwork: {{ .Values.hostNetwork }}
+# The cluster's DNS may need an initialised node, so with hostNetwork the node's own resolver is used.
+dnsPolicy: {{ default (ternary "Default" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "cloudstack-ccm.volumeMounts" -}}
@@ -54,6 +82,11 @@ capabilities:
 {{- if .Values.caBundle.configMapName }}
 - name: ca-bundle
   mountPath: /etc/cloudstack-ca
+  readOnly: true
+{{- end }}
+{{- if .Values.servingCertificate.secretName }}
+- name: serving-certificate
+  mountPath: /etc/cloudstack-tls
   readOnly: true
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
@@ -77,6 +110,16 @@ capabilities:
     items:
       - key: {{ .Values.caBundle.key }}
         path: ca.crt
+{{- end }}
+{{- if .Values.servingCertificate.secretName }}
+- name: serving-certificate
+  secret:
+    secretName: {{ .Values.servingCertificate.secretName }}
+    optional: false
+    defaultMode: 288 # 0440
+    items:
+      - {key: tls.crt, path: tls.crt}
+      - {key: tls.key, path: tls.key}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{- toYaml . | nindent 0 }}

@@ -14,7 +14,7 @@ combinations. Each message names what to write instead.
   "args" "use extraArgs, as a list of --flag=value"
   "cluster" "use clusterName"
   "clusterRoleName" "use fullnameOverride"
-  "commonAnnotations" "use podAnnotations or serviceAccount.annotations"
+  "commonAnnotations" "use workloadAnnotations, podAnnotations or serviceAccount.annotations"
   "controllerExtraArgs" "use extraArgs, as a list of --flag=value"
   "enabledControllers" "use controllers: cloud-node-controller, cloud-node-lifecycle-controller, service-lb-controller"
   "env" "use extraEnv"
@@ -26,11 +26,9 @@ combinations. Each message names what to write instead.
   "monitoring" "use serviceMonitor or podMonitor"
   "nameOverride" "use fullnameOverride"
   "networking" "use hostNetwork; the controller routes nothing"
-  "podSecurityContext" "the Pods are restricted already and run as 65532"
   "readinessProbe" "the probes are the chart's"
   "replicas" "use replicaCount"
   "secretName" "use existingSecret.name"
-  "securityContext" "the Pods are restricted already and run as 65532"
   "serviceAccountName" "use serviceAccount.name"
   "strategy" "Pods are replaced one by one, because two cannot share the node's port"
   "volumeMounts" "use extraVolumeMounts"
@@ -46,26 +44,35 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- range $flag := list "cloud-provider" "cloud-config" -}}
 {{- range $arg := $.Values.extraArgs -}}
-{{- if or (eq $arg (printf "--%s" $flag)) (hasPrefix (printf "--%s=" $flag) $arg) -}}
+{{- if eq $flag (include "cloudstack-ccm.flagName" $arg) -}}
 {{- fail (printf "value extraArgs: --%s is set by the chart; the cloud-config comes from existingSecret.name and existingSecret.key" $flag) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- /* Roles, probes, ports and volumes follow these values, not the flags. */ -}}
-{{- $flags := dict "ca-bundle" "caBundle.configMapName" "controllers" "controllers" "secure-port" "securePort"
+{{- $flags := dict "ca-bundle" "caBundle.configMapName" "tls-cert-file" "servingCertificate.secretName" "tls-private-key-file" "servingCertificate.secretName" "controllers" "controllers" "secure-port" "securePort"
   "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "tenancy" "tenancy" -}}
 {{- range $flag := keys $flags | sortAlpha -}}
 {{- range $arg := $.Values.extraArgs -}}
-{{- if or (eq $arg (printf "--%s" $flag)) (hasPrefix (printf "--%s=" $flag) $arg) -}}
+{{- if eq $flag (include "cloudstack-ccm.flagName" $arg) -}}
 {{- fail (printf "value extraArgs: for --%s use %s, which other parts of the chart go by" $flag (get $flags $flag)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
 {{- range $arg := .Values.extraArgs -}}
-{{- if has $arg (list "--leader-elect=false" "--leader-elect=0" "--leader-elect=f") -}}
+{{- if and (eq (include "cloudstack-ccm.flagName" $arg) "leader-elect") (regexMatch "=(0|f|F|false|False|FALSE)$" $arg) -}}
 {{- fail (printf "value extraArgs: %s needs a Deployment with replicaCount 1; without an election all Pods would work at once and undo each other's work" $arg) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (default "" .Values.dnsPolicy) "None") (not (default dict .Values.dnsConfig).nameservers) -}}
+{{- fail "value dnsPolicy: None leaves the Pods without a name server; name one in dnsConfig.nameservers" -}}
+{{- end -}}
+{{- range $name := list "serviceMonitor" "podMonitor" -}}
+{{- $monitor := get $.Values $name -}}
+{{- if and $monitor.enabled $.Values.servingCertificate.secretName (not $monitor.tlsConfig) (ne (default (include "cloudstack-ccm.namespace" $) $monitor.namespace) (include "cloudstack-ccm.namespace" $)) -}}
+{{- fail (printf "value %s.namespace: a monitor reads Secrets of its own namespace alone, and servingCertificate.secretName is another's; say in %s.tlsConfig how to verify the certificate" $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.hostNetwork (lt (int .Values.securePort) 1024) -}}
@@ -90,12 +97,12 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- range $volume := .Values.extraVolumes -}}
-{{- if has $volume.name (list "cloud-config" "ca-bundle") -}}
+{{- if has $volume.name (list "cloud-config" "ca-bundle" "serving-certificate") -}}
 {{- fail (printf "value extraVolumes: the name %s is the chart's own volume's; use another" $volume.name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $mount := .Values.extraVolumeMounts -}}
-{{- if regexMatch "^/etc/cloudstack(-ca)?(/|$)" (toString $mount.mountPath) -}}
+{{- if regexMatch "^/etc/cloudstack(-ca|-tls)?(/|$)" (toString $mount.mountPath) -}}
 {{- fail (printf "value extraVolumeMounts: %s is where the chart mounts its own volumes; use another path" $mount.mountPath) -}}
 {{- end -}}
 {{- end -}}
@@ -133,4 +140,9 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Name of the flag that an argument sets. The controller takes underscores for dashes. */}}
+{{- define "cloudstack-ccm.flagName" -}}
+{{- index (splitList "=" .) 0 | trimPrefix "--" | replace "_" "-" -}}
 {{- end -}}

@@ -20,25 +20,9 @@ spec:
   serviceAccountName: {{ include "cloudstack-ccm.serviceAccountName" . }}
   automountServiceAccountToken: true
   enableServiceLinks: false
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
   priorityClassName: {{ .Values.priorityClassName | quote }}
   terminationGracePeriodSeconds: {{ int64 .Values.terminationGracePeriodSeconds }}
-  hostNetwork: {{ .Values.hostNetwork }}
-  # The cluster's DNS may need an initialised node, so with hostNetwork the node's own resolver is used.
-  dnsPolicy: {{ default (ternary "Default" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}
-  securityContext:
-    {{- include "cloudstack-ccm.podSecurity" . | nindent 4 }}
-  {{- with .Values.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "cloudstack-ccm.podSettings" . | trim | nindent 2 }}
   {{- with include "cloudstack-ccm.affinity" . | trim }}
   affinity:
     {{- . | nindent 4 }}
@@ -46,10 +30,6 @@ spec:
   {{- with include "cloudstack-ccm.spread" . | trim }}
   topologySpreadConstraints:
     {{- . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.hostAliases }}
-  hostAliases:
-    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.initContainers }}
   initContainers:
@@ -126,6 +106,10 @@ spec:
         {{- end }}
         - --node-deletion-limit={{ int .Values.nodes.deletionLimit }}
         - --node-deletion-window={{ .Values.nodes.deletionWindow }}
+        {{- if .Values.servingCertificate.secretName }}
+        - --tls-cert-file=/etc/cloudstack-tls/tls.crt
+        - --tls-private-key-file=/etc/cloudstack-tls/tls.key
+        {{- end }}
         {{- if .Values.caBundle.configMapName }}
         - --ca-bundle=/etc/cloudstack-ca/ca.crt
         {{- end }}
@@ -184,8 +168,10 @@ spec:
         periodSeconds: 5
         timeoutSeconds: 5
         failureThreshold: 3
+      {{- with .Values.securityContext }}
       securityContext:
-        {{- include "cloudstack-ccm.containerSecurity" . | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- with .Values.resources }}
       resources:
         {{- toYaml . | nindent 8 }}

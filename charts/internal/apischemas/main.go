@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
-// Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. It also writes the CustomResourceDefinitions
-// of the Prometheus operator from the operator's module. It needs the Go module proxy, so "make generate" does not run
+// Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. From their modules it also writes the
+// CustomResourceDefinitions of the Prometheus operator, which the chart uses, and those of Cluster API and of Rancher's
+// Helm controller, which the pages of docs/clusters use. It needs the Go module proxy, so "make generate" does not run
 // it; run it when support for a version is added or dropped:
 //
-//	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 prometheus-operator@v0.85.0
+//	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 \
+//	  prometheus-operator@v0.85.0 cluster-api@v1.14.2 helm-controller@v0.17.9
 package main
 
 import (
@@ -37,8 +39,12 @@ func run(ctx context.Context, args []string) error {
 		return errors.New("want a directory and versions of Kubernetes, for example: apischemas DIR v1.37.1")
 	}
 	for _, version := range args[1:] {
-		if operator, ok := strings.CutPrefix(version, "prometheus-operator@"); ok {
-			if err := writeDefinitions(ctx, filepath.Join(args[0], "prometheus-operator.yaml"), operator); err != nil {
+		if name, of, ok := strings.Cut(version, "@"); ok {
+			s, known := sources[name]
+			if !known {
+				return fmt.Errorf("no module is called %s here", name)
+			}
+			if err := s.write(ctx, args[0], of); err != nil {
 				return err
 			}
 			continue

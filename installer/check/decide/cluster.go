@@ -19,13 +19,14 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // Versions of Kubernetes, all 1.x: below minMinor the controller's libraries are not supported,
 // outside oldestTested to newestTested nobody has tried.
 const (
 	MinMinor     = 33 // the chart's kubeVersion
-	OldestTested = 35
+	OldestTested = 34
 	NewestTested = 37
 )
 
@@ -224,7 +225,7 @@ func Permissions(needed, optional, denied []rights.Request, refused []Object) Fi
 		return Problemf("the API server would refuse %s of the chart", plural.Count(len(refused), "object")).About(refused...)
 	case len(lost) > 0:
 		return Warnf("the caller may not: %s", strings.Join(lost, ", ")).
-			Fix("none needed: csccm does without, but finds out less; docs/security.md has the table of its rights")
+			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages + "docs/security.md")
 	}
 	return Passf("all %d rights of an installation", len(needed)+len(optional))
 }

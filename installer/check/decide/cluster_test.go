@@ -75,7 +75,7 @@ func TestDecideReachable(t *testing.T) {
 func TestDecideVersion(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]expect{
-		"v1.37.1": {OK, "", nil}, "v1.35.0": {OK, "", nil}, "v1.33.9+k3s1": {Warning, "older than the tested", nil},
+		"v1.37.1": {OK, "", nil}, "v1.34.0": {OK, "", nil}, "v1.33.9+k3s1": {Warning, "older than the tested", nil},
 		"v1.32.0": {"", "too old", nil}, "v1.38.0": {Warning, "newer than the tested", nil}, "v1.37+": {OK, "", nil},
 		"v0.0.0-master": {Unknown, "not understood", nil}, "": {Unknown, "", nil},
 	} {

@@ -367,6 +367,16 @@ type Workload struct {
 	replaceable bool     // csccm takeover can take its place
 }
 
+// RegisteredAs returns the name under which the controller keeps the cluster's entry in CloudStack's UI; "" if it keeps none.
+func (w *Workload) RegisteredAs() string {
+	for _, word := range w.words {
+		if name, ok := strings.CutPrefix(word, "--register-cluster="); ok {
+			return name
+		}
+	}
+	return ""
+}
+
 func (w *Workload) object() Object { return Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name} }
 
 // DeploymentOf converts a Deployment.

@@ -46,7 +46,7 @@ func Stopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 }
 
 // Kubelets decides NODE-001.
-func Kubelets(verdicts []kubelet.NodeVerdict) Finding {
+func Kubelets(verdicts []kubelet.NodeVerdict, controller []corev1.Pod) Finding {
 	var not, unclear []Object
 	f := Finding{}
 	for _, v := range verdicts {
@@ -65,6 +65,10 @@ func Kubelets(verdicts []kubelet.NodeVerdict) Finding {
 		f = f.With("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
 	}
 	switch {
+	case len(not) > 0 && node.Adopts(controller):
+		f.Outcome, f.Remedy = OK, ""
+		f.Message = fmt.Sprintf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), plural.Count(len(verdicts), "node"))
+		return f
 	case len(not) > 0:
 		f.Message = fmt.Sprintf("%d of %s without it", len(not), plural.Count(len(verdicts), "node"))
 	case len(unclear) > 0:

@@ -55,14 +55,18 @@ func TestDecideKubelets(t *testing.T) {
 		return kubelet.NodeVerdict{Node: name, Verdict: v, Remedy: remedy, Evidence: []kubelet.Evidence{{Source: "/flagz", Detail: "because", Says: v}}}
 	}
 	good, wrong, dark := verdict("a", kubelet.External, ""), verdict("b", kubelet.NotExternal, "edit b"), verdict("c", kubelet.Unknown, "ask c")
-	expect{Skipped, "no nodes", nil}.verify(t, Kubelets(nil))
-	f := Kubelets([]kubelet.NodeVerdict{good})
+	expect{Skipped, "no nodes", nil}.verify(t, Kubelets(nil, nil))
+	f := Kubelets([]kubelet.NodeVerdict{good}, nil)
 	expect{OK, "1 node", nil}.verify(t, f)
 	require.Equal(t, "external: /flagz: because", f.Evidence["Node a"])
-	f = Kubelets([]kubelet.NodeVerdict{good, dark, wrong})
+	f = Kubelets([]kubelet.NodeVerdict{good, dark, wrong}, nil)
 	expect{"", "1 of 3 nodes", []string{"Node b: not-external (/flagz: because)", "Node c: unknown"}}.verify(t, f)
 	require.Equal(t, "edit b", f.Remedy)
-	f = Kubelets([]kubelet.NodeVerdict{good, dark})
+	adopting := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--adopt-nodes=true"}}}}}
+	f = Kubelets([]kubelet.NodeVerdict{good, wrong}, []corev1.Pod{adopting})
+	expect{OK, "1 of 2 nodes without it; the controller initialises such nodes", nil}.verify(t, f)
+	require.Empty(t, f.Remedy)
+	f = Kubelets([]kubelet.NodeVerdict{good, dark}, nil)
 	expect{Unknown, "1 of 2 nodes", []string{"Node c: unknown"}}.verify(t, f)
 	require.Equal(t, "ask c", f.Remedy)
 }

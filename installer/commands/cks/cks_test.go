@@ -85,7 +85,7 @@ func TestGather(t *testing.T) {
 	t.Parallel()
 	const name = "cloud-controller-manager"
 	kube := fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-control-18f0a"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-node-18f0b"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-control-18f0a1b2c3d"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-node-18f0a1b2c3e"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-secret"}, Data: map[string][]byte{
 			"cloud-config": []byte("[Global]\napi-url = http://cs/client/api\napi-key = k\nsecret-key = s\nproject-id = p\n"),

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/registration"
 )
 
 // selfKnowledge are commands by which a user learns about its own rights: csccm
@@ -160,6 +161,9 @@ func (in *Installer) request() credentials.Request {
 
 func (in *Installer) roleCommands() []string {
 	all := slices.Concat(provider.RequiredCommands, selfKnowledge)
+	if name, _ := in.effectiveValues()["registerCluster"].(string); name != "" {
+		all = append(append(all, registration.Commands...), registration.UnregisterCommand)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

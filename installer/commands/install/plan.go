@@ -127,7 +127,7 @@ func (in *Installer) planChart(ctx context.Context) error {
 	if release != nil && release.Deployed() {
 		values = helm.MergeValues(release.Values, values) // as Apply does
 	}
-	manifest, err := in.Helm.Template(ctx, helm.ApplyRequest{Name: in.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
+	manifest, err := in.Render(ctx, helm.ApplyRequest{Name: in.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,8 @@ type Controller struct {
 	Images        []string `json:"images"`
 	Leader        string   `json:"leader"`
 	LeaderSeconds float64  `json:"leaderSeconds"` // since it renewed its lease
+	// RegisteredAs is the name of the cluster in CloudStack's UI, if the controller keeps an entry there.
+	RegisteredAs string `json:"registeredAs"`
 	// Others are cloud controller managers that are not the release's: kind namespace/name.
 	Others []string `json:"others"`
 }
@@ -179,7 +181,7 @@ func controller(env *check.Env, f *check.Facts) Controller {
 			c.Others = append(c.Others, fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name))
 			continue
 		}
-		c.Kind = w.Kind
+		c.Kind, c.RegisteredAs = w.Kind, w.RegisteredAs()
 		c.PodsWanted, c.PodsReady = c.PodsWanted+w.Wanted, c.PodsReady+w.Ready
 		c.Images = append(c.Images, w.Images...)
 	}

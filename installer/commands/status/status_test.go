@@ -12,11 +12,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -97,6 +99,20 @@ func TestOneScreen(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The entry that the controller keeps in CloudStack's UI is named.
+func TestRegisteredCluster(t *testing.T) {
+	t.Parallel()
+	r, f := large(1)
+	require.Empty(t, New(env(), r, f).Controller.RegisteredAs)
+	d := &appsv1.Deployment{}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cloud-provider=external-cloudstack", "--register-cluster=prod"}}}
+	f.Controllers[0] = decide.DeploymentOf(d)
+	f.Controllers[0].Ours = true
+	s := New(env(), r, f)
+	require.Equal(t, "prod", s.Controller.RegisteredAs)
+	require.Contains(t, text(t, s, TextOptions{All: true, Style: report.Style{Width: 200}}), "in CloudStack's UI as prod")
 }
 
 // What runs of the release is named by its kind: a DaemonSet has other Pods than a Deployment.

@@ -133,7 +133,7 @@ func (v *view) summary() {
 		v.line(report.SymbolFailed, "Controller", "%s", join(", ", c.AppVersion, c.Kind+" wants 0 Pods: nothing runs"))
 	default:
 		v.line(mark(c.PodsReady == c.PodsWanted), "Controller", "%s", join(", ", c.AppVersion, c.Kind, fmt.Sprintf("%d of %d Pods ready", c.PodsReady, c.PodsWanted),
-			label("leader ", c.Leader), ago(c)))
+			label("leader ", c.Leader), ago(c), label("in CloudStack's UI as ", c.RegisteredAs)))
 	}
 	switch {
 	case unread(check.FactReleases):

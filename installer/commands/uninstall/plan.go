@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/commands/register"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -72,7 +73,8 @@ type Plan struct {
 	Made []credentials.MadeObject `json:"made"`
 
 	secret, ca, finalizers bool
-	manifest               string // of the release
+	manifest               string          // of the release
+	registered             *register.Facts // with an entry that is to be deleted; or nil
 	made                   *credentials.Made
 	removal                *credentials.Removal // nil without DeleteUser
 	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
@@ -104,6 +106,9 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 		return nil, e.Cluster.Explain(err)
 	}
 	p.Made = append(p.Made, p.made.Objects...)
+	if err := p.entry(ctx, u); err != nil {
+		return nil, err
+	}
 	if err := p.cloud(ctx, u, o); err != nil {
 		return nil, err
 	}

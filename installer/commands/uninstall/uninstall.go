@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -74,6 +75,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			{Name: "Helm release", Do: u.release},
 			{Name: "Pods", Do: u.pods},
 			{Name: "lease", Do: u.releaseLease},
+			{Name: "entry in CloudStack's UI", Do: u.unregister},
 			{Name: "finalizers", Do: u.finalizers},
 			{Name: "user in CloudStack", Do: u.removeUser},
 			{Name: "credentials", Do: u.credentials},
@@ -88,6 +90,7 @@ type run struct {
 	hosts map[string]bool // host names of the release's Pods
 	nodes map[string]bool // those of them that are names of nodes
 	admin *cloudstack.Client
+	owner *cloud.Cloud // the controller's keys, for the entry
 	ends  []func()
 }
 

@@ -128,7 +128,7 @@ func newPlan(ctx context.Context, e *engine.Env, o Options, r *helm.Release) (*P
 	was, p.Renamed = applyRenames(was, list)
 	p.Values = helm.MergeValues(was, o.Values)
 	render := func() (err error) {
-		p.manifest, err = e.Helm.Template(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
+		p.manifest, err = e.Render(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
 		return err
 	}
 	if err := render(); err != nil {

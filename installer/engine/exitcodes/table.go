@@ -41,14 +41,14 @@ var (
 var (
 	// alone work without a cluster.
 	alone = []string{
-		"", "images save", "images load", "chart", "chart save", "verify", "verify image", "verify files", "completion",
+		"", "images save", "images load", "chart", "chart save", "verify", "verify image", "verify files", "completion", "cks iso",
 	}
 	// looking read cluster and CloudStack, and report.
 	looking = []string{"doctor", "status", "support-bundle", "plan", "cks"}
 	// releases change a release that is there.
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
-	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
+	cloud = []string{"migrate-rules", "takeover", "adopt", "taint", "register", "unregister"}
 	// service read from CloudStack alone, and serviceChanges change it.
 	service        = []string{"cks list", "cks show", "cks kubeconfig", "cks versions"}
 	serviceChanges = []string{
@@ -98,7 +98,7 @@ func Rows() []Row { //nolint:funlen // a table
 
 		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images", "test")...), Program},
 		{"no CloudStack", report.ExitFailure, noCloud, with(with(cloud, "install", "plan", "cks"), onCKS...), Program},
-		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files"}, Program},
+		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files", "cks iso"}, Program},
 		{"login refused", report.ExitFailure, noCloud, with(onCKS, "install"), Program},
 		{"login refused", report.ExitFailure, noCloud, []string{"rotate-keys"}, OnACluster},
 		{"wrong flags", report.ExitFailure, wrongFlags, []string{"plan"}, Program},
@@ -111,7 +111,7 @@ func Rows() []Row { //nolint:funlen // a table
 
 		{"wrong flags", report.ExitUsage, wrongFlags, without(Commands(), "plan"), Program},
 		{"wrong format", report.ExitUsage, wrongFlags, without(Commands(), "plan", "", "chart", "verify", "completion"), Program},
-		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image"), Program},
+		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
 		{"bad ca-file", report.ExitUsage, badCA, with(with(cloud, "install", "cks"), onCKS...), Program},
 		{"blank in a key", report.ExitUsage, blankKey, with(with(cloud, "install", "cks", "rotate-keys"), onCKS...), Program},
 		{"unknown project", report.ExitUsage, noProject, with(with(cloud, "install", "cks"), onCKS...), Program},
@@ -133,7 +133,7 @@ func Rows() []Row { //nolint:funlen // a table
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "cks create", "cks scale", "cks upgrade"}, Program},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "register", "unregister", "cks create", "cks scale", "cks upgrade"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},

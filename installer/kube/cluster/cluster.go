@@ -50,6 +50,8 @@ type Cluster struct {
 	// Context, Server and User describe the connection; they hold no credentials. Context is
 	// "in-cluster" inside a Pod without a kubeconfig.
 	Context, Server, User string
+	// Name is what the kubeconfig calls the cluster; "" without one.
+	Name string
 }
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
@@ -107,7 +109,7 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	if inCluster {
 		c.Context = "in-cluster"
 	} else if kubeContext := raw.Contexts[name]; kubeContext != nil {
-		c.User = kubeContext.AuthInfo
+		c.User, c.Name = kubeContext.AuthInfo, kubeContext.Cluster
 	}
 	c.User = cmp.Or(ptr.Deref(flags.Impersonate, ""), c.User)
 	return c, nil

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -267,10 +266,14 @@ func TestDetect(t *testing.T) {
 		{"Cluster API over kubeadm", DistributionFacts{Nodes: []corev1.Node{node("b", "v1.36.1", "Ubuntu", "cluster.x-k8s.io/machine")}, KubeadmConfig: true}, ClusterAPI},
 		{"CKS", DistributionFacts{
 			Nodes:         []corev1.Node{node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian"), node("prod-node-19a2b3c4d5f", "v1.33.1", "Debian")},
-			KubeadmConfig: true, CloudStackSecret: true, UpstreamDeployment: true,
+			KubeadmConfig: true, CloudStackSecret: true,
 		}, CKS},
-		{"kubeadm with upstream's provider is not CKS", DistributionFacts{
-			Nodes: []corev1.Node{plain}, KubeadmConfig: true, CloudStackSecret: true, UpstreamDeployment: true,
+		{"CKS with a VM that somebody added", DistributionFacts{
+			Nodes: []corev1.Node{node("prod-control-19a2b3c4d5e", "v1.33.1", "Debian"), plain}, KubeadmConfig: true, CloudStackSecret: true,
+		}, CKS},
+		{"kubeadm with a provider for CloudStack is not CKS", DistributionFacts{Nodes: []corev1.Node{plain}, KubeadmConfig: true, CloudStackSecret: true}, Kubeadm},
+		{"kubeadm with names like those of CKS", DistributionFacts{
+			Nodes: []corev1.Node{node("prod-control-1", "v1.33.1", "Debian"), node("prod-node-1", "v1.33.1", "Debian")}, KubeadmConfig: true, CloudStackSecret: true,
 		}, Kubeadm},
 	}
 	for _, tt := range tests {
@@ -287,10 +290,9 @@ func TestDistributionReadsTheCluster(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
 	c := NewForTest(fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "prod-node-19a2b3c4d5f"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "prod-control-19a2b3c4d5f"}},
 		&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config")},
 		&corev1.Secret{ObjectMeta: meta("cloudstack-secret")},
-		&appsv1.Deployment{ObjectMeta: meta("cloud-controller-manager")},
 	))
 	d, _, err := c.Distribution(t.Context(), nil)
 	require.NoError(t, err)

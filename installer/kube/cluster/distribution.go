@@ -5,6 +5,8 @@ package cluster
 
 import (
 	"context"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +34,8 @@ type DistributionFacts struct {
 	Nodes []corev1.Node
 	// KubeadmConfig: ConfigMap kube-system/kubeadm-config exists.
 	KubeadmConfig bool
-	// CloudStackSecret and UpstreamDeployment: Secret cloudstack-secret and Deployment
-	// cloud-controller-manager exist in kube-system; CKS deploys both on every cluster it makes.
-	CloudStackSecret, UpstreamDeployment bool
+	// CloudStackSecret: Secret kube-system/cloudstack-secret exists. CKS creates it in every cluster.
+	CloudStackSecret bool
 }
 
 // Detect names the distribution, and what it was told by.
@@ -64,32 +65,23 @@ func Detect(f DistributionFacts) (Distribution, string) {
 		}
 	}
 	switch {
-	case f.KubeadmConfig && f.CloudStackSecret && f.UpstreamDeployment && allCKSNames(f.Nodes):
-		return CKS, "node names, cloudstack-secret and cloud-controller-manager in kube-system"
+	case f.KubeadmConfig && f.CloudStackSecret && slices.ContainsFunc(f.Nodes, cksControlNode):
+		return CKS, "names of the control plane's nodes, Secret kube-system/cloudstack-secret"
 	case f.KubeadmConfig:
 		return Kubeadm, "ConfigMap kube-system/kubeadm-config"
 	}
 	return Unknown, "no mark of a known distribution"
 }
 
-// allCKSNames reports whether all nodes are named as CKS names its VMs: NAME-control-HEX and
-// NAME-node-HEX.
-func allCKSNames(nodes []corev1.Node) bool {
-	for i := range nodes {
-		parts := strings.Split(nodes[i].Name, "-")
-		if len(parts) < 3 {
-			return false
-		}
-		role, suffix := parts[len(parts)-2], parts[len(parts)-1]
-		if role != "control" && role != "node" || !isHex(suffix) {
-			return false
-		}
-	}
-	return len(nodes) > 0
-}
+// cksName matches the names that CKS gives to VMs. They end in the time in milliseconds as a hexadecimal number.
+var cksName = regexp.MustCompile(`^.+-(control|node)-[0-9a-f]{11}$`)
 
-func isHex(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789abcdef") == ""
+// NamedByCKS reports whether a node is named as CKS names its VMs. Nodes of a cluster of CKS may have other names:
+// CloudStack 4.21 adds existing VMs.
+func NamedByCKS(name string) bool { return cksName.MatchString(name) }
+
+func cksControlNode(n corev1.Node) bool {
+	return NamedByCKS(n.Name) && strings.Contains(n.Name, "-control-")
 }
 
 // Distribution reads the facts and detects. nodes may be nil: then they are read too.
@@ -102,17 +94,13 @@ func (c *Cluster) Distribution(ctx context.Context, nodes []corev1.Node) (Distri
 		nodes = list.Items
 	}
 	f := DistributionFacts{Nodes: nodes}
-	core, apps := c.Kube.CoreV1(), c.Kube.AppsV1()
+	core := c.Kube.CoreV1()
 	_, err := core.ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
 	if f.KubeadmConfig, err = found(err); err != nil {
 		return Unknown, "", c.Explain(err)
 	}
 	_, err = core.Secrets(metav1.NamespaceSystem).Get(ctx, "cloudstack-secret", metav1.GetOptions{})
 	if f.CloudStackSecret, err = found(err); err != nil {
-		return Unknown, "", c.Explain(err)
-	}
-	_, err = apps.Deployments(metav1.NamespaceSystem).Get(ctx, "cloud-controller-manager", metav1.GetOptions{})
-	if f.UpstreamDeployment, err = found(err); err != nil {
 		return Unknown, "", c.Explain(err)
 	}
 	d, by := Detect(f)

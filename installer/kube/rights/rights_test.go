@@ -43,7 +43,7 @@ func TestRequests(t *testing.T) {
 	needed, optional := Requests("install", "infra", nil)
 	all := text(needed)
 	require.Subset(t, all, []string{
-		"patch nodes", "list daemonsets.apps", "create secrets in infra", "get deployments.apps in kube-system", "create pods in infra", "delete pods in infra",
+		"patch nodes", "list daemonsets.apps", "create secrets in infra", "get configmaps in kube-system", "create pods in infra", "delete pods in infra",
 		"get pods/log in infra", "create deployments.apps in infra", "create clusterroles.rbac.authorization.k8s.io", "list leases.coordination.k8s.io in kube-node-lease",
 	})
 	require.NotContains(t, all, "create namespaces", "only if the namespace does not exist")

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,9 +29,10 @@ func TestEventsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	for page, rows := range map[string][]Row{"troubleshooting.md": OnServices, "nodes.md": OnNodes} {
 		var b strings.Builder
-		b.WriteString("| reason | type | when | remedy |\n|---|---|---|---|\n")
-		for _, r := range rows {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Reason, map[bool]string{false: "Normal", true: "Warning"}[r.Warning], r.When, r.Remedy)
+		b.WriteString("| reason | type | when |\n|---|---|---|\n")
+		for i := range rows {
+			r := &rows[i]
+			fmt.Fprintf(&b, "| [`%s`](runbooks/%s.md) | %s | %s |\n", r.Reason, r.Reason, map[bool]string{false: "Normal", true: "Warning"}[r.Warning], r.When)
 		}
 		stale, err := pages.Refresh(filepath.Join("..", "..", "..", "docs", page), []pages.Part{{Name: "events", Want: b.String()}}, *updateDocs)
 		require.NoError(t, err)
@@ -38,17 +40,19 @@ func TestEventsOfTheDocs(t *testing.T) {
 	}
 }
 
-// TestTableHasEveryReason: each constant of type Reason is in the table and is used, and where the code writes a notice,
-// its type is that of the table.
+// TestTableHasEveryReason: each constant of type Reason is in a table and is used. Where the code writes a notice, its type
+// is that of the table; where it refuses a Service, the table says that the condition has the reason.
 func TestTableHasEveryReason(t *testing.T) {
 	t.Parallel()
-	warnings := map[string]bool{}
-	for _, r := range append(OnServices, OnNodes...) {
-		require.NotEmpty(t, r.When, r.Reason)
-		require.NotEmpty(t, r.Remedy, r.Reason)
+	warnings, conditions := map[string]bool{}, map[string]bool{}
+	for _, r := range slices.Concat(OnServices, OnNodes, OnConditions) {
+		for what, text := range map[string]string{"When": r.When, "Means": r.Means, "Remedy": r.Remedy} {
+			require.NotEmpty(t, text, "%s: the row lacks %s", r.Reason, what)
+		}
 		warnings[string(r.Reason)] = r.Warning
+		conditions[string(r.Reason)] = conditions[string(r.Reason)] || r.Condition
 	}
-	values, used, notices := map[string]string{}, map[string]int{}, map[string][]bool{}
+	values, used, notices, refusals := map[string]string{}, map[string]int{}, map[string][]bool{}, map[string]bool{}
 	for _, file := range goFiles(t, "../../loadbalancer", "..") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -60,7 +64,18 @@ func TestTableHasEveryReason(t *testing.T) {
 				}
 			case *ast.Ident:
 				used[n.Name]++
+			case *ast.CallExpr:
+				if name(n.Fun) == "refuse" && strings.HasPrefix(name(n.Args[0]), "Reason") {
+					refusals[name(n.Args[0])] = true
+				}
 			case *ast.CompositeLit:
+				if strings.HasSuffix(name(n.Type), "RefusalError") && len(n.Elts) > 0 {
+					first := n.Elts[0]
+					if kv, ok := first.(*ast.KeyValueExpr); ok {
+						first = kv.Value
+					}
+					refusals[name(first)] = true
+				}
 				if strings.HasSuffix(name(n.Type), "Notice") {
 					fields := map[string]string{}
 					for _, e := range n.Elts {
@@ -86,6 +101,14 @@ func TestTableHasEveryReason(t *testing.T) {
 		}
 	}
 	require.Greater(t, emitted, 10)
+	refused := 0
+	for constant := range refusals {
+		if value, ok := values[constant]; ok {
+			assert.True(t, conditions[value], "%s refuses a Service: its row needs Condition", value)
+			refused++
+		}
+	}
+	require.Greater(t, refused, 15)
 }
 
 // name is the last part of an identifier or a selector.

@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
+	"github.com/csccm/csccm/pkg/version"
 	"github.com/csccm/csccm/release/internal/oci"
 	"github.com/csccm/csccm/release/internal/pack"
 	"github.com/csccm/csccm/release/internal/source"
@@ -98,9 +99,9 @@ func Labels(spec Spec, tree source.Tree) map[string]string {
 	labels := map[string]string{
 		"org.opencontainers.image.title":         spec.Title,
 		"org.opencontainers.image.description":   spec.Description,
-		"org.opencontainers.image.url":           "https://github.com/csccm/csccm",
-		"org.opencontainers.image.source":        "https://github.com/csccm/csccm",
-		"org.opencontainers.image.documentation": "https://github.com/csccm/csccm/tree/main/docs",
+		"org.opencontainers.image.url":           version.Repository,
+		"org.opencontainers.image.source":        version.Repository,
+		"org.opencontainers.image.documentation": version.Repository + "/tree/main/docs",
 		"org.opencontainers.image.vendor":        "The csccm Authors",
 		"org.opencontainers.image.licenses":      "Apache-2.0",
 		"org.opencontainers.image.version":       tree.Tag(),

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	places "github.com/csccm/csccm/pkg/version"
 )
 
 // Section is the section of one version in the changelog.
@@ -44,13 +46,22 @@ func Parse(changelog string) ([]Section, error) {
 	return sections, nil
 }
 
-// Read returns the section of a version (see Find) in the CHANGELOG.md of a directory.
+// relative matches the target of a link to another file of the repository.
+var relative = regexp.MustCompile(`\]\(([\w.][^):]*)\)`)
+
+// Read returns the section of a version (see Find) in the CHANGELOG.md of a directory. Its links to files of the repository become
+// addresses of that release's files: the release page and Artifact Hub show the text elsewhere.
 func Read(dir, version string) (*Section, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
 	if err != nil {
 		return nil, err
 	}
-	return Find(string(text), version)
+	s, err := Find(string(text), version)
+	if err != nil {
+		return nil, err
+	}
+	s.Text = relative.ReplaceAllString(s.Text, "]("+places.Repository+"/blob/v"+version+"/${1})")
+	return s, nil
 }
 
 // Find returns the section of a version. For a pre-release (with a hyphen) without a section, it returns that of the

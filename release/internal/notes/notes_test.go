@@ -86,3 +86,14 @@ func TestChangelogOfTheProduct(t *testing.T) {
 	_, err = Parse("text")
 	require.ErrorContains(t, err, "changelog has no heading")
 }
+
+// The release page is not in the repository's root.
+func TestReadMakesLinksAbsolute(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := "## [1.2.3] - 2026-11-21\n\n- See [a](docs/a.md#b), [c](https://example.org/c.md), [d](#d) and f(x).\n"
+	require.NoError(t, os.WriteFile(dir+"/CHANGELOG.md", []byte(text), 0o600))
+	s, err := Read(dir, "1.2.3")
+	require.NoError(t, err)
+	assert.Equal(t, "- See [a](https://github.com/csccm/csccm/blob/v1.2.3/docs/a.md#b), [c](https://example.org/c.md), [d](#d) and f(x).", s.Text)
+}

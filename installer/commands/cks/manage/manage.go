@@ -51,7 +51,7 @@ func explain(doing string, err error) error {
 	if !errors.As(err, &api) {
 		return e
 	}
-	switch api.Kind { //nolint:exhaustive // the others need no remedy of their own
+	switch api.Kind {
 	case cloudstack.KindNotPermitted:
 		e.Fix = "use credentials whose role allows " + api.Command +
 			"; where no role has it, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"

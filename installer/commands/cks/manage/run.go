@@ -38,7 +38,8 @@ func (s *Service) run(ctx context.Context, op *task) error {
 	f := &follower{api: s.API, project: s.Project, clock: s.Clock, progress: s.Progress, id: p.ID, name: p.Cluster}
 	var steps []engine.Step
 	if p.Action == ActionChange {
-		steps = append(op.before, engine.Step{Name: p.what(), Do: func(ctx context.Context, note engine.Note) error {
+		steps = append(steps, op.before...)
+		steps = append(steps, engine.Step{Name: p.what(), Do: func(ctx context.Context, note engine.Note) error {
 			f.begin(ctx)
 			return s.start(ctx, op, f, note)
 		}})

@@ -48,6 +48,7 @@ func (c *check) firewall() {
 
 func (c *check) portless(r cloudstack.FirewallRule) {
 	c.fail("firewall-without-ports", fmt.Sprintf("firewall rule %s on address %s", r.ID, c.Cluster.IPAddress),
-		"delete the rule for the time of the change; a rule for protocol tcp or udp can be replaced by one with ports 1 to 65535",
+		"delete the rule for the time of the change; one for tcp or udp can be replaced by a rule for ports 1 to 65535. "+
+			"If your release has the fix (apache/cloudstack#12806): --ignore-preflight firewall-without-ports",
 		"it is for protocol %s and has no ports: many releases of CloudStack stop half-way with a NullPointerException", r.Protocol)
 }

@@ -11,6 +11,15 @@ import (
 	"github.com/csccm/csccm/pkg/plural"
 )
 
+// State returns a finding about a cluster that does not run.
+func State(f *Facts) []Finding {
+	c := newCheck(f)
+	if k := f.Cluster; k.State != running {
+		c.warn("cluster-state", "cluster "+k.Name, stateRemedy(k.State), "it is %s, not Running", k.State)
+	}
+	return c.findings
+}
+
 // Nodes returns findings about VMs and Nodes of the cluster that do not work.
 func Nodes(f *Facts) []Finding {
 	c := newCheck(f)

@@ -140,7 +140,7 @@ func (c *check) upgradeOffering(to *cloudstack.KubernetesVersion) {
 	for _, own := range []struct{ id, kind string }{{k.ControlOfferingID, controlNodes}, {k.WorkerOfferingID, workerNodes}} {
 		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
 			cpus, memory := need(to)
-			c.warn("offering-small", offeringObject(o), fmt.Sprintf("scale the cluster to larger offerings first: csccm cks scale %s", k.Name),
+			c.warn("offering-small", offeringObject(o), fmt.Sprintf("scale the cluster to a larger offering first: csccm cks scale %s --offering OFFERING", k.Name),
 				"the %s have it: %s and %d MiB of memory; %s needs %d CPUs and %d MiB", own.kind, plural.Count(o.CPUs, "CPU"), o.MemoryMiB, versionObject(to), cpus, memory)
 		}
 	}
@@ -150,8 +150,26 @@ func (c *check) upgradeOffering(to *cloudstack.KubernetesVersion) {
 func (c *check) noOffering(s Severity, effect string) {
 	k := c.Cluster
 	c.add(s, "offering-missing", "cluster "+k.Name, "it was created without an offering for all nodes, only with one for each kind of node: "+effect,
-		fmt.Sprintf("give it one: csccm cks scale %s to one offering (on KVM stop the cluster first). Where CloudStack refuses this too, it needs the fix of "+
+		fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where CloudStack refuses this too, it needs the fix of "+
 			"apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name), references["offering-missing"])
+}
+
+// Offerings returns findings about the cluster's offerings that hinder every upgrade, or scaling.
+func Offerings(f *Facts) []Finding {
+	c := newCheck(f)
+	if f.Cluster.OfferingID == "" {
+		c.noOffering(Error, "CloudStack refuses to upgrade it, and can fail to scale it")
+	} else {
+		c.mixedOfferings()
+	}
+	return c.findings
+}
+
+func (c *check) mixedOfferings() {
+	if k := c.Cluster; mixed(k) {
+		c.warn("mixed-offerings", "cluster "+k.Name, "where scaling fails so, stop the cluster and scale it to one offering for all nodes",
+			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
+	}
 }
 
 // mixed reports whether the cluster's nodes have other offerings than the cluster.

@@ -126,12 +126,10 @@ func (c *check) scaleSize(size int) {
 	if k.Autoscaling {
 		c.warn("autoscaling", object, "switch autoscaling off, or change its range", "the cluster scales itself between %d and %d workers, and can undo the change", k.MinSize, k.MaxSize)
 	}
-	switch {
-	case k.OfferingID == "":
+	if k.OfferingID == "" {
 		c.noOffering(Warning, "CloudStack can fail to scale it")
-	case mixed(k):
-		c.warn("mixed-offerings", object, "where it fails so, stop the cluster and scale it to one offering for all nodes",
-			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
+	} else {
+		c.mixedOfferings()
 	}
 	c.firewall()
 	c.certificates()

@@ -54,7 +54,7 @@ func (w *work) fault(kind fault.Kind, err error) error {
 
 // visit is what a job does or waits for inside the cluster's VMs.
 type visit struct {
-	takes  time.Duration // if nobody plays the inside of the VMs
+	takes  time.Duration // without a ClusterInside
 	limit  time.Duration // CloudStack's time-out
 	broken error         // not nil: it fails with this error after the time-out
 	call   func(ctx context.Context, in wire.ClusterInside, k *wire.InsideCluster) error
@@ -94,7 +94,7 @@ func (w *work) inside(v *visit) {
 	}
 }
 
-// insideCluster returns a copy of the cluster for those who play the inside of its VMs.
+// insideCluster returns a copy of the cluster for a ClusterInside.
 func insideCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) *wire.InsideCluster {
 	u := serviceUser(c.St, k.Owner, now)
 	out := &wire.InsideCluster{ID: k.UUID, Name: k.Name, Version: k.Version.Semantic, Endpoint: "https://" + apiHost(k)}

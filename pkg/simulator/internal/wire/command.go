@@ -50,7 +50,7 @@ type Server struct {
 	Cat      *catalogue.Catalogue
 	Sessions *Sessions
 	Throttle throttle
-	Inside   ClusterInside // nil: Kubernetes in the VMs of clusters is always as CloudStack wants it
+	Inside   ClusterInside // nil: in the VMs of clusters always happens what CloudStack waits for
 }
 
 // JobSpec is the job that an asynchronous command returns after its create phase.

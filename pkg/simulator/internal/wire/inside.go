@@ -8,7 +8,7 @@ import (
 	"errors"
 )
 
-// ClusterInside plays what happens inside the VMs of CloudManaged Kubernetes clusters, which the simulator does not
+// ClusterInside simulates what happens inside the VMs of CloudManaged Kubernetes clusters, which the simulator does not
 // run: cloud-init, kubeadm, and what CloudStack does over SSH. The job of the command waits for each method, at most
 // the time-out that CloudStack has for the command, on the simulator's clock. Methods run in goroutines of their own
 // without the simulator's lock: they may take their time and may call the API. Their context ends with Simulator.Close.
@@ -25,7 +25,7 @@ type ClusterInside interface {
 	Leave(ctx context.Context, c *InsideCluster, node InsideNode) error
 	// Upgrade is called for one node after the other, control nodes first, with the version to install.
 	Upgrade(ctx context.Context, c *InsideCluster, node InsideNode, version string) error
-	// Delete is called when the VMs of a deleted cluster are gone. An error is ignored.
+	// Delete is called when the VMs of a deleted cluster are gone, also if Start never was. An error is ignored.
 	Delete(ctx context.Context, c *InsideCluster) error
 }
 

@@ -1,0 +1,205 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/docs/pages"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+)
+
+// chartReference is where the pages install the chart from.
+const chartReference = "oci://ghcr.io/csccm/charts/cloudstack-ccm"
+
+// pageSchemas are the schemas of what the pages of docs/clusters show. Those of Cluster API and of the Helm controller come
+// from their Go modules. There is no such module of the others: testdata/apischemas/by-hand.yaml. Files without a kind go
+// by the name of their page.
+func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", "by-hand.yaml"))
+	require.NoError(t, err)
+	more := map[string]any{}
+	require.NoError(t, yaml.UnmarshalStrict(raw, &more))
+	for _, schema := range more {
+		closed(schema.(map[string]any))
+	}
+	maps.Copy(more, definitions(t, "cluster-api.yaml"))
+	maps.Copy(more, definitions(t, "helm-controller.yaml"))
+	maps.Copy(more, kubeadmSchemas(t, more["bootstrap.cluster.x-k8s.io/v1beta2 KubeadmConfigTemplate"]))
+	return loadAPISchemas(t, "v1.37", more), slices.Sorted(maps.Keys(more))
+}
+
+// kubeadmSchemas are those of kubeadm's v1beta4, which has no schema of its own: v1beta2 of Cluster API has the fields of its
+// InitConfiguration and JoinConfiguration.
+func kubeadmSchemas(t *testing.T, template any) map[string]any {
+	t.Helper()
+	for _, key := range []string{"spec", "template", "spec"} {
+		template = template.(map[string]any)["properties"].(map[string]any)[key]
+	}
+	out := map[string]any{}
+	for field, kind := range map[string]string{"initConfiguration": "InitConfiguration", "joinConfiguration": "JoinConfiguration"} {
+		schema := template.(map[string]any)["properties"].(map[string]any)[field].(map[string]any)
+		properties := maps.Clone(schema["properties"].(map[string]any))
+		properties["apiVersion"], properties["kind"] = map[string]any{"type": "string"}, map[string]any{"type": "string"}
+		schema = maps.Clone(schema)
+		schema["properties"] = properties
+		out["kubeadm.k8s.io/v1beta4 "+kind] = schema
+	}
+	return out
+}
+
+// shown is a document of a page, as far as this test looks into it.
+type shown struct {
+	APIVersion, Kind string
+	Manifest         string // of Talos
+	StringData       map[string]string
+	Spec             struct {
+		Chart, ValuesContent               string // HelmChart
+		RepoURL, ChartName, ValuesTemplate string // HelmChartProxy
+		Extensions                         struct {
+			Helm struct {
+				Charts []struct{ Chartname, Values string }
+			}
+		} // ClusterConfig of k0s
+	}
+}
+
+// TestManifestsOfTheClusterPages: what the pages of docs/clusters say to write fits the schemas of its kinds; values in it
+// fit the chart's, and cloud-configs in it can be read.
+func TestManifestsOfTheClusterPages(t *testing.T) {
+	t.Parallel()
+	root, err := pages.Root()
+	require.NoError(t, err)
+	all, err := pages.ReadAll(root)
+	require.NoError(t, err)
+	schemas, kinds := pageSchemas(t)
+	seen := map[string]bool{}
+	for _, page := range all {
+		if path.Dir(page.Path) != "docs/clusters" {
+			continue
+		}
+		for _, code := range page.Code {
+			if code.Language != "yaml" {
+				continue
+			}
+			for _, document := range documents(code.Text) {
+				kind := checkShown(t, schemas, page.Path, document)
+				seen[kind] = true
+			}
+		}
+	}
+	for _, kind := range kinds {
+		if !strings.HasSuffix(kind, "/v1beta2 KubeadmControlPlane") && !strings.HasSuffix(kind, "/v1beta2 ClusterResourceSet") {
+			assert.True(t, seen[kind], "no page has a %s", kind)
+		}
+	}
+}
+
+// checkShown checks a document and what is embedded in it, and returns its kind.
+func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string {
+	t.Helper()
+	var s shown
+	require.NoError(t, yaml.Unmarshal([]byte(document), &s), "%s\n%s", page, document)
+	kind := s.APIVersion + " " + s.Kind
+	switch {
+	case s.Kind == "":
+		kind = strings.TrimSuffix(path.Base(page), ".md")
+		require.NoError(t, schemas.checkAs(kind, document), "%s\n%s", page, document)
+	case kind == "v1 Secret":
+		checkSecret(t, page, document)
+	default:
+		require.NoError(t, schemas.check(document), "%s\n%s", page, document)
+	}
+	var references, values []string
+	switch s.Kind {
+	case "HelmChart":
+		references, values = []string{s.Spec.Chart}, []string{s.Spec.ValuesContent}
+	case "HelmChartProxy":
+		references, values = []string{s.Spec.RepoURL + "/" + s.Spec.ChartName}, []string{s.Spec.ValuesTemplate}
+	case "ClusterConfig":
+		for _, c := range s.Spec.Extensions.Helm.Charts {
+			references, values = append(references, c.Chartname), append(values, c.Values)
+		}
+	case "KubeInlineManifestConfig":
+		checkSecret(t, page, s.Manifest)
+	}
+	for i := range references {
+		assert.Equal(t, chartReference, references[i], page)
+		assert.NoError(t, checkValues(t, values[i]), "%s: %s", page, values[i])
+	}
+	return kind
+}
+
+// checkSecret checks a Secret with a cloud-config, or with a manifest of such a Secret.
+func checkSecret(t *testing.T, page, document string) {
+	t.Helper()
+	var secret corev1.Secret
+	require.NoError(t, yaml.UnmarshalStrict([]byte(document), &secret), page)
+	require.Equal(t, "Secret", secret.Kind, page)
+	require.Equal(t, "cloudstack-secret", secret.Name, page)
+	require.Len(t, secret.StringData, 1, page)
+	if manifest, ok := secret.StringData["secret.yaml"]; ok {
+		checkSecret(t, page, manifest)
+		return
+	}
+	require.Equal(t, "kube-system", secret.Namespace, page)
+	config, err := cloudconfig.Parse(strings.NewReader(secret.StringData["cloud-config"]))
+	require.NoError(t, err, page)
+	require.NotEmpty(t, config.APIURL, page)
+}
+
+// checkValues checks values against the chart's schema.
+func checkValues(t *testing.T, text string) error {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(charts.Name, "values.schema.json"))
+	require.NoError(t, err)
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	require.NoError(t, err)
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("mem:///values", document))
+	schema, err := compiler.Compile("mem:///values")
+	require.NoError(t, err)
+	values, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil || strings.TrimSpace(text) == "" {
+		return err
+	}
+	object, err := jsonschema.UnmarshalJSON(bytes.NewReader(values))
+	require.NoError(t, err)
+	return schema.Validate(object)
+}
+
+func TestPageSchemasRefuseWhatTheToolsWould(t *testing.T) {
+	t.Parallel()
+	schemas, _ := pageSchemas(t)
+	for want, document := range map[string]string{
+		"got object, want array":                       "{apiVersion: bootstrap.cluster.x-k8s.io/v1beta2, kind: KubeadmConfigTemplate, spec: {template: {spec: {joinConfiguration: {nodeRegistration: {kubeletExtraArgs: {a: b}}}}}}}",
+		"got array, want object":                       "{apiVersion: bootstrap.cluster.x-k8s.io/v1beta1, kind: KubeadmConfigTemplate, spec: {template: {spec: {joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: a, value: b}]}}}}}}",
+		"additional properties 'kubeletExtraArg' not":  "{apiVersion: kubeadm.k8s.io/v1beta4, kind: InitConfiguration, nodeRegistration: {kubeletExtraArg: []}}",
+		"additional properties 'valuesContents' not":   "{apiVersion: helm.cattle.io/v1, kind: HelmChart, spec: {valuesContents: a}}",
+		"missing properties 'clusterSelector', 'repoU": "{apiVersion: addons.cluster.x-k8s.io/v1alpha1, kind: HelmChartProxy, spec: {chartName: a}}",
+		"additional properties 'chartName' not":        "{apiVersion: k0s.k0sproject.io/v1beta1, kind: ClusterConfig, spec: {extensions: {helm: {charts: [{chartName: a}]}}}}",
+		"missing property 'manifest'":                  "{apiVersion: v1alpha1, kind: KubeInlineManifestConfig, name: a}",
+	} {
+		require.ErrorContains(t, schemas.check(document), want)
+	}
+	require.ErrorContains(t, schemas.checkAs("talos", "{cluster: {externalCloudProvider: {enable: true}}}"), "additional properties 'enable'")
+	require.ErrorContains(t, schemas.checkAs("k3s", "{kubelet-arg: cloud-provider=external}"), "want array")
+	require.ErrorContains(t, checkValues(t, "providerIDForm: cloudstack"), "additional properties 'providerIDForm'")
+	require.ErrorContains(t, checkValues(t, "replicaCount: two"), "want integer")
+}

@@ -1,0 +1,192 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package explain says of each alert, each reason of an Event or a condition, and each check what it means, how to see it
+// and how to end it. The texts are those of the tables; docs/runbooks and csccm doctor --explain show the same.
+package explain
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/typo"
+)
+
+// Kind is the kind of thing that an entry explains.
+type Kind string
+
+// Kinds.
+const (
+	Alert     Kind = "alert"
+	Event     Kind = "event"
+	Condition Kind = "condition"
+	Check     Kind = "check"
+)
+
+// Entry explains one row of a table. Links in its texts start at the folder docs.
+type Entry struct {
+	Kind Kind `json:"kind"`
+	// Object is the kind of object that has the Event or the condition.
+	Object string `json:"object,omitempty"`
+	// Severity is critical, warning or info of an alert, Warning or Normal of an Event, that of a check otherwise.
+	Severity string `json:"severity,omitempty"`
+	// For is how long the query of an alert must hold.
+	For string `json:"for,omitempty"`
+	// InCondition is the type of the condition that has the reason too.
+	InCondition string   `json:"inCondition,omitempty"`
+	When        string   `json:"when"`
+	Means       string   `json:"means"`
+	See         []string `json:"see,omitempty"`     // command lines
+	Queries     []string `json:"queries,omitempty"` // PromQL; of an alert its own first
+	End         string   `json:"end"`
+}
+
+// Topic is all that is explained under one name.
+type Topic struct {
+	Name    string  `json:"name"`
+	Page    string  `json:"page"`
+	Entries []Entry `json:"entries"`
+}
+
+const pageBase = "https://github.com/csccm/csccm/blob/main/docs/runbooks/"
+
+// Topics are all topics: alerts, reasons, checks.
+var Topics = sync.OnceValue(func() []Topic {
+	var out []Topic
+	add := func(name, page string, e Entry) {
+		if i := slices.IndexFunc(out, func(t Topic) bool { return t.Name == name }); i >= 0 {
+			out[i].Entries = append(out[i].Entries, e)
+			return
+		}
+		out = append(out, Topic{Name: name, Page: page, Entries: []Entry{e}})
+	}
+	for _, a := range alerts() {
+		add(a.Alert, pageBase+a.Alert+".md", a.entry())
+	}
+	reason := func(r *event.Row, e Entry) { add(string(r.Reason), pageBase+string(r.Reason)+".md", e) }
+	for i := range event.OnServices {
+		reason(&event.OnServices[i], eventEntry("Service", &event.OnServices[i]))
+	}
+	for i := range event.OnNodes {
+		reason(&event.OnNodes[i], eventEntry("Node", &event.OnNodes[i]))
+	}
+	for i := range event.OnConditions {
+		r := &event.OnConditions[i]
+		reason(r, Entry{Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy})
+	}
+	catalogue := check.All()
+	for i := range catalogue {
+		c := &catalogue[i]
+		add(c.Code, c.Hint(), Entry{
+			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"}, End: c.RemedyInDocs(),
+		})
+	}
+	return out
+})
+
+func eventEntry(object string, r *event.Row) Entry {
+	e := Entry{
+		Kind: Event, Object: object, Severity: "Normal", When: r.When, Means: r.Means, End: r.Remedy,
+		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" + string(r.Reason)},
+	}
+	if r.Warning {
+		e.Severity = "Warning"
+	}
+	if r.Condition {
+		e.InCondition = provider.ConditionReady
+		e.See = append(e.See, event.DescribeService, event.PlanService)
+	}
+	for _, line := range r.See {
+		if !slices.Contains(e.See, line) {
+			e.See = append(e.See, line)
+		}
+	}
+	return e
+}
+
+// alert is a rule of the chart's PrometheusRule, with what the template leaves out.
+type alert struct {
+	Alert       string
+	Expr        string
+	For         string
+	Labels      map[string]string
+	Annotations map[string]string
+	Runbook     struct {
+		See, Queries []string
+		End          string
+	}
+}
+
+func (a *alert) entry() Entry {
+	return Entry{
+		Kind: Alert, Severity: a.Labels["severity"], For: a.For, When: variables(a.Annotations["summary"]), Means: variables(a.Annotations["description"]),
+		See: a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
+	}
+}
+
+// variable matches a label or the value in the template of an alert.
+var variable = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
+
+// variables replaces them by placeholders.
+func variables(template string) string {
+	return variable.ReplaceAllStringFunc(template, func(v string) string { return strings.ToUpper(variable.FindStringSubmatch(v)[1]) })
+}
+
+// alerts are those of the chart with its default values. The chart is embedded: it is read, or a test has failed.
+func alerts() []alert {
+	var values struct{ LeaderElection struct{ LeaseName string } }
+	var file struct{ Groups []struct{ Rules []alert } }
+	read := func(name string, replace func(string) string, into any) {
+		raw, err := fs.ReadFile(charts.FS(), name)
+		if err == nil {
+			err = yaml.Unmarshal([]byte(replace(string(raw))), into)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("embedded chart: %s: %v", name, err))
+		}
+	}
+	read("values.yaml", func(s string) string { return s }, &values)
+	read("monitoring/alerts.yaml", func(s string) string { return strings.ReplaceAll(s, "LEASE_NAME", values.LeaderElection.LeaseName) }, &file)
+	var out []alert
+	for _, g := range file.Groups {
+		out = append(out, g.Rules...)
+	}
+	return out
+}
+
+// Names are all names, each with what it is for shell completion.
+func Names() []string {
+	var out []string
+	for _, t := range Topics() {
+		out = append(out, t.Name+"\t"+string(t.Entries[0].Kind))
+	}
+	return out
+}
+
+// Find returns the topic of a name, in any case of letters. The error names those that are like it.
+func Find(name string) (Topic, error) {
+	var known, near []string
+	for _, t := range Topics() {
+		if strings.EqualFold(t.Name, name) {
+			return t, nil
+		}
+		known = append(known, t.Name)
+		if name != "" && strings.Contains(strings.ToLower(t.Name), strings.ToLower(name)) {
+			near = append(near, t.Name)
+		}
+	}
+	if len(near) == 0 {
+		near = typo.Nearest(name, known)
+	}
+	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), typo.Enough)], " or "))
+}

@@ -1,0 +1,135 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/provider/event"
+)
+
+// sources are where the texts of an entry are.
+var sources = map[Kind]string{
+	Alert:     "charts/cloudstack-ccm/monitoring/alerts.yaml (annotations summary and description, runbook.see, runbook.end)",
+	Event:     "pkg/provider/event/table_services.go or table_nodes.go",
+	Condition: "pkg/provider/event/table_conditions.go",
+	Check:     "installer/check/checks_*.go",
+}
+
+// TestEverythingIsExplained: an alert, a reason or a check that is added needs all texts.
+func TestEverythingIsExplained(t *testing.T) {
+	t.Parallel()
+	kinds, lower := map[Kind]int{}, map[string]bool{}
+	for _, topic := range Topics() {
+		assert.False(t, lower[strings.ToLower(topic.Name)], "%s: two topics have the name, in other letters", topic.Name)
+		lower[strings.ToLower(topic.Name)] = true
+		for i := range topic.Entries {
+			e := &topic.Entries[i]
+			kinds[e.Kind]++
+			assert.Equal(t, topic.Entries[0].Kind, e.Kind, "%s is the name of two kinds", topic.Name)
+			for what, text := range map[string]string{"when it happens": e.When, "what it means": e.Means, "how to see it": strings.Join(e.See, ""), "how to end it": e.End} {
+				assert.NotEmpty(t, text, "%s does not say %s: write it in %s", topic.Name, what, sources[e.Kind])
+				assert.NotContains(t, text, "{{", "%s: %s", topic.Name, what)
+				assert.NotContains(t, text, "LEASE_NAME", "%s: %s", topic.Name, what)
+			}
+			for _, line := range e.See {
+				program, _, _ := strings.Cut(line, " ")
+				assert.Contains(t, []string{"csccm", "kubectl", "helm"}, program, "%s: %s", topic.Name, line)
+			}
+		}
+	}
+	assert.Equal(t, len(check.All()), kinds[Check])
+	assert.Equal(t, len(event.OnServices)+len(event.OnNodes), kinds[Event])
+	assert.Equal(t, len(event.OnConditions), kinds[Condition])
+	assert.Equal(t, len(alerts()), kinds[Alert])
+	assert.Greater(t, kinds[Alert], 10)
+}
+
+// TestRunbooksAreFresh: docs/runbooks holds what the tables say, and nothing else.
+func TestRunbooksAreFresh(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("..", "..", "..", "docs", "runbooks")
+	pages := Pages()
+	for name, want := range pages {
+		have, err := os.ReadFile(filepath.Join(dir, name)) // #nosec G304 -- a page of the repository
+		if err != nil || string(have) != want {
+			t.Errorf("docs/runbooks/%s is not what the tables say (%v): make generate", name, err)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range files {
+		if _, ok := pages[f.Name()]; !ok {
+			t.Errorf("docs/runbooks/%s: there is no such alert or reason any more: make generate", f.Name())
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"PortTaken": "PortTaken", "porttaken": "PortTaken", "node-001": "NODE-001", "cloudstackccmnoleader": "CloudStackCCMNoLeader", "Waiting": "Waiting",
+	} {
+		topic, err := Find(typed)
+		require.NoError(t, err, typed)
+		require.Equal(t, want, topic.Name)
+	}
+	for typed, near := range map[string]string{
+		"NoLeader": "CloudStackCCMNoLeader", "PortTakne": "PortTaken", "NODE-0001": "NODE-001", "orphan": "CloudStackCCMOrphans or OrphanedInCloudStack", "": "did you mean",
+	} {
+		_, err := Find(typed)
+		require.ErrorContains(t, err, near, typed)
+	}
+}
+
+// TestPlain: a terminal and a program get no Markdown links.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for _, topic := range Topics() {
+		var b bytes.Buffer
+		require.NoError(t, topic.Plain().WriteText(&b, report.Style{Width: 80}))
+		require.NotContains(t, b.String(), "](", topic.Name)
+		require.Contains(t, b.String(), topic.Page)
+	}
+	topic, err := Find("DefaultNetworkACL")
+	require.NoError(t, err)
+	require.Contains(t, topic.Plain().Entries[0].End, "network ACL (docs/troubleshooting.md#the-network-acl-lets-nobody-in-or-cannot-be-changed).")
+	require.Contains(t, topic.Entries[0].End, "](", "the topics themselves are shared")
+}
+
+// TestJSONPaths: the expressions of kubectl's -o jsonpath and custom-columns parse.
+func TestJSONPaths(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for _, topic := range Topics() {
+		for i := range topic.Entries {
+			for _, line := range topic.Entries[i].See {
+				var expressions []string
+				if _, path, ok := strings.Cut(line, "-o jsonpath="); ok {
+					expressions = []string{strings.Trim(path, "'")}
+				} else if _, columns, ok := strings.Cut(line, "-o custom-columns="); ok {
+					for column := range strings.SplitSeq(strings.Trim(columns, "'"), ",") {
+						_, path, _ := strings.Cut(column, ":")
+						expressions = append(expressions, "{"+path+"}")
+					}
+				}
+				for _, e := range expressions {
+					seen++
+					require.NoError(t, jsonpath.New("").Parse(e), line)
+				}
+			}
+		}
+	}
+	require.Greater(t, seen, 5)
+}

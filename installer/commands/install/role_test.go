@@ -1,0 +1,23 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/registration"
+)
+
+// The role allows what an entry in CloudStack's UI needs if the controller is asked to keep one, and not otherwise.
+func TestRoleAllowsTheEntry(t *testing.T) {
+	t.Parallel()
+	without := &Installer{facts: &facts{}}
+	with := &Installer{facts: &facts{}, Options: Options{Values: map[string]any{"registerCluster": "prod"}}}
+	for _, command := range append([]string{registration.UnregisterCommand}, registration.Commands...) {
+		require.NotContains(t, without.roleCommands(), command)
+		require.Contains(t, with.roleCommands(), command)
+	}
+}

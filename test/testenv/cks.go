@@ -1,0 +1,135 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/processnode"
+)
+
+// CKS plays what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM, whose kubelet
+// runs without --cloud-provider=external, kubeadm's ConfigMap, the Secret with the keys of CloudStack's own user, and Apache's
+// provider unless the name of a Pod holds "cloud-controller-manager". It implements simulator.ClusterInside for one cluster.
+type CKS struct {
+	Cluster *Cluster
+
+	mu    sync.Mutex
+	nodes map[string]*processnode.Node
+}
+
+// Start installs the control plane's objects and the nodes, and returns the kubeconfig of the cluster's administrator.
+func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (string, error) {
+	core := k.Cluster.Client.CoreV1()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"}, Data: map[string]string{"ClusterConfiguration": "kubernetesVersion: v" + c.Version + "\n"}}
+	if _, err := core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloudstack-secret"}, StringData: map[string]string{"cloud-config": c.Provider}}
+	if _, err := core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", err // CKS keeps a Secret that is there
+	}
+	if err := k.Join(ctx, c, c.Nodes); err != nil {
+		return "", err
+	}
+	if err := k.provider(ctx); err != nil {
+		return "", err
+	}
+	kubeconfig, err := os.ReadFile(k.Cluster.Kubeconfig)
+	return string(kubeconfig), err
+}
+
+// Join starts the nodes of VMs.
+func (k *CKS) Join(ctx context.Context, c *simulator.InsideCluster, nodes []simulator.InsideNode) error {
+	for _, vm := range nodes {
+		if vm.Etcd {
+			continue
+		}
+		if err := k.boot(ctx, vm, c.Version); err != nil {
+			return err
+		}
+	}
+	return k.provider(ctx)
+}
+
+func (k *CKS) boot(ctx context.Context, vm simulator.InsideNode, version string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.nodes[vm.Name]; old != nil {
+		old.Stop()
+	}
+	o := processnode.Options{Name: vm.Name, Address: vm.Address, NotExternal: true, KubeletVersion: "v" + version}
+	if vm.Control {
+		o.Labels = map[string]string{rolePrefix + "control-plane": "", corev1.LabelNodeExcludeBalancers: ""}
+	}
+	n, err := k.Cluster.Join(context.WithoutCancel(ctx), o)
+	if err != nil {
+		return err
+	}
+	if k.nodes == nil {
+		k.nodes = map[string]*processnode.Node{}
+	}
+	k.nodes[vm.Name] = n
+	return nil
+}
+
+// Leave deletes the Node of a VM that CloudStack removes.
+func (k *CKS) Leave(ctx context.Context, _ *simulator.InsideCluster, vm simulator.InsideNode) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := k.nodes[vm.Name]; n != nil {
+		n.Stop()
+		delete(k.nodes, vm.Name)
+	}
+	err := k.Cluster.Client.CoreV1().Nodes().Delete(ctx, vm.Name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Upgrade restarts a kubelet with another version.
+func (k *CKS) Upgrade(ctx context.Context, _ *simulator.InsideCluster, vm simulator.InsideNode, version string) error {
+	if err := k.boot(ctx, vm, version); err != nil {
+		return err
+	}
+	return k.provider(ctx)
+}
+
+// Delete stops all nodes.
+func (k *CKS) Delete(context.Context, *simulator.InsideCluster) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, n := range k.nodes {
+		n.Stop()
+		delete(k.nodes, name)
+	}
+	return nil
+}
+
+// provider deploys Apache's provider as CKS does: unless a line of "kubectl get pods -A" holds cloud-controller-manager.
+func (k *CKS) provider(ctx context.Context) error {
+	pods, err := k.Cluster.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if strings.Contains(pods.Items[i].Namespace+" "+pods.Items[i].Name, PredecessorName) {
+			return nil
+		}
+	}
+	err = Predecessor{Image: ControllerImage, Secret: "cloudstack-secret", Port: "10268"}.Create(ctx, k.Cluster.Client)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
