@@ -20,22 +20,39 @@ import (
 func newCKSCommand(g *globals) *cobra.Command {
 	cmd := g.command(&cobra.Command{
 		Use:   "cks",
-		Short: "What a cluster of CloudStack Kubernetes Service needs for csccm's controller to stay",
-		Long: `cks looks at a cluster that CloudStack Kubernetes Service (CKS) made: which
-cluster of CloudStack it is, whether its Secret is good, which controller is in
-charge, whether CKS would deploy its own provider again, and which nodes need the
-kubelet's flag or a first initialisation.
+		Short: "CloudStack Kubernetes Service: its clusters and versions, and what csccm's controller needs there",
+		Long: `The subcommands list, create, change and delete clusters of CloudStack Kubernetes
+Service (CKS), and the Kubernetes versions that it can install.
+
+cks alone looks at a cluster that CKS made: which cluster of CloudStack it is,
+whether its Secret is good, which controller is in charge, whether CKS would deploy
+its own provider again, and which nodes need the kubelet's flag or a first
+initialisation.
 
 CKS deploys its provider when it adds a node or upgrades the cluster, unless
   kubectl get pods -A | grep cloud-controller-manager
 finds a Pod. The Pods of csccm's chart have such names.
 
 Exit code 3: something does not work, or CKS would deploy its own provider.`,
-		Example: "  csccm cks",
+		Example: `  csccm cks
+  csccm cks list
+  csccm cks show demo`,
 	}, flagCloud|flagRelease, g.cks)
 	cmd.Flags().Lookup("release").Usage = "name of csccm's Helm release"
 	completeFlag(cmd, "release", cobra.NoFileCompletions)
-	cmd.AddCommand(newCKSISOCommand(g))
+	cmd.AddCommand(
+		newCKSListCommand(g),
+		newCKSShowCommand(g),
+		newCKSKubeconfigCommand(g),
+		newCKSVersionsCommand(g),
+		newCKSCreateCommand(g),
+		newCKSScaleCommand(g),
+		newCKSUpgradeCommand(g),
+		newCKSStartCommand(g),
+		newCKSStopCommand(g),
+		newCKSDeleteCommand(g),
+		newCKSISOCommand(g),
+	)
 	return cmd
 }
 

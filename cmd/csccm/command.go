@@ -51,7 +51,7 @@ type shared struct {
 	release, cloudConfig, journal, failOn, dryRun string
 	rolloutTimeout                                time.Duration
 
-	running     string // name of the command
+	running     string // name of the command, such as cks-create
 	format      string // of -o
 	dry, server bool   // what --dry-run says
 }
@@ -126,7 +126,7 @@ func (g *globals) command(cmd *cobra.Command, has flagSet, body func(ctx context
 
 // judge judges the shared flags, which needs no connection.
 func (g *globals) judge(cmd *cobra.Command, has flagSet) error {
-	g.running = cmd.Name()
+	g.running = strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
 	formats := strings.Fields(cmd.Annotations[outputsAnnotation])
 	if g.format = g.output; g.format == "" {
 		g.format = formats[0]
@@ -155,6 +155,15 @@ func (g *globals) judge(cmd *cobra.Command, has flagSet) error {
 func (g *globals) longer(cmd *cobra.Command, limit time.Duration) {
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		if g.interactive() && !cmd.Flags().Changed("timeout") {
+			g.timeout = limit
+		}
+	}
+}
+
+// patient gives a command that follows CloudStack's work another default of --timeout.
+func (g *globals) patient(cmd *cobra.Command, limit time.Duration) {
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if !cmd.Flags().Changed("timeout") {
 			g.timeout = limit
 		}
 	}

@@ -15,7 +15,9 @@ import (
 var changers = map[string]bool{
 	"install": true, "upgrade": true, "rollback": true,
 	"uninstall": false, "rotate-keys": false, "takeover": false, "adopt": false, "register": false, "unregister": false,
-	"taint": false, "migrate-rules": false, "test": false, "iso": false,
+	"taint": false, "migrate-rules": false, "test": false, "cks iso": false,
+	"cks create": false, "cks scale": false, "cks upgrade": false, "cks start": false, "cks stop": false, "cks delete": false,
+	"cks versions add": false, "cks versions enable": false, "cks versions disable": false, "cks versions delete": false,
 }
 
 // --dry-run means the same in every command, and the help of those to which server makes no difference says so.
@@ -28,13 +30,14 @@ func TestDryRunMeansTheSameEverywhere(t *testing.T) {
 		if flag == nil {
 			continue
 		}
-		found = append(found, c.Name())
-		require.Equal(t, dryRunUsage, flag.Usage, c.Name())
-		require.Equal(t, "client", flag.NoOptDefVal, c.Name())
-		require.Empty(t, flag.DefValue, c.Name())
-		server, known := changers[c.Name()]
-		require.True(t, known, c.Name())
-		require.Equal(t, !server, strings.Contains(c.Long, "--dry-run=server does the same"), c.Name())
+		name := strings.TrimPrefix(c.CommandPath(), "csccm ")
+		found = append(found, name)
+		require.Equal(t, dryRunUsage, flag.Usage, name)
+		require.Equal(t, "client", flag.NoOptDefVal, name)
+		require.Empty(t, flag.DefValue, name)
+		server, known := changers[name]
+		require.True(t, known, name)
+		require.Equal(t, !server, strings.Contains(c.Long, "--dry-run=server does the same"), name)
 	}
 	require.Len(t, found, len(changers))
 }

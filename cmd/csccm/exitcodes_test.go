@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,6 +140,7 @@ func newExitCases(t *testing.T) *exitCases {
 		"verify image": {"example.org/image:v1"}, "verify files": {"SHA256SUMS"}, "images save": {"x.tar"}, "images load": {"x.tar", "127.0.0.1:1/x"},
 		"cks iso": {"x.iso"},
 	}
+	maps.Copy(arguments, cksArguments)
 	for _, c := range exitcodes.Commands() {
 		e.add("wrong format", c, append(slices.Clone(arguments[c]), "-o", "nonsense", "--server", e.none)...)
 	}
@@ -210,6 +212,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("refused", "taint", append(here, "--yes")...)
 	e.add("refused", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--yes", "--record-dir", e.dir)
 	e.add("refused", "adopt", append(config("again", ""), "--yes", "default/bare")...)
+	e.cks(t)
 	e.registered(t)
 	e.undecided(t, here, []string{"--server", left.url, "--cloud-config", leftConfig, "--record-dir", e.dir})
 	e.add("warnings", "doctor", append(here, "--only", "NODE-001", "--fail-on", "warning")...)

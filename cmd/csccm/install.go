@@ -123,13 +123,24 @@ func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 }
 
-func (f *installFlags) add(cmd *cobra.Command) {
-	flags, o := cmd.Flags(), &f.options
-	c := &o.Credentials
+// addKeys are the flags of the API and of keys that exist.
+func (f *installFlags) addKeys(cmd *cobra.Command) {
+	flags, c := cmd.Flags(), &f.options.Credentials
 	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, as Pods reach it (usually ends in /client/api)")
 	flags.StringVar(&c.CAFile, "ca-file", "", "PEM certificates that the API's certificate is signed by")
 	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
+	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
+	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
+	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
+	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "take the controller's keys from a profile of cmk; without a name the current one")
+	flags.Lookup("cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	completeFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
+}
 
+func (f *installFlags) add(cmd *cobra.Command) {
+	flags, o := cmd.Flags(), &f.options
+	c := &o.Credentials
+	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	flags.StringVar(&c.Account, "account", "", "account that owns the cluster's VMs; the controller's user is made there")
 	flags.StringVar(&c.Domain, "domain", "", "path or id of the account's domain (default the administrator's own, ROOT for a root administrator)")
@@ -137,14 +148,8 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
 	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
-	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
-	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
-	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
 	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	f.addAdminCMK(cmd)
-	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "take the controller's keys from a profile of cmk; without a name the current one")
-	flags.Lookup("cmk-profile").NoOptDefVal = credentials.CMKCurrent
-	completeFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
 	flags.StringVar(&o.Project, "project", "", "name or id of the project that owns the cluster's VMs")

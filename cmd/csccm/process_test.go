@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,11 +82,14 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	}
 	silence := silent(t, func() {})
 	more := map[string][]string{"support-bundle": {"--file", filepath.Join(dir, "b")}}
+	for command, args := range cksArguments {
+		more[command] = args
+	}
 	for _, command := range commandsOf(t, "time-out") {
 		args := more[command]
 		t.Run("124 "+command, func(t *testing.T) {
 			t.Parallel()
-			cmd, stderr := process(t, dir, append([]string{command, "--server", silence, "--timeout", "300ms"}, args...)...)
+			cmd, stderr := process(t, dir, slices.Concat(strings.Fields(command), []string{"--server", silence, "--timeout", "300ms"}, args)...)
 			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
 			require.Regexp(t, `  fix: .*raise --timeout`, stderr.String())
 		})
@@ -108,7 +112,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 			t.Parallel()
 			asked := make(chan struct{})
 			url := silent(t, sync.OnceFunc(func() { close(asked) }))
-			cmd, stderr := process(t, dir, append([]string{command, "--server", url}, args...)...)
+			cmd, stderr := process(t, dir, slices.Concat(strings.Fields(command), []string{"--server", url}, args)...)
 			var stdout bytes.Buffer
 			cmd.Stdout = &stdout
 			require.NoError(t, cmd.Start())

@@ -109,6 +109,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		}
 		return usagef("unknown command %q", args[0])
 	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
+	}
 	// Not repeated: it may be a secret in the wrong place.
 	return usagef("%s takes no arguments beside its flags", cmd.CommandPath())
 }

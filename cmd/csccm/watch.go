@@ -29,10 +29,16 @@ const (
 )
 
 func (f *watchFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "show it again and again, until ^C")
-	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch and --wait")
+	f.addWatch(cmd)
+	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until nothing fails, and show the last round; without a value up to "+defaultWait.String()+", then exit code 124")
 	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
+}
+
+// addWatch adds --watch alone.
+func (f *watchFlags) addWatch(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "show it again and again, until ^C")
+	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		// A watch ends by ^C, a wait by its own time; --timeout bounds them only where it is asked to.
 		if t := cmd.Flags().Lookup("timeout"); (f.on || f.wait > 0) && t != nil && !t.Changed {

@@ -38,7 +38,7 @@ type Helm interface {
 
 // Env is one run of a command.
 type Env struct {
-	Cluster  *cluster.Cluster
+	Cluster  *cluster.Cluster // nil where a command talks to CloudStack alone
 	Helm     Helm
 	Prompt   prompt.Prompter
 	Progress report.Progress

@@ -41,17 +41,19 @@ func (s *Session) Open() error {
 		return nil
 	}
 	e := s.env
-	j, err := journal.Open(journal.Options{
-		Path: e.Journal, Kube: e.Cluster.Kube, Namespace: e.Cluster.Namespace, Clock: e.Clock, Command: s.name,
-		Scrub: e.Scrub, Warn: e.Progress.Warn,
-	})
+	o := journal.Options{Path: e.Journal, Clock: e.Clock, Command: s.name, Scrub: e.Scrub, Warn: e.Progress.Warn}
+	if e.Cluster != nil {
+		o.Kube, o.Namespace = e.Cluster.Kube, e.Cluster.Namespace
+	}
+	j, err := journal.Open(o)
 	if err == nil {
 		s.journal = j
 	}
 	return err
 }
 
-// Publish writes the journal's copy into the cluster, now and after each later entry. The namespace must exist.
+// Publish writes the journal's copy into the cluster, if there is one, now and after each later entry. The namespace must
+// exist.
 func (s *Session) Publish(ctx context.Context) { s.journal.Publish(ctx) }
 
 // Close records how the run ended.

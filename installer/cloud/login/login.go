@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package login logs an administrator in, and asks for what is missing of that.
+// Package login logs an administrator or a user in, and asks for what is missing of that.
 package login
 
 import (
@@ -26,7 +26,9 @@ type Login struct {
 
 	User, Password, Domain string // as given; "" is asked for
 
-	// Do logs in. Its session must be that of an administrator.
+	AnyUser bool // a user who is no administrator will do
+
+	// Do logs in. Its session must be that of an administrator, unless AnyUser is set.
 	Do func(ctx context.Context, user, password, domain string) (*cloudstack.Client, error)
 }
 
@@ -90,7 +92,7 @@ func (l *Login) ask(ctx context.Context, domain bool) (asked bool, err error) {
 
 func (l *Login) once(ctx context.Context) error {
 	session, err := l.Do(ctx, l.User, l.Password, l.Domain)
-	if err != nil {
+	if err != nil || l.AnyUser {
 		return credentials.ExplainLogin(l.APIURL, l.User, l.Domain, err)
 	}
 	return credentials.MustBeAdmin(ctx, session, fmt.Sprintf("user %q", l.User))

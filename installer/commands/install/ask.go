@@ -31,6 +31,8 @@ type CredentialOptions struct {
 	CreateAccount                         bool
 	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
 	AllowHTTP bool
+	// AnyUser lets a user log in who is no administrator.
+	AnyUser bool
 
 	// SourceKeys: the controller's own keys.
 	Keys credentials.Keys

@@ -241,7 +241,7 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 	if c.AdminKeys != (credentials.Keys{}) {
 		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
 		session, err := cloudstack.NewClient(cfg)
-		if err == nil {
+		if err == nil && !c.AnyUser {
 			err = credentials.MustBeAdmin(ctx, session, "the user of the administrator's keys")
 		}
 		if err != nil {
@@ -251,7 +251,7 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 		return session, func() {}, nil
 	}
 	l := &login.Login{
-		Prompt: e.Prompt, Progress: e.Progress, Again: e.Interactive, APIURL: cfg.APIURL,
+		Prompt: e.Prompt, Progress: e.Progress, Again: e.Interactive, APIURL: cfg.APIURL, AnyUser: c.AnyUser,
 		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain,
 		Do: func(ctx context.Context, user, password, domain string) (_ *cloudstack.Client, err error) {
 			end() // of a user who is no administrator

@@ -49,13 +49,19 @@ var (
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
 	cloud = []string{"migrate-rules", "takeover", "adopt", "taint", "register", "unregister"}
+	// service read from CloudStack alone, and serviceChanges change it.
+	service        = []string{"cks list", "cks show", "cks kubeconfig", "cks versions"}
+	serviceChanges = []string{
+		"cks create", "cks scale", "cks upgrade", "cks start", "cks stop", "cks delete",
+		"cks versions add", "cks versions enable", "cks versions disable", "cks versions delete",
+	}
 	// testing uses a controller that is there.
 	testing = []string{"test"}
 )
 
 // Talking are the commands that talk to a cluster and wait for it.
 func Talking() []string {
-	return slices.Concat([]string{"install", "template", "images"}, releases, looking, cloud, testing)
+	return slices.Concat([]string{"install", "template", "images"}, releases, looking, cloud, service, serviceChanges, testing)
 }
 
 // Commands are all commands.
@@ -81,18 +87,19 @@ func Rows() []Row { //nolint:funlen // a table
 		noYes      = "something would be changed, nobody can be asked (no terminal, or `-o json` and `yaml`), and `--yes` is missing"
 		saidNo     = "the question was answered with no; nothing was changed"
 	)
+	onCKS := slices.Concat(service, serviceChanges)
 	undo := []string{"takeover --undo", "taint --undo", "migrate-rules --undo"}
 	return []Row{
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images", "test")...), Program},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images", "test")...), onCKS...), Program},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"images save", "images load"}, Mirror},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"verify image"}, Release},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", releases, OnACluster},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"status"}, Working},
 
 		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images", "test")...), Program},
-		{"no CloudStack", report.ExitFailure, noCloud, with(cloud, "install", "plan", "cks"), Program},
+		{"no CloudStack", report.ExitFailure, noCloud, with(with(cloud, "install", "plan", "cks"), onCKS...), Program},
 		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files", "cks iso"}, Program},
-		{"login refused", report.ExitFailure, noCloud, []string{"install"}, Program},
+		{"login refused", report.ExitFailure, noCloud, with(onCKS, "install"), Program},
 		{"login refused", report.ExitFailure, noCloud, []string{"rotate-keys"}, OnACluster},
 		{"wrong flags", report.ExitFailure, wrongFlags, []string{"plan"}, Program},
 		{"wrong format", report.ExitFailure, wrongFlags, []string{"plan"}, Program},
@@ -104,18 +111,18 @@ func Rows() []Row { //nolint:funlen // a table
 
 		{"wrong flags", report.ExitUsage, wrongFlags, without(Commands(), "plan"), Program},
 		{"wrong format", report.ExitUsage, wrongFlags, without(Commands(), "plan", "", "chart", "verify", "completion"), Program},
-		{"no file", report.ExitUsage, noFile, with(cloud, "install", "cks", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
-		{"bad ca-file", report.ExitUsage, badCA, with(cloud, "install", "cks"), Program},
-		{"blank in a key", report.ExitUsage, blankKey, with(cloud, "install", "cks", "rotate-keys"), Program},
-		{"unknown project", report.ExitUsage, noProject, with(cloud, "install", "cks"), Program},
+		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
+		{"bad ca-file", report.ExitUsage, badCA, with(with(cloud, "install", "cks"), onCKS...), Program},
+		{"blank in a key", report.ExitUsage, blankKey, with(with(cloud, "install", "cks", "rotate-keys"), onCKS...), Program},
+		{"unknown project", report.ExitUsage, noProject, with(with(cloud, "install", "cks"), onCKS...), Program},
 		{"unknown zone", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"unknown account", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"unknown domain", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
-		{"no credentials", report.ExitUsage, noCreds, with(cloud, "install"), Program},
+		{"no credentials", report.ExitUsage, noCreds, with(with(cloud, "install"), onCKS...), Program},
 		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys", "test"}, Program},
-		{"no terminal", report.ExitUsage, noYes, with(cloud, append(undo, testing...)...), Program},
+		{"no terminal", report.ExitUsage, noYes, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no terminal", report.ExitUsage, noYes, with(releases, "install"), OnACluster},
-		{"no", report.ExitUsage, saidNo, with(cloud, append(undo, testing...)...), Program},
+		{"no", report.ExitUsage, saidNo, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no", report.ExitUsage, saidNo, with(releases, "install"), OnACluster},
 		{"to do", report.ExitUsage, "something is to do, or a Service is refused (`plan` alone: whoever wants to know must be able to tell)", []string{"plan"}, Program},
 
@@ -126,7 +133,7 @@ func Rows() []Row { //nolint:funlen // a table
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "register", "unregister"}, Program},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "register", "unregister", "cks create", "cks scale", "cks upgrade"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},

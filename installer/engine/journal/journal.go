@@ -51,7 +51,7 @@ type Entry struct {
 type Options struct {
 	// Path is the file to append to; "" means no file.
 	Path string
-	// Kube and Namespace are where Publish writes the copy.
+	// Kube and Namespace are where Publish writes the copy; a nil Kube has none.
 	Kube      kubernetes.Interface
 	Namespace string
 	Clock     clock.PassiveClock

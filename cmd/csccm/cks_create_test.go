@@ -1,0 +1,223 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/commands/cks/manage"
+	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+func TestCKSCreate(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	args := []string{"create", "demo", "--zone", "zone-1", "--offering", "node", "--size", "2"}
+	c := cksCommand(t, cloud, append(slices.Clone(args), "--dry-run")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Regexp(t, `(?s)To do: create cluster demo\n  zone +zone-1\n  version +v1.34.0\n  control nodes +1 of offering node\n  workers +2 of offering node\n  network +a new one, demo-network`, c.out)
+	c = cksCommand(t, cloud, args...)
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Empty(t, writes(cloud))
+
+	c = cksCommand(t, cloud, append(slices.Clone(args), "--yes", "-o", "json")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	p := planOf(t, c)
+	require.True(t, p.Done)
+	require.Equal(t, "Running", p.State)
+	require.NotEmpty(t, p.ID)
+	require.Contains(t, c.errOut, "Cluster demo: Running, 3 of 3 VMs run")
+	require.Contains(t, c.errOut, "event KUBERNETES.CLUSTER.CREATE")
+
+	c = cksCommand(t, cloud, append(slices.Clone(args), "--yes")...)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "Cluster demo: nothing to do, it runs, as it was asked for")
+	c = cksCommand(t, cloud, "create", "demo", "--zone", "zone-1", "--offering", "big", "--size", "3", "--version", "1.33.1", "--yes")
+	require.Equal(t, 2, c.code, c.errOut)
+	require.Contains(t, c.errOut, "version v1.34.0, not v1.33.1, offering of control nodes node, not big, offering of workers node, not big, workers 2, not 3; nothing was changed")
+	require.Equal(t, []string{"createKubernetesCluster"}, writes(cloud))
+
+	for says, args := range map[string][]string{
+		"name one of these with --zone: zone-1, zone-2": {"create", "x", "--offering", "node"},
+		"name one of these with --offering: big, node":  {"create", "x", "--zone", "zone-1"},
+		`there is no network "nosuch"`:                  {"create", "x", "--zone", "zone-1", "--offering", "node", "--network", "nosuch"},
+		`--with "cilium" is not known; there is csccm`:  {"create", "x", "--with", "cilium"},
+		`there is no version "1.2.3"`:                   {"create", "x", "--zone", "zone-1", "--offering", "node", "--version", "1.2.3"},
+		"csccm cks create needs one argument, the name": {"create"},
+	} {
+		c = cksCommand(t, cloud, args...)
+		require.Equal(t, 2, c.code, c.errOut)
+		require.Contains(t, c.errOut, says)
+	}
+}
+
+// Everything that can be asked for arrives.
+func TestCKSCreateWithEverything(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	c := cksCommand(t, cloud, "create", "demo", "--project", "shop", "--zone", cloud.Zone(t, "zone-1"), "--version", "v1.33.1", "--offering", "node", "--control-offering", "big",
+		"--worker-offering", "node", "--control-nodes", "3", "--size", "2", "--root-disk", "20", "--csi", "--description", "a test", "--yes", "-o", "yaml")
+	require.Equal(t, 0, c.code, c.errOut+c.out)
+	calls := cloud.Ledger().Find("createKubernetesCluster", "")
+	require.Len(t, calls, 1)
+	l := decode[manage.ClusterList](t, cksCommand(t, cloud, "list", "--project", "shop", "-o", "json"))
+	require.Len(t, l.Clusters, 1)
+	k := l.Clusters[0]
+	require.Equal(t, []any{3, 2, true, "big", "node", "v1.33.1"}, []any{k.ControlNodes, k.Workers, k.CSI, k.ControlOffering, k.WorkerOffering, k.Version})
+}
+
+func TestCKSCreateFails(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultRouterRefuses, Count: 1})
+	args := []string{"create", "demo", "--zone", "zone-1", "--offering", "node", "--yes", "-o", "json"}
+	c := cksCommand(t, cloud, args...)
+	require.Equal(t, 1, c.code, c.errOut)
+	p := planOf(t, c)
+	require.Equal(t, []any{false, "Error"}, []any{p.Done, p.State})
+	require.NotEmpty(t, p.Cause)
+	require.NotEmpty(t, p.Events)
+	require.Contains(t, c.errOut, "error: create cluster demo failed, the cluster is Error: ")
+	require.Contains(t, c.errOut, "csccm cks delete demo removes what is left")
+	// The second run says so instead of trying again.
+	c = cksCommand(t, cloud, args...)
+	require.Equal(t, 1, c.code, c.errOut)
+	require.Contains(t, c.errOut, "there is a cluster demo already, in state Error; nothing was changed")
+	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
+	require.Equal(t, 0, cksCommand(t, cloud, "delete", "demo", "--yes").code)
+
+	// The call arrives, but its answer does not.
+	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultErrorBefore, Count: 1, HTTPStatus: 530, CSErrorCode: 9999, Text: "no luck"})
+	c = cksCommand(t, cloud, args...)
+	require.Equal(t, 1, c.code)
+	require.Contains(t, c.errOut, "no luck")
+}
+
+// A network that was there before keeps what the cluster's Services have in it.
+func TestCKSDeleteNamesWhatStays(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	api := cloud.Client(t, "")
+	nets, err := api.ListNetworks(t.Context(), cloudstack.NetworkQuery{})
+	require.NoError(t, err)
+	k := cloud.Cluster(t, "demo", func(r *cloudstack.CreateClusterRequest) {
+		for _, n := range nets {
+			if n.Name == "own-net" {
+				r.NetworkID = n.ID
+			}
+		}
+	})
+	require.Equal(t, "own-net", k.NetworkName)
+	ip, err := api.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
+	require.NoError(t, err)
+	_, err = api.Jobs().Wait(t.Context(), "associateIpAddress", ip.JobID)
+	require.NoError(t, err)
+	rule, err := api.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
+		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin",
+	})
+	require.NoError(t, err)
+	_, err = api.Jobs().Wait(t.Context(), "createLoadBalancerRule", rule.JobID)
+	require.NoError(t, err)
+	c := cksCommand(t, cloud, "delete", "demo", "--dry-run")
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, "it stays in network own-net")
+	require.Contains(t, c.out, rule.ID)
+	c = cksCommand(t, cloud, "delete", "demo", "--remove-services", "--yes")
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "the Services of cluster demo cannot be removed: the API server at ")
+	c = cksCommand(t, cloud, "delete", "demo", "--yes")
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.out, rule.ID, "what stays is named")
+	require.Contains(t, c.out, "Cluster demo: deleted")
+}
+
+// Names are completed with the credentials of the command line.
+func TestCKSCompletion(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	cloud.Cluster(t, "demo", nil)
+	file := cloud.File(t, testenv.Owner)
+	for want, args := range map[string][]string{
+		"demo\n":                   {"cks", "show", "--cloud-config", file, ""},
+		"1.33.1\n1.33.4\n1.34.0\n": {"cks", "upgrade", "demo", "--cloud-config", file, "--version", ""},
+		"small\nnode\nbig\n":       {"cks", "scale", "demo", "--cloud-config", file, "--offering", ""},
+		"zone-1\nzone-2\n":         {"cks", "create", "x", "--cloud-config", file, "--zone", ""},
+		"csccm\n":                  {"cks", "create", "x", "--with", ""},
+		":4\n":                     {"cks", "delete", "demo", "--cloud-config", file, ""},
+	} {
+		c := execute(t, append([]string{"__complete"}, args...)...)
+		require.True(t, strings.HasPrefix(c.out, want), "%v: %s", args, c.out)
+	}
+	requireOnlyReads(t, cloud)
+}
+
+// ^C ends the command, and not the operation; the next run follows it.
+func TestCKSFollowerIsKilled(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	release := cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultJobNeverEnds, Count: 1})
+	defer release()
+	began := make(chan struct{}, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cloud.Handler().ServeHTTP(w, r)
+		if cloud.Ledger().Count("queryAsyncJobResult") > 0 {
+			select {
+			case began <- struct{}{}:
+			default:
+			}
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	body, err := os.ReadFile(cloud.File(t, testenv.Owner))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cloud-config")
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(body), cloud.URL, proxy.URL+"/client/api")), 0o600))
+	args := []string{"cks", "create", "demo", "--zone", "zone-1", "--offering", "node", "--cloud-config", file}
+	cmd, stderr := process(t, dir, append(slices.Clone(args), "--yes")...)
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-began:
+	case err := <-ended:
+		require.Fail(t, "it ended before it followed the cluster", "%v: %s", err, stderr)
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Equal(t, 130, codeOf(t, <-ended), stderr)
+	require.Contains(t, stderr.String(), "CloudStack goes on with what it has begun, and csccm cks show demo --watch shows it")
+
+	c := execute(t, append(slices.Clone(args), "--timeout", "1s")...) // --yes is not needed: nothing is changed
+	require.Equal(t, 124, c.code, c.errOut)
+	require.Contains(t, c.out, "Cluster demo: following it, CloudStack works on it already: it is Starting")
+	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
+	c = execute(t, "cks", "delete", "demo", "--cloud-config", file, "--yes")
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "another operation on it runs")
+}
+
+// The install of --with csccm works on the new cluster, by its kubeconfig alone: no other credentials reach it.
+func TestCKSInstallInto(t *testing.T) {
+	t.Parallel()
+	kubeconfig, err := os.ReadFile(newFakeCluster(t).kubeconfig(t))
+	require.NoError(t, err)
+	var out, errOut strings.Builder
+	g := newGlobals(streams{in: strings.NewReader(""), out: &out, errOut: &errOut, getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
+	err = g.installInto(t.Context(), "demo", string(kubeconfig))
+	require.ErrorContains(t, err, "Credentials for the controller: not given")
+	require.Equal(t, 2, exitCode(err))
+	require.Empty(t, out.String(), "the result of the command is the cluster")
+}
