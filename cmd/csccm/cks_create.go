@@ -21,7 +21,7 @@ import (
 const withController = "csccm"
 
 func newCKSCreateCommand(g *globals) *cobra.Command {
-	f, o := &serviceFlags{}, manage.CreateOptions{}
+	f, o, set := &serviceFlags{}, manage.CreateOptions{}, []string{}
 	cmd := f.changeCommand(g, &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a cluster, and install csccm's controller into it",
@@ -48,7 +48,11 @@ initialises nodes that are added later (adoptNodes). csccm doctor has the last w
 			}
 		}
 		if o.Install = nil; len(o.With) > 0 {
-			o.Install = g.installInto
+			o.Install = func(ctx context.Context, cluster, kubeconfig string) error {
+				return g.installInto(ctx, cluster, kubeconfig, set)
+			}
+		} else if len(set) > 0 {
+			return usagef("--set needs --with csccm")
 		}
 		return o.Validate()
 	}, func(ctx context.Context, s *manage.Service, name string) error {
@@ -70,6 +74,7 @@ initialises nodes that are added later (adoptNodes). csccm doctor has the last w
 	flags.BoolVar(&o.CSI, "csi", false, "let CloudStack install its CSI driver (CloudStack 4.22)")
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
+	flags.StringArrayVar(&set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	ignorePreflight(cmd, &o.Ignore)
 	f.completeObjects(g, cmd)
 	completeFlag(cmd, "with", oneOf(withController))
@@ -79,7 +84,7 @@ initialises nodes that are added later (adoptNodes). csccm doctor has the last w
 
 // installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes to
 // stderr: the result of the command is the cluster.
-func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string) error {
+func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string, values []string) error {
 	dir, err := os.MkdirTemp("", "csccm-")
 	if err != nil {
 		return err
@@ -95,7 +100,11 @@ func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string) e
 		return root.ExecuteContext(ctx)
 	}
 	// The Secret that CloudStack has made has the credentials; no Service exists yet whose load balancer could change.
-	if err := run("install", "--set", "adoptNodes=true", "--pin", "all", "--yes"); err != nil {
+	install := []string{"install", "--set", "adoptNodes=true", "--pin", "all", "--yes"}
+	for _, v := range values {
+		install = append(install, "--set", v)
+	}
+	if err := run(install...); err != nil {
 		return err
 	}
 	err = run("doctor")

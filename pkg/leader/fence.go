@@ -165,10 +165,23 @@ func (t *fencedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer leave()
 	sent := t.fence.clock.Now()
 	resp, err := t.next.RoundTrip(req)
-	if renewal && err == nil && resp.StatusCode < http.StatusMultipleChoices {
+	switch {
+	case !renewal || err != nil:
+	case resp.StatusCode < http.StatusMultipleChoices:
 		t.fence.renew(sent)
+	case resp.StatusCode == http.StatusConflict:
+		// Somebody else has written the lease, perhaps to take it: the framework tries on for its renew deadline, and would let
+		// this replica write meanwhile.
+		t.fence.lose()
 	}
 	return resp, err
+}
+
+// lose forgets the last renewal: this replica does not lead until it renews again.
+func (f *Fence) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = time.Time{}
 }
 
 func (f *Fence) renew(at time.Time) {

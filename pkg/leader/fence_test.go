@@ -76,6 +76,9 @@ func TestFenceFollowsRenewals(t *testing.T) {
 	a.status = http.StatusCreated
 	require.NoError(t, a.do(t, f, http.MethodPost, leases))
 	assert.True(t, f.Leads())
+	a.status = http.StatusConflict
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
+	assert.False(t, f.Leads(), "somebody else has written the lease, perhaps to take it")
 	c.Step(10 * time.Second)
 	a.status = http.StatusOK
 	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -13,12 +14,14 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// cksWorld is a CloudStack without any cluster.
+// cksWorld is a CloudStack without any cluster. Its public addresses are this machine's own, so that nothing answers at the API
+// address that CloudStack shows for a cluster.
 func cksWorld() *simulator.World {
 	return &simulator.World{
-		Zones:            []simulator.Zone{{Name: "zone-1", PublicRanges: []string{"203.0.113.10-203.0.113.60"}}},
+		Zones:            []simulator.Zone{{Name: "zone-1", PublicRanges: []string{"127.77.0.10-127.77.0.60"}}},
 		ServiceOfferings: []simulator.ServiceOffering{{Name: "node", CPUs: 2, CPUSpeed: 1000, Memory: 4096}},
 		Accounts:         []simulator.Account{{Name: "k8s", Users: []simulator.User{{Name: owner}}}},
+		Networks:         []simulator.Network{{Name: "prod-net", Account: "k8s", CIDR: "10.1.1.0/24", Offering: "DefaultNetworkOfferingforKubernetesService"}},
 	}
 }
 
@@ -41,46 +44,62 @@ func newCKS(t *testing.T) *clusterEnv {
 	return newClusterEnvOf(t, p, cloud, nodes)
 }
 
-// TestKubernetesService takes a cluster of CloudStack Kubernetes Service from an empty cloud to its end.
-func TestKubernetesService(t *testing.T) {
+// TestKubernetesServiceOnATerminal takes a cluster of CloudStack Kubernetes Service from an empty cloud to its end. Nodes come from
+// kubelets without --cloud-provider=external; CloudStack puts Apache's provider into the cluster.
+func TestKubernetesServiceOnATerminal(t *testing.T) {
 	t.Parallel()
 	e := newCKS(t)
-	ctx := t.Context()
-	api := e.api(t, owner)
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	api := []string{"--api-url", e.cloud.URL}
+	cks := func(args ...string) []string { return slices.Concat([]string{"cks"}, args, api) }
+	config := e.config(t, owner)
+	e.environ = []string{"CSCCM_ADMIN_PASSWORD=" + adminPassword}
+	for _, version := range []string{"1.36.3", "1.37.1"} {
+		e.csccm(t, "", cks("versions", "add", version, "--url", "https://downloads.example.org/setup-v"+version+".iso", "--admin-user", "admin", "--yes")...).want(t, 0)
 	}
-	_, err := e.cloud.Admin(ctx, "addKubernetesSupportedVersion", map[string]string{
-		"semanticversion": "1.36.3", "mincpunumber": "2", "minmemory": "2048", "url": "http://192.0.2.1/1.36.3.iso",
-	})
-	ok(err)
-	zones, err := api.ListZones(ctx)
-	ok(err)
-	versions, err := api.ListKubernetesVersions(ctx, "")
-	ok(err)
-	offerings, err := e.cloud.Admin(ctx, "listServiceOfferings", map[string]string{"name": "node"})
-	ok(err)
-	t.Log(offerings)
-	offering := offerings["serviceoffering"].([]any)[0].(map[string]any)["id"].(string)
-	s, err := api.CreateKubernetesCluster(ctx, cloudstack.CreateClusterRequest{Name: "prod", ZoneID: zones[0].ID, VersionID: versions[0].ID, OfferingID: offering, ControlNodes: 1, Size: 1})
-	ok(err)
-	_, err = api.Jobs().Wait(ctx, "createKubernetesCluster", s.JobID)
-	ok(err)
-	clusters, err := api.ListKubernetesClusters(ctx, "")
-	ok(err)
-	t.Logf("%+v", clusters)
-	r := e.csccm(t, adminPassword+"\n", installArgs(e)...)
-	t.Log(r.all)
-	r.want(t, 0)
+	e.environ = []string{"CLOUDSTACK_API_KEY=" + config.APIKey, "CLOUDSTACK_SECRET_KEY=" + config.SecretKey}
+	e.csccm(t, "", cks("versions")...).want(t, 0, "1.36.3", "Ready")
+
+	create := cks("create", "prod", "--version", "1.36.3", "--offering", "node", "--network", "prod-net", "--size", "1", "--with", "csccm")
+	e.dialog(t, []answer{{"Create cluster prod?", "y" + enter}}, append(create, podNetwork...)...).shows(t, 0,
+		"event KUBERNETES.CLUSTER.CREATE", "Cluster prod: Running", "Took the place of Deployment kube-system/cloud-controller-manager",
+		"the controller initialises such nodes (adoptNodes)", "0 warning, 0 failed", "Cluster prod: Running")
 	e.initialised(t, 2)
-	s, err = api.ScaleKubernetesCluster(ctx, cloudstack.ScaleClusterRequest{ID: clusters[0].ID, Size: 2})
-	ok(err)
-	_, err = api.Jobs().Wait(ctx, "scaleKubernetesCluster", s.JobID)
-	ok(err)
-	e.initialised(t, 3)
-	t.Log(e.csccm(t, "", "cks").all)
-	t.Log(e.csccm(t, "", "doctor").all)
+	e.csccm(t, "", cks("show", "prod")...).want(t, 0, "prod-node-")
+	e.csccm(t, "", "cks").want(t, 0, "the controller initialises such nodes")
+	e.service(t, "web", 80)
+	e.address(t, "web")
+
+	e.dialog(t, []answer{{"Scale cluster prod?", "y" + enter}}, cks("scale", "prod", "--size", "2")...).shows(t, 0, "1 -> 2", "Cluster prod: Running")
+	e.initialised(t, 3) // the node that CloudStack added
+	e.dialog(t, []answer{{"Upgrade cluster prod?", "y" + enter}}, cks("upgrade", "prod", "--version", "1.37.1")...).shows(t, 0, "Cluster prod: Running")
+	e.csccm(t, "", cks("list")...).want(t, 0, "v1.37.1")
+	e.csccm(t, "", cks("kubeconfig", "prod", "--output-file", "prod.kubeconfig")...).want(t, 0)
+	e.csccm(t, "", "doctor", "--kubeconfig", "prod.kubeconfig").want(t, 0, "0 warning, 0 failed")
+
+	e.dialog(t, []answer{{"Delete cluster prod?", "y" + enter}}, cks("delete", "prod", "--remove-services")...).shows(t, 0,
+		"before that, delete Service default/web", "their rules are gone", "Cluster prod: deleted")
+	e.page(t, "cks.txt")
+	e.nothingOfCKS(t)
+}
+
+// nothingOfCKS checks that CloudStack has no VM, rule or address but the network's source NAT address.
+func (e *clusterEnv) nothingOfCKS(t *testing.T) {
+	t.Helper()
+	client, ctx := e.api(t, owner), t.Context()
+	vms, err := client.ListVirtualMachines(ctx, cloudstack.VMQuery{})
+	if err != nil || len(vms) > 0 {
+		t.Errorf("VMs %v, %v", vms, err)
+	}
+	rules, err := client.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	if err != nil || len(rules) > 0 {
+		t.Errorf("rules %v, %v", rules, err)
+	}
+	firewall, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{})
+	if err != nil || len(firewall) > 0 {
+		t.Errorf("firewall rules %v, %v", firewall, err)
+	}
+	ips, err := client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{})
+	if err != nil || len(ips) != 1 || !ips[0].SourceNAT {
+		t.Errorf("addresses %v, %v", ips, err)
+	}
 }

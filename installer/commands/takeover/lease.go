@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type hold struct {
 	clock    clock.Clock
 	name     LeaseName
 	identity string
+	// before is the lease as it was when it was taken away; nil without one. Its holder may go on for its duration.
+	before *coordinationv1.LeaseSpec
+	since  time.Time
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -88,8 +92,9 @@ func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock,
 }
 
 // hold keeps every controller from leading until end, which must be called, also after ^C or a failure: the cluster would be
-// left without a leader. end reports whether the hold was lost meanwhile.
-func (t *Taker) hold(ctx context.Context, name LeaseName) (end func() error, err error) {
+// left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads whose Pods have ended when it is
+// called.
+func (t *Taker) hold(ctx context.Context, name LeaseName, ended []string) (end func() error, err error) {
 	t.Progress.Step("Holding lease %s", name)
 	h, err := seize(ctx, t.Kube, t.Clock, name, identityPrefix+string(uuid.NewUUID()))
 	if err != nil {
@@ -98,7 +103,7 @@ func (t *Taker) hold(ctx context.Context, name LeaseName) (end func() error, err
 	t.Progress.Done("no controller leads meanwhile")
 	return func() error {
 		ctx := context.WithoutCancel(ctx)
-		return errors.Join(h.check(ctx), h.release(ctx))
+		return errors.Join(h.check(ctx), h.outlast(ctx, ended), h.release(ctx))
 	}, nil
 }
 
@@ -111,6 +116,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name L
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
 		if holder(l) != identity {
+			h.before, h.since = l.Spec.DeepCopy(), c.Now()
 			now := metav1.NewMicroTime(c.Now())
 			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
 		}
@@ -166,6 +172,33 @@ func (h *hold) check(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost
+}
+
+// outlast waits until the controller that held the lease does not write any more. It may be one of ours: where the old controller
+// did not lead, perhaps because it did not start, a new Pod took the lease at once. Two leaders would allocate two addresses.
+func (h *hold) outlast(ctx context.Context, ended []string) error {
+	for until := h.since.Add(mayWrite(h.before, ended)); h.clock.Now().Before(until); {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-h.clock.After(min(until.Sub(h.clock.Now()), leaderPoll)):
+		}
+	}
+	return nil
+}
+
+// mayWrite returns how long the holder of a lease may go on after somebody else took it: not at all if it is a Pod of a workload
+// that has ended. The identity of a controller begins with its host name, which is the Pod's name or, in the node's network, the
+// node's.
+func mayWrite(l *coordinationv1.LeaseSpec, ended []string) time.Duration {
+	if l == nil {
+		return 0
+	}
+	by := ptr.Deref(l.HolderIdentity, "")
+	if by == "" || isCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
+		return 0
+	}
+	return time.Duration(ptr.Deref(l.LeaseDurationSeconds, 0)) * time.Second
 }
 
 // release gives the lease up, so that the next candidate has it at once.

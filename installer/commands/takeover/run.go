@@ -153,7 +153,11 @@ func (t *Taker) swap(ctx context.Context) (err error) {
 		return err
 	}
 	if left || len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
-		end, herr := t.hold(ctx, t.Plan.Own.Lease)
+		var ended []string
+		for i := range running {
+			ended = append(ended, running[i].Name)
+		}
+		end, herr := t.hold(ctx, t.Plan.Own.Lease, ended)
 		if herr != nil {
 			return herr
 		}

@@ -50,7 +50,11 @@ func (u *Undoer) swap(ctx context.Context) (err error) {
 		return err
 	}
 	if len(p.ours)+len(p.Rules)+len(p.Annotations) > 0 || left {
-		end, herr := u.hold(ctx, p.Lease)
+		var ended []string
+		for _, own := range p.ours {
+			ended = append(ended, own.Name)
+		}
+		end, herr := u.hold(ctx, p.Lease, ended)
 		if herr != nil {
 			return herr
 		}
