@@ -216,7 +216,7 @@ func TestCKSInstallInto(t *testing.T) {
 	require.NoError(t, err)
 	var out, errOut strings.Builder
 	g := newGlobals(streams{in: strings.NewReader(""), out: &out, errOut: &errOut, getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
-	err = g.installInto(t.Context(), "demo", string(kubeconfig))
+	err = g.installInto(t.Context(), "demo", string(kubeconfig), nil)
 	require.ErrorContains(t, err, "Credentials for the controller: not given")
 	require.Equal(t, 2, exitCode(err))
 	require.Empty(t, out.String(), "the result of the command is the cluster")
