@@ -99,11 +99,21 @@ func TestCKSCreateFails(t *testing.T) {
 	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 	require.Equal(t, 0, cksCommand(t, cloud, "delete", "demo", "--yes").code)
 
-	// The call arrives, but its answer does not.
 	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultErrorBefore, Count: 1, HTTPStatus: 530, CSErrorCode: 9999, Text: "no luck"})
 	c = cksCommand(t, cloud, args...)
 	require.Equal(t, 1, c.code)
 	require.Contains(t, c.errOut, "no luck")
+}
+
+// The call arrives, but its answer does not: the cluster is followed, and created once.
+func TestCKSCreateAnswerLost(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultLostAnswer, Count: 1})
+	c := cksCommand(t, cloud, "create", "demo", "--zone", "zone-1", "--offering", "node", "--yes")
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Contains(t, c.errOut, "so it did")
+	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 }
 
 // A network that was there before keeps what the cluster's Services have in it.

@@ -101,14 +101,14 @@ func (s *Service) start(ctx context.Context, op *task, f *follower, note engine.
 	return nil
 }
 
-// begun returns the cluster if CloudStack works on it; nil otherwise.
+// begun returns the cluster if CloudStack works on it, or if it did not exist before; nil otherwise.
 func (s *Service) begun(ctx context.Context, p *Plan) *cloudstack.KubernetesCluster {
 	all, err := s.API.ListKubernetesClusters(ctx, s.Project)
 	if err != nil {
 		return nil
 	}
 	for i := range all {
-		if k := &all[i]; (k.ID == p.ID || p.ID == "" && k.Name == p.Cluster) && inProgress(k.State) {
+		if k := &all[i]; k.ID == p.ID && inProgress(k.State) || p.ID == "" && k.Name == p.Cluster {
 			return k
 		}
 	}
