@@ -17,6 +17,9 @@ import (
 	"github.com/csccm/csccm/test/processnode"
 )
 
+// cksSecret is the name of the Secret that CloudStack creates in its clusters.
+const cksSecret = "cloudstack-secret" // #nosec G101 -- a name
+
 // CKS plays what CloudStack Kubernetes Service installs inside the VMs of a cluster: a process node for each VM, whose kubelet
 // runs without --cloud-provider=external, kubeadm's ConfigMap, the Secret with the keys of CloudStack's own user, and Apache's
 // provider unless the name of a Pod holds "cloud-controller-manager". It implements simulator.ClusterInside for one cluster.
@@ -34,7 +37,7 @@ func (k *CKS) Start(ctx context.Context, c *simulator.InsideCluster) (string, er
 	if _, err := core.ConfigMaps(metav1.NamespaceSystem).Create(ctx, config, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloudstack-secret"}, StringData: map[string]string{"cloud-config": c.Provider}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: cksSecret}, StringData: map[string]string{"cloud-config": c.Provider}}
 	if _, err := core.Secrets(metav1.NamespaceSystem).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", err // CKS keeps a Secret that is there
 	}
@@ -127,7 +130,7 @@ func (k *CKS) provider(ctx context.Context) error {
 			return nil
 		}
 	}
-	err = Predecessor{Image: ControllerImage, Secret: "cloudstack-secret", Port: "10268"}.Create(ctx, k.Cluster.Client)
+	err = Predecessor{Image: ControllerImage, Secret: cksSecret, Port: "10268"}.Create(ctx, k.Cluster.Client)
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
