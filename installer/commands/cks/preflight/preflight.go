@@ -8,7 +8,6 @@
 package preflight
 
 import (
-	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -44,11 +43,6 @@ func (f Finding) String() string {
 		return "not checked: " + f.Object + ": " + f.What
 	}
 	return f.Object + ": " + f.What
-}
-
-// Failed reports whether any finding is an Error.
-func Failed(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == Error })
 }
 
 // Subject is a part of Facts.
