@@ -4,6 +4,7 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +31,22 @@ const AnnotationTaintedAt = "csccm.io/tainted-at"
 // AnnotationAdoptedAt is the time when the controller set the taint on a Node that had joined without it and whose
 // kubelet writes the addresses itself: nobody else does on such a Node. Other Nodes get AnnotationTaintedAt.
 const AnnotationAdoptedAt = "csccm.io/adopted-at"
+
+// TaintPatch returns a JSON patch that sets taints and annotations of a Node while it has the version that n has:
+// spec.taints is one atomic list, and a merge would drop the taints of others. The API server answers "invalid" where the
+// Node has changed.
+func TaintPatch(n *corev1.Node, taints []corev1.Taint, annotations map[string]string) ([]byte, error) {
+	type op struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	return json.Marshal([]op{
+		{"test", "/metadata/resourceVersion", n.ResourceVersion},
+		{"add", "/spec/taints", taints},
+		{"add", "/metadata/annotations", annotations},
+	})
+}
 
 // Gate names a condition of a Node that must hold before the Node is initialised.
 type Gate string

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/provider/outofservice"
 )
 
 // How old a list of VMs may be. All callers share one list for its age: M Nodes cost what one does.
@@ -42,6 +44,7 @@ type instances struct {
 	guard    *guard
 	events   func() *event.Nodes // nil before Initialize
 	metrics  *nodeMetrics
+	holds    atomic.Pointer[outofservice.Controller] // nil where no Node gets the taint
 }
 
 var _ cloudprovider.InstancesV2 = (*instances)(nil)
@@ -206,6 +209,9 @@ func (i *instances) InstanceExists(ctx context.Context, n *corev1.Node) (bool, e
 		i.report(n, err)
 		return false, err
 	}
+	if c := i.holds.Load(); !exists && c != nil && c.Holds(n) {
+		return true, nil
+	}
 	if !exists {
 		i.guard.deleting(n.Name)
 		klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
@@ -235,6 +241,40 @@ func (i *instances) existsByID(ctx context.Context, n *corev1.Node, id string) (
 		return false, fmt.Errorf("node %q: %w", n.Name, err)
 	}
 	return found && !node.Gone(vm.State), nil
+}
+
+// down reports whether the Node's VM is stopped or gone by two proofs: the server's answer for its id, and a complete list
+// that was read after it. A VM that is missing from both counts only while the guard lets Nodes be deleted.
+func (i *instances) down(ctx context.Context, n *corev1.Node) (state string, down bool, err error) {
+	id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	if err != nil || !kind.IsCloudStack() {
+		return "", false, err
+	}
+	vm, found, err := i.vms.VM(ctx, id)
+	if err != nil || found && !node.Off(vm.State) && !node.Gone(vm.State) {
+		return "", false, err
+	}
+	s, err := i.vms.VMs(ctx, 0)
+	if err != nil {
+		return "", false, err
+	}
+	listed, ok := s.ByID(id)
+	switch {
+	case ok && node.Off(listed.State):
+		return string(listed.State), true, nil
+	case ok && !node.Gone(listed.State):
+		return "", false, nil
+	}
+	if err := i.guard.check(s, i.nodes); err != nil {
+		return "", false, err
+	}
+	return "gone", true, nil
+}
+
+// running reports whether the Node's VM runs.
+func (i *instances) running(ctx context.Context, n *corev1.Node) (bool, error) {
+	vm, err := i.find(ctx, n)
+	return err == nil && vm.State == cloudstack.VMRunning, err
 }
 
 func foreign(k node.Kind) bool { return k != node.KindNone && !k.IsCloudStack() }
@@ -271,6 +311,7 @@ func is[E error](err error) bool {
 
 // nodeMetrics say what the node half does and sees.
 type nodeMetrics struct {
+	outOfService     *outofservice.Metrics
 	deletionsRefused prometheus.Counter
 	deletionsBlocked prometheus.GaugeFunc
 	withoutVM        prometheus.GaugeFunc
@@ -278,6 +319,7 @@ type nodeMetrics struct {
 
 func newNodeMetrics(p *Provider) *nodeMetrics {
 	return &nodeMetrics{
+		outOfService: outofservice.NewMetrics(),
 		deletionsRefused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cloudstack_node_deletions_refused_total",
 			Help: "Number of times a Node was not deleted because too many Nodes had lost their VMs at once.",
@@ -310,5 +352,5 @@ func (p *Provider) nodesWithoutVM() float64 {
 }
 
 func (m *nodeMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.deletionsRefused, m.deletionsBlocked, m.withoutVM}
+	return append(m.outOfService.All(), m.deletionsRefused, m.deletionsBlocked, m.withoutVM)
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -289,5 +290,47 @@ func TestOptionsValidate(t *testing.T) {
 		`--node-internal-cidrs: "x"`, `--node-external-cidrs: "y"`, `--node-labels: "z"`,
 	} {
 		require.ErrorContains(t, bad.Validate(), part)
+	}
+}
+
+// A VM counts as down when the server says so for its id and in a complete list. One of them alone proves nothing.
+func TestDownNeedsTwoProofs(t *testing.T) {
+	t.Parallel()
+	set := func(byID, listed cloudstack.VMState) func(f *fakeCloud) {
+		return func(f *fakeCloud) {
+			f.vms[1].State = byID
+			other := f.vms[1]
+			other.State = listed
+			f.hidden = func(vm cloudstack.VirtualMachine) bool { return vm.ID == other.ID && vm.State != listed }
+			if listed != "" && listed != byID {
+				f.vms = append(f.vms, other) // after the one that is found by its id
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(f *fakeCloud)
+		state  string
+		fails  bool
+	}{
+		"stopped":                       {change: set(cloudstack.VMStopped, cloudstack.VMStopped), state: "Stopped"},
+		"stopped by id, runs by list":   {change: set(cloudstack.VMStopped, cloudstack.VMRunning)},
+		"runs by id, stopped by list":   {change: set(cloudstack.VMRunning, cloudstack.VMStopped)},
+		"starting":                      {change: set(cloudstack.VMStarting, cloudstack.VMStarting)},
+		"migrating":                     {change: set(cloudstack.VMMigrating, cloudstack.VMMigrating)},
+		"destroyed":                     {change: set(cloudstack.VMDestroyed, cloudstack.VMDestroyed), state: "gone"},
+		"gone":                          {change: func(f *fakeCloud) { f.vms = slices.Delete(f.vms, 1, 2) }, state: "gone"},
+		"stopped, the list is partial":  {change: func(f *fakeCloud) { f.vms[1].State, f.listErr = cloudstack.VMStopped, errors.New("page 2 is missing") }, fails: true},
+		"the server refuses":            {change: func(f *fakeCloud) { f.idErr = errors.New("401") }, fails: true},
+		"half of the Nodes have no VMs": {change: func(f *fakeCloud) { f.vms = f.vms[2:5] }, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newFakeProvider(t, machines(6), initialised(6)...)
+			p.api.set(c.change)
+			state, down, err := p.instances.down(t.Context(), initialised(6)[1])
+			assert.Equal(t, c.fails, err != nil, "%v", err)
+			assert.Equal(t, c.state != "", down)
+			assert.Equal(t, c.state, state)
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 	DeletionGuard GuardOptions
 	// AdoptNodes has Nodes initialised that joined without the taint of external cloud providers.
 	AdoptNodes bool
+	// OutOfService says which Nodes get the taint node.kubernetes.io/out-of-service when their VMs are down: workers, all
+	// or off.
+	OutOfService string
 	// RegisterCluster is the name under which the cluster is shown in CloudStack's UI; empty means it is not.
 	RegisterCluster string
 	// Nodes say how Nodes are described.
@@ -93,6 +97,7 @@ func DefaultOptions() Options {
 		DriftPeriod:        5 * time.Minute,
 		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
+		OutOfService:       string(outofservice.Workers),
 		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
 	}
 }
@@ -117,6 +122,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"What the Services of a namespace may ask for, as JSON with the fields of the chart's value tenancy. Default: that value's default.")
 	fs.BoolVar(&o.AdoptNodes, "adopt-nodes", o.AdoptNodes,
 		"Initialise Nodes, too, whose kubelets run without --cloud-provider=external, as those of CloudStack Kubernetes Service: set the taint on them that other kubelets set, when the Node is Ready, has one VM and keeps its addresses and labels.")
+	fs.StringVar(&o.OutOfService, "out-of-service-taint", o.OutOfService,
+		"Which Nodes get the taint node.kubernetes.io/out-of-service when they are not Ready and their VMs are proven to be stopped or gone, so that Pods with volumes start elsewhere at once: workers, all or off. Never more than --node-deletion-limit of the Nodes. Needs Kubernetes 1.28.")
 	fs.StringVar(&o.RegisterCluster, "register-cluster", o.RegisterCluster,
 		"Show the cluster in CloudStack's UI under this name, as an ExternalManaged cluster with the VMs of its nodes. Empty: it is not shown.")
 	fs.IntVar(&o.DeletionGuard.Percent, "node-deletion-limit", o.DeletionGuard.Percent,
@@ -145,6 +152,7 @@ func (o *Options) Validate() error {
 type settings struct {
 	metadata node.Options // but for the Node and the region
 	tenancy  tenancy.Policy
+	scope    outofservice.Scope
 }
 
 func (o *Options) parse() (s settings, err error) {
@@ -166,6 +174,8 @@ func (o *Options) parse() (s settings, err error) {
 	check("node-labels", err)
 	s.tenancy, err = parseTenancy(o.Tenancy)
 	check("tenancy", err)
+	s.scope, err = outofservice.ParseScope(o.OutOfService)
+	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
 	}

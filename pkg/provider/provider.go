@@ -37,6 +37,7 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/adoption"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -56,6 +57,7 @@ type Provider struct {
 	config    *cloudstack.Config
 	options   Options
 	tenancy   tenancy.Policy
+	scope     outofservice.Scope
 	client    *cloudstack.Client
 	inventory *inventory.Inventory
 	instances *instances
@@ -142,6 +144,7 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 		config:  cfg,
 		options: o,
 		tenancy: settings.tenancy,
+		scope:   settings.scope,
 		records: newRecordsCache(),
 		inventory: inventory.New(api, inventory.Options{
 			ProjectID:      cfg.ProjectID,
@@ -188,6 +191,10 @@ func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
 	}
 	go p.contact(wait.ContextForChannel(stop))
 	go p.lb.run(wait.ContextForChannel(stop))
+	if c := p.outOfService(kube); c.Scope != outofservice.Off {
+		p.instances.holds.Store(c)
+		go c.Run(wait.ContextForChannel(stop))
+	}
 	if p.options.AdoptNodes {
 		go p.adoption(kube).Run(wait.ContextForChannel(stop))
 	}
@@ -206,6 +213,21 @@ func (p *Provider) registration() *registration.Controller {
 		Nodes:     p.nodes,
 		VMs:       func(ctx context.Context) (node.Lookup, error) { return p.inventory.VMs(ctx, missAge) },
 		Clock:     p.options.Clock,
+	}
+}
+
+// outOfService is the controller of the taint on Nodes whose VMs are down.
+func (p *Provider) outOfService(kube kubernetes.Interface) *outofservice.Controller {
+	return &outofservice.Controller{
+		Kube:    kube,
+		Nodes:   p.nodes,
+		Down:    p.instances.down,
+		Running: p.instances.running,
+		Scope:   p.scope,
+		Percent: p.options.DeletionGuard.Percent,
+		Events:  p.events.Load(),
+		Metrics: p.metrics.outOfService,
+		Clock:   p.options.Clock,
 	}
 }
 

@@ -8,7 +8,7 @@ the defaults of this one. What then would be rendered nobody asked for, such as 
   "existingSecret.name" "fullnameOverride" "grafanaDashboard.enabled" "hostNetwork" "image.pullPolicy" "image.repository"
   "kind" "kubeAPI.burst" "kubeAPI.qps" "leaderElection.leaseName" "leaderElection.leaseNamespace" "loadBalancers.cleanOrphans"
   "loadBalancers.manageNetworkACLs" "logFormat" "logVerbosity" "metricsReader.create" "networkPolicy.enabled" "nodes.deletionLimit"
-  "nodes.deletionWindow" "podDisruptionBudget.enabled" "podDisruptionBudget.maxUnavailable" "podMonitor.enabled"
+  "nodes.deletionWindow" "nodes.outOfService" "podDisruptionBudget.enabled" "podDisruptionBudget.maxUnavailable" "podMonitor.enabled"
   "podMonitor.interval" "podMonitor.tokenSecret.key" "prometheusRule.enabled" "proxy" "rbac.create" "replicaCount" "securePort"
   "serviceAccount.create" "serviceMonitor.enabled" "serviceMonitor.interval" "servingCertificate.caKey" "tenancy.limits.keepIP"
   "tenancy.limits.maxAddressesPerNamespace" "tenancy.limits.maxPortsPerService" "terminationGracePeriodSeconds"

@@ -106,6 +106,8 @@ spec:
         {{- end }}
         - --node-deletion-limit={{ int .Values.nodes.deletionLimit }}
         - --node-deletion-window={{ .Values.nodes.deletionWindow }}
+        {{- /* Without the life cycle of nodes the controller may not change them. */}}
+        - --out-of-service-taint={{ if include "cloudstack-ccm.runs" (dict "root" . "name" "cloud-node-lifecycle-controller") }}{{ .Values.nodes.outOfService }}{{ else }}off{{ end }}
         {{- if .Values.servingCertificate.secretName }}
         - --tls-cert-file=/etc/cloudstack-tls/tls.crt
         - --tls-private-key-file=/etc/cloudstack-tls/tls.key

@@ -20,11 +20,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -181,11 +185,52 @@ func Kube(objects ...runtime.Object) *fake.Clientset {
 			panic(err) // objects of unknown types, or two of one name
 		}
 	}
-	kube := &fake.Clientset{}
+	kube := fake.NewClientset() // for its discovery
+	kube.ReactionChain, kube.WatchReactionChain = nil, nil
 	kube.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
 	kube.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
 		return true, w, err
 	})
 	return kube
+}
+
+// ClientBuilder gives a provider its client of the API server.
+type ClientBuilder struct{ Kube kubernetes.Interface }
+
+var _ cloudprovider.ControllerClientBuilder = ClientBuilder{}
+
+// Client returns the client for any name.
+func (b ClientBuilder) Client(string) (kubernetes.Interface, error) { return b.Kube, nil }
+
+// ClientOrDie returns the client for any name.
+func (b ClientBuilder) ClientOrDie(string) kubernetes.Interface { return b.Kube }
+
+// Config returns a configuration that leads nowhere.
+func (ClientBuilder) Config(string) (*rest.Config, error) { return &rest.Config{}, nil }
+
+// ConfigOrDie returns a configuration that leads nowhere.
+func (ClientBuilder) ConfigOrDie(string) *rest.Config { return &rest.Config{} }
+
+// EventsOn writes down "reason object" of each Event but those of a component. The returned function returns them,
+// sorted. They do not come from the API server: two Events on
+// one object have the same name while time stands still.
+func EventsOn(kube *fake.Clientset, without string) func() []string {
+	var mu sync.Mutex
+	var written []string
+	kube.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if create, ok := a.(clienttesting.CreateAction); ok {
+			if e, ok := create.GetObject().(*corev1.Event); ok && e.Source.Component != without {
+				mu.Lock()
+				written = append(written, e.Reason+" "+e.InvolvedObject.Name)
+				mu.Unlock()
+			}
+		}
+		return false, nil, nil
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Sorted(slices.Values(written))
+	}
 }

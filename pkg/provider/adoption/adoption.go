@@ -10,7 +10,6 @@ package adoption
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -157,14 +156,8 @@ func (c *Controller) adopt(ctx context.Context, n *corev1.Node) (adopted bool, e
 	return true, nil
 }
 
-// taint adds the taint with a JSON patch on a tested version: spec.taints is one atomic list, and a merge would drop
-// the taints of others.
+// taint adds the taint.
 func (c *Controller) taint(ctx context.Context, n *corev1.Node) error {
-	type op struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
 	annotations := maps.Clone(n.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -175,11 +168,7 @@ func (c *Controller) taint(ctx context.Context, n *corev1.Node) error {
 	}
 	annotations[mark] = c.Clock.Now().UTC().Format(time.RFC3339)
 	taints := append(slices.Clone(n.Spec.Taints), corev1.Taint{Key: node.TaintKey, Value: node.TaintValue, Effect: node.TaintEffect})
-	patch, err := json.Marshal([]op{
-		{"test", "/metadata/resourceVersion", n.ResourceVersion},
-		{"add", "/spec/taints", taints},
-		{"add", "/metadata/annotations", annotations},
-	})
+	patch, err := node.TaintPatch(n, taints, annotations)
 	if err != nil {
 		return err
 	}

@@ -18,15 +18,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	nodecontroller "k8s.io/cloud-provider/controllers/node"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
@@ -45,9 +40,10 @@ type env struct {
 	t    *testing.T
 	kube *fake.Clientset
 
-	mu      sync.Mutex
-	most    int      // most Nodes that had the taint at the same time
-	written []string // "reason node" of each Event of ours
+	written func() []string // "reason node" of each Event of ours
+
+	mu   sync.Mutex
+	most int // most Nodes that had the taint at the same time
 }
 
 // world has n VMs w1 ... wn, and two VMs of one name in two networks.
@@ -79,15 +75,7 @@ func run(t *testing.T, n int, present []*corev1.Node, test func(*env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := &env{Cloud: testenv.New(t, world(n), simulator.Options{}), t: t, kube: testenv.Kube()}
-		// Not from the API server: two Events on one Node have the same name while time stands still.
-		e.kube.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			if o, ok := a.(clienttesting.CreateAction).GetObject().(*corev1.Event); ok && o.Source.Component != "cloud-node-controller" {
-				e.mu.Lock()
-				e.written = append(e.written, o.Reason+" "+o.InvolvedObject.Name)
-				e.mu.Unlock()
-			}
-			return false, nil, nil
-		})
+		e.written = testenv.EventsOn(e.kube, "cloud-node-controller")
 		e.join(present...)
 		cfg := e.Config("key", "secret")
 		cfg.ClusterID = "test"
@@ -114,7 +102,7 @@ func run(t *testing.T, n int, present []*corev1.Node, test func(*env)) {
 		}})
 		require.NoError(t, err)
 		p.SetInformers(factory)
-		p.Initialize(builder{e.kube}, ctx.Done())
+		p.Initialize(testenv.ClientBuilder{Kube: e.kube}, ctx.Done())
 		c, err := nodecontroller.NewCloudNodeController(nodes, e.kube, p, 5*time.Minute, 20, 1)
 		require.NoError(t, err)
 		factory.Start(ctx.Done())
@@ -166,10 +154,7 @@ func (e *env) tainted() (names []string) {
 // events are "reason node" of all Events on Nodes, without those of the framework.
 func (e *env) events() []string {
 	synctest.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	slices.Sort(e.written)
-	return slices.Compact(e.written)
+	return slices.Compact(e.written())
 }
 
 // Twenty Nodes that CKS adds at once are initialised within a minute, at most five of them at a time.
@@ -289,13 +274,3 @@ func TestCandidates(t *testing.T) {
 		})
 	}
 }
-
-// builder gives the provider its client.
-type builder struct{ kube kubernetes.Interface }
-
-func (b builder) Client(string) (kubernetes.Interface, error) { return b.kube, nil }
-func (b builder) ClientOrDie(string) kubernetes.Interface     { return b.kube }
-func (builder) Config(string) (*rest.Config, error)           { return &rest.Config{}, nil }
-func (builder) ConfigOrDie(string) *rest.Config               { return &rest.Config{} }
-
-var _ cloudprovider.ControllerClientBuilder = builder{}

@@ -22,6 +22,9 @@ const (
 	InvalidAnnotation   plan.Reason = "InvalidAnnotation"
 	NodeAdopted         plan.Reason = "NodeAdopted"
 	NodeNotAdopted      plan.Reason = "NodeNotAdopted"
+	NodeOutOfService    plan.Reason = "NodeOutOfService"
+	NodeInService       plan.Reason = "NodeInService"
+	OutOfServiceRefused plan.Reason = "OutOfServiceRefused"
 )
 
 // Reasons of the condition of a Service besides those of refusals.

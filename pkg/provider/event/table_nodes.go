@@ -57,4 +57,22 @@ var OnNodes = []Row{
 		See:    []string{"csccm doctor --only NODE-008,CS-002,CS-004"},
 		Remedy: "correct the keys or `project-id` if the VMs exist ([wrong project or zone](troubleshooting.md#wrong-project-or-zone)); delete the Nodes with `kubectl delete node NODE` if the VMs are gone",
 	},
+	{
+		Reason: NodeOutOfService, Warning: true,
+		When:   "the node is not Ready, and CloudStack says twice that its VM is stopped or gone (chart value `nodes.outOfService`)",
+		Means:  "The Node has the taint `node.kubernetes.io/out-of-service:NoExecute`. Kubernetes deletes its Pods and detaches their volumes at once, so that Pods with volumes start elsewhere in seconds, not after six minutes.",
+		See:    []string{describeNode, "kubectl get volumeattachments"},
+		Remedy: "none needed for the Pods; start the VM, or delete the Node with `kubectl delete node NODE` where the VM is gone for good. The taint is removed when the VM runs and the kubelet is Ready",
+	},
+	{
+		Reason: NodeInService, When: "the node is Ready again and its VM runs",
+		Means: "The taint `node.kubernetes.io/out-of-service` is removed; the node takes Pods.", See: []string{describeNode}, Remedy: noRemedy,
+	},
+	{
+		Reason: OutOfServiceRefused, Warning: true,
+		When:   "the node is not Ready, and as many Nodes are out of service already as `--node-deletion-limit` allows ([volumes](nodes.md#volumes-of-a-lost-node))",
+		Means:  "The Node does not get the taint: Kubernetes evicts its Pods after 5 minutes, and detaches their volumes 6 minutes later.",
+		See:    []string{"csccm doctor --only NODE-008", "kubectl get nodes"},
+		Remedy: "look why so many nodes are lost at once; where a VM is certainly down: `kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`",
+	},
 }
