@@ -309,7 +309,12 @@ func (e *env) node(t *testing.T, name string) *corev1.Node {
 // notReady sets a Node's Ready condition to Unknown, as Kubernetes does when a kubelet is silent.
 func (e *env) notReady(t *testing.T, name string) {
 	t.Helper()
-	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`)
+	e.setReady(t, name, corev1.ConditionUnknown)
+}
+
+func (e *env) setReady(t *testing.T, name string, status corev1.ConditionStatus) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, status)
 	if _, err := e.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
