@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,23 +52,13 @@ func (l *lesson) destroyed(ctx context.Context) error {
 		}
 	}
 	l.Printf("\nVM %s and VM %s are destroyed (destroyVirtualMachine, expunge=true).\n", other, victim)
-	var notReady time.Duration
-	err = testenv.Wait(ctx, limit, "Node "+other+" to be not ready", func(ctx context.Context) error {
-		n, err := l.without.cluster.Client.CoreV1().Nodes().Get(ctx, other, metav1.GetOptions{})
-		if err != nil {
+	// The Event outlives the Node: the other cluster deletes its Node soon afterwards.
+	for s, name := range map[*side]string{l.without: other, l.with: victim} {
+		if err := s.silent(ctx, name); err != nil {
 			return err
 		}
-		if node.Ready(n) {
-			return errors.New("it is still ready")
-		}
-		notReady = time.Since(begun)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	// In the other cluster the Node may be deleted before anybody sees it: the deletion needs that it was not ready.
-	l.saw(chapters.VMNotReady, "after %s", notReady.Round(time.Second))
+	l.saw(chapters.VMNotReady, "after %s", time.Since(begun).Round(time.Second))
 	var gone time.Duration
 	err = testenv.Wait(ctx, limit, "Node "+victim+" to be deleted", func(ctx context.Context) error {
 		_, err := l.with.cluster.Client.CoreV1().Nodes().Get(ctx, victim, metav1.GetOptions{})
@@ -96,6 +87,19 @@ func (l *lesson) destroyed(ctx context.Context) error {
 		return err
 	}
 	return l.showCloud(ctx)
+}
+
+// silent waits until Kubernetes has noticed that the kubelet of a Node is silent.
+func (s *side) silent(ctx context.Context, name string) error {
+	return testenv.Wait(ctx, limit, "the Event that Node "+name+" is not ready", func(ctx context.Context) error {
+		list, err := s.cluster.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+			FieldSelector: "reason=NodeNotReady,involvedObject.kind=Node,involvedObject.name=" + name,
+		})
+		if err == nil && len(list.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
 }
 
 // spare returns a worker on which no Pod runs that a later chapter needs.
@@ -213,7 +217,7 @@ func (l *lesson) drift(ctx context.Context) error {
 		return err
 	}
 	l.saw(chapters.DriftRepaired, "after %s", time.Since(begun).Round(100*time.Millisecond))
-	if err := l.told(ctx); err != nil {
+	if err := l.told(ctx, begun); err != nil {
 		return err
 	}
 	rules, err := l.without.rules(ctx)
@@ -228,17 +232,20 @@ func (l *lesson) drift(ctx context.Context) error {
 	return l.showCloud(ctx)
 }
 
-// told waits for the Event about the repair.
-func (l *lesson) told(ctx context.Context) error {
+// told waits for the Event about the repair. An earlier one may be about the VM of chapter 4.
+func (l *lesson) told(ctx context.Context, since time.Time) error {
 	return testenv.Wait(ctx, limit, "the Event "+string(plan.ReasonDriftRepaired), func(ctx context.Context) error {
 		list, err := l.with.cluster.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + string(plan.ReasonDriftRepaired)})
 		if err != nil {
 			return err
 		}
-		if len(list.Items) == 0 {
-			return errors.New("there is none")
+		i := slices.IndexFunc(list.Items, func(e corev1.Event) bool {
+			return !e.LastTimestamp.Time.Before(since.Truncate(time.Second)) && strings.Contains(e.Message, strconv.Itoa(driftPort))
+		})
+		if i < 0 {
+			return fmt.Errorf("none of %d is about port %d", len(list.Items), driftPort)
 		}
-		l.saw(chapters.DriftTold, "%s", list.Items[0].Message)
+		l.saw(chapters.DriftTold, "%s", list.Items[i].Message)
 		return nil
 	})
 }
@@ -267,11 +274,6 @@ func (l *lesson) leader(ctx context.Context) error {
 		return err
 	}
 	l.Printf("\nThe process of Pod %s is killed.\n", pods[leading].Name)
-	for _, s := range []*side{l.without, l.with} {
-		if err := s.createService(ctx, shop); err != nil {
-			return err
-		}
-	}
 	unled, err := l.with.rules(ctx)
 	if err != nil {
 		return err
@@ -282,7 +284,12 @@ func (l *lesson) leader(ctx context.Context) error {
 	if !slices.EqualFunc(rules, unled, func(a, b testenv.Rule) bool { return a.ID == b.ID && slices.Equal(a.Members, b.Members) }) {
 		return fmt.Errorf("the rules changed while nobody led: %v, then %v", rules, unled)
 	}
-	l.saw(chapters.LeaderTraffic, "%d rules at %s", len(unled), strings.Join(publicIPs(unled), " "))
+	l.saw(chapters.LeaderRules, "%d rules at %s", len(unled), strings.Join(publicIPs(unled), " "))
+	for _, s := range []*side{l.without, l.with} {
+		if err := s.createService(ctx, shop); err != nil {
+			return err
+		}
+	}
 	if err := l.succeeded(ctx, holder, pods[1-leading].Name, killed); err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (l *lesson) initialised(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := l.with.api.ListVirtualMachines(ctx, cloudstack.VMQuery{})
+	list, err := l.with.api.ListVirtualMachines(ctx, cloudstack.VMQuery{WithOffering: true})
 	if err != nil {
 		return err
 	}

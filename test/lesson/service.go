@@ -8,13 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -186,9 +189,6 @@ func (l *lesson) counted(ctx context.Context) error {
 	return nil
 }
 
-// shown are the parameters that the table of calls has.
-var shown = []string{"name", "publicport", "privateport", "startport", "endport", "cidrlist", "resourcetype"}
-
 // calls is chapter 3.
 func (l *lesson) calls(ctx context.Context) error {
 	user, err := l.controllerUser(ctx)
@@ -196,16 +196,15 @@ func (l *lesson) calls(ctx context.Context) error {
 		return err
 	}
 	l.title("The calls of user " + user.Name + " since the Service was created:")
-	for i, c := range l.made {
-		purpose, ok := chapters.Purposes[c.Command]
-		if !ok {
+	for _, c := range l.made {
+		if chapters.Purposes[c.Command] == "" {
 			return fmt.Errorf("the lesson does not say what %s is for", c.Command)
 		}
-		if c.Status != 200 || c.ErrorCode != 0 || c.JobID != "" && c.JobCode != 0 {
+		if c.Status != http.StatusOK || c.ErrorCode != 0 || c.JobID != "" && c.JobCode != 0 {
 			return fmt.Errorf("%s was refused: HTTP status %d, error %d, job's result %d", c.Command, c.Status, c.ErrorCode, c.JobCode)
 		}
-		l.Printf("%3d  %-29s %-74s%s\n", i+1, c.Command, purpose, parameters(c))
 	}
+	l.table(l.made)
 	l.saw(chapters.CallsExplained, "%d calls", len(l.made))
 	if kind, err := l.roleType(ctx, user.Role); err != nil || kind != "User" {
 		return errors.Join(err, fmt.Errorf("role %s of user %s is of type %q", user.Role, user.Name, kind))
@@ -227,18 +226,31 @@ func (l *lesson) calls(ctx context.Context) error {
 	return nil
 }
 
+// table prints calls with their purposes; the same call several times in a row is one line.
+func (l *lesson) table(calls []simulator.Call) {
+	for i := 0; i < len(calls); {
+		c, first := calls[i], i+1
+		for i++; i < len(calls) && calls[i].Command == c.Command && parameters(calls[i]) == parameters(c); i++ {
+		}
+		number := strconv.Itoa(first)
+		if i > first {
+			number += "-" + strconv.Itoa(i)
+		}
+		line := fmt.Sprintf("%5s  %-25s %-55s %s", number, c.Command, chapters.Purposes[c.Command], parameters(c))
+		l.Printf("%s\n", report.Cut(strings.TrimRight(line, " "), cmp.Or(l.Style.Width, defaultWidth)))
+	}
+}
+
 // parameters returns the parameters of a call that say something to a reader.
 func parameters(c simulator.Call) string {
-	var out []string
-	for _, name := range shown {
-		if v := c.Params[name]; v != "" {
-			if name == "name" && len(v) > 12 {
-				v = v[:4] + "..." + v[len(v)-7:] // the UID of the Service
-			}
-			out = append(out, name+"="+v)
-		}
+	switch p := c.Params; {
+	case p["publicport"] != "":
+		return p["publicport"] + " -> " + p["privateport"]
+	case p["startport"] != "":
+		return p["startport"] + " for " + p["cidrlist"]
+	default:
+		return p["resourcetype"]
 	}
-	return strings.Join(out, " ")
 }
 
 // roleType asks CloudStack for the type of a role.
@@ -273,9 +285,7 @@ func (l *lesson) byHand(ctx context.Context) error {
 		return err
 	}
 	l.title("The calls of user " + s.owner() + ", by hand, for cluster \"without\":")
-	for i, c := range l.cloud.Ledger().Find("", s.owner()) {
-		l.Printf("%3d  %-29s %s\n", i+1, c.Command, parameters(c))
-	}
+	l.table(l.cloud.Ledger().Find("", s.owner()))
 	mine, err := s.rules(ctx)
 	if err != nil {
 		return err

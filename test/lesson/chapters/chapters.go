@@ -62,11 +62,11 @@ const (
 	DriftTold     = "drift-told"
 	DriftStays    = "drift-stays"
 
-	LeaderOne     = "leader-one"
-	LeaderTraffic = "leader-traffic"
-	LeaderOther   = "leader-other"
-	LeaderWork    = "leader-work"
-	LeaderNone    = "leader-none"
+	LeaderOne   = "leader-one"
+	LeaderRules = "leader-rules"
+	LeaderOther = "leader-other"
+	LeaderWork  = "leader-work"
+	LeaderNone  = "leader-none"
 )
 
 // Before is what the lesson says before the first chapter.
@@ -121,7 +121,7 @@ var All = []Chapter{
 		Try: []Try{
 			{"kubectl --kubeconfig $WITHOUT get service web", "EXTERNAL-IP is <pending>", "<pending>"},
 			{"kubectl --kubeconfig $WITH describe service web", "the Events and the condition of the controller", "AddressAllocated"},
-			{"KUBECONFIG=$WITH csccm plan", "there is nothing to do", "web"},
+			{"KUBECONFIG=$WITH csccm plan", "what the controller would do now: nothing", "1 as asked for"},
 		},
 		Code: []Code{
 			{"pkg/provider/loadbalancer.go", "loadBalancer.EnsureLoadBalancer", "is called by Kubernetes' service controller for each change of a Service or of the nodes"},
@@ -159,13 +159,13 @@ var All = []Chapter{
 		Intro: "In each cluster, one worker's VM is destroyed in CloudStack, and its kubelet falls silent. Kubernetes sees only the silence: it " +
 			"cannot know whether the machine comes back. Only the cloud knows.",
 		Look: []Claim{
-			{VMNotReady, "both: Kubernetes marks the Node as not ready, because its heartbeats stop"},
+			{VMNotReady, "both: Kubernetes marks the Node as not ready, because its kubelet is silent"},
 			{VMNodeGoes, "with: the controller finds that the VM is gone, and the Node is deleted"},
 			{VMNodeStays, "without: the Node is still there, not ready"},
 			{VMOthers, "with: the other Nodes are untouched, and the Service keeps its address with the workers that are left"},
 		},
 		Try: []Try{
-			{"kubectl --kubeconfig $WITHOUT get nodes", "one Node is NotReady, for ever", "NotReady"},
+			{"kubectl --kubeconfig $WITHOUT get nodes", "one Node is NotReady, and stays so", "NotReady"},
 			{"kubectl --kubeconfig $WITH get nodes", "three Nodes are left", "with-cp"},
 		},
 		Code: []Code{
@@ -198,10 +198,11 @@ var All = []Chapter{
 	{
 		Title: "The leader is killed",
 		Intro: "The controller runs twice. A lease in Kubernetes decides which of the two acts; the other waits. The leader's process is killed " +
-			"(SIGKILL), so that it cannot give the lease back, and a Service, shop, is created in both clusters at the same moment.",
+			"(SIGKILL), so that it cannot give the lease back, and a Service, shop, is created in both clusters. Traffic does not pass through " +
+			"the controller: the router in CloudStack forwards it by its rules.",
 		Look: []Claim{
 			{LeaderOne, "with: two Pods of the controller run, and one of them holds the lease"},
-			{LeaderTraffic, "while nobody leads, the rules in CloudStack are unchanged: traffic does not pass through the controller"},
+			{LeaderRules, "with: while nobody leads, the rules in CloudStack stay as they are"},
 			{LeaderOther, "with: when the lease has run out, the other Pod takes it"},
 			{LeaderWork, "with: the new leader gives the Service shop its address, and web keeps its own"},
 			{LeaderNone, "without: there is no lease of a cloud controller, and both Services are pending"},
