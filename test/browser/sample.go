@@ -99,7 +99,7 @@ func sample(services, nodes int) model.Snapshot {
 	slices.SortFunc(s.Links, func(a, b model.Link) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	s.Checks = []model.Check{
 		{Code: "CS-001", Title: "CloudStack answers", Category: "CloudStack", Status: "ok", Message: "4.20.1.0"},
-		{Code: "NODE-001", Title: "Kubelets run with an external provider", Category: "Nodes", Status: "error", Message: "1 of 3 kubelets does not", Remedy: "Run csccm taint.", Objects: []string{"node/node-0000", "node/gone"}, Link: "https://csccm.example/checks#node-001"},
+		{Code: "NODE-001", Title: "Kubelets run with an external provider", Category: "Nodes", Status: "error", Message: "1 of 3 kubelets does not", Remedy: "Run csccm taint.", Objects: []string{"node/node-0000", "node/gone"}, Link: "https://example.com/checks#node-001"},
 		{Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Category: "Nodes", Status: "warning", Message: "node-0016: addresses differ", Remedy: "Start the kubelet with --node-ip."},
 		{Code: "LB-003", Title: "Probes", Category: "Load balancers", Status: "skipped", Message: "no Service asks for it"},
 	}
