@@ -174,6 +174,7 @@ type Missing struct {
 // sent whole where they changed, and are nil where they did not.
 type Patch struct {
 	At      time.Time `json:"at"`
+	Title   *string   `json:"title,omitempty"`
 	Objects []Object  `json:"objects,omitempty"` // new or changed
 	Removed []string  `json:"removed,omitempty"` // IDs of objects
 	// Links are all links when one of them changed.
