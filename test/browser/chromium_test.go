@@ -1,0 +1,195 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// limit is how long a condition may take on a busy machine.
+const limit = 2 * time.Minute
+
+var browser struct {
+	ctx    context.Context
+	reason string
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		path, err := exec.LookPath("chromium")
+		if err != nil {
+			browser.reason = "there is no chromium: " + err.Error()
+			return m.Run()
+		}
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC"))
+		if os.Geteuid() == 0 {
+			options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
+		}
+		allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+		defer end()
+		ctx, end := chromedp.NewContext(allocator)
+		defer end()
+		if err := chromedp.Do(ctx); err != nil {
+			browser.reason = "chromium does not start: " + err.Error()
+		}
+		browser.ctx = ctx
+		return m.Run()
+	}())
+}
+
+// look is how a tab shows the page.
+type look struct {
+	width, height int64
+	dark, calm    bool
+}
+
+var desk = look{width: 1440, height: 900}
+
+// tab is one tab of the package's browser.
+type tab struct {
+	*testing.T
+	ctx     context.Context
+	console iter.Seq2[chromedp.ConsoleMessage, error]
+}
+
+// newTab opens an empty tab. Whoever uses it ends with sound.
+func newTab(t *testing.T, l look) *tab {
+	t.Helper()
+	if browser.reason != "" {
+		if os.Getenv("CSCCM_BROWSER") == "required" {
+			t.Fatal(browser.reason)
+		}
+		t.Skip(browser.reason)
+	}
+	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
+	t.Cleanup(end)
+	ctx, end = context.WithTimeout(ctx, limit)
+	t.Cleanup(end)
+	tb := &tab{T: t, ctx: ctx, console: chromedp.Console(ctx)}
+	scheme, motion := "light", "no-preference"
+	if l.dark {
+		scheme = "dark"
+	}
+	if l.calm {
+		motion = "reduce"
+	}
+	tb.do(chromedp.EmulateViewport(l.width, l.height))
+	call(tb, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+	}})
+	// Several tabs have the focus at once: tests of keys run in parallel.
+	call(tb, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	call(tb, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.violations = [];
+document.addEventListener('securitypolicyviolation', (e) => violations.push(e.violatedDirective + ' ' + e.blockedURI));`})
+	return tb
+}
+
+func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
+	tb.Helper()
+	out, err := chromedp.Call(tb.ctx, command, params)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// sound fails the test for what the page did wrong.
+func (tb *tab) sound() {
+	tb.Helper()
+	for _, v := range value[[]string](tb, `violations`) {
+		tb.Errorf("the page's policy refused: %s", v)
+	}
+	// The messages before this one have come when it comes.
+	tb.do(chromedp.Evaluate[chromedp.Void](`console.log('the end of the test')`))
+	for m, err := range tb.console {
+		switch {
+		case err != nil:
+			tb.Fatal(err)
+		case m.Text == "the end of the test":
+			return
+		case m.IsException() || m.Type == "error":
+			tb.Errorf("error in the browser: %s", m)
+		}
+	}
+}
+
+func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	tb.Helper()
+	if err := chromedp.Do(tb.ctx, actions...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// value evaluates an expression, which may be a promise.
+func value[T any](tb *tab, expression string) T {
+	tb.Helper()
+	out, err := chromedp.Run(tb.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tb.Fatalf("%s: %v", expression, err)
+	}
+	return out
+}
+
+// until waits for an expression to be true.
+func (tb *tab) until(expression string) {
+	tb.Helper()
+	_, err := chromedp.Run(tb.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond)))
+	if err != nil {
+		tb.Fatalf("waiting for %s: %v", expression, err)
+	}
+}
+
+// click presses the mouse on what a selector finds.
+func (tb *tab) click(selector string) {
+	tb.Helper()
+	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// press presses keys, as "ArrowDown" or a text that is typed.
+func (tb *tab) press(keys ...string) {
+	tb.Helper()
+	named := map[string]string{"ArrowDown": kb.ArrowDown, "ArrowUp": kb.ArrowUp, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight, "Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Home": kb.Home, "End": kb.End, "Space": " "}
+	for _, k := range keys {
+		if code, ok := named[k]; ok {
+			k = code
+		}
+		tb.do(chromedp.KeyEvent(k))
+	}
+}
+
+func (tb *tab) shiftTab() {
+	tb.Helper()
+	tb.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
+}
+
+// texts returns the visible text of all elements of a selector.
+func (tb *tab) texts(selector string) []string {
+	tb.Helper()
+	return value[[]string](tb, fmt.Sprintf(`[...document.querySelectorAll(%s)].filter((e) => e.checkVisibility()).map((e) => e.innerText.replace(/\s+/g, ' ').trim())`, quote(selector)))
+}
+
+func quote(s string) string {
+	out, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// box is the selector of an object's or a group's box on the map.
+func box(id string) string { return "button[data-id=" + strings.ReplaceAll(quote(id), `\`, `\\`) + "]" }
