@@ -20,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -102,7 +103,11 @@ func (d *demo) startCloudStack(ctx context.Context) error {
 		return err
 	}
 	d.Echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
-	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: []string{"--world", world}})
+	args := []string{"--world", world}
+	if d.stay {
+		args = append(args, "--ui") // for the end
+	}
+	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: args})
 	if err != nil {
 		return err
 	}
@@ -250,11 +255,25 @@ func (d *demo) summary(ctx context.Context) error {
 	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
 	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
 		config.APIURL, config.APIKey, config.SecretKey, adminUser, adminPassword)
+	var typed <-chan string
+	if console.Terminal() {
+		typed = console.Lines(ctx, os.Stdin)
+		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, the calls as they come, faults to switch on.\n")
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			d.Printf("\nStopping.\n")
 			return nil
+		case _, more := <-typed:
+			if !more {
+				typed = nil // the input has ended
+				continue
+			}
+			d.Printf("%s\n", d.simulator.Page)
+			if !console.Open(ctx, d.simulator.Page) {
+				d.Printf("Open this address in a browser of this machine. It is for one visit.\n")
+			}
 		case <-time.After(time.Second):
 			if err := d.cluster.Err(); err != nil {
 				return err

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -27,7 +26,9 @@ import (
 type lesson struct {
 	console.Console
 	binDir, ldflags, transcript string
-	enter                       *bufio.Reader // nil: do not wait
+	enter                       <-chan string // what is typed; nil: do not wait
+	ui                          bool
+	stopPage                    func()
 	started, built              time.Time
 	printed                     bytes.Buffer // for the transcript
 
@@ -110,6 +111,11 @@ func (l *lesson) prepare(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	if l.ui {
+		if err := l.startPage(ctx); err != nil {
+			return err
+		}
+	}
 	if l.enter != nil {
 		l.Printf("\nFor the commands of \"Try\", in a second terminal:\n\n")
 		l.Printf("export WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n", l.without.cluster.Kubeconfig, l.with.cluster.Kubeconfig,
@@ -180,18 +186,13 @@ func (l *lesson) wait(ctx context.Context, text string) error {
 		return nil
 	}
 	l.Printf("\n%s ", l.Style.Paint(report.Strong, text))
-	pressed := make(chan error, 1)
-	go func() {
-		_, err := l.enter.ReadString('\n')
-		pressed <- err
-	}()
 	watch := time.NewTicker(time.Second)
 	defer watch.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pressed: // an end of the input, too
+		case <-l.enter: // an end of the input, too
 			return nil
 		case <-watch.C:
 			if err := errors.Join(l.without.cluster.Err(), l.with.cluster.Err()); err != nil {
@@ -213,6 +214,9 @@ func (l *lesson) recorded() []byte {
 
 // CleanUp stops all processes of this run and removes its files.
 func (l *lesson) CleanUp() {
+	if l.stopPage != nil {
+		l.stopPage()
+	}
 	var wg sync.WaitGroup
 	for _, s := range []*side{l.without, l.with} {
 		if s != nil && s.cluster != nil {
