@@ -145,17 +145,23 @@ func (s *side) destroy(ctx context.Context, l *lesson, name string) error {
 // untouched checks the other Nodes and the Service after a Node was deleted.
 func (l *lesson) untouched(ctx context.Context, victim string) error {
 	left := slices.DeleteFunc(l.with.workerNames(), func(n string) bool { return n == victim })
-	nodes, err := l.with.nodes(ctx)
+	err := testenv.Wait(ctx, limit, "the other Nodes to be ready", func(ctx context.Context) error {
+		nodes, err := l.with.nodes(ctx)
+		if err != nil {
+			return err
+		}
+		if len(nodes) != len(left)+1 {
+			return fmt.Errorf("cluster %q has %d Nodes", l.with.name, len(nodes))
+		}
+		for i := range nodes {
+			if !node.Ready(&nodes[i]) { // a heartbeat may be late
+				return fmt.Errorf("node %s is not ready", nodes[i].Name)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	if len(nodes) != len(left)+1 {
-		return fmt.Errorf("cluster %q has %d Nodes", l.with.name, len(nodes))
-	}
-	for i := range nodes {
-		if !node.Ready(&nodes[i]) {
-			return fmt.Errorf("node %s is not ready", nodes[i].Name)
-		}
 	}
 	var ip string
 	err = testenv.Wait(ctx, limit, "the rules to have the workers that are left", func(ctx context.Context) error {

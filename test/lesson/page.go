@@ -12,6 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -23,12 +26,27 @@ import (
 // page is the simulator's page with the Services and Nodes of both clusters.
 type page struct {
 	*simpage.Page
-	sides []*side
+	clusters []cluster
+}
+
+// cluster is one of the two clusters, read without client-go's rate limit: the page must not delay the lesson.
+type cluster struct {
+	name string
+	core corev1client.CoreV1Interface
 }
 
 // startPage serves the page and prints its address.
 func (l *lesson) startPage(ctx context.Context) error {
-	source := &page{simpage.New(l.cloud.Simulator), []*side{l.without, l.with}}
+	source := &page{Page: simpage.New(l.cloud.Simulator)}
+	for _, s := range []*side{l.without, l.with} {
+		config := rest.CopyConfig(s.cluster.REST)
+		config.QPS = -1
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		source.clusters = append(source.clusters, cluster{s.name, client.CoreV1()})
+	}
 	s, err := server.Listen(ctx, server.Options{Source: source, Actions: source, Files: uipage.Files(), Interval: simpage.Interval})
 	if err != nil {
 		return err
@@ -48,10 +66,10 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 		return s, err
 	}
 	s.Title = "Two clusters in one simulated CloudStack: without and with the controller"
-	for _, side := range p.sides {
-		state, err := side.read(ctx)
+	for _, c := range p.clusters {
+		state, err := c.read(ctx)
 		if err != nil {
-			s.Missing = append(s.Missing, model.Missing{Part: "objects", Reason: fmt.Sprintf("cluster %q: %v", side.name, err)})
+			s.Missing = append(s.Missing, model.Missing{Part: "objects", Reason: fmt.Sprintf("cluster %q: %v", c.name, err)})
 			continue
 		}
 		addCluster(&s, state)
@@ -73,19 +91,22 @@ type clusterState struct {
 	events           []corev1.Event
 }
 
-func (s *side) read(ctx context.Context) (clusterState, error) {
-	state := clusterState{name: s.name, kubeconfig: "$" + strings.ToUpper(s.name)}
-	services, err := s.cluster.Client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+func (c cluster) read(ctx context.Context) (clusterState, error) {
+	state := clusterState{name: c.name, kubeconfig: "$" + strings.ToUpper(c.name)}
+	services, err := c.core.Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return state, err
 	}
-	events, err := s.cluster.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	events, err := c.core.Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return state, err
 	}
-	state.services, state.events = services.Items, events.Items
-	state.nodes, err = s.nodes(ctx)
-	return state, err
+	nodes, err := c.core.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return state, err
+	}
+	state.services, state.events, state.nodes = services.Items, events.Items, nodes.Items
+	return state, nil
 }
 
 // addCluster adds a cluster to a snapshot of its cloud. It is pure.

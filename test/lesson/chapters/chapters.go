@@ -209,7 +209,7 @@ var All = []Chapter{
 		},
 		Try: []Try{
 			{"kubectl --kubeconfig $WITH -n kube-system get lease cloud-controller-manager -o yaml", "holderIdentity, leaseTransitions", "holderIdentity"},
-			{"kubectl --kubeconfig $WITH -n kube-system get pods", "the killed one was restarted, and waits now", "cloud-controller-manager"},
+			{"kubectl --kubeconfig $WITH -n kube-system get pods", "the killed one is not ready: its kubelet restarts it after a while, and then it waits for the lease", "0/1"},
 		},
 		Code: []Code{
 			{"pkg/leader/fence.go", "Fence.Enter", "lets a call out only while the lease is certain"},
@@ -223,10 +223,7 @@ var All = []Chapter{
 var Purposes = map[string]string{
 	"listVirtualMachines":           "which VMs are the nodes: networks and IDs of the members",
 	"listNetworks":                  "what the network of the VMs can do",
-	"listNetworkOfferings":          "what the network's offering allows",
 	"listZones":                     "the zone of the VMs",
-	"listCapabilities":              "what this CloudStack can do",
-	"listApis":                      "which commands the user may call",
 	"listProjects":                  "the project of the cluster",
 	"listPublicIpAddresses":         "which addresses there are, and whose",
 	"listTags":                      "which objects the cluster owns",
@@ -235,6 +232,9 @@ var Purposes = map[string]string{
 	"listFirewallRules":             "which ports of the address are open",
 	"listPortForwardingRules":       "which ports of the address lead to a single VM",
 	"listLBStickinessPolicies":      "whether a rule has stickiness",
+	"listSslCerts":                  "which certificates a rule can have",
+	"listLoadBalancers":             "which internal load balancers there are",
+	"listNetworkACLs":               "what the ACL list of a VPC tier lets in",
 	"associateIpAddress":            "acquires the address",
 	"createTags":                    "writes to whom the address and the rules belong",
 	"createLoadBalancerRule":        "makes a rule: a public port of the address to a node port",

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 var update = flag.Bool("update", false, "regenerate docs/lesson.md")
@@ -100,6 +102,21 @@ func TestTranscript(t *testing.T) {
 	claim := All[1].Look[0].Text
 	if err := Shape(strings.Replace(run, claim, "", 1)); err == nil || !strings.Contains(err.Error(), claim) {
 		t.Errorf("a claim that is missing is not noticed: %v", err)
+	}
+}
+
+// TestPurposes: calls that only read may come at any time, for example in a drift round; the lesson can say what each of them is for.
+func TestPurposes(t *testing.T) {
+	t.Parallel()
+	for command := range Purposes {
+		if !slices.Contains(provider.RequiredCommands, command) {
+			t.Errorf("the controller does not call %s", command)
+		}
+	}
+	for _, command := range provider.RequiredCommands {
+		if strings.HasPrefix(command, "list") && Purposes[command] == "" {
+			t.Errorf("%s has no purpose", command)
+		}
 	}
 }
 
