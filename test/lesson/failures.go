@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -276,10 +275,9 @@ func (l *lesson) leader(ctx context.Context) error {
 		return err
 	}
 	killed := time.Now()
-	if err := l.with.kill(&pods[leading]); err != nil {
-		return err
-	}
-	l.Printf("\nThe process of Pod %s is killed.\n", pods[leading].Name)
+	crashed := pods[leading].Spec.NodeName
+	l.with.joined[crashed].Stop()
+	l.Printf("\nThe machine of Node %s has crashed, and with it Pod %s.\n", crashed, pods[leading].Name)
 	unled, err := l.with.rules(ctx)
 	if err != nil {
 		return err
@@ -299,7 +297,13 @@ func (l *lesson) leader(ctx context.Context) error {
 	if err := l.succeeded(ctx, holder, pods[1-leading].Name, killed); err != nil {
 		return err
 	}
-	return l.goesOn(ctx, rules, killed)
+	if err := l.goesOn(ctx, rules, killed); err != nil {
+		return err
+	}
+	if err := l.stays(ctx, crashed); err != nil {
+		return err
+	}
+	return l.both(ctx, "get", "services", web, shop, "-o", serviceColumns)
 }
 
 // holder returns the identity that holds the controller's lease.
@@ -312,16 +316,6 @@ func (s *side) holder(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return *l.Spec.HolderIdentity, nil
-}
-
-// kill kills the process of a Pod.
-func (s *side) kill(pod *corev1.Pod) error {
-	for _, n := range s.cluster.Nodes() {
-		if pid, ok := n.PodPID(pod.Namespace, pod.Name); ok {
-			return syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-	return fmt.Errorf("pod %s has no process", pod.Name)
 }
 
 // succeeded waits until the other Pod holds the lease.
@@ -364,5 +358,26 @@ func (l *lesson) goesOn(ctx context.Context, before []testenv.Rule, killed time.
 		}
 	}
 	l.saw(chapters.LeaderNone, "")
-	return l.both(ctx, "get", "services", web, shop, "-o", serviceColumns)
+	return nil
+}
+
+// stays checks that the Node of a crashed machine is there, not ready, and that its VM runs.
+func (l *lesson) stays(ctx context.Context, name string) error {
+	if err := l.with.silent(ctx, name); err != nil {
+		return err
+	}
+	n, err := l.with.cluster.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	vms, err := l.with.api.ListVirtualMachines(ctx, cloudstack.VMQuery{})
+	if err != nil {
+		return err
+	}
+	runs := slices.ContainsFunc(vms, func(vm cloudstack.VirtualMachine) bool { return vm.Name == name && vm.State == cloudstack.VMRunning })
+	if node.Ready(n) || !runs {
+		return fmt.Errorf("node %s is ready: %t; its VM runs: %t", name, node.Ready(n), runs)
+	}
+	l.saw(chapters.LeaderNode, "%s", name)
+	return nil
 }

@@ -37,8 +37,6 @@ const (
 	taint         = "node.cloudprovider.kubernetes.io/uninitialized"
 	// nodeGrace is how long a node may be silent. Four heartbeats may be late on a slow machine.
 	nodeGrace = 10 * time.Second
-	// restartDelay is longer than a lease: the other replica takes it in chapter 6, and not the restarted leader.
-	restartDelay = time.Minute
 )
 
 // side is one of the two clusters, with its account in CloudStack.
@@ -108,7 +106,7 @@ func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) 
 		return err
 	}
 	for i, name := range append([]string{s.controlPlane()}, s.workerNames()...) {
-		o := processnode.Options{Name: name, Address: s.address(i), Dir: l.Dir, RestartBackoff: restartDelay}
+		o := processnode.Options{Name: name, Address: s.address(i), Dir: l.Dir}
 		if !s.isWorker(name) {
 			o.Labels = testenv.ExampleNodes()[0].Labels
 		}

@@ -66,6 +66,7 @@ const (
 	LeaderRules = "leader-rules"
 	LeaderOther = "leader-other"
 	LeaderWork  = "leader-work"
+	LeaderNode  = "leader-node"
 	LeaderNone  = "leader-none"
 )
 
@@ -197,19 +198,21 @@ var All = []Chapter{
 	},
 	{
 		Title: "The leader is killed",
-		Intro: "The controller runs twice. A lease in Kubernetes decides which of the two acts; the other waits. The leader's process is killed " +
-			"(SIGKILL), so that it cannot give the lease back, and a Service, shop, is created in both clusters. Traffic does not pass through " +
-			"the controller: the router in CloudStack forwards it by its rules.",
+		Intro: "The controller runs twice. A lease in Kubernetes decides which of the two acts; the other waits. The machine of the leader " +
+			"crashes: all processes on it are killed, so that the leader cannot give the lease back. In CloudStack its VM still runs, as after a " +
+			"kernel panic. A Service, shop, is created in both clusters. Traffic does not pass through the controller: the router in CloudStack " +
+			"forwards it by its rules.",
 		Look: []Claim{
 			{LeaderOne, "with: two Pods of the controller run, and one of them holds the lease"},
 			{LeaderRules, "with: while nobody leads, the rules in CloudStack stay as they are"},
 			{LeaderOther, "with: when the lease has run out, the other Pod takes it"},
 			{LeaderWork, "with: the new leader gives the Service shop its address, and web keeps its own"},
+			{LeaderNode, "with: the Node of the crashed machine is not ready, and stays, because its VM still runs"},
 			{LeaderNone, "without: there is no lease of a cloud controller, and both Services are pending"},
 		},
 		Try: []Try{
 			{"kubectl --kubeconfig $WITH -n kube-system get lease cloud-controller-manager -o yaml", "holderIdentity, leaseTransitions", "holderIdentity"},
-			{"kubectl --kubeconfig $WITH -n kube-system get pods", "the killed one is not ready: its kubelet restarts it after a while, and then it waits for the lease", "0/1"},
+			{"kubectl --kubeconfig $WITH get nodes", "the Node of the crashed machine is NotReady", "NotReady"},
 		},
 		Code: []Code{
 			{"pkg/leader/fence.go", "Fence.Enter", "lets a call out only while the lease is certain"},
