@@ -104,9 +104,11 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && selected && !(typing && typing.value)) close();
   else if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
-    if (current !== 'map') location.hash = '#map';
-    // The view appears after hashchange.
-    requestAnimationFrame(() => get('map-search').focus());
+    if (current !== 'map') {
+      history.pushState(null, '', '#map');
+      route();
+    }
+    get('map-search').focus();
   }
 });
 route();
