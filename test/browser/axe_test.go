@@ -97,7 +97,7 @@ func TestAccessibility(t *testing.T) {
 		if docs == "" || t.Failed() {
 			return
 		}
-		if err := os.WriteFile(filepath.Join(docs, "accessibility.txt"), []byte(accessibilityReport(audits)), 0o644); err != nil { //nolint:gosec // a page of the docs
+		if err := os.WriteFile(filepath.Join(docs, "accessibility.txt"), []byte(accessibilityReport(audits)), 0o644); err != nil {
 			t.Error(err)
 		}
 	})
@@ -115,6 +115,9 @@ func TestAccessibility(t *testing.T) {
 			for _, v := range views {
 				e.view(v)
 				check(v)
+			}
+			if got := value[string](e.tab, `getComputedStyle(document.querySelector('.column li')).transitionDuration`); (got == "0s") != l.calm {
+				t.Errorf("boxes move for %s, with reduced motion: %v", got, l.calm)
 			}
 			e.view("map")
 			e.click(box("fold/services/team-00"))

@@ -6,6 +6,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -25,32 +26,59 @@ import (
 // limit is how long a condition may take on a busy machine.
 const limit = 1 * time.Minute
 
-var browser struct {
-	ctx    context.Context
-	reason string
-}
+// browser is the package's browser, and reason why there is none.
+var (
+	browser context.Context
+	reason  string
+)
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		path, err := exec.LookPath("chromium")
-		if err != nil {
-			browser.reason = "there is no chromium: " + err.Error()
-			return m.Run()
+	ctx, end, err := start()
+	if err != nil {
+		reason = err.Error()
+	}
+	browser = ctx
+	code := m.Run()
+	end()
+	os.Exit(code)
+}
+
+// start starts the browser; end ends it and removes what it leaves.
+func start() (ctx context.Context, end func(), err error) {
+	end = func() {}
+	path, err := find()
+	if err != nil {
+		return nil, end, err
+	}
+	temporary, err := os.MkdirTemp("", "csccm-browser")
+	if err != nil {
+		return nil, end, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
+	}
+	allocator, free := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(allocator)
+	end = func() {
+		_ = chromedp.Cancel(ctx)
+		free()
+		_ = os.RemoveAll(temporary)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, end, fmt.Errorf("%s does not start: %w", path, err)
+	}
+	return ctx, end, nil
+}
+
+// find returns the program: Debian's Chromium, or what is installed of its family.
+func find() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
 		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC"))
-		if os.Geteuid() == 0 {
-			options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
-		}
-		allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-		defer end()
-		ctx, end := chromedp.NewContext(allocator)
-		defer end()
-		if err := chromedp.Do(ctx); err != nil {
-			browser.reason = "chromium does not start: " + err.Error()
-		}
-		browser.ctx = ctx
-		return m.Run()
-	}())
+	}
+	return "", errors.New("there is no browser: install Debian's package chromium")
 }
 
 // look is how a tab shows the page.
@@ -72,13 +100,13 @@ type tab struct {
 // newTab opens an empty tab. At the test's end the page has had no error, and its policy was not violated.
 func newTab(t testing.TB, l look) *tab {
 	t.Helper()
-	if browser.reason != "" {
+	if reason != "" {
 		if os.Getenv("CSCCM_BROWSER") == "required" {
-			t.Fatal(browser.reason)
+			t.Fatal(reason)
 		}
-		t.Skip(browser.reason)
+		t.Skip(reason)
 	}
-	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
 	t.Cleanup(end)
 	ctx, end = context.WithTimeout(ctx, limit)
 	t.Cleanup(end)

@@ -120,3 +120,25 @@ func TestConnectionLost(t *testing.T) {
 	srv.CloseClientConnections()
 	status("failed", "the server sends version 99 of the data, this page reads version 1: reload the page")
 }
+
+// TestFocusSurvivesPatches: a box keeps the focus when others come before it; when it goes, the map keeps the focus.
+func TestFocusSurvivesPatches(t *testing.T) {
+	t.Parallel()
+	e := show(t, desk, sample(3, 2))
+	const id = "rule/r-0001"
+	e.do(chromedp.Focus(chromedp.CSS(box(id))))
+	e.change(func(s *model.Snapshot) { // their order turns round
+		for i := range 3 {
+			object(s, fmt.Sprintf("service/team-00/web-%04d", i)).Name = fmt.Sprintf("web-%d", 9-i)
+		}
+	})
+	e.until(`document.querySelector('.column .name').textContent === 'web-7'`)
+	if got := value[string](e.tab, `document.activeElement.dataset.id`); got != id {
+		t.Errorf("after a patch the focus is on %q, want %q", got, id)
+	}
+	e.change(func(s *model.Snapshot) { object(s, id).ID = "rule/other" })
+	e.until(`document.querySelector("[data-id='rule/other']")`)
+	if !value[bool](e.tab, `document.activeElement.matches('.box')`) {
+		t.Error("the focus left the map with its box")
+	}
+}

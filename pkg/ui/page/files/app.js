@@ -88,6 +88,7 @@ let first = true;
 connect({
   snapshot(value) {
     const change = load(store, value);
+    get('frame').hidden = false; // before, every view would say that there is nothing
     if (first && selected) {
       stale.delete('map');
       map.choose(selected);
