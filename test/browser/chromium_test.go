@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		reason = err.Error()
 	}
-	browser = ctx
+	browser = ctx //nolint:fatcontext // it is made once
 	code := m.Run()
 	end()
 	os.Exit(code)
