@@ -53,7 +53,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return usagef("--file - puts the archive on stdout: not with -o")
 	}
 	if f.file != "" && f.file != "-" {
-		if err := bundle.NewFile(f.file); err != nil {
+		if err := bundle.NewFile("--file", f.file); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if f.file == "" {
 		f.file = bundle.Folder(facts.At) + ".tar.gz"
 	}
-	if err := bundle.WriteNew(f.file, pack); err != nil {
+	if err := bundle.WriteNew("--file", f.file, pack); err != nil {
 		return err
 	}
 	if g.format != "text" {

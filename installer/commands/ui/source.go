@@ -157,6 +157,23 @@ func signal(c chan<- struct{}) {
 	}
 }
 
+// Once reads everything once, for a page that does not change. Kubernetes is read as doctor reads it.
+func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
+	report, facts := s.o.Inspect(ctx)
+	if ctx.Err() != nil {
+		return model.Snapshot{}, ctx.Err()
+	}
+	f := picture.OfInspection(facts, &report)
+	f.Title, f.Options, f.Clean = s.o.Title, s.o.Flags, s.clean
+	if s.o.Planner == nil {
+		f.Missing = append(f.Missing, missing("objects", s.o.NoCloudStack))
+	} else {
+		f.Missing = slices.DeleteFunc(f.Missing, func(m model.Missing) bool { return m.Part == "plans" })
+		s.readCloud(ctx, &f)
+	}
+	return picture.Of(&f), ctx.Err()
+}
+
 // inspect runs doctor's checks again and again.
 func (s *Source) inspect(ctx context.Context, done chan<- struct{}) {
 	for {

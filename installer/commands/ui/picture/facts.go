@@ -59,7 +59,7 @@ type Facts struct {
 // OfInspection are the facts of a run of doctor. Addresses are those of the rules, and plans are not among them.
 func OfInspection(f *check.Facts, r *check.Report) Facts {
 	out := Facts{
-		At: f.At, Title: title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, VMs: f.VMs, Rules: f.Rules,
+		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, VMs: f.VMs, Rules: f.Rules,
 		Members: map[string][]string{}, Checks: r.Checks, Kubelets: f.Kubelets,
 	}
 	for rule, members := range f.Members {
@@ -85,7 +85,8 @@ func OfInspection(f *check.Facts, r *check.Report) Facts {
 	return out
 }
 
-func title(context string) string {
+// Title is the heading of the page for a context of a kubeconfig.
+func Title(context string) string {
 	if context == "" {
 		return "Cluster in CloudStack"
 	}
