@@ -92,7 +92,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return report.Encode(g.out, g.format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
 	_, err = fmt.Fprintln(g.out, f.file)
-	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
+	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
 		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
 }
