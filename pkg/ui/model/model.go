@@ -7,6 +7,8 @@ package model
 
 import "time"
 
+//go:generate go run ../../internal/schemagen -title "What the page of csccm ui shows" -root Snapshot -out ../../../docs/ui.schema.json model.go
+
 // SchemaVersion is the version of the JSON that the page reads. A field may be added under the same version; a field
 // that changes its meaning or goes needs a new one.
 const SchemaVersion = 1

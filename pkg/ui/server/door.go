@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"io"
 	"mime"
 	"net/http"
 	"sync/atomic"
@@ -96,6 +97,13 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // not Secure: there is no TLS on 127.0.0.1
 			Name: d.cookie, Value: d.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		// A link on another page, or in a file, led here. The browser takes a redirect for that page's request, which
+		// has no cookie; what this page loads is its own.
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>csccm</title><a href="/">Open the page</a>`)
+		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

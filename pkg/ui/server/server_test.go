@@ -26,7 +26,9 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) } // sleeps half a second
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+} // sleeps half a second
 
 // world is a Source and Actions that the tests change.
 type world struct {
