@@ -171,7 +171,7 @@ func (f *uiFlags) serve(ctx context.Context, g *globals, source *ui.Source) erro
 	}
 	note := "The address is valid for one browser. ^C ends the page."
 	if !f.noOpen && g.interactive() {
-		remove, err := openPage(ctx, s.URL())
+		remove, err := server.Open(ctx, s.URL())
 		defer remove()
 		if err != nil {
 			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) + "): open the address yourself. ^C ends the page."

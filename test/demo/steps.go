@@ -20,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/ui/server"
 	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -255,10 +256,13 @@ func (d *demo) summary(ctx context.Context) error {
 	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
 	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
 		config.APIURL, config.APIKey, config.SecretKey, adminUser, adminPassword)
+	remove := func() {}
+	defer func() { remove() }()
 	var typed <-chan string
 	if console.Terminal() {
 		typed = console.Lines(ctx, os.Stdin)
-		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, the calls as they come, faults to switch on.\n")
+		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, the calls as they come, faults to switch on.\n" +
+			"The cluster in its cloud is shown by: csccm ui\n")
 	}
 	for {
 		select {
@@ -270,9 +274,10 @@ func (d *demo) summary(ctx context.Context) error {
 				typed = nil // the input has ended
 				continue
 			}
-			d.Printf("%s\n", d.simulator.Page)
-			if !console.Open(ctx, d.simulator.Page) {
-				d.Printf("Open this address in a browser of this machine. It is for one visit.\n")
+			d.Printf("%s\nIf no browser opens: the address is for one browser on this machine.\n", d.simulator.Page)
+			remove()
+			if remove, err = server.Open(ctx, d.simulator.Page); err != nil {
+				d.Printf("%v\n", err)
 			}
 		case <-time.After(time.Second):
 			if err := d.cluster.Err(); err != nil {

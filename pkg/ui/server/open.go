@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package server
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"runtime"
 )
 
-// openPage opens an address with a token in the user's browser. Command lines are visible to all users of a machine:
+// Open opens an address with a token in the user's browser. Command lines are visible to all users of a machine:
 // the browser gets the name of a file that only this user can read, and that leads on. remove deletes the file.
-func openPage(ctx context.Context, url string) (remove func(), err error) {
+func Open(ctx context.Context, url string) (remove func(), err error) {
 	file, err := os.CreateTemp("", "csccm-ui-*.html") // mode 0600
 	if err != nil {
 		return func() {}, err
