@@ -115,7 +115,7 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 			objects = append(objects, s.Objects[i])
 		}
 	}
-	s.Objects = append(objects, p.Objects...)
+	s.Objects = slices.Concat(objects, p.Objects)
 	slices.SortFunc(s.Objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	replace(&s.Links, p.Links)
 	replace(&s.Checks, p.Checks)

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) // sleeps half a second
 } // sleeps half a second
 
 // world is a Source and Actions that the tests change.
@@ -36,7 +36,6 @@ type world struct {
 	snapshot model.Snapshot
 	err      error
 	changed  chan struct{}
-	did      []string
 }
 
 func (s *world) Snapshot(context.Context) (model.Snapshot, error) {
@@ -229,6 +228,7 @@ func TestHostilePage(t *testing.T) {
 		"no such part of the API":         {path: "/api/secrets", want: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			resp, text := e.send(t, c.method, e.base+c.path, c.body, c.headers...)
 			assert.Equal(t, c.want, resp.StatusCode, text)
 			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
@@ -243,6 +243,7 @@ func TestHostilePage(t *testing.T) {
 		})
 	}
 	t.Run("no actions", func(t *testing.T) {
+		t.Parallel()
 		looking := newEnv(t, false)
 		looking.enter(t)
 		for _, path := range []string{fault, "/api/clock"} {
