@@ -6,6 +6,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -16,40 +17,68 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
 // limit is how long a condition may take on a busy machine.
-const limit = 2 * time.Minute
+const limit = 1 * time.Minute
 
-var browser struct {
-	ctx    context.Context
-	reason string
-}
+// browser is the package's browser, and reason why there is none.
+var (
+	browser context.Context
+	reason  string
+)
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		path, err := exec.LookPath("chromium")
-		if err != nil {
-			browser.reason = "there is no chromium: " + err.Error()
-			return m.Run()
+	ctx, end, err := start()
+	if err != nil {
+		reason = err.Error()
+	}
+	browser = ctx //nolint:fatcontext // it is made once
+	code := m.Run()
+	end()
+	os.Exit(code)
+}
+
+// start starts the browser; end ends it and removes what it leaves.
+func start() (ctx context.Context, end func(), err error) {
+	end = func() {}
+	path, err := find()
+	if err != nil {
+		return nil, end, err
+	}
+	temporary, err := os.MkdirTemp("", "csccm-browser")
+	if err != nil {
+		return nil, end, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
+	}
+	allocator, free := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(allocator)
+	end = func() {
+		_ = chromedp.Cancel(ctx)
+		free()
+		_ = os.RemoveAll(temporary)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, end, fmt.Errorf("%s does not start: %w", path, err)
+	}
+	return ctx, end, nil
+}
+
+// find returns the program: Debian's Chromium, or what is installed of its family.
+func find() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
 		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC"))
-		if os.Geteuid() == 0 {
-			options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
-		}
-		allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-		defer end()
-		ctx, end := chromedp.NewContext(allocator)
-		defer end()
-		if err := chromedp.Do(ctx); err != nil {
-			browser.reason = "chromium does not start: " + err.Error()
-		}
-		browser.ctx = ctx
-		return m.Run()
-	}())
+	}
+	return "", errors.New("there is no browser: install Debian's package chromium")
 }
 
 // look is how a tab shows the page.
@@ -62,25 +91,27 @@ var desk = look{width: 1440, height: 900}
 
 // tab is one tab of the package's browser.
 type tab struct {
-	*testing.T
+	testing.TB
 	ctx     context.Context
 	console iter.Seq2[chromedp.ConsoleMessage, error]
+	attacks bool // errors and violations are what the test wants
 }
 
-// newTab opens an empty tab. Whoever uses it ends with sound.
-func newTab(t *testing.T, l look) *tab {
+// newTab opens an empty tab. At the test's end the page has had no error, and its policy was not violated.
+func newTab(t testing.TB, l look) *tab {
 	t.Helper()
-	if browser.reason != "" {
+	if reason != "" {
 		if os.Getenv("CSCCM_BROWSER") == "required" {
-			t.Fatal(browser.reason)
+			t.Fatal(reason)
 		}
-		t.Skip(browser.reason)
+		t.Skip(reason)
 	}
-	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
 	t.Cleanup(end)
 	ctx, end = context.WithTimeout(ctx, limit)
 	t.Cleanup(end)
-	tb := &tab{T: t, ctx: ctx, console: chromedp.Console(ctx)}
+	tb := &tab{TB: t, ctx: ctx, console: chromedp.Console(ctx)}
+	t.Cleanup(tb.sound)
 	scheme, motion := "light", "no-preference"
 	if l.dark {
 		scheme = "dark"
@@ -108,9 +139,12 @@ func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
 	return out
 }
 
-// sound fails the test for what the page did wrong.
+// sound fails the test for an error or a violation in the page.
 func (tb *tab) sound() {
 	tb.Helper()
+	if tb.Failed() || tb.attacks {
+		return
+	}
 	for _, v := range value[[]string](tb, `violations`) {
 		tb.Errorf("the page's policy refused: %s", v)
 	}
@@ -160,6 +194,14 @@ func (tb *tab) click(selector string) {
 	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
 }
 
+// hover moves the mouse to the middle of what a selector finds.
+func (tb *tab) hover(selector string) {
+	tb.Helper()
+	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
+	at := value[[]float64](tb, `(() => { const r = document.querySelector(`+quote(selector)+`).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	tb.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
+}
+
 // press presses keys, as "ArrowDown" or a text that is typed.
 func (tb *tab) press(keys ...string) {
 	tb.Helper()
@@ -169,6 +211,14 @@ func (tb *tab) press(keys ...string) {
 			k = code
 		}
 		tb.do(chromedp.KeyEvent(k))
+	}
+}
+
+// slash presses the key / as a keyboard does: what the page does with the key decides whether it is also typed.
+func (tb *tab) slash() {
+	tb.Helper()
+	for _, p := range []input.DispatchKeyEventParams{{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"}, {Type: input.DispatchKeyEventTypeKeyUp, Key: "/", Code: "Slash"}} {
+		call(tb, input.DispatchKeyEvent, p)
 	}
 }
 

@@ -28,12 +28,12 @@ func sample(services, nodes int) model.Snapshot {
 	}
 	link := func(from, to, label string) { s.Links = append(s.Links, model.Link{From: from, To: to, Label: label}) }
 	health := func(i int) (model.Health, []string) {
-		switch {
-		case i%40 == 7:
+		switch i % 40 {
+		case 7:
 			return model.HealthError, []string{"LoadBalancerReady is False: LimitReached"}
-		case i%40 == 17:
+		case 17:
 			return model.HealthWarning, []string{"differs from the plan since 10:21"}
-		case i%40 == 27:
+		case 27:
 			return model.HealthPending, []string{"job runs for 12 s"}
 		}
 		return model.HealthOK, nil
@@ -76,10 +76,10 @@ func sample(services, nodes int) model.Snapshot {
 				link(forward, fmt.Sprintf("node/node-%04d", i%nodes), "22")
 			}
 		}
-		switch h {
-		case model.HealthError:
+		switch i % 40 {
+		case 7:
 			s.Plans = append(s.Plans, model.Plan{Service: service, Refusal: "the limit of public addresses is reached", Remedy: "Ask the operator for more, or run csccm status."})
-		case model.HealthWarning:
+		case 17:
 			s.Plans = append(s.Plans, model.Plan{Service: service, Actions: []model.Action{{Sign: "+", Label: "create firewall rule 443/TCP"}, {Sign: "-", Label: "delete load balancer rule " + name + "-80"}, {Sign: "~", Label: "change algorithm to leastconn"}}})
 		}
 		if why != nil {

@@ -88,6 +88,7 @@ let first = true;
 connect({
   snapshot(value) {
     const change = load(store, value);
+    get('frame').hidden = false; // before, every view would say that there is nothing
     if (first && selected) {
       stale.delete('map');
       map.choose(selected);
@@ -104,9 +105,11 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && selected && !(typing && typing.value)) close();
   else if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
-    if (current !== 'map') location.hash = '#map';
-    // The view appears after hashchange.
-    requestAnimationFrame(() => get('map-search').focus());
+    if (current !== 'map') {
+      history.pushState(null, '', '#map');
+      route();
+    }
+    get('map-search').focus();
   }
 });
 route();

@@ -53,7 +53,7 @@ export function setStyle(node, name, value) {
 
 // badge shows a health by symbol, word and colour.
 export function badge(health) {
-  const out = el('span', {class: 'badge'}, el('span', {'aria-hidden': 'true', class: 'symbol'}), el('span'));
+  const out = el('span', {class: 'badge'}, el('span', {'aria-hidden': 'true', class: 'symbol'}), ' ', el('span'));
   setBadge(out, health);
   return out;
 }

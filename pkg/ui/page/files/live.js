@@ -9,11 +9,12 @@ import {setAttribute, setText} from './dom.js';
 export function connect({snapshot, patch}) {
   const status = document.getElementById('connection');
   let wait = 1000;
+  let shown = false;
   const show = (state, text) => {
     setAttribute(status, 'data-state', state);
     setText(status, text);
   };
-  const lost = () => show('lost', 'Connection lost. What is shown is old. Trying again ...');
+  const lost = () => show('lost', (shown ? 'Connection lost. What is shown is old.' : 'No connection.') + ' Trying again ...');
 
   function open() {
     const source = new EventSource('api/events');
@@ -21,6 +22,7 @@ export function connect({snapshot, patch}) {
       try {
         handle(JSON.parse(event.data));
         wait = 1000;
+        shown = true;
         show('live', 'Live');
       } catch (error) {
         source.close();

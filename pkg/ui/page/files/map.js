@@ -36,6 +36,7 @@ export function createMap(store, open) {
   const button = (id) => canvas.querySelector(`button[data-id="${CSS.escape(id)}"]`);
 
   function draw() {
+    const focused = canvas.contains(document.activeElement);
     showMissing(get('map-missing'), store, 'objects');
     drawn = picture(store, view);
     const boxes = new Map(drawn.columns.flatMap((c) => c.boxes.map((b) => [b.id, b])));
@@ -45,6 +46,8 @@ export function createMap(store, open) {
     const hidden = !view.query && !view.wrong;
     setText(get('map-found'), hidden ? `${store.objects.size} objects` : `${drawn.found} of ${store.objects.size} objects match`);
     get('map-fold').hidden = view.open.size === 0;
+    // The box with the focus is gone, or was moved, which takes the focus from it.
+    if (focused && !canvas.contains(document.activeElement) && focus) button(focus)?.focus();
   }
 
   // arrange places the boxes; it is also called when the room changes.
@@ -134,16 +137,13 @@ export function createMap(store, open) {
     else if (b.type === 'more') {
       view.limits.set(b.column, (view.limits.get(b.column) ?? most) + most);
       draw();
-      button(focus)?.focus();
     } else open(b.object.id);
   }
 
   function toggle(key) {
     if (!view.open.delete(key)) view.open.add(key);
-    const id = document.activeElement?.dataset?.id;
     draw();
     announce(view.open.has(key) ? 'Group opened' : 'Group folded');
-    if (id) button(id)?.focus();
   }
 
   function focusOn(id) {

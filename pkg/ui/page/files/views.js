@@ -31,7 +31,7 @@ export function createChecks(store) {
   const category = select('Category', 'category');
   const missing = el('div');
   const found = el('p', {role: 'status'});
-  const {frame, body} = table('Checks', ['Check', 'Status', 'Category', 'Finding and remedy', 'Objects']);
+  const {frame, body} = table('All checks', ['Check', 'Status', 'Category', 'Finding and remedy', 'Objects']);
   const more = moreButton();
   section('checks').append(missing, el('div', {class: 'tools'}, status.label, category.label, found), frame, more);
   status.box.addEventListener('change', draw);
@@ -72,7 +72,7 @@ export function createPlan(store) {
 export function createTimeline(store) {
   const kind = select('Kind', 'kind');
   const missing = el('div');
-  const entries = table('Time line', ['Time', 'Kind', 'Object', 'What happened']);
+  const entries = table('Entries', ['Time', 'Kind', 'Object', 'What happened']);
   const more = moreButton();
   const calls = table('Calls a minute', ['Command', 'Result', 'Calls a minute']);
   const callsMissing = el('div');
