@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) // sleeps half a second
-} // sleeps half a second
+}
 
 // world is a Source and Actions that the tests change.
 type world struct {
@@ -174,6 +174,20 @@ func TestToken(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode, "the token a second time")
 	resp, _ = e.send(t, http.MethodGet, e.base, "", "Cookie: "+e.door.cookie+"=guess")
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
+}
+
+// TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site, which has no
+// cookie of ours.
+func TestLinkFromAFile(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, false)
+	resp, text := e.send(t, http.MethodGet, e.URL(), "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, resp.Cookies(), 1)
+	assert.Contains(t, text, `content="0; url=/"`)
+	assert.NotContains(t, text, e.door.token)
+	resp, _ = e.send(t, http.MethodGet, e.base, "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
 // TestHostilePage has the cookie in all requests, as a browser may add it.
