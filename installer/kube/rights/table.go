@@ -67,6 +67,7 @@ var rows = []Right{
 	need("list", "events", Everywhere, diagnosing+" install", "why something does not work"),
 	need("watch", "services nodes events", Everywhere, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("watch", "leases.coordination.k8s.io", System, "ui", "the page follows changes").without("the page follows changes with a delay"),
+	need("watch", "leases.coordination.k8s.io", Release, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test register unregister",

@@ -115,8 +115,9 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 			objects = append(objects, s.Objects[i])
 		}
 	}
-	s.Objects = append(objects, p.Objects...)
-	slices.SortFunc(s.Objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
+	objects = append(objects, p.Objects...)
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
+	s.Objects = objects
 	replace(&s.Links, p.Links)
 	replace(&s.Checks, p.Checks)
 	replace(&s.Plans, p.Plans)

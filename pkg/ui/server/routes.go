@@ -5,6 +5,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,11 +143,11 @@ func (s *Server) setFault(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Enabled *bool `json:"enabled"`
 	}
-	s.act(w, r, &in, func() error {
+	s.act(w, r, &in, func(ctx context.Context) error {
 		if in.Enabled == nil {
 			return errors.New(`the body lacks "enabled"`)
 		}
-		return s.o.Actions.SetFault(r.Context(), r.PathValue("name"), *in.Enabled)
+		return s.o.Actions.SetFault(ctx, r.PathValue("name"), *in.Enabled)
 	})
 }
 
@@ -154,16 +155,16 @@ func (s *Server) setSpeed(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Speed float64 `json:"speed"`
 	}
-	s.act(w, r, &in, func() error {
+	s.act(w, r, &in, func(ctx context.Context) error {
 		if !(in.Speed > 0) || math.IsInf(in.Speed, 0) {
 			return errors.New(`"speed" must be more than 0`)
 		}
-		return s.o.Actions.SetSpeed(r.Context(), in.Speed)
+		return s.o.Actions.SetSpeed(ctx, in.Speed)
 	})
 }
 
 // act parses the body into in and does what the page asks for.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func() error) {
+func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func(context.Context) error) {
 	if !isJSON(r) {
 		http.Error(w, "the body must be application/json", http.StatusUnsupportedMediaType)
 		return
@@ -175,7 +176,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, in any, do func() e
 	if err != nil {
 		err = fmt.Errorf("the body is not what %s takes: %w", r.URL.Path, err)
 	} else {
-		err = do()
+		err = do(r.Context())
 	}
 	switch {
 	case errors.Is(err, ErrUnknown):

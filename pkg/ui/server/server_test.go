@@ -27,8 +27,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-} // sleeps half a second
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) // sleeps half a second
+}
 
 // world is a Source and Actions that the tests change.
 type world struct {
@@ -36,7 +36,6 @@ type world struct {
 	snapshot model.Snapshot
 	err      error
 	changed  chan struct{}
-	did      []string
 }
 
 func (s *world) Snapshot(context.Context) (model.Snapshot, error) {
@@ -177,6 +176,20 @@ func TestToken(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
 }
 
+// TestLinkFromAFile follows the file that csccm opens: the browser takes a redirect for the request of another site, which has no
+// cookie of ours.
+func TestLinkFromAFile(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, false)
+	resp, text := e.send(t, http.MethodGet, e.URL(), "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, resp.Cookies(), 1)
+	assert.Contains(t, text, `content="0; url=/"`)
+	assert.NotContains(t, text, e.door.token)
+	resp, _ = e.send(t, http.MethodGet, e.base, "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate")
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
 // TestHostilePage has the cookie in all requests, as a browser may add it.
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
@@ -229,6 +242,7 @@ func TestHostilePage(t *testing.T) {
 		"no such part of the API":         {path: "/api/secrets", want: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			resp, text := e.send(t, c.method, e.base+c.path, c.body, c.headers...)
 			assert.Equal(t, c.want, resp.StatusCode, text)
 			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
@@ -243,6 +257,7 @@ func TestHostilePage(t *testing.T) {
 		})
 	}
 	t.Run("no actions", func(t *testing.T) {
+		t.Parallel()
 		looking := newEnv(t, false)
 		looking.enter(t)
 		for _, path := range []string{fault, "/api/clock"} {
