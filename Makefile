@@ -35,6 +35,7 @@ BENCHFLAGS ?=
 E2EFLAGS ?=
 SOAKFLAGS ?=
 CLOUDFLAGS ?=
+LESSONFLAGS ?=
 RELEASEFLAGS ?=
 PUBLISHFLAGS ?=
 MINORS ?= all
@@ -138,6 +139,11 @@ generate: ## regenerate docs, schemas and the chart's README
 demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
 	@test/build.sh demo # not go run, which makes ^C a failure
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
+
+.PHONY: lesson
+lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto)
+	@test/build.sh lesson
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/lesson $(LESSONFLAGS)
 
 .PHONY: e2e
 e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md (root on Linux; E2E_INSTALL=1 installs what is missing; E2EFLAGS="--minor all")

@@ -33,6 +33,7 @@ type options struct {
 	seed                uint64
 	dataPath, link      string
 	membersFile         string
+	ui                  bool
 }
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -61,6 +62,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
 	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without authentication (disabled if empty)")
 	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, dump, restart (disabled if empty)")
+	f.BoolVar(&o.ui, "ui", false, "show the simulated CloudStack as a page on 127.0.0.1, and print its address: objects, calls, faults to switch on")
 	f.StringVar(&o.world, "world", "fresh", "world to load: fresh, example or a YAML file")
 	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+releases()+" (default: the world's)")
 	f.StringVar(&o.profile, "profile", "instant", "latency of calls and jobs: instant, simulator or production")
@@ -127,10 +129,14 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.close()
-	if err := s.announce(sim, path, o, stdout); err != nil {
+	page, stop, err := startPage(ctx, sim, o)
+	if err != nil {
 		return err
 	}
-	return s.serve(ctx)
+	if err := s.announce(sim, path, page, o, stdout); err != nil {
+		return errors.Join(err, stop())
+	}
+	return errors.Join(s.serve(ctx), stop())
 }
 
 // releases returns the oldest and the newest supported release as text.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,51 @@ func execute(t *testing.T, args ...string) (string, error) {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
+}
+
+// TestPage: --ui prints an address that a browser can visit once, and the page shows the simulator's calls.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	readyFile := filepath.Join(t.TempDir(), "ready.json")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout bytes.Buffer
+	cmd := newCommand(&stdout, io.Discard)
+	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--ui", "--world", "example", "--ready-file", readyFile, "--print-keys=false"})
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	var r ready
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(readyFile)
+		return err == nil && json.Unmarshal(raw, &r) == nil
+	}, time.Minute, 5*time.Millisecond)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &http.Client{Jar: jar}
+	get := func(url string) string {
+		resp, err := browser.Get(url)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%s", body)
+		return string(body)
+	}
+	require.Contains(t, get(r.PageURL), "<html")
+	resp, err := http.Get(r.URL + "?command=listZones&response=json")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	base, _, _ := strings.Cut(r.PageURL, "?")
+	require.Eventually(t, func() bool { return strings.Contains(get(base+"api/snapshot"), "listZones") }, time.Minute, 10*time.Millisecond)
+	shown := get(base + "api/snapshot")
+	require.Contains(t, shown, "demo-worker-1")
+	for _, u := range r.Users {
+		require.NotContains(t, shown, u.APIKey)
+		require.NotContains(t, shown, u.SecretKey)
+	}
+	cancel()
+	require.NoError(t, <-done)
+	require.Contains(t, stdout.String(), r.PageURL)
 }
 
 func TestHelpIsOnePage(t *testing.T) {

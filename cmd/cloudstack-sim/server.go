@@ -90,13 +90,14 @@ type ready struct {
 	URL            string               `json:"url"`
 	IntegrationURL string               `json:"integrationURL,omitempty"`
 	AdminURL       string               `json:"adminURL,omitempty"`
+	PageURL        string               `json:"pageURL,omitempty"` // valid for one visit
 	PID            int                  `json:"pid"`
 	Users          []simulator.UserInfo `json:"users"`
 }
 
 // announce prints the URLs of the server and outputs the generated keys.
-func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *options, stdout io.Writer) error {
-	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PID: os.Getpid(), Users: sim.Users()}
+func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, page string, o *options, stdout io.Writer) error {
+	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PageURL: page, PID: os.Getpid(), Users: sim.Users()}
 	var out strings.Builder
 	fmt.Fprintf(&out, "CloudStack API:   %s\n", r.URL)
 	if r.IntegrationURL != "" {
@@ -104,6 +105,9 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, o *opti
 	}
 	if r.AdminURL != "" {
 		fmt.Fprintf(&out, "admin endpoint:   %s\n", r.AdminURL)
+	}
+	if page != "" {
+		fmt.Fprintf(&out, "page (one visit): %s\n", page)
 	}
 	if path != nil {
 		describe(&out, path)

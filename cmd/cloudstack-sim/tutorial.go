@@ -7,8 +7,7 @@ import "github.com/csccm/csccm/pkg/version"
 
 // tutorial is the text of --help. A test runs its shell commands.
 const tutorial = `cloudstack-sim serves CloudStack's HTTP API like a management server 4.22 with
-virtual routers: signatures, sessions, roles, asynchronous jobs, states, error
-texts. It keeps everything in memory and starts in milliseconds.
+virtual routers: signatures, sessions, roles, jobs, states, error texts; in memory.
 
   1. Start it. It simulates a fresh installation of CloudStack with one zone;
      --world example also has the VMs of a small Kubernetes cluster.
@@ -41,7 +40,7 @@ texts. It keeps everything in memory and starts in milliseconds.
        curl -fsS 'http://127.0.0.1:8097/ledger?command=list*'
        curl -fsS http://127.0.0.1:8097/world > world.yaml     # --world world.yaml
 
-  5. Add latency (--profile production), or forward traffic (--data-path).
+  5. Look at it (--ui), add latency (--profile), forward traffic (--data-path).
 
 It does not simulate storage, the inside of routers, or TLS: use loopback. More:
 ` + version.Pages + "docs/simulator.md"

@@ -88,6 +88,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"status", "--fail-on", "all"}, `--fail-on "all" is none of`},
 		{[]string{"status", "--kubeconfig", kubeconfig, "--context", "prod"}, `context "prod" does not exist` + "\n  fix: name one with --context: test"},
 		{[]string{"status", "--namespcae", "x"}, "fix: did you mean --namespace? csccm status --help shows all"},
+		{[]string{"ui", "--interval", "10ms"}, "--interval 10ms is too short"},
+		{[]string{"ui", "--export", text}, "--export " + text + " exists already"},
 		{[]string{"support-bundle", "--file", text}, "--file " + text + " exists already"},
 		{[]string{"taint", "--cloud-config", none}, "--cloud-config: open " + none},
 		{[]string{"taint", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},

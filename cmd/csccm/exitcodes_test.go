@@ -126,6 +126,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("fine", "cks iso", disk...)
 	e.add("fine", "doctor", append(here, "--only", "K8S-002")...)
 	e.add("fine", "support-bundle", append(here, "--file", filepath.Join(e.dir, "bundle.tar.gz"))...)
+	e.add("fine", "ui", append(here, "--export", filepath.Join(e.dir, "map.html"))...)
 	e.add("fine", "version", "--server", a.url)
 	e.add("fine", "completion", "bash")
 	e.add("fine", "chart save", filepath.Join(e.dir, "chart.tgz"))
@@ -148,7 +149,7 @@ func newExitCases(t *testing.T) *exitCases {
 	// No server.
 	everywhere := []string{
 		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor",
-		"status", "template", "images", "test",
+		"status", "template", "images", "test", "ui",
 	}
 	e.each("no cluster", everywhere, "--server", e.none)
 	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor", "status"}
@@ -168,7 +169,7 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("login refused", "install", append(login, "--admin-password-file", wrong, "--account", "k8s")...)
 
 	// What must be corrected first.
-	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "cks", "plan"}, "--server", a.url, "--cloud-config", none)
+	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "cks", "plan", "ui"}, "--server", a.url, "--cloud-config", none)
 	e.each("no file", []string{"upgrade", "template", "images"}, "--chart", none)
 	e.add("no file", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", none)
 	e.add("no file", "migrate-rules --undo", none)

@@ -105,16 +105,25 @@ func runPlan(ctx context.Context, g *globals, clusterID string, names []string) 
 	return nil
 }
 
-func makePlan(ctx context.Context, g *globals, clusterID string, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
+// previewer plans as the controller of the release does.
+func (g *globals) previewer(ctx context.Context, clusterID string, c *cluster.Cluster, cs *cloud.Cloud) (*provider.Previewer, plan.Settings, error) {
 	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, g.release)
 	if err != nil {
-		return nil, err
+		return nil, plan.Settings{}, err
 	}
 	id := cluster.Identity{Flag: cmp.Or(clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
 	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
-		return nil, err
+		return nil, plan.Settings{}, err
 	}
-	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
+	p, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
+	if err != nil {
+		return nil, plan.Settings{}, err
+	}
+	return p, plan.Settings{ClusterID: p.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}, nil
+}
+
+func makePlan(ctx context.Context, g *globals, clusterID string, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
+	previewer, settings, err := g.previewer(ctx, clusterID, c, cs)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +132,6 @@ func makePlan(ctx context.Context, g *globals, clusterID string, c *cluster.Clus
 		progress = g.progress()
 	}
 	progress.Step("looking at the Services")
-	settings := plan.Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}
 	r, err := plan.Make(ctx, c.Kube, previewer, settings, services)
 	if err == nil {
 		progress.Done("%d", len(r.Services))

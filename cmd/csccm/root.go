@@ -68,6 +68,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newChartCommand(g),
 		newDoctorCommand(g),
 		newStatusCommand(g),
+		newUICommand(g),
 		newTestCommand(g),
 		newSupportBundleCommand(g),
 		newPlanCommand(g),

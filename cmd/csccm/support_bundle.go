@@ -53,7 +53,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return usagef("--file - puts the archive on stdout: not with -o")
 	}
 	if f.file != "" && f.file != "-" {
-		if err := bundle.NewFile(f.file); err != nil {
+		if err := bundle.NewFile("--file", f.file); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if f.file == "" {
 		f.file = bundle.Folder(facts.At) + ".tar.gz"
 	}
-	if err := bundle.WriteNew(f.file, pack); err != nil {
+	if err := bundle.WriteNew("--file", f.file, pack); err != nil {
 		return err
 	}
 	if g.format != "text" {
@@ -92,7 +92,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 		return report.Encode(g.out, g.format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
 	_, err = fmt.Fprintln(g.out, f.file)
-	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through index.html before you hand it on.\n",
+	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
 		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
 }

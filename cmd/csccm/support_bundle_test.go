@@ -116,7 +116,7 @@ func TestSupportBundle(t *testing.T) {
 	index := files["index.html"]
 	require.NotContains(t, index, "<script")
 	require.NotContains(t, index, "src=")
-	for _, want := range []string{"<h1>csccm support bundle</h1>", "LB-001", "events.json", "log-1.txt", "Services"} {
+	for _, want := range []string{"<h1>csccm support bundle, ", "LB-001", "Content-Security-Policy", "SyncLoadBalancerFailed"} {
 		require.Contains(t, index, want)
 	}
 

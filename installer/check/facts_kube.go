@@ -203,7 +203,7 @@ var answersFact = &fact[[]decide.Answer]{"the controller's health", func(ctx con
 
 func (e *Env) ask(ctx context.Context, p *corev1.Pod) (a decide.Answer, _ error) {
 	a.Pod = p
-	pods, port := e.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(portOf(p))
+	pods, port := e.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(PortOf(p))
 	get := func(path string) (body string, err error) {
 		raw, err := pods.ProxyGet("https", p.Name, port, path, nil).DoRaw(ctx)
 		return strings.TrimSpace(string(raw)), err
@@ -225,8 +225,8 @@ func (e *Env) ask(ctx context.Context, p *corev1.Pod) (a decide.Answer, _ error)
 	return a, nil
 }
 
-// portOf is the port of health checks and metrics.
-func portOf(p *corev1.Pod) int {
+// PortOf is the port of health checks and metrics.
+func PortOf(p *corev1.Pod) int {
 	for i := range p.Spec.Containers {
 		for _, port := range p.Spec.Containers[i].Ports {
 			if port.Name == "https" {

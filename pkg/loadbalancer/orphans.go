@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -21,6 +22,21 @@ func (p *Planner) Orphans(ctx context.Context, since time.Time, living func(uid 
 		return nil, err
 	}
 	return p.observer.Orphans(ctx, project, p.options.ClusterID(), since, p.limits().LeaveACLs, living)
+}
+
+// Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
+// since, the same that Orphans and previews of that time read.
+func (p *Planner) Lists(ctx context.Context, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
+	project, err := p.options.Project(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	addresses, err := p.observer.Addresses(ctx, project, since)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := p.observer.Rules(ctx, project, since)
+	return addresses, rules, err
 }
 
 // noRecords is the record store of a Service that is gone.

@@ -107,6 +107,9 @@ type Request struct {
 	Records apply.Store
 	Grants  plan.Grants
 	Notify  func(plan.Notice)
+	// BulkSince lets Preview read from whole lists that were begun since, which other Services share; zero for its own
+	// choice.
+	BulkSince time.Time
 }
 
 // Planner finds out what is to be done for Services. It only reads.

@@ -106,7 +106,9 @@ func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task,
 	if own == "" {
 		t.Project, err = p.options.Project(ctx, "")
 	}
-	if !mem.rules.Known() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0) {
+	if !req.BulkSince.IsZero() {
+		t.BulkSince = req.BulkSince
+	} else if !mem.rules.Known() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0) {
 		// One of the many Services that a start looks at.
 		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,9 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -50,18 +53,61 @@ func (p *Previewer) ClusterID() string { return p.cluster }
 // Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
 // is part of the answer; an error means that it could not be found out. Policies are not applied.
 func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+	return p.service(ctx, svc, nodes, time.Time{})
+}
+
+// Round previews Services that share what is read of CloudStack: whole lists that were begun since.
+type Round struct {
+	*Previewer
+	Since time.Time
+}
+
+// Service is Previewer.Service.
+func (r Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+	return r.service(ctx, svc, nodes, r.Since)
+}
+
+// Survey is what CloudStack has in the project of the cloud-config.
+type Survey struct {
+	VMs       *inventory.VMSnapshot
+	Addresses []cloudstack.PublicIP
+	Rules     []cloudstack.LoadBalancerRule
+	Orphans   []observe.Orphan
+}
+
+// Survey reads the lists of the round; living reports whether a Service of the cluster has this UID.
+func (r Round) Survey(ctx context.Context, living func(uid string) bool) (out Survey, err error) {
+	age := max(time.Nanosecond, r.lb.deps.Clock.Since(r.Since))
+	if out.VMs, err = r.lb.deps.Inventory.VMs(ctx, age); err != nil {
+		return out, err
+	}
+	if out.Addresses, out.Rules, err = r.lb.reconciler.Lists(ctx, r.Since); err != nil {
+		return out, err
+	}
+	out.Orphans, err = r.lb.reconciler.Orphans(ctx, r.Since, living)
+	return out, err
+}
+
+// ProjectID is the project of the cloud-config; "" for the account's own.
+func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
+	return p.lb.deps.Inventory.ProjectID(ctx)
+}
+
+func (p *Previewer) service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, since time.Time) (loadbalancer.Preview, error) {
 	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	var err error
 	if leaves(svc) {
 		spec, _ := annotation.Parse(svc) // what cannot be parsed would be deleted all the same
 		var req loadbalancer.Request
 		if req, err = p.lb.request(ctx, svc, spec, nil); err == nil {
+			req.BulkSince = since
 			preview, err = p.lb.reconciler.PreviewDelete(ctx, req)
 		}
 	} else {
 		// The way of the controller itself, with another last step.
 		_, _, err = p.lb.sync(ctx, svc, Eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 			var err error
+			req.BulkSince = since
 			preview, err = p.lb.reconciler.Preview(ctx, req)
 			return loadbalancer.Result{}, err
 		})

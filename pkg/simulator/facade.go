@@ -3,7 +3,7 @@
 
 package simulator
 
-//go:generate go run ./internal/schemagen
+//go:generate go run ../internal/schemagen -title "World of cloudstack-sim" -root World -out world.schema.json internal/world/world.go internal/settings/settings.go
 //go:generate go run ./internal/policydoc ../../docs/support-policy.md
 
 import (

@@ -16,6 +16,12 @@ func (s *Simulator) Inject(f Fault) (remove func()) {
 	return func() { s.faults.Remove(a.ID) }
 }
 
+// Arm arms a fault and returns the ID by which Disarm removes it.
+func (s *Simulator) Arm(f Fault) (id int) { return s.faults.Inject(f).ID }
+
+// Disarm removes an armed fault, and reports whether there was one.
+func (s *Simulator) Disarm(id int) bool { return id > 0 && s.faults.Remove(id) > 0 }
+
 // Faults returns the armed faults in the order in which they were armed.
 func (s *Simulator) Faults() []ArmedFault { return s.faults.List() }
 

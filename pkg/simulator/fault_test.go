@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -260,7 +261,7 @@ func TestLedger(t *testing.T) {
 	h.login("admin", "password", "")
 	calls := h.sim.Ledger().Calls()
 	require.Len(t, calls, 3)
-	require.Equal(t, Call{Seq: 1, Command: "listZones", Caller: owner, Params: map[string]string{"command": "listZones", "response": "json", "name": "zone-1"}, Status: 200}, calls[0])
+	require.Equal(t, Call{Seq: 1, At: h.clock.Now(), Command: "listZones", Caller: owner, Params: map[string]string{"command": "listZones", "response": "json", "name": "zone-1"}, Status: 200}, calls[0])
 	require.Equal(t, 432, calls[1].ErrorCode)
 	for _, c := range calls {
 		require.NotContains(t, c.Params, "signature")
@@ -269,8 +270,51 @@ func TestLedger(t *testing.T) {
 	}
 	require.Equal(t, 2, h.sim.Ledger().Count("listZones", "createZone"))
 	require.Equal(t, 3, h.sim.Ledger().Count())
+	commands := func(calls []Call) (out []string) {
+		for _, c := range calls {
+			out = append(out, c.Command)
+		}
+		return out
+	}
+	h.clock.Step(time.Minute)
+	h.call(owner, "listNetworks")
+	require.Equal(t, []string{"listNetworks"}, commands(h.sim.Ledger().Newest(h.clock.Now(), 0)))
+	require.Equal(t, []string{"listNetworks", "login"}, commands(h.sim.Ledger().Newest(h.clock.Now(), 2)))
+	require.Len(t, h.sim.Ledger().Newest(time.Time{}, 0), 4)
 	h.sim.Ledger().Reset()
 	require.Empty(t, h.sim.Ledger().Calls())
+}
+
+func TestSpeed(t *testing.T) {
+	t.Parallel()
+	h := start(t, Options{Latency: LatencyProfile{Job: time.Second}})
+	ends := func(after time.Duration) {
+		t.Helper()
+		job := h.ok(h.call(owner, "associateIpAddress", "networkid", h.network())).body["jobid"].(string)
+		status := func() any { return h.ok(h.call(owner, "queryAsyncJobResult", "jobid", job)).body["jobstatus"] }
+		h.clock.Step(after - time.Millisecond)
+		require.EqualValues(t, 0, status())
+		h.clock.Step(time.Millisecond)
+		require.EqualValues(t, 1, status())
+	}
+	ends(time.Second)
+	require.NoError(t, h.sim.SetSpeed(0.1))
+	require.InDelta(t, 0.1, h.sim.Speed(), 0)
+	ends(10 * time.Second)
+	require.NoError(t, h.sim.SetSpeed(2))
+	ends(500 * time.Millisecond)
+	require.NoError(t, h.sim.SetSpeed(1))
+	ends(time.Second)
+	for _, speed := range []float64{0, -1, 0.001, 1000, math.NaN(), math.Inf(1)} {
+		require.ErrorContains(t, h.sim.SetSpeed(speed), "between 0.01 and 100")
+	}
+
+	instant := start(t, Options{})
+	require.NoError(t, instant.sim.SetSpeed(0.5))
+	measured, err := Profile("simulator")
+	require.NoError(t, err)
+	require.Equal(t, 2*measured.CallTime("listZones"), instant.sim.server.Pace().CallTime("listZones"))
+	require.Equal(t, 2*measured.JobTime("assignToLoadBalancerRule"), instant.sim.server.Pace().JobTime("assignToLoadBalancerRule"))
 }
 
 const owner = "k8s-owner"

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -16,6 +17,7 @@ import (
 // Call is a request that the simulator answered.
 type Call struct {
 	Seq       int               `json:"seq"`                 // 1 is the first call since the last reset
+	At        time.Time         `json:"at"`                  // when it was answered
 	Command   string            `json:"command"`             // as sent; empty if there was none
 	Caller    string            `json:"caller,omitempty"`    // user name; empty for unauthenticated calls
 	Params    map[string]string `json:"params"`              // by lower-case name, without secrets
@@ -31,6 +33,7 @@ const ledgerLimit = 100_000
 
 // ledgerEntry is the compact form in which calls are stored, because most are never read.
 type ledgerEntry struct {
+	at                     int64 // Unix nanoseconds
 	seq, status, code      int
 	command, caller, jobID string
 	params                 []wire.Param
@@ -56,29 +59,43 @@ func (l *Ledger) Calls() []Call { return l.Find("", "") }
 // Find returns the calls whose command matches a name or a pattern with * and that come from the caller; an empty
 // string matches all.
 func (l *Ledger) Find(command, caller string) []Call {
-	out := l.copy(Fault{Command: command}, caller)
-	if l.jobs != nil {
-		l.jobs(out)
+	pattern, out := Fault{Command: command}, []Call{}
+	l.mu.Lock()
+	for i := range l.calls {
+		if e := &l.calls[i]; pattern.MatchesCommand(e.command) && (caller == "" || caller == e.caller) {
+			out = append(out, e.call())
+		}
 	}
-	return out
+	l.mu.Unlock()
+	return l.withJobs(out)
 }
 
-func (l *Ledger) copy(pattern Fault, caller string) []Call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// Newest returns the newest calls, the newest first: those since a moment, and at least atLeast of them if there are as many.
+func (l *Ledger) Newest(since time.Time, atLeast int) []Call {
 	out := []Call{}
-	for i := range l.calls {
-		e := &l.calls[i]
-		if !pattern.MatchesCommand(e.command) || caller != "" && caller != e.caller {
-			continue
-		}
-		params := make(map[string]string, len(e.params))
-		for _, p := range e.params {
-			params[p.Name] = p.Value
-		}
-		out = append(out, Call{Seq: e.seq, Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID})
+	l.mu.Lock()
+	for i := len(l.calls) - 1; i >= 0 && (len(out) < atLeast || l.calls[i].at >= since.UnixNano()); i-- {
+		out = append(out, l.calls[i].call())
 	}
-	return out
+	l.mu.Unlock()
+	return l.withJobs(out)
+}
+
+func (l *Ledger) withJobs(calls []Call) []Call {
+	if l.jobs != nil {
+		l.jobs(calls)
+	}
+	return calls
+}
+
+func (e *ledgerEntry) call() Call {
+	params := make(map[string]string, len(e.params))
+	for _, p := range e.params {
+		params[p.Name] = p.Value
+	}
+	return Call{
+		Seq: e.seq, At: time.Unix(0, e.at).UTC(), Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID,
+	}
 }
 
 // Reset clears the ledger.
@@ -123,7 +140,7 @@ func (l *Ledger) add(e ledgerEntry) {
 
 // record records a call and its outcome.
 func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome) {
-	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req)}
+	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req), at: s.server.Clock.Now().UnixNano()}
 	switch {
 	case o.cut:
 		e.status = 0

@@ -159,7 +159,7 @@ func (s *Simulator) dispatch(ctx context.Context, w http.ResponseWriter, r *http
 		o.err = wire.Unreachable()
 		return o
 	}
-	if err := wire.Sleep(ctx, s.server.Clock, s.server.Latency.CallTime(api.Name)); err != nil {
+	if err := wire.Sleep(ctx, s.server.Clock, s.server.Pace().CallTime(api.Name)); err != nil {
 		o.cut = true
 		return o
 	}

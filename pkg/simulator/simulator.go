@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -141,6 +142,16 @@ func (s *Simulator) runJobs() {
 		timer.Stop()
 	}
 }
+
+// Now returns the time of the simulator's clock.
+func (s *Simulator) Now() time.Time { return s.server.Clock.Now() }
+
+// SetSpeed makes calls and jobs that begin from now on take 1/speed of the time that the latency profile gives them; 1 is normal. An
+// instant simulator that is slowed down takes the times of profile simulator.
+func (s *Simulator) SetSpeed(speed float64) error { return s.server.SetSpeed(speed) }
+
+// Speed returns the current speed; 1 is normal.
+func (s *Simulator) Speed() float64 { return s.server.Speed() }
 
 // Ledger returns the ledger of calls.
 func (s *Simulator) Ledger() *Ledger { return s.ledger }

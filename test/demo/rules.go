@@ -67,7 +67,7 @@ func (d *demo) showRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.printf("\n%s\n", d.style.Paint(report.Strong, "In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances, listFirewallRules):"))
+	d.Printf("\n%s\n", d.Style.Paint(report.Strong, "In CloudStack (listLoadBalancerRules, listLoadBalancerRuleInstances, listFirewallRules):"))
 	t := report.Table{Header: []string{"RULE", "PUBLIC", "TO", "PROTOCOL", "OPEN TO", "MEMBERS"}}
 	for _, r := range rules {
 		access, err := client.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: r.PublicIPID})
@@ -83,5 +83,5 @@ func (d *demo) showRules(ctx context.Context) error {
 		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), cmp.Or(r.Protocol, "(none)"),
 			strings.Join(from, ","), strings.Join(r.Members, ","))
 	}
-	return t.Write(d.out, d.style)
+	return t.Write(d.Out, d.Style)
 }

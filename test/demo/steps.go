@@ -20,6 +20,8 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/ui/server"
+	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -43,17 +45,17 @@ const stepLimit = 5 * time.Minute
 // startCluster starts the control plane and its nodes, and creates two Services: a new
 // one without address, and one that a previous provider has served.
 func (d *demo) startCluster(ctx context.Context) error {
-	d.say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
+	d.Say("etcd, kube-apiserver, kube-controller-manager and kube-scheduler %s run as processes. The nodes are processes too: "+
 		"they register as kubelets with --cloud-provider=external do, heartbeat, and run the controller's Pod for real.", plane.Version)
 	var err error
 	d.cluster, err = testenv.StartCluster(ctx, testenv.ClusterOptions{
-		Plane: plane.Options{Binary: d.plane, Dir: d.dir}, Controller: d.binaries.Controller,
+		Plane: plane.Options{Binary: d.plane, Dir: d.Dir}, Controller: d.binaries.Controller,
 	})
 	if err != nil {
 		return err
 	}
 	for _, o := range testenv.ExampleNodes() {
-		o.Dir = d.dir
+		o.Dir = d.Dir
 		if _, err := d.cluster.Join(ctx, o); err != nil {
 			return err
 		}
@@ -71,7 +73,7 @@ func (d *demo) startCluster(ctx context.Context) error {
 	if _, err := services.UpdateStatus(ctx, old, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	d.say("Service %s is new and waits. Service %s has its address from the provider that ran here before.", service, oldService)
+	d.Say("Service %s is new and waits. Service %s has its address from the provider that ran here before.", service, oldService)
 	if err := d.kubectl(ctx, "get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TAINTS:.spec.taints[*].key"); err != nil {
 		return err
 	}
@@ -94,19 +96,23 @@ func loadBalancer(name string, httpNodePort, httpsNodePort int32) *corev1.Servic
 
 // startCloudStack starts the simulator with the example world.
 func (d *demo) startCloudStack(ctx context.Context) error {
-	d.say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, "+
+	d.Say("A simulator answers the CloudStack API as a 4.22 management server does: one zone, an isolated network, "+
 		"three VMs, and at %s the load balancer rules that the old provider made for Service %s.", legacyAddress, oldService)
-	dir := filepath.Join(d.dir, "cloudstack")
+	dir := filepath.Join(d.Dir, "cloudstack")
 	world, err := d.writeWorld(dir)
 	if err != nil {
 		return err
 	}
-	d.echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
-	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: []string{"--world", world}})
+	d.Echo("cloudstack-sim --listen 127.0.0.1:0 --world world.yaml")
+	args := []string{"--world", world}
+	if d.stay {
+		args = append(args, "--ui") // for the end
+	}
+	d.simulator, err = testenv.StartSimulator(ctx, testenv.SimulatorOptions{Binary: d.binaries.Simulator, Dir: dir, Args: args})
 	if err != nil {
 		return err
 	}
-	d.printf("%s\n", d.simulator.URL)
+	d.Printf("%s\n", d.simulator.URL)
 	return nil
 }
 
@@ -140,7 +146,7 @@ func (d *demo) writeWorld(dir string) (string, error) {
 // install runs csccm install with flags. All process nodes share this machine's network,
 // so each Pod gets a loopback address instead of its node's address.
 func (d *demo) install(ctx context.Context) error {
-	d.say("The login is used once, to make a user with the few rights that the controller needs. " +
+	d.Say("The login is used once, to make a user with the few rights that the controller needs. " +
 		"hostNetwork and bindAddress are for this machine, where three nodes share one network.")
 	return d.csccm(ctx, adminPassword+"\n", "install", "--yes",
 		"--api-url", d.simulator.URL, "--admin-user", adminUser, "--admin-password-stdin", "--account", account,
@@ -162,7 +168,7 @@ func (d *demo) showResult(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs. Service %s has a public address; "+
+	d.Say("The nodes have lost their taint and got provider ID, labels and addresses from their VMs. Service %s has a public address; "+
 		"Service %s has kept its own, and its rules are served on as they stand.", service, oldService)
 	for _, args := range [][]string{
 		{"get", "nodes", "-o", "custom-columns=NAME:.metadata.name,PROVIDER-ID:.spec.providerID,TYPE:.metadata.labels.node\\.kubernetes\\.io/instance-type," +
@@ -178,7 +184,7 @@ func (d *demo) showResult(ctx context.Context) error {
 	if err := d.showRules(ctx); err != nil {
 		return err
 	}
-	d.say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make e2e sends traffic.")
+	d.Say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make e2e sends traffic.")
 	return nil
 }
 
@@ -187,7 +193,7 @@ func (d *demo) doctor(ctx context.Context) error { return d.csccm(ctx, "", "doct
 
 // migrate renames the rules of the old provider and runs csccm doctor again.
 func (d *demo) migrate(ctx context.Context) error {
-	d.say("The rules at %s have names of the old form, <balancer>-<port>. First a look:", legacyAddress)
+	d.Say("The rules at %s have names of the old form, <balancer>-<port>. First a look:", legacyAddress)
 	if err := d.csccm(ctx, "", "migrate-rules", "--dry-run"); err != nil {
 		return err
 	}
@@ -195,8 +201,8 @@ func (d *demo) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("\nThen for real: names change; ids, addresses and members stay.")
-	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--journal", filepath.Join(d.dir, "migrate.jsonl")); err != nil {
+	d.Say("\nThen for real: names change; ids, addresses and members stay.")
+	if err := d.csccm(ctx, "", "migrate-rules", "--yes", "--journal", filepath.Join(d.Dir, "migrate.jsonl")); err != nil {
 		return err
 	}
 	if err := d.showRules(ctx); err != nil {
@@ -209,7 +215,7 @@ func (d *demo) migrate(ctx context.Context) error {
 	if err := checkRenamed(before, after); err != nil {
 		return err
 	}
-	d.say("\nNow nothing is left to warn of:")
+	d.Say("\nNow nothing is left to warn of:")
 	return d.csccm(ctx, "", "doctor", "-o", "short", "--fail-on=warning")
 }
 
@@ -238,7 +244,7 @@ func checkRenamed(before, after []testenv.Rule) error {
 
 func (d *demo) summary(ctx context.Context) error {
 	took := time.Since(d.started).Round(time.Second)
-	d.printf("\n%s\n", d.style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", took)))
+	d.Printf("\n%s\n", d.Style.Paint(report.Good, fmt.Sprintf("All of it worked, in %s.", took)))
 	if !d.stay {
 		return nil
 	}
@@ -246,15 +252,33 @@ func (d *demo) summary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.printf("\nEverything keeps running until ^C. In another terminal:\n\n")
-	d.printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
-	d.printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
+	d.Printf("\nEverything keeps running until ^C. In another terminal:\n\n")
+	d.Printf("export KUBECONFIG=%s PATH=%s:%s:$PATH\n", d.cluster.Kubeconfig, filepath.Dir(d.cluster.Kubectl), filepath.Dir(d.binaries.CLI))
+	d.Printf("export CLOUDSTACK_API_URL=%s CLOUDSTACK_API_KEY=%s CLOUDSTACK_SECRET_KEY=%s   # or log in as %s, password %s\n",
 		config.APIURL, config.APIKey, config.SecretKey, adminUser, adminPassword)
+	remove := func() {}
+	defer func() { remove() }()
+	var typed <-chan string
+	if console.Terminal() {
+		typed = console.Lines(ctx, os.Stdin)
+		d.Printf("\nPress Enter to see the simulated CloudStack in a browser: its objects, the calls as they come, faults to switch on.\n" +
+			"The cluster in its cloud is shown by: csccm ui\n")
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			d.printf("\nStopping.\n")
+			d.Printf("\nStopping.\n")
 			return nil
+		case _, more := <-typed:
+			if !more {
+				typed = nil // the input has ended
+				continue
+			}
+			d.Printf("%s\nIf no browser opens: the address is for one browser on this machine.\n", d.simulator.Page)
+			remove()
+			if remove, err = server.Open(ctx, d.simulator.Page); err != nil {
+				d.Printf("%v\n", err)
+			}
 		case <-time.After(time.Second):
 			if err := d.cluster.Err(); err != nil {
 				return err

@@ -28,6 +28,8 @@ type SimulatorOptions struct {
 type Simulator struct {
 	// URL is the URL of the API.
 	URL string `json:"url"`
+	// Page is the URL of its page, where it has one (--ui).
+	Page string `json:"pageURL"`
 	// Log is the path of its log: every call, without secrets.
 	Log string `json:"-"`
 

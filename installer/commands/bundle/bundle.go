@@ -9,10 +9,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
 	"time"
@@ -22,8 +20,10 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/version"
+	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/page"
 )
 
 // Input is the content of a bundle.
@@ -75,11 +75,15 @@ func Files(in Input) ([]File, error) {
 	for i, l := range in.Facts.Logs {
 		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte("log of Pod " + r.text(l.Pod) + "\n" + r.text(logText(l.Lines)))})
 	}
-	index, err := in.index(files)
+	index, err := in.page(r)
 	if err != nil {
 		return nil, err
 	}
-	return append([]File{index}, files...), nil
+	text, err := statusText(files)
+	if err != nil {
+		return nil, err
+	}
+	return append([]File{index, text}, files...), nil
 }
 
 // learnNames registers the names of this cluster for redaction.
@@ -130,48 +134,43 @@ func (in *Input) learnNames(r *redactor) {
 	r.ready()
 }
 
-//go:embed index.html
-var indexTemplate string
-
-var page = template.Must(template.New("index").Parse(indexTemplate))
-
-// index is a page that a browser shows without a network: all files are in it.
-func (in *Input) index(files []File) (File, error) {
-	var clean struct {
-		Report check.Report
-		Status status.Status
+// page is what csccm ui shows, as a page that a browser shows without a network.
+func (in *Input) page(r *redactor) (File, error) {
+	f := picture.OfInspection(in.Facts, &in.Report)
+	f.Title = "csccm support bundle, " + in.Facts.At.UTC().Format(time.RFC3339)
+	f.Services, f.Events = listedServices(f.Services), listedEvents(f.Events)
+	clean, err := r.value(picture.Of(&f))
+	if err != nil {
+		return File{}, fmt.Errorf("index.html: %w", err)
 	}
-	for _, f := range files {
-		var err error
-		switch f.Name {
-		case "report.json":
-			err = json.Unmarshal(f.Body, &clean.Report)
-		case "status.json":
-			err = json.Unmarshal(f.Body, &clean.Status)
-		}
-		if err != nil {
-			return File{}, fmt.Errorf("%s: %w", f.Name, err)
-		}
+	raw, err := json.Marshal(clean)
+	if err != nil {
+		return File{}, fmt.Errorf("index.html: %w", err)
 	}
-	var text strings.Builder
-	if err := clean.Status.WriteText(&text, status.TextOptions{Style: report.Style{Unicode: true, Width: 120}, All: true}); err != nil {
-		return File{}, err
-	}
-	type shown struct{ Name, Body string }
-	data := struct {
-		At, Version, Status string
-		KeepNames           bool
-		Report              check.Report
-		Files               []shown
-	}{At: in.Facts.At.UTC().Format(time.RFC3339), Version: version.Version, Status: text.String(), KeepNames: in.KeepNames, Report: clean.Report}
-	for _, f := range files {
-		data.Files = append(data.Files, shown{f.Name, string(f.Body)})
+	var shown model.Snapshot
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		return File{}, fmt.Errorf("index.html: %w", err)
 	}
 	var b bytes.Buffer
-	if err := page.Execute(&b, data); err != nil {
+	if err := page.Export(&b, shown); err != nil {
 		return File{}, fmt.Errorf("index.html: %w", err)
 	}
 	return File{"index.html", b.Bytes()}, nil
+}
+
+// statusText is the screen of csccm status, from what is in the bundle.
+func statusText(files []File) (File, error) {
+	var clean status.Status
+	for _, f := range files {
+		if f.Name == "status.json" {
+			if err := json.Unmarshal(f.Body, &clean); err != nil {
+				return File{}, fmt.Errorf("%s: %w", f.Name, err)
+			}
+		}
+	}
+	var text bytes.Buffer
+	err := clean.WriteText(&text, status.TextOptions{Style: report.Style{Unicode: true, Width: 120}, All: true})
+	return File{"status.txt", text.Bytes()}, err
 }
 
 // Write packs files into a tar.gz with one folder.

@@ -121,13 +121,9 @@ func serviceEntries(f *check.Facts) []serviceEntry {
 		}
 		e := serviceEntry{
 			Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Created: s.CreationTimestamp.UTC(), Deleting: s.DeletionTimestamp != nil,
-			Annotations: map[string]string{}, Policy: string(s.Spec.ExternalTrafficPolicy), Ranges: len(s.Spec.LoadBalancerSourceRanges), Finalizers: s.Finalizers,
+			Policy: string(s.Spec.ExternalTrafficPolicy), Ranges: len(s.Spec.LoadBalancerSourceRanges), Finalizers: s.Finalizers,
 		}
-		for k, v := range s.Annotations {
-			if slices.ContainsFunc(ourAnnotations, func(p string) bool { return strings.HasPrefix(k, p) }) {
-				e.Annotations[k] = v
-			}
-		}
+		e.Annotations = listedAnnotations(s)
 		for _, p := range s.Spec.Ports {
 			e.Ports = append(e.Ports, fmt.Sprintf("%d/%s -> %d", p.Port, p.Protocol, p.NodePort))
 		}
@@ -138,6 +134,26 @@ func serviceEntries(f *check.Facts) []serviceEntry {
 			e.Conditions = append(e.Conditions, fmt.Sprintf("%s=%s (%s)", c.Type, c.Status, c.Reason))
 		}
 		out = append(out, e)
+	}
+	return out
+}
+
+func listedAnnotations(s *corev1.Service) map[string]string {
+	out := map[string]string{}
+	for k, v := range s.Annotations {
+		if slices.ContainsFunc(ourAnnotations, func(p string) bool { return strings.HasPrefix(k, p) }) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// listedServices are the Services with what the page may show of them.
+func listedServices(services []corev1.Service) []corev1.Service {
+	out := slices.Clone(services)
+	for i := range out {
+		out[i].Annotations = listedAnnotations(&out[i])
+		out[i].Spec.LoadBalancerSourceRanges = nil
 	}
 	return out
 }
@@ -207,14 +223,22 @@ type eventEntry struct {
 // cloudSources are the components whose Events are about what this product does.
 var cloudSources = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloudstack-cloud-controller-manager", "cloud-controller-manager"}
 
+func listedEvent(e *corev1.Event) bool {
+	return slices.Contains(cloudSources, cmp.Or(e.Source.Component, e.ReportingController))
+}
+
+func listedEvents(events []corev1.Event) []corev1.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !listedEvent(&e) })
+}
+
 func eventEntries(f *check.Facts) []eventEntry {
 	out := []eventEntry{}
 	for i := range f.Events {
 		e := &f.Events[i]
-		source := cmp.Or(e.Source.Component, e.ReportingController)
-		if !slices.Contains(cloudSources, source) {
+		if !listedEvent(e) {
 			continue
 		}
+		source := cmp.Or(e.Source.Component, e.ReportingController)
 		at := e.LastTimestamp.Time
 		if at.IsZero() {
 			at = e.EventTime.Time

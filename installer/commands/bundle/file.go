@@ -14,35 +14,35 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-const otherFile = "name a file in a folder that takes it with --file"
+func otherFile(flag string) string { return "name a file in a folder that takes it with " + flag }
 
-// NewFile returns, before all the checks, what would keep a file from being made after them.
-func NewFile(path string) error {
+// NewFile returns, before all the checks, what would keep the file of a flag from being made after them.
+func NewFile(flag, path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return fileExists(path)
+		return fileExists(flag, path)
 	}
 	folder, err := os.Stat(filepath.Dir(path))
 	if err == nil && !folder.IsDir() {
 		err = &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
 	}
 	if err != nil {
-		return report.Remedied(fmt.Errorf("--file: %w", err), otherFile)
+		return report.Remedied(fmt.Errorf("%s: %w", flag, err), otherFile(flag))
 	}
 	return nil
 }
 
-func fileExists(path string) error {
-	return report.Usage(fmt.Sprintf("--file %s exists already; it is not overwritten", path), "name another file with --file")
+func fileExists(flag, path string) error {
+	return report.Usage(fmt.Sprintf("%s %s exists already; it is not overwritten", flag, path), "name another file with "+flag)
 }
 
 // WriteNew makes a file that nobody else reads; it is whole or not there, and replaces none.
-func WriteNew(path string, write func(io.Writer) error) (err error) {
+func WriteNew(flag, path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the user names it
 	if errors.Is(err, os.ErrExist) {
-		return fileExists(path)
+		return fileExists(flag, path)
 	}
 	if err != nil {
-		return report.Remedied(fmt.Errorf("--file: %w", err), otherFile)
+		return report.Remedied(fmt.Errorf("%s: %w", flag, err), otherFile(flag))
 	}
 	defer func() {
 		if cerr := file.Close(); err == nil {
@@ -50,7 +50,7 @@ func WriteNew(path string, write func(io.Writer) error) (err error) {
 		}
 		if err != nil {
 			_ = os.Remove(path)
-			err = report.Remedied(fmt.Errorf("--file %s: %w; nothing is left of it", path, err), otherFile)
+			err = report.Remedied(fmt.Errorf("%s %s: %w; nothing is left of it", flag, path, err), otherFile(flag))
 		}
 	}()
 	return write(file)

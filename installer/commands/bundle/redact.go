@@ -169,3 +169,6 @@ func (r *redactor) tree(v any) any {
 	}
 	return v
 }
+
+// Redaction returns a function that removes these secrets, and what looks like one, from text. Names stay.
+func Redaction(secrets []string) func(string) string { return newRedactor(secrets, true).text }

@@ -113,6 +113,11 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 	for i := range nodeList.Items {
 		nodes = append(nodes, &nodeList.Items[i])
 	}
+	return Of(ctx, p, settings, services, nodes)
+}
+
+// Of plans these Services with these Nodes, all of the cluster. It returns an error only if ctx ends.
+func Of(ctx context.Context, p Previewer, settings Settings, services []*corev1.Service, nodes []*corev1.Node) (*Report, error) {
 	r := &Report{SchemaVersion: SchemaVersion, Settings: settings, Services: make([]*Service, len(services))}
 	var group errgroup.Group
 	group.SetLimit(workers)

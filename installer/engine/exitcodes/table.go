@@ -44,7 +44,7 @@ var (
 		"", "images save", "images load", "chart", "chart save", "verify", "verify image", "verify files", "completion", "cks iso",
 	}
 	// looking read cluster and CloudStack, and report.
-	looking = []string{"doctor", "status", "support-bundle", "plan", "cks"}
+	looking = []string{"doctor", "status", "support-bundle", "ui", "plan", "cks"}
 	// releases change a release that is there.
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
@@ -90,13 +90,13 @@ func Rows() []Row { //nolint:funlen // a table
 	onCKS := slices.Concat(service, serviceChanges)
 	undo := []string{"takeover --undo", "taint --undo", "migrate-rules --undo"}
 	return []Row{
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "install", "template", "images", "test")...), onCKS...), Program},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "ui", "install", "template", "images", "test")...), onCKS...), Program},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"images save", "images load"}, Mirror},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"verify image"}, Release},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", releases, OnACluster},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"status"}, Working},
 
-		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "cks", "template", "images", "test")...), Program},
+		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "ui", "cks", "template", "images", "test")...), Program},
 		{"no CloudStack", report.ExitFailure, noCloud, with(with(cloud, "install", "plan", "cks"), onCKS...), Program},
 		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files", "cks iso"}, Program},
 		{"login refused", report.ExitFailure, noCloud, with(onCKS, "install"), Program},
@@ -111,7 +111,7 @@ func Rows() []Row { //nolint:funlen // a table
 
 		{"wrong flags", report.ExitUsage, wrongFlags, without(Commands(), "plan"), Program},
 		{"wrong format", report.ExitUsage, wrongFlags, without(Commands(), "plan", "", "chart", "verify", "completion"), Program},
-		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
+		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "ui", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
 		{"bad ca-file", report.ExitUsage, badCA, with(with(cloud, "install", "cks"), onCKS...), Program},
 		{"blank in a key", report.ExitUsage, blankKey, with(with(cloud, "install", "cks", "rotate-keys"), onCKS...), Program},
 		{"unknown project", report.ExitUsage, noProject, with(with(cloud, "install", "cks"), onCKS...), Program},

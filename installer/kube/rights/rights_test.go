@@ -114,7 +114,7 @@ func TestRoles(t *testing.T) {
 	require.NoError(t, err)
 	_, reader, ok := strings.Cut(text, "kind: ClusterRole\nmetadata:\n  name: "+Reader)
 	require.True(t, ok)
-	for _, verb := range []string{"create", "update", "patch", "delete", "watch"} {
+	for _, verb := range []string{"create", "update", "patch", "delete"} {
 		require.NotContains(t, reader, "- "+verb+"\n")
 	}
 }

@@ -37,7 +37,7 @@ type Granted map[Place][]rbacv1.PolicyRule
 
 // Roles returns the manifest docs/csccm-rights.yaml.
 func Roles(granted Granted) (string, error) {
-	reads := []string{"doctor", "status", "plan", "support-bundle"}
+	reads := []string{"doctor", "status", "plan", "support-bundle", "ui"}
 	var objects []runtime.Object
 	for _, role := range []struct {
 		name    string
@@ -46,7 +46,7 @@ func Roles(granted Granted) (string, error) {
 	}{
 		{Operator, granted, func(*Right, string) bool { return true }},
 		{Reader, nil, func(r *Right, verb string) bool {
-			return (verb == "get" || verb == "list") && slices.ContainsFunc(reads, func(c string) bool { return slices.Contains(r.Commands, c) })
+			return (verb == "get" || verb == "list" || verb == "watch") && slices.ContainsFunc(reads, func(c string) bool { return slices.Contains(r.Commands, c) })
 		}},
 	} {
 		objects = append(objects, clusterRole(role.name, rules(role.keep, role.granted, Everywhere))...)

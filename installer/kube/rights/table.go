@@ -10,7 +10,7 @@ import (
 
 // Groups of commands.
 const (
-	diagnosing = "doctor status support-bundle"         // read only
+	diagnosing = "doctor status support-bundle ui"      // read only
 	releasing  = "install upgrade rollback"             // write the Helm release
 	rollingOut = "install upgrade rollback rotate-keys" // wait until the controller's Pods are ready
 )
@@ -65,6 +65,9 @@ var rows = []Right{
 	need("list", "services", Everywhere, diagnosing+" plan install upgrade uninstall takeover adopt taint migrate-rules",
 		"Services of type LoadBalancer"),
 	need("list", "events", Everywhere, diagnosing+" install", "why something does not work"),
+	need("watch", "services nodes events", Everywhere, "ui", "the page follows changes").without("the page follows changes with a delay"),
+	need("watch", "leases.coordination.k8s.io", System, "ui", "the page follows changes").without("the page follows changes with a delay"),
+	need("watch", "leases.coordination.k8s.io", Release, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test register unregister",

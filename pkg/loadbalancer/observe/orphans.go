@@ -25,7 +25,7 @@ type Orphan struct {
 // Orphans finds what the cluster's tags and ACL reasons name as its own and no
 // living Service has. It reads whole lists, those that others read since.
 func (o *Observer) Orphans(ctx context.Context, project, cluster string, since time.Time, leaveACLs bool, living func(uid string) bool) ([]Orphan, error) {
-	r := &reading{Observer: o, Query: Query{Subject: &plan.Subject{Project: project}}, shared: o.sharedLists(project, since)}
+	r := o.whole(project, since)
 	ips, err := r.allIPs(ctx)
 	if err != nil {
 		return nil, err
@@ -75,6 +75,15 @@ func (o *Observer) Orphans(ctx context.Context, project, cluster string, since t
 
 // Rules lists the load balancer rules of a project, as read since.
 func (o *Observer) Rules(ctx context.Context, project string, since time.Time) ([]cloudstack.LoadBalancerRule, error) {
-	r := &reading{Observer: o, Query: Query{Subject: &plan.Subject{Project: project}}, shared: o.sharedLists(project, since)}
-	return r.allRules(ctx)
+	return o.whole(project, since).allRules(ctx)
+}
+
+// Addresses lists the public addresses of a project, as read since.
+func (o *Observer) Addresses(ctx context.Context, project string, since time.Time) ([]cloudstack.PublicIP, error) {
+	return o.whole(project, since).allIPs(ctx)
+}
+
+// whole reads from whole lists only.
+func (o *Observer) whole(project string, since time.Time) *reading {
+	return &reading{Observer: o, Query: Query{Subject: &plan.Subject{Project: project}}, shared: o.sharedLists(project, since)}
 }

@@ -7,6 +7,8 @@ package model
 
 import "time"
 
+//go:generate go run ../../internal/schemagen -title "What the page of csccm ui shows" -root Snapshot -out ../../../docs/ui.schema.json model.go
+
 // SchemaVersion is the version of the JSON that the page reads. A field may be added under the same version; a field
 // that changes its meaning or goes needs a new one.
 const SchemaVersion = 1
@@ -83,7 +85,11 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
-// Link leads from one object to another; both exist in the snapshot.
+// GroupID names all objects of a kind in a group as the end of a link: a rule that leads to all nodes of a pool has one
+// link, where a link to each of them would be a million in a cluster with a thousand Services and a thousand nodes.
+func GroupID(kind Kind, group string) string { return "group/" + string(kind) + "/" + group }
+
+// Link leads from one object to another; both exist in the snapshot. Either may be a GroupID.
 type Link struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -170,6 +176,7 @@ type Missing struct {
 // sent whole where they changed, and are nil where they did not.
 type Patch struct {
 	At      time.Time `json:"at"`
+	Title   *string   `json:"title,omitempty"`
 	Objects []Object  `json:"objects,omitempty"` // new or changed
 	Removed []string  `json:"removed,omitempty"` // IDs of objects
 	// Links are all links when one of them changed.

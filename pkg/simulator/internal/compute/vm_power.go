@@ -15,7 +15,7 @@ import (
 func powerJob(c *wire.Call, v *store.VM, run func(now time.Time) (any, error)) *wire.JobSpec {
 	spec := &wire.JobSpec{InstanceType: "VirtualMachine", InstanceID: v.UUID, Subject: v, Run: run}
 	if j := c.St.LastJobOn(v); j != nil {
-		spec.After = j.Ends.Add(c.Server.Latency.JobTime(c.API.Name))
+		spec.After = j.Ends.Add(c.Server.Pace().JobTime(c.API.Name))
 	}
 	return spec
 }

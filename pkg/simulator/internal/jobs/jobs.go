@@ -34,13 +34,13 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 		j.UUID = parsed.String()
 	}
 	if len(spec.Steps) == 0 {
-		j.Last = c.Server.Latency.JobTime(c.API.Name)
+		j.Last = c.Server.Pace().JobTime(c.API.Name)
 	}
 	if spec.After.After(c.Now.Add(j.Last)) {
 		j.Last = spec.After.Sub(c.Now)
 	}
 	if spec.Begin != nil {
-		running := c.Server.Latency.JobTime(c.API.Name) * 2 / 3
+		running := c.Server.Pace().JobTime(c.API.Name) * 2 / 3
 		j.Steps = []store.JobStep{{Takes: j.Last - running, Do: func(now time.Time) error {
 			spec.Begin(now)
 			return nil

@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -46,11 +47,13 @@ type Command struct {
 // Server is what commands use of the server that runs them.
 type Server struct {
 	Clock    clock.WithTicker
-	Latency  Profile
+	Latency  Profile // at normal speed: Pace has what is in force
 	Cat      *catalogue.Catalogue
 	Sessions *Sessions
 	Throttle throttle
 	Inside   ClusterInside // nil: in the VMs of clusters always happens what CloudStack waits for
+
+	pace atomic.Pointer[pace] // nil: normal speed
 }
 
 // JobSpec is the job that an asynchronous command returns after its create phase.

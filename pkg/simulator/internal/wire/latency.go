@@ -101,3 +101,66 @@ func (p *Profile) JobTime(command string) time.Duration {
 	}
 	return p.Job
 }
+
+// pace is a speed other than the normal one.
+type pace struct {
+	speed   float64
+	profile Profile
+}
+
+// Pace returns the durations that are in force.
+func (s *Server) Pace() *Profile {
+	if p := s.pace.Load(); p != nil {
+		return &p.profile
+	}
+	return &s.Latency
+}
+
+// Speed returns the current speed; 1 is normal.
+func (s *Server) Speed() float64 {
+	if p := s.pace.Load(); p != nil {
+		return p.speed
+	}
+	return 1
+}
+
+// Limits of the speed: a call of 25 ms takes 2.5 s at the slowest.
+const (
+	slowest = 0.01
+	fastest = 100
+)
+
+// SetSpeed makes calls and jobs that begin from now on take 1/speed of their time. An instant server that is slowed down first takes
+// the times of profile simulator. The wait for a locked row is CloudStack's own and does not change.
+func (s *Server) SetSpeed(speed float64) error {
+	if !(speed >= slowest && speed <= fastest) {
+		return fmt.Errorf("speed %g must lie between %g and %d; 1 is normal", speed, slowest, fastest)
+	}
+	if speed == 1 {
+		s.pace.Store(nil)
+		return nil
+	}
+	from := s.Latency
+	if speed < 1 && from.Call == 0 && from.Job == 0 && from.Calls == nil && from.Jobs == nil {
+		var err error
+		if from, err = NamedProfile("simulator"); err != nil {
+			return err
+		}
+	}
+	s.pace.Store(&pace{speed, from.scaled(1 / speed)})
+	return nil
+}
+
+// scaled returns the profile with all durations multiplied by n.
+func (p Profile) scaled(n float64) Profile {
+	times := func(d time.Duration) time.Duration { return time.Duration(float64(d) * n) }
+	all := func(m map[string]time.Duration) map[string]time.Duration {
+		out := make(map[string]time.Duration, len(m))
+		for k, d := range m {
+			out[k] = times(d)
+		}
+		return out
+	}
+	p.Call, p.Calls, p.Job, p.Jobs = times(p.Call), all(p.Calls), times(p.Job), all(p.Jobs)
+	return p
+}

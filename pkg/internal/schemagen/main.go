@@ -1,11 +1,12 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command schemagen writes world.schema.json from the types and comments of a world file.
+// Command schemagen writes a JSON schema from Go types with json tags, and their comments.
 package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,13 +17,17 @@ import (
 )
 
 func main() {
-	if err := run([]string{"internal/world/world.go", "internal/settings/settings.go"}, "world.schema.json"); err != nil {
+	title := flag.String("title", "", "title of the schema")
+	root := flag.String("root", "", "type of the whole document")
+	out := flag.String("out", "", "file to write")
+	flag.Parse()
+	if err := run(flag.Args(), *title, *root, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "schemagen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(sources []string, dst string) error {
+func run(sources []string, title, root, dst string) error {
 	defs := map[string]any{}
 	for _, src := range sources {
 		file, err := parser.ParseFile(token.NewFileSet(), src, nil, parser.ParseComments)
@@ -34,7 +39,7 @@ func run(sources []string, dst string) error {
 		}
 	}
 	schema := map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "World of cloudstack-sim", "$ref": "#/$defs/World", "$defs": defs,
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "$ref": "#/$defs/" + root, "$defs": defs,
 	}
 	out, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
@@ -47,6 +52,9 @@ func run(sources []string, dst string) error {
 func define(file *ast.File, defs map[string]any) error {
 	for _, d := range file.Decls {
 		gen, ok := d.(*ast.GenDecl)
+		if ok && gen.Tok == token.CONST {
+			enumerate(gen, defs)
+		}
 		if !ok || gen.Tok != token.TYPE {
 			continue
 		}
@@ -54,6 +62,9 @@ func define(file *ast.File, defs map[string]any) error {
 			ts, ok := s.(*ast.TypeSpec)
 			if !ok || !ts.Name.IsExported() {
 				continue
+			}
+			if kind, ok := ts.Type.(*ast.Ident); ok && kind.Name == "string" {
+				defs[ts.Name.Name] = map[string]any{"type": "string", "description": text(gen.Doc)}
 			}
 			if st, ok := ts.Type.(*ast.StructType); ok {
 				def, err := object(st, text(gen.Doc))
@@ -65,6 +76,27 @@ func define(file *ast.File, defs map[string]any) error {
 		}
 	}
 	return nil
+}
+
+// enumerate adds the constants of a type to its definition. The type is declared above them.
+func enumerate(gen *ast.GenDecl, defs map[string]any) {
+	for _, s := range gen.Specs {
+		value, ok := s.(*ast.ValueSpec)
+		if !ok || len(value.Values) != 1 {
+			continue
+		}
+		kind, named := value.Type.(*ast.Ident)
+		literal, ok := value.Values[0].(*ast.BasicLit)
+		if !named || !ok || literal.Kind != token.STRING {
+			continue
+		}
+		def, known := defs[kind.Name].(map[string]any)
+		if !known {
+			continue
+		}
+		enum, _ := def["enum"].([]string)
+		def["enum"] = append(enum, strings.Trim(literal.Value, `"`))
+	}
 }
 
 func object(st *ast.StructType, doc string) (map[string]any, error) {
@@ -106,11 +138,16 @@ func typeOf(e ast.Expr) (map[string]any, error) {
 			return map[string]any{"type": "boolean"}, nil
 		case "int", "int64":
 			return map[string]any{"type": "integer"}, nil
+		case "float64":
+			return map[string]any{"type": "number"}, nil
 		case "any":
 			return map[string]any{}, nil
 		}
 		return map[string]any{"$ref": "#/$defs/" + t.Name}, nil
 	case *ast.SelectorExpr:
+		if t.Sel.Name == "Time" {
+			return map[string]any{"type": "string", "format": "date-time"}, nil
+		}
 		return typeOf(t.Sel)
 	case *ast.StarExpr:
 		return typeOf(t.X)

@@ -1,0 +1,194 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kballard/go-shellquote"
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/bundle"
+	"github.com/csccm/csccm/installer/commands/ui"
+	"github.com/csccm/csccm/installer/commands/ui/picture"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/ui/page"
+	"github.com/csccm/csccm/pkg/ui/server"
+)
+
+type uiFlags struct {
+	noOpen   bool
+	export   string
+	interval time.Duration
+}
+
+func newUICommand(g *globals) *cobra.Command {
+	f := &uiFlags{}
+	cmd := g.command(&cobra.Command{
+		Use:   "ui",
+		Short: "Show the cluster in its cloud as a live page in the browser",
+		Long: `ui opens a page that shows which Service has which address, which rule leads to which
+node and VM, what doctor finds, what the controller would do, and what has happened.
+The page changes as the cluster does. It only reads: nothing is changed, in CloudStack
+or in the cluster.
+
+The page is served on 127.0.0.1, at a random port, until ^C. The address that is
+printed has a token, which is valid for one browser: start ui again for another. No
+other machine can open it, and the page loads nothing from elsewhere.
+
+--export writes the same as one file without scripts, and ends.
+
+The credentials are those of the controller, in Secret cloudstack-secret of the
+namespace, or those of --cloud-config. Without either, the page shows Kubernetes alone.`,
+		Example: `  csccm ui
+
+  # on a machine without a browser: print the address, and reach the port through ssh
+  csccm ui --no-open
+
+  # one file, for a ticket
+  csccm ui --export map.html`,
+		Annotations: outputs("text"),
+	}, flagRelease|flagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	flags := cmd.Flags()
+	flags.BoolVar(&f.noOpen, "no-open", false, "print the address, and open no browser")
+	flags.StringVar(&f.export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
+	flags.DurationVar(&f.interval, "interval", 15*time.Second, "time between two reads of CloudStack; changes in Kubernetes show at once")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		// A page ends by ^C; --timeout bounds it only where it is asked to.
+		if t := cmd.Flags().Lookup("timeout"); f.export == "" && t != nil && !t.Changed {
+			_ = t.Value.Set("0s")
+		}
+	}
+	return cmd
+}
+
+func (f *uiFlags) run(ctx context.Context, g *globals) error {
+	if f.interval < minInterval {
+		return usagef("--interval %s is too short; at least %s", f.interval, minInterval)
+	}
+	if f.export != "" && f.export != "-" {
+		if err := bundle.NewFile("--export", f.export); err != nil {
+			return err
+		}
+	}
+	if g.cloudConfig != "" {
+		if _, err := cloud.ReadFile(g.cloudConfig); err != nil {
+			return err
+		}
+	}
+	c, err := g.clusterOfRelease(ctx)
+	if err != nil {
+		return err
+	}
+	if c, err = c.ReadOnly(); err != nil {
+		return c.Explain(err)
+	}
+	source, closeSource := f.source(ctx, g, c)
+	defer closeSource()
+	if f.export != "" {
+		return f.write(ctx, g, source)
+	}
+	return f.serve(ctx, g, source)
+}
+
+// source reads with the credentials of the controller. Without them it shows the cluster alone.
+func (f *uiFlags) source(ctx context.Context, g *globals, c *cluster.Cluster) (source *ui.Source, closeSource func()) {
+	o := ui.Options{
+		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: f.sameCluster(g, c), Interval: f.interval,
+		Clean: bundle.Redaction(nil),
+		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
+			env, closeEnv := g.checkEnv(ctx, c, check.PhaseInstalled)
+			defer closeEnv()
+			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
+		},
+	}
+	cs, err := cloud.Of(ctx, c, g.cloudConfig)
+	if err != nil {
+		o.NoCloudStack = err
+		return ui.New(o), func() {}
+	}
+	o.Clean = bundle.Redaction([]string{cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey})
+	previewer, settings, err := g.previewer(ctx, "", c, cs)
+	if err != nil {
+		o.NoCloudStack = c.Explain(err)
+	} else {
+		o.CloudStack, o.Planner = cs.Client, &ui.Planner{Previewer: previewer, Settings: settings}
+	}
+	return ui.New(o), cs.Close
+}
+
+// sameCluster are the flags with which another csccm looks at the same cluster.
+func (f *uiFlags) sameCluster(g *globals, c *cluster.Cluster) string {
+	var flags []string
+	add := func(flag, value, standard string) {
+		if value != "" && value != standard {
+			flags = append(flags, flag, value)
+		}
+	}
+	if g.kube.Context != nil {
+		add("--context", *g.kube.Context, "")
+	}
+	add("-n", c.Namespace, cluster.DefaultNamespace)
+	add("--release", g.release, engine.DefaultRelease)
+	add("--cloud-config", g.cloudConfig, "")
+	return shellquote.Join(flags...)
+}
+
+// write writes one look at the cluster into a file.
+func (f *uiFlags) write(ctx context.Context, g *globals, source *ui.Source) error {
+	snapshot, err := source.Once(ctx)
+	if err != nil {
+		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
+	}
+	pack := func(w io.Writer) error { return page.Export(w, snapshot) }
+	if f.export == "-" {
+		return pack(g.out)
+	}
+	if err := bundle.WriteNew("--export", f.export, pack); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(g.out, f.export)
+	return err
+}
+
+// serve shows the page until ctx ends.
+func (f *uiFlags) serve(ctx context.Context, g *globals, source *ui.Source) error {
+	s, err := server.Listen(ctx, server.Options{Source: source, Files: page.Files()})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(g.out, s.URL()); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	note := "The address is valid for one browser. ^C ends the page."
+	if !f.noOpen && g.interactive() {
+		remove, err := server.Open(ctx, s.URL())
+		defer remove()
+		if err != nil {
+			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) + "): open the address yourself. ^C ends the page."
+		}
+	}
+	_, _ = fmt.Fprintln(g.errOut, note)
+	running, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		source.Run(running)
+	}()
+	err = s.Serve(ctx)
+	stop()
+	<-done
+	if err != nil {
+		return err
+	}
+	return watched(ctx)
+}

@@ -1,0 +1,180 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package picture
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+// builder collects a snapshot. Its indexes keep the work proportional to the number of objects.
+type builder struct {
+	*Facts
+	objects  map[string]*model.Object
+	order    []string
+	links    []model.Link
+	compared []model.Node
+
+	handled   []*corev1.Service
+	owners    map[string]string // id of the Service's object by UID, by load balancer name, and by "namespace/name"
+	plansOf   map[string]*plan.Service
+	changes   map[string]string // what is planned for a rule, by its id
+	found     map[string][]finding
+	orphans   map[string]string // why, by id of address or rule
+	events    map[string][]*corev1.Event
+	addressIP map[string]string // id of the address's object by IP
+	nodeOfVM  map[string]string // id of the node's object by the VM's id
+	vmOfNode  map[string]cloudstack.VirtualMachine
+	usedVMs   map[string]bool
+}
+
+// finding is what doctor says of an object.
+type finding struct {
+	text    string
+	outcome check.Outcome
+}
+
+func newBuilder(f *Facts) *builder {
+	b := &builder{
+		Facts: f, objects: map[string]*model.Object{}, owners: map[string]string{}, plansOf: map[string]*plan.Service{}, changes: map[string]string{},
+		found: map[string][]finding{}, orphans: map[string]string{}, events: map[string][]*corev1.Event{}, addressIP: map[string]string{},
+		nodeOfVM: map[string]string{}, vmOfNode: map[string]cloudstack.VirtualMachine{}, usedVMs: map[string]bool{},
+	}
+	for i := range f.Services {
+		svc := &f.Services[i]
+		if !provider.Handles(svc) {
+			continue
+		}
+		id := serviceID(svc.Namespace + "/" + svc.Name)
+		b.handled = append(b.handled, svc)
+		b.owners[svc.Namespace+"/"+svc.Name] = id
+		if svc.UID != "" {
+			b.owners[string(svc.UID)], b.owners[lbplan.LBName(string(svc.UID))] = id, id
+		}
+	}
+	for _, p := range f.Plans {
+		b.plansOf[p.Service] = p
+		for i := range p.Actions {
+			if on, ok := p.Actions[i].OnRule(); ok && on.RuleID != "" {
+				b.changes[on.RuleID] = p.Actions[i].Label()
+			}
+		}
+	}
+	for i := range f.Checks {
+		r := &f.Checks[i]
+		if r.Outcome != check.Failed && r.Outcome != check.Warning {
+			continue
+		}
+		for _, o := range r.Objects {
+			key := o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), r.Outcome})
+		}
+	}
+	for i := range f.Orphans {
+		o := &f.Orphans[i]
+		b.orphans[o.ID] = "made for Service " + o.Service + ", which is gone"
+	}
+	for i := range f.Events {
+		e := &f.Events[i]
+		key := e.InvolvedObject.Kind + " " + strings.TrimPrefix(e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "/")
+		b.events[key] = append(b.events[key], e)
+	}
+	if f.VMs != nil {
+		for i := range f.Nodes {
+			if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
+				b.vmOfNode[f.Nodes[i].Name], b.nodeOfVM[vm.ID] = vm, nodeID(f.Nodes[i].Name)
+			}
+		}
+	}
+	return b
+}
+
+func serviceID(name string) string { return "service/" + name }
+func nodeID(name string) string    { return "node/" + name }
+func cloudID(kind model.Kind, id string) string {
+	return string(kind) + "/" + id
+}
+
+// add puts an object on the map, once.
+func (b *builder) add(o model.Object) *model.Object {
+	if known := b.objects[o.ID]; known != nil {
+		return known
+	}
+	if o.Health == "" {
+		o.Health = model.HealthOK
+	}
+	b.objects[o.ID] = &o
+	b.order = append(b.order, o.ID)
+	return &o
+}
+
+func (b *builder) link(from, to, label string) {
+	b.links = append(b.links, model.Link{From: from, To: to, Label: label})
+}
+
+// worst orders healths: what an object is called if several apply.
+var worst = []model.Health{model.HealthOK, model.HealthPending, model.HealthWarning, model.HealthForeign, model.HealthOrphan, model.HealthError}
+
+// worsen sets the health if it is worse than the one so far, and adds the reason.
+func worsen(o *model.Object, to model.Health, why string) {
+	if slices.Index(worst, to) > slices.Index(worst, o.Health) {
+		o.Health = to
+	}
+	if why != "" && !slices.Contains(o.Why, why) {
+		o.Why = append(o.Why, why)
+	}
+}
+
+// diagnose adds what doctor found about an object.
+func (b *builder) diagnose(o *model.Object, key string) {
+	for _, f := range b.found[key] {
+		health := model.HealthWarning
+		if f.outcome == check.Failed {
+			health = model.HealthError
+		}
+		worsen(o, health, f.text)
+	}
+}
+
+// facts makes a list of pairs, without those that have no value.
+func facts(pairs ...string) []model.Fact {
+	var out []model.Fact
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			out = append(out, model.Fact{Name: pair[0], Value: pair[1]})
+		}
+	}
+	return out
+}
+
+// csccm is a command line for this cluster.
+func (b *builder) csccm(command string) string {
+	if b.Options == "" {
+		return "csccm " + command
+	}
+	return "csccm " + command + " " + b.Options
+}
+
+// owner is the Service that a rule belongs to: by its tags, or by the name that one of the providers gives.
+func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
+	if uid := r.Tags[lbplan.TagServiceUID]; uid != "" {
+		return b.owners[uid]
+	}
+	name := migrate.ParseName(r.Name)
+	if name.LB != "" {
+		return b.owners[name.LB]
+	}
+	return b.owners[name.Namespace+"/"+name.Service]
+}

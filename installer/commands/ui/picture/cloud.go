@@ -1,0 +1,255 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package picture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+// addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
+func (b *builder) addresses() {
+	users := map[string]map[string]bool{} // ids of Services by id of the address
+	use := func(address, service string) {
+		if users[address] == nil {
+			users[address] = map[string]bool{}
+		}
+		if service != "" {
+			users[address][service] = true
+		}
+	}
+	ids := map[string]string{}
+	for i := range b.Addresses {
+		a := &b.Addresses[i]
+		ids[a.Address] = a.ID
+		if uid := a.Tags[lbplan.TagServiceUID]; uid != "" && b.owners[uid] != "" {
+			use(a.ID, b.owners[uid])
+		}
+		if b.orphans[a.ID] != "" {
+			use(a.ID, "")
+		}
+	}
+	for i := range b.Rules {
+		r := &b.Rules[i]
+		if owner := b.owner(r); owner != "" {
+			use(r.PublicIPID, owner)
+		} else if b.orphanRule(r) != "" {
+			use(r.PublicIPID, "")
+		}
+	}
+	for _, svc := range b.handled {
+		for _, in := range svc.Status.LoadBalancer.Ingress {
+			if id := ids[in.IP]; id != "" {
+				use(id, serviceID(svc.Namespace+"/"+svc.Name))
+			}
+		}
+	}
+	for i := range b.Addresses {
+		a := &b.Addresses[i]
+		services, shown := users[a.ID]
+		if !shown {
+			continue
+		}
+		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
+		b.addressIP[a.Address] = o.ID
+		o.Facts = facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
+			"Acquired", a.Allocated, "Source NAT", yes(a.SourceNAT), "Static NAT", yes(a.StaticNAT),
+			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
+		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
+		switch {
+		case b.orphans[a.ID] != "":
+			worsen(o, model.HealthOrphan, b.orphans[a.ID])
+		case a.State != "" && a.State != "Allocated":
+			worsen(o, model.HealthPending, "its state is "+a.State)
+		}
+		if len(services) > 1 {
+			o.Label = "shared by " + plural.Count(len(services), "Service")
+		}
+		b.diagnose(o, "PublicIpAddress "+a.Address)
+		for service := range services {
+			b.link(service, o.ID, "")
+		}
+	}
+}
+
+// orphanRule is why a rule is an orphan; "" if it is none, as far as is known.
+func (b *builder) orphanRule(r *cloudstack.LoadBalancerRule) string {
+	if why := b.orphans[r.ID]; why != "" {
+		return why
+	}
+	for _, f := range b.found["LoadBalancerRule "+r.Name] {
+		if strings.HasPrefix(f.text, "LB-003") {
+			return f.text
+		}
+	}
+	return ""
+}
+
+// maxMemberLinks bounds the links of rules to nodes: a thousand rules on a thousand nodes are a million lines that
+// nobody can read. Beyond it a rule leads to the network of its members.
+const maxMemberLinks = 4000
+
+func (b *builder) rules() {
+	all := 0
+	for i := range b.Rules {
+		all += len(b.Members[b.Rules[i].ID])
+	}
+	for i := range b.Rules {
+		r := &b.Rules[i]
+		address := cloudID(model.KindAddress, r.PublicIPID)
+		if b.objects[address] == nil {
+			continue
+		}
+		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: r.Name})
+		port := portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
+		members := b.Members[r.ID]
+		o.Label = fmt.Sprintf("%s to %d", port, r.PrivatePort)
+		owner := b.owner(r)
+		count := ""
+		if members != nil {
+			count = plural.Count(len(members), "VM")
+		}
+		o.Facts = facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
+			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
+			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
+		o.Commands = []string{"cmk list loadbalancerrules id=" + r.ID, "cmk list loadbalancerruleinstances id=" + r.ID}
+		change := b.changes[r.ID]
+		switch {
+		case owner != "" && change != "":
+			worsen(o, model.HealthWarning, "planned: "+change)
+		case owner != "" && r.State != "" && r.State != "Active":
+			worsen(o, model.HealthPending, "its state is "+r.State)
+		case owner != "":
+		case b.orphanRule(r) != "":
+			worsen(o, model.HealthOrphan, b.orphanRule(r))
+		default:
+			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
+		}
+		if owner != "" {
+			o.Group = b.objects[owner].Group
+			b.diagnose(o, "LoadBalancerRule "+r.Name)
+		}
+		b.link(address, o.ID, port)
+		if all > maxMemberLinks {
+			if len(members) > 0 && r.NetworkID != "" {
+				b.network(r.NetworkID)
+				b.link(o.ID, cloudID(model.KindNetwork, r.NetworkID), count)
+			}
+			continue
+		}
+		for _, vm := range members {
+			b.toMachine(o.ID, vm)
+		}
+	}
+}
+
+// toMachine links to the node of a VM, or to the VM if it is no node.
+func (b *builder) toMachine(from, vm string) {
+	if n := b.nodeOfVM[vm]; n != "" {
+		b.link(from, n, "")
+		return
+	}
+	b.usedVMs[vm] = true
+	b.link(from, cloudID(model.KindVM, vm), "")
+}
+
+// forwards shows port forwarding rules on addresses that are shown. Nothing of Kubernetes makes them yet: all are of
+// others.
+func (b *builder) forwards() {
+	for i := range b.Forwards {
+		f := &b.Forwards[i]
+		address := cloudID(model.KindAddress, f.PublicIPID)
+		if b.objects[address] == nil {
+			continue
+		}
+		port := portText(f.StartPort, f.Protocol)
+		if f.EndPort > f.StartPort {
+			port = fmt.Sprintf("%d-%s", f.StartPort, portText(f.EndPort, f.Protocol))
+		}
+		o := b.add(model.Object{
+			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: port, Label: "to " + f.VMName, Health: model.HealthForeign,
+			Why:   []string{"not made for a Service of this cluster"},
+			Facts: facts("Port forwarding", port, "CloudStack id", f.ID, "VM", f.VMName, "VM id", f.VMID), Commands: []string{"cmk list portforwardingrules id=" + f.ID},
+		})
+		b.link(address, o.ID, port)
+		if f.VMID != "" {
+			b.toMachine(o.ID, f.VMID)
+		}
+	}
+}
+
+// machines shows the VMs of nodes, those that rules lead to, and their networks.
+func (b *builder) machines() {
+	if b.VMs == nil {
+		return
+	}
+	for _, vm := range b.VMs.All() {
+		nodeOf := b.nodeOfVM[vm.ID]
+		if nodeOf == "" && !b.usedVMs[vm.ID] {
+			continue
+		}
+		o := b.add(model.Object{ID: cloudID(model.KindVM, vm.ID), Kind: model.KindVM, Name: vm.Name, Label: string(vm.State)})
+		o.Facts = facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName, "Offering", vm.ServiceOfferingName,
+			"Host", vm.HostName, "Addresses", strings.Join(vmAddresses(&vm), ", "))
+		o.Commands = []string{"cmk list virtualmachines id=" + vm.ID}
+		if nodeOf != "" {
+			o.Group = b.objects[nodeOf].Group
+		} else {
+			worsen(o, model.HealthForeign, "no node of this cluster")
+		}
+		switch vm.State {
+		case cloudstack.VMRunning, "":
+		case cloudstack.VMStarting, cloudstack.VMMigrating:
+			worsen(o, model.HealthPending, "its state is "+string(vm.State))
+		default:
+			worsen(o, model.HealthError, "its state is "+string(vm.State))
+		}
+		for _, nic := range vm.NICs {
+			if nic.NetworkID != "" {
+				b.network(nic.NetworkID).Name = cmp.Or(nic.NetworkName, nic.NetworkID)
+				b.link(o.ID, cloudID(model.KindNetwork, nic.NetworkID), cmp.Or(nic.IPv4, nic.IPv6))
+			}
+		}
+	}
+}
+
+func (b *builder) network(id string) *model.Object {
+	o := b.add(model.Object{ID: cloudID(model.KindNetwork, id), Kind: model.KindNetwork, Name: id})
+	if o.Facts != nil {
+		return o
+	}
+	o.Facts, o.Commands = facts("CloudStack id", id), []string{"cmk list networks id=" + id}
+	if i := slices.IndexFunc(b.Networks, func(n cloudstack.Network) bool { return n.ID == id }); i >= 0 {
+		n := &b.Networks[i]
+		o.Name, o.Label = cmp.Or(n.Name, id), n.Type
+		o.Facts = append(o.Facts, facts("Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName)...)
+	}
+	return o
+}
+
+func vmAddresses(vm *cloudstack.VirtualMachine) []string {
+	var out []string
+	for _, nic := range vm.NICs {
+		for _, a := range append([]string{nic.IPv4, nic.IPv6, nic.PublicIP}, nic.SecondaryIP...) {
+			if a != "" && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
+}

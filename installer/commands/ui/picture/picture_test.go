@@ -1,0 +1,268 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package picture
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// vms are the VMs of an inventory that lists these.
+type vms []cloudstack.VirtualMachine
+
+func (v vms) snapshot(t testing.TB) *inventory.VMSnapshot {
+	t.Helper()
+	return inventory.NewVMSnapshot(at, inventory.Scope{}, v)
+}
+
+func serviceOf(i int) corev1.Service {
+	return corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("team-%d", i%20), Name: fmt.Sprintf("web-%d", i), UID: types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolTCP}}},
+		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ipOf(i)}}}},
+	}
+}
+
+func ipOf(i int) string { return fmt.Sprintf("203.0.%d.%d", i/250, i%250+1) }
+
+func nodeOf(i int) (corev1.Node, cloudstack.VirtualMachine) {
+	name, id := fmt.Sprintf("worker-%d", i), fmt.Sprintf("10000000-0000-0000-0000-%012d", i)
+	ip := fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": fmt.Sprintf("pool-%d", i%5)}}}
+	n.Spec.ProviderID = "external-cloudstack:///" + id
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+	return n, cloudstack.VirtualMachine{ID: id, Name: name, State: cloudstack.VMRunning, NICs: []cloudstack.NIC{{NetworkID: "net", NetworkName: "k8s-net", IPv4: ip}}}
+}
+
+func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
+	return cloudstack.LoadBalancerRule{
+		ID: fmt.Sprintf("rule-%d", i), Name: lbplan.LBName(string(svc.UID)) + "-tcp-80", PublicIPID: fmt.Sprintf("ip-%d", i), PublicIP: ipOf(i),
+		PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin", NetworkID: "net", State: "Active",
+	}
+}
+
+// world has that many Services, each with an address and a rule, and nodes that are members of each.
+func world(t testing.TB, services, nodes int) *Facts {
+	t.Helper()
+	f := &Facts{At: at, Title: Title("test"), Members: map[string][]string{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}
+	var machines vms
+	var members []string
+	for i := range nodes {
+		n, vm := nodeOf(i)
+		f.Nodes, machines, members = append(f.Nodes, n), append(machines, vm), append(members, vm.ID)
+	}
+	f.VMs = machines.snapshot(t)
+	for i := range services {
+		svc := serviceOf(i)
+		f.Services = append(f.Services, svc)
+		f.Rules = append(f.Rules, ruleOf(&svc, i))
+		f.Addresses = append(f.Addresses, cloudstack.PublicIP{ID: fmt.Sprintf("ip-%d", i), Address: ipOf(i), State: "Allocated", AssociatedNetworkID: "net"})
+		f.Members[fmt.Sprintf("rule-%d", i)] = members
+	}
+	return f
+}
+
+func find(s *model.Snapshot, id string) *model.Object {
+	for i := range s.Objects {
+		if s.Objects[i].ID == id {
+			return &s.Objects[i]
+		}
+	}
+	return nil
+}
+
+func TestWholeMap(t *testing.T) {
+	t.Parallel()
+	f := world(t, 1, 1)
+	s := Of(f)
+	var ids, links []string
+	for _, o := range s.Objects {
+		ids = append(ids, fmt.Sprintf("%s %s %s %s", o.ID, o.Group, o.Label, o.Health))
+	}
+	for _, l := range s.Links {
+		links = append(links, strings.TrimSpace(l.From+" "+l.To+" "+l.Label))
+	}
+	const vm = "vm/10000000-0000-0000-0000-000000000000"
+	assert.Equal(t, []string{
+		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 80/tcp to 30080 ok",
+		"service/team-0/web-0 team-0 80/tcp ok", vm + " pool-0 Running ok",
+	}, ids)
+	assert.Equal(t, []string{
+		"address/ip-0 rule/rule-0 80/tcp", "node/worker-0 " + vm, "rule/rule-0 node/worker-0", "service/team-0/web-0 address/ip-0", vm + " network/net 10.1.0.1",
+	}, links)
+	assert.Contains(t, find(&s, "service/team-0/web-0").Commands, "kubectl -n team-0 describe service web-0")
+	assert.Equal(t, []model.Node{{
+		Name: "worker-0", Kubelet: "unknown", ProviderID: f.Nodes[0].Spec.ProviderID, VMID: vm[3:], VMState: "Running", Ready: true, Health: model.HealthOK,
+		Kubernetes: []string{"InternalIP 10.1.0.1"}, CloudStack: []string{"10.1.0.1"},
+	}}, s.Nodes)
+	assert.Equal(t, s, Of(f), "the same facts give the same snapshot")
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	const service, rule, address, node = "service/team-0/web-0", "rule/rule-0", "address/ip-0", "node/worker-0"
+	planOf := func(p loadbalancer.Preview) *plan.Service {
+		p.Service = "team-0/web-0"
+		out := &plan.Service{Preview: p}
+		for _, a := range p.Actions {
+			out.Actions = append(out.Actions, plan.Action{Step: a})
+		}
+		return out
+	}
+	on := func(id string) lbplan.OnRule {
+		return lbplan.OnRule{OnAddress: lbplan.OnAddress{IP: ipOf(0)}, RuleID: id, Port: 80}
+	}
+	condition := func(status metav1.ConditionStatus) func(*Facts) {
+		return func(f *Facts) {
+			f.Services[0].Status.Conditions = []metav1.Condition{{Type: provider.ConditionReady, Status: status, Reason: "PortTaken", Message: "port 80 is taken"}}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		id     string
+		want   model.Health
+		why    string
+	}{
+		"the condition is false": {condition(metav1.ConditionFalse), service, model.HealthError, "PortTaken: port 80 is taken"},
+		"the condition is true":  {condition(metav1.ConditionTrue), service, model.HealthOK, ""},
+		"no address yet":         {func(f *Facts) { f.Services[0].Status = corev1.ServiceStatus{} }, service, model.HealthPending, "no address yet"},
+		"refused": {func(f *Facts) {
+			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}})}
+		}, service, model.HealthError, "PortTaken: taken"},
+		"drift": {func(f *Facts) {
+			f.Rules = nil
+			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: []lbplan.Step{{Action: lbplan.CreateRule{OnRule: on("")}}}})}
+		}, service, model.HealthWarning, "1 action planned"},
+		"drift of a rule": {func(f *Facts) {
+			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: []lbplan.Step{{Action: lbplan.DeleteRule{OnRule: on("rule-0")}}}})}
+		}, rule, model.HealthWarning, "planned: delete rule"},
+		"no plan": {func(f *Facts) {
+			p := planOf(loadbalancer.Preview{})
+			p.Error = "CloudStack is down"
+			f.Plans = []*plan.Service{p}
+		}, service, model.HealthWarning, "CloudStack is down"},
+		"doctor about the Service": {func(f *Facts) {
+			f.Checks = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
+		}, service, model.HealthError, "LB-001: Services are served, members missing"},
+		"doctor about the node": {func(f *Facts) {
+			f.Checks = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
+		}, node, model.HealthWarning, "NODE-006: Addresses"},
+		"an orphaned address": {func(f *Facts) {
+			f.Services, f.Orphans = nil, []observe.Orphan{{Kind: "address", ID: "ip-0", Service: "team-0/gone"}}
+		}, address, model.HealthOrphan, "team-0/gone"},
+		"an orphaned rule": {func(f *Facts) {
+			f.Services, f.Orphans = nil, []observe.Orphan{{Kind: "rule", ID: "rule-0", Service: "team-0/gone"}}
+		}, rule, model.HealthOrphan, "team-0/gone"},
+		"a rule of others on a shared address": {func(f *Facts) {
+			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
+		}, "rule/theirs", model.HealthForeign, "not made for"},
+		"a forward of others on a shared address": {func(f *Facts) {
+			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 22, EndPort: 22, Protocol: "tcp", VMID: f.VMs.All()[0].ID}}
+		}, "forward/f", model.HealthForeign, "not made for"},
+		"a node without a VM":      {func(f *Facts) { f.VMs = vms{}.snapshot(t) }, node, model.HealthError, "no VM"},
+		"a node that is not ready": {func(f *Facts) { f.Nodes[0].Status.Conditions = nil }, node, model.HealthError, "not ready"},
+		"a stopped VM":             {func(f *Facts) { f.VMs.All()[0].State = cloudstack.VMStopped }, "vm/10000000-0000-0000-0000-000000000000", model.HealthError, "Stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := world(t, 1, 1)
+			c.change(f)
+			s := Of(f)
+			o := find(&s, c.id)
+			require.NotNil(t, o)
+			assert.Equal(t, c.want, o.Health, o.Why)
+			assert.Contains(t, strings.Join(o.Why, "\n"), c.why)
+		})
+	}
+	t.Run("addresses of others are not shown", func(t *testing.T) {
+		t.Parallel()
+		f := world(t, 1, 1)
+		f.Addresses = append(f.Addresses, cloudstack.PublicIP{ID: "theirs", Address: "203.0.113.9"})
+		f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{ID: "r", Name: "shop", PublicIPID: "theirs"})
+		s := Of(f)
+		assert.Nil(t, find(&s, "address/theirs"))
+		assert.Nil(t, find(&s, "rule/r"))
+	})
+}
+
+func TestTimelineAndSecrets(t *testing.T) {
+	t.Parallel()
+	f := world(t, 1, 1)
+	event := func(kind, name, reason, message string, minute int) corev1.Event {
+		return corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "team-0", Name: name}, Type: "Warning", Reason: reason, Message: message,
+			LastTimestamp: metav1.NewTime(at.Add(time.Duration(minute) * time.Minute)),
+		}
+	}
+	f.Events = []corev1.Event{
+		event("Service", "web-0", "DriftRepaired", "a rule with key canary-1 was made again", 2), event("Service", "other", "Anything", "of a ClusterIP", 3),
+		event("Pod", "web-0", "Started", "a Pod", 4), event("Service", "web-0", "EnsuringLoadBalancer", "", 1),
+	}
+	f.Services[0].Annotations = map[string]string{"example.org/note": "canary-2", corev1.LastAppliedConfigAnnotation: "{}"}
+	f.Clean = func(s string) string { return strings.NewReplacer("canary-1", "***", "canary-2", "***").Replace(s) }
+	s := Of(f)
+	require.Len(t, s.Timeline, 2)
+	assert.Equal(t, model.Entry{At: at.Add(2 * time.Minute), Kind: "drift", Object: "service/team-0/web-0", Reason: "DriftRepaired", Message: "a rule with key *** was made again", Warning: true}, s.Timeline[0])
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "canary")
+	assert.Contains(t, find(&s, "service/team-0/web-0").Facts, model.Fact{Name: "Annotation example.org/note", Value: "***"})
+	assert.NotContains(t, string(text), "last-applied")
+}
+
+// TestLargeCluster: a change of one object is a small patch, and links stay readable.
+func TestLargeCluster(t *testing.T) {
+	t.Parallel()
+	f := world(t, 1000, 1000)
+	before := Of(f)
+	assert.Len(t, before.Objects, 1000*5+1)
+	assert.Less(t, len(before.Links), 10_000)
+	f.Services[7].Status.Conditions = []metav1.Condition{{Type: provider.ConditionReady, Status: metav1.ConditionFalse, Reason: "PortTaken"}}
+	f.At = at.Add(time.Second)
+	patch, differs := model.Diff(before, Of(f))
+	require.True(t, differs)
+	text, err := json.Marshal(patch)
+	require.NoError(t, err)
+	assert.Len(t, patch.Objects, 1)
+	assert.Less(t, len(text), 2000, string(text))
+}
+
+func BenchmarkOf(b *testing.B) {
+	f := world(b, 1000, 1000)
+	for b.Loop() {
+		Of(f)
+	}
+}
+
+func BenchmarkDiff(b *testing.B) {
+	f := world(b, 1000, 1000)
+	before := Of(f)
+	f.Services[7].Status = corev1.ServiceStatus{}
+	after := Of(f)
+	for b.Loop() {
+		model.Diff(before, after)
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package picture
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+const (
+	maxEvents     = 5    // of an object
+	maxAnnotation = 1000 // letters of a value
+)
+
+func (b *builder) services() {
+	for _, svc := range b.handled {
+		name := svc.Namespace + "/" + svc.Name
+		o := b.add(model.Object{ID: serviceID(name), Kind: model.KindService, Name: svc.Name, Group: svc.Namespace})
+		var ports, ips []string
+		for _, p := range svc.Spec.Ports {
+			ports = append(ports, portText(int(p.Port), cmp.Or(string(p.Protocol), "TCP")))
+		}
+		for _, in := range svc.Status.LoadBalancer.Ingress {
+			ips = append(ips, cmp.Or(in.IP, in.Hostname))
+		}
+		o.Label = strings.Join(ports, ", ")
+		o.Facts = facts(
+			"Service", name, "Address", strings.Join(ips, ", "), "Ports", strings.Join(ports, ", "),
+			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
+			"UID", string(svc.UID), "Created", stamp(svc.CreationTimestamp))
+		b.serviceHealth(o, svc)
+		for i := range svc.Status.Conditions {
+			c := &svc.Status.Conditions[i]
+			o.Facts = append(o.Facts, facts("Condition "+c.Type, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
+		}
+		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
+			if key != corev1.LastAppliedConfigAnnotation { // the whole object once more
+				o.Facts = append(o.Facts, facts("Annotation "+key, short(svc.Annotations[key], maxAnnotation))...)
+			}
+		}
+		o.Facts = append(o.Facts, b.eventFacts("Service "+name)...)
+		o.Commands = []string{
+			fmt.Sprintf("kubectl -n %s describe service %s", svc.Namespace, svc.Name),
+			b.csccm("plan " + name), b.csccm("doctor --only LB"),
+		}
+	}
+}
+
+func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
+	name := svc.Namespace + "/" + svc.Name
+	served := len(svc.Status.LoadBalancer.Ingress) > 0
+	ready := apimeta.FindStatusCondition(svc.Status.Conditions, provider.ConditionReady)
+	switch {
+	case svc.DeletionTimestamp != nil:
+		worsen(o, model.HealthPending, "the Service is being deleted")
+	case ready != nil && ready.Status == metav1.ConditionFalse:
+		worsen(o, model.HealthError, ready.Reason+": "+ready.Message)
+	case !served:
+		worsen(o, model.HealthPending, "the Service has no address yet")
+	}
+	if p := b.plansOf[name]; p != nil {
+		o.Facts = append(o.Facts, planFacts(p)...)
+		n := len(p.Actions)
+		switch {
+		case p.Error != "":
+			worsen(o, model.HealthWarning, "no plan: "+p.Error)
+		case p.Refusal != nil:
+			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
+		case n > 0 && served && svc.DeletionTimestamp == nil:
+			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", plural.Count(n, "action")))
+		case n > 0 || p.Pending > 0:
+			worsen(o, model.HealthPending, plural.Count(n, "action")+" planned")
+		}
+		for _, notice := range p.Notices {
+			if notice.Warning {
+				worsen(o, model.HealthWarning, notice.Message)
+			}
+		}
+	}
+	b.diagnose(o, "Service "+name)
+}
+
+func planFacts(p *plan.Service) []model.Fact {
+	var out []model.Fact
+	for _, a := range planned(p) {
+		out = append(out, facts("Plan", a.Sign+" "+a.Label)...)
+	}
+	return out
+}
+
+// planned are the actions of a plan as they are shown.
+func planned(p *plan.Service) []model.Action {
+	var out []model.Action
+	for i := range p.Actions {
+		label := p.Actions[i].Label()
+		if p.Actions[i].Held {
+			label += " (held back by the policy)"
+		}
+		out = append(out, model.Action{Sign: p.Actions[i].Sign(), Label: label})
+	}
+	return out
+}
+
+// eventFacts are the newest Events of an object.
+func (b *builder) eventFacts(key string) []model.Fact {
+	events := slices.Clone(b.events[key])
+	slices.SortStableFunc(events, func(x, y *corev1.Event) int { return eventTime(y).Compare(eventTime(x)) })
+	var out []model.Fact
+	for _, e := range events[:min(len(events), maxEvents)] {
+		out = append(out, facts("Event "+e.Reason, eventTime(e).UTC().Format(time.RFC3339)+" "+e.Message)...)
+	}
+	return out
+}
+
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+func portText(port int, protocol string) string {
+	return fmt.Sprintf("%d/%s", port, strings.ToLower(protocol))
+}
+
+func stamp(t metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func short(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return s
+}

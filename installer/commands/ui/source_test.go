@@ -1,0 +1,162 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with few calls
+// that only read.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	cloud, left := testenv.Left(t, leftby.Apache)
+	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}}}
+	for i := range left.Kubernetes.Services {
+		objects = append(objects, &left.Kubernetes.Services[i])
+	}
+	for i := range left.Kubernetes.Nodes {
+		objects = append(objects, &left.Kubernetes.Nodes[i])
+	}
+	kube := fake.NewClientset(objects...)
+	client := cloud.Client(t, leftby.Account)
+	o := provider.DefaultOptions()
+	o.ClusterID = "test"
+	previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client, kube)
+	require.NoError(t, err)
+	s := New(Options{
+		Kube: kube, Namespace: metav1.NamespaceSystem, Title: "test", CloudStack: client, Interval: 200 * time.Millisecond,
+		Planner: &Planner{Previewer: previewer, Settings: plan.Settings{ClusterID: "test"}},
+		Inspect: func(context.Context) (check.Report, *check.Facts) {
+			return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	until := func(what string, holds func(model.Snapshot) bool) model.Snapshot {
+		t.Helper()
+		var last model.Snapshot
+		require.Eventually(t, func() bool {
+			var err error
+			last, err = s.Snapshot(t.Context())
+			return err == nil && holds(last)
+		}, time.Minute, 20*time.Millisecond, what)
+		return last
+	}
+	count := func(s model.Snapshot, kind model.Kind) (n int) {
+		for i := range s.Objects {
+			if s.Objects[i].Kind == kind {
+				n++
+			}
+		}
+		return n
+	}
+	first := until("the checks", func(s model.Snapshot) bool { return len(s.Checks) == 1 })
+	rules := count(first, model.KindRule)
+	require.Positive(t, rules)
+	assert.Equal(t, len(left.Kubernetes.Nodes), count(first, model.KindNode))
+	assert.Equal(t, len(left.Kubernetes.Nodes), count(first, model.KindVM))
+	for _, m := range first.Missing {
+		assert.NotEqual(t, "objects", m.Part, m.Reason)
+		assert.NotEqual(t, "plans", m.Part, m.Reason)
+	}
+	for _, l := range first.Links {
+		if strings.HasPrefix(l.From, "rule/") {
+			assert.True(t, strings.HasPrefix(l.To, "node/"), l)
+		}
+	}
+
+	// One read of whole lists for a refresh in which nothing has changed.
+	tags := cloud.Ledger()
+	tags.Reset()
+	require.Eventually(t, func() bool { return len(tags.Find("listVirtualMachines", "")) >= 3 }, time.Minute, 20*time.Millisecond)
+	each := map[string]int{}
+	for _, c := range tags.Calls() {
+		each[c.Command]++
+	}
+	for command, n := range each {
+		assert.LessOrEqual(t, n, 2+len(tags.Find("listVirtualMachines", "")), "%s: %v", command, each)
+	}
+	assert.Zero(t, each["listLoadBalancerRuleInstances"], "members are read when something has changed")
+
+	// What is sent follows the schema.
+	compiled, err := jsonschema.NewCompiler().Compile("../../../docs/ui.schema.json")
+	require.NoError(t, err)
+	text, err := json.Marshal(first.Sorted())
+	require.NoError(t, err)
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.NoError(t, compiled.Validate(value))
+
+	// A Service is made.
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "fresh", UID: "11111111-2222-3333-4444-555555555555"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80, NodePort: 31080, Protocol: corev1.ProtocolTCP}}},
+	}
+	_, err = kube.CoreV1().Services("new").Create(t.Context(), svc, metav1.CreateOptions{})
+	require.NoError(t, err)
+	until("the new Service with its plan", func(s model.Snapshot) bool {
+		for _, p := range s.Plans {
+			if p.Service == "service/new/fresh" && len(p.Actions) > 0 {
+				return true
+			}
+		}
+		return false
+	})
+
+	// Somebody deletes a rule.
+	all, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
+	require.NoError(t, err)
+	victim := ""
+	for i := range first.Objects {
+		if id, ok := strings.CutPrefix(first.Objects[i].ID, "rule/"); ok && first.Objects[i].Health != model.HealthForeign {
+			victim = id
+		}
+	}
+	require.NotEmpty(t, victim, all)
+	calls := len(cloud.Ledger().Calls())
+	_, err = client.DeleteLoadBalancerRule(t.Context(), victim)
+	require.NoError(t, err)
+	until("the rule to be gone", func(s model.Snapshot) bool { return count(s, model.KindRule) == rules-1 })
+	for i, c := range cloud.Ledger().Calls() {
+		if i < calls {
+			assert.Regexp(t, "^(list|log)", c.Command)
+		}
+	}
+	for _, a := range kube.Actions() {
+		if a.GetVerb() == "create" && a.GetNamespace() == "new" {
+			continue // the test's own
+		}
+		assert.Contains(t, []string{"get", "list", "watch"}, a.GetVerb(), a)
+	}
+}

@@ -1,0 +1,136 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+)
+
+// Sorted returns s with its lists in the order in which they are sent, so that equal states are equal JSON: it holds for
+// objects and links that there is a list, even if empty. It changes nothing of s.
+func (s Snapshot) Sorted() Snapshot {
+	s.Objects = sorted(s.Objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
+	s.Links = sorted(s.Links, func(a, b Link) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Label, b.Label))
+	})
+	if s.Objects == nil {
+		s.Objects = []Object{}
+	}
+	if s.Links == nil {
+		s.Links = []Link{}
+	}
+	s.Checks = sorted(s.Checks, func(a, b Check) int { return cmp.Compare(a.Code, b.Code) })
+	s.Plans = sorted(s.Plans, func(a, b Plan) int { return cmp.Compare(a.Service, b.Service) })
+	s.Nodes = sorted(s.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	s.Timeline = sorted(s.Timeline, func(a, b Entry) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	s.Calls = sorted(s.Calls, func(a, b Calls) int {
+		return cmp.Or(cmp.Compare(a.Command, b.Command), cmp.Compare(a.Code, b.Code))
+	})
+	s.Faults = sorted(s.Faults, func(a, b Fault) int { return cmp.Compare(a.Name, b.Name) })
+	s.Missing = sorted(s.Missing, func(a, b Missing) int { return cmp.Compare(a.Part, b.Part) })
+	return s
+}
+
+func sorted[T any](list []T, by func(a, b T) int) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, by)
+	return list
+}
+
+// Diff returns the patch that leads from before to after, and false if they are the same but for their time. Both are
+// sorted.
+func Diff(before, after Snapshot) (Patch, bool) {
+	p := Patch{At: after.At}
+	p.Objects, p.Removed = diffObjects(before.Objects, after.Objects)
+	changed := len(p.Objects)+len(p.Removed) > 0
+	if before.Title != after.Title {
+		p.Title, changed = &after.Title, true
+	}
+	for _, part := range []bool{
+		replaced(&p.Links, before.Links, after.Links),
+		replaced(&p.Checks, before.Checks, after.Checks),
+		replaced(&p.Plans, before.Plans, after.Plans),
+		replaced(&p.Nodes, before.Nodes, after.Nodes),
+		replaced(&p.Timeline, before.Timeline, after.Timeline),
+		replaced(&p.Calls, before.Calls, after.Calls),
+		replaced(&p.Faults, before.Faults, after.Faults),
+		replaced(&p.Missing, before.Missing, after.Missing),
+	} {
+		changed = changed || part
+	}
+	return p, changed
+}
+
+// diffObjects merges two sorted lists.
+func diffObjects(before, after []Object) (changed []Object, removed []string) {
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && before[0].ID < after[0].ID:
+			removed, before = append(removed, before[0].ID), before[1:]
+		case len(before) == 0 || after[0].ID < before[0].ID:
+			changed, after = append(changed, after[0]), after[1:]
+		default:
+			if !reflect.DeepEqual(before[0], after[0]) {
+				changed = append(changed, after[0])
+			}
+			before, after = before[1:], after[1:]
+		}
+	}
+	return changed, removed
+}
+
+// replaced sets to where the lists differ. A list that became empty is [], not null.
+func replaced[T any](to **[]T, before, after []T) bool {
+	if len(before) == 0 && len(after) == 0 || reflect.DeepEqual(before, after) {
+		return false
+	}
+	if after == nil {
+		after = []T{}
+	}
+	*to = &after
+	return true
+}
+
+// Apply returns s with p applied: what a browser does with a patch. It changes neither.
+func (s Snapshot) Apply(p Patch) Snapshot {
+	s.At = p.At
+	if p.Title != nil {
+		s.Title = *p.Title
+	}
+	gone := map[string]bool{}
+	for _, id := range p.Removed {
+		gone[id] = true
+	}
+	for i := range p.Objects {
+		gone[p.Objects[i].ID] = true
+	}
+	objects := make([]Object, 0, len(s.Objects)+len(p.Objects))
+	for i := range s.Objects {
+		if !gone[s.Objects[i].ID] {
+			objects = append(objects, s.Objects[i])
+		}
+	}
+	objects = append(objects, p.Objects...)
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
+	s.Objects = objects
+	replace(&s.Links, p.Links)
+	replace(&s.Checks, p.Checks)
+	replace(&s.Plans, p.Plans)
+	replace(&s.Nodes, p.Nodes)
+	replace(&s.Timeline, p.Timeline)
+	replace(&s.Calls, p.Calls)
+	replace(&s.Faults, p.Faults)
+	replace(&s.Missing, p.Missing)
+	return s
+}
+
+func replace[T any](list *[]T, by *[]T) {
+	if by != nil {
+		*list = *by
+	}
+}

@@ -1,0 +1,79 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	base := func() Snapshot {
+		return Snapshot{
+			SchemaVersion: SchemaVersion, At: time.Unix(1, 0).UTC(), Title: "t", Objects: []Object{{ID: "b", Why: []string{"x"}}, {ID: "a"}, {ID: "c"}},
+			Links: []Link{{From: "b", To: "c"}, {From: "a", To: "b"}}, Plans: []Plan{{Service: "a"}}, Missing: []Missing{{Part: "calls"}},
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*Snapshot)
+		want   string // the patch without its time; "" for none
+	}{
+		"nothing":           {func(*Snapshot) {}, ""},
+		"only the time":     {func(s *Snapshot) { s.At = time.Unix(2, 0).UTC() }, ""},
+		"the order":         {func(s *Snapshot) { s.Objects[0], s.Objects[1] = s.Objects[1], s.Objects[0] }, ""},
+		"empty, not absent": {func(s *Snapshot) { s.Checks = []Check{} }, ""},
+		"an object changed": {func(s *Snapshot) { s.Objects[0].Why = []string{"y"} }, `{"objects":[{"id":"b","kind":"","name":"","health":"","why":["y"]}]}`},
+		"an object more":    {func(s *Snapshot) { s.Objects = append(s.Objects, Object{ID: "aa"}) }, `{"objects":[{"id":"aa","kind":"","name":"","health":""}]}`},
+		"an object less":    {func(s *Snapshot) { s.Objects = s.Objects[:2] }, `{"removed":["c"]}`},
+		"no objects":        {func(s *Snapshot) { s.Objects = nil }, `{"removed":["a","b","c"]}`},
+		"a link":            {func(s *Snapshot) { s.Links = s.Links[:1] }, `{"links":[{"from":"b","to":"c"}]}`},
+		"a part ends":       {func(s *Snapshot) { s.Plans, s.Missing = nil, nil }, `{"plans":[],"missing":[]}`},
+		"a part begins":     {func(s *Snapshot) { s.Calls = []Calls{{Command: "list"}} }, `{"calls":[{"command":"list","code":"","perMinute":0}]}`},
+		"the title":         {func(s *Snapshot) { s.Title = "new" }, `{"title":"new"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := base().Sorted(), base()
+			c.change(&after)
+			after = after.Sorted()
+			patch, differs := Diff(before, after)
+			require.Equal(t, c.want != "", differs)
+			if !differs {
+				return
+			}
+			patched := before.Apply(patch)
+			want, err := json.Marshal(after)
+			require.NoError(t, err)
+			got, err := json.Marshal(patched)
+			require.NoError(t, err)
+			assert.JSONEq(t, string(want), string(got), "the patch leads there")
+			assert.Equal(t, base().Sorted(), before, "Apply changes nothing")
+			text, err := json.Marshal(patch)
+			require.NoError(t, err)
+			var fields map[string]any
+			require.NoError(t, json.Unmarshal(text, &fields))
+			delete(fields, "at")
+			text, err = json.Marshal(fields)
+			require.NoError(t, err)
+			assert.JSONEq(t, c.want, string(text))
+		})
+	}
+}
+
+// TestPatchHasEveryPart keeps Diff whole when Snapshot gets another field.
+func TestPatchHasEveryPart(t *testing.T) {
+	t.Parallel()
+	patch := reflect.TypeFor[Patch]()
+	for f := range reflect.TypeFor[Snapshot]().Fields() {
+		if _, has := patch.FieldByName(f.Name); !has && f.Name != "SchemaVersion" {
+			t.Errorf("Patch has no %s", f.Name)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+var (
+	//go:embed export/page.html
+	exportPage string
+	//go:embed export/style.css
+	exportStyle string
+)
+
+// shownLinks is how many ends of an object's links are listed, so that a rule that leads to a thousand nodes is one line.
+const shownLinks = 10
+
+// Export writes s as one HTML file that needs no script, no other file and no connection.
+func Export(w io.Writer, s model.Snapshot) error {
+	e := newExport(s)
+	sum := sha256.Sum256([]byte(exportStyle))
+	page, err := template.New("page").Funcs(template.FuncMap{
+		"anchor": func(id string) string { return e.anchors[id] },
+		"name":   func(id string) string { return cmp.Or(e.objects[id].Name, id) },
+		"class":  func(h any) string { return healthClass(fmt.Sprint(h)) },
+		"symbol": func(h any) string { return healthSymbols[fmt.Sprint(h)] },
+		"kind":   func(k model.Kind) string { return cmp.Or(kindNames[k], string(k)) },
+		"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"missing": func(part string) []model.Missing {
+			return slices.DeleteFunc(slices.Clone(s.Missing), func(m model.Missing) bool { return m.Part != part })
+		},
+	}).Parse(exportPage)
+	if err != nil {
+		return err
+	}
+	return page.Execute(w, struct {
+		model.Snapshot
+		Style    template.CSS
+		StyleSum string
+		Counts   []healthCount
+		Groups   []itemGroup
+	}{s, template.CSS(exportStyle), "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts(s.Objects), e.groups()}) //nolint:gosec // our own style
+}
+
+var healthSymbols = map[string]string{
+	string(model.HealthOK): "✓", string(model.HealthPending): "…", string(model.HealthWarning): "!", string(model.HealthError): "✕",
+	string(model.HealthOrphan): "○", string(model.HealthForeign): "◇", "skipped": "–",
+}
+
+func healthClass(health string) string {
+	if _, ok := healthSymbols[health]; ok {
+		return health
+	}
+	return ""
+}
+
+var kindNames = map[model.Kind]string{
+	model.KindService: "Service", model.KindAddress: "address", model.KindRule: "load balancer rule",
+	model.KindForward: "port forwarding rule", model.KindNode: "Node", model.KindVM: "VM", model.KindNetwork: "network",
+}
+
+type healthCount struct {
+	Health model.Health
+	Count  int
+}
+
+func counts(objects []model.Object) []healthCount {
+	found := map[model.Health]int{}
+	for _, o := range objects {
+		found[o.Health]++
+	}
+	var out []healthCount
+	for _, h := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, healthCount{h, found[h]})
+	}
+	return out
+}
+
+type itemGroup struct {
+	Title string
+	Items []item
+}
+
+// item is an object with what it leads to.
+type item struct {
+	model.Object
+	Open      bool // it, or something below it, is not well
+	Again     bool // it was shown above
+	Plan      *model.Plan
+	Children  []item
+	Elsewhere []end // what is not among the children
+	More      int   // ends that are not listed
+}
+
+// end is the other end of a link: an object, or all objects of a group.
+type end struct{ ID, Group, Label string }
+
+type export struct {
+	s       model.Snapshot
+	objects map[string]model.Object
+	anchors map[string]string
+	links   map[string][]model.Link // by their beginning
+	plans   map[string]*model.Plan
+	shown   map[string]bool
+}
+
+func newExport(s model.Snapshot) *export {
+	e := &export{s, map[string]model.Object{}, map[string]string{}, map[string][]model.Link{}, map[string]*model.Plan{}, map[string]bool{}}
+	for i, o := range s.Objects {
+		e.objects[o.ID], e.anchors[o.ID] = o, fmt.Sprintf("o%d", i)
+	}
+	for _, l := range s.Links {
+		e.links[l.From] = append(e.links[l.From], l)
+	}
+	for i, p := range s.Plans {
+		e.plans[p.Service] = &s.Plans[i]
+	}
+	return e
+}
+
+// below reports whether an object of kind is listed below one of parent: addresses and rules below their Service, a VM
+// below its node.
+func below(parent, kind model.Kind) bool {
+	switch kind {
+	case model.KindAddress:
+		return parent == model.KindService
+	case model.KindRule, model.KindForward:
+		return parent == model.KindService || parent == model.KindAddress
+	case model.KindVM:
+		return parent == model.KindNode
+	default:
+		return false
+	}
+}
+
+func (e *export) item(o model.Object) item {
+	out := item{Object: o, Plan: e.plans[o.ID], Open: o.Health != model.HealthOK}
+	if e.shown[o.ID] {
+		return item{Object: o, Again: true, Open: out.Open}
+	}
+	e.shown[o.ID] = true
+	for _, l := range e.links[o.ID] {
+		other, ok := e.objects[l.To]
+		switch {
+		case ok && below(o.Kind, other.Kind):
+			child := e.item(other)
+			out.Open = out.Open || child.Open
+			out.Children = append(out.Children, child)
+		case len(out.Elsewhere) == shownLinks:
+			out.More++
+		case ok:
+			out.Elsewhere = append(out.Elsewhere, end{ID: l.To, Label: l.Label})
+		default:
+			out.Elsewhere = append(out.Elsewhere, end{Group: groupName(l.To), Label: l.Label})
+		}
+	}
+	return out
+}
+
+// groupName returns the group in a model.GroupID.
+func groupName(id string) string {
+	if parts := strings.SplitN(id, "/", 3); len(parts) == 3 && parts[0] == "group" {
+		return cmp.Or(parts[2], "no group")
+	}
+	return id
+}
+
+// groups returns the objects as a tree: Services by namespace, what no Service has, nodes by pool, and the rest.
+func (e *export) groups() []itemGroup {
+	var out []itemGroup
+	add := func(kind model.Kind, title func(group string) string) {
+		byGroup := map[string][]model.Object{}
+		for _, o := range e.s.Objects {
+			if o.Kind == kind && !e.shown[o.ID] {
+				byGroup[o.Group] = append(byGroup[o.Group], o)
+			}
+		}
+		for _, group := range slices.Sorted(maps.Keys(byGroup)) {
+			g := itemGroup{Title: title(group)}
+			for _, o := range byGroup[group] {
+				g.Items = append(g.Items, e.item(o))
+			}
+			out = append(out, g)
+		}
+	}
+	grouped := func(what string) func(string) string {
+		return func(group string) string { return strings.TrimSpace(what + " " + group) }
+	}
+	add(model.KindService, grouped("Services of"))
+	for _, kind := range []model.Kind{model.KindAddress, model.KindRule, model.KindForward} {
+		add(kind, func(string) string { return "Without a Service: " + kindNames[kind] })
+	}
+	add(model.KindNode, grouped("Nodes"))
+	add(model.KindVM, grouped("VMs without a Node"))
+	add(model.KindNetwork, grouped("Networks"))
+	for _, o := range e.s.Objects {
+		if !e.shown[o.ID] {
+			add(o.Kind, func(string) string { return "Others" })
+		}
+	}
+	return out
+}

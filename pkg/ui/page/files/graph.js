@@ -1,0 +1,203 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// From the objects to the boxes that the map draws: groups, folding, search. Pure functions, no DOM.
+import {severity} from './dom.js';
+
+export const columns = [
+  {id: 'services', title: 'Services', kinds: ['service'], side: 'namespace'},
+  {id: 'addresses', title: 'Addresses', kinds: ['address'], side: 'namespace'},
+  {id: 'rules', title: 'Rules and forwards', kinds: ['rule', 'forward'], side: 'namespace'},
+  {id: 'nodes', title: 'Nodes', kinds: ['node'], side: 'pool'},
+  {id: 'vms', title: 'VMs', kinds: ['vm'], side: 'pool'},
+  {id: 'networks', title: 'Networks', kinds: ['network'], side: 'network'},
+];
+
+// A column with more boxes than this is folded into groups, and what still does not fit is behind a button.
+export const most = 60;
+
+const columnOf = new Map(columns.flatMap((c, i) => c.kinds.map((k) => [k, i])));
+const rank = new Map(severity.map((h, i) => [h, i]));
+const rankOf = (health) => rank.get(health) ?? 0;
+
+export const columnIndex = (object) => columnOf.get(object.kind) ?? -1;
+export const worst = (healths) => healths.reduce((a, b) => (rankOf(b) < rankOf(a) ? b : a), 'ok');
+
+// groups returns the group of each object: its own, or that of what leads to it in another column of the same side.
+export function groups(store) {
+  const out = new Map();
+  for (const [i, column] of columns.entries()) {
+    for (const o of store.objects.values()) {
+      if (columnIndex(o) !== i) continue;
+      let group = o.group;
+      if (!group) {
+        const from = (store.in.get(o.id) || []).find((l) => {
+          const other = store.objects.get(l.from);
+          return other && columnIndex(other) >= 0 && columns[columnIndex(other)].side === column.side && out.get(l.from);
+        });
+        group = from ? out.get(from.from) : '';
+      }
+      out.set(o.id, group);
+    }
+  }
+  return out;
+}
+
+// matching returns the IDs of the objects that the search and the filter leave, or null for all of them: what matches,
+// and what is connected with it on the same side of the map.
+export function matching(store, view) {
+  const words = view.query.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0 && !view.wrong) return null;
+  const found = new Set();
+  for (const o of store.objects.values()) {
+    if (view.wrong && (o.health === 'ok' || o.health === 'foreign')) continue;
+    if (words.length > 0) {
+      const text = [o.name, o.group, o.kind, o.label, o.health, ...(o.why || []), ...(o.facts || []).map((f) => f.value)].join(' ').toLowerCase();
+      if (!words.every((w) => text.includes(w))) continue;
+    }
+    found.add(o.id);
+  }
+  const out = new Set(found);
+  for (const id of found) {
+    walk(store, id, 'in', 'from', out);
+    walk(store, id, 'out', 'to', out);
+  }
+  return {ids: out, found: found.size};
+}
+
+function walk(store, start, map, end, out) {
+  const side = columns[columnIndex(store.objects.get(start))]?.side;
+  const todo = [start];
+  const seen = new Set(todo);
+  while (todo.length > 0) {
+    for (const l of store[map].get(todo.pop()) || []) {
+      const id = l[end];
+      const o = store.objects.get(id);
+      if (!o || seen.has(id) || columns[columnIndex(o)]?.side !== side) continue;
+      seen.add(id);
+      out.add(id);
+      todo.push(id);
+    }
+  }
+}
+
+// picture returns what the map draws: boxes by column, the box of each object, and the links between boxes.
+// view: {query, wrong, open: Set of group keys, limits: Map of column to number, selected: ID}
+export function picture(store, view) {
+  const groupOf = groups(store);
+  const match = matching(store, view);
+  const members = columns.map(() => []);
+  const byGroup = new Map();
+  for (const o of store.objects.values()) {
+    const i = columnIndex(o);
+    if (i < 0) continue;
+    const key = `group/${o.kind}/${groupOf.get(o.id)}`;
+    if (!byGroup.has(key)) byGroup.set(key, []);
+    byGroup.get(key).push(o.id);
+    if (!match || match.ids.has(o.id)) members[i].push(o);
+  }
+  const boxOf = new Map();
+  // The columns of a side are folded together, so that a group is in one line.
+  const tall = new Set(columns.filter((c, i) => members[i].length > most).map((c) => c.side));
+  const out = columns.map((column, i) => {
+    const boxes = fold(column, members[i], groupOf, view, tall.has(column.side));
+    for (const b of boxes) for (const o of b.members || []) boxOf.set(o.id, b.id);
+    return {...column, count: members[i].length, boxes};
+  });
+  return {columns: out, boxOf, links: join(store, out, boxOf, byGroup), found: match?.found, groupOf};
+}
+
+const byName = new Intl.Collator('en', {numeric: true}).compare;
+
+function fold(column, members, groupOf, view, tall) {
+  const single = (o) => ({id: o.id, type: 'object', object: o, group: groupOf.get(o.id), members: [o], health: o.health});
+  const named = (a, b) => byName(groupOf.get(a.id), groupOf.get(b.id)) || byName(a.name, b.name);
+  members.sort(named);
+  if (!tall) return members.map(single);
+  const byGroup = Map.groupBy(members, (o) => groupOf.get(o.id));
+  const out = [];
+  for (const [group, list] of byGroup) {
+    if (list.length === 1) {
+      out.push(single(list[0]));
+      continue;
+    }
+    const key = `${column.side}:${group}`;
+    const open = view.open.has(key);
+    out.push({
+      id: `fold/${column.id}/${group}`, type: 'group', key, group, open, count: list.length,
+      members: open ? [] : list, health: worst(list.map((o) => o.health)), wrong: count(list),
+    });
+    if (open) out.push(...list.map(single));
+  }
+  return cut(column, out, view);
+}
+
+function count(list) {
+  const out = {};
+  for (const o of list) if (o.health !== 'ok') out[o.health] = (out[o.health] || 0) + 1;
+  return out;
+}
+
+// cut keeps as many boxes as there is room for: groups that are open and the selected object, then the worst.
+function cut(column, boxes, view) {
+  const limit = view.limits.get(column.id) ?? most;
+  if (boxes.length <= limit) return boxes;
+  const urgency = (b) => (b.id === view.selected || b.open ? -2 : b.type === 'object' && b.members.length && view.open.has(`${column.side}:${b.group}`) ? -1 : 0);
+  const order = boxes.map((b, i) => ({b, i})).sort((x, y) =>
+    urgency(x.b) - urgency(y.b) || rankOf(x.b.health) - rankOf(y.b.health) || x.i - y.i);
+  const kept = new Set(order.slice(0, limit).map((x) => x.b));
+  const left = order.slice(limit).map((x) => x.b);
+  const out = boxes.filter((b) => kept.has(b));
+  const rest = left.flatMap((b) => b.members);
+  out.push({id: `more/${column.id}`, type: 'more', column: column.id, count: left.length, members: rest, health: worst(rest.map((o) => o.health)), wrong: count(rest)});
+  return out;
+}
+
+// join returns the links between boxes, each once, from the left column to the right one.
+function join(store, drawn, boxOf, byGroup) {
+  const at = new Map(drawn.flatMap((c, i) => c.boxes.map((b) => [b.id, i])));
+  const known = new Map();
+  // A link may lead to all objects of a kind in a group: model.GroupID.
+  const ends = (id) => {
+    let boxes = known.get(id);
+    if (!boxes) {
+      boxes = [...new Set((byGroup.get(id) || [id]).map((o) => boxOf.get(o)).filter(Boolean))];
+      known.set(id, boxes);
+    }
+    return boxes;
+  };
+  const out = new Map();
+  for (const l of store.links) {
+    for (const f of ends(l.from)) {
+      for (const t of ends(l.to)) {
+        let [a, b] = [f, t];
+        if (at.get(a) === at.get(b)) continue;
+        if (at.get(a) > at.get(b)) [a, b] = [b, a];
+        const key = a + '\n' + b;
+        const joined = out.get(key);
+        if (joined) joined.health = worst([joined.health, l.health || 'ok']);
+        else out.set(key, {from: a, to: b, columns: at.get(a) + '-' + at.get(b), health: l.health || 'ok'});
+      }
+    }
+  }
+  return [...out.values()];
+}
+
+// path returns the IDs of the boxes that lead to a box or that it leads to.
+export function path(links, id) {
+  const out = new Set([id]);
+  for (const [from, to] of [['from', 'to'], ['to', 'from']]) {
+    const next = Map.groupBy(links, (l) => l[from]);
+    const todo = [id];
+    const seen = new Set(todo);
+    while (todo.length > 0) {
+      for (const l of next.get(todo.pop()) || []) {
+        if (seen.has(l[to])) continue;
+        seen.add(l[to]);
+        out.add(l[to]);
+        todo.push(l[to]);
+      }
+    }
+  }
+  return out;
+}

@@ -1,0 +1,132 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The views that are tables: checks, plan, time line, nodes.
+import {badge, cells, el, list, objectLink, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
+import {planBody} from './details.js';
+
+const section = (id) => document.getElementById(id);
+const unseen = (text) => el('span', {class: 'unseen'}, text);
+const moreButton = () => el('button', {type: 'button', class: 'more', hidden: true});
+
+function select(label, name) {
+  const box = el('select', {name});
+  return {label: el('label', {}, label + ' ', box), box};
+}
+
+// options keeps a select's options in step with what there is.
+function options(box, values) {
+  const chosen = box.value;
+  rows(box, ['', ...values], {key: (v) => v, make: () => el('option'), fill: (o, v) => { setAttribute(o, 'value', v); setText(o, v || 'all'); }});
+  box.value = values.includes(chosen) ? chosen : '';
+}
+
+// outside returns a link to another page, if it is one: the address comes from the data.
+function outside(address, text) {
+  return /^https?:\/\//.test(address || '') ? el('a', {href: address, rel: 'noopener noreferrer', target: '_blank'}, text) : null;
+}
+
+export function createChecks(store) {
+  const status = select('Status', 'status');
+  const category = select('Category', 'category');
+  const missing = el('div');
+  const found = el('p', {role: 'status'});
+  const {frame, body} = table('All checks', ['Check', 'Status', 'Category', 'Finding and remedy', 'Objects']);
+  const more = moreButton();
+  section('checks').append(missing, el('div', {class: 'tools'}, status.label, category.label, found), frame, more);
+  status.box.addEventListener('change', draw);
+  category.box.addEventListener('change', draw);
+  const order = ['error', 'warning', 'skipped', 'ok'];
+  const at = (c) => (order.indexOf(c.status) + order.length + 1) % (order.length + 1);
+
+  function draw() {
+    frame.hidden = showMissing(missing, store, 'checks') && store.checks.length === 0;
+    options(status.box, [...new Set(store.checks.map((c) => c.status))].sort());
+    options(category.box, [...new Set(store.checks.map((c) => c.category))].sort());
+    const shown = store.checks.filter((c) => (!status.box.value || c.status === status.box.value) && (!category.box.value || c.category === category.box.value))
+      .sort((a, b) => at(a) - at(b) || (a.code < b.code ? -1 : 1));
+    setText(found, `${shown.length} of ${store.checks.length} checks`);
+    rows(body, shown, {key: (c) => c.code, make: () => el('tr'), more, fill: (row, c) => cells(row, [
+      [outside(c.link, c.code) ?? c.code, ' ', c.title], [badge(c.status)], c.category,
+      [c.message ? el('p', {}, c.message) : '', c.remedy ? el('p', {class: 'remedy'}, el('strong', {}, 'Remedy: '), c.remedy) : ''],
+      [el('ul', {}, ...(c.objects || []).map((id) => el('li', {}, objectLink(id, store.objects.get(id)))))],
+    ])});
+  }
+  return {draw, parts: ['checks', 'missing']};
+}
+
+export function createPlan(store) {
+  const missing = el('div');
+  const none = el('p', {}, 'Nothing to do: CloudStack has what the Services ask for.');
+  const plans = el('div', {class: 'plans'});
+  const more = moreButton();
+  section('plan').append(el('p', {}, 'What the controller would do now.'), missing, none, plans, more);
+  return {parts: ['plans', 'missing'], draw() {
+    const unknown = showMissing(missing, store, 'plans');
+    none.hidden = unknown || store.plans.length > 0;
+    rows(plans, store.plans, {key: (p) => p.service, make: () => el('section'), more, fill: (node, p) =>
+      node.replaceChildren(el('h3', {}, objectLink(p.service, store.objects.get(p.service))), planBody(p))});
+  }};
+}
+
+export function createTimeline(store) {
+  const kind = select('Kind', 'kind');
+  const missing = el('div');
+  const entries = table('Entries', ['Time', 'Kind', 'Object', 'What happened']);
+  const more = moreButton();
+  const calls = table('Calls a minute', ['Command', 'Result', 'Calls a minute']);
+  const callsMissing = el('div');
+  const noCalls = el('p', {}, 'No calls in the last minute.');
+  section('timeline').append(missing, el('div', {class: 'two'},
+    el('div', {}, el('div', {class: 'tools'}, kind.label), entries.frame, more),
+    el('div', {}, el('h3', {}, 'Calls a minute'), callsMissing, noCalls, calls.frame)));
+  kind.box.addEventListener('change', draw);
+
+  function draw() {
+    showMissing(missing, store, 'timeline');
+    options(kind.box, [...new Set(store.timeline.map((e) => e.kind))].sort());
+    const shown = store.timeline.filter((e) => !kind.box.value || e.kind === kind.box.value);
+    rows(entries.body, shown, {key: (e) => [e.at, e.kind, e.object, e.reason, e.message].join('\n'), make: () => el('tr'), more, fill: (row, e) => {
+      setAttribute(row, 'class', e.warning ? 'warning' : null);
+      cells(row, [[time(e.at, store.at)], [e.kind], e.object ? [objectLink(e.object, store.objects.get(e.object))] : '',
+        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.message ? ` ${e.message}` : '']]);
+    }});
+    const unknown = showMissing(callsMissing, store, 'calls');
+    noCalls.hidden = unknown || store.calls.length > 0;
+    calls.frame.hidden = store.calls.length === 0;
+    const top = Math.max(1, ...store.calls.map((c) => c.perMinute));
+    rows(calls.body, store.calls.map((c) => ({...c, top})), {key: (c) => c.command + '\n' + c.code, make: () => el('tr'), fill: (row, c) =>
+      cells(row, [c.command, c.code, [el('meter', {min: 0, max: c.top, value: c.perMinute, 'aria-hidden': 'true'}), ` ${Math.round(c.perMinute * 10) / 10}`]])});
+  }
+  return {draw, parts: ['timeline', 'calls', 'missing']};
+}
+
+export function createNodes(store) {
+  const search = el('input', {type: 'search', autocomplete: 'off'});
+  const wrong = el('input', {type: 'checkbox'});
+  const missing = el('div');
+  const found = el('p', {role: 'status'});
+  const {frame, body} = table('Nodes and their VMs', ['Node', 'Health', 'Ready', 'Kubelet', 'Provider ID', 'VM', 'Addresses in Kubernetes', 'Addresses in CloudStack']);
+  const more = moreButton();
+  section('nodes').append(missing, el('div', {class: 'tools'}, el('label', {}, 'Search ', search), el('label', {}, wrong, ' only what is wrong'), found), frame, more);
+  search.addEventListener('input', draw);
+  wrong.addEventListener('change', draw);
+
+  const addresses = (own, other) => [el('ul', {class: 'addresses'}, ...(own || []).map((a) => ((other || []).includes(a)
+    ? el('li', {}, a) : el('li', {class: 'differs'}, a, unseen(' (differs)')))))];
+
+  function draw() {
+    frame.hidden = showMissing(missing, store, 'nodes') && store.nodes.length === 0;
+    const text = search.value.toLowerCase();
+    const shown = store.nodes.filter((n) => (!wrong.checked || n.health !== 'ok') && (!text || JSON.stringify(n).toLowerCase().includes(text)));
+    setText(found, `${shown.length} of ${store.nodes.length} nodes`);
+    rows(body, shown, {key: (n) => n.name, make: () => el('tr'), more, fill: (row, n) => cells(row, [
+      [objectLink('node/' + n.name, store.objects.get('node/' + n.name))],
+      [badge(n.health), n.why?.length ? list(n.why, {class: 'why'}) : ''],
+      n.ready ? 'yes' : 'no', [n.kubelet, n.evidence ? el('p', {class: 'small'}, n.evidence) : ''], n.providerID || 'none',
+      [n.vmID || 'none', n.vmState ? el('p', {class: 'small'}, n.vmState) : ''],
+      addresses(n.kubernetesAddresses, n.cloudstackAddresses), addresses(n.cloudstackAddresses, n.kubernetesAddresses),
+    ])});
+  }
+  return {draw, parts: ['nodes', 'missing']};
+}

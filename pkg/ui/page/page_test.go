@@ -1,0 +1,137 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestVendoredFiles compares what others wrote with its pinned sums. Every file is pinned and every package has a licence.
+func TestVendoredFiles(t *testing.T) {
+	t.Parallel()
+	var vendored []struct {
+		Package, Version, Licence string
+		Files                     []struct{ File, From, SHA256 string }
+	}
+	content, err := fs.ReadFile(Files(), "vendor/vendor.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(content, &vendored))
+	pinned := []string{"vendor.json"}
+	for _, p := range vendored {
+		require.NotEmpty(t, p.Licence, p.Package)
+		require.True(t, slices.ContainsFunc(p.Files, func(f struct{ File, From, SHA256 string }) bool { return f.File == p.Package+".LICENSE" }), p.Package)
+		for _, f := range p.Files {
+			content, err := fs.ReadFile(Files(), "vendor/"+f.File)
+			require.NoError(t, err)
+			sum := sha256.Sum256(content)
+			require.Equal(t, f.SHA256, hex.EncodeToString(sum[:]), f.File)
+			require.Contains(t, f.From, p.Package+"-"+p.Version+".tgz")
+			pinned = append(pinned, f.File)
+		}
+	}
+	entries, err := fs.ReadDir(Files(), "vendor")
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.Contains(t, pinned, e.Name())
+	}
+}
+
+var (
+	loads = regexp.MustCompile(`(?:from '|import '|src="|href=")([^'"#]+)['"]`)
+	// What would make HTML or code from data, or needs more than the page's policy allows.
+	unsafe = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|\.html\(|\beval\(|new Function|setAttribute\('style|\.style\.cssText|<style|\sstyle=|\son[a-z]+="|javascript:`)
+)
+
+// TestFilesAreSafe: every file that another loads is there, from this origin, and none of ours makes HTML from data.
+func TestFilesAreSafe(t *testing.T) {
+	t.Parallel()
+	total, loaded := 0, map[string]bool{"index.html": true}
+	require.NoError(t, fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if d.IsDir() {
+			return nil
+		}
+		content, err := fs.ReadFile(Files(), name)
+		require.NoError(t, err)
+		total += len(content)
+		if strings.HasPrefix(name, "vendor/") {
+			return nil
+		}
+		require.NotRegexp(t, unsafe, string(content), name)
+		require.LessOrEqual(t, strings.Count(string(content), "\n"), 400, name)
+		for _, m := range loads.FindAllStringSubmatch(string(content), -1) {
+			if m[1] == "data:," {
+				continue
+			}
+			other := path.Join(path.Dir(name), m[1])
+			_, err := fs.Stat(Files(), other)
+			require.NoError(t, err, "%s loads %s", name, m[1])
+			loaded[other] = true
+		}
+		return nil
+	}))
+	names, err := fs.Glob(Files(), "*.*")
+	require.NoError(t, err)
+	for _, name := range names {
+		require.True(t, loaded[name], "nothing loads %s", name)
+	}
+	require.Less(t, total, 128<<10, "the binaries grow by all of it")
+}
+
+// TestContrast: text is readable on every background, dark and light (WCAG 2.2, 1.4.3). The audit in a browser leaves single
+// symbols and hatched boxes to people.
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	css, err := fs.ReadFile(Files(), "app.css")
+	require.NoError(t, err)
+	light, dark, found := strings.Cut(string(css), "@media (prefers-color-scheme: dark)")
+	require.True(t, found)
+	for name, part := range map[string]string{"light": light, "dark": dark} {
+		colour := map[string]string{}
+		for _, m := range regexp.MustCompile(`--([a-z-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(part, -1) {
+			colour[m[1]] = m[2]
+		}
+		pairs := [][2]string{{"accent", "card"}, {"accent", "back"}, {"text", "card"}, {"text", "back"}, {"soft", "card"}, {"soft", "back"}}
+		for _, tone := range []string{"ok", "pending", "warning", "error", "orphan", "foreign"} {
+			pairs = append(pairs, [2]string{tone, tone + "-back"}, [2]string{tone, "card"}, [2]string{tone, "back"}, [2]string{"text", tone + "-back"})
+		}
+		for _, p := range pairs {
+			require.GreaterOrEqual(t, contrast(t, colour[p[0]], colour[p[1]]), 4.5, "%s: %s on %s", name, p[0], p[1])
+		}
+	}
+}
+
+// contrast returns the ratio of two colours as WCAG defines it.
+func contrast(t *testing.T, a, b string) float64 {
+	t.Helper()
+	luminance := func(colour string) float64 {
+		rgb, err := hex.DecodeString(colour)
+		require.NoError(t, err)
+		require.Len(t, rgb, 3)
+		sum := 0.0
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			c := float64(rgb[i]) / 255
+			if c <= 0.04045 {
+				c /= 12.92
+			} else {
+				c = math.Pow((c+0.055)/1.055, 2.4)
+			}
+			sum += weight * c
+		}
+		return sum
+	}
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}

@@ -1,0 +1,134 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"io"
+	"mime"
+	"net/http"
+	"sync/atomic"
+)
+
+// contentPolicy lets the page load its own files and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// door decides who may come in. What can reach a port on 127.0.0.1 is every program of the machine, and every page in
+// the user's browser: pages of other origins can send requests, and by a name that leads to 127.0.0.1 (DNS rebinding)
+// also read answers.
+type door struct {
+	origin, localhost string // both are the page's own: "http://127.0.0.1:PORT"
+	hosts             []string
+	token, session    string
+	cookie            string
+	used              atomic.Bool
+}
+
+func newDoor(port string) *door {
+	return &door{
+		origin: "http://127.0.0.1:" + port, localhost: "http://localhost:" + port,
+		hosts: []string{"127.0.0.1:" + port, "localhost:" + port},
+		token: secret(), session: secret(),
+		cookie: "csccm-ui-" + port, // cookies do not know ports: two pages at once must not take each other's
+	}
+}
+
+// secret returns 256 random bits as text.
+func secret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// guard wraps next in all that a request must pass.
+func (d *door) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if r.Host != d.hosts[0] && r.Host != d.hosts[1] {
+			refuse(w, "this page is at "+d.origin+" only")
+			return
+		}
+		if r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("token") {
+			d.enter(w, r)
+			return
+		}
+		switch {
+		case !d.invited(r):
+			refuse(w, "the address that was printed at the start is valid once; start the command again for another browser")
+		case !d.ownPage(r):
+			refuse(w, "another page sent this request")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func refuse(w http.ResponseWriter, why string) {
+	http.Error(w, "Forbidden: "+why, http.StatusForbidden)
+}
+
+// invited reports whether the request has the session's cookie.
+func (d *door) invited(r *http.Request) bool {
+	c, err := r.Cookie(d.cookie)
+	return err == nil && same(c.Value, d.session)
+}
+
+// enter exchanges the token for the session's cookie. The redirect takes the token out of the address bar. A reload of
+// the address by the same browser is no second visit.
+func (d *door) enter(w http.ResponseWriter, r *http.Request) {
+	if !d.invited(r) {
+		if !same(r.URL.Query().Get("token"), d.token) || !d.used.CompareAndSwap(false, true) {
+			refuse(w, "the token is wrong or was used before; start the command again for another browser")
+			return
+		}
+		http.SetCookie(w, &http.Cookie{ //nolint:gosec // not Secure: there is no TLS on 127.0.0.1
+			Name: d.cookie, Value: d.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		})
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		// A link on another page, or in a file, led here. The browser takes a redirect for that page's request, which
+		// has no cookie; what this page loads is its own.
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>csccm</title><a href="/">Open the page</a>`)
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// ownPage reports whether the request comes from the page itself, or for the page from the user. Browsers say so by
+// headers that pages cannot set; programs that send neither have the cookie.
+func (d *door) ownPage(r *http.Request) bool {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	if origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	switch {
+	case site == "same-origin":
+		return true
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		// What changes something needs proof: browsers send Origin with every POST.
+		return site == "" && origin != "" && isJSON(r)
+	case site == "none": // the user typed the address, or reloads
+		return r.URL.Path == "/"
+	}
+	return site == ""
+}
+
+// isJSON reports whether the body is JSON: a form of another page cannot say so without asking the server first.
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}

@@ -1,0 +1,87 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/csccm/csccm/pkg/ui/model"
+)
+
+// state is the last snapshot. Streams compare it with what they have sent: a browser that is slow gets one larger patch
+// rather than a queue of small ones.
+type state struct {
+	again chan struct{}
+
+	mu sync.Mutex
+	// read is the last snapshot that the source returned; shown has in addition why there is no newer one.
+	read, shown model.Snapshot
+	known       bool
+	changed     chan struct{} // closed by the next set
+	streams     int
+}
+
+func newState() *state {
+	return &state{again: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// set takes what the source returned.
+func (s *state) set(snapshot model.Snapshot, err error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.read = snapshot.Sorted()
+		s.shown = s.read
+	} else {
+		s.shown = unread(s.read, err).Sorted()
+		s.shown.At = now
+	}
+	s.known = true
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// get returns the last snapshot and a channel that is closed when there is another. It waits for the first.
+func (s *state) get(ctx context.Context) (model.Snapshot, <-chan struct{}, error) {
+	for {
+		s.mu.Lock()
+		shown, known, changed := s.shown, s.known, s.changed
+		s.mu.Unlock()
+		if known {
+			return shown, changed, nil
+		}
+		select {
+		case <-ctx.Done():
+			return shown, changed, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// readAgain makes the source be read soon.
+func (s *state) readAgain() {
+	select {
+	case s.again <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// enter counts a stream of events; false if there are too many.
+func (s *state) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams >= maxStreams {
+		return false
+	}
+	s.streams++
+	return true
+}
+
+func (s *state) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams--
+}

@@ -1,0 +1,245 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// limit is how long a condition may take on a busy machine.
+const limit = 1 * time.Minute
+
+// browser is the package's browser, and reason why there is none.
+var (
+	browser context.Context
+	reason  string
+)
+
+func TestMain(m *testing.M) {
+	ctx, end, err := start()
+	if err != nil {
+		reason = err.Error()
+	}
+	browser = ctx //nolint:fatcontext // it is made once
+	code := m.Run()
+	end()
+	os.Exit(code)
+}
+
+// start starts the browser; end ends it and removes what it leaves.
+func start() (ctx context.Context, end func(), err error) {
+	end = func() {}
+	path, err := find()
+	if err != nil {
+		return nil, end, err
+	}
+	temporary, err := os.MkdirTemp("", "csccm-browser")
+	if err != nil {
+		return nil, end, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "TMPDIR="+temporary))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own sandbox does not work for root.
+	}
+	allocator, free := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(allocator)
+	end = func() {
+		_ = chromedp.Cancel(ctx)
+		free()
+		_ = os.RemoveAll(temporary)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, end, fmt.Errorf("%s does not start: %w", path, err)
+	}
+	return ctx, end, nil
+}
+
+// find returns the program: Debian's Chromium, or what is installed of its family.
+func find() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no browser: install Debian's package chromium")
+}
+
+// look is how a tab shows the page.
+type look struct {
+	width, height int64
+	dark, calm    bool
+}
+
+var desk = look{width: 1440, height: 900}
+
+// tab is one tab of the package's browser.
+type tab struct {
+	testing.TB
+	ctx     context.Context
+	console iter.Seq2[chromedp.ConsoleMessage, error]
+	attacks bool // errors and violations are what the test wants
+}
+
+// newTab opens an empty tab. At the test's end the page has had no error, and its policy was not violated.
+func newTab(t testing.TB, l look) *tab {
+	t.Helper()
+	if reason != "" {
+		if os.Getenv("CSCCM_BROWSER") == "required" {
+			t.Fatal(reason)
+		}
+		t.Skip(reason)
+	}
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
+	t.Cleanup(end)
+	ctx, end = context.WithTimeout(ctx, limit)
+	t.Cleanup(end)
+	tb := &tab{TB: t, ctx: ctx, console: chromedp.Console(ctx)}
+	t.Cleanup(tb.sound)
+	scheme, motion := "light", "no-preference"
+	if l.dark {
+		scheme = "dark"
+	}
+	if l.calm {
+		motion = "reduce"
+	}
+	tb.do(chromedp.EmulateViewport(l.width, l.height))
+	call(tb, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+	}})
+	// Several tabs have the focus at once: tests of keys run in parallel.
+	call(tb, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	call(tb, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.violations = [];
+document.addEventListener('securitypolicyviolation', (e) => violations.push(e.violatedDirective + ' ' + e.blockedURI));`})
+	return tb
+}
+
+func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
+	tb.Helper()
+	out, err := chromedp.Call(tb.ctx, command, params)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// sound fails the test for an error or a violation in the page.
+func (tb *tab) sound() {
+	tb.Helper()
+	if tb.Failed() || tb.attacks {
+		return
+	}
+	for _, v := range value[[]string](tb, `violations`) {
+		tb.Errorf("the page's policy refused: %s", v)
+	}
+	// The messages before this one have come when it comes.
+	tb.do(chromedp.Evaluate[chromedp.Void](`console.log('the end of the test')`))
+	for m, err := range tb.console {
+		switch {
+		case err != nil:
+			tb.Fatal(err)
+		case m.Text == "the end of the test":
+			return
+		case m.IsException() || m.Type == "error":
+			tb.Errorf("error in the browser: %s", m)
+		}
+	}
+}
+
+func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	tb.Helper()
+	if err := chromedp.Do(tb.ctx, actions...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// value evaluates an expression, which may be a promise.
+func value[T any](tb *tab, expression string) T {
+	tb.Helper()
+	out, err := chromedp.Run(tb.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tb.Fatalf("%s: %v", expression, err)
+	}
+	return out
+}
+
+// until waits for an expression to be true.
+func (tb *tab) until(expression string) {
+	tb.Helper()
+	_, err := chromedp.Run(tb.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond)))
+	if err != nil {
+		tb.Fatalf("waiting for %s: %v", expression, err)
+	}
+}
+
+// click presses the mouse on what a selector finds.
+func (tb *tab) click(selector string) {
+	tb.Helper()
+	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// hover moves the mouse to the middle of what a selector finds.
+func (tb *tab) hover(selector string) {
+	tb.Helper()
+	tb.do(chromedp.ScrollIntoView(chromedp.CSS(selector)))
+	at := value[[]float64](tb, `(() => { const r = document.querySelector(`+quote(selector)+`).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	tb.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
+}
+
+// press presses keys, as "ArrowDown" or a text that is typed.
+func (tb *tab) press(keys ...string) {
+	tb.Helper()
+	named := map[string]string{"ArrowDown": kb.ArrowDown, "ArrowUp": kb.ArrowUp, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight, "Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "Home": kb.Home, "End": kb.End, "Space": " "}
+	for _, k := range keys {
+		if code, ok := named[k]; ok {
+			k = code
+		}
+		tb.do(chromedp.KeyEvent(k))
+	}
+}
+
+// slash presses the key / as a keyboard does: what the page does with the key decides whether it is also typed.
+func (tb *tab) slash() {
+	tb.Helper()
+	for _, p := range []input.DispatchKeyEventParams{{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/"}, {Type: input.DispatchKeyEventTypeKeyUp, Key: "/", Code: "Slash"}} {
+		call(tb, input.DispatchKeyEvent, p)
+	}
+}
+
+func (tb *tab) shiftTab() {
+	tb.Helper()
+	tb.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
+}
+
+// texts returns the visible text of all elements of a selector.
+func (tb *tab) texts(selector string) []string {
+	tb.Helper()
+	return value[[]string](tb, fmt.Sprintf(`[...document.querySelectorAll(%s)].filter((e) => e.checkVisibility()).map((e) => e.innerText.replace(/\s+/g, ' ').trim())`, quote(selector)))
+}
+
+func quote(s string) string {
+	out, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// box is the selector of an object's or a group's box on the map.
+func box(id string) string { return "button[data-id=" + strings.ReplaceAll(quote(id), `\`, `\\`) + "]" }

@@ -1,0 +1,135 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/page"
+	"github.com/csccm/csccm/pkg/ui/server"
+)
+
+// env is a page with its real server and a snapshot that the test changes.
+type env struct {
+	*tab
+	url string
+
+	mutex   sync.Mutex
+	s       model.Snapshot
+	changed chan struct{}
+	acted   []string
+}
+
+func (e *env) Snapshot(context.Context) (model.Snapshot, error) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.s, nil
+}
+
+func (e *env) Changed() <-chan struct{} { return e.changed }
+
+// change changes the snapshot; the page gets the difference.
+func (e *env) change(f func(*model.Snapshot)) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.s.Objects, e.s.Faults = slices.Clone(e.s.Objects), slices.Clone(e.s.Faults)
+	f(&e.s)
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+// object returns the object with an ID, to be changed.
+func object(s *model.Snapshot, id string) *model.Object {
+	return &s.Objects[slices.IndexFunc(s.Objects, func(o model.Object) bool { return o.ID == id })]
+}
+
+func (e *env) SetFault(_ context.Context, name string, enabled bool) error {
+	var err error
+	e.change(func(s *model.Snapshot) {
+		e.acted = append(e.acted, fmt.Sprint(name, " ", enabled))
+		i := slices.IndexFunc(s.Faults, func(f model.Fault) bool { return f.Name == name })
+		if i < 0 || name == "broken" {
+			err = server.ErrUnknown
+			return
+		}
+		s.Faults[i].Enabled = enabled
+	})
+	return err
+}
+
+func (e *env) SetSpeed(_ context.Context, speed float64) error {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.acted = append(e.acted, fmt.Sprint("speed ", speed))
+	return nil
+}
+
+func (e *env) actions() []string {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return slices.Clone(e.acted)
+}
+
+// serve starts the server of a page that no tab shows yet.
+func serve(t testing.TB, l look, s model.Snapshot) *env {
+	t.Helper()
+	e := &env{s: s, changed: make(chan struct{}, 1)}
+	o := server.Options{Source: e, Files: page.Files()}
+	if len(s.Faults) > 0 {
+		o.Actions = e
+	}
+	srv, err := server.Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.url = srv.URL()
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	e.tab = newTab(t, l)
+	return e
+}
+
+const live = `document.getElementById('connection')?.dataset.state === 'live'`
+
+// show opens the page in a tab and waits for the first snapshot.
+func show(t testing.TB, l look, s model.Snapshot) *env {
+	t.Helper()
+	e := serve(t, l, s)
+	e.do(chromedp.Navigate(e.url))
+	e.until(live)
+	return e
+}
+
+// settle waits until the page has answered to its new size and nothing moves.
+func (e *env) settle() {
+	e.Helper()
+	e.do(chromedp.Evaluate[chromedp.Void](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`, chromedp.EvalAwaitPromise))
+	e.until(`document.getAnimations().length === 0`)
+}
+
+// views are the page's views, by their names in the address.
+var views = []string{"map", "checks", "plan", "timeline", "nodes", "faults"}
+
+// view opens a view by its link.
+func (e *env) view(name string) {
+	e.Helper()
+	e.click("nav a[href='#" + name + "']")
+	e.until(`!document.getElementById(` + quote(name) + `).hidden`)
+}

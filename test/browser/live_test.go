@@ -1,0 +1,144 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/page"
+)
+
+// count counts the elements that change until the expression that collect ends with.
+const count = `window.touched = new Set();
+new MutationObserver((records) => { for (const r of records) { touched.add(r.target); for (const n of r.addedNodes) touched.add(n) } })
+	.observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true})`
+
+// touched returns how many nodes of the page have changed since count was evaluated.
+func (e *env) touched() int {
+	e.Helper()
+	return value[int](e.tab, `touched.size`)
+}
+
+// TestPatches: what changed is drawn, the rest is left alone, and a screen reader hears of it.
+func TestPatches(t *testing.T) {
+	t.Parallel()
+	e := show(t, desk, sample(20, 20))
+	const id = "service/team-00/web-0003"
+	e.click(box(id))
+	e.until(`!document.getElementById('details').hidden`)
+	e.settle()
+	e.do(chromedp.Evaluate[chromedp.Void](count))
+	e.change(func(s *model.Snapshot) {
+		o := object(s, id)
+		o.Health, o.Why, o.Label = model.HealthError, []string{"the address is gone"}, "no address"
+	})
+	e.until(`document.querySelector('#details .why li')?.textContent === 'the address is gone'`)
+	e.want(box(id), "error: web-0003 no address")
+	e.until(`document.getElementById('announce').textContent === 'web-0003: error'`)
+	if got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map').contains(n)).length`); got > 8 {
+		t.Errorf("%d nodes of the map changed for one object", got)
+	}
+
+	e.change(func(s *model.Snapshot) { // removed, new, and another heading
+		s.Title = "Cluster renamed"
+		object(s, "network/net-0").ID = "network/net-1"
+		for i := range s.Links {
+			if s.Links[i].To == "network/net-0" {
+				s.Links = append([]model.Link(nil), s.Links...)
+				s.Links[i].To = "network/net-1"
+			}
+		}
+		s.Checks = nil
+		s.Missing = []model.Missing{{Part: "checks", Reason: "doctor does not answer", Remedy: "Run csccm doctor."}}
+	})
+	e.until(`document.title === 'Cluster renamed'`)
+	e.until(`!document.querySelector("[data-id='network/net-0']") && document.querySelector("[data-id='network/net-1']")`)
+	e.want("nav a", "Map", "Checks", "Plan2", "Time line", "Nodes2")
+	e.view("checks")
+	e.want("#checks .missing", "No checks: doctor does not answer Run csccm doctor.")
+	e.want("#checks table")
+
+	e.view("map")
+	e.click(box(id))
+	e.change(func(s *model.Snapshot) { object(s, id).ID = "service/team-00/other" })
+	e.until(`document.getElementById('details').textContent.includes('This object is gone.')`)
+}
+
+// TestConnectionLost: the page says that what it shows is old, and goes on by itself.
+func TestConnectionLost(t *testing.T) {
+	t.Parallel()
+	tb := newTab(t, desk)
+	tb.attacks = true // the browser reports refused connections on its console
+	var mode atomic.Int32
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServerFS(page.Files()))
+	mux.HandleFunc("GET /api/events", func(w http.ResponseWriter, r *http.Request) {
+		s := sample(3, 2)
+		switch mode.Load() {
+		case 1:
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return
+		case 2:
+			s.Title = "Back"
+		case 3:
+			s.SchemaVersion = 99
+		}
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "retry: 100\nevent: snapshot\ndata: %s\n\n", data)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	t.Cleanup(srv.CloseClientConnections)
+	tb.do(chromedp.Navigate(srv.URL))
+	tb.until(live)
+	status := func(state, text string) {
+		t.Helper()
+		tb.until(`document.getElementById('connection').dataset.state === ` + quote(state) + ` && document.getElementById('connection').textContent.includes(` + quote(text) + `)`)
+	}
+	mode.Store(1)
+	srv.CloseClientConnections()
+	status("lost", "Connection lost. What is shown is old.")
+	mode.Store(2)
+	status("live", "Live")
+	tb.until(`document.title === 'Back'`)
+	mode.Store(3)
+	srv.CloseClientConnections()
+	status("failed", "the server sends version 99 of the data, this page reads version 1: reload the page")
+}
+
+// TestFocusSurvivesPatches: a box keeps the focus when others come before it; when it goes, the map keeps the focus.
+func TestFocusSurvivesPatches(t *testing.T) {
+	t.Parallel()
+	e := show(t, desk, sample(3, 2))
+	const id = "rule/r-0001"
+	e.do(chromedp.Focus(chromedp.CSS(box(id))))
+	e.change(func(s *model.Snapshot) { // their order turns round
+		for i := range 3 {
+			object(s, fmt.Sprintf("service/team-00/web-%04d", i)).Name = fmt.Sprintf("web-%d", 9-i)
+		}
+	})
+	e.until(`document.querySelector('.column .name').textContent === 'web-7'`)
+	if got := value[string](e.tab, `document.activeElement.dataset.id`); got != id {
+		t.Errorf("after a patch the focus is on %q, want %q", got, id)
+	}
+	e.change(func(s *model.Snapshot) { object(s, id).ID = "rule/other" })
+	e.until(`document.querySelector("[data-id='rule/other']")`)
+	if !value[bool](e.tab, `document.activeElement.matches('.box')`) {
+		t.Error("the focus left the map with its box")
+	}
+}

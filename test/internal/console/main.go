@@ -1,0 +1,73 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// Exit codes.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	exitInterrupted = 130
+)
+
+// Program is the demo or the lesson.
+type Program interface {
+	Run(ctx context.Context) error
+	// Explain prints what may show the cause of an error.
+	Explain(err error)
+	// CleanUp stops all processes of the run and removes its files.
+	CleanUp()
+}
+
+// StepError is the error of a step or chapter.
+type StepError struct {
+	What   string // step or chapter
+	Number int
+	Title  string
+	Err    error
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("%s %d, %s, failed: %v", e.What, e.Number, e.Title, e.Err)
+}
+func (e *StepError) Unwrap() error { return e.Err }
+
+// Terminal reports whether the program is used on a terminal.
+func Terminal() bool {
+	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())) // #nosec G115 -- a descriptor fits
+}
+
+// Main runs a program until it ends or is interrupted, and returns its exit code.
+func Main(name string, p Program) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err := p.Run(ctx)
+	if step := (*StepError)(nil); errors.As(err, &step) && ctx.Err() == nil {
+		p.Explain(err)
+	}
+	interrupted := ctx.Err() != nil
+	// From here, a second ^C ends the program at once; on Linux the kernel then kills the child processes.
+	stop()
+	p.CleanUp()
+	switch {
+	case err == nil:
+		return ExitOK
+	case interrupted:
+		_, _ = fmt.Fprintf(os.Stderr, "%s: interrupted; everything is stopped and removed\n", name)
+		return exitInterrupted
+	}
+	_, _ = fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	return ExitFailure
+}

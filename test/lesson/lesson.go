@@ -1,0 +1,240 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/lesson/chapters"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// lesson is a run of the lesson.
+type lesson struct {
+	console.Console
+	binDir, ldflags, transcript string
+	enter                       <-chan string // what is typed; nil: do not wait
+	ui                          bool
+	stopPage                    func()
+	started, built              time.Time
+	printed                     bytes.Buffer // for the transcript
+
+	binaries      testenv.Binaries
+	cloud         *testenv.CloudStack
+	without, with *side
+
+	made    []simulator.Call // the calls of chapter 2
+	chapter chapters.Chapter
+	seen    map[string]string // what was observed, by the ID of the claim
+}
+
+// limit is the longest wait for a condition.
+const limit = 5 * time.Minute
+
+// Run runs the chapters.
+func (l *lesson) Run(ctx context.Context) error {
+	if err := l.MakeDir("csccm-lesson-"); err != nil {
+		return err
+	}
+	if err := l.prepare(ctx); err != nil {
+		return &console.StepError{What: "chapter", Title: "before the lesson", Err: err}
+	}
+	do := []func(context.Context) error{l.nodes, l.service, l.calls, l.destroyed, l.drift, l.leader}
+	if len(do) != len(chapters.All) {
+		return fmt.Errorf("%d chapters have a text, and %d code", len(chapters.All), len(do))
+	}
+	for i, c := range chapters.All {
+		l.chapter, l.seen = c, map[string]string{}
+		l.Heading(i+1, c.Title)
+		l.Say("%s", c.Intro)
+		err := do[i](ctx)
+		if err == nil {
+			err = l.end(ctx, i+1 == len(do))
+		}
+		if err != nil {
+			return &console.StepError{What: "chapter", Number: i + 1, Title: c.Title, Err: err}
+		}
+	}
+	l.Printf("\n")
+	l.Say("%s", chapters.After)
+	l.Printf("\n%s\n", l.Style.Paint(report.Good, fmt.Sprintf("The lesson took %s, %s of it after the programs were built.",
+		time.Since(l.started).Round(time.Second), time.Since(l.built).Round(time.Second))))
+	if l.transcript != "" {
+		return os.WriteFile(l.transcript, l.recorded(), 0o644) // #nosec G306 -- a page of the documentation
+	}
+	return nil
+}
+
+// prepare builds the programs and starts CloudStack and both clusters.
+func (l *lesson) prepare(ctx context.Context) error {
+	var err error
+	l.binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: l.binDir, LDFlags: l.ldflags, Building: func(name string) {
+		l.Printf("building %s\n", name)
+	}})
+	if err != nil {
+		return err
+	}
+	binary, err := plane.Ensure(ctx, plane.Newest, plane.Print(l.Out))
+	if err != nil {
+		return err
+	}
+	l.built = time.Now()
+	l.Printf("\n")
+	l.Say("%s", chapters.Before)
+	if l.cloud, err = testenv.StartCloudStack(world()); err != nil { //nolint:contextcheck // the server outlives the call
+		return err
+	}
+	l.without, l.with = newSide(withoutName), newSide(withName)
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i, s := range []*side{l.without, l.with} {
+		wg.Go(func() {
+			if errs[i] = s.start(ctx, l, binary); errs[i] != nil {
+				errs[i] = fmt.Errorf("cluster %q: %w", s.name, errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if l.ui {
+		if err := l.startPage(ctx); err != nil {
+			return err
+		}
+	}
+	if l.enter != nil {
+		l.Printf("\nFor the commands of \"Try\", in a second terminal:\n\n")
+		l.Printf("export WITHOUT=%s WITH=%s PATH=%s:%s:$PATH\n", l.without.cluster.Kubeconfig, l.with.cluster.Kubeconfig,
+			filepath.Dir(l.with.cluster.Kubectl), filepath.Dir(l.binaries.CLI))
+		return l.wait(ctx, "Press Enter to begin.")
+	}
+	return nil
+}
+
+// end prints what was seen in a chapter, and what to try and to read.
+func (l *lesson) end(ctx context.Context, last bool) error {
+	l.title("Look")
+	for _, c := range l.chapter.Look {
+		observed, ok := l.seen[c.ID]
+		if !ok {
+			return fmt.Errorf("the lesson says %q, and that was not observed", c.Text)
+		}
+		text := c.Text
+		if observed != "" {
+			text += ": " + observed
+		}
+		l.Printf("%s", l.Style.Indented(l.Style.Paint(report.Good, chapters.Seen), 2, text))
+	}
+	l.title("Try")
+	for _, t := range l.chapter.Try {
+		if err := l.try(ctx, t); err != nil {
+			return err
+		}
+		l.Printf("%s%s\n", l.Style.Paint(report.Strong, chapters.Command), t.Line)
+		l.Printf("%s", l.Style.Indented("    ", 4, t.Shows))
+	}
+	l.title("Code")
+	for _, c := range l.chapter.Code {
+		l.Printf("%s\n", c.Line())
+		l.Printf("%s", l.Style.Indented("    ", 4, c.Does))
+	}
+	if last {
+		return l.wait(ctx, "Press Enter to end the lesson.")
+	}
+	return l.wait(ctx, "Press Enter for the next chapter.")
+}
+
+// try runs a command for the reader, and returns an error unless it shows what the lesson says.
+func (l *lesson) try(ctx context.Context, t chapters.Try) error {
+	var out bytes.Buffer
+	err := l.Console.Run(ctx, console.Command{
+		Name: t.Line, Path: "/bin/sh", Args: []string{"-c", t.Line},
+		Env: []string{
+			"WITHOUT=" + l.without.cluster.Kubeconfig, "WITH=" + l.with.cluster.Kubeconfig, "COLUMNS=200",
+			"PATH=" + filepath.Dir(l.with.cluster.Kubectl) + ":" + filepath.Dir(l.binaries.CLI) + ":" + os.Getenv("PATH"),
+		},
+	}, &out)
+	if err == nil && !strings.Contains(out.String(), t.Want) {
+		err = fmt.Errorf("%s: %q is not in the output", t.Line, t.Want)
+	}
+	if err != nil {
+		return fmt.Errorf("%w:\n%s", err, out.String())
+	}
+	return nil
+}
+
+// saw records what was observed of a claim.
+func (l *lesson) saw(claim, format string, a ...any) { l.seen[claim] = fmt.Sprintf(format, a...) }
+
+// wait waits for Enter, if somebody is there to press it.
+func (l *lesson) wait(ctx context.Context, text string) error {
+	if l.enter == nil {
+		return nil
+	}
+	l.Printf("\n%s ", l.Style.Paint(report.Strong, text))
+	watch := time.NewTicker(time.Second)
+	defer watch.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.enter: // an end of the input, too
+			return nil
+		case <-watch.C:
+			if err := errors.Join(l.without.cluster.Err(), l.with.cluster.Err()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// recorded returns the transcript: what was printed, without what belongs to this machine.
+func (l *lesson) recorded() []byte {
+	text := l.printed.String()
+	if i := strings.Index(text, chapters.Before[:40]); i >= 0 {
+		text = text[i:] // without the messages of the build
+	}
+	return []byte("# Written by make lesson LESSONFLAGS='--transcript docs/transcripts/lesson.txt'.\n\n" +
+		strings.NewReplacer(l.Dir, "/tmp/csccm-lesson", l.cloud.URL, "http://127.0.0.1:8080/client/api").Replace(text))
+}
+
+// CleanUp stops all processes of this run and removes its files.
+func (l *lesson) CleanUp() {
+	if l.stopPage != nil {
+		l.stopPage()
+	}
+	var wg sync.WaitGroup
+	for _, s := range []*side{l.without, l.with} {
+		if s != nil && s.cluster != nil {
+			wg.Go(s.cluster.Stop)
+		}
+	}
+	wg.Wait()
+	if l.cloud != nil {
+		l.cloud.Stop()
+	}
+	l.Remove()
+}
+
+// Explain prints the ends of the logs that may show the cause of a failed chapter.
+func (l *lesson) Explain(error) {
+	for _, s := range []*side{l.without, l.with} {
+		if s != nil {
+			console.TailCluster(os.Stderr, s.cluster)
+		}
+	}
+}
