@@ -57,6 +57,21 @@ func (r *run) updateForward(ctx context.Context, s plan.Step, act plan.UpdateFor
 	return nil
 }
 
+// recordForwards writes the ids of port forwardings without tags to the Service, if some were made: nothing else proves
+// them the Service's when its node port has changed.
+func (r *run) recordForwards(ctx context.Context) error {
+	for i := range r.Actual.Addresses {
+		a := &r.Actual.Addresses[i]
+		if slices.ContainsFunc(a.OwnForwards(), func(f plan.Forward) bool { return !f.Tagged && slices.Contains(r.forwards, f.ID) }) {
+			r.Records.set(r.record(a))
+		}
+	}
+	if len(r.forwards) == 0 {
+		return nil
+	}
+	return r.Records.Save(ctx)
+}
+
 // forwardRefused makes a refusal of an error that only somebody else can put right.
 func forwardRefused(err error, command string, on plan.OnForward) error {
 	const remedy = "set the annotation " + annotation.Mode + " to " + annotation.Proxy
