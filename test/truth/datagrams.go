@@ -149,7 +149,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 		defer func() { _ = errors.Join(h.Close(), q.Close(), socket.Close()) }()
 		transport = h
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.String()+"/", nil)
 	if err != nil {

@@ -80,10 +80,11 @@ func spread(ctx context.Context, e *env) (string, error) {
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	clients := make([]netip.Addr, many)
 	for i := range clients { // 1.20.30.40 to 221.20.30.40
-		clients[i] = netip.AddrFrom4([4]byte{byte(1 + i*7/2), 20, 30, 40})
-		if clients[i].IsLoopback() || clients[i].As4()[0] == 10 {
-			clients[i] = clients[i].Next()
+		first := byte(1 + i*7/2)
+		if first == 127 {
+			first++ // loopback
 		}
+		clients[i] = netip.AddrFrom4([4]byte{first, 20, 30, 40})
 	}
 	check(e.outside.Add(ctx, clients...))
 	nodes := make([]string, many)
