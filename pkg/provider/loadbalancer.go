@@ -307,7 +307,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	// What the Service alone decides is decided before anything is read.
-	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+	if refusal := lb.reconciler.CheckService(loadbalancer.ServiceOf(svc), spec); refusal != nil {
 		return nil, nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)
