@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,37 @@ func (e *env) vmsOf(ip netip.Addr) []string {
 	slices.Sort(vms)
 	return slices.Compact(vms)
 }
+
+// direct creates a Service with ports that are forwarded and waits until the router has a forward for each. change may
+// be nil.
+func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePort, change func(*corev1.Service)) (netip.Addr, error) {
+	err := e.service(ctx, name, func(s *corev1.Service) {
+		s.Spec.Ports = ports
+		if change != nil {
+			change(s)
+		}
+	})
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	ip, err := e.address(ctx, name)
+	if err != nil {
+		return ip, err
+	}
+	return ip, e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) error {
+		forwards := e.forwardsOf(ip)
+		for _, p := range ports {
+			public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
+			if !slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }) {
+				return fmt.Errorf("nothing forwards %s", public)
+			}
+		}
+		return nil
+	})
+}
+
+// everyPort makes every port a forward; without it, those are that load balancer rules cannot serve.
+func everyPort(s *corev1.Service) { s.Annotations[prefix+"mode"] = "direct" }
 
 // localTraffic sets externalTrafficPolicy Local.
 func localTraffic(s *corev1.Service) {
@@ -140,7 +172,7 @@ func sysctl(name, value string) (string, error) {
 
 // idleTCP keeps a TCP connection idle for longer than the router remembers it.
 func idleTCP(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, nil))
+	ip := must(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort))
 	to := netip.AddrPortFrom(ip, tcpEchoPort)
 	check(e.until(ctx, "the TCP echo to answer", func(ctx context.Context) error {
 		c, err := e.dialOutside(ctx, "tcp4", outside1, to)
@@ -181,7 +213,10 @@ func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) error {
 
 // directDrained drains the node that serves a direct Service under externalTrafficPolicy Local.
 func directDrained(ctx context.Context, e *env) (string, error) {
-	ip := must(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, localTraffic))
+	ip := must(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
+		everyPort(s)
+		localTraffic(s)
+	}))
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	must(e.answersUDP(ctx, outside1, to))
 	from := e.vmsOf(ip)[0]
