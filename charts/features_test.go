@@ -34,6 +34,7 @@ func TestValuesBecomeArguments(t *testing.T) {
 		"--manage-network-acls=false":                               {"loadBalancers": values{"manageNetworkACLs": false}},
 		"--load-balancer-policy=dry-run":                            {"loadBalancers": values{"policy": "dry-run"}},
 		"--clean-orphans=true":                                      {"loadBalancers": values{"cleanOrphans": true}},
+		"--direct-suspect-after=20s":                                {"loadBalancers": values{"directSuspectAfter": "20s"}},
 		"--node-internal-cidrs=10.0.0.0/8,fd00::/8":                 {"nodes": values{"internalCIDRs": []any{"10.0.0.0/8", "fd00::/8"}}},
 		"--node-external-cidrs=203.0.113.0/24":                      {"nodes": values{"externalCIDRs": []any{"203.0.113.0/24"}}},
 		"--node-labels=host,offering":                               {"nodes": values{"labels": []any{"host", "offering"}}},
