@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/direct"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -36,6 +37,9 @@ type Options struct {
 	Policy string
 	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
 	ManageNetworkACLs bool
+	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see direct.Suspicion. Zero:
+	// none is.
+	DirectSuspectAfter time.Duration
 	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
 	CleanOrphans bool
 	// Tenancy is what the Services of a namespace may ask for, as JSON (tenancy.Policy); empty means tenancy.Default().
@@ -91,6 +95,7 @@ func DefaultOptions() Options {
 		ProviderIDFormat:   string(node.FormUpstream),
 		InstanceTypeFormat: string(node.LabelKeepSeparators),
 		DriftPeriod:        5 * time.Minute,
+		DirectSuspectAfter: 12 * time.Second,
 		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
 		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
@@ -111,6 +116,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
 		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
+	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
+		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
@@ -168,6 +175,9 @@ func (o *Options) parse() (s settings, err error) {
 	check("tenancy", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
+	}
+	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < direct.ShortestAfter {
+		check("direct-suspect-after", fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node", o.DirectSuspectAfter, direct.ShortestAfter))
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))

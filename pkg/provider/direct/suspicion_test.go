@@ -85,17 +85,18 @@ func TestSuspicion(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"nothing happens":         {nodes: 3, after: time.Hour, want: ""},
-		"a node dies":             {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 16 * time.Second, want: "n1"},
-		"not before its lease":    {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 3 * time.Second, want: ""},
-		"a kubelet is replaced":   {nodes: 3, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
-		"a port is closed later":  {nodes: 3, happen: func(p *plant) { set(p.shut, true, "n1") }, after: time.Minute, want: ""},
-		"ports that never answer": {nodes: 3, before: func(p *plant) { set(p.shut, true, "n1") }, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
-		"two of three die":        {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n0", "n1") }, after: time.Minute, want: "held n0 n1"},
-		"two of ten die":          {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n9") }, after: time.Minute, want: "n0 n9"},
-		"three of ten die":        {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n5", "n9") }, after: time.Minute, want: "held n0 n5 n9"},
-		"the API server is away":  {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...); set(p.shut, true, p.names...) }, after: time.Minute, want: ""},
-		"the only node dies":      {nodes: 1, happen: func(p *plant) { set(p.dead, true, "n0") }, after: time.Minute, want: "held n0"},
+		"nothing happens":           {nodes: 3, after: time.Hour, want: ""},
+		"a node dies":               {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 16 * time.Second, want: "n1"},
+		"not before its lease":      {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 3 * time.Second, want: ""},
+		"a kubelet is replaced":     {nodes: 3, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
+		"a port is closed later":    {nodes: 3, happen: func(p *plant) { set(p.shut, true, "n1") }, after: time.Minute, want: ""},
+		"ports that never answer":   {nodes: 3, before: func(p *plant) { set(p.shut, true, "n1") }, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
+		"two of three die":          {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n0", "n1") }, after: time.Minute, want: "held n0 n1"},
+		"two of ten die":            {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n9") }, after: time.Minute, want: "n0 n9"},
+		"three of ten die":          {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n5", "n9") }, after: time.Minute, want: "held n0 n5 n9"},
+		"the API server is away":    {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...) }, after: time.Minute, want: ""},
+		"the controller is cut off": {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...); set(p.shut, true, p.names...) }, after: time.Minute, want: "held n2 n3"},
+		"the only node dies":        {nodes: 1, happen: func(p *plant) { set(p.dead, true, "n0") }, after: time.Minute, want: "held n0"},
 		"Kubernetes knows": {nodes: 3, happen: func(p *plant) {
 			set(p.dead, true, "n1")
 			p.s.Nodes(map[string]bool{"n0": true, "n1": false, "n2": true})

@@ -193,7 +193,7 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it is not Ready", "nodes", held)
 	}
 	if changed {
-		klog.InfoS("The nodes that are suspected to be lost have changed", "suspected", slices.Sorted(maps.Keys(suspected)))
+		klog.InfoS("The nodes that are suspected to be lost have changed", "nodes", slices.Sorted(maps.Keys(suspected)))
 		w.Changed()
 	}
 	probes = make(map[string]string, len(due))

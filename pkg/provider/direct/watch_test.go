@@ -98,6 +98,8 @@ func TestWatch(t *testing.T) {
 		w.Use("dns", true)
 		time.Sleep(time.Second)
 		assert.Len(t, actions(kube, "watch"), 2, "it begins again")
+		cancel()
+		time.Sleep(ProbeTimeout) // until the last probe has ended
 	})
 }
 
