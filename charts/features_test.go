@@ -33,6 +33,7 @@ func TestValuesBecomeArguments(t *testing.T) {
 		"--drift-period=0":                                          {"driftPeriod": "0"},
 		"--manage-network-acls=false":                               {"loadBalancers": values{"manageNetworkACLs": false}},
 		"--load-balancer-policy=dry-run":                            {"loadBalancers": values{"policy": "dry-run"}},
+		"--load-balancer-mode=direct":                               {"loadBalancers": values{"mode": "direct"}},
 		"--clean-orphans=true":                                      {"loadBalancers": values{"cleanOrphans": true}},
 		"--direct-suspect-after=20s":                                {"loadBalancers": values{"directSuspectAfter": "20s"}},
 		"--node-internal-cidrs=10.0.0.0/8,fd00::/8":                 {"nodes": values{"internalCIDRs": []any{"10.0.0.0/8", "fd00::/8"}}},

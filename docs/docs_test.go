@@ -318,9 +318,9 @@ func serves(t *testing.T, name string, svc *corev1.Service) {
 	for i := range svc.Spec.Ports {
 		svc.Spec.Ports[i].NodePort = int32(30000 + i) // as the API server gives them
 	}
-	_, err := annotation.Parse(svc)
+	spec, err := annotation.Parse(svc)
 	require.NoError(t, err, name)
-	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc), spec); refusal != nil {
 		t.Errorf("%s: Service %s is refused: %v", name, svc.Name, refusal)
 	}
 }

@@ -23,6 +23,8 @@ const (
 	Address       = Prefix + "address"
 	KeepIP        = Prefix + "keep-ip"
 	Algorithm     = Prefix + "algorithm"
+	Mode          = Prefix + "mode"
+	DirectSpread  = Prefix + "direct-spread"
 
 	Internal          = Prefix + "internal"
 	Network           = Prefix + "network"
@@ -96,4 +98,13 @@ type Definition struct {
 	CELField string
 	// Needs is an annotation without which this one is refused.
 	Needs string
+	// Excludes are annotations that a value of this one does not go with.
+	Excludes *Exclusion
+}
+
+// Exclusion is a value, in lower case, and the annotations with which it is refused, each with the expression over v for
+// the values that it does not exclude; empty for none.
+type Exclusion struct {
+	Value string
+	Names map[string]string
 }

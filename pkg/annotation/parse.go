@@ -30,6 +30,13 @@ type Spec struct {
 	Address   string
 	KeepIP    bool
 	Algorithm string // roundrobin, leastconn or source
+	// AlgorithmSet means that an annotation chose it.
+	AlgorithmSet bool
+	// Mode is Proxy, Direct or Auto; empty for the default of the cloud-config.
+	Mode string
+	// DirectSpread is over how many nodes forwarded ports are spread at most, where they can be; 0 for
+	// DefaultSpread.
+	DirectSpread int
 	// Internal asks for an address of the VPC tier in place of a public one.
 	Internal bool
 	// Network, Project and Zone are names or ids; empty for the default.
@@ -87,6 +94,8 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		Address:       p.address(),
 		KeepIP:        p.keepIP(),
 		Algorithm:     p.algorithm(),
+		Mode:          p.mode(),
+		DirectSpread:  p.directSpread(),
 		Internal:      p.boolean(Internal),
 		Network:       p.word(Network),
 		Project:       p.word(Project),
@@ -98,6 +107,8 @@ func Parse(svc *corev1.Service) (Spec, error) {
 	}
 	spec.SSLCertificate, spec.SSLPorts = p.ssl()
 	p.exclusive(spec.ProxyProtocol, spec.SSLPorts)
+	_, spec.AlgorithmSet = svc.Annotations[Algorithm]
+	p.direct(spec)
 	p.affinity()
 	spec.AllocatedByPredecessor, _ = Bool(svc.Annotations[AssociatedByController])
 	spec.PredecessorAddress = p.predecessorAddress()

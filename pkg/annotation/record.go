@@ -41,6 +41,10 @@ type AddressRecord struct {
 	// Opened are the ports that a firewall rule of the Service's may be open for, such as "tcp:80,443 udp:53":
 	// a rule whose creation got no answer is told by them from somebody else's.
 	Opened string `json:"opened,omitempty"`
+	// Forwarded are the ports that may be forwarded for the Service, as in Opened, and Forwards the ids of its port
+	// forwardings that carry no tags, with blanks between them.
+	Forwarded string `json:"forwarded,omitempty"`
+	Forwards  string `json:"forwards,omitempty"`
 	// MAC proves that the controller wrote the record for this Service; see pkg/seal. A record without a valid one
 	// proves nothing.
 	MAC string `json:"mac,omitempty"`

@@ -3,7 +3,10 @@
 
 package annotation
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Checks in CEL, over the string v. They use only functions that every API server since 1.30 has.
 const (
@@ -20,6 +23,8 @@ const (
 	celRequire  = `([!]\\s*` + celKey + `|` + celKey + `(\\s*(=|==|!=)\\s*` + celWord + `|\\s+(in|notin)\\s*` + celWords + `|\\s*[<>]\\s*[0-9]+)?)`
 	celSelector = `v.trim() == '' || v.trim().matches('^` + celRequire + `(\\s*,\\s*` + celRequire + `)*$')`
 	celShare    = `v.trim() == '' || v.split(',').all(n, n.trim() == '*' || n.trim().matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'))`
+	celOff      = `v.trim().lowerAscii() in ['false', 'disabled', 'no', 'off']`
+	celSpread   = `v.trim().matches('^([1-9]|[12][0-9]|3[0-2])$')`
 	celDNS      = `size(v.trim()) <= 253 && !isIP(v.trim()) && v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
 )
 
@@ -58,6 +63,13 @@ var table = []Definition{
 			"machine for it when no rule is left meanwhile. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
 	},
 	{
+		Name: DirectSpread, Writer: ByUser,
+		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
+		Since: "v0.3.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
+		Doc: "Into how many parts the sources of a forwarded port are split in a VPC (see `mode`), each led to one node: the next power of two. " +
+			"Each part is one port forwarding a port. Without effect in an isolated network, whose router leads a port to one node.",
+	},
+	{
 		Name: Hostname, Writer: ByUser,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
@@ -77,6 +89,19 @@ var table = []Definition{
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
 		Doc: "Keeps the address when the Service goes, although the controller acquired it. Its rules are removed.",
+	},
+	{
+		Name: Mode, Writer: ByUser,
+		Type: "word", Allowed: strings.Join(Modes(), ", "), Default: "`lb-mode` of the cloud-config, else `auto`",
+		Since: "v0.3.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
+		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
+			ProxyProtocol: celOff, SSLCertificate: "", StickinessMethod: `v.trim().lowerAscii() == 'none'`, Algorithm: "", Internal: celOff,
+		}},
+		Doc: "How ports reach the nodes. `proxy`: by load balancer rules. `direct`: by port forwardings, so that Pods see the client's own address " +
+			"(with externalTrafficPolicy Local) and UDP works through a virtual router; each port is led to one node, in a VPC each part of the sources is " +
+			"(see `direct-spread`), and the controller moves it when the node stops serving. `auto`: load balancer rules for what the network's load " +
+			"balancer takes, port forwardings for UDP where that is a virtual router, and for TCP on a number that has UDP as well. " +
+			"With `direct` there is no PROXY protocol, TLS, stickiness, algorithm or internal address. See docs/loadbalancers.md.",
 	},
 	{
 		Name: Network, Writer: ByUser,

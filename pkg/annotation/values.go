@@ -31,6 +31,17 @@ const (
 	Source     = "source"
 )
 
+// Modes.
+const (
+	// Auto balances what the provider balances and forwards the rest; Proxy balances all, Direct forwards all.
+	Auto   = "auto"
+	Proxy  = "proxy"
+	Direct = "direct"
+)
+
+// Modes are all of them.
+func Modes() []string { return []string{Auto, Proxy, Direct} }
+
 // Anyone is the source range that lets everybody in.
 const Anyone = "0.0.0.0/0"
 

@@ -65,6 +65,7 @@ func NetworkOf(n *cloudstack.Network) plan.Network {
 		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
 		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
 	}
+	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") && slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
 	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
 		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))
 	}

@@ -40,6 +40,9 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 	if refusal != nil {
 		return refusal
 	}
+	if n := t.nobodyFit(); n != nil {
+		t.Notify(*n)
+	}
 	if len(outside) > 0 {
 		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
 	}
@@ -104,7 +107,11 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 		t.network = &n
 	}
-	t.Desired, refusal = plan.Desire(plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs})
+	facts := plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs, Unfit: t.Unfit}
+	if facts.Forwards() {
+		facts.NoForwards = p.forwards.missing(ctx, p.options, maxAge)
+	}
+	t.Desired, refusal = plan.Desire(facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
 			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)

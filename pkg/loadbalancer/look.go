@@ -96,6 +96,9 @@ func (t *task) noteObserved(target *plan.Address, limits plan.Limits) {
 	if n := plan.DefaultACL(t.Desired, t.network); n != nil {
 		t.Notify(*n)
 	}
+	for _, n := range plan.ForwardACL(t.Desired, t.network) {
+		t.Notify(n)
+	}
 	if t.Desired.CIDRsDecide && limits.NoCIDRs && !plan.SameRanges(t.Desired.Ranges, []string{annotation.Anyone}) && len(t.Desired.Ranges) > 0 {
 		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
 			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})

@@ -48,6 +48,7 @@ func (r *Reconciler) CleanOrphan(ctx context.Context, o observe.Orphan, notify f
 	}
 	defer t.release()
 	t.BulkSince, t.AllACLs = time.Time{}, o.Kind == "acl"
+	t.Forwards = o.Kind == "forward"
 	_, err = r.remove(ctx, t)
 	return err
 }

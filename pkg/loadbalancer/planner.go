@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
@@ -47,6 +48,10 @@ type Options struct {
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	// Mode is that of Services that choose none; annotation.Auto when empty.
+	Mode string
+	// Commands lists the commands that the role allows, by name; may be nil.
+	Commands func(ctx context.Context) (map[string]cloudstack.API, error)
 	// Known is what is known of the server beforehand; the rest is learned.
 	Known plan.Limits
 	// LeaveACLs leaves network ACL lists alone.
@@ -104,6 +109,9 @@ type Request struct {
 	Reach []plan.Member
 	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
 	Refresh func(ctx context.Context) (members, reach []plan.Member, err error)
+	// Unfit are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
+	// members of load balancer rules.
+	Unfit   map[string]string
 	Records apply.Store
 	Grants  plan.Grants
 	Notify  func(plan.Notice)
@@ -116,6 +124,7 @@ type Planner struct {
 	reader    observe.Reader
 	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
+	forwards  forwardRights
 }
 
 // NewPlanner makes a Planner. It makes no call.
@@ -158,7 +167,7 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 // PreviewDelete says what Delete would do.
 func (p *Planner) PreviewDelete(ctx context.Context, req Request) (Preview, error) {
 	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
-		t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+		t.absent(t.Spec.KeepIP)
 		if err := p.prove(ctx, t); err != nil {
 			return nil, err
 		}

@@ -183,7 +183,9 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	t.mem.survey = false
 	t.noteTags()
 	r.metrics.hold(t.Service.UID, len(t.mem.actual.Addresses))
-	result.Unserved = plan.DefaultACL(t.Desired, t.network)
+	if result.Unserved = t.nobodyFit(); result.Unserved == nil {
+		result.Unserved = plan.DefaultACL(t.Desired, t.network)
+	}
 	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
 		result.IP = target.IP
 		t.noteNoLongerAsked(target.IP)
@@ -256,7 +258,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		return
 	}
 	repairs := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
-		return plan.Is[plan.RememberAddress](s) || plan.Is[plan.TagAddress](s) || plan.Is[plan.TagRules](s)
+		return plan.Is[plan.RememberAddress](s) || plan.Is[plan.TagAddress](s) || plan.Is[plan.TagRules](s) || plan.Is[plan.TagForwards](s)
 	})
 	if len(repairs) == 0 {
 		return
@@ -280,7 +282,7 @@ func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
 }
 
 func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
-	t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+	t.absent(t.Spec.KeepIP)
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
@@ -332,7 +334,7 @@ func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, e
 		}
 		return ips, true, nil
 	}
-	t.Desired = plan.Desired{Absent: true}
+	t.absent(false)
 	if err := r.observe(ctx, t, true); err != nil {
 		return nil, false, r.failed(t, err)
 	}

@@ -72,10 +72,11 @@ func once(notify func(plan.Notice)) func(plan.Notice) {
 func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task, error) {
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
 		Subject: &plan.Subject{
-			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Clusters: p.clusters(), Written: map[string]plan.Written{}, Notify: once(req.Notify),
+			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Unfit: req.Unfit, Clusters: p.clusters(), Written: map[string]plan.Written{}, Notify: once(req.Notify),
 		},
 		Releasing: mem.changes.Releasing, Memory: &mem.rules,
 	}}
+	t.Spec.Mode = p.mode(t.Spec)
 	var known *observe.Neighbours
 	t.Neighbours = func(ctx context.Context) (*observe.Neighbours, error) {
 		if known == nil {

@@ -13,6 +13,8 @@ type Command struct {
 	Without  string
 }
 
+const withoutForwards = "ports cannot be forwarded: no UDP through a virtual router, no mode direct"
+
 // Commands are all commands that the controller may call. Every one is allowed to the default User role.
 var Commands = []Command{
 	// nodes
@@ -38,10 +40,10 @@ var Commands = []Command{
 	{Name: "listNetworkACLs", Optional: true, Without: "network ACL lists of VPC tiers are left alone"},
 	{Name: "createNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
 	{Name: "deleteNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
-	{Name: "listPortForwardingRules", Optional: true, Without: "port forwardings do not keep an address from being released, and no port is served by port forwarding: neither UDP on a virtual router nor mode `direct`"},
-	{Name: "createPortForwardingRule", Optional: true, Without: "no port is served by port forwarding: neither UDP on a virtual router nor mode `direct`"},
-	{Name: "updatePortForwardingRule", Optional: true, Without: "no port is served by port forwarding: neither UDP on a virtual router nor mode `direct`"},
-	{Name: "deletePortForwardingRule", Optional: true, Without: "no port is served by port forwarding: neither UDP on a virtual router nor mode `direct`"},
+	{Name: "listPortForwardingRules", Optional: true, Without: "port forwardings do not keep an address from being released, and ports cannot be forwarded"},
+	{Name: "createPortForwardingRule", Optional: true, Without: withoutForwards},
+	{Name: "updatePortForwardingRule", Optional: true, Without: withoutForwards},
+	{Name: "deletePortForwardingRule", Optional: true, Without: withoutForwards},
 	{Name: "listLoadBalancers", Optional: true, Without: "there are no internal load balancers"},
 	{Name: "createLoadBalancer", Optional: true, Without: "there are no internal load balancers"},
 	{Name: "deleteLoadBalancer", Optional: true, Without: "there are no internal load balancers"},

@@ -141,7 +141,7 @@ func (lb *loadBalancer) remember(svc *corev1.Service, nodes []*corev1.Node) {
 		s = &serviceState{}
 		lb.known[svc.UID] = s
 	}
-	s.service, s.nodes, s.settled, s.forwards = svc, nodes, false, mayForward(svc)
+	s.service, s.nodes, s.settled, s.forwards = svc, nodes, false, lb.mayForward(svc)
 	lb.heartbeats.Use(string(svc.UID), s.forwards)
 }
 
@@ -316,7 +316,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	// What the Service alone decides is decided before anything is read.
-	if refusal := plan.CheckService(loadbalancer.ServiceOf(svc)); refusal != nil {
+	if refusal := lb.reconciler.CheckService(loadbalancer.ServiceOf(svc), spec); refusal != nil {
 		return nil, nil, refusal
 	}
 	chosen, err := lb.choose(ctx, svc, spec, nodes)

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/provider/direct"
 )
@@ -28,23 +31,15 @@ func (lb *loadBalancer) watchHeartbeats() *direct.Watch {
 }
 
 // mayForward reports whether ports of the Service may be port forwardings: whether they are depends on the network, too.
-func mayForward(svc *corev1.Service) bool {
+func (lb *loadBalancer) mayForward(svc *corev1.Service) bool {
 	spec, err := annotation.Parse(svc)
-	if err != nil {
-		return false
-	}
-	switch spec.Mode {
-	case annotation.Direct:
-		return true
-	case annotation.Proxy:
-		return false
-	}
-	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Protocol == corev1.ProtocolUDP })
+	spec.Mode = cmp.Or(spec.Mode, lb.deps.Mode)
+	return err == nil && plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec}.Forwards()
 }
 
 // unfit returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
 func (lb *loadBalancer) unfit(svc *corev1.Service, nodes []*corev1.Node) map[string]direct.Unfitness {
-	if !mayForward(svc) {
+	if !lb.mayForward(svc) {
 		return nil
 	}
 	all, err := lb.deps.Nodes()

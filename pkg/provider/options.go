@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/direct"
@@ -40,6 +41,8 @@ type Options struct {
 	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see direct.Suspicion. Zero:
 	// none is.
 	DirectSuspectAfter time.Duration
+	// LBMode is the mode of Services that choose none; empty for that of the cloud-config.
+	LBMode string
 	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
 	CleanOrphans bool
 	// Tenancy is what the Services of a namespace may ask for, as JSON (tenancy.Policy); empty means tenancy.Default().
@@ -114,6 +117,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"What is done in CloudStack for Services: apply (all), no-delete (nothing is taken away), dry-run (nothing; Events say what would be done).")
 	fs.BoolVar(&o.ManageNetworkACLs, "manage-network-acls", o.ManageNetworkACLs,
 		"Let the sources of Services in by items of their own in the network ACL lists of VPC tiers.")
+	fs.StringVar(&o.LBMode, "load-balancer-mode", o.LBMode,
+		"How Services without the annotation "+annotation.Mode+" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the cloud-config, then auto.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
 		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
 	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
@@ -181,6 +186,9 @@ func (o *Options) parse() (s settings, err error) {
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))
+	}
+	if o.LBMode != "" && !slices.Contains(annotation.Modes(), o.LBMode) {
+		check("load-balancer-mode", fmt.Errorf("%q is not known: want %s", o.LBMode, strings.Join(annotation.Modes(), ", ")))
 	}
 	if o.DeletionGuard.Percent < 0 || o.DeletionGuard.Percent > 100 {
 		check("node-deletion-limit", fmt.Errorf("%d is no percentage: 0 to 100", o.DeletionGuard.Percent))

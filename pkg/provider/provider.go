@@ -232,6 +232,8 @@ func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder event.Re
 			DriftPeriod:     p.options.DriftPeriod,
 			Policy:          plan.Policy(p.options.Policy),
 			LeaveACLs:       !p.options.ManageNetworkACLs,
+			Mode:            cmp.Or(p.options.LBMode, p.config.LBMode),
+			Commands:        p.client.ListAPIs,
 		},
 		API:          loadbalancer.FromClient(p.client),
 		Inventory:    p.inventory,

@@ -85,6 +85,9 @@ spec:
         {{- with .Values.loadBalancers.policy }}
         - --load-balancer-policy={{ . }}
         {{- end }}
+        {{- with .Values.loadBalancers.mode }}
+        - --load-balancer-mode={{ . }}
+        {{- end }}
         {{- if not .Values.loadBalancers.manageNetworkACLs }}
         - --manage-network-acls=false
         {{- end }}

@@ -51,6 +51,8 @@ type Config struct {
 	// PreviousRecordKey verifies the records on Services that were signed before the secret key was replaced.
 	PreviousRecordKey string
 	ClusterID         string // name of the cluster in tags
+	// LBMode is the mode of Services that choose none by annotation; "" means auto.
+	LBMode string
 	// CABundle is a second PEM file, from a flag; it has no key.
 	CABundle string
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,9 +91,28 @@ var keys = []key{
 			return nil
 		},
 	},
+	{
+		name: "lb-mode", doc: "how Services without the annotation cloudstack-load-balancer-mode are served: auto, proxy or direct", example: "auto", atStart: true,
+		set: func(c *Config, v string) error {
+			if c.LBMode = strings.ToLower(v); !slices.Contains(modes, c.LBMode) {
+				return errors.New("is not a mode; write auto, proxy or direct")
+			}
+			return nil
+		},
+		get: func(c *Config) string { return c.LBMode },
+		check: func(c *Config) error {
+			if c.LBMode != "" && !slices.Contains(modes, c.LBMode) {
+				return errors.New("lb-mode: is not a mode; write auto, proxy or direct")
+			}
+			return nil
+		},
+	},
 	text(key{name: "previous-record-key", doc: "written by csccm rotate-keys", secret: true, internal: true}, func(c *Config) *string { return &c.PreviousRecordKey }),
 	text(key{name: "cluster-id", doc: "name of the cluster in tags, see clusterID of the chart", atStart: true}, func(c *Config) *string { return &c.ClusterID }),
 }
+
+// modes are those of pkg/annotation, which the clients of this package do without.
+var modes = []string{"auto", "proxy", "direct"}
 
 func text(k key, field func(*Config) *string) key {
 	k.set = func(c *Config, v string) error { *field(c) = v; return nil }

@@ -34,7 +34,7 @@ func (r *run) allocate(ctx context.Context, s plan.Step, act plan.AllocateAddres
 	}
 	r.effect(s, plan.Outcome{ID: rec.ID, IP: rec.IP})
 	a := r.Actual.Find(rec.ID)
-	a.Tagged, a.HasStickiness, a.FirewallPorts = rec.Tagged, rec.Sticky, plan.ParsePorts(rec.Opened)
+	a.Tagged, a.HasStickiness, a.FirewallPorts, a.ForwardPorts = rec.Tagged, rec.Sticky, plan.ParsePorts(rec.Opened), plan.ParsePorts(rec.Forwarded)
 	if rec.Tagged {
 		a.Owner, a.OwnTags = plan.Owned, plan.TagKeys()
 	}
@@ -141,8 +141,9 @@ func (a *Applier) finishAllocation(ctx context.Context, w *Work, p annotation.Pe
 		Sticky: w.Desired.HasStickiness(),
 	}
 	if w.Desired.Firewall {
-		rec.Opened = plan.PortsOf(w.Desired.Rules).String()
+		rec.Opened = w.Desired.Opened().String()
 	}
+	rec.Forwarded = w.Desired.Forwarded().String()
 	if rec.NetworkID == "" {
 		rec.NetworkID = p.NetworkID
 	}

@@ -17,10 +17,15 @@ import (
 // waiting for all its jobs. It stops at the first failure, after the jobs
 // under way have ended, and leaves the rest to the next sync.
 func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) error {
-	for _, n := range plan.Interruptions(steps, *w.Actual) {
+	for _, n := range append(plan.Interruptions(steps, *w.Actual), plan.Switches(steps)...) {
 		w.Notify(n) // before it happens
 	}
 	r := &run{Applier: a, Work: w, rules: map[int]string{}}
+	defer func() {
+		for _, n := range plan.Moves(r.moved, w.Subject) {
+			w.Notify(n)
+		}
+	}()
 	for len(steps) > 0 {
 		n := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Wave != steps[0].Wave })
 		if n < 0 {

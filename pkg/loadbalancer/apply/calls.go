@@ -72,6 +72,14 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 	case plan.BindCertificate:
 		answer, err := api.AssignCertificate(ctx, rule, act.Rule.Certificate)
 		return submitted("assignCertToLoadBalancer")(answer, noCertificate(act, err))
+	case plan.CreateForward:
+		return r.createForward(ctx, s, act)
+	case plan.UpdateForward:
+		return r.updateForward(ctx, s, act)
+	case plan.DeleteForward:
+		return deleted("deletePortForwardingRule")(api.DeletePortForwarding(ctx, act.ForwardID))
+	case plan.TagForwards:
+		return r.tagForwards(ctx, s, act)
 	case plan.OpenFirewall:
 		return r.openFirewall(ctx, s, act)
 	case plan.CloseFirewall:
@@ -88,7 +96,7 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 func (r *run) remember(ctx context.Context, s plan.Step, act plan.RememberAddress) error {
 	a := r.on(act.OnAddress)
 	a.HasStickiness = a.HasStickiness || r.Desired.HasStickiness()
-	a.FirewallPorts = act.FirewallPorts
+	a.FirewallPorts, a.ForwardPorts = act.FirewallPorts, act.ForwardPorts
 	r.Records.set(r.record(a))
 	return r.saved(ctx, s)
 }
@@ -106,7 +114,7 @@ func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) 
 	}
 	submitted, err := r.API.CreateLoadBalancerRule(ctx, request)
 	if err != nil {
-		return portTaken(err, act)
+		return portTaken(err, act.Port, act.IP)
 	}
 	r.created(ctx, s, act, "createLoadBalancerRule", submitted)
 	return nil
@@ -122,7 +130,7 @@ func (r *run) created(ctx context.Context, s plan.Step, act plan.CreateRule, com
 			return err
 		}
 		r.effect(s, j.outcome)
-		if len(s.Replaces) > 0 {
+		if len(s.Replaces) > 0 && !act.Switched {
 			r.Notify(plan.Notice{Reason: plan.ReasonRuleReplaced, Message: fmt.Sprintf("replaced the rule of port %d on %s: it could not be changed in place", act.Port, act.IP)})
 		}
 		if r.Desired.CIDRsDecide && !r.Server.CIDRsProven.Load() && !plan.SameRanges(act.Rule.CIDRs, []string{annotation.Anyone}) {
@@ -147,7 +155,7 @@ func (r *run) createInternal(ctx context.Context, s plan.Step, act plan.CreateRu
 		Port: act.Rule.PublicPort, InstancePort: act.Rule.PrivatePort,
 	})
 	if err != nil {
-		return portTaken(err, act)
+		return portTaken(err, act.Port, act.IP)
 	}
 	if a.IP == "" {
 		made, err := r.API.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ID: submitted.ID, ProjectID: r.Project})
@@ -165,13 +173,13 @@ func (r *run) createInternal(ctx context.Context, s plan.Step, act plan.CreateRu
 	return nil
 }
 
-func portTaken(err error, act plan.CreateRule) error {
+func portTaken(err error, port int, ip string) error {
 	if !cloudstack.IsKind(err, cloudstack.KindConflict) {
 		return err
 	}
 	refusal := &plan.RefusalError{
-		Reason: plan.ReasonPortTaken, Message: fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", act.Port, act.IP),
-		Remedy: "delete that rule, or choose another port or address", Port: act.Port,
+		Reason: plan.ReasonPortTaken, Message: fmt.Sprintf("port %d of %s is taken by a rule that is not of this Service", port, ip),
+		Remedy: "delete that rule, or choose another port or address", Port: port,
 	}
 	return errors.Join(refusal, err)
 }

@@ -34,6 +34,9 @@ type API interface {
 	CreateInternalLoadBalancer(ctx context.Context, r cloudstack.CreateInternalLoadBalancerRequest) (cloudstack.Submitted, error)
 	DeleteInternalLoadBalancer(ctx context.Context, id string) (cloudstack.Submitted, error)
 	CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (cloudstack.Submitted, error)
+	CreatePortForwarding(ctx context.Context, r cloudstack.CreatePortForwardingRequest) (cloudstack.Submitted, error)
+	UpdatePortForwarding(ctx context.Context, r cloudstack.UpdatePortForwardingRequest) (cloudstack.Submitted, error)
+	DeletePortForwarding(ctx context.Context, id string) (cloudstack.Submitted, error)
 	DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (cloudstack.Submitted, error)
 
 	// Wait returns when the job has ended, with an error of KindJobFailed when it failed.
@@ -87,6 +90,9 @@ type run struct {
 	*Work
 	jobs  []*job
 	rules map[int]string // ids of rules created in this run, by port
+	// forwards are the ids of port forwardings created in this run, moved those that got another member.
+	forwards []string
+	moved    []plan.UpdateForward
 }
 
 // job is a submitted action.
@@ -120,9 +126,12 @@ func (r *run) follow(ctx context.Context, s plan.Step, command string, submitted
 	return j
 }
 
-// ruleID is the id of an action's rule; that of a rule made in this run is known as soon as its creation was
+// ruleID is the id of an action's rule or port forwarding; that of a rule made in this run is known as soon as its creation was
 // answered, and its job need not have ended.
 func (r *run) ruleID(s plan.Step) string {
+	if forward, ok := s.OnForward(); ok {
+		return forward.ForwardID
+	}
 	rule, _ := s.OnRule()
 	return cmp.Or(rule.RuleID, r.rules[rule.Port])
 }

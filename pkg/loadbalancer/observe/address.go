@@ -4,7 +4,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +18,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus}
 	if c.recorded != nil {
 		a.NetworkID, a.VPCID, a.Allocated, a.Tagged, a.Recorded, a.HasStickiness = c.recorded.NetworkID, c.recorded.VPCID, c.recorded.Allocated, c.recorded.Tagged, true, c.recorded.Sticky
-		a.FirewallPorts, a.Acquired = plan.ParsePorts(c.recorded.Opened), c.recorded.Acquired
+		a.FirewallPorts, a.ForwardPorts, a.Acquired = plan.ParsePorts(c.recorded.Opened), plan.ParsePorts(c.recorded.Forwarded), c.recorded.Acquired
 	}
 	a.Settled = r.settled(a.ID)
 	doubt := c.recorded == nil || r.Former || (a.Allocated && !a.Tagged && !r.limits.NoTags) || slices.Contains(r.Desired.Ports(), plan.DNSPort)
@@ -33,8 +32,14 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 	if err != nil {
 		return a, false, err
 	}
+	var forwardTags map[string]map[string]string
+	if a.State != plan.StateReleasing && r.mayHaveForwards(c) {
+		if forwardTags, err = r.readForwards(ctx, &a, c); err != nil {
+			return a, false, err
+		}
+	}
 	// An address without rules of ours may have been released and be somebody else's by now.
-	if !a.Known && len(a.OwnRules()) == 0 {
+	if !a.Known && len(a.OwnRules()) == 0 && len(a.OwnForwards()) == 0 {
 		if tags, found, err = r.readFacts(ctx, &a, c); err != nil || !found {
 			return a, found, err
 		}
@@ -53,15 +58,18 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		}
 	}
 	r.decideOwner(&a, c)
-	if a.State != plan.StateReleasing && (r.Survey && !r.unguarded(plan.GuardForwards) || r.Prove && mayForward(&a)) {
-		if err := r.readForwards(ctx, &a); err != nil {
+	if a.State != plan.StateReleasing && !a.ForwardsKnown && (r.Survey && !r.unguarded(plan.GuardForwards) || r.Prove && mayForward(&a)) {
+		if forwardTags, err = r.readForwards(ctx, &a, c); err != nil {
 			return a, false, err
 		}
 	}
-	if !r.Desired.Absent {
-		err = r.holders(ctx, &a, tags, ruleTags)
+	if r.Desired.Absent {
+		return a, true, nil
 	}
-	return a, true, err
+	if err := r.forwardHolders(ctx, &a, forwardTags); err != nil {
+		return a, false, err
+	}
+	return a, true, r.holders(ctx, &a, tags, ruleTags)
 }
 
 // mayForward reports whether a release could take port forwardings of others along: nothing else shows those of a VPC,
@@ -72,21 +80,6 @@ func mayForward(a *plan.Address) bool {
 	}
 	byRules := plan.Address{Rules: a.Rules, ForeignCluster: a.ForeignCluster}
 	return a.VPCID != "" || slices.ContainsFunc(a.Firewall, func(f plan.ActualFirewall) bool { return !byRules.OwnsFirewall(f, nil) })
-}
-
-// readForwards reads the port forwardings of an address. A role that may not list them sees none; CloudStack then
-// refuses a rule on a forwarded port, before anything else is changed.
-func (r *reading) readForwards(ctx context.Context, a *plan.Address) error {
-	list, err := r.api.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project})
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
-	}
-	for i := range list {
-		f := &list[i]
-		a.Forwards = append(a.Forwards, plan.Forward{ID: f.ID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, VM: cmp.Or(f.VMName, f.VMID)})
-	}
-	a.ForwardsKnown = true
-	return nil
 }
 
 func refused(err error) bool {
@@ -196,7 +189,7 @@ func actualFirewall(id, state, protocol string, start, end int, cidrs []string) 
 // decideOwner completes what needs rules and record together.
 func (r *reading) decideOwner(a *plan.Address, c candidate) {
 	// What was handed over belongs to those that use it.
-	a.Allocated = a.Allocated || r.vacant[a.ID] && (len(a.OwnRules()) > 0 || c.recorded != nil)
+	a.Allocated = a.Allocated || r.vacant[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
 	if r.unguarded(plan.GuardPredecessor) && c.recorded == nil && r.Spec.AllocatedByPredecessor && a.Owner == plan.Unknown && len(a.OwnRules()) > 0 {
 		a.Allocated = true
 	}

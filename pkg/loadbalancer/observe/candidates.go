@@ -117,6 +117,16 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 			return fmt.Errorf("look for addresses tagged for %s: %w", r.Service.Key(), err)
 		}
 		out.add(ips, r.Service.StatusIPs)
+		if !r.Forwards && len(r.Desired.Forwards) == 0 {
+			return nil
+		}
+		forwards, err := r.forwardsTagged(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range forwards {
+			out.at(forwards[i].PublicIPID).IP = forwards[i].PublicIP
+		}
 	}
 	return nil
 }

@@ -17,9 +17,9 @@ import (
 // Orphan is something in CloudStack that this cluster made for a Service which is not there any more.
 type Orphan struct {
 	UID, Service string // of the Service, Service as namespace/name; empty for an address left to others
-	Kind         string // address, rule or acl
+	Kind         string // address, rule, forward or acl
 	ID           string
-	IP           string // of addresses and rules
+	IP           string // of addresses, rules and forwards
 }
 
 // Orphans finds what the cluster's tags and ACL reasons name as its own and no
@@ -43,6 +43,18 @@ func (o *Observer) Orphans(ctx context.Context, project, cluster string, since t
 			out = append(out, Orphan{UID: uid, Service: rule.Tags[plan.TagService], Kind: "rule", ID: rule.ID, IP: rule.PublicIP})
 		}
 		used[rule.PublicIPID] = true
+	}
+	forwards, err := r.allForwards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range forwards {
+		f := &forwards[i]
+		uid := f.Tags[plan.TagServiceUID]
+		if f.Tags[plan.TagCluster] == cluster && uid != "" && !living(uid) {
+			out = append(out, Orphan{UID: uid, Service: f.Tags[plan.TagService], Kind: "forward", ID: f.ID, IP: f.PublicIP})
+		}
+		used[f.PublicIPID] = true
 	}
 	vpc := false
 	for i := range ips {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -56,6 +57,8 @@ type Observer struct {
 	mu      sync.Mutex
 	lists   map[string]*lists    // by project
 	touched map[string]time.Time // when we last wrote to an address, by its id
+
+	anyForwards atomic.Bool // some Service of the cluster has, or may have, port forwardings
 }
 
 // New makes an Observer. It makes no call.
@@ -81,6 +84,8 @@ type Query struct {
 	Survey bool
 	// Verify counts remembered members, stickiness and certificates as old.
 	Verify bool
+	// Forwards means that the Service may have port forwardings that its record does not name.
+	Forwards bool
 	// AllACLs looks for ACL items in all lists.
 	AllACLs bool
 	// BulkSince allows the use of whole lists that were begun since; zero for none.

@@ -14,10 +14,10 @@ import (
 // desiredAccess holds, for each protocol and port, the source ranges that are let in; ranges are canonical.
 type desiredAccess map[string]map[int][]string
 
-func accessFor(rules []Rule, ranges []string) desiredAccess {
+func accessFor(open PortSet, ranges []string) desiredAccess {
 	out := desiredAccess{}
 	ranges = canonicalRanges(ranges)
-	for protocol, ports := range PortsOf(rules) {
+	for protocol, ports := range open {
 		out[protocol] = map[int][]string{}
 		for _, port := range ports {
 			out[protocol][port] = ranges

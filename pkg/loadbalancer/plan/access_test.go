@@ -118,7 +118,7 @@ func TestPlanAccess(t *testing.T) {
 			for _, p := range tc.ports {
 				rules = append(rules, rule(p))
 			}
-			assert.Equal(t, tc.want, stages(planAccess(accessFor(rules, tc.ranges), tc.own, tc.others, true)))
+			assert.Equal(t, tc.want, stages(planAccess(accessFor(PortsOf(rules), tc.ranges), tc.own, tc.others, true)))
 		})
 	}
 }

@@ -103,7 +103,7 @@ func (p *planner) acls(a Actual) {
 			return CloseACL{ACLID: l.ListID, FirewallID: f.ID, Firewall: f.FirewallRange}
 		}
 		if l.ListID == wanted {
-			planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, nil, false).steps(p, open, closed)
+			planAccess(accessFor(p.desired.aclPorts(), p.desired.Ranges), own, nil, false).steps(p, open, closed)
 			continue
 		}
 		for _, f := range own {

@@ -11,6 +11,7 @@ type AllocateAddress struct {
 	VPCID         string  `json:"vpcID,omitempty"`
 	Internal      bool    `json:"internal,omitempty"`
 	FirewallPorts PortSet `json:"opened,omitempty"` // for the record
+	ForwardPorts  PortSet `json:"forwarded,omitempty"`
 }
 
 func (AllocateAddress) kind() string { return "allocate-address" }
@@ -34,6 +35,7 @@ func (a AllocateAddress) effect(before Actual, o Outcome) Actual {
 	after.Addresses = append(after.Addresses, Address{
 		ID: o.ID, IP: o.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, Internal: a.Internal,
 		Owner: Unknown, Allocated: true, Recorded: true, Known: true, FirewallPorts: a.FirewallPorts,
+		ForwardPorts: a.ForwardPorts, ForwardsKnown: len(a.ForwardPorts) > 0,
 	})
 	return after
 }
@@ -45,13 +47,19 @@ type RememberAddress struct {
 	NetworkID     string  `json:"networkID,omitempty"`
 	Allocated     bool    `json:"allocated,omitempty"`
 	FirewallPorts PortSet `json:"opened,omitempty"`
+	ForwardPorts  PortSet `json:"forwarded,omitempty"`
 }
 
 func (RememberAddress) kind() string    { return "remember-address" }
 func (a RememberAddress) label() string { return "record address " + a.IP + " on the Service" }
 
 func (a RememberAddress) effect(before Actual, _ Outcome) Actual {
-	return a.changed(before, func(x *Address) { x.Recorded, x.FirewallPorts = true, a.FirewallPorts })
+	return a.changed(before, func(x *Address) {
+		x.Recorded, x.FirewallPorts, x.ForwardPorts = true, a.FirewallPorts, a.ForwardPorts
+		for i := range x.Forwards {
+			x.Forwards[i].Recorded = x.Forwards[i].Owner == Owned
+		}
+	})
 }
 
 // TagAddress tags the address as the Service's.

@@ -17,6 +17,7 @@ type CreateRule struct {
 	NetworkID string `json:"networkID,omitempty"`
 	Internal  bool   `json:"internal,omitempty"` // the address is one of a VPC tier
 	Rule      Rule   `json:"rule"`
+	Switched  bool   `json:"switched,omitempty"` // the port was forwarded before
 }
 
 func (CreateRule) kind() string { return "create-rule" }

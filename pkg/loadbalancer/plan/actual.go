@@ -45,8 +45,7 @@ type Address struct {
 	Internal  bool `json:"internal,omitempty"`
 	SourceNAT bool `json:"sourceNAT,omitempty"`
 	StaticNAT bool `json:"staticNAT,omitempty"`
-	// Forwards are the port forwardings on it. They are all of others, and are read only where they matter; then
-	// ForwardsKnown is set.
+	// Forwards are the port forwardings on it. They are read only where they matter; then ForwardsKnown is set.
 	Forwards      []Forward `json:"forwards,omitempty"`
 	ForwardsKnown bool      `json:"forwardsKnown,omitempty"`
 	// Owner is read from the address's tags: Foreign means another cluster's or Service's.
@@ -75,6 +74,8 @@ type Address struct {
 	HasStickiness bool `json:"sticky,omitempty"`
 	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
 	FirewallPorts PortSet `json:"opened,omitempty"`
+	// ForwardPorts are the ports that port forwardings of ours may have, by the Service's record.
+	ForwardPorts PortSet `json:"forwarded,omitempty"`
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
 	Settled bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
@@ -84,19 +85,6 @@ type Address struct {
 	// Known is false when the address's own properties were not read (its rules were).
 	Known bool `json:"known,omitempty"`
 }
-
-// Forward is a port forwarding of others.
-type Forward struct {
-	ID        string `json:"id"`
-	Protocol  string `json:"protocol"`
-	StartPort int    `json:"startPort"`
-	EndPort   int    `json:"endPort"`
-	VM        string `json:"vm,omitempty"`
-}
-
-// has reports whether a public port is forwarded. CloudStack gives a port to a port forwarding or to load balancer
-// rules, whatever their protocols.
-func (f Forward) has(port int) bool { return f.StartPort <= port && port <= f.EndPort }
 
 // ActualRule is a rule found on an address.
 type ActualRule struct {
@@ -147,6 +135,7 @@ func (a Actual) Clone() Actual {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
 		addr.FirewallPorts = addr.FirewallPorts.union(nil)
+		addr.ForwardPorts = addr.ForwardPorts.union(nil)
 		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
 		for j := range addr.Rules {
@@ -162,7 +151,7 @@ func (a Actual) Clone() Actual {
 
 // Ours reports whether anything of the Service's is on the address or the address is its own.
 func (a *Address) Ours() bool {
-	return a.Recorded || a.Allocated || a.Owner == Owned || len(a.OwnRules()) > 0
+	return a.Recorded || a.Allocated || a.Owner == Owned || len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0
 }
 
 // OwnRules returns the Service's own rules on the address.
@@ -196,7 +185,7 @@ func (a *Address) exclusive() (bool, string) {
 		return false, "it is the network's source NAT address"
 	case a.StaticNAT:
 		return false, "it carries static NAT"
-	case len(a.Forwards) > 0:
+	case len(a.Forwards) > len(a.OwnForwards()):
 		return false, "it forwards ports"
 	}
 	return true, ""
@@ -208,7 +197,7 @@ func (a *Address) proven() bool { return !a.ForeignCluster && (a.Owner == Owned 
 
 // shared reports whether other Services of Kubernetes use the address.
 func (a *Address) shared() bool {
-	return slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Sibling })
+	return slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Sibling }) || slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Sibling })
 }
 
 // Find returns the address of an id, or for an empty id the one acquired last; nil when there is none.
@@ -270,6 +259,7 @@ func (a *Address) Record(project string) annotation.AddressRecord {
 	return annotation.AddressRecord{
 		ID: a.ID, IP: a.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, ProjectID: project,
 		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: a.Acquired,
+		Forwarded: a.ForwardPorts.String(), Forwards: a.untagged(),
 	}
 }
 
@@ -319,6 +309,11 @@ func (a *Address) OwnsFirewall(f ActualFirewall, wanted PortSet) bool {
 			own[r.PublicPort] = true
 		}
 	}
+	for _, o := range a.OwnForwards() {
+		if o.Protocol == f.Protocol {
+			own[o.StartPort] = true
+		}
+	}
 	for _, p := range wanted[f.Protocol] {
 		own[p] = true
 	}
@@ -328,7 +323,7 @@ func (a *Address) OwnsFirewall(f ActualFirewall, wanted PortSet) bool {
 		}
 	}
 	for port := range own {
-		if slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.has(port) }) {
+		if slices.ContainsFunc(a.Forwards, func(o Forward) bool { return o.bars(f.Protocol, port) }) {
 			delete(own, port)
 		}
 	}
@@ -343,6 +338,11 @@ func (a *Address) OwnsFirewall(f ActualFirewall, wanted PortSet) bool {
 	return true
 }
 
+// has reports whether a rule or port forwarding of ours stands on a port.
+func (a *Address) has(protocol string, port int) bool {
+	return a.Rule("", port) != nil || slices.ContainsFunc(a.OwnForwards(), func(f Forward) bool { return f.Protocol == protocol && f.StartPort == port })
+}
+
 // claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
 // use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
 // rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
@@ -350,18 +350,14 @@ func claims(d Desired, target *Address) map[int]bool {
 	if !d.Firewall || target.Internal {
 		return nil
 	}
-	own := map[int]bool{}
-	for _, r := range target.OwnRules() {
-		own[r.PublicPort] = true
-	}
-	wanted := PortsOf(d.Rules)
+	wanted := d.Opened()
 	out := map[int]bool{}
 	for _, f := range target.Firewall {
 		if f.Deleting || !target.OwnsFirewall(f, wanted) || target.OwnsFirewall(f, nil) {
 			continue
 		}
 		for port := f.StartPort; port <= f.EndPort; port++ {
-			if !own[port] && slices.Contains(wanted[f.Protocol], port) {
+			if !target.has(f.Protocol, port) && slices.Contains(wanted[f.Protocol], port) {
 				out[port] = true
 			}
 		}

@@ -21,11 +21,16 @@ const DNSPort = 53
 
 // CheckService says why a Service cannot be served wherever its nodes are. Desire
 // asks it too; on its own it spares the reads when the answer is no.
-func CheckService(svc Service) *RefusalError {
-	return checkPorts(svc, &Network{Providers: []string{"unknown"}, Protocols: []string{ProtocolUDP}})
+func CheckService(svc Service, spec annotation.Spec) *RefusalError {
+	f := Facts{Service: svc, Spec: spec, Network: &Network{Providers: []string{"unknown"}, Protocols: []string{ProtocolUDP}, Forwards: true, anywhere: true}}
+	if r := checkPorts(f); r != nil {
+		return r
+	}
+	return checkMode(f)
 }
 
-func checkPorts(svc Service, network *Network) *RefusalError {
+func checkPorts(f Facts) *RefusalError {
+	svc := f.Service
 	if len(svc.Ports) == 0 {
 		return &RefusalError{Reason: ReasonInvalidPort, Message: "the Service has no ports", Remedy: "give it at least one TCP port"}
 	}
@@ -35,45 +40,46 @@ func checkPorts(svc Service, network *Network) *RefusalError {
 			Remedy: "add IPv4 to spec.ipFamilies (ipFamilyPolicy PreferDualStack)",
 		}
 	}
-	byPort := map[int]string{}
+	byPort := map[int]Port{}
 	for _, p := range slices.SortedFunc(slices.Values(svc.Ports), func(a, b Port) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 	}) {
 		if p.Port < 1 || p.Port > 65535 {
 			return &RefusalError{ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port), "choose another port", p.Port}
 		}
-		if other, taken := byPort[p.Port]; taken && other != p.Protocol {
+		if other, taken := byPort[p.Port]; taken && other.Protocol != p.Protocol && !(f.forwarded(other) && f.forwarded(p)) {
 			return &RefusalError{
-				ReasonMixedProtocols, fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one protocol only", p.Port, other, p.Protocol),
-				"use different ports, or two Services", p.Port,
+				ReasonMixedProtocols, fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one protocol only", p.Port, other.Protocol, p.Protocol),
+				"use different ports, or two Services" + f.orAuto(), p.Port,
 			}
 		}
-		byPort[p.Port] = p.Protocol
+		byPort[p.Port] = p
 	}
 	for _, p := range svc.Ports {
-		if r := checkPort(p, network); r != nil {
+		if r := checkPort(p, f); r != nil {
 			return r
 		}
 	}
 	return nil
 }
 
-func checkPort(p Port, network *Network) *RefusalError {
-	proxied := network == nil || network.proxied()
+func checkPort(p Port, f Facts) *RefusalError {
+	network := f.Network
+	proxied, forwarded := network == nil || network.proxied(), f.forwarded(p)
 	refuse := func(reason Reason, what, remedy string) *RefusalError {
 		return &RefusalError{reason, fmt.Sprintf("port %d %s", p.Port, what), remedy, p.Port}
 	}
 	const otherwise = "use a TCP port, or expose the UDP port by a NodePort Service"
 	switch {
-	case p.Protocol == "UDP" && proxied:
-		return refuse(ReasonUnsupportedProto, "is UDP: the load balancer of CloudStack's virtual router forwards TCP only", otherwise)
-	case p.Protocol == "UDP" && !slices.Contains(network.Protocols, ProtocolUDP):
+	case p.Protocol == "UDP" && !forwarded && proxied:
+		return refuse(ReasonUnsupportedProto, "is UDP: the load balancer of CloudStack's virtual router forwards TCP only"+f.whyNotForwarded(), otherwise+f.orAuto())
+	case p.Protocol == "UDP" && !forwarded && !slices.Contains(network.Protocols, ProtocolUDP):
 		return refuse(ReasonUnsupportedProto, "is UDP, which "+strings.Join(network.Providers, ", ")+" does not balance", otherwise)
 	case p.Protocol != "TCP" && p.Protocol != "UDP" && p.Protocol != "":
 		return refuse(ReasonUnsupportedProto, "is "+p.Protocol+": CloudStack's load balancer forwards TCP only", "use a TCP port")
 	case p.NodePort < 1 || p.NodePort > 65535:
 		return refuse(ReasonNoNodePort, "has no node port: the load balancer reaches pods through node ports only", "set spec.allocateLoadBalancerNodePorts to true")
-	case p.Port == statsPort && proxied:
+	case p.Port == statsPort && proxied && !forwarded:
 		return refuse(ReasonReservedPort, "is reserved: the HAProxy of CloudStack's virtual router has its statistics there",
 			"choose another port; the Pods may keep theirs (spec.ports[].targetPort)")
 	}
@@ -86,6 +92,9 @@ func checkNetwork(f Facts) *RefusalError {
 	name := fmt.Sprintf("network %q", cmp.Or(n.Name, n.ID))
 	refuse := func(message, remedy string) *RefusalError {
 		return &RefusalError{Reason: ReasonUnsupportedNetwork, Message: message, Remedy: remedy}
+	}
+	if !f.rules() {
+		return nil // the network need not balance anything
 	}
 	switch {
 	case !n.LoadBalancer:

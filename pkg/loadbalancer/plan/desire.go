@@ -12,7 +12,10 @@ import (
 
 // Desire says what should be in CloudStack, or why the Service cannot be served.
 func Desire(f Facts) (Desired, *RefusalError) {
-	if r := checkPorts(f.Service, f.Network); r != nil {
+	if r := checkPorts(f); r != nil {
+		return Desired{}, r
+	}
+	if r := checkMode(f); r != nil {
 		return Desired{}, r
 	}
 	if f.Network != nil {
@@ -36,12 +39,40 @@ func Desire(f Facts) (Desired, *RefusalError) {
 		}
 	}
 	d.Rules = rules(f)
+	if d.Forwards = forwardPorts(f); len(d.Forwards) > 0 {
+		d.UID = f.Service.UID
+		if d.VPCID != "" {
+			d.Buckets = buckets(cmp.Or(f.Spec.DirectSpread, annotation.DefaultSpread))
+		}
+	}
 	// Without a firewall that stays closed, nobody is let in by having nobody to be led to.
 	if f.Spec.DenyAll() && !d.Firewall {
 		return d, nil
 	}
 	d.Members, _ = MemberNames(f.Members, d.NetworkID)
+	if len(d.Forwards) > 0 {
+		d.Serving = serving(f, d.NetworkID, d.Members)
+	}
 	return d, nil
+}
+
+// serving are the members to which ports may be forwarded. Where none is fit, all of them are: then ports stay where they
+// are as long as that is a member, which may serve again any moment.
+func serving(f Facts, networkID string, members []string) []string {
+	fit := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { _, unfit := f.Unfit[m.Node]; return unfit })
+	if names, _ := MemberNames(fit, networkID); len(names) > 0 {
+		return names
+	}
+	return members
+}
+
+// buckets is the spread made a power of two, the next one up.
+func buckets(spread int) int {
+	n := 1
+	for n < spread {
+		n *= 2
+	}
+	return n
 }
 
 func rules(f Facts) []Rule {
@@ -52,6 +83,9 @@ func rules(f Facts) []Rule {
 	}
 	out := make([]Rule, 0, len(f.Service.Ports))
 	for _, p := range f.Service.Ports {
+		if f.forwarded(p) {
+			continue
+		}
 		r := Rule{
 			Protocol:    ruleProtocol(f.Spec, p),
 			Algorithm:   f.Spec.Algorithm,

@@ -77,17 +77,42 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	if !target.joining(d) {
 		return nil // what is served already is served on
 	}
-	for _, f := range target.Forwards {
+	for i := range target.Forwards {
+		f := &target.Forwards[i]
 		for _, port := range ports {
-			if f.has(port) {
-				return &RefusalError{
-					ReasonPortTaken, fmt.Sprintf("port %d of %s is forwarded to VM %s by port forwarding %s, which is not of this Service", port, where, f.VM, f.ID),
-					"delete that port forwarding, or choose another port or address", port,
-				}
+			if f.Owner != Owned && f.has(port) && (d.rulesOn(port) || d.forwardsOn(f.Protocol, port)) {
+				return f.taken(where, port)
 			}
 		}
 	}
 	return target.refuses(grants)
+}
+
+// rulesOn and forwardsOn report what is wanted on a port. CloudStack gives a number to load balancer rules or to port
+// forwardings, whatever their protocols.
+func (d Desired) rulesOn(port int) bool {
+	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return r.PublicPort == port })
+}
+
+func (d Desired) forwardsOn(protocol string, port int) bool {
+	return slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return f.PublicPort == port && f.Protocol == protocol })
+}
+
+// taken refuses a port that others forward.
+func (f *Forward) taken(where string, port int) *RefusalError {
+	by, remedy := "", "choose another port or address"
+	switch {
+	case f.Near:
+		by, remedy = "Service "+f.Service, remedy+", or remove the port from that Service"
+	case f.Service != "":
+		by = "a Service of another namespace"
+	default:
+		return &RefusalError{
+			ReasonPortTaken, fmt.Sprintf("port %d of %s is forwarded to VM %s by port forwarding %s, which is not of this Service", port, where, f.VM, f.ID),
+			"delete that port forwarding, or choose another port or address", port,
+		}
+	}
+	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy, port}
 }
 
 // taken refuses the port of a rule that is not the Service's own. It names the Service that has the rule to those of its
@@ -103,13 +128,13 @@ func (r *ActualRule) taken(where string) *RefusalError {
 	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", r.PublicPort, where, by), remedy, r.PublicPort}
 }
 
-// joining reports whether a rule has to be made on the address.
+// joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
 func (a *Address) joining(d Desired) bool {
-	own := map[int]bool{}
-	for _, r := range a.OwnRules() {
-		own[r.PublicPort] = true
+	if a.ID == "" {
+		return false
 	}
-	return a.ID != "" && slices.ContainsFunc(d.Ports(), func(port int) bool { return !own[port] })
+	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return a.Rule("", r.PublicPort) == nil && len(a.forwardsOn(r.PublicPort)) == 0 }) ||
+		slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return !a.has(f.Protocol, f.PublicPort) })
 }
 
 func (a *Address) notAllowed(message, remedy string) *RefusalError {
@@ -128,7 +153,8 @@ func (a *Address) refusesNamespace() *RefusalError {
 		return a.notAllowed(" is kept for another namespace", "choose another address, or ask whoever operates the cluster to release it in CloudStack")
 	case a.Holder != "" && !a.Admits:
 		return a.notAllowed(" belongs to a Service of another namespace, which does not share it", remedy)
-	case a.Holder == "" && slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Owned && r.Service != "" && !r.Admits }):
+	case a.Holder == "" && (slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Owned && r.Service != "" && !r.Admits }) ||
+		slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Owner != Owned && f.Service != "" && !f.Admits })):
 		return a.notAllowed(" is used by a Service of another namespace, which does not share it", remedy)
 	}
 	return nil
@@ -151,8 +177,10 @@ func (a *Address) refuses(grants Grants) *RefusalError {
 			return refuse(fmt.Sprintf(" carries load balancer rule %q (%s), which no Service of this cluster has", r.Name, r.ID), foreignRemedy)
 		}
 	}
-	if len(a.Forwards) > 0 && !grants.ForeignAddress {
-		return refuse(fmt.Sprintf(" carries port forwarding %s to VM %s, which no Service of this cluster made", a.Forwards[0].ID, a.Forwards[0].VM), foreignRemedy)
+	for i := range a.Forwards {
+		if f := &a.Forwards[i]; f.Owner != Owned && f.Service == "" && !grants.ForeignAddress {
+			return refuse(fmt.Sprintf(" carries port forwarding %s to VM %s, which no Service of this cluster made", f.ID, f.VM), foreignRemedy)
+		}
 	}
 	return nil
 }
@@ -163,7 +191,7 @@ const foreignRemedy = "choose another address, or have the namespace added to th
 // which of its ports are forwarded. On an address of ours that matters only where a firewall rule of unknown origin is
 // on such a port.
 func NeedsSurvey(d Desired, target *Address) bool {
-	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown {
+	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown && (target.Known || len(d.Forwards) == 0) {
 		return false
 	}
 	return !target.proven() || len(claims(d, target)) > 0
@@ -175,7 +203,7 @@ func ForeignAccess(d Desired, target *Address) []Notice {
 		return nil
 	}
 	var out []Notice
-	wanted := PortsOf(d.Rules)
+	wanted := d.Opened()
 	for _, f := range sortedFirewall(target.Firewall) {
 		if target.OwnsFirewall(f, wanted) || containsRanges(d.Ranges, f.CIDRs) {
 			continue
@@ -199,6 +227,9 @@ func DefaultACL(d Desired, n *Network) *Notice {
 		return nil
 	}
 	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
+	if len(d.Forwards) > 0 {
+		text = "the tier's network ACL list default_deny lets nobody reach forwarded ports and cannot be changed; "
+	}
 	if d.Internal {
 		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
 	}

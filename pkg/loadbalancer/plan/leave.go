@@ -31,6 +31,9 @@ func (p *planner) leave(a *Address) {
 	for _, r := range rules {
 		p.deleteRule(a, r, waveOldDelete, "")
 	}
+	for _, f := range a.OwnForwards() {
+		p.deleteForward(a, &f, waveOldDelete)
+	}
 	if a.Recorded || a.Owner == Owned {
 		handOver := a.Allocated && a.shared() && !p.desired.KeepAddress && !p.limits.NoTags
 		keep := a.Allocated && p.desired.KeepAddress && !a.Internal && !p.limits.NoTags

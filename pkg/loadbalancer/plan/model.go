@@ -66,6 +66,8 @@ type Network struct {
 	LoadBalancer, Firewall, DNS bool
 	// Providers serve Lb; VirtualRouter is HAProxy with its restrictions.
 	Providers []string
+	// Forwards reports whether a virtual router forwards ports of public addresses.
+	Forwards bool
 	// Public and Internal are the schemes that Lb offers; Protocols what its provider says it takes; TLS whether
 	// it ends TLS.
 	Public, Internal, TLS bool
@@ -74,11 +76,18 @@ type Network struct {
 	ACLID, ACLName string
 	// Conserve reports whether an address may serve several purposes.
 	Conserve bool
+
+	anywhere bool // stands for all networks: see CheckService
+}
+
+// IsVirtualRouter reports whether a provider is a virtual router.
+func IsVirtualRouter(provider string) bool {
+	return provider == virtualRouter || provider == vpcVirtualRouter
 }
 
 // proxied reports whether HAProxy on the virtual router is what balances.
 func (n *Network) proxied() bool {
-	return len(n.Providers) == 0 || slices.Contains(n.Providers, virtualRouter) || slices.Contains(n.Providers, vpcVirtualRouter)
+	return len(n.Providers) == 0 || slices.ContainsFunc(n.Providers, IsVirtualRouter)
 }
 
 // ownACL reports whether the tier's ACL list can be changed: the two default lists cannot.
@@ -108,16 +117,48 @@ type Desired struct {
 	ACLID string `json:"aclID,omitempty"`
 	// CIDRsDecide is set where the rules' own source ranges are the only filter of public traffic.
 	CIDRsDecide bool `json:"cidrsDecide,omitempty"`
+
+	// Forwards are the ports that are led to one node each, past the load balancer; sorted.
+	Forwards []ForwardPort `json:"forwards,omitempty"`
+	// Serving are the Members to which they may be led; UID makes Services choose different ones.
+	Serving []string `json:"serving,omitempty"`
+	UID     string   `json:"uid,omitempty"`
+	// Buckets is into how many parts the sources are split; 0 where forwards cannot tell sources apart.
+	Buckets int `json:"buckets,omitempty"`
 }
 
 // Ports are the public ports, sorted.
 func (d Desired) Ports() []int {
-	ports := make([]int, 0, len(d.Rules))
+	ports := make([]int, 0, len(d.Rules)+len(d.Forwards))
 	for _, r := range d.Rules {
 		ports = append(ports, r.PublicPort)
 	}
+	for _, f := range d.Forwards {
+		ports = append(ports, f.PublicPort)
+	}
 	slices.Sort(ports)
-	return ports
+	return slices.Compact(ports)
+}
+
+// Opened are the public ports by transport protocol.
+func (d Desired) Opened() PortSet { return PortsOf(d.Rules).union(d.Forwarded()) }
+
+// Forwarded are those of them that are forwarded.
+func (d Desired) Forwarded() PortSet {
+	out := PortSet{}
+	for _, f := range d.Forwards {
+		out[f.Protocol] = append(out[f.Protocol], f.PublicPort)
+	}
+	return out.union(nil)
+}
+
+// aclPorts are the ports that the tier's network ACL list has to let in: what is forwarded passes it with the node port.
+func (d Desired) aclPorts() PortSet {
+	out := PortSet{}
+	for _, f := range d.Forwards {
+		out[f.Protocol] = append(out[f.Protocol], f.PrivatePort)
+	}
+	return out.union(PortsOf(d.Rules))
 }
 
 // HasStickiness reports whether a rule asks for a stickiness policy.
@@ -207,4 +248,8 @@ type Facts struct {
 	Network *Network
 	// LeaveACLs leaves network ACL lists alone.
 	LeaveACLs bool
+	// Unfit are names of nodes to which no port may be forwarded now, with the reason.
+	Unfit map[string]string
+	// NoForwards is a command for port forwarding that the role may not call; empty for none.
+	NoForwards string
 }

@@ -19,6 +19,7 @@ import (
 func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	d.Rules = slices.SortedFunc(slices.Values(d.Rules), func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
 	d.Members = slices.Compact(slices.Sorted(slices.Values(d.Members)))
+	d.Serving = slices.Compact(slices.Sorted(slices.Values(d.Serving)))
 	p := planner{desired: d, limits: limits}
 	target := Target(d, a)
 	if !d.Absent {
@@ -45,6 +46,11 @@ func Target(d Desired, a Actual) *Address {
 		n := 0
 		for _, r := range x.OwnRules() {
 			if slices.Contains(d.Ports(), r.PublicPort) {
+				n += 10
+			}
+		}
+		for _, f := range x.OwnForwards() {
+			if slices.Contains(d.Ports(), f.StartPort) {
 				n += 10
 			}
 		}

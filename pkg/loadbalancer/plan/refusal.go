@@ -27,6 +27,7 @@ const (
 	ReasonNoSuchProject      Reason = "NoSuchProject"
 	ReasonNoSuchCertificate  Reason = "NoSuchCertificate"
 	ReasonNotAllowed         Reason = "NotAllowed"
+	ReasonUnsupportedMode    Reason = "UnsupportedMode"
 )
 
 // Reasons of notices while working.
@@ -49,6 +50,8 @@ const (
 	ReasonUnverifiedRule    Reason = "UnverifiedRule"
 	ReasonUnverifiedRecord  Reason = "UnverifiedRecord"
 	ReasonRangesNotServed   Reason = "SourceRangesNotServed"
+	ReasonPortMoved         Reason = "PortMoved"
+	ReasonNodesUnfit        Reason = "NoNodeFit"
 )
 
 // RefusalError is why a Service cannot be served as it stands.

@@ -13,23 +13,25 @@ import (
 
 // reach plans the desired state on the target, or on a new address without one.
 func (p *planner) reach(target *Address) {
-	opened := p.opened(target)
+	opened, forwarded := p.opened(target), p.desired.Forwarded()
 	if target == nil {
 		d := p.desired
-		p.add(waveAddress, AllocateAddress{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, IP: d.Address, FirewallPorts: opened})
-		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true, Tagged: true, FirewallPorts: opened}
+		p.add(waveAddress, AllocateAddress{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, IP: d.Address, FirewallPorts: opened, ForwardPorts: forwarded})
+		target = &Address{
+			NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true, Tagged: true, FirewallPorts: opened, ForwardPorts: forwarded,
+		}
 	}
 	if !p.limits.Unclaimed {
 		p.claims = claims(p.desired, target)
 	}
 	// The record names ports before they are opened, but not while they may be somebody else's.
-	before := opened.without(p.claims).union(target.FirewallPorts)
+	before, mayForward := opened.without(p.claims).union(target.FirewallPorts), forwarded.union(target.ForwardPorts)
 	recorded := target.Recorded && (target.HasStickiness || !p.desired.HasStickiness())
-	if !recorded || !target.FirewallPorts.covers(opened.without(p.claims)) {
-		p.remember(target, waveAddress, before)
+	if !recorded || !target.FirewallPorts.covers(opened.without(p.claims)) || !target.ForwardPorts.covers(forwarded) {
+		p.remember(target, waveAddress, before, mayForward)
 	}
 	if before = opened.union(target.FirewallPorts); len(p.claims) > 0 {
-		p.remember(target, waveClaimed, before)
+		p.remember(target, waveClaimed, before, mayForward)
 	}
 	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
 		p.add(waveBuild, TagAddress{OnAddress: target.on()})
@@ -44,17 +46,23 @@ func (p *planner) reach(target *Address) {
 			p.changeRule(target, want, have)
 			continue
 		}
-		p.createRule(target, want)
+		p.createRule(target, want, target.forwardsOn(want.PublicPort)...)
 	}
 	for _, port := range slices.Sorted(maps.Keys(own)) {
 		p.deleteRule(target, own[port], waveDelete, "")
 	}
 	p.tagRules(target)
+	if !target.Internal {
+		p.forwards(target)
+	}
 	if p.desired.Firewall && !target.Internal {
 		p.firewall(target)
 	}
-	if target.Settled && !opened.covers(before) {
-		p.remember(target, waveOldRelease, opened) // the other ports are closed by then
+	if p.forwardIDs {
+		p.remember(target, waveTrim, before, mayForward)
+	}
+	if target.Settled && (!opened.covers(before) || !forwarded.covers(mayForward)) {
+		p.remember(target, waveOldRelease, opened, forwarded) // the other ports are closed by then
 	}
 }
 
@@ -63,17 +71,17 @@ func (p *planner) opened(target *Address) PortSet {
 	if !p.desired.Firewall || p.desired.Internal || target != nil && target.Internal {
 		return nil
 	}
-	return PortsOf(p.desired.Rules)
+	return p.desired.Opened()
 }
 
-func (p *planner) remember(target *Address, wave int, opened PortSet) {
+func (p *planner) remember(target *Address, wave int, opened, forwarded PortSet) {
 	var closed []string
 	for _, s := range p.steps {
 		if c, ok := s.Action.(CloseFirewall); ok {
 			closed = append(closed, c.FirewallID)
 		}
 	}
-	p.add(wave, RememberAddress{OnAddress: target.on(), NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened}, closed...)
+	p.add(wave, RememberAddress{OnAddress: target.on(), NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened, ForwardPorts: forwarded}, closed...)
 }
 
 // tagRules tags all own rules that will be there and have no tags, with one call.
@@ -103,7 +111,7 @@ func (p *planner) tagRules(target *Address) {
 
 // firewall plans the firewall rules of the target.
 func (p *planner) firewall(target *Address) {
-	wanted := PortsOf(p.desired.Rules)
+	wanted := p.desired.Opened()
 	var own []ActualFirewall
 	var others []FirewallRange
 	for _, f := range target.Firewall {
@@ -115,7 +123,7 @@ func (p *planner) firewall(target *Address) {
 		}
 	}
 	open := func(f FirewallRange) Action { return OpenFirewall{OnAddress: target.on(), Firewall: f} }
-	planAccess(accessFor(p.desired.Rules, p.desired.Ranges), own, others, true).steps(p, open, target.closing)
+	planAccess(accessFor(wanted, p.desired.Ranges), own, others, true).steps(p, open, target.closing)
 }
 
 func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
@@ -124,7 +132,7 @@ func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
 		wave = waveClaim
 	}
 	on := target.onRule("", want.PublicPort)
-	p.add(wave, CreateRule{OnRule: on, NetworkID: p.desired.NetworkID, Internal: target.Internal, Rule: want}, replaces...)
+	p.add(wave, CreateRule{OnRule: on, NetworkID: p.desired.NetworkID, Internal: target.Internal, Rule: want, Switched: target.ID != "" && len(target.forwardsOn(want.PublicPort)) > 0}, replaces...)
 	p.extras(on, want, ActualRule{}, p.desired.NetworkID, replaces...)
 	// Without proof the members come when the rule was read back with its source ranges.
 	if len(p.desired.Members) > 0 && !p.unproven(want) {

@@ -16,6 +16,8 @@ type Subject struct {
 	Desired Desired
 	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
 	Members, Reach []Member
+	// Unfit are names of nodes to which no port may be forwarded now, with the reason.
+	Unfit map[string]string
 	// Project is the one to work in; OwnProject the same if the Service names it, as records have it.
 	Project, OwnProject string
 	// Clusters are the names of this cluster, the current one first.

@@ -24,9 +24,10 @@ const ManagedBy = "cloudstack-ccm"
 const (
 	ResourcePublicIP = "PublicIpAddress"
 	ResourceRule     = "LoadBalancer"
+	ResourceForward  = "PortForwardingRule"
 )
 
-// RuleTags are the tags of a Service's rules.
+// RuleTags are the tags of a Service's rules and port forwardings.
 func RuleTags(cluster string, svc Service) map[string]string {
 	tags := Tags(cluster, svc)
 	delete(tags, TagAllocatedBy)

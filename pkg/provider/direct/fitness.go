@@ -36,12 +36,12 @@ type Unfitness struct {
 	Text  string // for Events
 }
 
-// taintBeingDeleted is the cluster autoscaler's mark on a node that it is about to delete. Kubernetes' service controller
+// TaintBeingDeleted is the cluster autoscaler's mark on a node that it is about to delete. Kubernetes' service controller
 // leaves such nodes out, but does not sync Services when a node gets the taint.
-const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
+const TaintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // Leaving reports whether a node is about to be deleted.
-func Leaving(n *corev1.Node) bool { return n.DeletionTimestamp != nil || tainted(n, taintBeingDeleted) }
+func Leaving(n *corev1.Node) bool { return n.DeletionTimestamp != nil || tainted(n, TaintBeingDeleted) }
 
 // ExcludedByLabel reports whether a node has the label that excludes it from load balancers.
 func ExcludedByLabel(n *corev1.Node) bool {

@@ -55,7 +55,7 @@ func TestUnfit(t *testing.T) {
 		"excluded":          {label(""), Unfitness{Excluded, "label " + corev1.LabelNodeExcludeBalancers}},
 		"excluded by false": {label("false"), Unfitness{}},
 		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, Unfitness{Deleted, "about to be deleted"}},
-		"autoscaler":        {taint(taintBeingDeleted), Unfitness{Deleted, "about to be deleted"}},
+		"autoscaler":        {taint(TaintBeingDeleted), Unfitness{Deleted, "about to be deleted"}},
 	} {
 		want := map[string]Unfitness{}
 		if c.want.Cause != "" {

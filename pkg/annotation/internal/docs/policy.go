@@ -6,6 +6,7 @@ package docs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,16 @@ func Policy() string {
 			// Also when what it needs is removed.
 			write(fmt.Sprintf("!('%[1]s' in variables.now) || '%[2]s' in variables.now || !('%[1]s' in variables.changed) && !('%[2]s' in variables.was)", d.Name, d.Needs),
 				d.Name+": needs "+d.Needs+": set that one too, or remove both")
+		}
+		if x := d.Excludes; x != nil {
+			for _, other := range slices.Sorted(maps.Keys(x.Names)) {
+				expression := fmt.Sprintf("!('%[1]s' in variables.now && '%[2]s' in variables.now) || !('%[1]s' in variables.changed || '%[2]s' in variables.changed) || variables.now['%[1]s'].trim().lowerAscii() != '%[3]s'",
+					d.Name, other, x.Value)
+				if off := x.Names[other]; off != "" {
+					expression += fmt.Sprintf(" || [variables.now['%s']].all(v, %s)", other, off)
+				}
+				write(expression, fmt.Sprintf("%s: %s does not go with %s: remove one of them", d.Name, x.Value, other))
+			}
 		}
 		if slices.Contains(d.Aliases, "spec.loadBalancerIP") {
 			write(fmt.Sprintf("!has(object.spec.loadBalancerIP) || !variables.becomes && has(oldObject.spec.loadBalancerIP) && oldObject.spec.loadBalancerIP == object.spec.loadBalancerIP || "+
