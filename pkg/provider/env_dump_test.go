@@ -38,7 +38,7 @@ type addressSnapshot struct {
 	rules    []cloudstack.LoadBalancerRule
 	members  map[string][]string // names of VMs by rule id
 	firewall []cloudstack.FirewallRule
-	forwards []map[string]any
+	forwards []cloudstack.PortForwarding
 }
 
 // lines describe the address with everything on it. Ids are part of it: a rule that was replaced is not the same.
@@ -62,11 +62,17 @@ func (a *addressSnapshot) describe(name func(id string) string) []string {
 		f := &a.firewall[i]
 		out = append(out, fmt.Sprintf("firewall %s %s %d-%d %v", name(f.ID), f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
 	}
-	for _, f := range a.forwards {
-		out = append(out, fmt.Sprintf("forwarding %s %v->%v %v", name(fmt.Sprint(f["id"])), f["publicport"], f["privateport"], f["virtualmachinename"]))
+	for i := range a.forwards {
+		f := &a.forwards[i]
+		out = append(out, fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs, serviceOf(f.Tags), f.VMName))
 	}
 	slices.Sort(out)
 	return out
+}
+
+// serviceOf is whose a port forwarding is by its tags.
+func serviceOf(tags map[string]string) string {
+	return tags[plan.TagCluster] + ":" + tags[plan.TagService]
 }
 
 func (a *addressSnapshot) tags() []string {
@@ -138,11 +144,11 @@ func (env *account) snapshot() snapshot {
 			a.rules = append(a.rules, r)
 		}
 	}
-	if env.tenants {
-		for _, f := range env.items("listPortForwardingRules", "portforwardingrule") {
-			if a := out[fmt.Sprint(f["ipaddressid"])]; a != nil {
-				a.forwards = append(a.forwards, f)
-			}
+	forwards, err := c.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	require.NoError(env.t, err)
+	for i := range forwards {
+		if a := out[forwards[i].PublicIPID]; a != nil {
+			a.forwards = append(a.forwards, forwards[i])
 		}
 	}
 	return out

@@ -62,7 +62,7 @@ func changedTo(name string, ports []int, change func(*corev1.Service), nodes ...
 
 func scenarios() []scenario {
 	two := []int{80, 81}
-	return append(moreScenarios(),
+	return append(append(moreScenarios(), forwardScenarios()...),
 		created("create 1", someOrTen(1)), created("create 3", someOrTen(3)), deleted("delete 1", someOrTen(1)), deleted("delete 3", someOrTen(3)),
 		changedTo("add a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 81, 82) }, "w1", "w2"),
 		changedTo("remove a port", two, func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) }, "w1", "w2"),
@@ -93,6 +93,9 @@ var autoAddresses = func() []string {
 // aclNumber is the number of an item of ours: which of the free ones it takes depends on what stood there before.
 var aclNumber = regexp.MustCompile(`^(acl acl-1) [6-9] `)
 
+// forwardedTo is the VM of a port forwarding: which node it is depends on ids.
+var forwardedTo = regexp.MustCompile(`^(forwarding .*) [a-z][0-9]$`)
+
 // maskAddresses makes states comparable in which an automatic address came out differently.
 func maskAddresses(dump []string) []string {
 	out := make([]string, len(dump))
@@ -101,6 +104,7 @@ func maskAddresses(dump []string) []string {
 			line = strings.ReplaceAll(line, " "+auto+" ", " AUTO ")
 		}
 		line = aclNumber.ReplaceAllString(line, "$1 N ")
+		line = forwardedTo.ReplaceAllString(line, "$1 NODE")
 		out[i] = line
 	}
 	slices.Sort(out)

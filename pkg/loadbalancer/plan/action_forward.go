@@ -136,8 +136,10 @@ type TagForwards struct {
 	Forwards int `json:"forwards"`
 }
 
-func (TagForwards) kind() string    { return "tag-forwards" }
-func (a TagForwards) label() string { return "tag " + plural.Count(a.Forwards, "port forwarding") + a.text() }
+func (TagForwards) kind() string { return "tag-forwards" }
+func (a TagForwards) label() string {
+	return "tag " + plural.Count(a.Forwards, "port forwarding") + a.text()
+}
 
 func (a TagForwards) effect(before Actual, _ Outcome) Actual {
 	return a.changed(before, func(x *Address) {

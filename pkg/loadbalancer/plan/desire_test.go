@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 	}
 	v6 := aService(tcp(80))
 	v6.IPv6Only = true
-	require.NotNil(t, CheckService(v6))
+	require.NotNil(t, CheckService(v6, openSpec()))
 }
 
 func TestDesireOnATier(t *testing.T) {

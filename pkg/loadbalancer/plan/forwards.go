@@ -72,7 +72,9 @@ func (p *planner) forwards(target *Address) {
 const StateAdd = "Add"
 
 // port is what is wanted of a port forwarding, but its private port.
-func (f *Forward) port() ForwardPort { return ForwardPort{Protocol: f.Protocol, PublicPort: f.StartPort} }
+func (f *Forward) port() ForwardPort {
+	return ForwardPort{Protocol: f.Protocol, PublicPort: f.StartPort}
+}
 
 func kept(list []*Forward, bucket int) *Forward {
 	if bucket >= len(list) {

@@ -75,7 +75,36 @@ func (w world) desired() Desired {
 			r.Certificate = fmt.Sprintf("cert%d", w.IntN(2))
 		}
 	}
+	if w.IntN(2) == 0 {
+		w.forward(&d)
+	}
 	return d
+}
+
+// forward makes some of the TCP ports port forwardings, and lets some have UDP as well.
+func (w world) forward(d *Desired) {
+	var rules []Rule
+	for _, r := range d.Rules {
+		if w.IntN(2) == 0 || transport(r.Protocol) != ProtocolTCP {
+			rules = append(rules, r)
+			continue
+		}
+		d.Forwards = append(d.Forwards, ForwardPort{ProtocolTCP, r.PublicPort, r.PrivatePort})
+		if w.IntN(2) == 0 {
+			d.Forwards = append(d.Forwards, ForwardPort{ProtocolUDP, r.PublicPort, r.PrivatePort + 1000})
+		}
+	}
+	d.Rules, d.UID, d.Buckets = rules, "uid", 1<<w.IntN(4)
+	d.Serving = w.some(d.Members)
+}
+
+// some are one or more of the members, if there is any.
+func (w world) some(members []string) []string {
+	out := slices.DeleteFunc(slices.Clone(members), func(string) bool { return w.IntN(3) == 0 })
+	if len(out) == 0 {
+		return members
+	}
+	return out
 }
 
 // tier moves a desired state to a VPC tier, where rules and an ACL list filter.
@@ -87,6 +116,15 @@ func tier(d Desired) Desired {
 	case len(d.Members) == 0:
 		d.Members = []string{"vm0"} // access is asked for where there is somebody to reach
 	}
+	if len(d.Serving) == 0 {
+		d.Serving = d.Members
+	}
+	return d
+}
+
+// isolated moves a desired state to an isolated network, where port forwardings cannot tell sources apart.
+func inIsolated(d Desired) Desired {
+	d.Buckets = 0
 	return d
 }
 
@@ -144,6 +182,25 @@ func (w world) litter(a Actual) Actual {
 			}
 			x.Firewall = append(x.Firewall, f)
 		}
+		if w.IntN(3) == 0 {
+			x.Forwards = append(x.Forwards, Forward{ID: "foreign-forward", Protocol: ProtocolUDP, StartPort: 7001, EndPort: 7001, VM: "db"})
+		}
+		if own := x.OwnForwards(); len(own) > 0 && w.IntN(2) == 0 {
+			at := slices.IndexFunc(x.Forwards, func(f Forward) bool { return f.ID == own[w.IntN(len(own))].ID })
+			f := &x.Forwards[max(at, 0)]
+			switch w.IntN(5) {
+			case 0:
+				x.Forwards = slices.Delete(x.Forwards, max(at, 0), max(at, 0)+1)
+			case 1:
+				f.Member = "vm9"
+			case 2:
+				f.State = StateDeleting
+			case 3:
+				f.PrivatePort++
+			case 4:
+				f.Tagged = false
+			}
+		}
 	}
 	return a
 }
@@ -151,11 +208,15 @@ func (w world) litter(a Actual) Actual {
 func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
 	a = a.Clone()
 	d.Rules, d.Members = slices.Clone(d.Rules), slices.Clone(d.Members)
+	d.Forwards, d.Serving = slices.Clone(d.Forwards), slices.Clone(d.Serving)
+	w.Shuffle(len(d.Forwards), func(i, j int) { d.Forwards[i], d.Forwards[j] = d.Forwards[j], d.Forwards[i] })
+	w.Shuffle(len(d.Serving), func(i, j int) { d.Serving[i], d.Serving[j] = d.Serving[j], d.Serving[i] })
 	w.Shuffle(len(d.Rules), func(i, j int) { d.Rules[i], d.Rules[j] = d.Rules[j], d.Rules[i] })
 	w.Shuffle(len(a.Addresses), func(i, j int) { a.Addresses[i], a.Addresses[j] = a.Addresses[j], a.Addresses[i] })
 	for k := range a.Addresses {
 		x := &a.Addresses[k]
 		w.Shuffle(len(x.Rules), func(i, j int) { x.Rules[i], x.Rules[j] = x.Rules[j], x.Rules[i] })
+		w.Shuffle(len(x.Forwards), func(i, j int) { x.Forwards[i], x.Forwards[j] = x.Forwards[j], x.Forwards[i] })
 		w.Shuffle(len(x.Firewall), func(i, j int) { x.Firewall[i], x.Firewall[j] = x.Firewall[j], x.Firewall[i] })
 	}
 	return d, a
@@ -179,8 +240,55 @@ func access(a Actual) map[string]bool {
 				}
 			}
 		}
+		for _, f := range x.OwnForwards() {
+			for who, probe := range probes {
+				open := x.VPCID != "" && containsRanges(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r ActualFirewall) bool {
+					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && containsRanges(r.CIDRs, []string{probe})
+				})
+				if port := fmt.Sprint(f.StartPort); open {
+					if f.Protocol == ProtocolUDP {
+						port += "/udp"
+					}
+					out[fmt.Sprintf("%s:%s %s", x.IP, port, who)] = true
+				}
+			}
+		}
 	}
 	return out
+}
+
+// checkForwards: port forwardings of a port in a VPC never have a source in common; where covered is set, they have the
+// wanted ones together.
+func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bool) {
+	t.Helper()
+	for i := range a.Addresses {
+		x := &a.Addresses[i]
+		byPort := map[string][]Forward{}
+		for _, f := range x.OwnForwards() {
+			key := portText(f.Protocol, f.StartPort)
+			for _, o := range byPort[key] {
+				if x.VPCID == "" || len(common(o.sources(), f.sources())) > 0 {
+					t.Fatalf("seed %d: two forwardings of port %s have sources in common: %v %v", seed, key, o.CIDRs, f.CIDRs)
+				}
+			}
+			byPort[key] = append(byPort[key], f)
+		}
+		if !covered || want.Absent || len(want.Members) == 0 || x.VPCID == "" || Target(want, a).ID != x.ID {
+			continue
+		}
+		for _, p := range want.Forwards {
+			var all []string
+			for _, f := range byPort[portText(p.Protocol, p.PublicPort)] {
+				all = append(all, f.CIDRs...)
+				if !slices.Contains(want.Serving, f.Member) || f.PrivatePort != p.PrivatePort {
+					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member, f.PrivatePort)
+				}
+			}
+			if !SameRanges(all, want.Ranges) {
+				t.Fatalf("seed %d: the forwardings of port %d let in %v, not %v", seed, p.PublicPort, all, want.Ranges)
+			}
+		}
+	}
 }
 
 // touchesForeign names an action that takes away what is not ours.
@@ -196,7 +304,8 @@ func touchesForeign(before Actual, plan []Step) string {
 		}
 		x := before.Find(act.AddressID)
 		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Owned }) ||
-			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return strings.HasPrefix(f.ID, "foreign-") })
+			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
+			slices.ContainsFunc(x.Forwards, func(f Forward) bool { return f.Owner != Owned })
 		if foreign || !x.Allocated {
 			return s.Label()
 		}
@@ -211,6 +320,8 @@ func TestPropertiesOfPlans(t *testing.T) {
 		first, want := w.desired(), w.desired()
 		if w.IntN(3) == 0 {
 			first, want = tier(first), tier(want)
+		} else {
+			first, want = inIsolated(first), inIsolated(want)
 		}
 		before := w.litter(built(first))
 		if w.IntN(5) == 0 {
@@ -230,6 +341,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 		if rest := planOf(want, after, limits); len(rest) > 0 {
 			t.Fatalf("seed %d: not a fixpoint: %v", seed, lines(rest))
 		}
+		checkForwards(t, seed, after, want, true)
 		if label := touchesForeign(before, plan); label != "" {
 			t.Fatalf("seed %d: %q touches what is not ours", seed, label)
 		}
@@ -250,6 +362,7 @@ func TestPropertiesOfPlans(t *testing.T) {
 		for i, act := range plan {
 			state = act.Effect(state, outcomeFor(act, i))
 			now := through(state)
+			checkForwards(t, seed, state, want, false)
 			for who := range now {
 				if !old[who] && !final[who] {
 					t.Fatalf("seed %d: after %q %s has access, which neither before nor after has", seed, act.Label(), who)
@@ -291,6 +404,12 @@ func replaces(plan []Step, who string) bool {
 		on, _ := s.OnRule()
 		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", on.IP, on.Port))
 		switch act := s.Action.(type) {
+		case DeleteForward, UpdateForward:
+			// Sources that change from one forwarding to another find the port closed meanwhile.
+			on, _ := s.OnForward()
+			if strings.HasPrefix(who, fmt.Sprintf("%s:%d", on.IP, on.Port)) {
+				return true
+			}
 		case UpdateRule: // from TCP to UDP or back
 			if (act.Rule.Protocol == ProtocolUDP || closesUDP(plan, act.Port)) && here {
 				return true

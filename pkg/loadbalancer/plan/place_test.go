@@ -1,0 +1,110 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Parts never overlap, and are the ranges together; they are as many as there is room for.
+func TestPropertiesOfCut(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 2)) // #nosec G404 -- a test
+		var ranges []string
+		for range 1 + r.IntN(6) {
+			addr := netip.AddrFrom4([4]byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())})
+			ranges = append(ranges, netip.PrefixFrom(addr, r.IntN(33)).Masked().String())
+		}
+		buckets := 1 << r.IntN(6)
+		parts := cut(ranges, buckets)
+		require.Len(t, parts, buckets)
+		var all []string
+		var total uint64
+		for i, part := range parts {
+			all, total = append(all, part...), total+size(part)
+			for _, other := range parts[:i] {
+				require.Empty(t, common(part, other), "seed %d: %v", seed, ranges)
+			}
+		}
+		require.True(t, SameRanges(all, ranges), "seed %d: %v in %v", seed, ranges, parts)
+		require.Equal(t, size(ranges), total)
+		used := len(slices.DeleteFunc(parts, func(p []string) bool { return len(p) == 0 }))
+		require.LessOrEqual(t, used, buckets)
+		if size(ranges[:1]) >= uint64(buckets) {
+			require.Equal(t, buckets, used, "seed %d: %v", seed, ranges)
+		}
+		slices.Reverse(ranges)
+		require.Equal(t, cut(slices.Clone(ranges), buckets), cut(ranges, buckets))
+	}
+}
+
+// Nodes come and go: a bucket whose member serves stays, but for those that a member has beyond its even share and one;
+// what moves is no more than that.
+func TestPropertiesOfPlace(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 3)) // #nosec G404 -- a test
+		buckets := 1 << r.IntN(6)
+		uid := fmt.Sprint("uid", seed)
+		current := make([]string, buckets)
+		for round := range 12 {
+			var serving []string
+			for i := range 8 {
+				if r.IntN(2) == 0 {
+					serving = append(serving, fmt.Sprintf("vm%d", i))
+				}
+			}
+			if len(serving) == 0 {
+				serving = []string{"vm3"}
+			}
+			next := place(uid, serving, current)
+			load, kept := map[string]int{}, map[string]int{}
+			for i, m := range next {
+				require.Contains(t, serving, m)
+				load[m]++
+				if slices.Contains(serving, current[i]) {
+					kept[current[i]]++
+				}
+			}
+			limit := buckets/len(serving) + 1
+			gone := map[string]int{}
+			for i, m := range next {
+				require.LessOrEqual(t, load[m], limit, "seed %d", seed)
+				if c := current[i]; kept[c] > 0 && c != m {
+					gone[c]++
+				}
+			}
+			for m, n := range gone {
+				require.LessOrEqual(t, n, max(0, kept[m]-limit), "seed %d, round %d: %s lost more than it had to", seed, round, m)
+			}
+			slices.Reverse(serving)
+			require.Equal(t, next, place(uid, serving, current), "the order of the members does not matter")
+			require.Equal(t, next, place(uid, serving, next), "nothing moves without a reason")
+			current = next
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	nodes := []string{"a", "b", "c", "d"}
+	first := map[string]int{}
+	for i := range 400 {
+		first[place(fmt.Sprint("uid", i), nodes, []string{""})[0]]++
+	}
+	for _, n := range nodes {
+		assert.InDelta(t, 100, first[n], 35, "Services spread over the nodes")
+	}
+	assert.Equal(t, []string{"b"}, place("uid", nodes, []string{"b"}), "the only bucket stays where it is, whoever returns")
+	assert.NotEqual(t, "b", place("uid", []string{"a", "c", "d"}, []string{"b"})[0])
+	assert.Equal(t, []string{""}, place("uid", nil, []string{"b"}))
+}
