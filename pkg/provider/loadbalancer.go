@@ -28,8 +28,8 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
-	"github.com/csccm/csccm/pkg/provider/direct"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -51,7 +51,7 @@ type loadBalancerDeps struct {
 	Nodes func() ([]*corev1.Node, error)
 	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
 	CleanOrphans bool
-	// SuspectAfter and Probe are those of a direct.Watch; Probe is the real one when nil.
+	// SuspectAfter and Probe are those of a failover.Watch; Probe is the real one when nil.
 	SuspectAfter time.Duration
 	Probe        func(ctx context.Context, address string) bool
 	// Tenancy is what the operator allows.
@@ -70,7 +70,7 @@ type loadBalancer struct {
 	rounds      prometheus.Histogram
 
 	endpoints  endpointCache
-	heartbeats *direct.Watch
+	heartbeats *failover.Watch
 	namespaces *utilcache.Expiring // the labels of namespaces
 	missing    *utilcache.Expiring // Nodes without VM, and when that was last found out
 	orphans    map[string]bool     // as found in the last round; the drift loop's own

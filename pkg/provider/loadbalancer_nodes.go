@@ -25,7 +25,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/provider/backoff"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
@@ -94,7 +94,7 @@ func (lb *loadBalancer) noneEligible() string {
 	excluded, going := 0, 0
 	for _, n := range nodes {
 		switch {
-		case direct.Leaving(n):
+		case failover.Leaving(n):
 			going++
 		case len(Eligible([]*corev1.Node{n})) == 0:
 			excluded++

@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	Policy string
 	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
 	ManageNetworkACLs bool
-	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see direct.Suspicion. Zero:
+	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see failover.Suspicion. Zero:
 	// none is.
 	DirectSuspectAfter time.Duration
 	// LBMode is the mode of Services that choose none; empty for that of the cloud-config.
@@ -181,8 +181,8 @@ func (o *Options) parse() (s settings, err error) {
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
 	}
-	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < direct.ShortestAfter {
-		check("direct-suspect-after", fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node", o.DirectSuspectAfter, direct.ShortestAfter))
+	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < failover.ShortestAfter {
+		check("direct-suspect-after", fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node", o.DirectSuspectAfter, failover.ShortestAfter))
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))

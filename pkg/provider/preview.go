@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
@@ -85,7 +85,7 @@ func leaves(svc *corev1.Service) bool {
 // Eligible returns the nodes that the framework would hand to the controller; its own function for that is not exported.
 func Eligible(nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool {
-		return !direct.ExcludedByLabel(n) && !direct.Leaving(n)
+		return !failover.ExcludedByLabel(n) && !failover.Leaving(n)
 	})
 }
 

@@ -23,7 +23,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/seal"
 )
 
@@ -138,7 +138,7 @@ func (p *Provider) followServices(factory informers.SharedInformerFactory) {
 		UpdateFunc: func(old, now any) {
 			was, is := old.(*corev1.Node), now.(*corev1.Node) //nolint:forcetypeassert // it is the informer of Nodes
 			lb.labelsChanged(was.Labels, is.Labels)
-			if direct.Fitness(was).Cause != direct.Fitness(is).Cause {
+			if failover.Fitness(was).Cause != failover.Fitness(is).Cause {
 				lb.fitnessChanged()
 			}
 		},

@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // Forwarding is what is known of port forwardings. It is read only where a Service may have some.
@@ -141,7 +141,7 @@ func (in *BalanceFacts) forwardProblem(f *cloudstack.PortForwarding, p plan.Forw
 		if err != nil || vm.ID != f.VMID {
 			continue
 		}
-		switch why := direct.Fitness(n); {
+		switch why := failover.Fitness(n); {
 		case f.PrivatePort != p.PrivatePort:
 			return fmt.Sprintf("leads to port %d of node %s, the node port is %d", f.PrivatePort, n.Name, p.PrivatePort)
 		case why.Cause != "":

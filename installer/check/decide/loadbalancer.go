@@ -18,7 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // BalanceFacts is what the checks of load balancers are decided by.
@@ -237,7 +237,7 @@ func eligibleVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) []cloudstack.Vi
 	var out []cloudstack.VirtualMachine
 	for i := range nodes {
 		n := &nodes[i]
-		if direct.ExcludedByLabel(n) || direct.Leaving(n) {
+		if failover.ExcludedByLabel(n) || failover.Leaving(n) {
 			continue
 		}
 		if vm, err := node.Match(vms, n); err == nil {

@@ -1,9 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package direct decides which nodes must not serve direct traffic. A port forwarding has no health check: the controller
+// Package failover decides which nodes must not serve direct traffic. A port forwarding has no health check: the controller
 // is it. Fitness and Suspicion are pure; Watch observes the leases of the kubelets while a Service has direct ports.
-package direct
+package failover
 
 import (
 	"fmt"

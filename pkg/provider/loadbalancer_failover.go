@@ -16,16 +16,16 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
-	"github.com/csccm/csccm/pkg/provider/direct"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // watchHeartbeats prepares the watch of the kubelets' leases.
-func (lb *loadBalancer) watchHeartbeats() *direct.Watch {
+func (lb *loadBalancer) watchHeartbeats() *failover.Watch {
 	probe := lb.deps.Probe
 	if probe == nil {
-		probe = direct.Answers
+		probe = failover.Answers
 	}
-	return &direct.Watch{
+	return &failover.Watch{
 		Kube: lb.deps.Kube, Nodes: lb.deps.Nodes, After: lb.deps.SuspectAfter, Probe: probe, Changed: lb.fitnessChanged, Clock: lb.deps.Clock,
 	}
 }
@@ -38,22 +38,22 @@ func (lb *loadBalancer) mayForward(svc *corev1.Service) bool {
 }
 
 // unfit returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
-func (lb *loadBalancer) unfit(svc *corev1.Service, nodes []*corev1.Node) map[string]direct.Unfitness {
+func (lb *loadBalancer) unfit(svc *corev1.Service, nodes []*corev1.Node) map[string]failover.Unfitness {
 	if !lb.mayForward(svc) {
 		return nil
 	}
 	all, err := lb.deps.Nodes()
 	if err != nil { // the cache is not filled yet
-		return direct.Unfit(nodes, nil)
+		return failover.Unfit(nodes, nil)
 	}
 	there := make(map[types.UID]bool, len(all))
 	for _, n := range all {
 		there[n.UID] = true
 	}
-	out := direct.Unfit(lb.current(nodes), lb.heartbeats.Suspected())
+	out := failover.Unfit(lb.current(nodes), lb.heartbeats.Suspected())
 	for _, n := range nodes {
 		if !there[n.UID] {
-			out[n.Name] = direct.Unfitness{Cause: direct.Deleted, Text: "deleted"}
+			out[n.Name] = failover.Unfitness{Cause: failover.Deleted, Text: "deleted"}
 		}
 	}
 	return out
@@ -64,7 +64,7 @@ func (lb *loadBalancer) backends(svc *corev1.Service, nodes []*corev1.Node) stri
 	return backendsKey(nodes, lb.unfit(svc, nodes))
 }
 
-func backendsKey(nodes []*corev1.Node, unfit map[string]direct.Unfitness) string {
+func backendsKey(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
 	key := nodesKey(nodes)
 	if len(unfit) > 0 {
 		key += "\nunfit " + strings.Join(slices.Sorted(maps.Keys(unfit)), " ")
@@ -77,7 +77,7 @@ func (lb *loadBalancer) attempt(svc *corev1.Service, nodes []*corev1.Node) backo
 }
 
 // texts are the reasons for which nodes must not serve, for Events.
-func texts(unfit map[string]direct.Unfitness) map[string]string {
+func texts(unfit map[string]failover.Unfitness) map[string]string {
 	out := make(map[string]string, len(unfit))
 	for name, why := range unfit {
 		out[name] = why.Text
