@@ -64,14 +64,14 @@ func (a *addressSnapshot) describe(name func(id string) string) []string {
 	}
 	for i := range a.forwards {
 		f := &a.forwards[i]
-		out = append(out, fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs, serviceOf(f.Tags), f.VMName))
+		out = append(out, fmt.Sprintf("forwarding %s %d/%s->%d %v %v %s", name(f.ID), f.StartPort, f.Protocol, f.PrivatePort, f.CIDRs, taggedFor(f.Tags), f.VMName))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// serviceOf is whose a port forwarding is by its tags.
-func serviceOf(tags map[string]string) string {
+// taggedFor is whose a port forwarding is by its tags.
+func taggedFor(tags map[string]string) string {
 	return tags[plan.TagCluster] + ":" + tags[plan.TagService]
 }
 
