@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,6 +69,8 @@ type Options struct {
 	RegisterMetrics func(...prometheus.Collector)
 	// Clock is the real one when nil.
 	Clock clock.WithTicker
+	// ProbeKubelet reports whether something answers at an address; failover.Answers when nil.
+	ProbeKubelet func(ctx context.Context, address string) bool
 }
 
 // GuardOptions say when the disappearance of VMs is taken for an error in what we see.

@@ -244,6 +244,7 @@ func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder event.Re
 		Nodes:        p.nodes,
 		CleanOrphans: p.options.CleanOrphans,
 		SuspectAfter: p.options.DirectSuspectAfter,
+		Probe:        p.options.ProbeKubelet,
 		Tenancy:      p.tenancy,
 		Clock:        p.options.Clock,
 		Records:      p.records,
