@@ -124,9 +124,20 @@ func TestReadsRecorded(t *testing.T) {
 			Port: 80, InstancePort: 30080, State: "Add",
 		}}, map[string]string{"id": "i"}},
 		{"listPortForwardingRules.by-ip", func(c *Client) (any, error) {
-			forwards, err := c.ListPortForwardings(ctx, PortForwardingQuery{PublicIPID: "ip"})
-			return forwards[0].StartPort > 0 && forwards[0].EndPort >= forwards[0].StartPort && forwards[0].VMID != "", err
-		}, true, map[string]string{"ipaddressid": "ip"}},
+			return c.ListPortForwardings(ctx, PortForwardingQuery{ID: "f", PublicIPID: "ip"})
+		}, []PortForwarding{{
+			ID: "f4ca01c3-5fb5-424a-9e48-2532ac3fedfd", PublicIPID: "42df0afe-ce14-4cda-85d3-7d1b894e0804", PublicIP: "192.168.2.6", NetworkID: "736af895-fad5-4e47-8cc7-0dc4913100d1",
+			Protocol: "tcp", StartPort: 2222, EndPort: 2222, PrivatePort: 22, VMID: "f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", VMName: "node-1", GuestIP: "10.1.1.178", State: "Active",
+			CIDRs: []string{},
+		}}, map[string]string{"id": "f", "ipaddressid": "ip"}},
+		{"listPortForwardingRules.cidrs-after", func(c *Client) (any, error) {
+			var out []string
+			forwards, err := c.ListPortForwardings(ctx, PortForwardingQuery{})
+			for _, f := range forwards {
+				out = append(out, strings.Join(f.CIDRs, " "))
+			}
+			return out, err
+		}, []string{"", "10.1.2.3/8", "10.0.0.0/8 192.168.0.0/16", "", "10.0.0.0/8", "128.0.0.0/1", "0.0.0.0/2"}, nil},
 		{"listLBStickinessPolicies.empty", func(c *Client) (any, error) { return c.ListStickinessPolicies(ctx, "r") }, []StickinessPolicy(nil), nil},
 		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) { return c.ListKubernetesClusters(ctx, "p") }, []KubernetesCluster{{
 			ID: "4be17028-6145-408b-b431-52c8074ea5fe", Name: "ext0", State: "Running", Type: "ExternalManaged", Description: "x",

@@ -101,6 +101,26 @@ func TestWritesRecorded(t *testing.T) {
 		"create firewall rule, all ports": {"createFirewallRule.ok", func(ctx context.Context, c *Client) (Submitted, error) {
 			return c.CreateFirewallRule(ctx, CreateFirewallRuleRequest{PublicIPID: "i", Protocol: "udp", CIDRs: []string{"10.0.0.0/8"}})
 		}, map[string]string{"ipaddressid": "i", "protocol": "udp", "cidrlist": "10.0.0.0/8"}, true},
+		"forward": {"createPortForwardingRule.cidr-several", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreatePortForwarding(ctx, CreatePortForwardingRequest{
+				PublicIPID: "i", Protocol: "udp", VMID: "v", GuestIP: "10.1.1.9", NetworkID: "n", PublicPort: 53, PrivatePort: 30053, CIDRs: two,
+			})
+		}, map[string]string{"ipaddressid": "i", "protocol": "udp", "virtualmachineid": "v", "vmguestip": "10.1.1.9", "networkid": "n", "publicport": "53",
+			"privateport": "30053", "cidrlist": "10.0.0.0/8,192.168.0.0/16", "openfirewall": "false"}, true},
+		"forward, little": {"createPortForwardingRule.udp", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreatePortForwarding(ctx, CreatePortForwardingRequest{PublicIPID: "i", Protocol: "udp", VMID: "v", PublicPort: 53, PrivatePort: 30053})
+		}, map[string]string{"ipaddressid": "i", "protocol": "udp", "virtualmachineid": "v", "publicport": "53", "privateport": "30053", "openfirewall": "false"}, true},
+		"move a forward": {"updatePortForwardingRule.vm", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.UpdatePortForwarding(ctx, UpdatePortForwardingRequest{ID: "f", VMID: "v"})
+		}, map[string]string{"id": "f", "virtualmachineid": "v"}, false},
+		"change a forward": {"updatePortForwardingRule.vm", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.UpdatePortForwarding(ctx, UpdatePortForwardingRequest{ID: "f", VMID: "v", GuestIP: "10.1.1.9", PrivatePort: 30054, CIDRs: two})
+		}, map[string]string{"id": "f", "virtualmachineid": "v", "vmguestip": "10.1.1.9", "privateport": "30054", "cidrlist": "10.0.0.0/8,192.168.0.0/16"}, false},
+		"delete a forward": {"deletePortForwardingRule.ok", func(ctx context.Context, c *Client) (Submitted, error) { return c.DeletePortForwarding(ctx, "f") },
+			map[string]string{"id": "f"}, false},
+		"tag a forward": {"createTags.port-forwarding", func(ctx context.Context, c *Client) (Submitted, error) {
+			return c.CreateTags(ctx, "PortForwardingRule", []string{"a"}, map[string]string{"k": "v"})
+		}, map[string]string{"resourcetype": "PortForwardingRule", "resourceids": "a", "tags[0].key": "k", "tags[0].value": "v"}, false},
 		"delete firewall rule": {"deleteFirewallRule.ok", func(ctx context.Context, c *Client) (Submitted, error) { return c.DeleteFirewallRule(ctx, "f") },
 			map[string]string{"id": "f"}, false},
 		"create tags": {"createTags.two-resources", func(ctx context.Context, c *Client) (Submitted, error) {

@@ -16,12 +16,13 @@ import (
 // Do does a plan: wave after wave, within a wave submitting ahead and then
 // waiting for all its jobs. It stops at the first failure, after the jobs
 // under way have ended, and leaves the rest to the next sync.
-func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) error {
+func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error) {
 	for _, n := range append(plan.Interruptions(steps, *w.Actual), plan.Switches(steps)...) {
 		w.Notify(n) // before it happens
 	}
 	r := &run{Applier: a, Work: w, rules: map[int]string{}}
 	defer func() {
+		err = errors.Join(err, r.recordForwards(ctx))
 		for _, n := range plan.Moves(r.moved, w.Subject) {
 			w.Notify(n)
 		}

@@ -43,7 +43,12 @@ func (r *run) updateForward(ctx context.Context, s plan.Step, act plan.UpdateFor
 	submitted, err := r.API.UpdatePortForwarding(ctx, cloudstack.UpdatePortForwardingRequest{
 		ID: act.ForwardID, VMID: vm, GuestIP: secondary, PrivatePort: act.PrivatePort, CIDRs: act.CIDRs,
 	})
-	if err != nil {
+	switch {
+	case cloudstack.IsNotFound(err) && strings.Contains(err.Error(), "parameter id "):
+		// CloudStack deletes the port forwardings of a VM that is expunged: another look shows what is there.
+		r.Again = true
+		return nil
+	case err != nil:
 		return forwardRefused(err, cmdUpdateForward, act.OnForward)
 	}
 	j := r.follow(ctx, s, cmdUpdateForward, submitted)
@@ -55,6 +60,21 @@ func (r *run) updateForward(ctx context.Context, s plan.Step, act plan.UpdateFor
 		return err
 	}
 	return nil
+}
+
+// recordForwards writes the ids of port forwardings without tags to the Service, if some were made: nothing else proves
+// them the Service's when its node port has changed.
+func (r *run) recordForwards(ctx context.Context) error {
+	for i := range r.Actual.Addresses {
+		a := &r.Actual.Addresses[i]
+		if slices.ContainsFunc(a.OwnForwards(), func(f plan.Forward) bool { return !f.Tagged && slices.Contains(r.forwards, f.ID) }) {
+			r.Records.set(r.record(a))
+		}
+	}
+	if len(r.forwards) == 0 {
+		return nil
+	}
+	return r.Records.Save(ctx)
 }
 
 // forwardRefused makes a refusal of an error that only somebody else can put right.

@@ -79,7 +79,7 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 		out.Sibling = owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster])
 		return out
 	}
-	out.Owner, out.Tagged, out.Recorded = plan.Owned, owner == plan.Owned, slices.Contains(recorded, in.ID)
+	out.Owner, out.Tagged = plan.Owned, owner == plan.Owned
 	out.Member, out.PrivatePort, out.CIDRs = in.VMID, in.PrivatePort, in.CIDRs
 	if primary, known := plan.PrimaryAddress(append(slices.Clip(r.Members), r.Reach...), in.VMID, in.NetworkID); known && in.GuestIP != "" && in.GuestIP != primary {
 		out.Member = plan.MemberName(in.VMID, in.GuestIP)
@@ -124,10 +124,13 @@ func (r *reading) forwardHolders(ctx context.Context, a *plan.Address, tags map[
 	return nil
 }
 
-// allForwards are the port forwardings of the project, where this process has ever met one of the cluster's: a cluster
-// without any pays nothing. A role that may not list them has made none.
+// firstLooks is in how many of its first rounds a process looks for port forwardings that are orphans.
+const firstLooks = 2
+
+// allForwards are the port forwardings of the project, to find orphans among them. A process that has met no Service with
+// any asks in its first rounds only. A role that may not list them has made none.
 func (r *reading) allForwards(ctx context.Context) ([]cloudstack.PortForwarding, error) {
-	if !r.anyForwards.Load() {
+	if r.orphanLooks.Add(1) > firstLooks && !r.anyForwards.Load() {
 		return nil, nil
 	}
 	list, err := whole(ctx, r, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project})

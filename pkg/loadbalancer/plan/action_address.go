@@ -54,12 +54,7 @@ func (RememberAddress) kind() string    { return "remember-address" }
 func (a RememberAddress) label() string { return "record address " + a.IP + " on the Service" }
 
 func (a RememberAddress) effect(before Actual, _ Outcome) Actual {
-	return a.changed(before, func(x *Address) {
-		x.Recorded, x.FirewallPorts, x.ForwardPorts = true, a.FirewallPorts, a.ForwardPorts
-		for i := range x.Forwards {
-			x.Forwards[i].Recorded = x.Forwards[i].Owner == Owned
-		}
-	})
+	return a.changed(before, func(x *Address) { x.Recorded, x.FirewallPorts, x.ForwardPorts = true, a.FirewallPorts, a.ForwardPorts })
 }
 
 // TagAddress tags the address as the Service's.

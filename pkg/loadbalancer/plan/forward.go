@@ -43,8 +43,6 @@ type Forward struct {
 	CIDRs       []string `json:"cidrs,omitempty"`
 	State       string   `json:"state,omitempty"`
 	Tagged      bool     `json:"tagged,omitempty"`
-	// Recorded means that the Service's record names its id.
-	Recorded bool `json:"recorded,omitempty"`
 
 	// Sibling, Service, Near and Admits are as in ActualRule.
 	Sibling bool   `json:"sibling,omitempty"`

@@ -29,7 +29,7 @@ func (p *planner) forwards(target *Address) {
 	buckets := p.desired.bucketsOf()
 	wanted := map[ForwardPort][]*Forward{} // port forwardings that stay, by port and bucket
 	own := target.OwnForwards()
-	gone := map[ForwardPort][]string{} // ids of those that go, and without a private port
+	gone := map[ForwardPort][]string{} // ids of those that go; without a private port
 	ports := slices.SortedFunc(slices.Values(p.desired.Forwards), compareForwardPorts)
 	for i := range own {
 		f := &own[i]
@@ -40,8 +40,8 @@ func (p *planner) forwards(target *Address) {
 		}
 		gone[f.port()] = append(gone[f.port()], p.deleteForward(target, f, waveDelete))
 	}
-	for port, list := range wanted {
-		kept, surplus := pair(list, buckets)
+	for _, port := range ports {
+		kept, surplus := pair(wanted[port], buckets)
 		wanted[port] = kept
 		for _, f := range surplus {
 			gone[f.port()] = append(gone[f.port()], p.deleteForward(target, f, waveDelete))
@@ -191,33 +191,30 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Forward, m
 	p.add(waveBuild, update)
 }
 
-// tagForwards tags all own port forwardings that will be there and have no tags, with one call. Where the role may not
-// tag, the record names them once they are there.
+// tagForwards tags all own port forwardings that will be there and have no tags, with one call.
 func (p *planner) tagForwards(target *Address) {
-	untagged, unrecorded := 0, false
-	stays := map[string]bool{}
+	if p.limits.NoTags {
+		return
+	}
+	untagged := map[string]bool{}
+	tags := TagForwards{OnAddress: target.on()}
 	for _, f := range target.OwnForwards() {
-		stays[f.ID] = true
+		untagged[f.ID] = !f.Tagged
 	}
 	for _, s := range p.steps {
 		switch act := s.Action.(type) {
 		case DeleteForward:
-			delete(stays, act.ForwardID)
+			delete(untagged, act.ForwardID)
 		case CreateForward:
-			untagged, unrecorded = untagged+1, true
+			tags.Forwards++
 		}
 	}
-	for _, f := range target.OwnForwards() {
-		if stays[f.ID] && !f.Tagged {
-			untagged++
-			unrecorded = unrecorded || !f.Recorded
+	for _, is := range untagged {
+		if is {
+			tags.Forwards++
 		}
 	}
-	switch {
-	case untagged == 0:
-	case !p.limits.NoTags:
-		p.add(waveBuild, TagForwards{OnAddress: target.on(), Forwards: untagged})
-	case unrecorded:
-		p.forwardIDs = true
+	if tags.Forwards > 0 {
+		p.add(waveBuild, tags)
 	}
 }

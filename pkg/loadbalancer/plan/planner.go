@@ -8,8 +8,6 @@ type planner struct {
 	limits  Limits
 	steps   []Step
 	claims  map[int]bool // see claims
-	// forwardIDs asks for the ids of port forwardings in the record.
-	forwardIDs bool
 }
 
 func (p *planner) add(wave int, a Action, replaces ...string) {

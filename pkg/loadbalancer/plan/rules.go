@@ -58,9 +58,6 @@ func (p *planner) reach(target *Address) {
 	if p.desired.Firewall && !target.Internal {
 		p.firewall(target)
 	}
-	if p.forwardIDs {
-		p.remember(target, waveTrim, before, mayForward)
-	}
 	if target.Settled && (!opened.covers(before) || !forwarded.covers(mayForward)) {
 		p.remember(target, waveOldRelease, opened, forwarded) // the other ports are closed by then
 	}

@@ -61,12 +61,12 @@ var OnServices = []Row{
 		Remedy: "ask the operator, who adds the namespace to the rule that the message names ([a Service is not allowed](troubleshooting.md#a-service-is-not-allowed)), or remove the annotation",
 	},
 	{
-		Reason: plan.ReasonUnsupportedProto, Warning: true, Condition: true, When: "a port's protocol is not supported", Means: nothingChanged + " A virtual router balances TCP over IPv4 only.",
-		Remedy: "use TCP, or expose the port by a Service of type NodePort",
+		Reason: plan.ReasonUnsupportedProto, Warning: true, Condition: true, When: "a port's protocol is not supported", Means: nothingChanged + " A virtual router balances TCP over IPv4 only; UDP is forwarded to a node in [mode](annotations.md#mode) auto or direct.",
+		Remedy: "use TCP, set the mode to auto where the network's router forwards ports, or expose the port by a Service of type NodePort",
 	},
 	{
 		Reason: plan.ReasonMixedProtocols, Warning: true, Condition: true, When: "one port is used with two protocols",
-		Means: nothingChanged + " CloudStack gives a port of an address to one protocol.", Remedy: "use two ports, or two Services",
+		Means: nothingChanged + " CloudStack gives a port of an address to one load balancer rule.", Remedy: "use two ports, or two Services, or the [mode](annotations.md#mode) auto where the network's router forwards ports",
 	},
 	{
 		Reason: plan.ReasonInvalidPort, Warning: true, Condition: true, When: "a port is out of range, or there is none", Means: nothingChanged,
@@ -98,6 +98,21 @@ var OnServices = []Row{
 		Means:  nothingChanged,
 		See:    []string{"csccm doctor --only CS-005"},
 		Remedy: "choose another network ([CS-005](checks.md#cs-005) lists those of the nodes), or remove the annotation that the message names",
+	},
+	{
+		Reason: plan.ReasonUnsupportedMode, Warning: true, Condition: true, When: "a port is to be forwarded, and asks for what only a load balancer does, or the role may not forward ports",
+		Means:  nothingChanged + " [Modes](loadbalancers.md#modes) says what each can do.",
+		Remedy: "choose another [mode](annotations.md#mode), or remove the annotation that the message names; allow the role the command that it names",
+	},
+	{
+		Reason: plan.ReasonNodesUnfit, Warning: true, Condition: true, When: "no node can serve the forwarded ports; they stay where they are",
+		Means:  "Clients of forwarded ports may reach nobody until a node is ready again. Ports of load balancer rules are not concerned.",
+		See:    []string{"kubectl get nodes", "kubectl get endpointslices -A"},
+		Remedy: "make a node Ready; with `externalTrafficPolicy: Local`, one with a ready Pod",
+	},
+	{
+		Reason: plan.ReasonPortMoved, When: "forwarded ports were moved to another node; the message says why",
+		Means: "New clients reach the other node. TCP connections to the old one go on while it lives; a UDP client that never pauses stays with it ([modes](loadbalancers.md#modes)).", Remedy: noRemedy,
 	},
 	{
 		Reason: plan.ReasonNoBackends, Warning: true, Condition: true, When: "no node serves the Service",
