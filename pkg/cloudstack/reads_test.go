@@ -128,7 +128,7 @@ func TestReadsRecorded(t *testing.T) {
 		}, []PortForwarding{{
 			ID: "f4ca01c3-5fb5-424a-9e48-2532ac3fedfd", PublicIPID: "42df0afe-ce14-4cda-85d3-7d1b894e0804", PublicIP: "192.168.2.6", NetworkID: "736af895-fad5-4e47-8cc7-0dc4913100d1",
 			Protocol: "tcp", StartPort: 2222, EndPort: 2222, PrivatePort: 22, VMID: "f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", VMName: "node-1", GuestIP: "10.1.1.178", State: "Active",
-			Tags: map[string]string{},
+			CIDRs: []string{},
 		}}, map[string]string{"id": "f", "ipaddressid": "ip"}},
 		{"listPortForwardingRules.cidrs-after", func(c *Client) (any, error) {
 			var out []string

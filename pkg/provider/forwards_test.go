@@ -58,7 +58,11 @@ func forwardScenarios() []scenario {
 				env.mustSync("web", nodes...)
 				env.edit("web", unset(annotation.Mode))
 			}, sync},
-			{kind + ": a node of forwards leaves", world, made(), on(nodes[1])},
+			{kind + ": a node of forwards leaves", world, func(env *serviceEnv) {
+				made()(env)
+				was := nodesOf(env, env.ip("web"))[0]
+				env.nodes = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == was })
+			}, on()},
 			{kind + ": ranges of forwards", world, made(ranges("10.0.0.0/8", "172.16.0.0/12")), sync},
 			{kind + ": node ports of forwards", world, made(func(s *corev1.Service) { s.Spec.Ports[1].NodePort = 31999 }), sync},
 		}

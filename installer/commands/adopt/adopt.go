@@ -157,8 +157,10 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 		return "the address carries static NAT"
 	}
 	for i := range f.Forwards {
-		if f.Forwards[i].PublicIPID == a.ID {
-			return fmt.Sprintf("port %d of the address is forwarded to VM %s", f.Forwards[i].StartPort, cmp.Or(f.Forwards[i].VMName, f.Forwards[i].VMID))
+		fw := &f.Forwards[i]
+		own := fw.Tags[plan.TagServiceUID] == id.UID && provider.OwnClusterTag(fw.Tags[plan.TagCluster], f.ClusterID, true)
+		if fw.PublicIPID == a.ID && !own {
+			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
 		}
 	}
 	living := map[string]bool{}

@@ -61,6 +61,9 @@ func TestMakePlan(t *testing.T) {
 			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 22, VMName: "db"}}
 		}},
 		"a forwarded port elsewhere": {verdict: Adopt, more: func(f *Facts) { f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "other", StartPort: 22}} }},
+		"a forwarded port of the Service's": {verdict: Adopt, more: func(f *Facts) {
+			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&web))}}
+		}},
 		"a rule by hand": {verdict: Refused, why: "by-hand", more: func(f *Facts) {
 			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{Name: "by-hand", PublicIPID: "ip"})
 		}},

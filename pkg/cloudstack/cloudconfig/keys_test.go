@@ -20,7 +20,7 @@ import (
 var updateDocs = flag.Bool("update-docs", false, "write the example of a cloud-config into README.md")
 
 // samples are values that differ from the defaults, for keys that do not take any text.
-var samples = map[string]string{"api-url": "https://h/client/api", "ssl-no-verify": "true", "timeout": "7s", "job-timeout": "8m0s", "rate-limit": "9.5", "rate-burst": "3"}
+var samples = map[string]string{"api-url": "https://h/client/api", "ssl-no-verify": "true", "timeout": "7s", "job-timeout": "8m0s", "rate-limit": "9.5", "rate-burst": "3", "lb-mode": "direct"}
 
 // TestKeysCoverConfig: each field of Config has one key, and each key is parsed, rendered, shown or redacted, and
 // compared. A key or field that was added in part is named here.

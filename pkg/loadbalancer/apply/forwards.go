@@ -43,7 +43,12 @@ func (r *run) updateForward(ctx context.Context, s plan.Step, act plan.UpdateFor
 	submitted, err := r.API.UpdatePortForwarding(ctx, cloudstack.UpdatePortForwardingRequest{
 		ID: act.ForwardID, VMID: vm, GuestIP: secondary, PrivatePort: act.PrivatePort, CIDRs: act.CIDRs,
 	})
-	if err != nil {
+	switch {
+	case cloudstack.IsNotFound(err) && strings.Contains(err.Error(), "parameter id "):
+		// CloudStack deletes the port forwardings of a VM that is expunged: another look shows what is there.
+		r.Again = true
+		return nil
+	case err != nil:
 		return forwardRefused(err, cmdUpdateForward, act.OnForward)
 	}
 	j := r.follow(ctx, s, cmdUpdateForward, submitted)
