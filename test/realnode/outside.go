@@ -33,7 +33,7 @@ type Outside struct {
 	known map[netip.Addr]bool
 }
 
-// Outside returns the namespace beyond the router of the sandbox.
+// NewOutside returns the namespace beyond the router of the sandbox; public are the addresses that its clients reach.
 func NewOutside(ctx context.Context, public netip.Prefix) (*Outside, error) {
 	path := "/run/netns/" + outsideName
 	if _, err := os.Stat(path); err != nil {
