@@ -20,6 +20,7 @@ import (
 
 const (
 	outsideName = "outside"
+	outsideFile = "/run/netns/" + outsideName // where ip keeps namespaces
 	outsideLink = "csccm-out"
 	outsideHere = "192.0.2.1" // the router
 	outsidePeer = "192.0.2.2"
@@ -35,8 +36,7 @@ type Outside struct {
 
 // NewOutside returns the namespace beyond the router of the sandbox; public are the addresses that its clients reach.
 func NewOutside(ctx context.Context, public netip.Prefix) (*Outside, error) {
-	path := "/run/netns/" + outsideName
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(outsideFile); err != nil {
 		err := ip(ctx,
 			[]string{"netns", "add", outsideName},
 			[]string{"link", "add", outsideLink, "type", "veth", "peer", "name", "eth0", "netns", outsideName},
@@ -51,7 +51,7 @@ func NewOutside(ctx context.Context, public netip.Prefix) (*Outside, error) {
 			return nil, err
 		}
 	}
-	ns, err := os.Open(path)
+	ns, err := os.Open(outsideFile)
 	return &Outside{ns: ns, known: map[netip.Addr]bool{}}, err
 }
 
@@ -101,11 +101,11 @@ func (o *Outside) do(f func() error) error {
 		return err
 	}
 	defer func() { _ = home.Close() }()
-	if err := unix.Setns(int(o.ns.Fd()), unix.CLONE_NEWNET); err != nil {
+	if err := unix.Setns(int(o.ns.Fd()), unix.CLONE_NEWNET); err != nil { // #nosec G115 -- a file descriptor
 		return fmt.Errorf("enter the namespace of clients: %w", err)
 	}
 	err = f()
-	if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+	if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil { // #nosec G115 -- a file descriptor
 		runtime.UnlockOSThread()
 	}
 	return err

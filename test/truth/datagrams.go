@@ -134,9 +134,9 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 		if err := e.outside.Add(ctx, from); err != nil {
 			return answer{}, "", err
 		}
-		var socket *net.UDPConn
+		var socket net.PacketConn
 		err := e.outside.Do(func() (err error) {
-			socket, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+			socket, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(from, 0).String())
 			return err
 		})
 		if err != nil {
