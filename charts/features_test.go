@@ -35,6 +35,7 @@ func TestValuesBecomeArguments(t *testing.T) {
 		"--load-balancer-policy=dry-run":                            {"loadBalancers": values{"policy": "dry-run"}},
 		"--load-balancer-mode=direct":                               {"loadBalancers": values{"mode": "direct"}},
 		"--clean-orphans=true":                                      {"loadBalancers": values{"cleanOrphans": true}},
+		"--direct-suspect-after=20s":                                {"loadBalancers": values{"directSuspectAfter": "20s"}},
 		"--node-internal-cidrs=10.0.0.0/8,fd00::/8":                 {"nodes": values{"internalCIDRs": []any{"10.0.0.0/8", "fd00::/8"}}},
 		"--node-external-cidrs=203.0.113.0/24":                      {"nodes": values{"externalCIDRs": []any{"203.0.113.0/24"}}},
 		"--node-labels=host,offering":                               {"nodes": values{"labels": []any{"host", "offering"}}},

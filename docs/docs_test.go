@@ -19,10 +19,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/engine/exitcodes"
@@ -256,10 +258,48 @@ func decode(t *testing.T, name string, r io.Reader) []runtime.Object {
 			return out
 		}
 		require.NoError(t, err, name)
+		if gateway.Match(raw) {
+			out = append(out, envoyService(t, name, raw)...)
+			continue
+		}
 		object, _, err := strict.Decode(raw, nil, nil)
 		require.NoError(t, err, "%s, document %d", name, len(out)+1)
 		out = append(out, object)
 	}
+}
+
+// gateway matches objects of Gateway API and Envoy Gateway, whose types are not Kubernetes' own.
+var gateway = regexp.MustCompile(`(?m)^apiVersion: gateway\.(networking\.k8s|envoyproxy)\.io/`)
+
+// envoyService returns the Service that Envoy Gateway makes for an EnvoyProxy whose Gateway has the port 443 with HTTP/3.
+func envoyService(t *testing.T, name string, raw []byte) []runtime.Object {
+	t.Helper()
+	var proxy struct {
+		Kind string `json:"kind"`
+		Spec struct {
+			Provider struct {
+				Kubernetes struct {
+					EnvoyService struct {
+						Type        corev1.ServiceType                      `json:"type"`
+						Policy      corev1.ServiceExternalTrafficPolicyType `json:"externalTrafficPolicy"`
+						Annotations map[string]string                       `json:"annotations"`
+					} `json:"envoyService"`
+				} `json:"kubernetes"`
+			} `json:"provider"`
+		} `json:"spec"`
+	}
+	require.NoError(t, yaml.Unmarshal(raw, &proxy), name)
+	if proxy.Kind != "EnvoyProxy" {
+		return nil
+	}
+	from := proxy.Spec.Provider.Kubernetes.EnvoyService
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "envoy", Annotations: from.Annotations}}
+	svc.Spec.Type, svc.Spec.ExternalTrafficPolicy = from.Type, from.Policy
+	svc.Spec.Ports = []corev1.ServicePort{
+		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP},
+		{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}, {Name: "http3", Port: 443, Protocol: corev1.ProtocolUDP},
+	}
+	return []runtime.Object{svc}
 }
 
 // serves checks a Service as the controller would, without a cluster.

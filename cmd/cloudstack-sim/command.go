@@ -34,6 +34,7 @@ type options struct {
 	dataPath, link      string
 	membersFile         string
 	ui                  bool
+	forwarding          string
 }
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -71,6 +72,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the random sequence for faults with a probability")
 	f.StringVar(&o.dataPath, "data-path", "", "forward traffic according to the load balancer rules, listening on the public addresses (direct) or on loopback aliases of them (loopback)")
 	f.StringVar(&o.link, "data-path-link", "", "interface to which the public addresses are added (--data-path=direct; requires ip and root)")
+	f.StringVar(&o.forwarding, "data-path-forwarding", "", "how port forwarding rules are put into force: in user space, which hides clients' addresses (relay, the default), or as the virtual router does (nftables; --data-path=direct, requires nft and root)")
 	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to the addresses at which this machine reaches them")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")

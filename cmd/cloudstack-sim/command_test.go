@@ -174,6 +174,7 @@ func TestWrongInput(t *testing.T) {
 		`--admin-listen 0.0.0.0:0: give a loopback address`:               {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
 		`--fault: fault "listZones:slow": kind "slow"`:                    {"--fault", "listZones:slow"},
 		`--fault: fault "listzones:error": command "listzones"`:           {"--fault", "listzones:error"},
+		`port forwarding by nftables needs the data path direct`:          {"--data-path", "loopback", "--data-path-forwarding", "nftables"},
 		`data path "bridge" is not known; use direct or loopback`:         {"--data-path", "bridge"},
 		`--data-path-members needs --data-path`:                           {"--data-path-members", "x.yaml"},
 		`--data-path-members: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},

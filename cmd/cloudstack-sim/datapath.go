@@ -19,7 +19,7 @@ import (
 // startDataPath starts the data path that --data-path selects. It returns nil if the flag is not set.
 func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, log *slog.Logger) (*datapath.Path, error) {
 	if o.dataPath == "" {
-		for flag, value := range map[string]string{"link": o.link, "members": o.membersFile} {
+		for flag, value := range map[string]string{"link": o.link, "members": o.membersFile, "forwarding": o.forwarding} {
 			if value != "" {
 				return nil, fmt.Errorf("--data-path-%s needs --data-path", flag)
 			}
@@ -40,7 +40,7 @@ func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, lo
 	if err != nil {
 		return nil, fmt.Errorf("--data-path-members %s: %w", o.membersFile, err)
 	}
-	path, err := datapath.Start(ctx, sim, datapath.Options{Mode: o.dataPath, Link: o.link, Members: members, Logger: log})
+	path, err := datapath.Start(ctx, sim, datapath.Options{Mode: o.dataPath, Link: o.link, Members: members, Forwarding: o.forwarding, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--data-path: %w", err)
 	}
@@ -53,5 +53,8 @@ func describe(w io.Writer, path *datapath.Path) {
 	_, _ = fmt.Fprintf(w, "data path:        %s, %d rules\n", s.Mode, len(s.Rules)) // w is a strings.Builder, which never fails
 	for _, r := range s.Rules {
 		_, _ = fmt.Fprintf(w, "  %s listens on %s\n", r.Public, r.Listen)
+	}
+	for _, f := range s.Forwards {
+		_, _ = fmt.Fprintf(w, "  %s leads to %s (%s) %s\n", f.Public, f.To, s.Forwarding, f.Listen)
 	}
 }

@@ -30,10 +30,9 @@ virtual routers: signatures, sessions, roles, jobs, states, error texts; in memo
        curl -fsS -H 'Content-Type: application/json' http://127.0.0.1:8097/faults \
          -d '{"fault":"createLoadBalancerRule:job-fails:nth=3"}'
 
-     COMMAND:KIND:OPTION=VALUE,... with the kinds error, cut-before, cut-after,
-     delay, job-fails, job-never-ends, restart, throttled, maintenance, quota,
-     capacity, router-refuses, nodes-not-ready, api-unreachable; the options nth, count, p, caller, and by kind
-     delay, code, cserrorcode, text.
+     COMMAND:KIND:OPTION=VALUE,... with the kinds error, cut-before, cut-after, delay, job-fails,
+     job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, nodes-not-ready,
+     api-unreachable; the options nth, count, p, caller, and by kind delay, code, cserrorcode, text.
 
   4. List the recorded calls, and save the current world:
 

@@ -275,7 +275,7 @@ func (g *globals) phaseOf(ctx context.Context, c *cluster.Cluster) check.Phase {
 func (g *globals) checkEnv(ctx context.Context, c *cluster.Cluster, phase check.Phase) (env *check.Env, closeEnv func()) {
 	env = &check.Env{
 		Cluster: c, Namespace: c.Namespace, Release: g.release,
-		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
+		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
 	}
 	cs, err := cloud.Of(ctx, c, g.cloudConfig)
 	if err == nil {

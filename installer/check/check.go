@@ -91,6 +91,8 @@ type Env struct {
 	// RequiredCommands are the API commands that the controller calls; it can do without those that
 	// are among OptionalCommands too.
 	RequiredCommands, OptionalCommands []string
+	// Losses are what the controller cannot do without the optional ones, by their names.
+	Losses map[string]string
 	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
 	Manifest string
 	// SelfTest is what the controller's self-test in the cluster came to; nil where none ran.
@@ -121,6 +123,7 @@ type API interface {
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
 	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
+	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
 // All is the catalogue, in the order in which it is shown.

@@ -49,7 +49,7 @@ func cloudStackChecks() []Check {
 					return decide.Skipf("the commands of the controller are not known here")
 				}
 				apis, err := apisFact.get(ctx, e)
-				return decide.Commands(e.RequiredCommands, e.OptionalCommands, apis, err)
+				return decide.Commands(e.RequiredCommands, e.OptionalCommands, e.Losses, apis, err)
 			},
 		},
 		{

@@ -50,6 +50,13 @@ func loadBalancerChecks() []Check {
 			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
 			Run:    runPlan(decide.Duplicates),
 		},
+		{
+			Code: "LB-005", Category: catLB, Title: "Forwarded ports lead to nodes that serve", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: needs,
+			What:   "Each port that is served by port forwarding (UDP behind a virtual router, mode `direct`) has one on the Service's address, to the right node port of a node that is Ready, and the network ACL list of its VPC tier is not `default_deny`.",
+			Why:    "A port forwarding has no health check and leads to one node: if that is lost, so is the port, until the controller has moved it.",
+			Remedy: "look at the Events of the named Services (kubectl describe service {service}), and for missing commands at CS-003; where every node is unfit, the forwarded ports stay where they are until one is Ready; the controller repairs the rest within its drift period, or now: " + decide.Restart,
+			Run:    func(ctx context.Context, e *Env) Finding { return judge(ctx, e, balanceFact, decide.Direct) },
+		},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -63,6 +64,9 @@ var (
 	addressesFact = projectFact("the addresses", func(ctx context.Context, e *Env, project string) ([]cloudstack.PublicIP, error) {
 		return e.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
 	})
+	forwardsFact = projectFact("the port forwardings", func(ctx context.Context, e *Env, project string) ([]cloudstack.PortForwarding, error) {
+		return e.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	})
 	balancersFact = projectFact("the load balancer rules", readBalancers)
 )
 
@@ -96,6 +100,25 @@ func readBalancers(ctx context.Context, e *Env, project string) (decide.Balancer
 	return b, nil
 }
 
+// forwardingFact reads port forwardings where a Service may have some. What cannot be read keeps no other check from its work.
+var forwardingFact = &fact[decide.Forwarding]{"the port forwardings", func(ctx context.Context, e *Env) (in decide.Forwarding, err error) {
+	services, err := servicesFact.get(ctx, e)
+	if err != nil {
+		return in, err
+	}
+	if e.CloudConfig != nil {
+		in.Mode = e.CloudConfig.LBMode
+	}
+	if !slices.ContainsFunc(services, func(s corev1.Service) bool { return decide.MayForward(&s, in.Mode) }) {
+		return in, nil
+	}
+	if in.Networks, err = networksFact.get(ctx, e); err == nil {
+		in.Rules, err = forwardsFact.get(ctx, e)
+	}
+	in.Err = err
+	return in, nil
+}}
+
 // balanceFact reads all at once: the rules' members are most of what a run waits for.
 var balanceFact = &fact[decide.BalanceFacts]{"Services and rules", func(ctx context.Context, e *Env) (in decide.BalanceFacts, err error) {
 	in.Now = e.Clock.Now()
@@ -104,5 +127,6 @@ var balanceFact = &fact[decide.BalanceFacts]{"Services and rules", func(ctx cont
 	group.Go(func() (err error) { in.VMs, err = vmsFact.get(gctx, e); return err })
 	group.Go(func() (err error) { in.Services, err = servicesFact.get(gctx, e); return err })
 	group.Go(func() (err error) { in.Balancers, err = balancersFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.Forwarding, err = forwardingFact.get(gctx, e); return err })
 	return in, group.Wait()
 }}

@@ -39,6 +39,7 @@ type Facts struct {
 	VMs               *inventory.VMSnapshot
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
 	Members           map[string][]cloudstack.LoadBalancerMember
+	Forwards          []cloudstack.PortForwarding // read where a Service may have some
 	// Owner is whose the keys are; nil where the server does not say.
 	Owner *Owner
 	// Unread names what should be here and could not be read, by the names below.
@@ -124,6 +125,8 @@ func (e *Env) exported() *Facts {
 	out.Logs, _ = logsFact.peek(e)
 	balancers, _ := balancersFact.peek(e)
 	out.Rules, out.Members = balancers.Rules, balancers.Members
+	forwarding, _ := forwardingFact.peek(e)
+	out.Forwards = forwarding.Rules
 	if v, _ := versionFact.peek(e); v != nil {
 		out.Version = v.GitVersion
 	}

@@ -178,7 +178,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	t.Cleanup(api.Close)
 	w.env = &check.Env{
 		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg, Namespace: system,
-		Release: release, RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands,
+		Release: release, RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
 		Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
 	}
 	return w

@@ -69,6 +69,17 @@ var RequiredCommands = names(func(Command) bool { return true })
 // OptionalCommands are the names of those that the controller can do without.
 var OptionalCommands = names(func(c Command) bool { return c.Optional })
 
+// Losses are what the controller cannot do without the commands that are optional, by their names.
+var Losses = func() map[string]string {
+	out := map[string]string{}
+	for _, c := range Commands {
+		if c.Optional {
+			out[c.Name] = c.Without
+		}
+	}
+	return out
+}()
+
 func names(want func(Command) bool) []string {
 	var out []string
 	for _, c := range Commands {

@@ -26,8 +26,9 @@ import (
 const (
 	// driftWorkers is how many Services are compared at once; what they read is shared.
 	driftWorkers = 4
-	// wakeupWorkers is the number of workers that sync Services after changes which the framework does not watch.
-	wakeupWorkers = 4
+	// wakeupWorkers is the number of workers that sync Services after changes which the framework does not watch. When a
+	// node is lost, all Services that it served directly are synced at once.
+	wakeupWorkers = 16
 	// endpointPause gathers changes of endpoints: a rollout makes many.
 	endpointPause = 500 * time.Millisecond
 )
@@ -52,6 +53,7 @@ func (lb *loadBalancer) run(ctx context.Context) {
 	for range wakeupWorkers {
 		go lb.followWakeups(ctx)
 	}
+	go lb.heartbeats.Run(ctx)
 	period := lb.deps.DriftPeriod
 	if period == 0 {
 		return
@@ -101,7 +103,7 @@ func (lb *loadBalancer) publish(ctx context.Context, s *serviceState, do reconci
 		updated := svc.DeepCopy()
 		updated.Status.LoadBalancer = *status
 		if _, err = servicehelpers.PatchService(lb.deps.Kube.CoreV1(), svc, updated); err != nil {
-			err = lb.ended(svc, backoff.AttemptOf(svc, nodesKey(nodes)), fmt.Errorf("change the status of the Service: %w", err), backoff.Work{})
+			err = lb.ended(svc, lb.attempt(svc, nodes), fmt.Errorf("change the status of the Service: %w", err), backoff.Work{})
 		} else {
 			lb.with(svc.UID, func(*serviceState) { s.service = updated })
 		}
@@ -181,8 +183,8 @@ func (lb *loadBalancer) recordsChanged(uid types.UID) {
 	}
 }
 
-// followWakeups syncs Services before the framework does: those whose wait ended early, and those whose endpoints or
-// labels of nodes changed. All others the framework itself syncs when their time has come; its queue cannot be reached
+// followWakeups syncs Services before the framework does: those whose wait ended early, those whose endpoints or labels of
+// nodes changed, and those with direct ports when other nodes may serve these. All others the framework itself syncs when their time has come; its queue cannot be reached
 // from here.
 func (lb *loadBalancer) followWakeups(ctx context.Context) {
 	for {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,8 @@ type frameworkEnv struct {
 	account
 	p    *Provider
 	stop func()
+	// probing says whether kubelets answer, in place of a network.
+	probing atomic.Pointer[func(ctx context.Context, address string) bool]
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
@@ -89,6 +92,7 @@ func (env *frameworkEnv) start() {
 	cfg.ClusterID = "test"
 	o := DefaultOptions()
 	o.DriftPeriod = 24 * time.Hour // no Service causes the rounds that look for orphans
+	o.ProbeKubelet = func(ctx context.Context, address string) bool { return (*env.probing.Load())(ctx, address) }
 	var err error
 	env.p, err = New(cfg, o, env.Option())
 	require.NoError(env.t, err)

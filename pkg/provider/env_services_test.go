@@ -139,7 +139,9 @@ func servicePorts(ports ...int) []corev1.ServicePort {
 func nodesNamed(names ...string) []*corev1.Node {
 	var out []*corev1.Node
 	for _, n := range names {
-		out = append(out, k8sNode(n, ""))
+		node := k8sNode(n, "")
+		node.Status.Conditions[0].Status = corev1.ConditionTrue
+		out = append(out, node)
 	}
 	return out
 }

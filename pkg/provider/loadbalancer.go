@@ -29,6 +29,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -50,9 +51,12 @@ type loadBalancerDeps struct {
 	Nodes func() ([]*corev1.Node, error)
 	// CleanOrphans removes what Services that are gone left, instead of only reporting it.
 	CleanOrphans bool
+	// SuspectAfter and Probe are those of a failover.Watch; Probe is the real one when nil.
+	SuspectAfter time.Duration
+	Probe        func(ctx context.Context, address string) bool
 	// Tenancy is what the operator allows.
 	Tenancy tenancy.Policy
-	Clock   clock.Clock
+	Clock   clock.WithTicker
 	// Records holds what was taken out of the framework's copies of Services.
 	Records *recordsCache
 }
@@ -66,6 +70,7 @@ type loadBalancer struct {
 	rounds      prometheus.Histogram
 
 	endpoints  endpointCache
+	heartbeats *failover.Watch
 	namespaces *utilcache.Expiring // the labels of namespaces
 	missing    *utilcache.Expiring // Nodes without VM, and when that was last found out
 	orphans    map[string]bool     // as found in the last round; the drift loop's own
@@ -85,6 +90,7 @@ type serviceState struct {
 	nodes   []*corev1.Node
 	// settled is set when the framework's last sync succeeded. It tries others again itself.
 	settled  bool
+	forwards bool               // see mayForward
 	shown    []metav1.Condition // as last written; nil before that
 	synced   *string            // the nodes with which the Service was last brought to its desired state
 	doubtful bool               // the last sync failed in CloudStack
@@ -108,6 +114,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 			Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300},
 		}),
 	}
+	lb.heartbeats = lb.watchHeartbeats()
 	lb.endpoints = endpointCache{changed: lb.endpointsChanged, stop: make(chan struct{})}
 	o := deps.Options
 	o.Clock, o.Neighbours, o.Network, o.VMs = deps.Clock, lb.neighbours, lb.network, lb.vmsOf
@@ -134,7 +141,8 @@ func (lb *loadBalancer) remember(svc *corev1.Service, nodes []*corev1.Node) {
 		s = &serviceState{}
 		lb.known[svc.UID] = s
 	}
-	s.service, s.nodes, s.settled = svc, nodes, false
+	s.service, s.nodes, s.settled, s.forwards = svc, nodes, false, lb.mayForward(svc)
+	lb.heartbeats.Use(string(svc.UID), s.forwards)
 }
 
 // with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
@@ -151,6 +159,7 @@ func (lb *loadBalancer) forget(uid types.UID) {
 	lb.mu.Lock()
 	delete(lb.known, uid)
 	lb.mu.Unlock()
+	lb.heartbeats.Use(string(uid), false)
 }
 
 // drop forgets a Service that is gone.
@@ -217,7 +226,7 @@ func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *c
 	lb.remember(svc, nodes)
 	if lb.backoff.Waiting(svc.UID) {
 		// Its next attempt has the new nodes. The framework writes no Event for this error and does not retry.
-		wait, _ := lb.backoff.Held(backoff.AttemptOf(lb.deps.Records.restore(svc), nodesKey(nodes)))
+		wait, _ := lb.backoff.Held(lb.attempt(lb.deps.Records.restore(svc), nodes))
 		lb.wakeups.AddAfter(svc.UID, wait)
 		return cloudprovider.ImplementedElsewhere
 	}
@@ -238,7 +247,7 @@ func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, nodes
 	if err != nil {
 		return false
 	}
-	key := nodesKey(chosen)
+	key := lb.backends(svc, chosen)
 	lb.with(svc.UID, func(s *serviceState) { same = s.synced != nil && *s.synced == key })
 	return same
 }
@@ -276,7 +285,7 @@ type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result,
 // nothing while the Service waits after a failure that would only repeat itself.
 func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
 	svc = lb.deps.Records.restore(svc)
-	attempt := backoff.AttemptOf(svc, nodesKey(nodes))
+	attempt := lb.attempt(svc, nodes)
 	if wait, err := lb.backoff.Held(attempt); wait > 0 {
 		return nil, backoff.RetryAfter(err, wait)
 	}
@@ -319,6 +328,9 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 			return nil, nil, err
 		}
 	}
+	// What the nodes are fit for is decided once: a change in the meantime makes the Service be synced again.
+	unfit := lb.unfit(svc, chosen)
+	key := backendsKey(chosen, unfit)
 	complete := false
 	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []plan.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
@@ -337,13 +349,14 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return nil, nil, err
 	}
 	req.Reach = reach
+	req.Unfit = texts(unfit)
 	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
 		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
 	lb.with(svc.UID, func(s *serviceState) {
 		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
-		if key := nodesKey(chosen); err == nil && complete {
+		if err == nil && complete {
 			s.synced = &key
 		}
 	})

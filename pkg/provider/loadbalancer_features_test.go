@@ -79,8 +79,8 @@ var (
 )
 
 // endpoints sets the endpoints of the Service web, by node.
-func (env *serviceEnv) endpoints(nodes endpoints) {
-	env.t.Helper()
+func (a *apiServer) endpoints(nodes endpoints) {
+	a.t.Helper()
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
@@ -88,12 +88,12 @@ func (env *serviceEnv) endpoints(nodes endpoints) {
 	for name, conditions := range nodes {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &name, Conditions: conditions})
 	}
-	slices := env.kube.DiscoveryV1().EndpointSlices("default")
-	_, err := slices.Create(env.t.Context(), s, metav1.CreateOptions{})
+	slices := a.kube.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		_, err = slices.Update(env.t.Context(), s, metav1.UpdateOptions{})
+		_, err = slices.Update(a.t.Context(), s, metav1.UpdateOptions{})
 	}
-	require.NoError(env.t, err)
+	require.NoError(a.t, err)
 }
 
 // local makes the Service web with externalTrafficPolicy Local, and syncs it while its endpoints are followed.

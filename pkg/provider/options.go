@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -38,6 +40,9 @@ type Options struct {
 	Policy string
 	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
 	ManageNetworkACLs bool
+	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see failover.Suspicion. Zero:
+	// none is.
+	DirectSuspectAfter time.Duration
 	// LBMode is the mode of Services that choose none; empty for that of the cloud-config.
 	LBMode string
 	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
@@ -68,6 +73,8 @@ type Options struct {
 	RegisterMetrics func(...prometheus.Collector)
 	// Clock is the real one when nil.
 	Clock clock.WithTicker
+	// ProbeKubelet reports whether something answers at an address; failover.Answers when nil.
+	ProbeKubelet func(ctx context.Context, address string) bool
 }
 
 // GuardOptions say when the disappearance of VMs is taken for an error in what we see.
@@ -98,6 +105,7 @@ func DefaultOptions() Options {
 		ProviderIDFormat:   string(node.FormUpstream),
 		InstanceTypeFormat: string(node.LabelKeepSeparators),
 		DriftPeriod:        5 * time.Minute,
+		DirectSuspectAfter: 12 * time.Second,
 		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
 		OutOfService:       string(outofservice.Workers),
@@ -121,6 +129,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How Services without the annotation "+annotation.Mode+" are served: proxy (load balancer rules), direct (port forwardings) or auto. Default: lb-mode of the cloud-config, then auto.")
 	fs.BoolVar(&o.CleanOrphans, "clean-orphans", o.CleanOrphans,
 		"Remove what this cluster made in CloudStack for Services that are gone. Otherwise it is reported only. Needs a cluster-id.")
+	fs.DurationVar(&o.DirectSuspectAfter, "direct-suspect-after", o.DirectSuspectAfter,
+		"Give a node no direct traffic (port forwarding) while its kubelet's lease is older than this and the kubelet's port does not answer the controller; never to more than a fifth of the nodes. At least 11s: kubelets renew leases each 10 s. 0: wait until Kubernetes says that the node is not Ready.")
 	fs.StringVar(&o.ClusterID, "cluster-id", o.ClusterID,
 		"Name of this cluster in the tags of what it creates in CloudStack; must be unique in the account or project. Default: cluster-id of the cloud-config, then --cluster-name.")
 	fs.StringVar(&o.Tenancy, "tenancy", o.Tenancy,
@@ -183,6 +193,9 @@ func (o *Options) parse() (s settings, err error) {
 	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))
+	}
+	if o.DirectSuspectAfter != 0 && o.DirectSuspectAfter < failover.ShortestAfter {
+		check("direct-suspect-after", fmt.Errorf("%s is too short: at least %s, as kubelets renew their leases each 10s, or 0 to suspect no node", o.DirectSuspectAfter, failover.ShortestAfter))
 	}
 	if !slices.Contains([]plan.Policy{"", plan.PolicyApply, plan.PolicyNoDelete, plan.PolicyDryRun}, plan.Policy(o.Policy)) {
 		check("load-balancer-policy", fmt.Errorf("%q is not known: want apply, no-delete or dry-run", o.Policy))

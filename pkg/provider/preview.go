@@ -6,8 +6,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
@@ -129,24 +128,11 @@ func leaves(svc *corev1.Service) bool {
 	return servicehelpers.HasLBFinalizer(svc) && (svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer)
 }
 
-// taintBeingDeleted is the cluster autoscaler's mark on a node that goes.
-const taintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
-
 // Eligible returns the nodes that the framework would hand to the controller; its own function for that is not exported.
 func Eligible(nodes []*corev1.Node) []*corev1.Node {
 	return filterNodes(nodes, func(n *corev1.Node) bool {
-		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
-			if excluded, err := strconv.ParseBool(v); err != nil || excluded {
-				return false
-			}
-		}
-		return !leaving(n)
+		return !failover.ExcludedByLabel(n) && !failover.Leaving(n)
 	})
-}
-
-// leaving reports whether a node is about to be deleted.
-func leaving(n *corev1.Node) bool {
-	return n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintBeingDeleted })
 }
 
 // noticeRecorder keeps Events in place of writing them.

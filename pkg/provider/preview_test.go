@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
@@ -133,7 +134,7 @@ func TestEligible(t *testing.T) {
 		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
 		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
 		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
-		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: taintBeingDeleted}} }, false},
+		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}} }, false},
 		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
 	} {
 		n := k8sNode("w1", "")

@@ -265,6 +265,8 @@ func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder event.Re
 		Services:     p.servicesOf(kube),
 		Nodes:        p.nodes,
 		CleanOrphans: p.options.CleanOrphans,
+		SuspectAfter: p.options.DirectSuspectAfter,
+		Probe:        p.options.ProbeKubelet,
 		Tenancy:      p.tenancy,
 		Clock:        p.options.Clock,
 		Records:      p.records,

@@ -23,6 +23,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/seal"
 )
 
@@ -130,12 +131,18 @@ func (p *Provider) followServices(factory informers.SharedInformerFactory) {
 		lb.drop(uid)
 	}
 	p.records.changed = lb.recordsChanged
-	// The framework syncs no Service when a Node gets or loses a label that the framework itself does not use.
+	// The framework syncs no Service when a Node gets or loses a label that the framework itself does not use, nor when it
+	// gets or loses readiness or a taint.
 	_, _ = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { lb.fitnessChanged() },
 		UpdateFunc: func(old, now any) {
 			was, is := old.(*corev1.Node), now.(*corev1.Node) //nolint:forcetypeassert // it is the informer of Nodes
 			lb.labelsChanged(was.Labels, is.Labels)
+			if failover.Fitness(was).Cause != failover.Fitness(is).Cause {
+				lb.fitnessChanged()
+			}
 		},
+		DeleteFunc: func(any) { lb.fitnessChanged() },
 	})
 	// The only error is that of a stopped informer, and this one has not started.
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

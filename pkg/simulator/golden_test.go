@@ -31,7 +31,8 @@ import (
 // were made, on one simulator that begins as a fresh installation. Nothing is
 // put into its state from behind: testdata/golden-scenario.txt holds the calls
 // that set the scene and those that must have been made between the recordings.
-// testdata/golden-clusters and its scenario are the same of another server.
+// testdata/golden-clusters and testdata/golden-forwards with their scenarios are
+// the same of another server.
 
 // scenario replays the recordings.
 type scenario struct {
@@ -89,6 +90,11 @@ func TestGoldenScenario(t *testing.T) {
 func TestGoldenClusters(t *testing.T) {
 	t.Parallel()
 	replayAll(t, "testdata/golden-clusters")
+}
+
+func TestGoldenForwards(t *testing.T) {
+	t.Parallel()
+	replayAll(t, "testdata/golden-forwards")
 }
 
 // replayAll replays the recordings of a folder.

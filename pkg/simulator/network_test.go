@@ -156,14 +156,26 @@ func TestPortForwarding(t *testing.T) {
 		+ publicendport=3 privateport=4 privateendport=6 virtualmachineid={n1} => 431/4350 Private port start should be equal to public port start
 		+ virtualmachineid={n2} vmguestip=10.1.1.121 => 431/4350 IP Address is not in the VM nic's network
 		+ virtualmachineid={n1} protocol=tcp-proxy => 431/4350 Protocol tcp-proxy is not supported in zone 1
-		+ publicport=20 publicendport=23 privateport=20 privateendport=23 virtualmachineid={n2} => 537/9999 The range specified, 20-23, conflicts
+		+ publicport=20 publicendport=23 privateport=20 privateendport=23 virtualmachineid={n2} => 537/4360 The range specified, 20-23, conflicts
 		+ publicport=22 privateport=22 virtualmachineid={n2} protocol=udp vmguestip=10.1.1.22
 		d/a createLoadBalancerRule publicipid={ip} name=x algorithm=roundrobin publicport=22 privateport=1 protocol=tcp \
 			=> 537/9999 conflicts with rule FirewallRule {
 		+ publicport=80
 		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=80 privateport=80 virtualmachineid={n1} \
-			=> 537/9999 "purpose":"LoadBalancing"
+			=> 537/4360 "purpose":"LoadBalancing"
 		d/b createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1} => 531/4365 {denied}
+		+ publicport=70000 => 531/4365 {denied}  # access comes before all other checks
+
+		d/a createPortForwardingRule ipaddressid={ip} protocol=udp publicport=53 privateport=1 virtualmachineid={n1} cidrlist=0.0.0.0/1,10.0.0.0/8 \
+			openfirewall=false
+		+ virtualmachineid={n2} cidrlist=10.0.0.0/7 => cidrlist=10.0.0.0/7  # overlaps, but no range is the same
+		+ virtualmachineid={n2} cidrlist=- => cidrlist=
+		+ virtualmachineid={n2} cidrlist=128.0.0.0/1,10.0.0.0/8 => 537/4360 The range specified, 53-53, conflicts
+		+ cidrlist=10.0.0.0/40 => 431/4350 The given source CIDR [10.0.0.0/40] is invalid.
+		d/a listFirewallRules ipaddressid={ip} => count 3  # none of port 53
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=5000 endport=5001 cidrlist=0.0.0.0/0
+		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=5001 privateport=1 virtualmachineid={n1} => 537/4360 "purpose":"Firewall"
+		d/a listPortForwardingRules ipaddressid={ip} keyword=none page=1 pagesize=2 => count 5
 
 		d/a updatePortForwardingRule id={rule} privateport=2222 virtualmachineid={n1} vmguestip=10.1.1.121 => vmguestip=10.1.1.121
 		d/a updatePortForwardingRule id={rule} vmguestip=10.1.1.21 => job 431 vmguestip should be set along with virtualmachineid
@@ -172,7 +184,9 @@ func TestPortForwarding(t *testing.T) {
 		d/b listPortForwardingRules id={rule} => count 0
 		d/a deleteFirewallRule id={rule} => job 431 having purpose Firewall
 		d/b deletePortForwardingRule id={rule} => 531/4365 {denied}
-		d/a deletePortForwardingRule id={rule}
+		&d/a deletePortForwardingRule id={rule}
+		d/a listPortForwardingRules id={rule} => state=Deleting
+		wait 20s
 		d/a deletePortForwardingRule id={rule} => 431/9999 entity does not exist
 		d/a disassociateIpAddress id={ip}
 		d/a listPortForwardingRules => count 0

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +17,8 @@ import (
 
 // Router is the configuration that is in force on the virtual routers of all networks.
 type Router struct {
-	Rules []RouterRule
+	Rules    []RouterRule
+	Forwards []RouterForward // in the order of the routers' tables
 }
 
 // RouterRule is a load balancer rule with members. Rules without members are not on a router.
@@ -51,10 +51,11 @@ type RouterSticky struct {
 	Params map[string]string
 }
 
-// RouterFilter is a firewall rule of an address, or an ACL item of a tier, that matches the rule's port.
+// RouterFilter is a firewall rule of an address, or an ACL item of a tier, that matches a port of the rule.
 type RouterFilter struct {
-	Allow   bool
-	Sources []netip.Prefix
+	Allow    bool
+	Sources  []netip.Prefix
+	From, To int // the ports that it matches; both 0: all ports of the rule
 }
 
 // Router ends the jobs that are due and returns the configuration of the routers. It does not contain changes of
@@ -68,6 +69,11 @@ func (s *Simulator) Router() Router {
 	for _, r := range s.st.LBRules.Rows {
 		if rule, ok := routed(s.st, r); ok {
 			out.Rules = append(out.Rules, rule)
+		}
+	}
+	for _, r := range s.st.PFRules.Rows {
+		if f, ok := forwarded(s.st, r); ok {
+			out.Forwards = append(out.Forwards, f)
 		}
 	}
 	return out
@@ -166,7 +172,7 @@ func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 	}
 	var out []RouterFilter
 	for _, f := range r.IP.FWRules {
-		if f.State != store.RuleAdd && f.Protocol == "tcp" && portIn(r.PublicPort, f.StartPort, f.EndPort) {
+		if f.State != store.RuleAdd && f.Protocol == "tcp" && portsMeet(r.PublicPort, r.PublicPort, f.StartPort, f.EndPort) {
 			out = append(out, RouterFilter{Allow: true, Sources: prefixes(f.CIDRs)})
 		}
 	}
@@ -176,28 +182,11 @@ func filter(st *store.State, r *store.LBRule) (bool, []RouterFilter) {
 // aclFilter returns the ACL of a tier as it applies to an internal load balancer: it does not apply to sources in the
 // tier itself, because their traffic is not forwarded.
 func aclFilter(st *store.State, n *store.Network, port int) (bool, []RouterFilter) {
-	if n.ACL == nil {
+	filtered, items := tierFilter(st, n, "tcp", port, port)
+	if !filtered {
 		return false, nil
 	}
-	var items []*store.ACLItem
-	for _, it := range st.ACLItems.Rows {
-		tcp := strings.EqualFold(it.Protocol, "tcp") || it.Protocol == "6"
-		fits := strings.EqualFold(it.Protocol, "all") || tcp && portIn(port, it.StartPort, it.EndPort)
-		if it.List == n.ACL && fits && it.State != store.RuleAdd && strings.EqualFold(it.Traffic, "Ingress") {
-			items = append(items, it)
-		}
-	}
-	slices.SortFunc(items, func(a, b *store.ACLItem) int { return a.Number - b.Number })
-	out := []RouterFilter{{Allow: true, Sources: []netip.Prefix{n.CIDR}}}
-	for _, it := range items {
-		out = append(out, RouterFilter{Allow: strings.EqualFold(it.Action, "Allow"), Sources: prefixes(it.CIDRs)})
-	}
-	return true, out
-}
-
-// portIn reports whether the port is in the range; a range without a start contains all ports.
-func portIn(port int, start, end *int) bool {
-	return start == nil || *start <= port && (end == nil && *start == port || end != nil && port <= *end)
+	return true, append([]RouterFilter{{Allow: true, Sources: []netip.Prefix{n.CIDR}}}, items...)
 }
 
 // prefixes parses CIDRs and single addresses.

@@ -55,7 +55,7 @@ func TestRouterOfVPC(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("10.2.2.200"), rules[1].Address)
 	require.True(t, rules[1].Filtered)
 	require.Equal(t, []RouterFilter{
-		{Allow: true, Sources: some("10.2.2.0/24")}, {Allow: false, Sources: some("192.0.2.1/32")}, {Allow: true, Sources: some("192.0.2.0/24")},
+		{Allow: true, Sources: some("10.2.2.0/24")}, {Allow: false, Sources: some("192.0.2.1/32")}, {Allow: true, Sources: some("192.0.2.0/24"), From: 80, To: 90},
 	}, rules[1].Filter)
 }
 

@@ -31,6 +31,12 @@ func chapters() []chapter {
 			{"externalTrafficPolicy Local, Pods scaled down and up", localPolicy},
 			{"ipMode: Pods ask the balancer's address", ipMode},
 			{"address shared and kept", addresses},
+			{"direct: UDP echo and DNS, the Pod sees the client", udpAndDNS},
+			{"direct: HTTP/3 and HTTP/2 on port 443", webProtocols},
+			{"direct: source ranges of a UDP port", udpRanges},
+			{"direct: idle TCP connection kept", idleTCP},
+			{"direct: node drained, no request lost", directDrained},
+			{"direct: power of a node fails", directLost},
 			{"csccm doctor", doctor},
 			{"Traefik's example, PROXY protocol and hostPort", ingresses[0].run},
 			{"ingress-nginx' example, PROXY protocol", ingresses[1].run},
@@ -63,6 +69,8 @@ func chapters() []chapter {
 			{"csccm install, nodes in a VPC", install},
 			{"TCP Service, nodes in a VPC", tcp},
 			{"source ranges, nodes in a VPC", sourceRanges},
+			{"direct: 64 clients spread over the nodes of a VPC", spread},
+			{"direct: source ranges of a UDP port in a VPC", udpRanges},
 		}},
 		{name: "project", world: project, scenarios: []scenario{
 			{"csccm install, nodes in a project", installProject},
@@ -75,8 +83,10 @@ func chapters() []chapter {
 func tier() *place {
 	p := &place{world: simulator.ExampleWorld(), gateway: netip.MustParsePrefix("10.2.1.1/24"), owner: owner}
 	p.world.PublicIPs, p.world.VirtualMachines = nil, nil
-	p.world.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account}}
-	p.world.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "default_allow"}}
+	// The tier's own ACL lets nothing in: what is forwarded to a node needs an item of the controller.
+	p.world.VPCs = []simulator.VPC{{Name: "k8s-vpc", CIDR: "10.2.0.0/16", Account: account, ACLLists: []simulator.ACLList{{
+		Name: "k8s-acl", Items: []simulator.ACLItem{{Number: 1, Action: "Allow", Protocol: "all", TrafficType: "Egress"}}}}}}
+	p.world.Networks = []simulator.Network{{Name: "k8s-tier", VPC: "k8s-vpc", Account: account, CIDR: "10.2.1.0/24", ACL: "k8s-acl"}}
 	p.workers(netip.MustParseAddr("10.2.1.21"), "k8s-tier", simulator.VirtualMachine{Account: account})
 	return p
 }

@@ -88,6 +88,7 @@ type env struct {
 	programs *programs
 	cloud    *testenv.CloudStack
 	path     *datapath.Path
+	outside  *realnode.Outside
 	home     string
 	log      io.Writer
 	// clients are those that the running scenario has started.
@@ -114,7 +115,10 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if e.cloud, err = testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
 		return nil, err
 	}
-	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct}); err != nil {
+	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables}); err != nil {
+		return nil, err
+	}
+	if e.outside, err = realnode.NewOutside(ctx, balancers); err != nil {
 		return nil, err
 	}
 	var all sync.WaitGroup
@@ -135,6 +139,9 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 func (e *env) stop() {
 	if e.path != nil {
 		e.path.Close()
+	}
+	if e.outside != nil {
+		e.outside.Close()
 	}
 	if e.Cluster != nil {
 		e.Stop()
@@ -187,8 +194,12 @@ func (e *env) explain(ctx context.Context) {
 		}
 		_, _ = fmt.Fprintf(e.log, "--- kubectl %s\n%s\n", strings.Join(args, " "), tail(out, 40))
 	}
-	for _, r := range e.path.Status().Rules {
+	status := e.path.Status()
+	for _, r := range status.Rules {
 		_, _ = fmt.Fprintf(e.log, "--- rule %+v\n", r)
+	}
+	for _, f := range status.Forwards {
+		_, _ = fmt.Fprintf(e.log, "--- forward %+v\n", f)
 	}
 }
 

@@ -63,6 +63,7 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 	ips := []string{one.Addr().String(), two.Addr().String()}
 	rules := must(testenv.RulesByID(ctx, client, ips...))
 	check(age(ctx, client, rules))
+	unchanged := e.foreign(ctx, ips[0])
 	r := e.steady(ctx, "", true, one, two)
 	defer r.Stop()
 	for _, args := range steps {
@@ -86,5 +87,5 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		}
 	}
 	sum := r.Stop()
-	return brief(sum), sum.Err()
+	return brief(sum) + "; forwards of somebody else kept", errors.Join(sum.Err(), unchanged())
 }

@@ -94,6 +94,9 @@ spec:
         {{- if .Values.loadBalancers.cleanOrphans }}
         - --clean-orphans=true
         {{- end }}
+        {{- with .Values.loadBalancers.directSuspectAfter }}
+        - --direct-suspect-after={{ . }}
+        {{- end }}
         - {{ printf "--tenancy=%s" (toJson .Values.tenancy) | quote }}
         {{- with .Values.nodes.internalCIDRs }}
         - --node-internal-cidrs={{ join "," . }}

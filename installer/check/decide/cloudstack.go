@@ -124,7 +124,7 @@ func Keys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr error) 
 }
 
 // Commands decides CS-003.
-func Commands(required, optional []string, apis map[string]cloudstack.API, err error) Finding {
+func Commands(required, optional []string, losses map[string]string, apis map[string]cloudstack.API, err error) Finding {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return Unknownf("the role does not allow listApis, so its permissions cannot be read").
 			Fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
@@ -147,7 +147,15 @@ func Commands(required, optional []string, apis map[string]cloudstack.API, err e
 	case len(missing) > 0:
 		return Problemf("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
 	case len(lesser) > 0:
-		return Warnf("the role refuses %s; the controller works without, less comfortably", strings.Join(lesser, ", "))
+		f := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
+		without := map[string][]string{}
+		for _, c := range lesser {
+			without[losses[c]] = append(without[losses[c]], c)
+		}
+		for loss, commands := range without {
+			f = f.With("without "+strings.Join(commands, ", "), loss)
+		}
+		return f
 	}
 	return Passf("all %d commands", len(required))
 }

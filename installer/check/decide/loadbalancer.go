@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // BalanceFacts is what the checks of load balancers are decided by.
@@ -27,9 +27,11 @@ type BalanceFacts struct {
 	VMs       *inventory.VMSnapshot
 	Services  []corev1.Service
 	Balancers Balancers
-	Events    []corev1.Event
-	Next      map[string]time.Time // when the controller tries a Service again, by namespace/name
-	Now       time.Time
+	// Forwarding is read where a Service may have ports that are forwarded.
+	Forwarding Forwarding
+	Events     []corev1.Event
+	Next       map[string]time.Time // when the controller tries a Service again, by namespace/name
+	Now        time.Time
 }
 
 // Plan returns what csccm migrate-rules would do.
@@ -122,7 +124,7 @@ func Services(in BalanceFacts) Finding {
 	checked, pending := 0, 0
 	for i := range in.Services {
 		s := &in.Services[i]
-		if s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil || s.DeletionTimestamp != nil {
+		if !balanced(s) {
 			continue
 		}
 		if len(s.Status.LoadBalancer.Ingress) == 0 && in.Now.Sub(s.CreationTimestamp.Time) < patience {
@@ -157,9 +159,13 @@ func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstac
 		return []string{text}
 	}
 	var out []string
+	forwarded, _ := in.forwarded(s)
 	for _, p := range s.Spec.Ports {
 		if p.NodePort == 0 {
 			continue // allocateLoadBalancerNodePorts: false; the controller says what it makes of it
+		}
+		if slices.ContainsFunc(forwarded, func(f plan.ForwardPort) bool { return f.PublicPort == int(p.Port) }) {
+			continue // LB-005
 		}
 		found := rules[fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, p.Port)]
 		switch len(found) {
@@ -225,21 +231,13 @@ func onNetwork(vm *cloudstack.VirtualMachine, network string) bool {
 	return network == "" || slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network })
 }
 
-// toBeDeleted is the cluster autoscaler's taint on nodes that it removes.
-const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
-
 // eligibleVMs are the VMs of the nodes that the service controller hands to a load balancer: those
 // without the label for exclusion, without the autoscaler's taint, and not being deleted.
 func eligibleVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) []cloudstack.VirtualMachine {
 	var out []cloudstack.VirtualMachine
 	for i := range nodes {
 		n := &nodes[i]
-		if v, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]; labelled {
-			if exclude, err := strconv.ParseBool(v); err != nil || exclude {
-				continue
-			}
-		}
-		if n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == toBeDeleted }) {
+		if failover.ExcludedByLabel(n) || failover.Leaving(n) {
 			continue
 		}
 		if vm, err := node.Match(vms, n); err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 const (
@@ -253,7 +254,7 @@ func TestDecideServices(t *testing.T) {
 			in.Balancers.Members["1"] = members(idA, idC)
 		}, expect{"", "", []string{web + "port 80: members that are no eligible nodes: c"}}},
 		{"a node that goes need not be", func(in *BalanceFacts) {
-			in.Nodes[2].Spec.Taints = []corev1.Taint{{Key: toBeDeleted}}
+			in.Nodes[2].Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}}
 			in.Balancers.Members["1"] = members(idA, idB)
 		}, expect{OK, "", nil}},
 		{"a node in another network need not be", func(in *BalanceFacts) {

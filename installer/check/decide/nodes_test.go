@@ -156,6 +156,7 @@ func TestDecideKeys(t *testing.T) {
 func TestDecideCommands(t *testing.T) {
 	t.Parallel()
 	required, optional := []string{"assignToLoadBalancerRule", "createTags"}, []string{"createTags"}
+	losses := map[string]string{"createTags": "names alone prove ownership"}
 	apis := func(names ...string) map[string]cloudstack.API {
 		m := map[string]cloudstack.API{}
 		for _, n := range names {
@@ -163,11 +164,13 @@ func TestDecideCommands(t *testing.T) {
 		}
 		return m
 	}
-	expect{OK, "all 2", nil}.verify(t, Commands(required, optional, apis("assignToLoadBalancerRule", "createTags"), nil))
-	expect{Warning, "createTags", nil}.verify(t, Commands(required, optional, apis("assignToLoadBalancerRule"), nil))
-	expect{"", "assignToLoadBalancerRule, createTags", nil}.verify(t, Commands(required, optional, apis("x"), nil))
-	expect{Unknown, "listApis", nil}.verify(t, Commands(required, optional, nil, csError(cloudstack.KindNotPermitted, "")))
-	expect{Unknown, "boom", nil}.verify(t, Commands(required, optional, nil, errors.New("boom")))
+	expect{OK, "all 2", nil}.verify(t, Commands(required, optional, losses, apis("assignToLoadBalancerRule", "createTags"), nil))
+	lesser := Commands(required, optional, losses, apis("assignToLoadBalancerRule"), nil)
+	expect{Warning, "createTags", nil}.verify(t, lesser)
+	require.Equal(t, map[string]string{"without createTags": "names alone prove ownership"}, lesser.Evidence)
+	expect{"", "assignToLoadBalancerRule, createTags", nil}.verify(t, Commands(required, optional, losses, apis("x"), nil))
+	expect{Unknown, "listApis", nil}.verify(t, Commands(required, optional, losses, nil, csError(cloudstack.KindNotPermitted, "")))
+	expect{Unknown, "boom", nil}.verify(t, Commands(required, optional, losses, nil, errors.New("boom")))
 }
 
 func TestDecideScope(t *testing.T) {

@@ -59,7 +59,7 @@ func Files(in Input) ([]File, error) {
 		value any
 	}{
 		{"report.json", in.Report}, {"status.json", st}, {"nodes.json", nodeEntries(in.Facts)}, {"services.json", serviceEntries(in.Facts)},
-		{"rules.json", ruleEntries(in.Facts)}, {"controllers.json", in.Facts.Controllers}, {"pods.json", podEntries(in.Facts)},
+		{"rules.json", ruleEntries(in.Facts)}, {"forwards.json", forwardEntries(in.Facts)}, {"controllers.json", in.Facts.Controllers}, {"pods.json", podEntries(in.Facts)},
 		{"revisions.json", in.Facts.Revisions}, {"events.json", eventEntries(in.Facts)},
 	} {
 		clean, err := r.value(part.value)
@@ -112,6 +112,9 @@ func (in *Input) learnNames(r *redactor) {
 		for i := range members {
 			r.name("node", members[i].Name)
 		}
+	}
+	for i := range f.Forwards {
+		r.name("node", f.Forwards[i].VMName)
 	}
 	if o := f.Owner; o != nil {
 		r.name("user", o.User)

@@ -182,6 +182,38 @@ func ruleEntries(f *check.Facts) []ruleEntry {
 	return out
 }
 
+type forwardEntry struct {
+	ID          string `json:"id"`
+	PublicIP    string `json:"publicIp"`
+	Protocol    string `json:"protocol"`
+	PublicPort  int    `json:"publicPort"`
+	PrivatePort int    `json:"privatePort"`
+	VM          string `json:"vm"`
+	Ranges      int    `json:"sourceRanges"` // how many
+	State       string `json:"state"`
+}
+
+// forwardEntries are the port forwardings on the addresses of Services.
+func forwardEntries(f *check.Facts) []forwardEntry {
+	shown := map[string]bool{}
+	for i := range f.Services {
+		for _, in := range f.Services[i].Status.LoadBalancer.Ingress {
+			shown[in.IP] = true
+		}
+	}
+	out := []forwardEntry{}
+	for i := range f.Forwards {
+		r := &f.Forwards[i]
+		if shown[r.PublicIP] {
+			out = append(out, forwardEntry{
+				ID: r.ID, PublicIP: r.PublicIP, Protocol: r.Protocol, PublicPort: r.StartPort, PrivatePort: r.PrivatePort, VM: r.VMName,
+				Ranges: len(r.CIDRs), State: r.State,
+			})
+		}
+	}
+	return out
+}
+
 type podEntry struct {
 	Name       string   `json:"name"`
 	Node       string   `json:"node"`

@@ -32,7 +32,7 @@ func (in *Installer) preflight(ctx context.Context) error {
 func (in *Installer) checkEnv() *check.Env {
 	return &check.Env{
 		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Release,
-		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Clock: in.Clock, SelfTest: in.tested,
+		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses, Clock: in.Clock, SelfTest: in.tested,
 	}
 }
 

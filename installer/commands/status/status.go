@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -117,7 +118,8 @@ type Services struct {
 	Items       []Service `json:"items"`
 }
 
-// Service is one Service of type LoadBalancer; Rules is how many of its ports have a rule in CloudStack.
+// Service is one Service of type LoadBalancer; Rules is how many of its ports have a load balancer rule or a port forwarding
+// in CloudStack.
 type Service struct {
 	Namespace  string   `json:"namespace"`
 	Name       string   `json:"name"`
@@ -248,7 +250,7 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		lb := cloudprovider.DefaultLoadBalancerName(v)
 		for _, p := range v.Spec.Ports {
 			it.Ports = append(it.Ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
-			if rules[fmt.Sprintf("%s:%d", lb, p.Port)] {
+			if rules[fmt.Sprintf("%s:%d", lb, p.Port)] || forwarded(f, v, p) {
 				it.Rules++
 			}
 		}
@@ -259,6 +261,14 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		s.Services.Items = append(s.Services.Items, it)
 	}
 	slices.SortStableFunc(s.Services.Items, func(a, b Service) int { return len(b.Problems) - len(a.Problems) })
+}
+
+// forwarded reports whether a port of the Service's address is forwarded to its node port.
+func forwarded(f *check.Facts, s *corev1.Service, p corev1.ServicePort) bool {
+	return slices.ContainsFunc(f.Forwards, func(r cloudstack.PortForwarding) bool {
+		return r.StartPort == int(p.Port) && r.PrivatePort == int(p.NodePort) && strings.EqualFold(r.Protocol, string(cmp.Or(p.Protocol, corev1.ProtocolTCP))) &&
+			slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool { return i.IP == r.PublicIP })
+	})
 }
 
 // list is without repetitions and never nil.

@@ -147,6 +147,8 @@ func chartRights() []Right {
 		{"clusterrolebindings.rbac.authorization.k8s.io", Everywhere, ""},
 		{"roles.rbac.authorization.k8s.io", System, ""},
 		{"rolebindings.rbac.authorization.k8s.io", System, ""},
+		{"roles.rbac.authorization.k8s.io", Heartbeats, ""},
+		{"rolebindings.rbac.authorization.k8s.io", Heartbeats, ""},
 		{"poddisruptionbudgets.policy", Release, ""},
 		{"validatingadmissionpolicies.admissionregistration.k8s.io", Everywhere, ""},
 		{"validatingadmissionpolicybindings.admissionregistration.k8s.io", Everywhere, ""},

@@ -25,6 +25,8 @@ type Options struct {
 	// make sure that traffic for the addresses reaches this machine.
 	Link    string
 	Members *Members // where this machine reaches members; nil: at their own addresses
+	// Forwarding is how port forwarding rules are put into force: Relay (the default) or NFTables.
+	Forwarding string
 	// CheckInterval is the time between two checks of a member; 0: HAProxy's default of 2 s.
 	CheckInterval time.Duration
 	Clock         clock.WithTicker // nil: real time
@@ -48,17 +50,22 @@ type Path struct {
 	loops  sync.WaitGroup
 	conns  sync.WaitGroup
 
-	mu      sync.Mutex
-	rules   map[string]*rule // by id
-	refused []Refusal
-	retry   bool // a listener could not be opened: retry at the next check
-	open    map[net.Conn]struct{}
-	ended   bool
+	mu       sync.Mutex
+	rules    map[string]*rule // by id
+	forwards *forwarding
+	refused  []Refusal
+	retry    bool // a listener could not be opened: retry at the next check
+	open     map[net.Conn]struct{}
+	ended    bool
 }
 
 // Start follows the simulator's routers until Close. When it returns, their current configuration is in force.
 func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, error) {
 	local, err := newLocalAddresses(o.Mode, o.Link)
+	if err != nil {
+		return nil, err
+	}
+	forwards, err := newForwarding(o.Forwarding, o.Mode)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +84,14 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Path{o: o, local: local, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
+	p := &Path{o: o, local: local, forwards: forwards, rules: map[string]*rule{}, open: map[net.Conn]struct{}{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if forwards.mode == NFTables { // fail now, not at the first rule
+		if err := forwards.nft.apply(ctx, nil); err != nil {
+			p.cancel()
+			return nil, err
+		}
+	}
 	p.apply(sim.Router()) //nolint:contextcheck // p.ctx is the context of the path
 	p.loops.Go(func() { sim.WatchRouter(p.ctx, p.apply) })
 	p.loops.Go(func() { p.checks(sim) }) //nolint:contextcheck // p.ctx is the context of the path
@@ -95,6 +108,7 @@ func (p *Path) Close() {
 		delete(p.rules, id)
 		p.stop(r)
 	}
+	p.endForwarding()
 	for c := range p.open {
 		_ = c.Close()
 	}
@@ -141,9 +155,11 @@ func (p *Path) apply(router simulator.Router) {
 		p.rules[l.ID] = r
 		p.conns.Go(r.serve)
 	}
+	more, retry := p.forward(router.Forwards)
+	refused, p.retry = append(refused, more...), p.retry || retry
 	if !slices.Equal(refused, p.refused) {
 		for _, f := range refused {
-			p.o.Logger.Warn("a load balancer rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
+			p.o.Logger.Warn("a rule is not in force", "rule", f.Name, "id", f.ID, "reason", f.Reason)
 		}
 	}
 	p.refused = refused

@@ -66,17 +66,27 @@ func (p *localAddresses) localAddress(public netip.Addr) netip.Addr {
 
 // listen opens a rule's listener. In mode Loopback, it uses a free port if the port needs root or is in use.
 func (p *localAddresses) listen(ctx context.Context, public netip.AddrPort) (net.Listener, error) {
+	return openAt(ctx, p, public, func(lc net.ListenConfig, at string) (net.Listener, error) { return lc.Listen(ctx, "tcp4", at) })
+}
+
+// listenPacket is listen for UDP.
+func (p *localAddresses) listenPacket(ctx context.Context, public netip.AddrPort) (net.PacketConn, error) {
+	return openAt(ctx, p, public, func(lc net.ListenConfig, at string) (net.PacketConn, error) { return lc.ListenPacket(ctx, "udp4", at) })
+}
+
+func openAt[T any](ctx context.Context, p *localAddresses, public netip.AddrPort, open func(net.ListenConfig, string) (T, error)) (T, error) {
 	at := netip.AddrPortFrom(p.localAddress(public.Addr()), public.Port())
+	var none T
 	if err := p.addAddress(ctx, public.Addr()); err != nil {
-		return nil, err
+		return none, err
 	}
 	lc := net.ListenConfig{Control: anyAddress}
-	l, err := lc.Listen(ctx, "tcp4", at.String())
+	l, err := open(lc, at.String())
 	if p.mode == Loopback && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EADDRINUSE)) {
-		l, err = lc.Listen(ctx, "tcp4", netip.AddrPortFrom(at.Addr(), 0).String())
+		l, err = open(lc, netip.AddrPortFrom(at.Addr(), 0).String())
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.removeAddress(ctx, public.Addr()))
+		return none, errors.Join(err, p.removeAddress(ctx, public.Addr()))
 	}
 	return l, nil
 }

@@ -14,10 +14,12 @@ import (
 
 // Status is the state of a data path.
 type Status struct {
-	Mode    string            `json:"mode"`
-	Rules   []RuleStatus      `json:"rules"`
-	Refused []RefusalStatus   `json:"refused,omitempty"`
-	Members map[string]string `json:"members,omitempty"` // see Members
+	Mode       string            `json:"mode"`
+	Rules      []RuleStatus      `json:"rules"`
+	Forwarding string            `json:"forwarding"` // relay or nftables
+	Forwards   []ForwardStatus   `json:"forwards,omitempty"`
+	Refused    []RefusalStatus   `json:"refused,omitempty"`
+	Members    map[string]string `json:"members,omitempty"` // see Members
 }
 
 // RuleStatus is a rule with its counters since its listener was opened.
@@ -68,6 +70,7 @@ func (p *Path) Status() Status {
 	for _, r := range sortedRules(p.rules) {
 		s.Rules = append(s.Rules, r.status())
 	}
+	s.Forwarding, s.Forwards = p.forwards.mode, p.forwards.status()
 	for _, f := range p.refused {
 		s.Refused = append(s.Refused, RefusalStatus(f))
 	}
@@ -97,12 +100,18 @@ func (r *rule) status() RuleStatus {
 }
 
 // Listen returns the address on this machine for a public address with port, or false if no rule is in force there.
+// The name of a relayed port ends with its protocol: 203.0.113.20:53/udp.
 func (p *Path) Listen(public string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
 		if r.config().Public.String() == public {
 			return r.listener.Addr().String(), true
+		}
+	}
+	for key, r := range p.forwards.relays {
+		if key.String() == public {
+			return r.listen(), true
 		}
 	}
 	return "", false

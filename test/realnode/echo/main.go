@@ -9,6 +9,10 @@
 //	:8080  HTTP
 //	:8081  HTTP behind the PROXY protocol
 //	:8082  HTTP for test/traffic, which keeps connections open
+//	:8083  UDP: it answers each datagram as it answers HTTP requests
+//	:8084  TCP echo
+//	:8053  DNS over UDP: TXT records are the name of the node
+//	:8443  HTTP/3 over UDP, HTTP/2 over TCP
 //
 // With the arguments of Traefik or ingress-nginx it replaces their images and listens
 // on their ports.
@@ -44,8 +48,7 @@ func run() error {
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		_ = json.NewEncoder(w).Encode(map[string]string{
-			"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client})
+		_ = json.NewEncoder(w).Encode(seen(client))
 	})
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {
@@ -68,13 +71,18 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, len(endpoints))
+	failed := make(chan error, 1)
 	for _, d := range endpoints {
 		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", d.address)
 		if err != nil {
 			return err
 		}
 		go func() { failed <- server.Serve(proxyListener{l, d.trusted}) }()
+	}
+	if len(os.Args) == 1 {
+		if err := startDatagrams(context.Background(), mux, failed); err != nil {
+			return err
+		}
 	}
 	steady, err := traffic.StartBackend(context.Background(), os.Getenv("POD_NAME"), ":8082")
 	if err != nil {
@@ -96,4 +104,9 @@ func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return server.Shutdown(ctx)
+}
+
+// seen is the answer to a client.
+func seen(client string) map[string]string {
+	return map[string]string{"pod": os.Getenv("POD_NAME"), "node": os.Getenv("NODE_NAME"), "client": client}
 }

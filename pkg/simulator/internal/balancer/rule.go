@@ -226,7 +226,7 @@ func createLBRule(c *wire.Call, r *store.LBRule) error {
 			return err
 		}
 	}
-	if err := conflict(r); err != nil {
+	if err := wire.BalancerConflict(r); err != nil {
 		if r.Related != nil {
 			c.St.DropFWRule(r.Related)
 		}
@@ -251,17 +251,6 @@ func checkLBProtocol(c *wire.Call, protocol string) *wire.Error {
 		return wire.Invalid("protocol %s is not in valid protocols [%s]", protocol, strings.Join(known, ", "))
 	}
 	return nil
-}
-
-// conflict refuses a port that another rule of the address uses.
-func conflict(r *store.LBRule) error {
-	for _, o := range r.IP.LBRules {
-		if o.PublicPort == r.PublicPort && o.State != store.RuleRevoke {
-			return wire.Errf(wire.CodeConflict, wire.CSGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d",
-				r.PublicPort, r.PublicPort, o.ConflictText(), o.PublicPort, o.PublicPort)
-		}
-	}
-	return wire.ForwardConflict(r.IP, r.PublicPort)
 }
 
 type lbAnswer struct {

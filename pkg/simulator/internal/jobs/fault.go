@@ -80,6 +80,9 @@ func refuseRelease(c *wire.Call, j *store.Job, ip *store.PublicIP) {
 		for _, r := range ip.FWRules {
 			r.State = store.RuleRevoke
 		}
+		for _, r := range ip.PFRules {
+			r.State = store.RuleRevoke
+		}
 		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to disassociate ip address")
 	}
 }

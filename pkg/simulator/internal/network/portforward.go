@@ -91,19 +91,31 @@ func createPortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 	if c.Has("privateendport") {
 		r.PrivateEnd = c.Integer("privateendport")
 	}
+	if !c.Access(ip.Owner) || r.VM != nil && !r.VM.Removed && !c.Access(r.VM.Owner) { // before all other checks
+		return nil, wire.Denied()
+	}
 	var err error
 	if r.Network, err = forwardNetwork(c, r); err != nil {
 		return nil, err
 	}
-	for _, check := range []func(*store.PFRule) error{func(r *store.PFRule) error { return checkForward(c, r) }, func(r *store.PFRule) error { return checkForwardTarget(c, r) }, func(r *store.PFRule) error { return checkForwardConflicts(c, r) }} {
-		if err := check(r); err != nil {
+	if err := checkForward(c, r); err != nil {
+		return nil, err
+	}
+	if err := checkForwardTarget(c, r); err != nil {
+		return nil, err
+	}
+	if c.BoolOr("openfirewall", ip.VPC == nil) {
+		if r.Related, err = openFirewall(r); err != nil {
 			return nil, err
 		}
 	}
+	if err := wire.ForwardConflict(r); err != nil {
+		return nil, err
+	}
 	ip.Bind(r.Network)
 	c.St.AddPFRule(r)
-	if c.BoolOr("openfirewall", ip.VPC == nil) {
-		r.Related = openFirewall(c.St, r)
+	if r.Related != nil {
+		c.St.AddFWRule(r.Related)
 	}
 	return &wire.JobSpec{
 		ObjectID: r.UUID, InstanceType: "FirewallRule", InstanceID: r.UUID,
@@ -117,7 +129,7 @@ func createPortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 			}
 			return pfAnswer{viewPF(c, r)}, nil
 		},
-		Undo: func() { c.St.RemovePFRule(r) },
+		Undo: func() { c.St.RemovePFRule(r) }, Refused: "Failed to apply port forwarding rule",
 	}, nil
 }
 
@@ -144,7 +156,7 @@ func forwardNetwork(c *wire.Call, r *store.PFRule) (*store.Network, error) {
 	case c.Boolean("openfirewall") && ip.VPC != nil:
 		return nil, wire.Invalid("Can't have openFirewall=true when IP address belongs to VPC")
 	case ip.StaticVM != nil:
-		return nil, wire.Invalid("Unable to create port forwarding rule; ip id=%d has static nat enabled", ip.ID)
+		return nil, wire.Invalid("Unable to create port forwarding rule; ip %s has static nat enabled", ip.Text())
 	case n == nil:
 		return nil, wire.Invalid("Unable to create port forwarding rule for the ipAddress id=%d as ip is not associated with any network and no networkId is passed in", ip.ID)
 	case ip.Network == nil && (ip.VPC == nil || n.VPC != ip.VPC):
@@ -175,7 +187,7 @@ func usable(c *wire.Call, ip *store.PublicIP, n *store.Network, service string) 
 	return nil
 }
 
-// checkForward checks ports, access and protocol of a rule.
+// checkForward checks ports and protocol of a rule.
 func checkForward(c *wire.Call, r *store.PFRule) error {
 	switch {
 	case !validPort(r.PublicStart):
@@ -184,8 +196,6 @@ func checkForward(c *wire.Call, r *store.PFRule) error {
 		return wire.Invalid("Public port range is an invalid value: %d", r.PublicEnd)
 	case r.PublicStart > r.PublicEnd:
 		return wire.Invalid("Start port can't be bigger than end port")
-	case !c.Access(r.IP.Owner):
-		return wire.Denied()
 	case r.Protocol == "icmp" || r.Protocol == "" || !strings.Contains("tcp,udp", r.Protocol): //nolint:gocritic // CloudStack searches the list as a text
 		return wire.Invalid("Protocol %s is not supported in zone %d", c.Str("protocol"), r.IP.Zone.ID)
 	case r.PrivateStart > r.PrivateEnd:
@@ -202,7 +212,7 @@ func checkForwardTarget(c *wire.Call, r *store.PFRule) error {
 	case r.VM == nil || r.VM.Removed:
 		return wire.Invalid("Unable to create port forwarding rule on address %s, invalid virtual machine id specified (%d).", r.IP.Text(), c.Refs["virtualmachineid"].ID)
 	case r.VM.Gone():
-		return wire.Invalid("Invalid user vm: %d", r.VM.ID)
+		return wire.Invalid("Invalid user vm: %s", r.VM.Text())
 	}
 	var err error
 	if r.GuestIP, err = guestAddress(r.VM, r.Network, c.Str("vmguestip")); err != nil {
@@ -234,34 +244,17 @@ func guestAddress(v *store.VM, n *store.Network, want string) (string, error) {
 	return want, nil
 }
 
-// checkForwardConflicts compares a rule with the load balancer rules and port forwarding rules of its address.
-func checkForwardConflicts(c *wire.Call, r *store.PFRule) error {
-	for _, o := range r.IP.LBRules {
-		if r.PublicStart <= o.PublicPort && o.PublicPort <= r.PublicEnd {
-			return wire.RangeConflict(r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicPort, o.PublicPort)
-		}
-	}
-	for _, o := range r.IP.PFRules {
-		same := len(o.CIDRs) == 0 && len(r.CIDRs) == 0 || slices.ContainsFunc(o.CIDRs, func(s string) bool { return slices.Contains(r.CIDRs, s) })
-		if same && o.Protocol == r.Protocol && r.PublicStart <= o.PublicEnd && o.PublicStart <= r.PublicEnd {
-			return wire.RangeConflict(r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicStart, o.PublicEnd)
-		}
-	}
-	return nil
-}
-
-// openFirewall creates a firewall rule that allows every source address to reach the forwarded ports. If an equal
-// rule exists, it creates none and returns nil, so the existing rule stays independent of the port forwarding rule.
-func openFirewall(st *store.State, r *store.PFRule) *store.FWRule {
+// openFirewall returns the firewall rule that allows every source address to reach the forwarded ports. If one with
+// these ports exists, it returns nil, so the existing rule stays independent of the port forwarding rule.
+func openFirewall(r *store.PFRule) (*store.FWRule, error) {
 	for _, o := range r.IP.FWRules {
-		if o.Protocol == r.Protocol && o.StartPort != nil && *o.StartPort == r.PublicStart && *o.EndPort == r.PublicEnd {
-			return nil
+		if o.State != store.RuleRevoke && o.Protocol == r.Protocol && o.StartPort != nil && *o.StartPort == r.PublicStart && *o.EndPort == r.PublicEnd {
+			return nil, nil
 		}
 	}
 	fw := &store.FWRule{
 		Entity: store.Entity{Created: r.Created}, IP: r.IP, Network: r.Network, Protocol: r.Protocol, StartPort: wire.Ptr(r.PublicStart), EndPort: wire.Ptr(r.PublicEnd),
 		CIDRs: []string{"0.0.0.0/0"}, State: store.RuleAdd, Account: r.Account,
 	}
-	st.AddFWRule(fw)
-	return fw
+	return fw, wire.ConflictWith(fw, r.IP.FWRules)
 }

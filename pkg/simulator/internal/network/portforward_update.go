@@ -36,7 +36,8 @@ func deletePortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 	if !ok {
 		return nil, wire.Invalid("Unable to find port forwarding rule by ID=%d", ref.ID)
 	}
-	return &wire.JobSpec{Run: func(time.Time) (any, error) {
+	r.State = store.RuleRevoke // while the router applies it, and permanently if the router refuses
+	return &wire.JobSpec{Refused: "Failed to delete port forwarding rule", Run: func(time.Time) (any, error) {
 		if r.Removed {
 			return nil, wire.Invalid("Unable to find %d", ref.ID)
 		}

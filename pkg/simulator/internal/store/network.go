@@ -112,7 +112,7 @@ func (r *LBRule) Text() string {
 
 // Text formats the address like CloudStack's error texts.
 func (ip *PublicIP) Text() string {
-	return fmt.Sprintf(`IPAddress {"address":"%s","id":%d,"uuid":"%s"}`, ip.Addr, ip.ID, ip.UUID)
+	return fmt.Sprintf(`IPAddress {"address":"%s","dataCenterId":%d,"id":%d,"uuid":"%s"}`, ip.Addr, ip.Zone.ID, ip.ID, ip.UUID)
 }
 
 // Text formats the network like CloudStack's error texts.

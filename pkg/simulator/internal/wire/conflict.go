@@ -42,19 +42,41 @@ func conflictText(r *store.FWRule) string {
 	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"Firewall","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
 }
 
-// RangeConflict is the error of a rule whose ports overlap those of another rule.
-func RangeConflict(from, to int, with string, start, end int) error {
-	return Errf(CodeConflict, CSGeneric, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
-}
-
-// ForwardConflict returns an error if a port forwarding rule uses the port.
-func ForwardConflict(ip *store.PublicIP, port int) error {
-	for _, o := range ip.PFRules {
-		if o.PublicStart <= port && port <= o.PublicEnd {
-			return RangeConflict(port, port, o.ConflictText(), o.PublicStart, o.PublicEnd)
+// BalancerConflict returns an error if another rule of the address uses the port of a load balancer rule. Port
+// forwarding rules conflict whatever the protocols.
+func BalancerConflict(r *store.LBRule) error {
+	for _, o := range r.IP.LBRules {
+		if o.PublicPort == r.PublicPort && o.State != store.RuleRevoke {
+			return rangeConflict(CSGeneric, r.PublicPort, r.PublicPort, o.ConflictText(), o.PublicPort, o.PublicPort)
+		}
+	}
+	for _, o := range r.IP.PFRules {
+		if o.State != store.RuleRevoke && o.PublicStart <= r.PublicPort && r.PublicPort <= o.PublicEnd {
+			return rangeConflict(CSGeneric, r.PublicPort, r.PublicPort, o.ConflictText(), o.PublicStart, o.PublicEnd)
 		}
 	}
 	return nil
+}
+
+// ForwardConflict returns an error if another rule of the address uses ports of a port forwarding rule: a load
+// balancer rule whatever the protocols, or a port forwarding rule of the same protocol that has a CIDR in common.
+func ForwardConflict(r *store.PFRule) error {
+	for _, o := range r.IP.LBRules {
+		if o.State != store.RuleRevoke && r.PublicStart <= o.PublicPort && o.PublicPort <= r.PublicEnd {
+			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicPort, o.PublicPort)
+		}
+	}
+	for _, o := range r.IP.PFRules {
+		if o.State != store.RuleRevoke && o.Protocol == r.Protocol && shareText(o.CIDRs, r.CIDRs) && r.PublicStart <= o.PublicEnd && o.PublicStart <= r.PublicEnd {
+			return rangeConflict(CSRuleConflict, r.PublicStart, r.PublicEnd, o.ConflictText(), o.PublicStart, o.PublicEnd)
+		}
+	}
+	return nil
+}
+
+// rangeConflict is the error of a rule whose ports overlap those of another rule.
+func rangeConflict(cs, from, to int, with string, start, end int) error {
+	return Errf(CodeConflict, cs, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
 }
 
 // NoHost is the error of a start for which affinity leaves no host.

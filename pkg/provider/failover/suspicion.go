@@ -1,0 +1,155 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// ShortestAfter is the shortest age of a lease that says anything: kubelets renew each 10 s.
+	ShortestAfter = 11 * time.Second
+	// ProbeTimeout is how long a kubelet's port may take to answer. It leaves room for one lost packet: TCP repeats the
+	// first one after a second.
+	ProbeTimeout = 2 * time.Second
+	// probePause is the time between two probes of a node whose lease is old.
+	probePause = 2 * time.Second
+	// firstProbePause is the same for a node that never answered.
+	firstProbePause = time.Minute
+	// share is the part of the nodes that may be suspected at once: one in so many. One node always may.
+	share = 5
+)
+
+// Suspicion finds nodes that are probably lost before Kubernetes knows, which takes it 40 to 50 seconds: nodes whose
+// lease is not renewed and whose kubelet's port does not answer. It has no clock: callers pass the time.
+//
+// The age of a lease counts from when the controller saw it change, so that clocks that differ do not matter. A node is
+// suspected only after its port has answered once: a port that a firewall closes to the controller says nothing.
+type Suspicion struct {
+	after time.Duration
+	nodes map[string]*sight
+}
+
+// sight is what was seen of a node.
+type sight struct {
+	renewed  string    // identifies the last renewal of the lease; "" before one was seen
+	since    time.Time // when that renewal was seen
+	ready    bool
+	answered bool // the port has answered at least once
+	silent   bool // the last probe since the lease is old had no answer
+	probing  bool
+	probed   time.Time
+}
+
+// NewSuspicion returns a Suspicion of nodes whose leases are older than after.
+func NewSuspicion(after time.Duration) *Suspicion {
+	return &Suspicion{after: after, nodes: map[string]*sight{}}
+}
+
+// Nodes tells which nodes there are; true are those that are Ready. The others need no suspicion: they serve no direct
+// traffic anyway.
+func (s *Suspicion) Nodes(ready map[string]bool) {
+	maps.DeleteFunc(s.nodes, func(name string, _ *sight) bool { _, there := ready[name]; return !there })
+	for name, is := range ready {
+		n := s.nodes[name]
+		if n == nil {
+			n = &sight{}
+			s.nodes[name] = n
+		}
+		n.ready = is
+	}
+}
+
+// Renewed tells that a node's lease was seen with a renewal; the same renewal again is no news. It reports whether Due or
+// Suspected return something else now: most renewals change nothing.
+func (s *Suspicion) Renewed(name, renewal string, now time.Time) bool {
+	n := s.nodes[name]
+	if n == nil || renewal == "" || n.renewed == renewal {
+		return false
+	}
+	news := n.renewed == "" || s.old(n, now)
+	n.renewed, n.since, n.silent = renewal, now, false
+	return news
+}
+
+// Probed tells how a probe that Due asked for ended.
+func (s *Suspicion) Probed(name string, answered bool, now time.Time) {
+	n := s.nodes[name]
+	if n == nil {
+		return
+	}
+	n.probing, n.probed = false, now
+	n.answered = n.answered || answered
+	n.silent = !answered && s.old(n, now)
+}
+
+func (s *Suspicion) old(n *sight, now time.Time) bool {
+	return n.ready && n.renewed != "" && now.Sub(n.since) >= s.after
+}
+
+// Due returns the nodes to probe now, at most limit, and when to ask again at the latest. The caller probes them and calls
+// Probed for each.
+func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Time) {
+	soonest := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	old := 0
+	for _, n := range s.nodes {
+		if s.old(n, now) {
+			old++
+		}
+	}
+	// Most leases old at once: the API server, or the way to it, is silent, not the nodes.
+	believed := 2*old <= len(s.nodes)+1
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[name]
+		if n.probing || !n.ready || n.renewed == "" {
+			continue // until a probe ends, or a lease or the Node changes
+		}
+		pause := time.Duration(-1)
+		switch {
+		case !n.answered:
+			pause = firstProbePause
+		case !s.old(n, now):
+			soonest(n.since.Add(s.after))
+		case believed:
+			pause = probePause
+		default:
+			soonest(now.Add(probePause))
+		}
+		if pause < 0 {
+			continue
+		}
+		switch at := n.probed.Add(pause); {
+		case !n.probed.IsZero() && now.Before(at):
+			soonest(at)
+		case len(probe) == limit:
+			soonest(now.Add(ProbeTimeout))
+		default:
+			n.probing = true
+			probe = append(probe, name)
+		}
+	}
+	return probe, next
+}
+
+// Suspected returns the suspected nodes with the reason. There are none, and held names those that would be, when that
+// would be more than a fifth of the nodes and more than one: then rather the controller's own view is wrong.
+func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, held []string) {
+	suspected = map[string]string{}
+	for name, n := range s.nodes {
+		if n.silent && n.answered && s.old(n, now) {
+			suspected[name] = fmt.Sprintf("suspected: its lease is older than %s and its kubelet does not answer", s.after)
+		}
+	}
+	if n := len(suspected); n > max(1, len(s.nodes)/share) || n == len(s.nodes) {
+		return map[string]string{}, slices.Sorted(maps.Keys(suspected))
+	}
+	return suspected, nil
+}

@@ -1,0 +1,149 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// plant is a cluster whose kubelets renew their leases each 10 s, seen by a Suspicion.
+type plant struct {
+	s     *Suspicion
+	now   time.Time
+	dead  map[string]bool // neither renewals nor answers
+	mute  map[string]bool // no renewals
+	shut  map[string]bool // no answers
+	names []string
+	tries int
+}
+
+func newPlant(nodes int) *plant {
+	p := &plant{s: NewSuspicion(12 * time.Second), now: time.Unix(1000, 0), dead: map[string]bool{}, mute: map[string]bool{}, shut: map[string]bool{}}
+	ready := map[string]bool{}
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		p.names, ready[name] = append(p.names, name), true
+	}
+	p.s.Nodes(ready)
+	return p
+}
+
+// run passes time, a second at a time; a probe ends two seconds after it began, or at once when it is answered.
+func (p *plant) run(d time.Duration) {
+	ends := map[string]time.Time{}
+	for range int(d / time.Second) {
+		p.now = p.now.Add(time.Second)
+		for i, name := range p.names {
+			if (p.now.Unix()+int64(i))%10 == 0 && !p.dead[name] && !p.mute[name] {
+				p.s.Renewed(name, p.now.String(), p.now)
+			}
+			if at, probing := ends[name]; probing && !p.now.Before(at) {
+				delete(ends, name)
+				p.s.Probed(name, false, p.now)
+			}
+		}
+		probe, _ := p.s.Due(p.now, 100)
+		p.tries += len(probe)
+		for _, name := range probe {
+			if p.dead[name] || p.shut[name] {
+				ends[name] = p.now.Add(ProbeTimeout)
+			} else {
+				p.s.Probed(name, true, p.now)
+			}
+		}
+	}
+}
+
+func (p *plant) suspected() string {
+	suspected, held := p.s.Suspected(p.now)
+	out := strings.Join(slices.Sorted(maps.Keys(suspected)), " ")
+	if len(held) > 0 {
+		out += "held " + strings.Join(held, " ")
+	}
+	return out
+}
+
+func TestSuspicion(t *testing.T) {
+	t.Parallel()
+	set := func(m map[string]bool, is bool, names ...string) {
+		for _, n := range names {
+			m[n] = is
+		}
+	}
+	for name, c := range map[string]struct {
+		nodes  int
+		before func(*plant) // from the start
+		happen func(*plant) // after a minute
+		after  time.Duration
+		want   string
+	}{
+		"nothing happens":           {nodes: 3, after: time.Hour, want: ""},
+		"a node dies":               {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 16 * time.Second, want: "n1"},
+		"not before its lease":      {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1") }, after: 3 * time.Second, want: ""},
+		"a kubelet is replaced":     {nodes: 3, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
+		"a port is closed later":    {nodes: 3, happen: func(p *plant) { set(p.shut, true, "n1") }, after: time.Minute, want: ""},
+		"ports that never answer":   {nodes: 3, before: func(p *plant) { set(p.shut, true, "n1") }, happen: func(p *plant) { set(p.mute, true, "n1") }, after: time.Minute, want: ""},
+		"two of three die":          {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n0", "n1") }, after: time.Minute, want: "held n0 n1"},
+		"two of ten die":            {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n9") }, after: time.Minute, want: "n0 n9"},
+		"three of ten die":          {nodes: 10, happen: func(p *plant) { set(p.dead, true, "n0", "n5", "n9") }, after: time.Minute, want: "held n0 n5 n9"},
+		"the API server is away":    {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...) }, after: time.Minute, want: ""},
+		"the controller is cut off": {nodes: 4, happen: func(p *plant) { set(p.mute, true, p.names...); set(p.shut, true, p.names...) }, after: time.Minute, want: "held n2 n3"},
+		"the only node dies":        {nodes: 1, happen: func(p *plant) { set(p.dead, true, "n0") }, after: time.Minute, want: "held n0"},
+		"Kubernetes knows": {nodes: 3, happen: func(p *plant) {
+			set(p.dead, true, "n1")
+			p.s.Nodes(map[string]bool{"n0": true, "n1": false, "n2": true})
+		}, after: time.Minute, want: ""},
+		"the Node is deleted": {nodes: 3, happen: func(p *plant) { set(p.dead, true, "n1"); p.s.Nodes(map[string]bool{"n0": true, "n2": true}) }, after: time.Minute, want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlant(c.nodes)
+			if c.before != nil {
+				c.before(p)
+			}
+			p.run(time.Minute)
+			assert.Empty(t, p.suspected())
+			if c.happen != nil {
+				c.happen(p)
+			}
+			p.run(c.after)
+			assert.Equal(t, c.want, p.suspected())
+			clear(p.dead)
+			clear(p.mute)
+			p.run(11 * time.Second)
+			assert.Empty(t, p.suspected(), "a lease is renewed")
+		})
+	}
+}
+
+// Probes are few: one for each healthy node, at most limit at once, and none of nodes that Kubernetes knows to be lost.
+func TestProbesAreBounded(t *testing.T) {
+	t.Parallel()
+	p := newPlant(100)
+	p.run(time.Hour)
+	assert.Equal(t, 100, p.tries, "each node answers once, and is not asked again")
+	for _, name := range p.names {
+		p.mute[name], p.shut[name] = true, true
+	}
+	p.tries = 0
+	p.run(time.Hour)
+	assert.LessOrEqual(t, p.tries, 100, "only while most leases are believed")
+
+	p = newPlant(100)
+	for _, name := range p.names {
+		p.s.Renewed(name, "first", p.now)
+	}
+	probe, next := p.s.Due(p.now, 7)
+	assert.Len(t, probe, 7)
+	assert.Equal(t, p.now.Add(ProbeTimeout), next)
+	again, _ := p.s.Due(p.now, 100)
+	assert.Len(t, again, 93, "those that are being probed are not probed twice")
+}

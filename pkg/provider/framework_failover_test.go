@@ -1,0 +1,259 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cpapi "k8s.io/cloud-provider/api"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/provider/failover"
+	"github.com/csccm/csccm/pkg/simulator"
+)
+
+// node changes a Node as Kubernetes does.
+func (env *frameworkEnv) node(name string, change func(*corev1.Node)) {
+	env.t.Helper()
+	n, err := env.kube.CoreV1().Nodes().Get(env.t.Context(), name, metav1.GetOptions{})
+	require.NoError(env.t, err)
+	n = n.DeepCopy()
+	change(n)
+	_, err = env.kube.CoreV1().Nodes().Update(env.t.Context(), n, metav1.UpdateOptions{})
+	require.NoError(env.t, err)
+}
+
+// leads are the nodes that the port forwardings of a Service lead to.
+func (env *frameworkEnv) leads(key string) []string {
+	env.t.Helper()
+	var out []string
+	for _, l := range grep(of(env.dump(), env.ip(key)), "forwarding ") {
+		out = append(out, l[strings.LastIndex(l, " ")+1:])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// within waits until all ports of a Service lead to a node, and returns how long it took.
+func (env *frameworkEnv) within(key, node string) time.Duration {
+	env.t.Helper()
+	begun := time.Now()
+	for time.Since(begun) < time.Minute {
+		if slices.Equal(env.leads(key), []string{node}) {
+			return time.Since(begun)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	require.Failf(env.t, "not moved", "%s leads to %v, want %s", key, env.leads(key), node)
+	return 0
+}
+
+func taintNode(key string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+func readiness(status corev1.ConditionStatus) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Status.Conditions[0].Status = status }
+}
+
+// Forwarded ports leave a node that cannot serve within 2 s of the API server's knowledge, by one call each and without a
+// list, and do not return.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	measured, err := simulator.Profile("simulator")
+	require.NoError(t, err)
+	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
+	ready := func(is bool) discoveryv1.EndpointConditions {
+		return discoveryv1.EndpointConditions{Ready: &is, Serving: ptr.To(true), Terminating: ptr.To(!is)}
+	}
+	for _, c := range []struct {
+		name    string
+		service func(*corev1.Service)
+		before  func(env *frameworkEnv)
+		happens func(env *frameworkEnv, node string)
+		returns func(env *frameworkEnv, node string)
+		says    string
+	}{
+		{
+			name:    "not Ready",
+			happens: func(env *frameworkEnv, node string) { env.node(node, readiness(corev1.ConditionUnknown)) },
+			returns: func(env *frameworkEnv, node string) { env.node(node, readiness(corev1.ConditionTrue)) },
+			says:    "not Ready",
+		},
+		{
+			name:    "VM stopped",
+			happens: func(env *frameworkEnv, node string) { env.node(node, taintNode(cpapi.TaintNodeShutdown)) },
+			returns: func(env *frameworkEnv, node string) { env.node(node, func(n *corev1.Node) { n.Spec.Taints = nil }) },
+			says:    "its VM is stopped",
+		},
+		{
+			name:    "the autoscaler's taint",
+			happens: func(env *frameworkEnv, node string) { env.node(node, taintNode(failover.TaintBeingDeleted)) },
+			says:    "about to be deleted",
+		},
+		{
+			name:    "excluded",
+			happens: func(env *frameworkEnv, node string) { env.label(node, corev1.LabelNodeExcludeBalancers, "true") },
+			returns: func(env *frameworkEnv, node string) { env.label(node, corev1.LabelNodeExcludeBalancers, "") },
+			says:    "no",
+		},
+		{
+			name: "deleted",
+			happens: func(env *frameworkEnv, node string) {
+				require.NoError(env.t, env.kube.CoreV1().Nodes().Delete(env.t.Context(), node, metav1.DeleteOptions{}))
+			},
+		},
+		{
+			name:    "not selected",
+			service: annotate(annotation.NodeSelector, "serve!=no"),
+			happens: func(env *frameworkEnv, node string) { env.label(node, "serve", "no") },
+			returns: func(env *frameworkEnv, node string) { env.label(node, "serve", "") },
+			says:    "no longer a node that serves",
+		},
+		{
+			name: "no endpoint", service: local,
+			before: func(env *frameworkEnv) { env.endpoints(endpoints{"w1": ready(true), "w2": ready(true)}) },
+			happens: func(env *frameworkEnv, node string) {
+				env.endpoints(endpoints{node: ready(false), map[string]string{"w1": "w2", "w2": "w1"}[node]: ready(true)})
+			},
+			returns: func(env *frameworkEnv, _ string) { env.endpoints(endpoints{"w1": ready(true), "w2": ready(true)}) },
+			says:    "no longer a node that serves",
+		},
+	} {
+		parallel(t, c.name, func(t *testing.T) {
+			withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
+				if c.before != nil {
+					c.before(env)
+				}
+				change := c.service
+				if change == nil {
+					change = func(*corev1.Service) {}
+				}
+				env.create("web", []int{80}, withUDP(53, 443), change)
+				time.Sleep(time.Minute)
+				require.Len(t, env.leads("web"), 1)
+				node := env.leads("web")[0]
+				other := map[string]string{"w1": "w2", "w2": "w1"}[node]
+				env.count()
+
+				c.happens(env, node)
+				took := env.within("web", other)
+				assert.LessOrEqual(t, took, 2*time.Second)
+				t.Log("moved after", took)
+				time.Sleep(time.Minute)
+				calls, events := env.count()
+				assert.Equal(t, []string{"updatePortForwardingRule", "updatePortForwardingRule"}, changing(calls), "one call a port")
+				assert.NotEmpty(t, slices.DeleteFunc(events, func(e string) bool {
+					return !strings.Contains(e, string(plan.ReasonPortMoved)) || !strings.Contains(e, c.says)
+				}), events)
+
+				if c.returns != nil {
+					c.returns(env, node)
+					time.Sleep(time.Minute)
+					assert.Equal(t, []string{other}, env.leads("web"), "no move back")
+				}
+			})
+		})
+	}
+}
+
+// changing leaves of calls those that are no polls of jobs.
+func changing(calls []string) []string {
+	return slices.DeleteFunc(calls, func(c string) bool { return c == "queryAsyncJobResult" || c == "listAsyncJobs" })
+}
+
+// A node whose kubelet is silent loses its forwarded ports before Kubernetes knows that it is not Ready. Leases are watched
+// only while a Service has such ports.
+func TestFailoverOfASuspectedNode(t *testing.T) {
+	t.Parallel()
+	measured, err := simulator.Profile("simulator")
+	require.NoError(t, err)
+	withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
+		var dead atomic.Pointer[string]
+		is := func(node string) bool { d := dead.Load(); return d != nil && *d == node }
+		answer := func(_ context.Context, address string) bool {
+			node, _, _ := strings.Cut(address, ":")
+			if is(node) {
+				time.Sleep(failover.ProbeTimeout)
+			}
+			return !is(node)
+		}
+		env.probing.Store(&answer)
+		for _, node := range []string{"w1", "w2"} {
+			env.node(node, func(n *corev1.Node) {
+				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node}}
+				n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+			})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer func() { cancel(); synctest.Wait() }()
+		for _, node := range []string{"w1", "w2"} {
+			go env.kubelet(ctx, node, is)
+		}
+		env.create("proxied", []int{80})
+		time.Sleep(time.Minute)
+		assert.False(t, env.watches("leases"))
+		env.create("web", nil, withUDP(53))
+		time.Sleep(time.Minute)
+		assert.True(t, env.watches("leases"))
+		node := env.leads("web")[0]
+		other := map[string]string{"w1": "w2", "w2": "w1"}[node]
+		env.count()
+
+		dead.Store(&node)
+		took := env.within("web", other)
+		t.Log("moved after", took)
+		assert.Less(t, took, 17*time.Second, "12 s of the lease, 2 s of the probe, and the call; at most 10 s less")
+		assert.Greater(t, took, 2*time.Second)
+		_, events := env.count()
+		assert.NotEmpty(t, grep(events, "suspected"))
+
+		dead.Store(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{other}, env.leads("web"), "no move back")
+		calls, _ := env.count()
+		assert.Empty(t, changing(calls))
+	})
+}
+
+// kubelet renews a node's lease each 10 s, while it is not dead.
+func (env *frameworkEnv) kubelet(ctx context.Context, node string, dead func(string) bool) {
+	leases := env.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	for ; ctx.Err() == nil; time.Sleep(10 * time.Second) {
+		if dead(node) {
+			continue
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
+		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+			_, _ = leases.Create(ctx, lease, metav1.CreateOptions{})
+		}
+	}
+}
+
+// watches reports whether the controller has watched the objects of a kind.
+func (env *frameworkEnv) watches(resource string) bool {
+	for _, a := range env.kube.Actions() {
+		if a.Matches("watch", resource) {
+			return true
+		}
+	}
+	return false
+}

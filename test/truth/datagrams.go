@@ -1,0 +1,252 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// The clients of this file are beyond the router: their packets are forwarded by it.
+
+// dialOutside opens a socket of a client.
+func (e *env) dialOutside(ctx context.Context, network string, from netip.Addr, to netip.AddrPort) (c net.Conn, err error) {
+	if err := e.outside.Add(ctx, from); err != nil {
+		return nil, err
+	}
+	d := &net.Dialer{Timeout: 2 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	if network == "udp4" {
+		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	err = e.outside.Do(func() error {
+		c, err = d.DialContext(ctx, network, to.String())
+		return err
+	})
+	return c, err
+}
+
+// exchange sends a datagram from a new port and returns the answer.
+func (e *env) exchange(ctx context.Context, from netip.Addr, to netip.AddrPort, question []byte, patience time.Duration) ([]byte, error) {
+	c, err := e.dialOutside(ctx, "udp4", from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	return converse(c, question, patience)
+}
+
+func converse(c net.Conn, question []byte, patience time.Duration) ([]byte, error) {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(question); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 1<<16)
+	n, err := c.Read(b)
+	return b[:n], err
+}
+
+// quick is how long a datagram may take that is sent again when it is lost.
+const quick = time.Second
+
+// askUDP asks the UDP echo of a Pod.
+func (e *env) askUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+	var a answer
+	b, err := e.exchange(ctx, from, to, []byte("?"), quick)
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(b, &a)
+}
+
+// answersUDP waits until an address answers a client's datagrams, each from a new port.
+func (e *env) answersUDP(ctx context.Context, from netip.Addr, to netip.AddrPort) (a answer, err error) {
+	err = e.until(ctx, fmt.Sprintf("%s/udp to answer %s", to, from), func(ctx context.Context) (err error) {
+		a, err = e.askUDP(ctx, from, to)
+		return err
+	})
+	return a, err
+}
+
+// silent reports as an error that an address answers a client.
+func (e *env) silent(ctx context.Context, from netip.Addr, to netip.AddrPort) error {
+	if a, err := e.askUDP(ctx, from, to); err == nil {
+		return fmt.Errorf("client %s is not allowed, but Pod %s answered", from, a.Pod)
+	}
+	return nil
+}
+
+// lookup asks a DNS server for a TXT record.
+func (e *env) lookup(ctx context.Context, from netip.Addr, server netip.AddrPort) (string, error) {
+	name := dnsmessage.MustNewName("node.example.")
+	q := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET}},
+	}
+	b, err := q.Pack()
+	if err != nil {
+		return "", err
+	}
+	if b, err = e.exchange(ctx, from, server, b, quick); err != nil {
+		return "", err
+	}
+	var r dnsmessage.Message
+	if err := r.Unpack(b); err != nil {
+		return "", err
+	}
+	for _, a := range r.Answers {
+		if txt, ok := a.Body.(*dnsmessage.TXTResource); ok && r.ID == q.ID && len(txt.TXT) == 1 {
+			return txt.TXT[0], nil
+		}
+	}
+	return "", fmt.Errorf("the answer %+v has no TXT record", r)
+}
+
+// insecure is for certificates of the echo program, which nobody has signed.
+func insecure() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- see above
+}
+
+// https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response.
+func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, three bool) (answer, string, error) {
+	var transport http.RoundTripper = &http.Transport{
+		TLSClientConfig: insecure(), ForceAttemptHTTP2: true, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialOutside(ctx, "tcp4", from, to) },
+	}
+	if three {
+		if err := e.outside.Add(ctx, from); err != nil {
+			return answer{}, "", err
+		}
+		var socket net.PacketConn
+		err := e.outside.Do(func() (err error) {
+			socket, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp4", netip.AddrPortFrom(from, 0).String())
+			return err
+		})
+		if err != nil {
+			return answer{}, "", err
+		}
+		q := &quic.Transport{Conn: socket}
+		h := &http3.Transport{TLSClientConfig: insecure(), Dial: func(ctx context.Context, _ string, t *tls.Config, c *quic.Config) (*quic.Conn, error) {
+			return q.Dial(ctx, net.UDPAddrFromAddrPort(to), t, c)
+		}}
+		defer func() { _ = errors.Join(h.Close(), q.Close(), socket.Close()) }()
+		transport = h
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.String()+"/", nil)
+	if err != nil {
+		return answer{}, "", err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return answer{}, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, "", err
+	}
+	var a answer
+	return a, resp.Proto, json.Unmarshal(body, &a)
+}
+
+// datagrams are questions that a client sends all the time.
+type datagrams struct {
+	stop       chan struct{}
+	once       sync.Once
+	loop       sync.WaitGroup
+	mu         sync.Mutex
+	sent, lost int
+	gap        time.Duration // the longest time without an answer
+	last       time.Time     // of the last answer
+}
+
+const (
+	datagramPeriod  = 50 * time.Millisecond
+	datagramTimeout = 250 * time.Millisecond
+)
+
+// sendDatagrams asks the UDP echo of an address all the time, each time from a new port.
+func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrPort) (*datagrams, error) {
+	if _, err := e.askUDP(ctx, from, to); err != nil {
+		return nil, err
+	}
+	d := &datagrams{stop: make(chan struct{}), last: time.Now()}
+	d.loop.Go(func() {
+		tick := time.NewTicker(datagramPeriod)
+		defer tick.Stop()
+		for {
+			_, err := e.exchange(ctx, from, to, []byte("?"), datagramTimeout)
+			d.record(err)
+			select {
+			case <-d.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return d, nil
+}
+
+func (d *datagrams) record(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent++
+	if err != nil {
+		d.lost++
+		return
+	}
+	now := time.Now()
+	d.gap, d.last = max(d.gap, now.Sub(d.last)), now
+}
+
+// end stops the questions; the result does not change after it.
+func (d *datagrams) end() {
+	d.once.Do(func() { close(d.stop) })
+	d.loop.Wait()
+}
+
+func (d *datagrams) String() string {
+	return fmt.Sprintf("%d of %d datagrams lost, longest gap %s", d.lost, d.sent, d.gap.Round(10*time.Millisecond))
+}
+
+// keepAsking sends a datagram on a socket again and again, without a pause. The function that it returns stops that and
+// reports whether the last datagram was answered.
+func keepAsking(c net.Conn) (stop func() bool) {
+	over, answered := make(chan struct{}), make(chan bool)
+	go func() {
+		last := false
+		for {
+			select {
+			case <-over:
+				answered <- last
+				return
+			default:
+			}
+			_, err := converse(c, []byte("?"), datagramTimeout)
+			last = err == nil
+		}
+	}()
+	return func() bool {
+		close(over)
+		return <-answered
+	}
+}

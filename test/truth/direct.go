@@ -1,0 +1,237 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/pkg/simulator/datapath"
+)
+
+// Public ports of the Services in this file.
+const (
+	udpEchoPort = 5300
+	dnsPort     = 53
+	tcpEchoPort = 84
+)
+
+// Clients beyond the router.
+var (
+	outside1 = netip.MustParseAddr("192.0.2.11")
+	outside2 = netip.MustParseAddr("192.0.2.22")
+)
+
+var (
+	udpEcho = corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: udpEchoPort, TargetPort: intstr.FromInt32(8083)}
+	dns     = corev1.ServicePort{Name: "dns", Protocol: corev1.ProtocolUDP, Port: dnsPort, TargetPort: intstr.FromInt32(8053)}
+	tcpEcho = corev1.ServicePort{Name: "idle", Port: tcpEchoPort, TargetPort: intstr.FromInt32(8084)}
+	h2      = corev1.ServicePort{Name: "h2", Port: 443, TargetPort: intstr.FromInt32(8443)}
+	h3      = corev1.ServicePort{Name: "h3", Protocol: corev1.ProtocolUDP, Port: 443, TargetPort: intstr.FromInt32(8443)}
+	steady  = corev1.ServicePort{Name: "steady", Port: steadyPort, TargetPort: intstr.FromInt32(8082)}
+)
+
+// forwardsOf returns the forwards of an address that the router has.
+func (e *env) forwardsOf(ip netip.Addr) []datapath.ForwardStatus {
+	return slices.DeleteFunc(e.path.Status().Forwards, func(f datapath.ForwardStatus) bool { return !strings.HasPrefix(f.Public, ip.String()+":") })
+}
+
+// vmsOf returns the VMs to which the forwards of an address lead.
+func (e *env) vmsOf(ip netip.Addr) []string {
+	var vms []string
+	for _, f := range e.forwardsOf(ip) {
+		vms = append(vms, f.VM)
+	}
+	slices.Sort(vms)
+	return slices.Compact(vms)
+}
+
+// direct creates a Service with ports that are forwarded and waits until the router has a forward for each. change may
+// be nil.
+func (e *env) direct(ctx context.Context, name string, ports []corev1.ServicePort, change func(*corev1.Service)) (netip.Addr, error) {
+	err := e.service(ctx, name, func(s *corev1.Service) {
+		s.Spec.Ports = ports
+		if change != nil {
+			change(s)
+		}
+	})
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	ip, err := e.address(ctx, name)
+	if err != nil {
+		return ip, err
+	}
+	return ip, e.until(ctx, "the router to forward the ports of "+ip.String(), func(context.Context) error {
+		forwards := e.forwardsOf(ip)
+		for _, p := range ports {
+			public := fmt.Sprintf("%s:%d/%s", ip, p.Port, strings.ToLower(cmp.Or(string(p.Protocol), "tcp")))
+			if !slices.ContainsFunc(forwards, func(f datapath.ForwardStatus) bool { return f.Public == public }) {
+				return fmt.Errorf("nothing forwards %s", public)
+			}
+		}
+		return nil
+	})
+}
+
+// everyPort makes every port a forward; without it, those are that load balancer rules cannot serve.
+func everyPort(s *corev1.Service) { s.Annotations[prefix+"mode"] = "direct" }
+
+// localTraffic sets externalTrafficPolicy Local.
+func localTraffic(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// udpAndDNS serves a UDP echo and a DNS server under externalTrafficPolicy Local.
+func udpAndDNS(ctx context.Context, e *env) (string, error) {
+	ip := must(e.direct(ctx, "datagrams", []corev1.ServicePort{udpEcho, dns}, localTraffic))
+	a := must(e.answersUDP(ctx, outside1, netip.AddrPortFrom(ip, udpEchoPort)))
+	if a.Client != outside1.String() {
+		return "", fmt.Errorf("the Pod sees %s, the client is %s", a.Client, outside1)
+	}
+	var node string
+	check(e.until(ctx, "an answer of the DNS server", func(ctx context.Context) (err error) {
+		node, err = e.lookup(ctx, outside2, netip.AddrPortFrom(ip, dnsPort))
+		return err
+	}))
+	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{node}) || a.Node != node {
+		return "", fmt.Errorf("node %s answered DNS and %s the echo; the forwards lead to %v", node, a.Node, vms)
+	}
+	return fmt.Sprintf("%s answers on UDP ports %d and %d, Pod sees %s", node, udpEchoPort, dnsPort, a.Client), e.deleteService(ctx, "datagrams")
+}
+
+// webProtocols serves HTTP/3 and HTTP/2 on one port.
+func webProtocols(ctx context.Context, e *env) (string, error) {
+	ip := must(e.direct(ctx, "web3", []corev1.ServicePort{h2, h3}, localTraffic))
+	var seen []string
+	for _, three := range []bool{true, false} {
+		var a answer
+		var protocol string
+		check(e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) (err error) {
+			a, protocol, err = e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), three)
+			return err
+		}))
+		if a.Client != outside1.String() {
+			return "", fmt.Errorf("over %s the Pod sees %s, the client is %s", protocol, a.Client, outside1)
+		}
+		seen = append(seen, protocol)
+	}
+	if !slices.Equal(seen, []string{"HTTP/3.0", "HTTP/2.0"}) {
+		return "", fmt.Errorf("the protocols were %v", seen)
+	}
+	return strings.Join(seen, " and ") + " on port 443, the Pod sees the client", e.deleteService(ctx, "web3")
+}
+
+// udpRanges allows one client of a UDP port and refuses another, then the reverse.
+func udpRanges(ctx context.Context, e *env) (string, error) {
+	only := func(a netip.Addr) []string { return []string{a.String() + "/32"} }
+	ip := must(e.direct(ctx, "udp-ranges", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = only(outside1) }))
+	to := netip.AddrPortFrom(ip, udpEchoPort)
+	must(e.answersUDP(ctx, outside1, to))
+	check(e.silent(ctx, outside2, to))
+	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
+	s := must(services.Get(ctx, "udp-ranges", metav1.GetOptions{}))
+	s.Spec.LoadBalancerSourceRanges = only(outside2)
+	must(services.Update(ctx, s, metav1.UpdateOptions{}))
+	must(e.answersUDP(ctx, outside2, to))
+	check(e.until(ctx, "the first client to be refused", func(ctx context.Context) error { return e.silent(ctx, outside1, to) }))
+	return "allowed answered, others not, also after a change", e.deleteService(ctx, "udp-ranges")
+}
+
+const (
+	tcpTimeout = "nf_conntrack_tcp_timeout_established"
+	// idleClock is the router's limit for idle TCP connections in the scenario, idleFor how long the connection is idle.
+	idleClock = 3
+	idleFor   = (2*idleClock + 1) * time.Second
+)
+
+// sysctl sets a value of the router's connection tracking and returns the one before.
+func sysctl(name, value string) (string, error) {
+	path := "/proc/sys/net/netfilter/" + name
+	before, err := os.ReadFile(path) // #nosec G304 -- ours
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(before)), os.WriteFile(path, []byte(value), 0o600)
+}
+
+// idleTCP keeps a TCP connection idle for longer than the router remembers it.
+func idleTCP(ctx context.Context, e *env) (string, error) {
+	ip := must(e.direct(ctx, "idle", []corev1.ServicePort{tcpEcho}, everyPort))
+	to := netip.AddrPortFrom(ip, tcpEchoPort)
+	check(e.until(ctx, "the TCP echo to answer", func(ctx context.Context) error {
+		c, err := e.dialOutside(ctx, "tcp4", outside1, to)
+		if err == nil {
+			_, err = converse(c, []byte("hello"), quick)
+			_ = c.Close()
+		}
+		return err
+	}))
+	before := must(sysctl(tcpTimeout, strconv.Itoa(idleClock)))
+	defer func() { _, _ = sysctl(tcpTimeout, before) }()
+	c := must(e.dialOutside(ctx, "tcp4", outside1, to))
+	defer func() { _ = c.Close() }()
+	must(converse(c, []byte("before"), 5*time.Second))
+	select {
+	case <-time.After(idleFor):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if b := must(converse(c, []byte("after"), 5*time.Second)); string(b) != "after" {
+		return "", fmt.Errorf("the echo is %q", b)
+	}
+	limit := must(strconv.Atoi(before))
+	return fmt.Sprintf("a connection that was idle for %.1f times the router's limit goes on; the limit was shortened from %s to %d s",
+		idleFor.Seconds()/idleClock, time.Duration(limit)*time.Second, idleClock), e.deleteService(ctx, "idle")
+}
+
+// movedOff waits until no forward of an address leads to a VM.
+func (e *env) movedOff(ctx context.Context, ip netip.Addr, vm string) error {
+	return e.until(ctx, fmt.Sprintf("the forwards of %s to leave %s", ip, vm), func(context.Context) error {
+		vms := e.vmsOf(ip)
+		if len(vms) == 0 || slices.Contains(vms, vm) {
+			return fmt.Errorf("they lead to %v", vms)
+		}
+		return nil
+	})
+}
+
+// directDrained drains the node that serves a direct Service under externalTrafficPolicy Local.
+func directDrained(ctx context.Context, e *env) (string, error) {
+	ip := must(e.direct(ctx, "drained", []corev1.ServicePort{udpEcho, steady}, func(s *corev1.Service) {
+		everyPort(s)
+		localTraffic(s)
+	}))
+	to := netip.AddrPortFrom(ip, udpEchoPort)
+	must(e.answersUDP(ctx, outside1, to))
+	from := e.vmsOf(ip)[0]
+	sent := must(e.sendDatagrams(ctx, outside1, to))
+	defer sent.end()
+	r := e.steady(ctx, "", false, to)
+	defer r.Stop()
+	must(e.kubectl(ctx, "", "drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"))
+	check(e.movedOff(ctx, ip, from))
+	sum := r.Stop()
+	sent.end()
+	must(e.kubectl(ctx, "", "uncordon", from))
+	err := sum.Err()
+	if sent.lost > 0 {
+		err = errors.Join(err, errors.New(sent.String()))
+	}
+	return fmt.Sprintf("%s to %v: %s; UDP: %s", from, e.vmsOf(ip), brief(sum), sent), errors.Join(err, e.deleteService(ctx, "drained"), e.workloadReady(ctx, replicas))
+}

@@ -1,0 +1,145 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/test/realnode"
+)
+
+const (
+	// suspectAfter is the default of direct-suspect-after.
+	suspectAfter = 12 * time.Second
+	// udpClock is the limit of the router's connection tracking for UDP flows in this scenario, in seconds.
+	udpClock = "2"
+	udpPause = 3 * time.Second
+)
+
+// directLost kills the node that serves a direct Service. New flows are answered again when the controller has moved the
+// forwards; a flow that never pauses stays with the dead node.
+func directLost(ctx context.Context, e *env) (string, error) {
+	const name, label = "worker-5", "example.com/direct"
+	n := must(e.Join(ctx, realnode.NodeOptions{Name: name, Number: 5, Address: e.place.nodes[2].Address.Next().Next()}))
+	check(e.WaitReady(ctx, name))
+	check(e.initialized(ctx, name))
+	must(e.kubectl(ctx, "", "label", "node", name, label+"=yes"))
+	ip := must(e.direct(ctx, "lost-direct", []corev1.ServicePort{udpEcho}, func(s *corev1.Service) { s.Annotations[prefix+"node-selector"] = label + "=yes" }))
+	to := netip.AddrPortFrom(ip, udpEchoPort)
+	must(e.answersUDP(ctx, outside1, to))
+	must(e.kubectl(ctx, "", "label", "node", "worker-1", label+"=yes"))
+	for _, timeout := range []string{"nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"} {
+		before := must(sysctl(timeout, udpClock))
+		defer func() { _, _ = sysctl(timeout, before) }()
+	}
+	flow := must(e.dialOutside(ctx, "udp4", outside2, to))
+	defer func() { _ = flow.Close() }()
+	must(converse(flow, []byte("?"), quick))
+	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{name}) {
+		return "", fmt.Errorf("the forwards lead to %v, want %s", vms, name)
+	}
+	sent := must(e.sendDatagrams(ctx, outside1, to))
+	defer sent.end()
+	kept := keepAsking(flow)
+	n.PowerOff()
+	check(e.movedOff(ctx, ip, name))
+	must(e.answersUDP(ctx, outside1, to))
+	sent.end()
+	if answered := kept(); answered {
+		return "", errors.New("a flow that never paused was answered after its node had died")
+	}
+	select {
+	case <-time.After(udpPause):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	must(converse(flow, []byte("?"), quick))
+	must(e.kubectl(ctx, "", "label", "node", "worker-1", label+"-"))
+	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": must(e.vmID(ctx, name)), "expunge": "true"}))
+	check(e.waitNodeDeleted(ctx, name))
+	return fmt.Sprintf("longest gap of new flows %s, %.2f s for each second of direct-suspect-after (%s); a flow that never paused was answered only after a pause (the router's limit was shortened to %s s)",
+		sent.gap.Round(10*time.Millisecond), sent.gap.Seconds()/suspectAfter.Seconds(), suspectAfter, udpClock), e.deleteService(ctx, "lost-direct")
+}
+
+// spread asks a direct Service in a VPC from 64 clients all over the address space.
+func spread(ctx context.Context, e *env) (string, error) {
+	const many = 64
+	ip := must(e.direct(ctx, "spread", []corev1.ServicePort{udpEcho}, localTraffic))
+	to := netip.AddrPortFrom(ip, udpEchoPort)
+	clients := make([]netip.Addr, many)
+	for i := range clients { // 1.20.30.40 to 221.20.30.40
+		first := byte(1 + i*7/2) // #nosec G115 -- up to 221
+		if first == 127 {
+			first++ // loopback
+		}
+		clients[i] = netip.AddrFrom4([4]byte{first, 20, 30, 40})
+	}
+	check(e.outside.Add(ctx, clients...))
+	nodes := make([]string, many)
+	for round := range 2 {
+		errs := make([]error, many)
+		var all sync.WaitGroup
+		for i, from := range clients {
+			all.Go(func() {
+				a, err := e.answersUDP(ctx, from, to)
+				if round == 1 && a.Node != nodes[i] || err == nil && a.Client != from.String() {
+					err = errors.Join(err, fmt.Errorf("client %s was on %s, then on %s as %s", from, nodes[i], a.Node, a.Client))
+				}
+				nodes[i], errs[i] = a.Node, err
+			})
+		}
+		all.Wait()
+		check(errors.Join(errs...))
+	}
+	shares := map[string]int{}
+	for _, n := range nodes {
+		shares[n]++
+	}
+	var texts []string
+	for _, n := range e.names() {
+		if shares[n] == 0 {
+			return "", fmt.Errorf("%s serves no client: %v", n, shares)
+		}
+		texts = append(texts, fmt.Sprintf("%s %d", n, shares[n]))
+	}
+	return fmt.Sprintf("%d clients, %d forwards: %s; each stays on its node", many, len(e.forwardsOf(ip)), strings.Join(texts, ", ")), e.deleteService(ctx, "spread")
+}
+
+// foreign creates port forwarding rules of somebody else on an address, and returns a function that returns an error if
+// they have changed.
+func (e *env) foreign(ctx context.Context, ip string) func() error {
+	list := must(e.cloud.Admin(ctx, "listPublicIpAddresses", map[string]string{"ipaddress": ip, "listall": "true"}))
+	addresses, _ := list["publicipaddress"].([]any)
+	if len(addresses) != 1 {
+		check(fmt.Errorf("%d addresses are %s", len(addresses), ip))
+	}
+	address, _ := addresses[0].(map[string]any)
+	id, _ := address["id"].(string)
+	vm := must(e.vmID(ctx, "worker-1"))
+	for _, protocol := range []string{"tcp", "udp"} {
+		must(e.cloud.Admin(ctx, "createPortForwardingRule", map[string]string{
+			"ipaddressid": id, "protocol": protocol, "publicport": "2222", "privateport": "22", "virtualmachineid": vm, "openfirewall": "false"}))
+	}
+	rules := func() string {
+		return fmt.Sprint(must(e.cloud.Admin(ctx, "listPortForwardingRules", map[string]string{"ipaddressid": id, "listall": "true"})))
+	}
+	before := rules()
+	return func() error {
+		if after := rules(); after != before {
+			return fmt.Errorf("the port forwarding rules of somebody else were %s and are %s", before, after)
+		}
+		return nil
+	}
+}
