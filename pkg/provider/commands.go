@@ -56,6 +56,8 @@ var Commands = []Command{
 	{Name: "listTags", Optional: true, Without: "the tags of deleted rules stay in CloudStack"},
 	{Name: "deleteTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
 
+	{Name: "listApis", Optional: true, Without: "whether the role may forward ports shows only when a port is forwarded"},
+
 	// jobs
 	{Name: "queryAsyncJobResult"},
 	{Name: "listAsyncJobs", Optional: true, Without: "each job is polled on its own"},

@@ -256,7 +256,7 @@ func TestConditions(t *testing.T) {
 	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
 	assert.Nil(t, condition(corev1.LoadBalancerPortsError))
 
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP })
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP }, annotate(annotation.Mode, annotation.Proxy))
 	require.Error(t, env.sync("web", "w1"))
 	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
 	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(ConditionReady).Reason)

@@ -149,9 +149,13 @@ func TestStaticAddress(t *testing.T) {
 		"DNS on source NAT":      {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
 		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, plan.ReasonInvalidAnnotation},
 		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, plan.ReasonInvalidAnnotation},
-		"UDP":                    {func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80}, plan.ReasonUnsupportedProto},
+		"UDP":                    {func(s *corev1.Service) {
+			s.Spec.Ports[0].Protocol, s.Annotations[annotation.Mode] = corev1.ProtocolUDP, annotation.Proxy
+		}, []int{80}, plan.ReasonUnsupportedProto},
 		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, plan.ReasonReservedPort},
-		"TCP and UDP on a port":  {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81; s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }, []int{80, 81}, plan.ReasonMixedProtocols},
+		"TCP and UDP on a port":  {func(s *corev1.Service) {
+			s.Spec.Ports[0].Port, s.Spec.Ports[0].Protocol, s.Annotations[annotation.Mode] = 81, corev1.ProtocolUDP, annotation.Proxy
+		}, []int{80, 81}, plan.ReasonMixedProtocols},
 		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, plan.ReasonNoNodePort},
 		"port outside the range": {func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, []int{80}, plan.ReasonInvalidPort},
 	} {

@@ -124,18 +124,18 @@ func (r *reading) forwardHolders(ctx context.Context, a *plan.Address, tags map[
 	return nil
 }
 
-// firstLooks is in how many of its first rounds a process looks for port forwardings that are orphans.
-const firstLooks = 2
-
-// allForwards are the port forwardings of the project, to find orphans among them. A process that has met no Service with
-// any asks in its first rounds only. A role that may not list them has made none.
-func (r *reading) allForwards(ctx context.Context) ([]cloudstack.PortForwarding, error) {
-	if r.orphanLooks.Add(1) > firstLooks && !r.anyForwards.Load() {
+// allForwards are the port forwardings of the project, to find orphans among them. A process asks once, and again while
+// the cluster has any. A role that may not list them has made none.
+func (r *reading) allForwards(ctx context.Context, cluster string) ([]cloudstack.PortForwarding, error) {
+	if r.lookedForForwards.Swap(true) && !r.anyForwards.Load() {
 		return nil, nil
 	}
 	list, err := whole(ctx, r, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project})
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil, fmt.Errorf("list port forwardings: %w", err)
+	}
+	if slices.ContainsFunc(list, func(f cloudstack.PortForwarding) bool { return f.Tags[plan.TagCluster] == cluster }) {
+		r.anyForwards.Store(true)
 	}
 	return list, nil
 }

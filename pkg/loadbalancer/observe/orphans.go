@@ -44,7 +44,7 @@ func (o *Observer) Orphans(ctx context.Context, project, cluster string, since t
 		}
 		used[rule.PublicIPID] = true
 	}
-	forwards, err := r.allForwards(ctx)
+	forwards, err := r.allForwards(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}

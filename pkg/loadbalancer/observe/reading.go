@@ -58,8 +58,8 @@ type Observer struct {
 	lists   map[string]*lists    // by project
 	touched map[string]time.Time // when we last wrote to an address, by its id
 
-	anyForwards atomic.Bool  // some Service of the cluster has, or may have, port forwardings
-	orphanLooks atomic.Int32 // how often orphans were looked for
+	anyForwards       atomic.Bool // some Service of the cluster has, or may have, port forwardings
+	lookedForForwards atomic.Bool // those of the project were listed once, see allForwards
 }
 
 // New makes an Observer. It makes no call.
