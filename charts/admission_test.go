@@ -31,6 +31,7 @@ import (
 var sameInThePolicy = map[string]bool{
 	annotation.Address: true, annotation.Hostname: true, annotation.NodeSelector: true, annotation.SourceCIDRs: true, annotation.SSLCertificate: true,
 	annotation.KeepIP: true, annotation.Internal: true, annotation.Algorithm: true, annotation.ShareWith: true,
+	annotation.Mode: true, annotation.DirectSpread: true,
 }
 
 // What the API server denies the controller would refuse as well, and it denies the common slips.
@@ -44,7 +45,7 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 		"10.0.0.0/8;10.0.0.0/9", "::/0", "::/129", "anyone", "LeastConn", "round-robin", "lb.example.org", "LB.example.org", "a_b", "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", "my-cert",
 		"lb-cookie", "cookie", "none", "cookie-name=x,nocache", "Cookie-Name=x", "k8s-net", "a=b", "a=b=c", "a in (b,c),!d", "a notin(b)", "! a , b", "a>5,b < 6", "a in b", "a,,b", "a=",
 		"x.y/z!=w", "a in (b", "=a", "a\nb", "a==b", "in in (in)", "a in ()", "shop, blog", "*", "Shop", "shop,", strings.Repeat("a", 256), "a\x00b", "a\u0085b", "cookie-name=a b", "cookie-name = x",
-		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1", "example.org.", "cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
+		"a in (b c)", "a in (b,)", "a in (-b)", "a notin (b, c )", "-a", "a b", "a<x", "a!b", "10.0.0.1", "example.org.", "Direct", "auto ", "dsr", "1", "32", "33", "08", " 8", "cookie-name=x\n", "cookie-name=\"x\"", "indirect=true", "indirect=no", "domain=.example.org", "domain=a..b", "expire=30m", "expire=30y", "tablesize=1g", strings.Repeat("1.2.3.4,", 3000) + "1.2.3.4",
 	}
 	for _, d := range annotation.Table() {
 		if d.CEL == "" {
@@ -99,6 +100,22 @@ func TestPolicyAgreesWithTheParser(t *testing.T) {
 		messages := p.denies(t, c.w)
 		if assert.Len(t, messages, c.want, name) && c.want > 0 {
 			assert.Contains(t, messages[0], "needs "+annotation.SSLCertificate)
+		}
+	}
+	// Mode direct beside what needs a load balancer.
+	for name, values := range map[string]map[string]bool{
+		annotation.ProxyProtocol: {"true": false, "off": true}, annotation.Internal: {"yes": false, "No": true}, annotation.StickinessMethod: {"source": false, " None": true},
+		annotation.Algorithm: {"source": false}, annotation.SSLCertificate: {"8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11": false},
+	} {
+		for value, goes := range values {
+			for mode, direct := range map[string]bool{" Direct": true, "auto": false, "proxy": false} {
+				svc := loadBalancer(map[string]string{annotation.Mode: mode, name: value})
+				_, err := annotation.Parse(svc)
+				denied := p.denies(t, write{now: svc})
+				assert.Equal(t, direct && !goes, len(denied) > 0, "%s=%s in mode %s: %v", name, value, mode, denied)
+				assert.Equal(t, direct && !goes, err != nil, "%s=%s in mode %s: %v", name, value, mode, err)
+				assert.Empty(t, p.denies(t, write{now: svc, was: svc}), "it was there before")
+			}
 		}
 	}
 	// The cheap slips are found by the API server.

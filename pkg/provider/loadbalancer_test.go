@@ -142,18 +142,18 @@ func TestStaticAddress(t *testing.T) {
 		ports  []int
 		reason plan.Reason
 	}{
-		"another account's":      {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
-		"another network's":      {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
-		"outside of the ranges":  {address("198.51.100.1"), []int{80}, plan.ReasonAddressUnavailable},
-		"port taken":             {address(foreignIP), []int{80}, plan.ReasonPortTaken},
-		"DNS on source NAT":      {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
-		"not an address":         {annotate(annotation.Address, "my-ip"), []int{80}, plan.ReasonInvalidAnnotation},
-		"PROXY protocol v2":      {annotate(annotation.ProxyProtocol, "v2"), []int{80}, plan.ReasonInvalidAnnotation},
-		"UDP":                    {func(s *corev1.Service) {
+		"another account's":     {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
+		"another network's":     {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
+		"outside of the ranges": {address("198.51.100.1"), []int{80}, plan.ReasonAddressUnavailable},
+		"port taken":            {address(foreignIP), []int{80}, plan.ReasonPortTaken},
+		"DNS on source NAT":     {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
+		"not an address":        {annotate(annotation.Address, "my-ip"), []int{80}, plan.ReasonInvalidAnnotation},
+		"PROXY protocol v2":     {annotate(annotation.ProxyProtocol, "v2"), []int{80}, plan.ReasonInvalidAnnotation},
+		"UDP": {func(s *corev1.Service) {
 			s.Spec.Ports[0].Protocol, s.Annotations[annotation.Mode] = corev1.ProtocolUDP, annotation.Proxy
 		}, []int{80}, plan.ReasonUnsupportedProto},
-		"the router's own port":  {func(*corev1.Service) {}, []int{8081}, plan.ReasonReservedPort},
-		"TCP and UDP on a port":  {func(s *corev1.Service) {
+		"the router's own port": {func(*corev1.Service) {}, []int{8081}, plan.ReasonReservedPort},
+		"TCP and UDP on a port": {func(s *corev1.Service) {
 			s.Spec.Ports[0].Port, s.Spec.Ports[0].Protocol, s.Annotations[annotation.Mode] = 81, corev1.ProtocolUDP, annotation.Proxy
 		}, []int{80, 81}, plan.ReasonMixedProtocols},
 		"no node port":           {func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 0 }, []int{80}, plan.ReasonNoNodePort},

@@ -79,7 +79,7 @@ type UpdateForward struct {
 func (UpdateForward) kind() string { return "update-forward" }
 
 func (a UpdateForward) label() string {
-	text := "change the forwarding of port " + a.Text() + a.OnAddress.text()
+	text := "change the forwarding of port " + a.Text() + a.text()
 	if a.Member != "" {
 		text += " to " + a.Member
 	}
@@ -119,7 +119,7 @@ type DeleteForward struct {
 
 func (DeleteForward) kind() string { return "delete-forward" }
 func (a DeleteForward) label() string {
-	return "delete the forwarding of port " + a.Text() + a.OnAddress.text() + because(a.Note)
+	return "delete the forwarding of port " + a.Text() + a.text() + because(a.Note)
 }
 func (a DeleteForward) removes() string { return a.ForwardID }
 

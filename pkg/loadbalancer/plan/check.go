@@ -47,7 +47,7 @@ func checkPorts(f Facts) *RefusalError {
 		if p.Port < 1 || p.Port > 65535 {
 			return &RefusalError{ReasonInvalidPort, fmt.Sprintf("port %d is outside 1-65535", p.Port), "choose another port", p.Port}
 		}
-		if other, taken := byPort[p.Port]; taken && other.Protocol != p.Protocol && !(f.forwarded(other) && f.forwarded(p)) {
+		if other, taken := byPort[p.Port]; taken && other.Protocol != p.Protocol && (!f.forwarded(other) || !f.forwarded(p)) {
 			return &RefusalError{
 				ReasonMixedProtocols, fmt.Sprintf("port %d is wanted for %s and %s: CloudStack gives a port of an address to one protocol only", p.Port, other.Protocol, p.Protocol),
 				"use different ports, or two Services" + f.orAuto(), p.Port,

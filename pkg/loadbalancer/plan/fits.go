@@ -100,7 +100,8 @@ func (d Desired) forwardsOn(protocol string, port int) bool {
 
 // taken refuses a port that others forward.
 func (f *Forward) taken(where string, port int) *RefusalError {
-	by, remedy := "", "choose another port or address"
+	var by string
+	remedy := "choose another port or address"
 	switch {
 	case f.Near:
 		by, remedy = "Service "+f.Service, remedy+", or remove the port from that Service"

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
 )
 
 // bucketsOf are the sources of each port forwarding of a port: one without a list where they cannot tell sources apart.
@@ -17,7 +18,7 @@ func (d Desired) bucketsOf() [][]string {
 	if d.Buckets == 0 {
 		return [][]string{nil}
 	}
-	return slices.DeleteFunc(cut(d.Ranges, d.Buckets), func(part []string) bool { return len(part) == 0 })
+	return slices.DeleteFunc(spread.Cut(d.Ranges, d.Buckets), func(part []string) bool { return len(part) == 0 })
 }
 
 // forwards plans the port forwardings of the target.
@@ -122,7 +123,7 @@ func pair(list []*Forward, buckets [][]string) (kept, surplus []*Forward) {
 			for i, f := range rest {
 				shared := uint64(1) // without lists one is as good as another
 				if cidrs != nil {
-					shared = size(common(f.sources(), cidrs))
+					shared = spread.Size(spread.Common(f.sources(), cidrs))
 				}
 				if shared > most {
 					bestBucket, bestForward, most = b, i, shared
@@ -160,7 +161,7 @@ func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Forward, b
 			}
 		}
 	}
-	return place(p.desired.UID, p.desired.Serving, current)
+	return spread.Place(p.desired.UID, p.desired.Serving, current)
 }
 
 // changeForward plans the changes of one port forwarding in place.
@@ -180,7 +181,7 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Forward, m
 		return
 	}
 	if !containsRanges(cidrs, f.sources()) {
-		update.CIDRs = common(f.sources(), cidrs)
+		update.CIDRs = spread.Common(f.sources(), cidrs)
 		p.add(waveClose, update)
 		if SameRanges(update.CIDRs, cidrs) {
 			return

@@ -99,8 +99,9 @@ func Policy() string {
 		}
 		if x := d.Excludes; x != nil {
 			for _, other := range slices.Sorted(maps.Keys(x.Names)) {
-				expression := fmt.Sprintf("!('%[1]s' in variables.now && '%[2]s' in variables.now) || !('%[1]s' in variables.changed || '%[2]s' in variables.changed) || variables.now['%[1]s'].trim().lowerAscii() != '%[3]s'",
-					d.Name, other, x.Value)
+				expression := fmt.Sprintf("!('%[1]s' in variables.now && '%[2]s' in variables.now) || !('%[1]s' in variables.changed || '%[2]s' in variables.changed) || "+
+					"size(variables.now['%[1]s']) > 64 || size(variables.now['%[2]s']) > %[4]d || variables.now['%[1]s'].trim().lowerAscii() != '%[3]s'",
+					d.Name, other, x.Value, annotation.MaxValue)
 				if off := x.Names[other]; off != "" {
 					expression += fmt.Sprintf(" || [variables.now['%s']].all(v, %s)", other, off)
 				}

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package spread
 
 import (
 	"fmt"
@@ -25,25 +25,25 @@ func TestPropertiesOfCut(t *testing.T) {
 			ranges = append(ranges, netip.PrefixFrom(addr, r.IntN(33)).Masked().String())
 		}
 		buckets := 1 << r.IntN(6)
-		parts := cut(ranges, buckets)
+		parts := Cut(ranges, buckets)
 		require.Len(t, parts, buckets)
 		var all []string
 		var total uint64
 		for i, part := range parts {
-			all, total = append(all, part...), total+size(part)
+			all, total = append(all, part...), total+Size(part)
 			for _, other := range parts[:i] {
-				require.Empty(t, common(part, other), "seed %d: %v", seed, ranges)
+				require.Empty(t, Common(part, other), "seed %d: %v", seed, ranges)
 			}
 		}
-		require.True(t, SameRanges(all, ranges), "seed %d: %v in %v", seed, ranges, parts)
-		require.Equal(t, size(ranges), total)
+		require.Equal(t, Common(ranges, ranges), Common(all, all), "seed %d: %v in %v", seed, ranges, parts)
+		require.Equal(t, Size(ranges), total)
 		used := len(slices.DeleteFunc(parts, func(p []string) bool { return len(p) == 0 }))
 		require.LessOrEqual(t, used, buckets)
-		if size(ranges[:1]) >= uint64(buckets) {
+		if Size(ranges[:1]) >= uint64(buckets) {
 			require.Equal(t, buckets, used, "seed %d: %v", seed, ranges)
 		}
 		slices.Reverse(ranges)
-		require.Equal(t, cut(slices.Clone(ranges), buckets), cut(ranges, buckets))
+		require.Equal(t, Cut(slices.Clone(ranges), buckets), Cut(ranges, buckets))
 	}
 }
 
@@ -66,7 +66,7 @@ func TestPropertiesOfPlace(t *testing.T) {
 			if len(serving) == 0 {
 				serving = []string{"vm3"}
 			}
-			next := place(uid, serving, current)
+			next := Place(uid, serving, current)
 			load, kept := map[string]int{}, map[string]int{}
 			for i, m := range next {
 				require.Contains(t, serving, m)
@@ -87,8 +87,8 @@ func TestPropertiesOfPlace(t *testing.T) {
 				require.LessOrEqual(t, n, max(0, kept[m]-limit), "seed %d, round %d: %s lost more than it had to", seed, round, m)
 			}
 			slices.Reverse(serving)
-			require.Equal(t, next, place(uid, serving, current), "the order of the members does not matter")
-			require.Equal(t, next, place(uid, serving, next), "nothing moves without a reason")
+			require.Equal(t, next, Place(uid, serving, current), "the order of the members does not matter")
+			require.Equal(t, next, Place(uid, serving, next), "nothing moves without a reason")
 			current = next
 		}
 	}
@@ -99,12 +99,12 @@ func TestPlace(t *testing.T) {
 	nodes := []string{"a", "b", "c", "d"}
 	first := map[string]int{}
 	for i := range 400 {
-		first[place(fmt.Sprint("uid", i), nodes, []string{""})[0]]++
+		first[Place(fmt.Sprint("uid", i), nodes, []string{""})[0]]++
 	}
 	for _, n := range nodes {
 		assert.InDelta(t, 100, first[n], 35, "Services spread over the nodes")
 	}
-	assert.Equal(t, []string{"b"}, place("uid", nodes, []string{"b"}), "the only bucket stays where it is, whoever returns")
-	assert.NotEqual(t, "b", place("uid", []string{"a", "c", "d"}, []string{"b"})[0])
-	assert.Equal(t, []string{""}, place("uid", nil, []string{"b"}))
+	assert.Equal(t, []string{"b"}, Place("uid", nodes, []string{"b"}), "the only bucket stays where it is, whoever returns")
+	assert.NotEqual(t, "b", Place("uid", []string{"a", "c", "d"}, []string{"b"})[0])
+	assert.Equal(t, []string{""}, Place("uid", nil, []string{"b"}))
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package spread
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// place chooses the member to which each bucket is led. current are those that have them now, empty for none.
+// Place chooses the member to which each bucket is led. current are those that have them now, empty for none.
 //
 // A bucket stays where it is while its member serves. Another one goes to a member that has less than its even share of
 // the buckets (rounded up), by rendezvous hash of the Service, the bucket and the member, so that Services and buckets
 // spread. Beyond that a bucket moves only from a member that has more than its even share and one: the member with the
 // fewest takes it. So one bucket alone never moves back to a node that returns, and a node that joins gets its part.
-func place(uid string, serving, current []string) []string {
+func Place(uid string, serving, current []string) []string {
 	if len(serving) == 0 {
 		return make([]string, len(current))
 	}
