@@ -203,7 +203,7 @@ func TestFailoverOfASuspectedNode(t *testing.T) {
 				n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
 			})
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(env.t.Context())
 		defer func() { cancel(); synctest.Wait() }()
 		for _, node := range []string{"w1", "w2"} {
 			go env.kubelet(ctx, node, is)
