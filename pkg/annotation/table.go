@@ -65,7 +65,7 @@ var table = []Definition{
 	{
 		Name: DirectSpread, Writer: ByUser,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
-		Since: "v0.3.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
+		Since: "v0.2.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
 		Doc: "Into how many parts the sources of a forwarded port are split in a VPC (see `mode`), each led to one node: the next power of two. " +
 			"Each part is one port forwarding a port. Without effect in an isolated network, whose router leads a port to one node.",
 	},
@@ -93,7 +93,7 @@ var table = []Definition{
 	{
 		Name: Mode, Writer: ByUser,
 		Type: "word", Allowed: strings.Join(Modes(), ", "), Default: "`lb-mode` of the cloud-config, else `auto`",
-		Since: "v0.3.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
+		Since: "v0.2.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
 		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
 			ProxyProtocol: celOff, SSLCertificate: "", StickinessMethod: `v.trim().lowerAscii() == 'none'`, Algorithm: "", Internal: celOff,
 		}},

@@ -188,3 +188,47 @@ func TestDriftOfForwards(t *testing.T) {
 	assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
 	env.removed("web")
 }
+
+// CloudStack deletes the port forwardings of a VM that is expunged. The move to another node makes them again in the same
+// sync.
+func TestForwardIsGoneWhenItMoves(t *testing.T) {
+	t.Parallel()
+	env := served(t, nil, as(withUDP(53, 54)))
+	ip := env.ip("web")
+	forwards, err := env.inspect.ListPortForwardings(t.Context(), cloudstack.PortForwardingQuery{})
+	require.NoError(t, err)
+	env.did(env.inspect.DeletePortForwarding(t.Context(), forwards[0].ID))
+	other := map[string]string{"w1": "w2", "w2": "w1"}[nodesOf(env, ip)[0]]
+	env.update("web", other)
+	assert.Len(t, forwardsAt(env, ip), 2)
+	assert.Equal(t, []string{other}, nodesOf(env, ip))
+	env.removed("web")
+}
+
+// A tier under default_deny: an Event says what has to be let in.
+func TestForwardsUnderDefaultDeny(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, withVPC)
+	env.create("web", nil, withUDP(53))
+	env.mustSync("web", "d1")
+	assert.Contains(t, env.event(plan.ReasonDefaultACL), "default_deny lets nobody reach forwarded ports")
+	env.removed("web")
+	env = newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) { d.LeaveACLs = true }))
+	env.create("web", nil, withUDP(53))
+	env.mustSync("web", "v1")
+	assert.Contains(t, env.event(plan.ReasonDefaultACL), "let in 0.0.0.0/0 to 32053/udp")
+	env.removed("web")
+}
+
+// An address that another Service's ports are forwarded on stays, also while that Service lets nobody in, so that nothing
+// else shows it.
+func TestAddressWithForwardsOfAnotherServiceStays(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80})
+	ip := env.ip("web")
+	env.create("mail", nil, withUDP(53), at(ip), annotate(annotation.SourceCIDRs, ""))
+	env.mustSync("mail")
+	require.NoError(t, env.remove("web"))
+	assert.Equal(t, []string{"forwarding 53/udp->32053 [] test:default/mail"}, forwardsAt(env, ip))
+	env.removed("mail")
+}

@@ -58,7 +58,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		}
 	}
 	r.decideOwner(&a, c)
-	if a.State != plan.StateReleasing && !a.ForwardsKnown && (r.Survey && !r.unguarded(plan.GuardForwards) || r.Prove && mayForward(&a)) {
+	if a.State != plan.StateReleasing && !a.ForwardsKnown && (r.Survey && !r.unguarded(plan.GuardForwards) || r.Prove && (mayForward(&a) || a.Allocated && r.anyForwards.Load())) {
 		if forwardTags, err = r.readForwards(ctx, &a, c); err != nil {
 			return a, false, err
 		}
@@ -73,7 +73,8 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 }
 
 // mayForward reports whether a release could take port forwardings of others along: nothing else shows those of a VPC,
-// and in an isolated network none is reached without a firewall rule on a port that our rules do not have.
+// and in an isolated network none is reached without a firewall rule on a port that our rules do not have. Where
+// other Services of the cluster have some, they are always looked for: one may let nobody in at the moment.
 func mayForward(a *plan.Address) bool {
 	if !a.Allocated {
 		return false
