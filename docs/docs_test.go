@@ -280,9 +280,9 @@ func envoyService(t *testing.T, name string, raw []byte) []runtime.Object {
 			Provider struct {
 				Kubernetes struct {
 					EnvoyService struct {
-						Type        corev1.ServiceType                      `json:"type"`
-						Policy      corev1.ServiceExternalTrafficPolicyType `json:"externalTrafficPolicy"`
-						Annotations map[string]string                       `json:"annotations"`
+						Type        corev1.ServiceType                  `json:"type"`
+						Policy      corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy"`
+						Annotations map[string]string                   `json:"annotations"`
 					} `json:"envoyService"`
 				} `json:"kubernetes"`
 			} `json:"provider"`

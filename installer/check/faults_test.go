@@ -303,6 +303,9 @@ func faults() []fault {
 		{code: "LB-003", outcome: check.Warning, says: "all its members are nodes", inject: func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		}},
+		{code: "LB-005", outcome: check.Failed, says: "port 80/tcp has no port forwarding", inject: func(t *testing.T, w *world) {
+			w.changeService(t, func(s *corev1.Service) { s.Annotations[annotation.Mode] = annotation.Direct })
+		}},
 		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
 	}...)
 }

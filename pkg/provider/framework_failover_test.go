@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	cpapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/ptr"
 
@@ -146,7 +147,7 @@ func TestFailover(t *testing.T) {
 				if change == nil {
 					change = func(*corev1.Service) {}
 				}
-				env.create("web", []int{80}, withUDP(53, 443), change)
+				env.create("web", nil, withUDP(53, 443), change)
 				time.Sleep(time.Minute)
 				require.Len(t, env.leads("web"), 1)
 				node := env.leads("web")[0]
@@ -202,7 +203,7 @@ func TestFailoverOfASuspectedNode(t *testing.T) {
 				n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
 			})
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(env.t.Context())
 		defer func() { cancel(); synctest.Wait() }()
 		for _, node := range []string{"w1", "w2"} {
 			go env.kubelet(ctx, node, is)
@@ -222,8 +223,9 @@ func TestFailoverOfASuspectedNode(t *testing.T) {
 		t.Log("moved after", took)
 		assert.Less(t, took, 17*time.Second, "12 s of the lease, 2 s of the probe, and the call; at most 10 s less")
 		assert.Greater(t, took, 2*time.Second)
+		time.Sleep(5 * time.Second) // until its Event is written
 		_, events := env.count()
-		assert.NotEmpty(t, grep(events, "suspected"))
+		assert.NotEmpty(t, grep(events, "suspected"), events)
 
 		dead.Store(nil)
 		time.Sleep(time.Minute)
@@ -236,16 +238,16 @@ func TestFailoverOfASuspectedNode(t *testing.T) {
 // kubelet renews a node's lease each 10 s, while it is not dead.
 func (env *frameworkEnv) kubelet(ctx context.Context, node string, dead func(string) bool) {
 	leases := env.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	for ; ctx.Err() == nil; time.Sleep(10 * time.Second) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if dead(node) {
-			continue
+			return
 		}
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
 		lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
 		if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
 			_, _ = leases.Create(ctx, lease, metav1.CreateOptions{})
 		}
-	}
+	}, 10*time.Second)
 }
 
 // watches reports whether the controller has watched the objects of a kind.

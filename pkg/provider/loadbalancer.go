@@ -68,6 +68,7 @@ type loadBalancer struct {
 
 	orphanCount prometheus.Gauge
 	rounds      prometheus.Histogram
+	moves       *prometheus.CounterVec
 
 	endpoints  endpointCache
 	heartbeats *failover.Watch
@@ -94,6 +95,7 @@ type serviceState struct {
 	shown    []metav1.Condition // as last written; nil before that
 	synced   *string            // the nodes with which the Service was last brought to its desired state
 	doubtful bool               // the last sync failed in CloudStack
+	unfit    bool               // no node can serve its forwarded ports
 }
 
 var _ cloudprovider.LoadBalancer = (*loadBalancer)(nil)
@@ -115,6 +117,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 		}),
 	}
 	lb.heartbeats = lb.watchHeartbeats()
+	lb.moves = newMoves()
 	lb.endpoints = endpointCache{changed: lb.endpointsChanged, stop: make(chan struct{})}
 	o := deps.Options
 	o.Clock, o.Neighbours, o.Network, o.VMs = deps.Clock, lb.neighbours, lb.network, lb.vmsOf
@@ -129,7 +132,7 @@ func newLoadBalancer(deps loadBalancerDeps) *loadBalancer {
 
 // collectors are the load balancer's metrics.
 func (lb *loadBalancer) collectors() []prometheus.Collector {
-	return []prometheus.Collector{lb.reconciler.Metrics(), lb.orphanCount, lb.rounds}
+	return append(lb.forwardCollectors(), lb.reconciler.Metrics(), lb.orphanCount, lb.rounds)
 }
 
 // remember notes what the framework asks for.
@@ -354,7 +357,9 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 		return find(ctx, event.Service{}, freshVMAge)
 	}
 	result, err := do(ctx, req)
+	lb.countMoves(result, err, req, unfit)
 	lb.with(svc.UID, func(s *serviceState) {
+		s.unfit = result.Unserved != nil && result.Unserved.Reason == plan.ReasonNodesUnfit
 		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
 		if err == nil && complete {
 			s.synced = &key

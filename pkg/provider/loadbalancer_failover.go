@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -95,5 +96,67 @@ func (lb *loadBalancer) fitnessChanged() {
 		if s.forwards {
 			lb.wakeups.Add(uid)
 		}
+	}
+}
+
+func newMoves() *prometheus.CounterVec {
+	out := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cloudstack_forward_moves_total",
+		Help: "Port forwardings that were moved to another node, by reason.",
+	}, []string{"reason"})
+	for _, c := range failover.Causes {
+		out.WithLabelValues(string(c)) // served from the start
+	}
+	return out
+}
+
+// countMoves counts the port forwardings that a sync moved.
+func (lb *loadBalancer) countMoves(result loadbalancer.Result, err error, req loadbalancer.Request, unfit map[string]failover.Unfitness) {
+	if err != nil || lb.deps.Policy == plan.PolicyDryRun {
+		return
+	}
+	for _, s := range result.Plan {
+		act, ok := s.Action.(plan.UpdateForward)
+		if !ok || act.From == "" || act.Member == "" {
+			continue
+		}
+		vm, _ := plan.SplitMember(act.From)
+		cause := failover.Left
+		for i := range req.Members {
+			if m := &req.Members[i]; m.VMID == vm {
+				cause = cmp.Or(unfit[m.Node].Cause, failover.Spread)
+			}
+		}
+		lb.moves.WithLabelValues(string(cause)).Inc()
+	}
+}
+
+// forwardCollectors are the metrics of forwarded ports.
+func (lb *loadBalancer) forwardCollectors() []prometheus.Collector {
+	state := func(name string, is func(*serviceState) bool) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "cloudstack_forwarded_services",
+			Help:        "Services that may have forwarded ports, by state: served, failed (the last sync failed), unfit (no node can serve them).",
+			ConstLabels: prometheus.Labels{"state": name},
+		}, func() (n float64) {
+			lb.mu.Lock()
+			defer lb.mu.Unlock()
+			for _, s := range lb.known {
+				if s.forwards && is(s) {
+					n++
+				}
+			}
+			return n
+		})
+	}
+	return []prometheus.Collector{
+		lb.moves,
+		state("served", func(s *serviceState) bool { return s.settled && !s.unfit }),
+		state("failed", func(s *serviceState) bool { return !s.settled }),
+		state("unfit", func(s *serviceState) bool { return s.settled && s.unfit }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cloudstack_suspected_nodes",
+			Help: "Nodes that are suspected to be lost: no port is forwarded to them.",
+		}, func() float64 { return float64(len(lb.heartbeats.Suspected())) }),
 	}
 }

@@ -50,7 +50,7 @@ func newCurrent(f *Facts, p *migrate.Plan) *current {
 		}
 	}
 	w.planner = loadbalancer.NewPlanner(factsReader{w}, loadbalancer.Options{
-		ClusterID: func() string { return f.ClusterID }, Known: f.Limits,
+		ClusterID: func() string { return f.ClusterID }, Known: f.Limits, Mode: f.mode,
 		Seal:    seal.New(func() []string { return f.recordKeys }),
 		Project: func(_ context.Context, name string) (string, error) { return name, nil },
 		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
@@ -119,6 +119,17 @@ func (s factsReader) ListNetworkACLs(_ context.Context, q cloudstack.NetworkACLQ
 	return keep(s.facts.ACLs, func(a *cloudstack.NetworkACL) bool { return q.ListID == "" || a.ListID == q.ListID }), s.facts.aclsRefused
 }
 
+func (s factsReader) ListPortForwardings(_ context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+	return keep(s.facts.Forwards, func(f *cloudstack.PortForwarding) bool {
+		for key, value := range q.Tags {
+			if f.Tags[key] != value {
+				return false
+			}
+		}
+		return (q.ID == "" || q.ID == f.ID) && (q.PublicIPID == "" || q.PublicIPID == f.PublicIPID)
+	}), s.facts.forwardsRefused
+}
+
 // The predecessors make none of these, and what they are for is not compared.
 
 func (factsReader) ListStickinessPolicies(context.Context, string) ([]cloudstack.StickinessPolicy, error) {
@@ -126,9 +137,6 @@ func (factsReader) ListStickinessPolicies(context.Context, string) ([]cloudstack
 }
 func (factsReader) ListCertificatesOfRule(context.Context, string) ([]string, error) { return nil, nil }
 func (factsReader) ListInternalLoadBalancers(context.Context, cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error) {
-	return nil, nil
-}
-func (factsReader) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
 	return nil, nil
 }
 

@@ -104,6 +104,13 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 	if f.Firewall, err = s.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{ProjectID: project}); err != nil {
 		return fmt.Errorf("list firewall rules: %w", err)
 	}
+	f.mode = s.Config.LBMode
+	f.Forwards, err = s.API.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		f.forwardsRefused = err // as for the controller
+	} else if err != nil {
+		return fmt.Errorf("list port forwardings: %w", err)
+	}
 	f.Networks = map[string]plan.Network{}
 	for i := range f.Nodes {
 		vm, err := node.Match(vms, &f.Nodes[i])

@@ -27,6 +27,7 @@ type Kind string
 const (
 	KindProtocol    Kind = "protocol"
 	KindAlgorithm   Kind = "algorithm"
+	KindMode        Kind = "mode"         // a port leaves the load balancer, and is forwarded to a node
 	KindRanges      Kind = "ranges"       // who may connect
 	KindGap         Kind = "gap"          // a rule is deleted and created again: new connections fail for about a second
 	KindAddress     Kind = "address"      // another public address, or one that is given up
@@ -35,6 +36,7 @@ const (
 	KindFirewall    Kind = "firewall"     // a firewall rule of others stays, that lets in more than the Service
 	KindPortAdded   Kind = "port-added"   // a port of the Service that has no rule
 	KindMembers     Kind = "members"      // nodes that join or leave the rules
+	KindForwards    Kind = "forwards"     // port forwardings of others on the address, which stay
 	KindKeeps       Kind = "keeps"        // the address stays in CloudStack when the Service is deleted
 	KindIPMode      Kind = "ip-mode"      // of the Service's status
 )
@@ -108,7 +110,11 @@ func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
 	for _, want := range desired.Rules {
 		out = append(out, port(want, desired, actual, actions)...)
 	}
+	for _, want := range desired.Forwards {
+		out = append(out, forward(want, actual))
+	}
 	out = append(out, leftovers(desired, actual, actions)...)
+	out = append(out, w.beside(actual)...)
 	return append(out, quiet(spec, id, desired, actual)...), actions
 }
 
@@ -177,6 +183,38 @@ func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []
 				Kind: KindGap, Port: want.PublicPort, Consent: true,
 				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, act.Note),
 			})
+		}
+	}
+	return out
+}
+
+// forward compares one port that the controller forwards to a node. No predecessor makes port forwardings.
+func forward(want plan.ForwardPort, a plan.Actual) Difference {
+	name := fmt.Sprintf("port %d/%s", want.PublicPort, want.Protocol)
+	if _, have := standing(a, want.PublicPort); have != nil && want.Protocol == plan.ProtocolTCP {
+		return Difference{
+			Kind: KindMode, Port: want.PublicPort, Was: annotation.Proxy, Becomes: annotation.Direct, Consent: true,
+			Text: name + " leaves the load balancer: its rule is deleted, and the port is forwarded to one node, or in a VPC to several; new connections fail for some seconds",
+		}
+	}
+	return Difference{Kind: KindPortAdded, Port: want.PublicPort, Text: name + " has no rule; it is forwarded to a node"}
+}
+
+// beside names port forwardings on the Service's addresses, which are others' and stay.
+func (w *current) beside(a plan.Actual) []Difference {
+	var out []Difference
+	for i := range a.Addresses {
+		var ports []string
+		for j := range w.facts.Forwards {
+			f := &w.facts.Forwards[j]
+			if f.PublicIPID == a.Addresses[i].ID {
+				ports = append(ports, fmt.Sprintf("%d/%s to VM %s", f.StartPort, strings.ToLower(f.Protocol), cmp.Or(f.VMName, f.VMID)))
+			}
+		}
+		if len(ports) > 0 {
+			slices.Sort(ports)
+			out = append(out, Difference{Kind: KindForwards, Text: fmt.Sprintf("%s of address %s %s: %s",
+				plural.Count(len(ports), "port forwarding"), a.Addresses[i].IP, plural.Verb(len(ports), "stays", "stay"), strings.Join(ports, ", "))})
 		}
 	}
 	return out
@@ -267,6 +305,8 @@ func (w *current) pin(svc *corev1.Service, d *Difference) *Pin {
 	switch d.Kind {
 	case KindProtocol:
 		candidate = Pin{annotation.ProxyProtocol, strconv.FormatBool(d.Was == plan.ProtocolTCPProxy)}
+	case KindMode:
+		candidate = Pin{annotation.Mode, annotation.Proxy}
 	case KindAlgorithm:
 		candidate = Pin{annotation.Algorithm, d.Was}
 	case KindRanges:

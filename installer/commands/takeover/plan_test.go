@@ -226,3 +226,46 @@ spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource
 		require.Equal(t, want, LeaseOf(manifest), kind)
 	}
 }
+
+// A port never leaves the load balancer without consent, and port forwardings of others are shown, and stay.
+func TestPlanWithForwards(t *testing.T) {
+	t.Parallel()
+	of := func(f *Facts, kind Kind) (found []Difference, pins map[string]string) {
+		p := NewPlan(f)
+		for i := range p.Services {
+			if s := &p.Services[i]; s.Service == "default/web" {
+				for _, d := range s.Differences {
+					if d.Kind == kind {
+						found = append(found, d)
+					}
+				}
+				return found, s.Pins()
+			}
+		}
+		return nil, nil
+	}
+	f := newEnv(t, leftby.Apache).facts()
+	at := slices.IndexFunc(f.Services, func(s corev1.Service) bool { return s.Namespace+"/"+s.Name == "default/web" })
+	web := &f.Services[at]
+	address := f.Addresses[slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return a.Address == web.Status.LoadBalancer.Ingress[0].IP })]
+	f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: address.ID, Protocol: "TCP", StartPort: 22, EndPort: 22, VMName: "db"}}
+	beside, _ := of(f, KindForwards)
+	require.Len(t, beside, 1)
+	require.Equal(t, "1 port forwarding of address "+address.Address+" stays: 22/tcp to VM db", beside[0].Text)
+	require.False(t, beside[0].Consent)
+	modes, _ := of(f, KindMode)
+	require.Empty(t, modes, "TCP ports stay where they are")
+
+	f.mode = annotation.Direct
+	modes, pins := of(f, KindMode)
+	require.NotEmpty(t, modes)
+	require.True(t, modes[0].Consent)
+	require.Equal(t, map[string]string{annotation.Mode: annotation.Proxy}, pins)
+
+	f.mode = ""
+	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})
+	modes, pins = of(f, KindMode)
+	require.Len(t, modes, 1, "the port has a rule for TCP, and cannot keep it beside UDP")
+	require.True(t, modes[0].Consent)
+	require.Nil(t, pins, "with mode proxy the Service would be refused")
+}

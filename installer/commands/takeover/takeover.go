@@ -101,6 +101,7 @@ type Facts struct {
 	Addresses    []cloudstack.PublicIP
 	Firewall     []cloudstack.FirewallRule
 	ACLs         []cloudstack.NetworkACL // items of the lists of VPCs
+	Forwards     []cloudstack.PortForwarding
 	Networks     map[string]plan.Network // by id, of the nodes
 	// ClusterID is what the controller will write to tags.
 	ClusterID string
@@ -110,6 +111,9 @@ type Facts struct {
 	project     string        // id
 	recordKeys  []string      // by which the controller proves its records on Services
 	aclsRefused error         // the role may not list ACL items
+	mode        string        // of Services that choose none, by the cloud-config
+
+	forwardsRefused error // the role may not list port forwardings
 }
 
 // Order says which controller is started or stopped first.

@@ -112,7 +112,7 @@ var OnServices = []Row{
 	},
 	{
 		Reason: plan.ReasonPortMoved, When: "forwarded ports were moved to another node; the message says why",
-		Means: "New clients reach the other node. TCP connections to the old one go on while it lives; a UDP client that never pauses stays with it ([modes](loadbalancers.md#modes)).", Remedy: noRemedy,
+		Means: "New clients reach the other node. TCP connections to the old one go on while it lives; a UDP client that never pauses stays with it ([when a node is lost](loadbalancers.md#when-a-node-is-lost)).", Remedy: noRemedy,
 	},
 	{
 		Reason: plan.ReasonNoBackends, Warning: true, Condition: true, When: "no node serves the Service",

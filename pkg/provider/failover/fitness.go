@@ -18,17 +18,20 @@ type Cause string
 
 // Causes.
 const (
-	Deleted     Cause = "deleted"
-	Excluded    Cause = "excluded"
-	Stopped     Cause = "stopped"
-	OutOfOrder  Cause = "out-of-service"
-	NotReady    Cause = "not-ready"
-	Suspected   Cause = "suspected"
-	NotSelected Cause = "not-selected"
+	Deleted    Cause = "deleted"
+	Excluded   Cause = "excluded"
+	Stopped    Cause = "stopped"
+	OutOfOrder Cause = "out-of-service"
+	NotReady   Cause = "not-ready"
+	Suspected  Cause = "suspected"
+	// Left and Spread are causes of moves only: the node is none of those that serve the Service any more, or another one
+	// has joined, which gets its share.
+	Left   Cause = "left"
+	Spread Cause = "spread"
 )
 
-// Causes are all of them, as the metric's documentation has them.
-var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, NotSelected}
+// Causes are all of them.
+var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Left, Spread}
 
 // Unfitness is why a node must not serve direct traffic now.
 type Unfitness struct {
