@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
 )
 
 const (
@@ -35,7 +36,9 @@ type Client struct {
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
-	limiter  *fairLimiter
+	limiter  *pace.Limiter                           // nil without a limit
+	auto     *pace.Auto                              // has the limiter, when it follows the server's limit
+	said     func(limit string)
 	observer func(Observation)
 	gate     func() (leave func(), err error)
 
@@ -128,13 +131,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
-	if cfg.RateLimit > 0 {
-		burst := cfg.RateBurst
-		if burst <= 0 {
-			burst = max(1, int(2*cfg.RateLimit))
-		}
-		c.limiter = newFairLimiter(cfg.RateLimit, burst, c.clock)
-	}
+	c.limit(cfg)
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {

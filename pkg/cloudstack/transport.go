@@ -40,7 +40,8 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 	}
 	var last *Error
 	for try := 1; ; try++ {
-		if err := c.waitTurn(ctx); err != nil {
+		done, err := c.waitTurn(ctx)
+		if err != nil {
 			if last != nil {
 				return nil, last // the failure says more than the end of the context
 			}
@@ -48,12 +49,14 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 		}
 		leave, err := c.enter(command)
 		if err != nil {
+			done()
 			return nil, c.notSent(command, err)
 		}
 		start, a := c.clock.Now(), c.access.Load()
 		signed := c.credentials(a, form)
 		body, res := c.attempt(ctx, a, command, signed)
 		leave()
+		done()
 		c.observe(command, try, c.clock.Since(start), res)
 		if res.err == nil {
 			return body, nil
@@ -68,8 +71,8 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
 			}
 		}
-		if res.throttled > 0 {
-			c.pause(res.throttled)
+		if res.status == http.StatusTooManyRequests {
+			c.throttled(res.throttled)
 		}
 		if res.tries > 0 {
 			tries = min(tries, res.tries)

@@ -115,6 +115,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	}
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver((&outage{clock: o.Clock, over: logOutage}).observe))
+	watched = append(watched, cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }))
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
 		return nil, err
