@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
 	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
 )
 
@@ -44,6 +45,8 @@ type Client struct {
 
 	session  *session // nil for key clients
 	jobs     *JobWaiter
+	texts    *lean.Strings
+	buffers  sync.Pool
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
 	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
@@ -121,6 +124,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		jobTimeout: cfg.JobTimeout,
 		clock:      clock.RealClock{},
 		jitter:     randomJitter,
+		texts:      lean.NewStrings(),
 	}
 	if c.timeout <= 0 {
 		c.timeout = cloudconfig.DefaultTimeout
