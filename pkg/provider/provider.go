@@ -264,7 +264,9 @@ func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRe
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
 	// This asks the factory to start it.
-	nodes.Informer()
+	if err := nodes.Informer().SetTransform(cachedNode); err != nil {
+		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
+	}
 	p.nodeCache.Store(&nodes)
 	p.factory.Store(&factory)
 }
