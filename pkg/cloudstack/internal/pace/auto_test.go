@@ -63,7 +63,7 @@ func burst(t *testing.T, a *Auto, s *server, n int, way func() (there, back time
 		there, back := way()
 		group.Go(func() {
 			for {
-				done, err := a.Wait(context.Background(), "")
+				done, err := a.Wait(t.Context(), "")
 				if err != nil {
 					t.Error(err)
 					return
@@ -90,8 +90,8 @@ func TestAServerThatThrottlesIsNeverExceeded(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := rand.New(rand.NewPCG(uint64(seed), 2)) //nolint:gosec // a test
-				way := func() (there, back time.Duration) { return rand2(r, 400), rand2(r, 100) }
+				r := rand.New(rand.NewPCG(uint64(seed), 2))
+				way := func() (there, back time.Duration) { return upTo(r, 400), upTo(r, 100) }
 				a, s := NewAuto(clock.RealClock{}), &server{Limit: limit}
 				a.Follow(limit)
 				took := burst(t, a, s, 300, way)
@@ -104,7 +104,7 @@ func TestAServerThatThrottlesIsNeverExceeded(t *testing.T) {
 	}
 }
 
-func rand2(r *rand.Rand, ms int) time.Duration { return time.Duration(r.IntN(ms)) * time.Millisecond }
+func upTo(r *rand.Rand, ms int) time.Duration { return time.Duration(r.IntN(ms)) * time.Millisecond }
 
 func instantly() (there, back time.Duration) { return 0, 0 }
 
