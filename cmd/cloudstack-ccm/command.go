@@ -80,6 +80,7 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 		if err := ours.Validate(); err != nil {
 			return err
 		}
+		limitMemory()
 		if *test {
 			return selfTest(cmd.Context(), cmd.OutOrStdout(), o.KubeCloudShared.CloudProvider.CloudConfigFile, ours.CABundle)
 		}

@@ -58,7 +58,9 @@ func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response
 	if failure != nil {
 		return nil, failure
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
+	answer := io.NopCloser(bytes.NewReader(bytes.Clone(body.Bytes()))) // small, and the SDK has it longer than we know
+	c.release(body)
+	return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil
 }
 
 // roundTripFunc is a transport made of a function.

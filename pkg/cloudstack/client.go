@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
 )
 
 const (
@@ -35,12 +37,16 @@ type Client struct {
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
-	limiter  *fairLimiter
+	limiter  *pace.Limiter                           // nil without a limit
+	auto     *pace.Auto                              // has the limiter, when it follows the server's limit
+	said     func(limit string)
 	observer func(Observation)
 	gate     func() (leave func(), err error)
 
 	session  *session // nil for key clients
 	jobs     *JobWaiter
+	texts    *lean.Strings
+	buffers  sync.Pool
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
 	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
@@ -118,6 +124,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		jobTimeout: cfg.JobTimeout,
 		clock:      clock.RealClock{},
 		jitter:     randomJitter,
+		texts:      lean.NewStrings(),
 	}
 	if c.timeout <= 0 {
 		c.timeout = cloudconfig.DefaultTimeout
@@ -128,13 +135,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
-	if cfg.RateLimit > 0 {
-		burst := cfg.RateBurst
-		if burst <= 0 {
-			burst = max(1, int(2*cfg.RateLimit))
-		}
-		c.limiter = newFairLimiter(cfg.RateLimit, burst, c.clock)
-	}
+	c.limit(cfg)
 	a := &access{endpoint: endpoint, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {

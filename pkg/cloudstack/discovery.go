@@ -3,7 +3,10 @@
 
 package cloudstack
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // ListAPIs lists the commands that the caller's role allows, by name. It is the exact test for features;
 // the answer is large (some hundred KB), so keep it.
@@ -22,10 +25,17 @@ func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
 // Capabilities asks the server what it is.
 func (c *Client) Capabilities(ctx context.Context) (*Capabilities, error) {
 	var answer struct {
-		Capability Capabilities `json:"capability"`
+		Capability struct {
+			Capabilities
+			Max      flexInt `json:"apilimitmax"`
+			Interval flexInt `json:"apilimitinterval"`
+		} `json:"capability"`
 	}
 	if err := c.call(ctx, "listCapabilities", nil, &answer); err != nil {
 		return nil, err
 	}
-	return &answer.Capability, nil
+	says := &answer.Capability.Capabilities
+	says.RateMax, says.RateInterval = int(answer.Capability.Max), time.Duration(answer.Capability.Interval)*time.Second
+	c.follow(says)
+	return says, nil
 }

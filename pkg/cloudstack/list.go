@@ -28,8 +28,12 @@ var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 // array, key identifies an entry. A list that cannot be read whole is an error:
 // entries that are missing must never look like objects that do not exist.
 func listAll[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) ([]T, error) {
+	return listPages(ctx, c, listPage[T], command, object, params, key)
+}
+
+func listPages[T any](ctx context.Context, c *Client, read pager[T], command, object string, params map[string]string, key func(*T) string) ([]T, error) {
 	for attempt := 1; ; attempt++ {
-		items, changed, err := listOnce(ctx, c, command, object, params, key)
+		items, changed, err := listOnce(ctx, c, read, command, object, params, key)
 		if err != nil || changed == "" {
 			return items, err
 		}
@@ -47,7 +51,11 @@ func list[R, T any](ctx context.Context, c *Client, command, object string, f fi
 
 // listWhole reads a list of a command that ignores paging and answers with everything.
 func listWhole[R, T any](ctx context.Context, c *Client, command, object string, f filter, to func(*R) T) ([]T, error) {
-	raw, count, err := listPage[R](ctx, c, command, object, f)
+	return whole(ctx, c, listPage[R], command, object, f, to)
+}
+
+func whole[R, T any](ctx context.Context, c *Client, read pager[R], command, object string, f filter, to func(*R) T) ([]T, error) {
+	raw, count, err := read(ctx, c, command, object, f)
 	if err == nil && count > len(raw) {
 		err = badAnswer(command, "the list is not complete")
 	}
@@ -70,7 +78,7 @@ func convert[R, T any](raw []R, f func(*R) T) []T {
 }
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
-func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
+func listOnce[T any](ctx context.Context, c *Client, read pager[T], command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
 	p := maps.Clone(params)
 	if p == nil {
 		p = map[string]string{}
@@ -79,10 +87,10 @@ func listOnce[T any](ctx context.Context, c *Client, command, object string, par
 	size := c.currentPageSize()
 	for page := 1; page <= maxPages; page++ {
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
-		chunk, count, err := listPage[T](ctx, c, command, object, p)
+		chunk, count, err := read(ctx, c, command, object, p)
 		if err != nil {
 			if page == 1 && c.learnPageSize(err, size) {
-				return listOnce(ctx, c, command, object, params, key)
+				return listOnce(ctx, c, read, command, object, params, key)
 			}
 			return nil, "", err
 		}

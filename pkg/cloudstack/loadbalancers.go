@@ -46,11 +46,15 @@ func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQu
 // Destroyed VMs are not among them, stopped ones are.
 func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
 	type memberJSON struct {
-		VM        vmJSON   `json:"loadbalancerruleinstance"`
+		VM struct {
+			ID    string  `json:"id"`
+			Name  string  `json:"name"`
+			State VMState `json:"state"`
+		} `json:"loadbalancerruleinstance"`
 		Addresses []string `json:"lbvmipaddresses"`
 	}
 	f := filter{"id": ruleID, "lbvmips": "true"}
-	return listWhole(ctx, c, "listLoadBalancerRuleInstances", "lbrulevmidip", f, func(m *memberJSON) LoadBalancerMember {
+	return whole(ctx, c, leanPage[memberJSON], "listLoadBalancerRuleInstances", "lbrulevmidip", f, func(m *memberJSON) LoadBalancerMember {
 		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: m.VM.State, Addresses: m.Addresses}
 	})
 }

@@ -6,6 +6,8 @@ package cloudstack
 import (
 	"context"
 	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
 )
 
 const (
@@ -18,31 +20,6 @@ const (
 	// maxPause bounds what a 429 can make a client wait at once.
 	maxPause = 60 * time.Second
 )
-
-// waitTurn waits until the server's own pause (429) is over and the rate limit
-// has room. It fails when ctx ends first, or surely would.
-func (c *Client) waitTurn(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for {
-		now := c.clock.Now()
-		c.mu.Lock()
-		d := c.pausedUntil.Sub(now)
-		c.mu.Unlock()
-		if d <= 0 {
-			break
-		}
-		// A little apart, so that waiting calls do not all start at once.
-		if err := c.sleep(ctx, d+c.jitter(min(d/10, time.Second))); err != nil {
-			return err
-		}
-	}
-	if c.limiter == nil {
-		return nil
-	}
-	return c.limiter.wait(ctx, flowOf(ctx))
-}
 
 // pause holds back all calls for d.
 func (c *Client) pause(d time.Duration) {
@@ -72,8 +49,8 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	if !inTime(ctx, d) {
-		return tooLong(d)
+	if !pace.InTime(ctx, d) {
+		return pace.TooLong(d)
 	}
 	t := c.clock.NewTimer(d)
 	defer t.Stop()

@@ -4,6 +4,7 @@
 package cloudstack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -21,6 +22,7 @@ import (
 
 const (
 	maxAnswerSize = 32 << 20 // bytes; 500 VMs are about 1 MB
+	longAnswer    = 16 << 10
 	// expiresAfter stays below the 15 minutes that a strict server allows, so that a clock
 	// up to five minutes ahead or ten behind does no harm.
 	expiresAfter = 10 * time.Minute
@@ -31,8 +33,8 @@ const (
 )
 
 // exchange performs one call: it waits for the rate limit, signs, sends, and
-// repeats what can be repeated safely. It returns the answer of a success.
-func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error) {
+// repeats what can be repeated safely. It returns the answer of a success, which the caller has to release.
+func (c *Client) exchange(ctx context.Context, form url.Values) (*bytes.Buffer, *Error) {
 	command := form.Get("command")
 	tries := defaultTries
 	if ctx.Value(singleTry{}) != nil {
@@ -40,7 +42,8 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 	}
 	var last *Error
 	for try := 1; ; try++ {
-		if err := c.waitTurn(ctx); err != nil {
+		done, err := c.waitTurn(ctx)
+		if err != nil {
 			if last != nil {
 				return nil, last // the failure says more than the end of the context
 			}
@@ -48,12 +51,14 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 		}
 		leave, err := c.enter(command)
 		if err != nil {
+			done()
 			return nil, c.notSent(command, err)
 		}
 		start, a := c.clock.Now(), c.access.Load()
 		signed := c.credentials(a, form)
 		body, res := c.attempt(ctx, a, command, signed)
 		leave()
+		done()
 		c.observe(command, try, c.clock.Since(start), res)
 		if res.err == nil {
 			return body, nil
@@ -68,8 +73,8 @@ func (c *Client) exchange(ctx context.Context, form url.Values) ([]byte, *Error)
 				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
 			}
 		}
-		if res.throttled > 0 {
-			c.pause(res.throttled)
+		if res.status == http.StatusTooManyRequests {
+			c.throttled(res.throttled)
 		}
 		if res.tries > 0 {
 			tries = min(tries, res.tries)
@@ -98,7 +103,7 @@ type result struct {
 }
 
 // attempt sends a signed form once.
-func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values) ([]byte, result) {
+func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values) (*bytes.Buffer, result) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -116,11 +121,15 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	}
 	defer func() { _ = resp.Body.Close() }()
 	c.noteTime(resp)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerSize+1))
+	answer := c.buffer(resp.ContentLength)
+	_, err = answer.ReadFrom(io.LimitReader(resp.Body, maxAnswerSize+1))
+	body := answer.Bytes()
 	if err != nil {
+		c.release(answer)
 		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
 	}
 	if len(body) > maxAnswerSize {
+		c.release(answer)
 		return nil, result{status: resp.StatusCode, err: &Error{
 			Kind: KindInvalid, Command: command, HTTPCode: resp.StatusCode,
 			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
@@ -129,8 +138,29 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	if c.session != nil {
 		c.session.store(a.endpoint, resp)
 	}
-	return c.judge(command, resp, body)
+	res := c.judge(command, resp, body)
+	if res.err != nil {
+		c.release(answer)
+		return nil, res
+	}
+	return answer, res
 }
+
+// buffer returns an empty buffer for an answer of a size, which is unknown below 0.
+func (c *Client) buffer(size int64) *bytes.Buffer {
+	b, ok := c.buffers.Get().(*bytes.Buffer)
+	if !ok {
+		b = &bytes.Buffer{}
+	}
+	b.Reset()
+	if 0 < size && size <= maxAnswerSize {
+		b.Grow(int(size) + bytes.MinRead) // without the room for one more read, the last read copies everything
+	}
+	return b
+}
+
+// release gives back a buffer whose content nobody uses any more.
+func (c *Client) release(b *bytes.Buffer) { c.buffers.Put(b) }
 
 // credentials adds what proves the caller to a copy of the form: a signature for this moment, or the session key.
 func (c *Client) credentials(a *access, form url.Values) url.Values {
@@ -163,11 +193,14 @@ func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*h
 }
 
 // judge turns an answer into a success or an error.
-func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte, result) {
+func (c *Client) judge(command string, resp *http.Response, body []byte) result {
 	res := result{status: resp.StatusCode}
+	if resp.StatusCode == http.StatusOK && len(body) > longAnswer && wrapped(body) {
+		return res // to be read once, by its decoder
+	}
 	_, inner := unwrap(body)
 	if resp.StatusCode == http.StatusOK && inner != nil {
-		return body, res
+		return res
 	}
 	e := errorFromAnswer(command, resp.StatusCode, body)
 	res.err = e
@@ -192,7 +225,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) ([]byte
 			e.Text += skewText(offset)
 		}
 	}
-	return nil, res
+	return res
 }
 
 // networkFailure makes the error of a call without a complete answer.

@@ -29,6 +29,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -136,7 +137,7 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				return jsonReply(code, fmt.Sprintf(`{"x":{"errorcode":%d,"errortext":"no"}}`, code))
 			})
 			c := f.client(t)
-			c.limiter = newFairLimiter(1, 100, clock.RealClock{})
+			c.limiter = pace.Fixed(1.0/3600, tries, clock.RealClock{})
 			_, err := c.ListZones(t.Context())
 			require.Error(t, err)
 			calls, seen := f.recorded(), map[string]bool{}
@@ -146,7 +147,10 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				seen[c.Form.Get("expires")] = true
 			}
 			require.Len(t, seen, tries, "each try must have its own expiry")
-			require.Equal(t, time.Now().Add(2*time.Second-time.Minute), c.limiter.full, "each try takes a token")
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
+			_, err = c.ListZones(ctx)
+			cancel()
+			require.ErrorContains(t, err, "not sent: would have to wait", "each try takes a token")
 		}
 	})
 }
@@ -225,7 +229,7 @@ func TestCallsThatEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := always(jsonReply(200, emptyZones))
 		c := f.client(t)
-		c.limiter = newFairLimiter(10, 1, clock.RealClock{})
+		c.limiter = pace.Fixed(10, 1, clock.RealClock{})
 		_, err := c.ListZones(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -382,7 +386,7 @@ func TestNewClientRefusesBadConfigurations(t *testing.T) {
 	}
 	c, err := NewClient(&Config{APIURL: "http://h/client/api", APIKey: "a", SecretKey: "b", RateLimit: 3})
 	require.NoError(t, err)
-	require.Equal(t, 6, c.limiter.burst)
+	require.Equal(t, "3 calls per second, 6 at once", c.RateLimit())
 	require.Equal(t, cloudconfig.DefaultTimeout, c.timeout)
 }
 

@@ -3,6 +3,8 @@
 
 package cloudstack
 
+import "time"
+
 // The types of this file are what the rest of csccm sees of CloudStack: small
 // values without SDK types, so that an SDK trap or a server quirk is dealt
 // with once, at this door. All ids are UUID strings, all ports integers.
@@ -157,6 +159,9 @@ type FirewallRule struct {
 // Capabilities is what listCapabilities says of the server.
 type Capabilities struct {
 	Version string `json:"cloudstackversion"` // for example 4.22.0.0
+	// RateMax calls of an account may be made in each RateInterval; 0 without API throttling.
+	RateMax      int           `json:"-"`
+	RateInterval time.Duration `json:"-"`
 }
 
 // API is one command that the caller's role allows, as listApis shows it.

@@ -73,5 +73,6 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 	f := filter{"details": details}.
 		set("id", q.ID).set("name", q.Name).set("account", q.Account).set("domainid", q.DomainID).
 		set("zoneid", q.ZoneID).set("networkid", q.NetworkID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
-	return list(ctx, c, "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID }, (*vmJSON).toVM)
+	raw, err := listPages(ctx, c, leanPage[vmJSON], "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID })
+	return convert(raw, (*vmJSON).toVM), err
 }

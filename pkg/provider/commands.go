@@ -22,6 +22,8 @@ var Commands = []Command{
 	{Name: "listZones", Optional: true, Without: "the zone of the cloud-config is not checked at start"},
 	{Name: "listProjects", Optional: true, Without: "project-id in the cloud-config must be an id, not a name"},
 
+	{Name: "listCapabilities", Optional: true, Without: "rate-limit = auto learns of API throttling when a call is refused"},
+
 	// load balancers
 	{Name: "listNetworks"},
 	{Name: "listPublicIpAddresses"},

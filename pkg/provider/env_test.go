@@ -26,6 +26,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -119,6 +120,8 @@ type serviceEnv struct {
 	servedAs []func(*corev1.Service)
 	latency  simulator.LatencyProfile
 	deps     func(*loadBalancerDeps)
+	look     func(url.Values, *http.Response)     // called with each answer
+	auto     bool                                 // rate-limit = auto, and jobs are not polled more often than in production
 	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
 	watching atomic.Pointer[func(command string)] // called after each call of the controller
 }
@@ -199,7 +202,11 @@ func (env *serviceEnv) restart() {
 	cfg.ClusterID, cfg.ProjectID = "test", env.project
 	o := DefaultOptions()
 	o.Clock = env.clock
-	p, err := New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(fastClock{}))
+	ticks := clock.Clock(fastClock{})
+	if env.auto {
+		cfg.RateLimit, ticks = cloudconfig.AutoRate, clock.RealClock{}
+	}
+	p, err := New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(ticks))
 	require.NoError(env.t, err)
 	deps := p.loadBalancerDeps(env.kube, env.recorder)
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}}
@@ -222,6 +229,9 @@ func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*ht
 		return nil, errKilled
 	}
 	res, err := send()
+	if env.look != nil && err == nil {
+		env.look(form, res)
+	}
 	if watch := env.watching.Load(); watch != nil && *watch != nil {
 		(*watch)(command)
 	}

@@ -6,7 +6,10 @@ package provider
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -186,7 +189,12 @@ func nodesKey(nodes []*corev1.Node) string {
 		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(loadbalancer.NodeAddresses(n), ","))
 	}
 	slices.Sort(keys)
-	return strings.Join(keys, "\n")
+	// Not the text itself: of a thousand nodes it has 100 KB, and every Service keeps one.
+	digest := sha256.New()
+	for _, k := range keys {
+		_, _ = io.WriteString(digest, k+"\n")
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // otherInventory is the inventory of a project that Services name.

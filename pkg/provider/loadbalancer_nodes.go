@@ -134,7 +134,8 @@ func (c *endpointCache) start(kube kubernetes.Interface) {
 			c.changed(s.Namespace, s.Labels[discoveryv1.LabelServiceName])
 		}
 	}
-	// The only error is that of a stopped informer, and this one is new.
+	// The only errors are those of an informer that was started, and this one is new.
+	_ = slices.Informer().SetTransform(cachedSlice)
 	_, _ = slices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }, DeleteFunc: handle,
 	})

@@ -117,6 +117,7 @@ func New(cfg *cloudstack.Config, o Options, clientOptions ...cloudstack.Option) 
 	}
 	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	watched := append(slices.Clip(clientOptions), cloudstack.WithObserver((&outage{clock: o.Clock, over: logOutage}).observe))
+	watched = append(watched, cloudstack.WithRateLimitLog(func(limit string) { klog.InfoS("The rate limit of API calls", "limit", limit) }))
 	client, err := cloudstack.NewClient(cfg, watched...)
 	if err != nil {
 		return nil, err
@@ -289,7 +290,9 @@ func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRe
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
 	// This asks the factory to start it.
-	nodes.Informer()
+	if err := nodes.Informer().SetTransform(cachedNode); err != nil {
+		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
+	}
 	p.nodeCache.Store(&nodes)
 	p.factory.Store(&factory)
 }

@@ -46,7 +46,7 @@ func newRecordsCache() *recordsCache {
 	return &recordsCache{byUID: map[types.UID]map[string]string{}, changed: func(types.UID) {}}
 }
 
-// strip is the transform of the Services informer. The framework promises to call it once for each object that it
+// strip is the transform of the Services informer; see also cachedNode. The framework promises to call it once for each object that it
 // received, before anybody else sees the object.
 func (c *recordsCache) strip(obj any) (any, error) {
 	svc, ok := obj.(*corev1.Service)
@@ -71,6 +71,11 @@ func (c *recordsCache) strip(obj any) (any, error) {
 		if len(svc.Annotations) == 0 {
 			svc.Annotations = nil // none are not always the same, and to the framework a difference is a change
 		}
+	}
+	if svc.ManagedFields != nil {
+		unmanaged := *svc
+		unmanaged.ManagedFields = nil
+		svc = &unmanaged
 	}
 	if !maps.Equal(last, taken) {
 		c.changed(svc.UID)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -132,10 +133,10 @@ func byConcurrency(ctx context.Context, b *bench) error {
 	}
 	defer env.Stop()
 	fmt.Printf("The unavoidable jobs of one after the other: %s.\n\n", seconds(services*unavoidable(env.Latency, ports)))
-	header("--concurrent-service-syncs", "rate-limit 20 (default)", "Services/s", "calls", "polls", "no rate-limit", "Services/s", "polls")
+	header("--concurrent-service-syncs", "rate-limit auto (default)", "Services/s", "calls", "polls", "no rate-limit", "Services/s", "polls")
 	for _, workers := range []int{1, 5, 10, 20, 50} {
 		cells := []any{workers}
-		for _, rate := range []float64{20, 0} {
+		for _, rate := range []float64{cloudconfig.AutoRate, 0} {
 			if err := env.Start(ctx, rate, fmt.Sprintf("--concurrent-service-syncs=%d", workers)); err != nil {
 				return err
 			}
@@ -150,7 +151,7 @@ func byConcurrency(ctx context.Context, b *bench) error {
 			took := time.Since(begun)
 			calls, polled := env.Spent()
 			cells = append(cells, seconds(took), fmt.Sprintf("%.1f", services/took.Seconds()))
-			if rate > 0 {
+			if rate != 0 {
 				cells = append(cells, calls)
 			}
 			cells = append(cells, polled)

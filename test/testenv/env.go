@@ -169,7 +169,7 @@ func (env *Env) Kill() {
 	env.Controller = nil
 }
 
-// configure writes the controller's cloud-config; rate is its rate-limit in calls per second, 0 for none.
+// configure writes the controller's cloud-config; rate is its rate-limit: calls per second, 0 for none, or cloudconfig.AutoRate.
 func (env *Env) configure(rate float64) error {
 	config, err := env.Cloud.Config(User)
 	if err != nil {

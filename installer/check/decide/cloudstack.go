@@ -15,6 +15,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
@@ -53,6 +54,21 @@ func Verified(c *cloudstack.Config) Finding {
 	return Passf("with the trusted certificates of the system")
 }
 
+// rateLimit says what limits the calls to the API.
+func rateLimit(cfg *cloudstack.Config, c *cloudstack.Capabilities) string {
+	server := "API throttling is off"
+	if c.RateMax > 0 {
+		server = fmt.Sprintf("API throttling allows the account %d calls in %s", c.RateMax, c.RateInterval)
+	}
+	switch {
+	case cfg == nil || cfg.RateLimit == cloudconfig.AutoRate:
+		return "auto; " + server
+	case cfg.RateLimit == 0:
+		return "off; " + server
+	}
+	return fmt.Sprintf("%.3g calls per second; %s", cfg.RateLimit, server)
+}
+
 // Endpoint decides CS-001.
 func Endpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Finding {
 	url := ""
@@ -67,7 +83,14 @@ func Endpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Fin
 		}
 		return Problemf("%s: %v", url, err).Fix("%s", credentials.Remedy(err))
 	}
-	f := Passf("CloudStack %s at %s", c.Version, url).With("version", c.Version).With("url", url)
+	f := Passf("CloudStack %s at %s", c.Version, url).With("version", c.Version).With("url", url).With("rate limit", rateLimit(cfg, c))
+	if c.RateMax > 0 {
+		f.Message += "; rate-limit is " + rateLimit(cfg, c)
+		if cfg != nil && cfg.RateLimit != cloudconfig.AutoRate && (cfg.RateLimit == 0 || cfg.RateLimit*c.RateInterval.Seconds() > float64(c.RateMax)) {
+			f.Outcome = Warning
+			f = f.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
+		}
+	}
 	v, known := releaseOf(c.Version)
 	switch {
 	case !known:

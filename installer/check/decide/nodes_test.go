@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
@@ -137,6 +138,10 @@ func TestDecideEndpoint(t *testing.T) {
 	expect{"", "too old", nil}.verify(t, version("4.15.2.0"))
 	expect{Warning, "newer than the tested 4.22", nil}.verify(t, version("4.23.0.0"))
 	expect{OK, "", nil}.verify(t, version("main"))
+	throttled := &cloudstack.Capabilities{Version: "4.22.0.0", RateMax: 25, RateInterval: time.Second}
+	for limit, want := range map[float64]Outcome{cloudconfig.AutoRate: OK, 20: OK, 40: Warning, 0: Warning} {
+		expect{want, "API throttling allows the account 25 calls in 1s", nil}.verify(t, Endpoint(&cloudstack.Config{RateLimit: limit}, throttled, nil))
+	}
 	expect{OK, "its release is not shown", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindAuth, "unable to verify")))
 	expect{OK, "", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindNotPermitted, "")))
 	expect{"", "https://cs/client/api: ", nil}.verify(t, Endpoint(cfg, nil, csError(cloudstack.KindTransient, "connection refused")))

@@ -30,9 +30,11 @@ const (
 const (
 	DefaultTimeout    = 60 * time.Second
 	DefaultJobTimeout = 10 * time.Minute
-	defaultRateLimit  = 20
 	defaultRateBurst  = 40
 )
+
+// AutoRate is the RateLimit that follows the server's own limit.
+const AutoRate = -1
 
 // Config is the cloud-config: an INI file with one section [Global]. The table keys has its keys.
 type Config struct {
@@ -46,7 +48,7 @@ type Config struct {
 	CAFile      string
 	Timeout     time.Duration // of one HTTP call
 	JobTimeout  time.Duration // of one asynchronous job
-	RateLimit   float64       // calls per second; 0 means unlimited
+	RateLimit   float64       // calls per second; 0 means unlimited, AutoRate what the server allows
 	RateBurst   int
 	// PreviousRecordKey verifies the records on Services that were signed before the secret key was replaced.
 	PreviousRecordKey string
@@ -59,7 +61,7 @@ type Config struct {
 
 // Default returns a Config with the defaults of Parse and nothing else.
 func Default() Config {
-	return Config{Timeout: DefaultTimeout, JobTimeout: DefaultJobTimeout, RateLimit: defaultRateLimit, RateBurst: defaultRateBurst}
+	return Config{Timeout: DefaultTimeout, JobTimeout: DefaultJobTimeout, RateLimit: AutoRate, RateBurst: defaultRateBurst}
 }
 
 // Error is a configuration that must be corrected: no call was sent.
@@ -100,6 +102,9 @@ func (c *Config) Warnings() []string {
 	}
 	if c.SSLNoVerify {
 		w = append(w, "ssl-no-verify is on: whoever is on the way to CloudStack can read and change everything; use ca-file")
+	}
+	if c.RateLimit == AutoRate && c.RateBurst != defaultRateBurst {
+		w = append(w, "rate-burst has no effect while rate-limit is auto; set rate-limit to a number of calls per second, or remove rate-burst")
 	}
 	return w
 }

@@ -59,6 +59,7 @@ cluster-id = prod
 		"words for booleans":      {configHead + "ssl-no-verify = Yes\n", with(func(c *Config) { c.SSLNoVerify = true })},
 		"off":                     {configHead + "ssl-no-verify = off\n", base},
 		"the last one counts":     {configHead + "zone = a\nzone = b\n", with(func(c *Config) { c.Zone = "b" })},
+		"automatic":               {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
 		"unlimited":               {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
 	} {
 		t.Run(name, func(t *testing.T) {

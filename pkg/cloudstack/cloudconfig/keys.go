@@ -31,6 +31,8 @@ type key struct {
 	check func(c *Config) error
 }
 
+const autoRate = "auto" // as rate-limit is written
+
 // keys are all keys, in the order in which Render writes them.
 var keys = []key{
 	text(key{name: "api-url", doc: "address of the API", example: exampleURL, check: func(c *Config) error {
@@ -51,25 +53,34 @@ var keys = []key{
 	duration(key{name: "timeout", doc: "of one HTTP call", example: "60s", atStart: true}, func(c *Config) *time.Duration { return &c.Timeout }),
 	duration(key{name: "job-timeout", doc: "of one asynchronous job", example: "10m", atStart: true}, func(c *Config) *time.Duration { return &c.JobTimeout }),
 	{
-		name: "rate-limit", doc: "API calls per second; 0 means unlimited", example: "20", atStart: true,
+		name: "rate-limit", doc: "API calls per second; auto: what the server allows; 0: unlimited", example: "auto", atStart: true,
 		set: func(c *Config, v string) error {
+			if strings.EqualFold(v, autoRate) {
+				c.RateLimit = AutoRate
+				return nil
+			}
 			f, err := strconv.ParseFloat(v, 64)
 			if err != nil || f < 0 || math.IsNaN(f) || math.IsInf(f, 0) {
-				return errors.New("is not a number of calls per second; write for example 20, or 0 for unlimited")
+				return errors.New("is not a number of calls per second; write auto, or for example 20, or 0 for unlimited")
 			}
 			c.RateLimit = f
 			return nil
 		},
-		get: func(c *Config) string { return strconv.FormatFloat(c.RateLimit, 'f', -1, 64) },
+		get: func(c *Config) string {
+			if c.RateLimit == AutoRate {
+				return autoRate
+			}
+			return strconv.FormatFloat(c.RateLimit, 'f', -1, 64)
+		},
 		check: func(c *Config) error {
-			if c.RateLimit < 0 {
+			if c.RateLimit < 0 && c.RateLimit != AutoRate {
 				return errors.New("rate-limit: must not be negative; 0 means unlimited")
 			}
 			return nil
 		},
 	},
 	{
-		name: "rate-burst", doc: "API calls at once", example: "40", atStart: true,
+		name: "rate-burst", doc: "API calls at once, with a number as rate-limit", example: "40", atStart: true,
 		set: func(c *Config, v string) error {
 			n, err := strconv.Atoi(v)
 			if err != nil || n < 1 {

@@ -42,6 +42,9 @@ func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Ad
 		return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
 	}
 	vms := r.named(list)
+	if slices.Equal(vms, r.Desired.Members) {
+		vms = slices.Clip(r.Desired.Members) // one copy for the Service, however many rules it has
+	}
 	r.Memory.members[rule.ID] = memberRead{vms: vms, at: r.options.Clock.Now()}
 	return vms, nil
 }

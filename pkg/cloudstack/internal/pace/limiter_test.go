@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudstack
+package pace
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type granted struct {
 
 // limiterLog calls a limiter and notes what it does.
 type limiterLog struct {
-	*fairLimiter
+	*Limiter
 	mu    sync.Mutex
 	calls []granted
 	group sync.WaitGroup
@@ -34,12 +34,12 @@ type limiterLog struct {
 
 // call asks for a turn in a goroutine of its own; limit bounds the wait, 0 for no bound.
 func (l *limiterLog) call(ctx context.Context, name string, limit time.Duration) {
-	l.fairLimiter.mu.Lock()
+	l.Limiter.mu.Lock()
 	before := 0
 	if f := l.flows[name]; f != nil {
 		before = len(f.waiting)
 	}
-	l.fairLimiter.mu.Unlock()
+	l.Limiter.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	l.group.Go(func() {
 		defer cancel()
@@ -58,8 +58,9 @@ func (l *limiterLog) call(ctx context.Context, name string, limit time.Duration)
 }
 
 // neverTooFast checks that no stretch of time has more calls than rate and burst allow.
-func neverTooFast(t *testing.T, calls []granted, l *fairLimiter, seed uint64) {
+func neverTooFast(t *testing.T, calls []granted, l *Limiter, seed uint64) {
 	t.Helper()
+	b, _ := l.meter.(*bucket)
 	times := make([]time.Time, 0, len(calls))
 	for _, c := range calls {
 		times = append(times, c.came)
@@ -67,7 +68,7 @@ func neverTooFast(t *testing.T, calls []granted, l *fairLimiter, seed uint64) {
 	slices.SortFunc(times, time.Time.Compare)
 	for i := range times {
 		for j := i; j < len(times); j++ {
-			allowed := l.burst + int(times[j].Sub(times[i])/l.interval)
+			allowed := b.burst + int(times[j].Sub(times[i])/b.interval)
 			require.LessOrEqual(t, j-i+1, allowed, "calls %d to %d, seed %d", i, j, seed)
 		}
 	}
@@ -76,7 +77,7 @@ func neverTooFast(t *testing.T, calls []granted, l *fairLimiter, seed uint64) {
 func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &limiterLog{fairLimiter: newFairLimiter(1, 1, clock.RealClock{})}
+		l := &limiterLog{Limiter: Fixed(1, 1, clock.RealClock{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		l.call(t.Context(), "a", 0) // goes at once
 		for range 50 {
@@ -95,7 +96,7 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 func TestACallThatCannotComeInTimeDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &limiterLog{fairLimiter: newFairLimiter(1, 1, clock.RealClock{})}
+		l := &limiterLog{Limiter: Fixed(1, 1, clock.RealClock{})}
 		for range 4 {
 			l.call(t.Context(), "a", 0)
 		}
@@ -121,7 +122,7 @@ func TestFairLimiterAtRandom(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
-				l := &limiterLog{fairLimiter: newFairLimiter(0.5+20*r.Float64(), 1+r.IntN(6), clock.RealClock{})}
+				l := &limiterLog{Limiter: Fixed(0.5+20*r.Float64(), 1+r.IntN(6), clock.RealClock{})}
 				flows := 1 + r.IntN(5)
 				cancelled := 0
 				for range 150 {
@@ -137,7 +138,7 @@ func TestFairLimiterAtRandom(t *testing.T) {
 				}
 				l.group.Wait()
 				require.GreaterOrEqual(t, len(l.calls), 150-cancelled, "nobody starves")
-				neverTooFast(t, l.calls, l.fairLimiter, seed)
+				neverTooFast(t, l.calls, l.Limiter, seed)
 				require.Empty(t, l.flows, "nothing is kept of flows that do not wait")
 				require.Empty(t, l.order)
 				require.Nil(t, l.leader)
