@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package version reports the versions of csccm, of its chart, and of what a cluster runs.
+package version
 
 import (
 	"context"
@@ -9,20 +10,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// versionTimeout bounds the look at the cluster: a version is asked for in a
-// hurry. Tests, on a busy machine, give it more.
-var versionTimeout = 5 * time.Second
-
-// versions is what the version command knows.
-type versions struct {
+// Versions is what the command knows.
+type Versions struct {
 	SchemaVersion int           `json:"schemaVersion"`
 	Client        clientVersion `json:"client"`
 	Chart         chartVersion  `json:"chart"` // that csccm carries
@@ -50,57 +45,32 @@ type chartRelease struct {
 	chartVersion
 }
 
-func newVersionCommand(g *globals) *cobra.Command {
-	var clientOnly bool
-	cmd := g.command(&cobra.Command{
-		Use:   "version",
-		Short: "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
-	}, flagRelease, func(ctx context.Context, _ []string) error {
-		v, err := ownVersions()
-		if err != nil {
-			return err
-		}
-		if !clientOnly {
-			if err := v.ask(ctx, g); err != nil {
-				v.Problem = err.Error()
-			}
-		}
-		return g.show(v, v.write)
-	})
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
-	return cmd
-}
-
-func ownVersions() (*versions, error) {
+// Own returns the versions of csccm and of the chart that it carries.
+func Own() (*Versions, error) {
 	chart, err := helm.Embedded()
 	if err != nil {
 		return nil, err
 	}
-	return &versions{
+	return &Versions{
 		SchemaVersion: 1,
 		Client:        clientVersion{version.Version, version.Commit, version.Date},
 		Chart:         chartVersion{chart.Version(), chart.AppVersion()},
 	}, nil
 }
 
-// ask completes v by what the cluster says.
-func (v *versions) ask(ctx context.Context, g *globals) error {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	c, err := g.cluster(ctx)
-	if err != nil {
-		return err
-	}
+// Helm reads a release. *helm.Client has it.
+type Helm interface {
+	Get(ctx context.Context, name string) (*helm.Release, error)
+}
+
+// Ask adds what the cluster says.
+func (v *Versions) Ask(ctx context.Context, c *cluster.Cluster, releases Helm, name string) error {
 	info, err := c.Ping(ctx)
 	if err != nil {
 		return err
 	}
 	v.Server = info.GitVersion
-	client, err := helm.New(g.kube, c.Namespace, g.debugf())
-	if err != nil {
-		return err
-	}
-	release, err := client.Get(ctx, g.release)
+	release, err := releases.Get(ctx, name)
 	if errors.Is(err, helm.ErrReleaseNotFound) {
 		return nil
 	}
@@ -114,7 +84,8 @@ func (v *versions) ask(ctx context.Context, g *globals) error {
 	return nil
 }
 
-func (v *versions) write(w io.Writer) error {
+// WriteText writes the versions for people.
+func (v *Versions) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "csccm       %s (commit %s, built %s)\n", v.Client.Version, v.Client.Commit, v.Client.Date)
 	fmt.Fprintf(&b, "chart       %s with controller %s, carried by csccm\n", v.Chart.Version, v.Chart.AppVersion)

@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package watch shows a report again and again: until it is interrupted, or until the report is good.
+package watch
 
 import (
 	"bytes"
@@ -11,131 +12,71 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// watchFlags are those of commands that can show their result again and again.
-type watchFlags struct {
-	on       bool
-	interval time.Duration
-	wait     time.Duration // until all is well; 0 = not at all
-}
+// Round looks once and writes a report. open says what is not well, for a line while csccm waits.
+type Round func(ctx context.Context, out io.Writer) (open string, err error)
 
-const (
-	minInterval = time.Second
-	defaultWait = 5 * time.Minute // of --wait without a value
-)
-
-func (f *watchFlags) add(cmd *cobra.Command) {
-	f.addWatch(cmd)
-	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until nothing fails, and show the last round; without a value up to "+defaultWait.String()+", then exit code 124")
-	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
-}
-
-// addWatch adds --watch alone.
-func (f *watchFlags) addWatch(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&f.on, "watch", "w", false, "show it again and again, until ^C")
-	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
-	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		// A watch ends by ^C, a wait by its own time; --timeout bounds them only where it is asked to.
-		if t := cmd.Flags().Lookup("timeout"); (f.on || f.wait > 0) && t != nil && !t.Changed {
-			_ = t.Value.Set("0s")
-		}
-	}
-}
-
-func (f *watchFlags) validate() error {
-	if f.interval < minInterval {
-		return usagef("--interval %s is too short; at least %s", f.interval, minInterval)
-	}
-	switch {
-	case f.wait < 0:
-		return usagef("--wait %s is negative", f.wait)
-	case f.wait > 0 && f.on:
-		return usagef("--watch and --wait exclude each other: one ends by ^C, the other when all is well")
-	}
-	return nil
-}
-
-// repeat shows rounds as the flags say: one, one after the other, or until nothing fails.
-func (f *watchFlags) repeat(ctx context.Context, g *globals, look round) error {
-	draw := func(ctx context.Context, out io.Writer) error {
-		_, err := look(ctx, out)
-		return err
-	}
-	switch {
-	case f.wait > 0:
-		return g.wait(ctx, *f, look)
-	case f.on:
-		return g.watch(ctx, f.interval, g.format, draw)
-	}
-	return draw(ctx, g.out)
+// Watch is where and how often reports are written.
+type Watch struct {
+	Clock       clock.Clock
+	Out, ErrOut io.Writer
+	Style       report.Style // of Out
+	Format      string       // of the report: text, short, json, yaml
+	Interval    time.Duration
 }
 
 // clearScreen moves to the top and removes what is below.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// watch draws round after round until ctx ends, whose cause it returns. A terminal shows the newest
+// Forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest
 // round alone; elsewhere rounds follow each other, YAML documents apart by "---". What a report says by
 // its exit code is no reason to stop; another error is.
-func (g *globals) watch(ctx context.Context, interval time.Duration, format string, draw func(context.Context, io.Writer) error) error {
-	style := g.style(g.out)
+func (w Watch) Forever(ctx context.Context, look Round) error {
 	for first := true; ; first = false {
 		var round bytes.Buffer
-		err := draw(ctx, &round)
+		_, err := look(ctx, &round)
 		if ctx.Err() != nil {
-			return watched(ctx)
+			return context.Cause(ctx)
 		}
 		var said *report.ExitError
 		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
 			return err
 		}
 		head := ""
-		switch text := format == "text" || format == "short"; {
-		case text && style.TTY:
-			head = clearScreen + style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", interval, g.clock.Now().Format(time.TimeOnly))) + "\n\n"
+		switch text := w.Format == "text" || w.Format == "short"; {
+		case text && w.Style.TTY:
+			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, w.Clock.Now().Format(time.TimeOnly))) + "\n\n"
 		case text && !first:
 			head = "\n"
-		case format == "yaml":
+		case w.Format == "yaml":
 			head = "---\n"
 		}
-		if _, err := io.WriteString(g.out, head+round.String()); err != nil {
+		if _, err := io.WriteString(w.Out, head+round.String()); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return watched(ctx)
-		case <-g.clock.After(interval):
+			return context.Cause(ctx)
+		case <-w.Clock.After(w.Interval):
 		}
 	}
 }
 
-// watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.
-func watched(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, errInterrupted) {
-		return &report.ExitError{Code: report.ExitInterrupted}
-	}
-	return cause
-}
-
-// round is one look at the cluster. open says what is not well, for a line while csccm waits.
-type round func(ctx context.Context, out io.Writer) (open string, err error)
-
-// wait looks until a round has no error, and writes that round alone. When the time is over it writes the last round
-// that ended. An API server that does not answer is waited for; wrong usage is not.
-func (g *globals) wait(ctx context.Context, f watchFlags, look round) error {
+// Until looks until a round has no error, or one that final reports, and writes that round alone. After the limit it
+// writes the last round that ended, and returns an error that wraps over. An API server that does not answer is waited for.
+func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final func(error) bool, look Round) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over := g.clock.NewTimer(f.wait)
-	defer over.Stop()
+	timer := w.Clock.NewTimer(limit)
+	defer timer.Stop()
 	go func() {
 		select {
-		case <-over.C():
-			cancel(errTimeout)
+		case <-timer.C():
+			cancel(over)
 		case <-limited.Done():
 		}
 	}()
@@ -151,8 +92,8 @@ func (g *globals) wait(ctx context.Context, f watchFlags, look round) error {
 			last = now
 		}
 		if limited.Err() == nil {
-			if err == nil || exitCode(err) == report.ExitUsage {
-				_, werr := g.out.Write(last.Bytes())
+			if err == nil || final(err) {
+				_, werr := w.Out.Write(last.Bytes())
 				if err == nil {
 					err = werr
 				}
@@ -163,12 +104,12 @@ func (g *globals) wait(ctx context.Context, f watchFlags, look round) error {
 			}
 			if said != open {
 				said = open
-				if _, err := fmt.Fprintf(g.errOut, "waiting: %s\n", open); err != nil {
+				if _, err := fmt.Fprintf(w.ErrOut, "waiting: %s\n", open); err != nil {
 					return err
 				}
 			}
 			select {
-			case <-g.clock.After(f.interval):
+			case <-w.Clock.After(w.Interval):
 				continue
 			case <-limited.Done():
 			}
@@ -176,9 +117,9 @@ func (g *globals) wait(ctx context.Context, f watchFlags, look round) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if _, err := g.out.Write(last.Bytes()); err != nil {
+		if _, err := w.Out.Write(last.Bytes()); err != nil {
 			return err
 		}
-		return report.Remedied(fmt.Errorf("%w after %s (--wait): %s", errTimeout, f.wait, said), "correct what the report says, or give --wait more time")
+		return report.Remedied(fmt.Errorf("%w after %s (--wait): %s", over, limit, said), "correct what the report says, or give --wait more time")
 	}
 }

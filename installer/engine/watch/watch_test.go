@@ -1,107 +1,127 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package watch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// waiting runs a wait of one minute with a round every ten seconds, whose clock the test moves.
-func waiting(t *testing.T, look round) (out, errOut *rounds, c *clocktesting.FakeClock, ended chan error, interrupt func()) {
+var (
+	errOver  = errors.New("timed out")
+	errUsage = errors.New("wrong usage")
+	errUser  = errors.New("interrupted")
+)
+
+// until runs Until with a limit of a minute and a round every ten seconds, and interrupts it after some time.
+func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes.Buffer, err error) {
 	t.Helper()
-	out, errOut = &rounds{}, &rounds{}
-	g := newGlobals(streams{out: out, errOut: errOut, getenv: environment()})
-	c = clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	g.clock = c
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ended = make(chan error, 1)
-	go func() { ended <- g.wait(ctx, watchFlags{wait: time.Minute, interval: 10 * time.Second}, look) }()
-	return out, errOut, c, ended, func() { cancel(errInterrupted) }
-}
-
-// between waits until a round is over: the wait's own timer and that of the interval are set.
-func between(t *testing.T, c *clocktesting.FakeClock) {
-	t.Helper()
-	require.Eventually(t, func() bool { return c.Waiters() == 2 }, time.Minute, time.Millisecond)
-}
-
-func TestWaitUntilNothingFails(t *testing.T) {
-	t.Parallel()
-	n := 0
-	out, errOut, c, ended, _ := waiting(t, func(_ context.Context, w io.Writer) (string, error) {
-		n++
-		_, _ = fmt.Fprintf(w, "round %d\n", n)
-		switch n {
-		case 1:
-			return "", errors.New("the API server does not answer")
-		case 2, 3:
-			return "NODE-004", &report.ExitError{Code: 3}
-		}
-		return "", nil
-	})
-	for range 3 {
-		between(t, c)
-		c.Step(10 * time.Second)
+	defer cancel(nil)
+	if interrupt > 0 {
+		defer time.AfterFunc(interrupt, func() { cancel(errUser) }).Stop()
 	}
-	require.NoError(t, <-ended)
-	require.Equal(t, "round 4\n", out.String(), "only the last round is written")
-	require.Equal(t, "waiting: the API server does not answer\nwaiting: NODE-004\n", errOut.String(), "a line for each change")
+	w := Watch{Clock: clock.RealClock{}, Out: &out, ErrOut: &errOut, Interval: 10 * time.Second}
+	err = w.Until(ctx, time.Minute, errOver, func(err error) bool { return errors.Is(err, errUsage) }, look)
+	return out, errOut, err
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestUntilNothingFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		out, errOut, err := until(t, 0, func(_ context.Context, w io.Writer) (string, error) {
+			n++
+			_, _ = fmt.Fprintf(w, "round %d\n", n)
+			switch n {
+			case 1:
+				return "", errors.New("the API server does not answer")
+			case 2, 3:
+				return "NODE-004", &report.ExitError{Code: 3}
+			}
+			return "", nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "round 4\n", out.String(), "only the last round is written")
+		require.Equal(t, "waiting: the API server does not answer\nwaiting: NODE-004\n", errOut.String(), "a line for each change")
+	})
+}
+
+func TestUntilEnds(t *testing.T) {
 	t.Parallel()
 	fails := func(_ context.Context, w io.Writer) (string, error) {
 		_, err := io.WriteString(w, "report\n")
-		if err != nil {
-			return "", err
-		}
-		return "NODE-004", &report.ExitError{Code: 3}
+		return "NODE-004", errors.Join(err, &report.ExitError{Code: 3})
 	}
-	out, _, c, ended, _ := waiting(t, fails)
-	between(t, c)
-	c.Step(time.Minute)
-	err := <-ended
-	require.Equal(t, report.ExitTimeout, exitCode(err))
-	require.EqualError(t, err, "timed out after 1m0s (--wait): NODE-004")
-	require.Equal(t, "report\n", out.String())
-
-	_, _, c, ended, interrupt := waiting(t, fails)
-	between(t, c)
-	interrupt()
-	require.Equal(t, report.ExitInterrupted, exitCode(<-ended))
-
-	_, _, _, ended, _ = waiting(t, func(context.Context, io.Writer) (string, error) { return "", usagef("wrong") })
-	require.Equal(t, report.ExitUsage, exitCode(<-ended))
-
-	// The time ends a round that does not come to its end.
-	_, _, c, ended, _ = waiting(t, func(ctx context.Context, _ io.Writer) (string, error) {
-		<-ctx.Done()
-		return "", context.Cause(ctx)
-	})
-	require.Eventually(t, c.HasWaiters, time.Minute, time.Millisecond)
-	c.Step(time.Minute)
-	require.Equal(t, report.ExitTimeout, exitCode(<-ended))
+	for _, c := range []struct {
+		name      string
+		interrupt time.Duration
+		look      Round
+		is        error
+		text, out string
+		took      time.Duration
+	}{
+		{"out of time", 0, fails, errOver, "timed out after 1m0s (--wait): NODE-004", "report\n", time.Minute},
+		{"interrupted", 5 * time.Second, fails, errUser, "interrupted", "", 5 * time.Second},
+		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage, "wrong usage", "", 0},
+		{"a round that does not end by itself", 0, func(ctx context.Context, _ io.Writer) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}, errOver, "timed out after 1m0s (--wait): ", "", time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				out, _, err := until(t, c.interrupt, c.look)
+				require.ErrorIs(t, err, c.is)
+				require.EqualError(t, err, c.text)
+				require.Equal(t, c.out, out.String())
+				require.Equal(t, c.took, time.Since(begun))
+			})
+		})
+	}
 }
 
-// The real command, against a cluster that does not get well: the last report, and exit code 124.
-func TestDoctorWaits(t *testing.T) {
+func TestForever(t *testing.T) {
 	t.Parallel()
-	a := newFakeCluster(t)
-	for _, args := range [][]string{{"doctor", "-o", "short"}, {"status"}} {
-		c := execute(t, append(args, "--server", a.url, "--interval", "1s", "--wait=1s")...)
-		require.Equal(t, report.ExitTimeout, c.code, c.errOut)
-		require.NotEmpty(t, c.out)
-		require.Contains(t, c.errOut, "(--wait)")
+	for _, c := range []struct{ format, want string }{
+		{"text", "round 1\n\nround 2\n"},
+		{"json", "round 1\nround 2\n"},
+		{"yaml", "---\nround 1\n---\nround 2\n"},
+	} {
+		t.Run(c.format, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer time.AfterFunc(15*time.Second, func() { cancel(errUser) }).Stop()
+				var out bytes.Buffer
+				n := 0
+				w := Watch{Clock: clock.RealClock{}, Out: &out, Format: c.format, Interval: 10 * time.Second}
+				err := w.Forever(ctx, func(_ context.Context, w io.Writer) (string, error) {
+					n++
+					_, _ = fmt.Fprintf(w, "round %d\n", n)
+					return "NODE-004", &report.ExitError{Code: 3}
+				})
+				require.ErrorIs(t, err, errUser)
+				require.Equal(t, c.want, out.String())
+			})
+		})
 	}
+	// What a report does not say by its exit code ends a watch.
+	w := Watch{Clock: clock.RealClock{}, Out: io.Discard, Interval: time.Hour}
+	err := w.Forever(t.Context(), func(context.Context, io.Writer) (string, error) { return "", errUsage })
+	require.ErrorIs(t, err, errUsage)
 }

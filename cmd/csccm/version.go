@@ -1,0 +1,53 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/commands/version"
+	"github.com/csccm/csccm/installer/kube/helm"
+)
+
+// versionTimeout bounds the look at the cluster: a version is asked for in a
+// hurry. Tests, on a busy machine, give it more.
+var versionTimeout = 5 * time.Second
+
+func newVersionCommand(g *globals) *cobra.Command {
+	var clientOnly bool
+	cmd := g.command(&cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
+	}, flagRelease, func(ctx context.Context, _ []string) error {
+		v, err := version.Own()
+		if err != nil {
+			return err
+		}
+		if !clientOnly {
+			if err := askVersions(ctx, g, v); err != nil {
+				v.Problem = err.Error()
+			}
+		}
+		return g.show(v, v.WriteText)
+	})
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
+	return cmd
+}
+
+func askVersions(ctx context.Context, g *globals, v *version.Versions) error {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	c, err := g.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := helm.New(g.kube, c.Namespace, g.debugf())
+	if err != nil {
+		return err
+	}
+	return v.Ask(ctx, c, client, g.release)
+}
