@@ -21,13 +21,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -173,19 +171,5 @@ func (c *Cloud) Calls(user string) []string {
 	return out
 }
 
-// Kube returns fake.NewClientset without managed fields, which take a third of the time of a test.
-func Kube(objects ...runtime.Object) *fake.Clientset {
-	tracker := clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())
-	for _, o := range objects {
-		if err := tracker.Add(o); err != nil {
-			panic(err) // objects of unknown types, or two of one name
-		}
-	}
-	kube := &fake.Clientset{}
-	kube.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
-	kube.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
-		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
-		return true, w, err
-	})
-	return kube
-}
+// Kube returns a fake clientset.
+func Kube(objects ...runtime.Object) *fake.Clientset { return fakekube.New(objects...).Clientset }
