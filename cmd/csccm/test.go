@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 type testFlags struct{ options lbtest.Options }
@@ -48,7 +48,7 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsCl
 	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
 	flags.BoolVar(&f.options.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
 	flags.BoolVar(&f.options.NoOutside, "skip-outside", false, "do not ask from this machine")
-	completeFlag(cmd, "in", completeFrom(g, namespaceNames))
+	completeFlag(cmd, "in", completeFrom(g, cluster.NamespaceNames))
 	return cmd
 }
 
@@ -84,7 +84,7 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 	progress := g.progress()
 	defer progress.Close()
 	t := &lbtest.Tester{
-		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: podLogs(c), Ask: askOnce,
+		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: echo.AskOnce,
 	}
 	result, err := t.Run(ctx)
 	if result != nil {
@@ -94,12 +94,4 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 		}
 	}
 	return err
-}
-
-// askOnce asks from this machine: nothing is tried again for long, since the Pod inside has waited for the first answer.
-func askOnce(ctx context.Context, address, token string) (echo.Answer, error) {
-	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return echo.AskUntil(ctx, address, token)
 }
