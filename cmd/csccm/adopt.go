@@ -10,6 +10,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
+	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine"
 )
 
@@ -35,7 +36,7 @@ this cluster has, tags of another Service or cluster.` + serverIsClient,
   # an address that an operator acquired by hand
   csccm adopt shop/web`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: completeFrom(g, balancedServices),
+		ValidArgsFunction: completeFrom(g, plan.ServiceNames),
 	}, changingCloud, func(ctx context.Context, args []string) error {
 		if err := adopt.Names(args); err != nil {
 			return err

@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/inventory"
 )
 
 func newCKSCommand(g *globals) *cobra.Command {
@@ -57,50 +55,23 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 }
 
 func (g *globals) cks(ctx context.Context, _ []string) error {
-	var facts *cks.Facts
 	c, cs, err := g.connect(ctx)
 	switch {
 	case errors.Is(err, cloud.ErrNoCredentials): // the report says so
-		facts, err = cks.Gather(ctx, c, nil, nil, "", g.release)
-	case err == nil:
+		cs = nil
+	case err != nil:
+		return err
+	default:
 		defer cs.Close()
-		inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
-		project, perr := inv.ProjectID(ctx)
-		if perr != nil {
-			return perr
-		}
-		vms, verr := inv.VMs(ctx, 0)
-		if verr != nil {
-			return verr
-		}
-		facts, err = cks.Gather(ctx, c, cs.Client, vms, project, g.release)
 	}
+	facts, err := cks.Look(ctx, c, cs, g.release)
 	if err != nil {
 		return err
 	}
 	r := cks.Judge(facts)
-	err = g.show(r, func(w io.Writer) error { return showCKS(w, g.style(w), r) })
+	err = g.show(r, func(w io.Writer) error { return r.WriteText(w, g.style(w)) })
 	if err == nil && r.Failed() {
 		return &report.ExitError{Code: report.ExitCheckFailed}
 	}
-	return err
-}
-
-func showCKS(w io.Writer, style report.Style, r *cks.Report) error {
-	var b strings.Builder
-	for _, f := range r.Findings {
-		y := report.SymbolOK
-		switch {
-		case f.Failed:
-			y = report.SymbolFailed
-		case !f.OK:
-			y = report.SymbolWarning
-		}
-		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, f.Topic+": "+f.Text))
-		if f.Remedy != "" {
-			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
 	return err
 }

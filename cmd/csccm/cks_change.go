@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -36,7 +37,7 @@ func (f *serviceFlags) completeObjects(g *globals, cmd *cobra.Command) {
 		"version": manage.VersionNames, "offering": manage.OfferingNames, "control-offering": manage.OfferingNames, "worker-offering": manage.OfferingNames,
 		"network": manage.NetworkNames, "keypair": manage.KeyPairNames,
 		"zone": func(ctx context.Context, client *cloudstack.Client, _ string) ([]string, error) {
-			return zoneNames(ctx, client)
+			return cloud.ZoneNames(ctx, client)
 		},
 	} {
 		if cmd.Flags().Lookup(flag) != nil {

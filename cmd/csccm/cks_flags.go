@@ -59,7 +59,7 @@ func (f *serviceFlags) add(g *globals, cmd *cobra.Command) {
 	} {
 		flags.Lookup(name).Usage = text
 	}
-	completeFlag(cmd, "project", f.completeFromCloud(g, projectNames))
+	completeFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
 }
 
 // connect reaches CloudStack as the flags say. The caller closes it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 )
 
@@ -35,7 +36,7 @@ its state is Enabled and its ISO Ready.` + credentialsText,
 	}))
 	f.add(g, cmd)
 	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
-	completeFlag(cmd, "zone", f.completeFromCloud(g, zoneNames))
+	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	cmd.AddCommand(
 		newCKSVersionsAddCommand(g),
 		newCKSVersionsEnableCommand(g),
@@ -89,7 +90,7 @@ until it is Ready. A version that is registered already is only waited for.`,
 	flags.IntVar(&o.MinMemoryMiB, "min-memory", 2048, "memory that a node needs at least, in MiB")
 	flags.BoolVar(&o.DirectDownload, "direct-download", false, "hosts download the ISO themselves (CloudStack 4.18)")
 	flags.BoolVar(&o.NoWait, "no-wait", false, "do not wait until the ISO is Ready")
-	completeFlag(cmd, "zone", f.completeFromCloud(g, zoneNames))
+	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	completeFlag(cmd, "arch", oneOf("x86_64", "aarch64"))
 	return cmd
 }

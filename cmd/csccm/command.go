@@ -207,7 +207,7 @@ func (g *globals) onRelease(ctx context.Context, body func(*engine.Env) error) e
 	if e.Helm, err = helm.New(g.kube, e.Cluster.Namespace, g.debugf()); err != nil {
 		return err
 	}
-	e.Progress, e.PodLogs = g.progress(), podLogs(e.Cluster)
+	e.Progress, e.PodLogs = g.progress(), e.Cluster.PodLog
 	defer e.Progress.Close()
 	if !g.dry || g.server {
 		e.Diff = func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error) {

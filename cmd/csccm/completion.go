@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -124,22 +122,6 @@ func completeFrom(g *globals, list func(context.Context, kubernetes.Interface) (
 	})
 }
 
-func nodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return namesOf(list.Items, (*corev1.Node).GetName), nil
-}
-
-func namespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return namesOf(list.Items, (*corev1.Namespace).GetName), nil
-}
-
 // contextNames are the contexts of the kubeconfig; they need no connection.
 func contextNames(g *globals) cobra.CompletionFunc {
 	return offer(func(context.Context) ([]string, error) {
@@ -151,13 +133,7 @@ func contextNames(g *globals) cobra.CompletionFunc {
 // releaseNames are the Helm releases of the controller's namespace.
 func releaseNames(g *globals) cobra.CompletionFunc {
 	return completeFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-		list, err := kube.CoreV1().Secrets(*g.kube.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
-		if err != nil {
-			return nil, err
-		}
-		names := namesOf(list.Items, func(s *corev1.Secret) string { return s.Labels["name"] })
-		slices.Sort(names)
-		return slices.Compact(names), nil
+		return cluster.ReleaseNames(ctx, kube, *g.kube.Namespace)
 	})
 }
 
@@ -239,14 +215,4 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *globals) (client *clou
 	config.APIKey, config.SecretKey = keys.APIKey, keys.SecretKey
 	client, err = cloudstack.NewClient(&config)
 	return client, func() {}, err
-}
-
-func zoneNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
-	zones, err := client.ListZones(ctx)
-	return namesOf(zones, func(z *cloudstack.Zone) string { return z.Name }), err
-}
-
-func projectNames(ctx context.Context, client *cloudstack.Client) ([]string, error) {
-	projects, err := client.ListProjects(ctx)
-	return namesOf(projects, func(p *cloudstack.Project) string { return p.Name }), err
 }

@@ -14,16 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/explain"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -167,16 +163,16 @@ func (g *globals) lookedAt(ctx context.Context) (*cluster.Cluster, error) {
 func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
 	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
 	if f.phase == phaseAuto {
-		sel.Phase = g.phaseOf(ctx, c)
+		sel.Phase = check.PhaseOf(ctx, c, g.release)
 	}
-	env, closeEnv := g.checkEnv(ctx, c, sel.Phase)
+	env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, sel.Phase)
 	defer closeEnv()
 	if f.probe {
 		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout
 	}
 	var r check.Report
 	g.checking(func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
-	open, failOn := openCodes(r.Checks), check.Severity(g.failOn)
+	open, failOn := check.Open(r.Checks), check.Severity(g.failOn)
 	if err := g.writeReport(out, r, failOn); err != nil {
 		return open, err
 	}
@@ -187,29 +183,9 @@ func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, 
 		return open, err
 	}
 	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloudStack != "" && r.Summary.Skipped > 0 {
-		return open, notInstalled(c.Namespace, r.Summary.Skipped)
+		return open, check.NotInstalled(c.Namespace, r.Summary.Skipped)
 	}
 	return open, nil
-}
-
-// openCodes names the checks that did not pass.
-func openCodes(results []check.Result) string {
-	var codes []string
-	for i := range results {
-		if o := results[i].Outcome; o != check.OK && o != check.Skipped {
-			codes = append(codes, results[i].Code)
-		}
-	}
-	return strings.Join(codes, ", ")
-}
-
-// notInstalled says that what passed is not a working controller: there is none, and without credentials nothing of
-// CloudStack could be judged.
-func notInstalled(namespace string, skipped int) error {
-	return report.Remedied(
-		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
-			namespace, plural.Count(skipped, "check"), plural.Verb(skipped, "was", "were"))},
-		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
 }
 
 // cutOff says in one line what ended a run of checks, and how many of them were not judged.
@@ -258,38 +234,4 @@ func (g *globals) writeReport(out io.Writer, r check.Report, failOn check.Severi
 		return r.WriteJUnit(out, failOn)
 	}
 	return r.WriteText(out, check.TextOptions{Style: g.style(g.out), Short: g.format == "short", Verbose: g.verbosity > 0})
-}
-
-// phaseOf is PhaseInstalled when the cluster holds a record of the release. Where that cannot be
-// read, the checks say why.
-func (g *globals) phaseOf(ctx context.Context, c *cluster.Cluster) check.Phase {
-	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + g.release, Limit: 1})
-	if err == nil && len(list.Items) == 0 {
-		return check.PhasePreflight
-	}
-	return check.PhaseInstalled
-}
-
-// checkEnv is what checks work with. Without credentials the checks of CloudStack are skipped before an
-// installation, and fail after it.
-func (g *globals) checkEnv(ctx context.Context, c *cluster.Cluster, phase check.Phase) (env *check.Env, closeEnv func()) {
-	env = &check.Env{
-		Cluster: c, Namespace: c.Namespace, Release: g.release,
-		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
-	}
-	cs, err := cloud.Of(ctx, c, g.cloudConfig)
-	if err == nil {
-		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
-		return env, cs.Close
-	}
-	var unreachable *cluster.Error
-	switch {
-	case errors.As(err, &unreachable):
-		env.NoCloudStack = "the credentials could not be read: " + err.Error()
-	case errors.Is(err, cloud.ErrNoCredentials) && phase != check.PhaseInstalled:
-		env.NoCloudStack = err.Error()
-	default:
-		env.CloudStackErr = err
-	}
-	return env, func() {}
 }

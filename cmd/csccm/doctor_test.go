@@ -18,6 +18,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/explain"
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func TestDoctorOnAFreshCluster(t *testing.T) {
@@ -172,5 +173,17 @@ func TestDoctorExplains(t *testing.T) {
 	c = execute(t, "__complete", "doctor", "--explain", "")
 	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-004\tcheck"} {
 		require.Contains(t, c.out, name)
+	}
+}
+
+// The real commands, on a cluster that does not get well: the last report, and exit code 124.
+func TestDoctorWaits(t *testing.T) {
+	t.Parallel()
+	a := newFakeCluster(t)
+	for _, args := range [][]string{{"doctor", "-o", "short"}, {"status"}} {
+		c := execute(t, append(args, "--server", a.url, "--interval", "1s", "--wait=1s")...)
+		require.Equal(t, report.ExitTimeout, c.code, c.errOut)
+		require.NotEmpty(t, c.out)
+		require.Contains(t, c.errOut, "(--wait)")
 	}
 }

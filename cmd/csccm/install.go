@@ -6,18 +6,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 const installLong = `Install the controller into the cluster, or bring an install up to date.
@@ -97,8 +95,8 @@ func newInstallCommand(g *globals) *cobra.Command {
 	services := completeFrom(g, consentable)
 	completeFlag(cmd, "accept", services)
 	completeFlag(cmd, "pin", services)
-	completeFlag(cmd, "zone", f.completeFromCloud(g, zoneNames))
-	completeFlag(cmd, "project", f.completeFromCloud(g, projectNames))
+	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	completeFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
 	return cmd
 }
 
@@ -207,19 +205,4 @@ func (f *installFlags) run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return g.onRelease(ctx, func(e *engine.Env) error { return install.New(e, f.options).Run(ctx) })
-}
-
-// podLogs reads the end of a Pod's log; of a Pod that keeps ending, what the
-// last container said.
-func podLogs(c *cluster.Cluster) func(context.Context, *corev1.Pod, int64) (string, error) {
-	return func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
-		previous := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running == nil &&
-			pod.Status.ContainerStatuses[0].RestartCount > 0
-		raw, err := c.Kube.CoreV1().Pods(pod.Namespace).
-			GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines, Previous: previous}).DoRaw(ctx)
-		if err != nil {
-			return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
-		}
-		return string(raw), nil
-	}
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/commands/version"
 )
 
 func golden(t *testing.T, name, got string) {
@@ -122,7 +124,7 @@ func TestVersion(t *testing.T) {
 
 	r = execute(t, "version", "--server", "http://127.0.0.1:1", "-o", "json")
 	require.Equal(t, 0, r.code, "what csccm is, is known without a cluster")
-	var v versions
+	var v version.Versions
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
 	require.NotEmpty(t, v.Client.Version)
 	require.NotEmpty(t, v.Chart.AppVersion)

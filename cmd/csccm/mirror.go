@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -38,9 +37,9 @@ no cluster. Logins are those of docker login and of helm registry login.`,
   csccm images save csccm.tar --version v1.2.3`,
 		Args: wantOne("name one file to write, such as csccm.tar"),
 	}, 0, func(ctx context.Context, args []string) error {
-		release, err := releaseVersion(tag)
+		release, err := mirror.ReleaseVersion(tag)
 		if err != nil {
-			return err
+			return usagef("--version %w", err)
 		}
 		o.Progress = g.told
 		items := mirror.Images(release)
@@ -88,21 +87,6 @@ helm registry login.`,
 }
 
 const mirrorRemedy = "check the name of the file, the registry and its path, the version, and the login (docker login)"
-
-// releaseVersion is a release's version without v; by default this program's own, if it is of a release.
-func releaseVersion(given string) (string, error) {
-	if given == "" {
-		if strings.HasPrefix(version.Version, "v0.0.0") {
-			return "", usagef("--version names the release: this csccm is of none (%s)", version.Version)
-		}
-		given = version.Version
-	}
-	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(given, "v"))
-	if err != nil {
-		return "", usagef("--version %q: want a version such as v1.2.3", given)
-	}
-	return parsed.String(), nil
-}
 
 // told shows an item on stderr.
 func (g *globals) told(text string) { _, _ = fmt.Fprintln(g.errOut, text) }

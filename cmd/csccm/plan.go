@@ -11,14 +11,9 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 // exitToDo is plan's exit code when something is to do. Elsewhere 2 means usage; plan ends with 1 for that.
@@ -56,7 +51,7 @@ Exit codes, the same in every format and other than those of the other commands:
   # before the installation, with credentials from a file
   csccm plan --cloud-config ./cloud-config`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: completeFrom(g, balancedServices),
+		ValidArgsFunction: completeFrom(g, plan.ServiceNames),
 	}, flagRelease|flagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, args) })
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
@@ -85,7 +80,12 @@ func runPlan(ctx context.Context, g *globals, clusterID string, names []string) 
 		return err
 	}
 	defer cs.Close()
-	r, err := makePlan(ctx, g, clusterID, c, cs, services)
+	progress := report.Quiet()
+	if g.style(g.errOut).TTY {
+		progress = g.progress()
+	}
+	r, err := plan.OfCluster(ctx, c, cs, g.release, clusterID, services, progress)
+	progress.Close()
 	if err != nil {
 		return c.Explain(err)
 	}
@@ -103,54 +103,4 @@ func runPlan(ctx context.Context, g *globals, clusterID string, names []string) 
 		return &report.ExitError{Code: exitToDo}
 	}
 	return nil
-}
-
-// previewer plans as the controller of the release does.
-func (g *globals) previewer(ctx context.Context, clusterID string, c *cluster.Cluster, cs *cloud.Cloud) (*provider.Previewer, plan.Settings, error) {
-	options, from, err := plan.Options(ctx, c.Kube, c.Namespace, g.release)
-	if err != nil {
-		return nil, plan.Settings{}, err
-	}
-	id := cluster.Identity{Flag: cmp.Or(clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
-	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
-		return nil, plan.Settings{}, err
-	}
-	p, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
-	if err != nil {
-		return nil, plan.Settings{}, err
-	}
-	return p, plan.Settings{ClusterID: p.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}, nil
-}
-
-func makePlan(ctx context.Context, g *globals, clusterID string, c *cluster.Cluster, cs *cloud.Cloud, services plan.Selection) (*plan.Report, error) {
-	previewer, settings, err := g.previewer(ctx, clusterID, c, cs)
-	if err != nil {
-		return nil, err
-	}
-	progress := report.Quiet()
-	if g.style(g.errOut).TTY {
-		progress = g.progress()
-	}
-	progress.Step("looking at the Services")
-	r, err := plan.Make(ctx, c.Kube, previewer, settings, services)
-	if err == nil {
-		progress.Done("%d", len(r.Services))
-	}
-	progress.Close()
-	return r, err
-}
-
-// balancedServices are the Services that plan takes, for the shell.
-func balancedServices(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for i := range list.Items {
-		if provider.Handles(&list.Items[i]) {
-			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
-		}
-	}
-	return out, nil
 }

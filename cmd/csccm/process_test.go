@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/engine/exitcodes"
@@ -97,15 +98,25 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	// A CloudStack that never answers is named, not the API server.
 	file := filepath.Join(dir, "mute")
 	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = "+silence+"/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
-	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt", "register", "unregister"} {
-		t.Run("124 CloudStack "+command, func(t *testing.T) {
-			t.Parallel()
-			cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")
-			require.Equal(t, 124, codeOf(t, cmd.Run()), stderr)
-			require.Regexp(t, `(?m)^error: .*cloudstack.*no answer in time\n  fix: .*api-url`, stderr.String())
-			require.NotContains(t, stderr.String(), "Kubernetes API")
-		})
+	// All wait at the same time: the time-out must be long enough for a busy machine to read the cluster before.
+	type started struct {
+		cmd    *exec.Cmd
+		stderr *bytes.Buffer
 	}
+	waiting := map[string]started{}
+	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt", "register", "unregister"} {
+		cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")
+		require.NoError(t, cmd.Start())
+		waiting[command] = started{cmd, stderr}
+	}
+	t.Run("124 CloudStack", func(t *testing.T) {
+		t.Parallel()
+		for command, w := range waiting {
+			assert.Equal(t, 124, codeOf(t, w.cmd.Wait()), "%s: %s", command, w.stderr)
+			assert.Regexp(t, `(?m)^error: .*cloudstack.*no answer in time\n  fix: .*api-url`, w.stderr.String(), command)
+			assert.NotContains(t, w.stderr.String(), "Kubernetes API", command)
+		}
+	})
 	for _, command := range commandsOf(t, "^C") {
 		args := more[command]
 		t.Run("130 "+command, func(t *testing.T) {

@@ -50,7 +50,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	g.addFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
 
-	completeFlag(root, "namespace", completeFrom(g, namespaceNames))
+	completeFlag(root, "namespace", completeFrom(g, cluster.NamespaceNames))
 	completeFlag(root, "context", contextNames(g))
 	completeFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return strings.Fields(cmd.Annotations[outputsAnnotation]), cobra.ShellCompDirectiveNoFileComp

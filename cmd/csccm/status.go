@@ -54,11 +54,11 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return f.watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
-		env, closeEnv := g.checkEnv(ctx, c, check.PhaseInstalled)
+		env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, check.PhaseInstalled)
 		defer closeEnv()
 		var s *status.Status
 		g.checking(func(step func(check.Result)) { s = status.Collect(ctx, env, step) })
-		open := openCodes(s.Checks.Problems)
+		open := check.Open(s.Checks.Problems)
 		if err := f.write(g, out, s); err != nil {
 			return open, err
 		}

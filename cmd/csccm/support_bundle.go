@@ -61,8 +61,8 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	phase := g.phaseOf(ctx, c)
-	env, closeEnv := g.checkEnv(ctx, c, phase)
+	phase := check.PhaseOf(ctx, c, g.release)
+	env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, phase)
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // taintFlags are the flags of taint.
@@ -65,7 +66,7 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
 	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
 	flags.StringVar(&f.o.Dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
-	completeFlag(cmd, "node", completeFrom(g, nodeNames))
+	completeFlag(cmd, "node", completeFrom(g, cluster.NodeNames))
 	completeFlag(cmd, "skip-gate", oneOf(taint.Gates()...))
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 )
@@ -74,7 +75,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 
 // consentable are the words that --accept and --pin take: services and all of them.
 func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	names, err := balancedServices(ctx, kube)
+	names, err := plan.ServiceNames(ctx, kube)
 	return append([]string{takeover.All}, names...), err
 }
 

@@ -7,16 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/prompt"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -52,7 +48,7 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsCl
 	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
 	flags.BoolVar(&f.options.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
 	flags.BoolVar(&f.options.NoOutside, "skip-outside", false, "do not ask from this machine")
-	completeFlag(cmd, "in", completeFrom(g, namespaceNames))
+	completeFlag(cmd, "in", completeFrom(g, cluster.NamespaceNames))
 	return cmd
 }
 
@@ -69,8 +65,8 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 	}
 	o := f.options
 	if o.Image == "" {
-		if o.Image, err = controllerImage(ctx, c, g.release); err != nil {
-			return err
+		if o.Image, err = lbtest.ControllerImage(ctx, c.Kube, c.Namespace, g.release); err != nil {
+			return c.Explain(err)
 		}
 	}
 	where := "a namespace of its own"
@@ -88,7 +84,7 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 	progress := g.progress()
 	defer progress.Close()
 	t := &lbtest.Tester{
-		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: podLogs(c), Ask: askOnce,
+		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: echo.AskOnce,
 	}
 	result, err := t.Run(ctx)
 	if result != nil {
@@ -98,42 +94,4 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 		}
 	}
 	return err
-}
-
-// askOnce asks from this machine: nothing is tried again for long, since the Pod inside has waited for the first answer.
-func askOnce(ctx context.Context, address, token string) (echo.Answer, error) {
-	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return echo.AskUntil(ctx, address, token)
-}
-
-// controllerImage is the image of the release's controller.
-func controllerImage(ctx context.Context, c *cluster.Cluster, release string) (string, error) {
-	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
-	deployments, err := c.Kube.AppsV1().Deployments(c.Namespace).List(ctx, selector)
-	if err != nil {
-		return "", c.Explain(err)
-	}
-	sets, err := c.Kube.AppsV1().DaemonSets(c.Namespace).List(ctx, selector)
-	if err != nil {
-		return "", c.Explain(err)
-	}
-	var templates []corev1.PodTemplateSpec
-	for i := range deployments.Items {
-		templates = append(templates, deployments.Items[i].Spec.Template)
-	}
-	for i := range sets.Items {
-		templates = append(templates, sets.Items[i].Spec.Template)
-	}
-	for i := range templates {
-		if containers := templates[i].Spec.Containers; len(containers) > 0 {
-			return containers[0].Image, nil
-		}
-	}
-	return "", &report.Error{
-		What: fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, c.Namespace),
-		Fix:  "run csccm install, or name the release with --release and --namespace",
-		Code: report.ExitUsage,
-	}
 }

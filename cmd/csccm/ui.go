@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/bundle"
+	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/ui"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine"
@@ -106,7 +107,7 @@ func (f *uiFlags) source(ctx context.Context, g *globals, c *cluster.Cluster) (s
 		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: f.sameCluster(g, c), Interval: f.interval,
 		Clean: bundle.Redaction(nil),
 		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
-			env, closeEnv := g.checkEnv(ctx, c, check.PhaseInstalled)
+			env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
 		},
@@ -117,7 +118,7 @@ func (f *uiFlags) source(ctx context.Context, g *globals, c *cluster.Cluster) (s
 		return ui.New(o), func() {}
 	}
 	o.Clean = bundle.Redaction([]string{cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey})
-	previewer, settings, err := g.previewer(ctx, "", c, cs)
+	previewer, settings, err := plan.PreviewerOf(ctx, c, cs, g.release, "")
 	if err != nil {
 		o.NoCloudStack = c.Explain(err)
 	} else {
@@ -190,5 +191,5 @@ func (f *uiFlags) serve(ctx context.Context, g *globals, source *ui.Source) erro
 	if err != nil {
 		return err
 	}
-	return watched(ctx)
+	return watched(context.Cause(ctx))
 }

@@ -76,7 +76,7 @@ func newVerifyImageCommand(g *globals, key func() (*verify.Key, error)) *cobra.C
 			}
 			reports = append(reports, found)
 		}
-		return g.show(reports, func(w io.Writer) error { return imageTable(reports).Write(w, g.style(w)) })
+		return g.show(reports, func(w io.Writer) error { return verify.ImageTable(reports).Write(w, g.style(w)) })
 	})
 	cmd.Flags().StringSliceVar(&o.Require, "require", []string{"signature", "provenance"}, "evidence that must be there: "+strings.Join(evidenceKinds, ", "))
 	completeFlag(cmd, "require", oneOf(evidenceKinds...))
@@ -103,15 +103,7 @@ checked if it is there.`,
 			return verdict(err)
 		}
 		return g.show(found, func(w io.Writer) error {
-			table := report.Table{Header: []string{"FILE", "DIGEST", "SIGNED", "PROVENANCE"}}
-			for _, f := range found.Files {
-				provenance := "no"
-				if f.Provenance {
-					provenance = "yes"
-				}
-				table.Add(f.Name, f.Digest, "yes", provenance)
-			}
-			return table.Write(w, g.style(w))
+			return found.Table().Write(w, g.style(w))
 		})
 	})
 }
@@ -125,27 +117,6 @@ func verdict(err error) error {
 		return &report.ExitError{Code: report.ExitCheckFailed, Err: err}
 	}
 	return report.Remedied(err, "check the name of the file or the image, the registry, and the login (docker login)")
-}
-
-func imageTable(reports []*verify.ImageReport) *report.Table {
-	table := &report.Table{Header: []string{"IMAGE", "PLATFORM", "DIGEST", "VERIFIED"}}
-	for _, r := range reports {
-		table.Add(r.Ref, "", r.Digest, evidence(r.Evidence))
-		for _, p := range r.Platforms {
-			table.Add("", p.Platform, p.Digest, evidence(p.Evidence))
-		}
-	}
-	return table
-}
-
-// evidence names the kinds once each, sorted: registries list them in any order.
-func evidence(found []verify.Evidence) string {
-	var kinds []string
-	for _, e := range found {
-		kinds = append(kinds, e.Kind)
-	}
-	slices.Sort(kinds)
-	return strings.Join(slices.Compact(kinds), ", ")
 }
 
 // wantArgs is at least one argument, with a usage exit code.

@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -37,6 +36,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -60,7 +60,7 @@ rules: [{apiGroups: [""], resources: [nodes], verbs: [get, list]}]
 // world is a cluster in a fake clientset with a simulated CloudStack below it.
 type world struct {
 	sim     *simulator.Simulator
-	kube    *fake.Clientset
+	kube    *fakekube.Clientset
 	env     *check.Env
 	now     time.Time
 	objects *objectServer
@@ -148,7 +148,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	svc.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: 30080}, {Port: 443, NodePort: 30443}}
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
-	w.kube = fake.NewClientset(append(objects, svc, revision(t, 1, "deployed", chartObjects, nil))...)
+	w.kube = fakekube.New(append(objects, svc, revision(t, 1, "deployed", chartObjects, nil))...)
 	w.kube.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &kversion.Info{GitVersion: "v1.37.1"}
 	w.kube.PrependReactor("create", "selfsubjectaccessreviews", func(a ktesting.Action) (bool, runtime.Object, error) {
 		review := a.(ktesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)

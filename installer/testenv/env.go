@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	discoveryfake "k8s.io/client-go/discovery/fake"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/fakekube"
 )
 
 // Namespace is where the release is.
@@ -35,7 +35,7 @@ var Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.
 // Env is a command's environment with --yes and without a terminal.
 type Env struct {
 	*engine.Env
-	Kube           *fake.Clientset
+	Kube           *fakekube.Clientset
 	Time           *stepclock.Clock
 	Releases       *Helm
 	Stdout, Stderr bytes.Buffer
@@ -46,7 +46,7 @@ type Env struct {
 // New returns the environment of a cluster with these objects.
 func New(t *testing.T, objects ...runtime.Object) *Env {
 	t.Helper()
-	e := &Env{Kube: fake.NewClientset(objects...), Releases: &Helm{}}
+	e := &Env{Kube: fakekube.New(objects...), Releases: &Helm{}}
 	discovery, ok := e.Kube.Discovery().(*discoveryfake.FakeDiscovery)
 	require.True(t, ok)
 	discovery.FakedServerVersion = &version.Info{GitVersion: KubeVersion, Major: "1", Minor: "37"}

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -94,7 +95,13 @@ func unguard(d *loadBalancerDeps, guard plan.Guard) {
 	}
 }
 
-// Each guard is needed: without it a run finds a violation. The seed is fixed, so the number of steps is always the same.
+// findingSeeds are seeds that find a violation without a guard; for the others seed 1 does. They save time alone: where one
+// finds nothing any more, the test tries all from 1, and logs which to write here.
+var findingSeeds = map[plan.Guard]uint64{
+	guardTenancy: 2, "kept": 2, "source-nat": 2, "foreign-address": 2, "forwards": 6, "keep-limit": 7, "leaseweb": 15, "tags": 19,
+}
+
+// Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the same.
 func TestTenantsFindsAMissingGuard(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -103,11 +110,15 @@ func TestTenantsFindsAMissingGuard(t *testing.T) {
 	const most = 60_000
 	for _, guard := range guards {
 		parallel(t, string(guard), func(t *testing.T) {
-			for seed, done := uint64(1), 0; done < most; seed++ {
+			for next, done := uint64(0), 0; done < most; next++ {
+				seed := next
+				if next == 0 {
+					seed = cmp.Or(findingSeeds[guard], 1)
+				}
 				one := episode(t, seed, episodeSteps, guard)
 				done += len(one.actions)
 				if len(one.violations) > 0 {
-					t.Logf("guard removed -> steps until found: %-24s %6d  (%s)", guard, done, one.violations[0].kind)
+					t.Logf("guard removed -> steps until found: %-24s %6d  (%s, seed %d)", guard, done, one.violations[0].kind, seed)
 					return
 				}
 			}

@@ -142,12 +142,10 @@ func (c *Cluster) WaitReady(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Stop ends the nodes and the control plane.
+// Stop ends the nodes and the control plane. Their files and the network go with the sandbox.
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes() {
 		n.PowerOff()
-		_ = os.RemoveAll(n.Dir) // gigabytes, which would remain until the sandbox ends
 	}
 	c.Plane.Stop()
-	_ = c.network.remove(context.Background()) // on an error, the kernel removes it with the sandbox
 }

@@ -42,11 +42,6 @@ func newNetwork(ctx context.Context, gateway netip.Prefix, public ...netip.Prefi
 	return &network{gateway: gateway}, ip(ctx, steps...)
 }
 
-// remove deletes the bridge with its routes, for the next cluster of the sandbox.
-func (n *network) remove(ctx context.Context) error {
-	return ip(ctx, []string{"link", "delete", bridge})
-}
-
 // attach gives a node its link and its address.
 func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) error {
 	link := fmt.Sprintf("csccm-n%d", o.Number)

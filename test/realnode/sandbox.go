@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 )
 
@@ -25,18 +26,24 @@ const dirVariable = "CSCCM_SANDBOX"
 // Inside returns the folder of the sandbox that this process runs in, if any.
 func Inside() (dir string, inside bool) { return os.LookupEnv(dirVariable) }
 
+// Sandbox is what a program in a sandbox writes to, and what is added to its environment.
+type Sandbox struct {
+	Env            []string
+	Stdout, Stderr io.Writer
+}
+
+// entering is held until a new sandbox is recorded: Sweep would remove a folder that has no lock file yet.
+var entering sync.Mutex
+
 // Enter runs this program again, with the same arguments, in a sandbox: its own PID,
-// mount and network namespaces. However the program ends, the kernel ends all
+// mount and network namespaces. Several sandboxes can run at the same time. However the program ends, the kernel ends all
 // processes of the sandbox and removes its mounts, links, addresses and nftables
 // rules. Cgroups and the folder belong to no namespace: they are recorded before they
 // are created, and Enter removes them. This process is the keeper of the sandbox; when
 // it is killed, the next Enter removes what remains. Enter returns the program's exit
 // code.
-func Enter(ctx context.Context, log io.Writer) (code int, err error) {
-	if err := Sweep(log); err != nil {
-		return 1, err
-	}
-	r, err := newRecord()
+func Enter(ctx context.Context, o Sandbox) (code int, err error) {
+	r, err := sweepAndRecord(o.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -50,8 +57,8 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(self, os.Args[1:]...) //nolint:noctx // SIGTERM below ends it, so that it can clean up
 	cmd.Args[0] = initStage
-	cmd.Env = append(os.Environ(), dirVariable+"="+r.Dir)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(append(os.Environ(), o.Env...), dirVariable+"="+r.Dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, o.Stdout, o.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL, Setpgid: true,
@@ -76,6 +83,15 @@ func Enter(ctx context.Context, log io.Writer) (code int, err error) {
 		}
 	}
 	return 0, err
+}
+
+func sweepAndRecord(log io.Writer) (*record, error) {
+	entering.Lock()
+	defer entering.Unlock()
+	if err := Sweep(log); err != nil {
+		return nil, err
+	}
+	return newRecord()
 }
 
 // sandboxInit is process 1 of the sandbox: it sets up the namespaces, runs the program and ends when the program ends.

@@ -40,7 +40,7 @@ func keep(up string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if _, inside := Inside(); !inside {
-		code, err := Enter(ctx, os.Stderr)
+		code, err := Enter(ctx, Sandbox{Stdout: os.Stdout, Stderr: os.Stderr})
 		if err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			return 1

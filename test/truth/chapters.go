@@ -19,7 +19,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// chapters returns all chapters; in each, the first scenario installs the controller for the others.
+// chapters returns all chapters; in each, the first scenario installs the controller for the others. Those that take
+// longest come first, so that the others run beside them.
 func chapters() []chapter {
 	return []chapter{
 		{name: "installed by csccm", world: isolated, scenarios: []scenario{
@@ -44,6 +45,9 @@ func chapters() []chapter {
 			{"leader killed, no request lost", undisturbed(leaderKilled)},
 			{"chart upgraded and rolled back, no request lost", undisturbed(upgradeAndBack)},
 			{"migrate-rules, no request lost", undisturbed(migrated)},
+		}},
+		{name: "CloudStack and nodes that fail", world: isolated, scenarios: []scenario{
+			{"csccm install, before something fails", install},
 			{"CloudStack away for a minute, no request lost", undisturbed(cloudDown)},
 			{"node added, drained, stopped, destroyed", nodeLife},
 			{"plug of a node pulled and its VM destroyed", nodeLost},

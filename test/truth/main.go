@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
@@ -41,6 +42,7 @@ type settings struct {
 	out    string
 	list   bool
 	rate   int
+	lanes  int
 	check  bool
 	again  bool
 }
@@ -53,6 +55,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
 	f.StringVar(&s.out, "out", "", "write the results to this Markdown file; not written with --only")
 	f.IntVar(&s.rate, "rate", 200, "requests per second of steady traffic; a busy machine may need a lower rate")
+	f.IntVar(&s.lanes, "lanes", 2, "chapters that run at the same time, each with its own cluster; a machine with little memory may need 1")
 	f.BoolVar(&s.check, "check", false, "check whether real nodes can run on this machine, print the reason in one line when they cannot, and exit")
 	f.BoolVar(&s.again, "again", false, "run failed scenarios a second time; those that succeed then do not count as failed")
 	f.BoolVar(&s.list, "list", false, "print the names of the scenarios and exit")
@@ -61,6 +64,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected arguments %q: only flags are supported", f.Args())
+	}
+	if s.lanes < 1 {
+		return nil, fmt.Errorf("--lanes %d: at least 1 chapter must run", s.lanes)
 	}
 	var err error
 	if s.only, err = regexp.Compile(*only); err != nil {
@@ -100,9 +106,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if in {
-		return inside(ctx, s, stdout, stderr)
+		if err := inside(ctx, s.rate, stdout, stderr); err != nil {
+			_, _ = fmt.Fprintln(stderr, "truth:", err)
+			return 1
+		}
+		return 0
 	}
-	code, err := outside(ctx, s, stderr)
+	code, err := outside(ctx, s, stdout, stderr)
 	if err != nil && s.check {
 		_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
 	} else if err != nil {
@@ -125,25 +135,31 @@ func names() []string {
 // oneLine joins the lines of an error, which may hold the output of a program.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// outside builds all programs, which may need a network, and runs the sandbox.
-func outside(ctx context.Context, s *settings, stderr io.Writer) (int, error) {
+// outside builds all programs, which may need a network, runs the scenarios in sandboxes, and prints the table.
+func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, error) {
 	if err := realnode.Check(ctx, os.Getenv("E2E_INSTALL") == "1"); err != nil {
 		return 1, err
 	}
 	if s.check {
-		return realnode.Enter(ctx, stderr)
+		return realnode.Enter(ctx, realnode.Sandbox{Stdout: stdout, Stderr: stderr})
 	}
 	if err := prepare(ctx, s.minors, stderr); err != nil {
 		return 1, err
 	}
-	before := realnode.ReadMachine(ctx)
-	code, err := realnode.Enter(ctx, stderr)
+	before, start := realnode.ReadMachine(ctx), time.Now()
+	all := s.everything(ctx, stderr)
 	left := leftBehind(realnode.ReadMachine(context.WithoutCancel(ctx)).Added(before))
-	_, _ = fmt.Fprintf(stderr, "\n%s\n", left)
-	if err == nil && s.writes() && ctx.Err() == nil {
-		err = appendTo(s.out, "\n## Afterwards\n\n"+left+"\n")
+	_, _ = fmt.Fprintf(stdout, "%s\nAll of it took %s.\n\n%s\n", table(all), time.Since(start).Round(time.Second), left)
+	switch {
+	case ctx.Err() != nil:
+		return 130, nil
+	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
+		text := page(all) + "\n## Afterwards\n\n" + left + "\n"
+		if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
+			return 1, err
+		}
 	}
-	return code, err
+	return min(len(s.jobs(all)), 1), nil
 }
 
 // leftBehind returns a sentence about what a run has left on the machine.
@@ -154,64 +170,31 @@ func leftBehind(since []string) string {
 	return "New on the machine, of the run or of somebody else: " + strings.Join(since, ", ") + "."
 }
 
-// writes reports whether the page is written. With --only it is not, because it would lack scenarios.
-func (s *settings) writes() bool { return s.out != "" && s.only.String() == "" }
-
-func appendTo(path, text string) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0) // #nosec G304 -- the user's own file
-	if err != nil {
-		return err
+// everything runs the scenarios on each minor, and with again those that failed once more, without others beside them.
+func (s *settings) everything(ctx context.Context, log io.Writer) []result {
+	run := func(j job) []result { return inSandbox(ctx, j, log) }
+	all := runAll(s.jobs(nil), s.lanes, run)
+	left := s.jobs(all)
+	if !s.again || ctx.Err() != nil || len(left) == 0 {
+		return all
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	_, _ = fmt.Fprintln(log, "\nRunning again what failed.")
+	again := runAll(left, 1, run)
+	for i := range again {
+		again[i].chapter += ", once more"
+	}
+	return append(all, again...)
 }
 
-// inside runs the scenarios on each minor and prints the table.
-func inside(ctx context.Context, s *settings, stdout, stderr io.Writer) int {
-	p, err := prepared()
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "truth:", err)
-		return 1
-	}
-	p.Rate = s.rate
-	all := each(s.minors, func(minor plane.Minor, c chapter) []result {
-		return c.run(ctx, p, minor, s.only, stderr)
-	})
-	if s.again && ctx.Err() == nil {
-		first := all
-		all = append(all, each(s.minors, func(minor plane.Minor, c chapter) []result {
-			left := c.unproven(minor, s.only, first)
-			if len(left) == 0 {
-				return nil
-			}
-			_, _ = fmt.Fprintf(stderr, "\nRunning again what failed on Kubernetes %s: %s\n", minor.Release(), strings.Join(left, "; "))
-			c.name += ", once more"
-			return c.run(ctx, p, minor, named(left), stderr)
-		})...)
-	}
-	_, _ = fmt.Fprint(stdout, table(all))
-	if s.writes() && ctx.Err() == nil {
-		if err := os.WriteFile(s.out, []byte(page(all)), 0o644); err != nil { // #nosec G306 -- documentation
-			_, _ = fmt.Fprintln(stderr, "truth:", err)
-			return 1
-		}
-	}
-	if ctx.Err() != nil {
-		return 130
-	}
-	if left := each(s.minors, func(minor plane.Minor, c chapter) []string { return c.unproven(minor, s.only, all) }); len(left) > 0 {
-		return 1
-	}
-	return 0
-}
-
-// each calls a function for every chapter on every minor and returns all results.
-func each[T any](minors []plane.Minor, of func(plane.Minor, chapter) []T) []T {
-	var all []T
-	for _, minor := range minors {
+// jobs returns a job for each chapter on each minor, with its scenarios that match --only and have not succeeded.
+func (s *settings) jobs(all []result) []job {
+	var jobs []job
+	for _, minor := range s.minors {
 		for _, c := range chapters() {
-			all = append(all, of(minor, c)...)
+			if left := c.unproven(minor, s.only, all); len(left) > 0 {
+				jobs = append(jobs, job{Minor: minor, Chapter: c.name, Only: named(left).String()})
+			}
 		}
 	}
-	return all
+	return jobs
 }

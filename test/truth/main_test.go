@@ -7,10 +7,12 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,6 +36,7 @@ func TestParse(t *testing.T) {
 		{[]string{"--minor", "all"}, plane.Minors(), ""},
 		{[]string{"--minor", "1.20"}, nil, "no control plane of Kubernetes 1.20"},
 		{[]string{"--only", "("}, nil, "--only: "},
+		{[]string{"--lanes", "0"}, nil, "--lanes 0: at least 1"},
 		{[]string{"now"}, nil, "only flags are supported"},
 		{[]string{"--only", "no such"}, nil, "--only: no scenario matches"},
 	} {
@@ -73,6 +76,45 @@ func TestWorlds(t *testing.T) {
 			}
 			names[s.name] = true
 		}
+	}
+}
+
+// TestJobs: a chapter runs when one of its scenarios does, and what has not succeeded runs again.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	s, err := parse([]string{"--minor", "1.36", "--only", "chart alone|in a project$"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.jobs(nil)
+	want := []job{
+		{"1.36", "installed by the chart alone", named([]string{"TCP Service, chart alone"}).String()},
+		{"1.36", "project", named([]string{"csccm install, nodes in a project", "TCP Service, nodes in a project"}).String()},
+	}
+	if !slices.Equal(first, want) {
+		t.Fatalf("got %+v, want %+v", first, want)
+	}
+	// Each job's results come back in its place, as they do from a sandbox.
+	all := runAll(first, 2, func(j job) []result {
+		r := result{minor: j.Minor, chapter: j.Chapter, scenario: "TCP Service, chart alone", took: time.Second, traffic: []traffic.Report{{Requests: 7}}}
+		if j.Chapter == "project" {
+			r.scenario, r.note, r.err = "TCP Service, nodes in a project", "", errors.New("it broke")
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Error(err)
+		}
+		var back result
+		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, r) {
+			t.Errorf("%s came back as %+v: %v", text, back, err)
+		}
+		return []result{back}
+	})
+	if len(all) != 2 || all[0].chapter != first[0].Chapter || all[1].chapter != first[1].Chapter {
+		t.Fatalf("results %+v", all)
+	}
+	if again := s.jobs(all); !slices.Equal(again, want[1:]) {
+		t.Errorf("again %+v, want %+v", again, want[1:])
 	}
 }
 
@@ -125,7 +167,7 @@ func TestTableAndPage(t *testing.T) {
 		{minor: "1.37", chapter: "c", scenario: "second", took: time.Minute, err: errors.New("it broke\nwith details")},
 	}
 	if got, want := table(all), "\nKubernetes v1.37.1, c\n  ok    one        3s  a | b\n  FAIL  second   1m0s  it broke\n"+
-		"\nKubernetes v1.37.1: 2 scenarios, 1 failed, 30 requests of steady traffic, in 1m10s\n"; got != want {
+		"\nKubernetes v1.37.1: 2 scenarios, 1 failed, 30 requests of steady traffic, 1m10s one after the other\n"; got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	other := append(slices.Clone(all), result{minor: "1.36", chapter: "c", scenario: "one", traffic: []traffic.Report{{Requests: 7}}})

@@ -51,7 +51,8 @@ func page(all []result) string {
 Three kubelets with containerd, runc and kube-proxy in network namespaces of one machine, a real control plane, the
 product as users install it, Pods that answer HTTP, and ` + "`cloudstack-sim`" + `'s data path in place of the virtual router.
 Clients have addresses outside of the cluster; requests go through the balancer's public address, a node's port and
-kube-proxy to a Pod. The times are those of the whole scenario on a machine that does other things too.
+kube-proxy to a Pod. The times are those of the whole scenario on a machine that does other things too:
+each chapter has its own cluster, and two chapters run at the same time.
 
 `)
 	for _, m := range minorsOf(all) {
@@ -108,7 +109,7 @@ func minorsOf(all []result) []plane.Minor {
 	return minors
 }
 
-// summary returns the counts and the duration of a minor's scenarios.
+// summary returns the counts and the durations, added up, of a minor's scenarios.
 func summary(all []result, minor plane.Minor) string {
 	count, failed, requests, took := 0, 0, 0, time.Duration(0)
 	for i := range all {
@@ -125,7 +126,7 @@ func summary(all []result, minor plane.Minor) string {
 			requests += t.Requests
 		}
 	}
-	return fmt.Sprintf("%d scenarios, %d failed, %d requests of steady traffic, in %s", count, failed, requests, took.Round(time.Second))
+	return fmt.Sprintf("%d scenarios, %d failed, %d requests of steady traffic, %s one after the other", count, failed, requests, took.Round(time.Second))
 }
 
 // trafficTable returns a table of steady traffic: a line for each part of each scenario, a column for each minor.

@@ -73,7 +73,7 @@ func (c *chapter) run(ctx context.Context, p *programs, minor plane.Minor, only 
 	}
 	defer e.stop() //nolint:contextcheck // also after the end of ctx
 	cluster := time.Since(start)
-	_, _ = fmt.Fprintf(log, "      three nodes are ready (%s)\n", cluster.Round(time.Second))
+	_, _ = fmt.Fprintf(log, "      %s: three nodes are ready (%s)\n", c.name, cluster.Round(time.Second))
 	var all []result
 	for i, s := range wanted {
 		r := e.runScenario(ctx, s)

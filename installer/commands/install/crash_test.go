@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine/journal"
+	"github.com/csccm/csccm/pkg/fakekube"
 )
 
 // Whatever write to the cluster is the last one of a run, done or lost, the
@@ -53,7 +53,7 @@ func atEveryWrite(t *testing.T, try func(t *testing.T, n int) (last bool)) {
 }
 
 // dieAfter has every write after the n-th fail, until revive. The n-th happens, and nobody learns of it.
-func dieAfter(kube *fake.Clientset, n int, died error) (revive func(), completed func() bool) {
+func dieAfter(kube *fakekube.Clientset, n int, died error) (revive func(), completed func() bool) {
 	var mu sync.Mutex // the fake controller calls beside the installer
 	writes, dead := 0, false
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, kruntime.Object, error) {

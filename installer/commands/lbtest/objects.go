@@ -16,9 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
@@ -281,4 +283,34 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 		}
 		return false, fmt.Sprintf("namespace %s is being deleted", ns), err
 	})
+}
+
+// ControllerImage returns the image of the release's controller.
+func ControllerImage(ctx context.Context, kube kubernetes.Interface, namespace, release string) (string, error) {
+	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
+	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
+	if err != nil {
+		return "", err
+	}
+	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
+	if err != nil {
+		return "", err
+	}
+	var templates []corev1.PodTemplateSpec
+	for i := range deployments.Items {
+		templates = append(templates, deployments.Items[i].Spec.Template)
+	}
+	for i := range sets.Items {
+		templates = append(templates, sets.Items[i].Spec.Template)
+	}
+	for i := range templates {
+		if containers := templates[i].Spec.Containers; len(containers) > 0 {
+			return containers[0].Image, nil
+		}
+	}
+	return "", &report.Error{
+		What: fmt.Sprintf("release %s has no controller in namespace %s, so nothing would give the Service an address", release, namespace),
+		Fix:  "run csccm install, or name the release with --release and --namespace",
+		Code: report.ExitUsage,
+	}
 }

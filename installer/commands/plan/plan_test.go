@@ -75,7 +75,7 @@ func serving(ip string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}} }
 }
 
-func cluster() []runtime.Object {
+func clusterObjects() []runtime.Object {
 	class := "other.example.org/lb"
 	return []runtime.Object{
 		balancer("shop", "web", serving("203.0.113.20")), balancer("shop", "api"), balancer("apps", "idle", serving("203.0.113.22")),
@@ -118,7 +118,7 @@ func TestMake(t *testing.T) {
 			var r *Report
 			selected, err := Select(c.names)
 			if err == nil {
-				r, err = Make(t.Context(), fake.NewClientset(append(cluster(), c.more...)...), previews, Settings{Policy: c.policy}, selected)
+				r, err = Make(t.Context(), fake.NewClientset(append(clusterObjects(), c.more...)...), previews, Settings{Policy: c.policy}, selected)
 			}
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -138,7 +138,7 @@ func TestMake(t *testing.T) {
 
 func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
-	r, err := Make(t.Context(), fake.NewClientset(cluster()...), previews, Settings{ClusterID: "c1", Policy: "no-delete"}, nil)
+	r, err := Make(t.Context(), fake.NewClientset(clusterObjects()...), previews, Settings{ClusterID: "c1", Policy: "no-delete"}, nil)
 	require.NoError(t, err)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestReportAsJSON(t *testing.T) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	objects := append(cluster(), balancer("z", "leaving", serving("203.0.113.21")), balancer("z", "broken"))
+	objects := append(clusterObjects(), balancer("z", "leaving", serving("203.0.113.21")), balancer("z", "broken"))
 	report1, err := Make(t.Context(), fake.NewClientset(objects...), previews, Settings{ClusterID: "c1", Policy: "no-delete", From: "the defaults"}, nil)
 	require.NoError(t, err)
 	write := func(o TextOptions) string {

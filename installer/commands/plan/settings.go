@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/provider"
 )
+
+// PreviewerOf returns what plans as the controller of a cluster's release does, and the settings that it found. A clusterID
+// that is not empty counts instead of the controller's own.
+func PreviewerOf(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string) (*provider.Previewer, Settings, error) {
+	options, from, err := Options(ctx, c.Kube, c.Namespace, release)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	id := cluster.Identity{Flag: cmp.Or(clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
+	if options.ClusterID, err = id.Resolve(ctx, c.Kube); err != nil {
+		return nil, Settings{}, err
+	}
+	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}, nil
+}
+
+// OfCluster makes the plan of a cluster's controller; see PreviewerOf.
+func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, services Selection, progress report.Progress) (*Report, error) {
+	previewer, settings, err := PreviewerOf(ctx, c, cs, release, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	progress.Step("looking at the Services")
+	r, err := Make(ctx, c.Kube, previewer, settings, services)
+	if err == nil {
+		progress.Done("%d", len(r.Services))
+	}
+	return r, err
+}
 
 // Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
 // from names their source. Without a controller they are the defaults.
@@ -79,4 +115,19 @@ func parseFlags(args []string) (provider.Options, error) {
 		return o, fmt.Errorf("the controller's flags: %w", err)
 	}
 	return o, nil
+}
+
+// ServiceNames returns the Services that can be planned, as namespace/name.
+func ServiceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list.Items {
+		if provider.Handles(&list.Items[i]) {
+			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
+		}
+	}
+	return out, nil
 }

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
@@ -25,13 +24,14 @@ import (
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // env is a recorded state, in the simulator and in a fake API server.
 type env struct {
 	t      *testing.T
-	kube   *fake.Clientset
+	kube   *fakekube.Clientset
 	source Source
 	sim    *simulator.Simulator
 	clock  *stepclock.Clock
@@ -46,7 +46,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	require.NoError(t, err)
 	world, err := s.World()
 	require.NoError(t, err)
-	e := &env{t: t, clock: stepclock.New(nil), kube: fake.NewClientset(append(old, s.Objects()...)...)}
+	e := &env{t: t, clock: stepclock.New(nil), kube: fakekube.New(append(old, s.Objects()...)...)}
 	e.sim, err = simulator.New(simulator.Options{World: world})
 	require.NoError(t, err)
 	server := httptest.NewServer(e.sim.Handler())

@@ -22,16 +22,15 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -177,23 +176,8 @@ func (c *Cloud) Calls(user string) []string {
 	return out
 }
 
-// Kube returns fake.NewClientset without managed fields, which take a third of the time of a test.
-func Kube(objects ...runtime.Object) *fake.Clientset {
-	tracker := clienttesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())
-	for _, o := range objects {
-		if err := tracker.Add(o); err != nil {
-			panic(err) // objects of unknown types, or two of one name
-		}
-	}
-	kube := fake.NewClientset() // for its discovery
-	kube.ReactionChain, kube.WatchReactionChain = nil, nil
-	kube.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
-	kube.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
-		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
-		return true, w, err
-	})
-	return kube
-}
+// Kube returns a fake clientset.
+func Kube(objects ...runtime.Object) *fake.Clientset { return fakekube.New(objects...).Clientset }
 
 // ClientBuilder gives a provider its client of the API server.
 type ClientBuilder struct{ Kube kubernetes.Interface }

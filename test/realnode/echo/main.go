@@ -96,10 +96,14 @@ func run() error {
 		return err
 	case <-stop:
 	}
+	wait := lameDuck
+	if len(os.Args) > 1 {
+		wait = 0 // no scenario sends requests to an ingress controller while it ends
+	}
 	select {
 	case err := <-failed:
 		return err
-	case <-time.After(lameDuck):
+	case <-time.After(wait):
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

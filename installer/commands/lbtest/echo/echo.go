@@ -130,3 +130,12 @@ func AskUntil(ctx context.Context, address, token string) (Answer, error) {
 		}
 	}
 }
+
+// AskOnce asks from a machine outside of the cluster: nothing is tried again for long, since the Pod inside has waited for
+// the first answer.
+func AskOnce(ctx context.Context, address, token string) (Answer, error) {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return AskUntil(ctx, address, token)
+}

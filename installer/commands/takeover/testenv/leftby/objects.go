@@ -13,9 +13,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/fakekube"
 )
 
 // Controller is the Deployment of a cloud controller manager.
@@ -55,7 +56,7 @@ func ApacheObjects() []runtime.Object {
 
 // Play notes writes, and plays the controllers: the old one's Pod ends with its Deployment, and ours
 // takes the lease as soon as it is free.
-func Play(kube *fake.Clientset, note func(string)) {
+func Play(kube *fakekube.Clientset, note func(string)) {
 	kube.PrependReactor("*", "*", func(a ktesting.Action) (bool, runtime.Object, error) {
 		verb := a.GetVerb()
 		if verb != "get" && verb != "list" && verb != "watch" {

@@ -1,0 +1,73 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+// PhaseOf returns PhaseInstalled when the cluster holds a record of the release. Where that cannot be
+// read, the checks say why.
+func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
+	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+	if err == nil && len(list.Items) == 0 {
+		return PhasePreflight
+	}
+	return PhaseInstalled
+}
+
+// Connect returns what checks work with, by the credentials of a cloud-config or, without one, of the cluster's Secret.
+// Without credentials the checks of CloudStack are skipped before an installation, and fail after it.
+func Connect(ctx context.Context, c *cluster.Cluster, release, cloudConfig string, phase Phase) (env *Env, closeEnv func()) {
+	env = &Env{
+		Cluster: c, Namespace: c.Namespace, Release: release,
+		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
+	}
+	cs, err := cloud.Of(ctx, c, cloudConfig)
+	if err == nil {
+		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
+		return env, cs.Close
+	}
+	var unreachable *cluster.Error
+	switch {
+	case errors.As(err, &unreachable):
+		env.NoCloudStack = "the credentials could not be read: " + err.Error()
+	case errors.Is(err, cloud.ErrNoCredentials) && phase != PhaseInstalled:
+		env.NoCloudStack = err.Error()
+	default:
+		env.CloudStackErr = err
+	}
+	return env, func() {}
+}
+
+// Open names the checks that did not pass.
+func Open(results []Result) string {
+	var codes []string
+	for i := range results {
+		if o := results[i].Outcome; o != OK && o != Skipped {
+			codes = append(codes, results[i].Code)
+		}
+	}
+	return strings.Join(codes, ", ")
+}
+
+// NotInstalled returns the error that says that what passed is not a working controller: there is none, and without credentials nothing of
+// CloudStack could be judged.
+func NotInstalled(namespace string, skipped int) error {
+	return report.Remedied(
+		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
+			namespace, plural.Count(skipped, "check"), plural.Verb(skipped, "was", "were"))},
+		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
+}

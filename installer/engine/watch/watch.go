@@ -1,0 +1,125 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package watch shows a report again and again: until it is interrupted, or until the report is good.
+package watch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// Round looks once and writes a report. open says what is not well, for a line while csccm waits.
+type Round func(ctx context.Context, out io.Writer) (open string, err error)
+
+// Watch is where and how often reports are written.
+type Watch struct {
+	Clock       clock.Clock
+	Out, ErrOut io.Writer
+	Style       report.Style // of Out
+	Format      string       // of the report: text, short, json, yaml
+	Interval    time.Duration
+}
+
+// clearScreen moves to the top and removes what is below.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// Forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest
+// round alone; elsewhere rounds follow each other, YAML documents apart by "---". What a report says by
+// its exit code is no reason to stop; another error is.
+func (w Watch) Forever(ctx context.Context, look Round) error {
+	for first := true; ; first = false {
+		var round bytes.Buffer
+		_, err := look(ctx, &round)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var said *report.ExitError
+		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
+			return err
+		}
+		head := ""
+		switch text := w.Format == "text" || w.Format == "short"; {
+		case text && w.Style.TTY:
+			head = clearScreen + w.Style.Paint(report.Faint, fmt.Sprintf("every %s, now %s", w.Interval, w.Clock.Now().Format(time.TimeOnly))) + "\n\n"
+		case text && !first:
+			head = "\n"
+		case w.Format == "yaml":
+			head = "---\n"
+		}
+		if _, err := io.WriteString(w.Out, head+round.String()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.Clock.After(w.Interval):
+		}
+	}
+}
+
+// Until looks until a round has no error, or one that final reports, and writes that round alone. After the limit it
+// writes the last round that ended, and returns an error that wraps over. An API server that does not answer is waited for.
+func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final func(error) bool, look Round) error {
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := w.Clock.NewTimer(limit)
+	defer timer.Stop()
+	go func() {
+		select {
+		case <-timer.C():
+			cancel(over)
+		case <-limited.Done():
+		}
+	}()
+	var last bytes.Buffer
+	said := ""
+	for {
+		var now bytes.Buffer
+		open, err := look(limited, &now)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if limited.Err() == nil || last.Len() == 0 {
+			last = now
+		}
+		if limited.Err() == nil {
+			if err == nil || final(err) {
+				_, werr := w.Out.Write(last.Bytes())
+				if err == nil {
+					err = werr
+				}
+				return err
+			}
+			if open == "" {
+				open = err.Error()
+			}
+			if said != open {
+				said = open
+				if _, err := fmt.Fprintf(w.ErrOut, "waiting: %s\n", open); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-w.Clock.After(w.Interval):
+				continue
+			case <-limited.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if _, err := w.Out.Write(last.Bytes()); err != nil {
+			return err
+		}
+		return report.Remedied(fmt.Errorf("%w after %s (--wait): %s", over, limit, said), "correct what the report says, or give --wait more time")
+	}
+}

@@ -1,0 +1,127 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+var (
+	errOver  = errors.New("timed out")
+	errUsage = errors.New("wrong usage")
+	errUser  = errors.New("interrupted")
+)
+
+// until runs Until with a limit of a minute and a round every ten seconds, and interrupts it after some time.
+func until(t *testing.T, interrupt time.Duration, look Round) (out, errOut bytes.Buffer, err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	if interrupt > 0 {
+		defer time.AfterFunc(interrupt, func() { cancel(errUser) }).Stop()
+	}
+	w := Watch{Clock: clock.RealClock{}, Out: &out, ErrOut: &errOut, Interval: 10 * time.Second}
+	err = w.Until(ctx, time.Minute, errOver, func(err error) bool { return errors.Is(err, errUsage) }, look)
+	return out, errOut, err
+}
+
+func TestUntilNothingFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		out, errOut, err := until(t, 0, func(_ context.Context, w io.Writer) (string, error) {
+			n++
+			_, _ = fmt.Fprintf(w, "round %d\n", n)
+			switch n {
+			case 1:
+				return "", errors.New("the API server does not answer")
+			case 2, 3:
+				return "NODE-004", &report.ExitError{Code: 3}
+			}
+			return "", nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "round 4\n", out.String(), "only the last round is written")
+		require.Equal(t, "waiting: the API server does not answer\nwaiting: NODE-004\n", errOut.String(), "a line for each change")
+	})
+}
+
+func TestUntilEnds(t *testing.T) {
+	t.Parallel()
+	fails := func(_ context.Context, w io.Writer) (string, error) {
+		_, err := io.WriteString(w, "report\n")
+		return "NODE-004", errors.Join(err, &report.ExitError{Code: 3})
+	}
+	for _, c := range []struct {
+		name      string
+		interrupt time.Duration
+		look      Round
+		is        error
+		text, out string
+		took      time.Duration
+	}{
+		{"out of time", 0, fails, errOver, "timed out after 1m0s (--wait): NODE-004", "report\n", time.Minute},
+		{"interrupted", 5 * time.Second, fails, errUser, "interrupted", "", 5 * time.Second},
+		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage, "wrong usage", "", 0},
+		{"a round that does not end by itself", 0, func(ctx context.Context, _ io.Writer) (string, error) {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}, errOver, "timed out after 1m0s (--wait): ", "", time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				out, _, err := until(t, c.interrupt, c.look)
+				require.ErrorIs(t, err, c.is)
+				require.EqualError(t, err, c.text)
+				require.Equal(t, c.out, out.String())
+				require.Equal(t, c.took, time.Since(begun))
+			})
+		})
+	}
+}
+
+func TestForever(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ format, want string }{
+		{"text", "round 1\n\nround 2\n"},
+		{"json", "round 1\nround 2\n"},
+		{"yaml", "---\nround 1\n---\nround 2\n"},
+	} {
+		t.Run(c.format, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer time.AfterFunc(15*time.Second, func() { cancel(errUser) }).Stop()
+				var out bytes.Buffer
+				n := 0
+				w := Watch{Clock: clock.RealClock{}, Out: &out, Format: c.format, Interval: 10 * time.Second}
+				err := w.Forever(ctx, func(_ context.Context, w io.Writer) (string, error) {
+					n++
+					_, _ = fmt.Fprintf(w, "round %d\n", n)
+					return "NODE-004", &report.ExitError{Code: 3}
+				})
+				require.ErrorIs(t, err, errUser)
+				require.Equal(t, c.want, out.String())
+			})
+		})
+	}
+	// What a report does not say by its exit code ends a watch.
+	w := Watch{Clock: clock.RealClock{}, Out: io.Discard, Interval: time.Hour}
+	err := w.Forever(t.Context(), func(context.Context, io.Writer) (string, error) { return "", errUsage })
+	require.ErrorIs(t, err, errUsage)
+}

@@ -1,0 +1,66 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// NodeNames returns the names of all Nodes.
+func NodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// NamespaceNames returns the names of all namespaces.
+func NamespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// ReleaseNames returns the names of the Helm releases in a namespace.
+func ReleaseNames(ctx context.Context, kube kubernetes.Interface, namespace string) ([]string, error) {
+	list, err := kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Labels["name"])
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// PodLog returns the last lines of the log of a Pod's first container; of the one before, if that one has failed.
+func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
+	previous := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running == nil &&
+		pod.Status.ContainerStatuses[0].RestartCount > 0
+	raw, err := c.Kube.CoreV1().Pods(pod.Namespace).
+		GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines, Previous: previous}).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
+	}
+	return string(raw), nil
+}
