@@ -30,7 +30,7 @@ type CloudStack interface {
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
-// Planner plans Services and surveys CloudStack; provider.Round is one of a moment.
+// Planner plans Services as the controller does.
 type Planner struct {
 	*provider.Previewer
 	Settings plan.Settings
