@@ -71,7 +71,7 @@ func callsOf(ctx context.Context, o Options, pods []corev1.Pod) (map[call]float6
 		p := &pods[i]
 		raw, err := o.Kube.CoreV1().Pods(p.Namespace).ProxyGet("https", p.Name, strconv.Itoa(check.PortOf(p)), "metrics", nil).DoRaw(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("Pod %s: %w", p.Name, err)
+			return nil, fmt.Errorf("ask Pod %s: %w", p.Name, err)
 		}
 		parser := expfmt.NewTextParser(prommodel.UTF8Validation)
 		families, err := parser.TextToMetricFamilies(bytes.NewReader(raw))

@@ -75,12 +75,11 @@ type Source struct {
 	changed chan struct{}
 	clean   func(string) string
 
-	mu      sync.Mutex
-	shown   model.Snapshot
-	first   chan struct{} // closed when shown is set
-	report  *check.Report
-	facts   *check.Facts
-	missing []model.Missing // of doctor's part
+	mu     sync.Mutex
+	shown  model.Snapshot
+	first  chan struct{} // closed when shown is set
+	report *check.Report
+	facts  *check.Facts
 
 	// of the goroutine that refreshes
 	plans plans
