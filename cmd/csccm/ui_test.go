@@ -7,7 +7,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -100,5 +99,5 @@ func TestUIExport(t *testing.T) {
 	}
 	c = execute(t, append([]string{"ui", "--export", "-"}, args...)...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.True(t, bytes.HasPrefix([]byte(c.out), []byte("<!doctype html>")))
+	require.True(t, strings.HasPrefix(c.out, "<!doctype html>"))
 }

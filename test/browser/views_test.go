@@ -94,13 +94,14 @@ func TestClickPath(t *testing.T) {
 		}
 	}
 	e.hover(box("service/team-00/web-0003"))
-	e.until(`document.querySelectorAll('.box.on').length > 20`)
-	e.want(".column:first-of-type .box.on", "ok: web-0003 203.0.0.4 443/TCP")
+	e.until(`document.querySelectorAll('.box[data-on]').length > 20`)
+	e.want(".column:first-of-type .box[data-on]", "ok: web-0003 203.0.0.4 443/TCP")
 	e.until(`document.querySelector('path.hot').getAttribute('d').startsWith('M')`)
 
 	e.click(box("service/team-00/web-0007"))
 	e.until(`document.activeElement.id === 'details-heading'`)
 	e.want("#details h2", "web-0007")
+	e.want(".column:first-of-type .box[data-on]", "error: web-0007 203.0.0.8 443/TCP")
 	e.want("#details h3", "Why", "Facts", "Plan", "Leads to", "Events", "In a terminal")
 	e.want("#details .why li", "LoadBalancerReady is False: LimitReached")
 	e.want("#details dl", "Type LoadBalancer Policy Cluster")

@@ -70,17 +70,20 @@ type shown struct {
 // opens starts csccm ui and visits its page.
 func (e *env) opens(t *testing.T, args ...string) *shown {
 	t.Helper()
-	cmd := e.command(t.Context(), append([]string{"ui", "--no-open", "--interval", "1s"}, args...)...)
+	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), commandLimit) // the test's own ends before ^C below
+	cmd := e.command(ctx, append([]string{"ui", "--no-open", "--interval", "1s"}, args...)...)
 	said := &output{}
 	cmd.Stderr = said
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
+		kill()
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		defer kill()
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
 			t.Errorf("csccm ui ended with %v: %s", err, said)

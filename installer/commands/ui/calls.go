@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // rates are the controller's calls to CloudStack per minute, from two readings of its metrics.
@@ -42,7 +43,7 @@ func (r *rates) read(ctx context.Context, o Options, pods []corev1.Pod, f *pictu
 		*r = rates{}
 		f.Missing = append(f.Missing, model.Missing{
 			Part: "calls", Reason: "the controller's metrics cannot be read through the API server: " + err.Error(),
-			Remedy: "let Prometheus read them: " + "docs/metrics.md",
+			Remedy: "let Prometheus read them: " + version.Pages + "docs/metrics.md",
 		})
 		return nil
 	}
@@ -70,7 +71,7 @@ func callsOf(ctx context.Context, o Options, pods []corev1.Pod) (map[call]float6
 		p := &pods[i]
 		raw, err := o.Kube.CoreV1().Pods(p.Namespace).ProxyGet("https", p.Name, strconv.Itoa(check.PortOf(p)), "metrics", nil).DoRaw(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("Pod %s: %w", p.Name, err)
+			return nil, fmt.Errorf("ask Pod %s: %w", p.Name, err)
 		}
 		parser := expfmt.NewTextParser(prommodel.UTF8Validation)
 		families, err := parser.TextToMetricFamilies(bytes.NewReader(raw))

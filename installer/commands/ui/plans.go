@@ -42,29 +42,34 @@ func (p *plans) make(ctx context.Context, round provider.Round, settings plan.Se
 	shared := nodesState(f)
 	cloud := cloudState(f)
 	known := map[string]*planned{}
-	var due []*corev1.Service
+	var due, old []*corev1.Service
 	for _, svc := range handled(f.Services) {
 		name := svc.Namespace + "/" + svc.Name
 		state := digest(fmt.Sprint(shared), svc.ResourceVersion, string(svc.UID), cloud(svc))
 		last := p.byName[name]
-		if last == nil || last.state != state || last.plan.Error != "" || f.At.Sub(last.at) >= replanAfter {
+		switch {
+		case last == nil || last.state != state || last.plan.Error != "":
 			due = append(due, svc)
-			last = &planned{state: state, at: f.At}
+			last = &planned{state: state}
+		case f.At.Sub(last.at) >= replanAfter:
+			old = append(old, svc)
 		}
 		known[name] = last
 	}
+	of := func(svc *corev1.Service) *planned { return known[svc.Namespace+"/"+svc.Name] }
+	slices.SortStableFunc(old, func(a, b *corev1.Service) int { return of(a).at.Compare(of(b).at) })
+	due = append(due, old[:min(len(old), replanMost)]...)
 	made, err := plan.Of(ctx, round, settings, due, nodes)
 	if err != nil {
 		return err
 	}
 	for i, svc := range due {
-		known[svc.Namespace+"/"+svc.Name].plan = made.Services[i]
+		of(svc).plan, of(svc).at = made.Services[i], f.At
 	}
 	p.byName = known
 	for _, svc := range handled(f.Services) {
-		last := known[svc.Namespace+"/"+svc.Name]
-		f.Plans = append(f.Plans, last.plan)
-		f.LearnMembers(last.plan)
+		f.Plans = append(f.Plans, of(svc).plan)
+		f.LearnMembers(of(svc).plan)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type CloudStack interface {
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
-// Planner plans Services and surveys CloudStack; provider.Round is one of a moment.
+// Planner plans Services as the controller does.
 type Planner struct {
 	*provider.Previewer
 	Settings plan.Settings
@@ -63,8 +63,9 @@ const (
 	// quiet is how long changes of Kubernetes are collected. A Service's creation is several.
 	quiet = 500 * time.Millisecond
 	// replanAfter is how old the plan of a Service may be for which nothing seems to have changed: members of rules,
-	// firewall rules and what else no whole list shows.
+	// firewall rules and what else no whole list shows. A refresh makes replanMost of these again, the oldest first.
 	replanAfter = 2 * time.Minute
+	replanMost  = 20
 )
 
 // Source is what the page shows, for pkg/ui/server.
@@ -74,12 +75,11 @@ type Source struct {
 	changed chan struct{}
 	clean   func(string) string
 
-	mu      sync.Mutex
-	shown   model.Snapshot
-	first   chan struct{} // closed when shown is set
-	report  *check.Report
-	facts   *check.Facts
-	missing []model.Missing // of doctor's part
+	mu     sync.Mutex
+	shown  model.Snapshot
+	first  chan struct{} // closed when shown is set
+	report *check.Report
+	facts  *check.Facts
 
 	// of the goroutine that refreshes
 	plans plans
@@ -92,7 +92,6 @@ func New(o Options) *Source {
 		o.Clock = clock.RealClock{}
 	}
 	s := &Source{o: o, watched: newWatched(o), changed: make(chan struct{}, 1), first: make(chan struct{}), clean: remember(o.Clean)}
-	s.plans.byName = map[string]*planned{}
 	return s
 }
 
@@ -169,7 +168,9 @@ func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
 		f.Missing = append(f.Missing, missing("objects", s.o.NoCloudStack))
 	} else {
 		f.Missing = slices.DeleteFunc(f.Missing, func(m model.Missing) bool { return m.Part == "plans" })
-		s.readCloud(ctx, &f)
+		if round := s.readLists(ctx, &f); round != nil {
+			s.plan(ctx, round, &f)
+		}
 	}
 	return picture.Of(&f), ctx.Err()
 }
@@ -208,8 +209,20 @@ func (s *Source) refresh(ctx context.Context) {
 		f.Checks, f.Kubelets, f.Members = inspected.Checks, inspected.Kubelets, inspected.Members
 		f.Calls = s.calls.read(ctx, s.o, facts.Pods, &f)
 	}
-	s.readCloud(ctx, &f)
-	snapshot := picture.Of(&f)
+	if round := s.readLists(ctx, &f); round != nil {
+		if s.plans.byName == nil { // the first plans of many Services take a while
+			early := f
+			early.Missing = append(slices.Clone(f.Missing), model.Missing{Part: "plans", Reason: "the Services are being planned", Remedy: "wait some seconds"})
+			s.publish(ctx, &early)
+		}
+		s.plan(ctx, round, &f)
+	}
+	s.publish(ctx, &f)
+}
+
+// publish makes what was read the snapshot that is shown.
+func (s *Source) publish(ctx context.Context, f *picture.Facts) {
+	snapshot := picture.Of(f)
 	if ctx.Err() != nil {
 		return
 	}
@@ -225,24 +238,24 @@ func (s *Source) refresh(ctx context.Context) {
 	}
 }
 
-// readCloud reads whole lists, and plans the Services for which something may have changed.
-func (s *Source) readCloud(ctx context.Context, f *picture.Facts) {
+// readLists reads whole lists of CloudStack. The round is of those who plan from the same lists; nil without them.
+func (s *Source) readLists(ctx context.Context, f *picture.Facts) *provider.Round {
 	if s.o.Planner == nil {
 		for _, part := range []string{"objects", "plans"} {
 			f.Missing = append(f.Missing, missing(part, s.o.NoCloudStack))
 		}
-		return
+		return nil
 	}
 	f.ClusterID = s.o.Planner.ClusterID()
 	living := map[string]bool{}
 	for i := range f.Services {
 		living[string(f.Services[i].UID)] = true
 	}
-	round := provider.Round{Previewer: s.o.Planner.Previewer, Since: s.o.Clock.Now()}
+	round := &provider.Round{Previewer: s.o.Planner.Previewer, Since: s.o.Clock.Now()}
 	survey, err := round.Survey(ctx, func(uid string) bool { return living[uid] })
 	if err != nil {
 		f.Missing = append(f.Missing, missing("objects", fmt.Errorf("read CloudStack: %w", err)), missing("plans", err))
-		return
+		return nil
 	}
 	f.VMs, f.Addresses, f.Rules, f.Orphans = survey.VMs, survey.Addresses, survey.Rules, survey.Orphans
 	project, err := s.o.Planner.ProjectID(ctx)
@@ -255,7 +268,12 @@ func (s *Source) readCloud(ctx context.Context, f *picture.Facts) {
 	if f.Forwards, err = s.o.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project}); err != nil {
 		f.Missing = append(f.Missing, missing("objects", fmt.Errorf("list port forwarding rules: %w", err)))
 	}
-	if err := s.plans.make(ctx, round, s.o.Planner.Settings, f); err != nil {
+	return round
+}
+
+// plan plans the Services for which something may have changed.
+func (s *Source) plan(ctx context.Context, round *provider.Round, f *picture.Facts) {
+	if err := s.plans.make(ctx, *round, s.o.Planner.Settings, f); err != nil {
 		f.Missing = append(f.Missing, missing("plans", err))
 	}
 }

@@ -46,9 +46,9 @@ func TestReadOnly(t *testing.T) {
 		err := client.Verb(r.verb).RequestURI(r.path).Do(t.Context()).Error()
 		if r.want {
 			passed++
-			assert.NoError(t, err, r)
+			require.NoError(t, err, r)
 		} else {
-			assert.ErrorIs(t, err, errWrites, r)
+			require.ErrorIs(t, err, errWrites, r)
 		}
 	}
 	assert.Equal(t, passed, asked.Load(), "refused requests are not sent")

@@ -61,7 +61,7 @@ func (b *builder) timeline() []model.Entry {
 	out := slices.Clone(b.Leaders)
 	for i := range b.Events {
 		e := &b.Events[i]
-		id := ""
+		var id string
 		switch e.InvolvedObject.Kind {
 		case "Service":
 			id = serviceID(e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name)

@@ -107,7 +107,8 @@ export function picture(store, view) {
   return {columns: out, boxOf, links: join(store, out, boxOf, byGroup), found: match?.found, groupOf};
 }
 
-const byName = new Intl.Collator('en', {numeric: true}).compare;
+const collator = new Intl.Collator('en', {numeric: true});
+const byName = (a, b) => (a === b ? 0 : collator.compare(a, b));
 
 function fold(column, members, groupOf, view, tall) {
   const single = (o) => ({id: o.id, type: 'object', object: o, group: groupOf.get(o.id), members: [o], health: o.health});

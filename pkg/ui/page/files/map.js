@@ -153,13 +153,17 @@ export function createMap(store, open) {
     button(id)?.setAttribute('tabindex', '0');
   }
 
-  // light shows the path of a box.
+  // light shows the path of a box: that of the pointer or the focus, or else of the object whose details are open.
   function light(id) {
-    lit = id && places.at.has(id) ? id : null;
-    const on = lit ? path(drawn.links, lit) : null;
-    canvas.classList.toggle('lit', on !== null);
-    for (const old of canvas.querySelectorAll('.on')) if (!on?.has(old.dataset.id)) old.classList.remove('on');
-    if (on) for (const b of on) button(b)?.classList.add('on');
+    lit = id ?? null;
+    id ??= drawn.boxOf.get(view.selected);
+    if (!places.at.has(id)) id = null;
+    const on = id ? path(drawn.links, id) : null;
+    for (const old of canvas.querySelectorAll('[data-on]')) if (!on?.has(old.dataset.id)) old.removeAttribute('data-on');
+    for (const b of on ?? []) {
+      const node = button(b);
+      if (node) setAttribute(node, 'data-on', '');
+    }
     setAttribute(hot, 'd', on ? drawn.links.filter((l) => on.has(l.from) && on.has(l.to)).map(curve).join('') : '');
   }
 
