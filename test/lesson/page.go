@@ -52,8 +52,11 @@ func (l *lesson) startPage(ctx context.Context) error {
 		return err
 	}
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(serving) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(serving) // the lesson goes on without its page
+	}()
 	l.stopPage = func() { cancel(); <-done }
 	_, _ = fmt.Fprintf(l.Out, "\nBoth clusters and their cloud on one page (the address is for one visit):\n%s\n", s.URL())
 	return nil
