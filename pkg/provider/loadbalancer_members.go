@@ -121,9 +121,14 @@ func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec anno
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if len(chosen) == 0 && svc.Annotations[annotation.Addresses] == "" {
-		// Nobody serves yet: the others tell in which network the address will be.
-		if reach, _, err = lb.members(ctx, svc.UID, spec, nodes, events, age); err != nil {
+	if len(chosen) == 0 {
+		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone does
+		// not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs them.
+		recorded := svc.Annotations[annotation.Addresses] != ""
+		if recorded {
+			events = event.Service{}
+		}
+		if reach, _, err = lb.members(ctx, svc.UID, spec, nodes, events, age); err != nil && !recorded {
 			return nil, nil, false, err
 		}
 	}

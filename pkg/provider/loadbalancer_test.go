@@ -142,8 +142,13 @@ func TestStaticAddress(t *testing.T) {
 		ports  []int
 		reason plan.Reason
 	}{
-		"another account's":     {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
-		"another network's":     {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
+		"another account's": {address("203.0.113.33"), []int{80}, plan.ReasonAddressUnavailable},
+		"another network's": {address("203.0.113.32"), []int{80}, plan.ReasonAddressUnavailable},
+		"another network's, with a forged record and no node": {func(s *corev1.Service) {
+			address("203.0.113.32")(s)
+			annotate(annotation.NodeSelector, "x")(s)
+			forgedRecord(map[string]any{"id": "88bb1f21-3d3b-57bb-9409-c4c24cafa460", "ip": "203.0.113.14", "allocated": true})(s)
+		}, []int{80}, plan.ReasonAddressUnavailable},
 		"outside of the ranges": {address("198.51.100.1"), []int{80}, plan.ReasonAddressUnavailable},
 		"port taken":            {address(foreignIP), []int{80}, plan.ReasonPortTaken},
 		"DNS on source NAT":     {address(sourceNAT), []int{53}, plan.ReasonReservedPort},
