@@ -69,7 +69,8 @@ func (n *network) attach(ctx context.Context, m *nodeMachine, o NodeOptions) err
 			return err
 		}
 	}
-	return nil
+	// Every node forwards, as kubeadm requires, also one on which the CNI plugin, which sets it, has not run yet.
+	return m.run(ctx, "/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 }
 
 func ip(ctx context.Context, steps ...[]string) error {

@@ -180,12 +180,16 @@ type datagrams struct {
 }
 
 const (
-	datagramPeriod  = 50 * time.Millisecond
-	datagramTimeout = 250 * time.Millisecond
+	datagramPeriod = 50 * time.Millisecond
+	// shortly is the patience with which gaps are measured; patiently, as that of test/traffic, tells a lost datagram from
+	// a slow machine.
+	shortly   = 250 * time.Millisecond
+	patiently = 5 * time.Second
 )
 
-// sendDatagrams asks the UDP echo of an address all the time, each time from a new port.
-func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrPort) (*datagrams, error) {
+// sendDatagrams asks the UDP echo of an address all the time, each time from a new port. A question without an answer
+// within patience is lost.
+func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrPort, patience time.Duration) (*datagrams, error) {
 	if _, err := e.askUDP(ctx, from, to); err != nil {
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func (e *env) sendDatagrams(ctx context.Context, from netip.Addr, to netip.AddrP
 		tick := time.NewTicker(datagramPeriod)
 		defer tick.Stop()
 		for {
-			_, err := e.exchange(ctx, from, to, []byte("?"), datagramTimeout)
+			_, err := e.exchange(ctx, from, to, []byte("?"), patience)
 			d.record(err)
 			select {
 			case <-d.stop:
@@ -241,7 +245,7 @@ func keepAsking(c net.Conn) (stop func() bool) {
 				return
 			default:
 			}
-			_, err := converse(c, []byte("?"), datagramTimeout)
+			_, err := converse(c, []byte("?"), shortly)
 			last = err == nil
 		}
 	}()

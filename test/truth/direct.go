@@ -220,7 +220,7 @@ func directDrained(ctx context.Context, e *env) (string, error) {
 	to := netip.AddrPortFrom(ip, udpEchoPort)
 	must(e.answersUDP(ctx, outside1, to))
 	from := e.vmsOf(ip)[0]
-	sent := must(e.sendDatagrams(ctx, outside1, to))
+	sent := must(e.sendDatagrams(ctx, outside1, to, patiently))
 	defer sent.end()
 	r := e.steady(ctx, "", false, to)
 	defer r.Stop()

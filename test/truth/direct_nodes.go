@@ -50,7 +50,7 @@ func directLost(ctx context.Context, e *env) (string, error) {
 	if vms := e.vmsOf(ip); !slices.Equal(vms, []string{name}) {
 		return "", fmt.Errorf("the forwards lead to %v, want %s", vms, name)
 	}
-	sent := must(e.sendDatagrams(ctx, outside1, to))
+	sent := must(e.sendDatagrams(ctx, outside1, to, shortly))
 	defer sent.end()
 	kept := keepAsking(flow)
 	n.PowerOff()
