@@ -56,7 +56,7 @@ func (c *Cloud) Config(t *testing.T, user string) *cloudstack.Config {
 		user = Owner
 	}
 	config := cloudconfig.Default()
-	config.APIURL = c.URL
+	config.APIURL, config.RateLimit = c.URL, 0 // tests count calls
 	var found bool
 	config.APIKey, config.SecretKey, found = c.Keys(user)
 	require.True(t, found)
@@ -85,7 +85,7 @@ func (c *Cloud) Client(t *testing.T, user string) *cloudstack.Client {
 func (c *Cloud) Admin(t *testing.T) *cloudstack.Client {
 	t.Helper()
 	config := cloudconfig.Default()
-	config.APIURL = c.URL
+	config.APIURL, config.RateLimit = c.URL, 0 // tests count calls
 	client, err := cloudstack.Login(t.Context(), &config, "admin", "password", "ROOT")
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)

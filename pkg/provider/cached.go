@@ -12,7 +12,8 @@ import (
 // returns a copy, as a fake API server hands out the objects that it keeps. What the framework writes is a difference of
 // two copies that both lack the same, or was read from the API server just before.
 
-// cachedNode is a Node without the parts that are long: who has written which field, and the images on the node.
+// cachedNode is a Node without the parts that are long: who has written which field, the images on the node, and the volumes
+// that its Pods use (not those that are attached, which its deletion waits for).
 func cachedNode(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
@@ -20,7 +21,7 @@ func cachedNode(obj any) (any, error) {
 	}
 	c := *n
 	c.ManagedFields = nil
-	c.Status.Images, c.Status.VolumesInUse, c.Status.VolumesAttached = nil, nil, nil
+	c.Status.Images, c.Status.VolumesInUse = nil, nil
 	return &c, nil
 }
 

@@ -39,7 +39,7 @@ func TestCachedObjects(t *testing.T) {
 	}{
 		{cachedNode, node, &corev1.Node{
 			ObjectMeta: unmanaged(node.ObjectMeta), Spec: node.Spec,
-			Status: corev1.NodeStatus{Addresses: node.Status.Addresses, Conditions: node.Status.Conditions},
+			Status: corev1.NodeStatus{Addresses: node.Status.Addresses, Conditions: node.Status.Conditions, VolumesAttached: node.Status.VolumesAttached},
 		}},
 		{newRecordsCache().strip, service, &corev1.Service{ObjectMeta: unmanaged(service.ObjectMeta), Spec: service.Spec}},
 		{cachedSlice, slice, &discoveryv1.EndpointSlice{

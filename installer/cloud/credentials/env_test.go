@@ -116,7 +116,7 @@ func (e *env) keysOf(user string) credentials.Keys {
 // request is for a user of an account, or with no account for a member of a project.
 func (e *env) request(account, project string) credentials.Request {
 	return credentials.Request{
-		Account: account, Project: project, Commands: append([]string{"listApis", "listCapabilities"}, provider.RequiredCommands...),
+		Account: account, Project: project, Commands: provider.RequiredCommands,
 		Sees: func(ctx context.Context, keys credentials.Keys, project string) (bool, error) {
 			projects, err := e.as(keys).ListProjects(ctx)
 			return slices.ContainsFunc(projects, func(p cloudstack.Project) bool { return p.ID == project }), err

@@ -21,11 +21,6 @@ import (
 	"github.com/csccm/csccm/pkg/registration"
 )
 
-// selfKnowledge are commands by which a user learns about its own rights: csccm
-// doctor judges the controller's keys with them. The minimal role allows them
-// besides what the controller calls.
-var selfKnowledge = []string{"listApis", "listCapabilities"}
-
 // credentials finds out, by reading alone, whose keys the controller will use.
 func (in *Installer) credentials(ctx context.Context) error {
 	if err := in.complete(ctx); err != nil {
@@ -160,7 +155,7 @@ func (in *Installer) request() credentials.Request {
 }
 
 func (in *Installer) roleCommands() []string {
-	all := slices.Concat(provider.RequiredCommands, selfKnowledge)
+	all := slices.Clone(provider.RequiredCommands)
 	if name, _ := in.effectiveValues()["registerCluster"].(string); name != "" {
 		all = append(append(all, registration.Commands...), registration.UnregisterCommand)
 	}
