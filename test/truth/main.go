@@ -152,7 +152,7 @@ func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, e
 	_, _ = fmt.Fprintf(stdout, "%s\nAll of it took %s.\n\n%s\n", table(all), time.Since(start).Round(time.Second), left)
 	switch {
 	case ctx.Err() != nil:
-		return 130, nil
+		return 130, nil //nolint:nilerr // ^C is no failure to print
 	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
 		text := page(all) + "\n## Afterwards\n\n" + left + "\n"
 		if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
