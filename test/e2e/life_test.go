@@ -204,10 +204,10 @@ func (e *clusterEnv) testMigrate(t *testing.T) {
 // testPlan runs csccm plan beside the controller, with the credentials of its Secret and the flags of its Deployment.
 func (e *clusterEnv) testPlan(t *testing.T) {
 	e.csccm(t, "", "plan").want(t, 0, "1 Service: 1 as asked for.")
-	// A Service that the controller refuses stays as it is: UDP behind a virtual router.
+	// A Service that the controller refuses stays as it is: no load balancer takes SCTP.
 	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
 	udp := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "udp"}, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53}},
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "dns", Protocol: corev1.ProtocolSCTP, Port: 53}},
 	}}
 	if _, err := services.Create(t.Context(), udp, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -88,9 +88,16 @@ func (x *terminal) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// asks tells whether a question stands on the screen and waits for keys: before that the terminal would echo them.
+// asks returns nil when a question is the last one on the screen and waits for keys: before that the terminal would echo
+// them. An earlier question of the same text has others below it.
 func (x *terminal) asks(question string) error {
-	if !strings.Contains(x.screen.String(), "? "+question) {
+	last := ""
+	for line := range strings.Lines(x.screen.String()) {
+		if strings.HasPrefix(line, "? ") {
+			last = line
+		}
+	}
+	if !strings.HasPrefix(last, "? "+question) {
 		return errors.New("it is not asked")
 	}
 	raw, err := x.end.SyscallConn() // not Fd, after which Close would not end a Read

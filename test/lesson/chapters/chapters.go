@@ -228,6 +228,8 @@ var Purposes = map[string]string{
 	"listNetworks":                  "what the network of the VMs can do",
 	"listZones":                     "the zone of the VMs",
 	"listProjects":                  "the project of the cluster",
+	"listApis":                      "whether the role may forward ports",
+	"listCapabilities":              "how many calls the server allows",
 	"listPublicIpAddresses":         "which addresses there are, and whose",
 	"listTags":                      "which objects the cluster owns",
 	"listLoadBalancerRules":         "which rules there are",
