@@ -11,6 +11,9 @@ import (
 	"net/http"
 
 	csapi "github.com/apache/cloudstack-go/v2/cloudstack"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
 )
 
 // call sends a command through the SDK and decodes the inner object of the answer into out. Every error is an *Error.
@@ -42,7 +45,7 @@ func (c *Client) call(ctx context.Context, command string, params map[string]str
 	// The answer arrived and was a success by its status, but cannot be read.
 	return &Error{
 		Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, MayHaveHappened: !idempotent(command),
-		Text: "cannot read the answer: " + sanitizeText(err.Error(), c.secrets()...),
+		Text: "cannot read the answer: " + sanitize.Text(err.Error(), c.secrets()...),
 	}
 }
 
@@ -51,7 +54,7 @@ func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response
 	if err := req.ParseForm(); err != nil {
 		return nil, &Error{Kind: KindInvalid, Text: "cannot build the request"}
 	}
-	for _, proof := range []string{"apiKey", paramSignature, "signatureversion", "expires"} {
+	for _, proof := range []string{"apiKey", signature.Param, "signatureversion", "expires"} {
 		req.Form.Del(proof)
 	}
 	body, failure := c.exchange(ctx, req.Form)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // codeInternal is CloudStack's code for everything that has none of its own.
@@ -19,9 +21,9 @@ const codeInternal = 530
 
 // errorBody is the inner object of a failed answer.
 type errorBody struct {
-	ErrorCode flexInt `json:"errorcode"`
-	CSCode    flexInt `json:"cserrorcode"`
-	Text      string  `json:"errortext"`
+	ErrorCode flex.Int `json:"errorcode"`
+	CSCode    flex.Int `json:"cserrorcode"`
+	Text      string   `json:"errortext"`
 }
 
 // Texts by which CloudStack tells things that its codes do not.

@@ -6,6 +6,8 @@ package cloudstack
 import (
 	"context"
 	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // ListAPIs lists the commands that the caller's role allows, by name. It is the exact test for features;
@@ -27,8 +29,8 @@ func (c *Client) Capabilities(ctx context.Context) (*Capabilities, error) {
 	var answer struct {
 		Capability struct {
 			Capabilities
-			Max      flexInt `json:"apilimitmax"`
-			Interval flexInt `json:"apilimitinterval"`
+			Max      flex.Int `json:"apilimitmax"`
+			Interval flex.Int `json:"apilimitinterval"`
 		} `json:"capability"`
 	}
 	if err := c.call(ctx, "listCapabilities", nil, &answer); err != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -111,24 +110,6 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "cloudstack: failed without a reason given", (&Error{}).Error())
 	require.False(t, IsKind(errors.New("x"), KindUnknown), "only an *Error has a kind")
 	require.Equal(t, "JobFailed", KindJobFailed.String())
-}
-
-func TestSanitizeText(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"plain text":                             "plain text",
-		"see https://h/p?apiKey=abc&signature=d": "see https://h/p",
-		"at http://u:pw@h/p":                     "at http://h/p",
-		"apikey=abcdef, rest":                    "apikey=REDACTED, rest",
-		`"secretkey":"abcdef"`:                   `"secretkey":"REDACTED"`,
-		"sessionkey: abc; x":                     "sessionkey: REDACTED; x",
-		"two\nlines\tand\x00more":                "two lines and more",
-		"mine is TopSecretValue here":            "mine is REDACTED here",
-		"The API [x] does not exist or is not available for the account for user id [9a8b2360-e86e-4f25-acac-8a18ff9a1a4e].": "The API [x] does not exist or is not available for the account.",
-	} {
-		require.Equal(t, want, sanitizeText(in, "TopSecretValue", "no"))
-	}
-	require.Len(t, sanitizeText(strings.Repeat("1", 1500)), maxTextSize+3)
 }
 
 // TestSecretsInErrors lets the server answer with what it was sent.

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // FirewallRuleQuery filters listFirewallRules. An address that is not allocated any more is KindInvalid.
@@ -16,14 +18,14 @@ type FirewallRuleQuery struct {
 
 type firewallJSON struct {
 	FirewallRule
-	StartPort flexInt `json:"startport"`
-	EndPort   flexInt `json:"endport"`
-	CIDRs     *string `json:"cidrlist"`
+	StartPort flex.Int `json:"startport"`
+	EndPort   flex.Int `json:"endport"`
+	CIDRs     *string  `json:"cidrlist"`
 }
 
 func (r *firewallJSON) toRule() FirewallRule {
 	out := r.FirewallRule
-	out.StartPort, out.EndPort, out.CIDRs = int(r.StartPort), int(r.EndPort), splitCIDRs(r.CIDRs)
+	out.StartPort, out.EndPort, out.CIDRs = int(r.StartPort), int(r.EndPort), flex.SplitCIDRs(r.CIDRs)
 	return out
 }
 

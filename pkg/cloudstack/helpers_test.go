@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 func TestMain(m *testing.M) {
@@ -187,7 +189,7 @@ func requireNoSecrets(t testing.TB, texts ...string) {
 				require.NotContains(t, text, form)
 			}
 		}
-		require.NotContains(t, strings.ToLower(strings.ReplaceAll(text, "signature="+redacted, "")), "signature=")
+		require.NotContains(t, strings.ToLower(strings.ReplaceAll(text, "signature="+sanitize.Redacted, "")), "signature=")
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 // The calls of this file are the installer's; the controller makes none of them.
@@ -78,20 +81,20 @@ func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
 
 type accountJSON struct {
 	Account
-	VMs       flexInt `json:"vmtotal"`
-	IPs       flexInt `json:"iptotal"`
-	Volumes   flexInt `json:"volumetotal"`
-	Snapshots flexInt `json:"snapshottotal"`
-	Templates flexInt `json:"templatetotal"`
-	Networks  flexInt `json:"networktotal"`
-	VPCs      flexInt `json:"vpctotal"`
-	Projects  flexInt `json:"projecttotal"`
+	VMs       flex.Int `json:"vmtotal"`
+	IPs       flex.Int `json:"iptotal"`
+	Volumes   flex.Int `json:"volumetotal"`
+	Snapshots flex.Int `json:"snapshottotal"`
+	Templates flex.Int `json:"templatetotal"`
+	Networks  flex.Int `json:"networktotal"`
+	VPCs      flex.Int `json:"vpctotal"`
+	Projects  flex.Int `json:"projecttotal"`
 }
 
 func (a *accountJSON) toAccount() Account {
 	out := a.Account
 	out.Resources = map[string]int{}
-	for name, n := range map[string]flexInt{
+	for name, n := range map[string]flex.Int{
 		"VM": a.VMs, "public address": a.IPs, "volume": a.Volumes, "snapshot": a.Snapshots, "template": a.Templates,
 		"network": a.Networks, "VPC": a.VPCs, "project": a.Projects,
 	} {
@@ -137,7 +140,7 @@ func (r CreateUserRequest) parameters() filter {
 }
 
 // String shows neither key.
-func (k UserKeys) String() string { return "UserKeys(" + redacted + ")" }
+func (k UserKeys) String() string { return "UserKeys(" + sanitize.Redacted + ")" }
 
 // Format writes String for every verb.
 func (k UserKeys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
@@ -230,7 +233,7 @@ func (c *Client) DeleteAccount(ctx context.Context, id string) (Submitted, error
 // succeed sends a command that answers success alone.
 func (c *Client) succeed(ctx context.Context, command, id string) error {
 	var answer struct {
-		Success flexBool `json:"success"`
+		Success flex.Bool `json:"success"`
 	}
 	if err := c.call(ctx, command, filter{"id": id}, &answer); err != nil {
 		return err

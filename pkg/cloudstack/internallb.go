@@ -6,6 +6,8 @@ package cloudstack
 import (
 	"context"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // InternalLoadBalancer is one port of an address of a VPC tier.
@@ -29,9 +31,9 @@ type InternalLoadBalancerQuery struct {
 type internalJSON struct {
 	InternalLoadBalancer
 	Rules []struct {
-		Source   flexInt `json:"sourceport"`
-		Instance flexInt `json:"instanceport"`
-		State    string  `json:"state"`
+		Source   flex.Int `json:"sourceport"`
+		Instance flex.Int `json:"instanceport"`
+		State    string   `json:"state"`
 	} `json:"loadbalancerrule"`
 	Instances []struct {
 		ID        string `json:"id"`

@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 const (
@@ -20,8 +23,8 @@ const (
 // jobJSON is queryAsyncJobResult's answer and an item of listAsyncJobs.
 type jobJSON struct {
 	ID         string          `json:"jobid"`
-	Status     flexInt         `json:"jobstatus"`
-	ResultCode flexInt         `json:"jobresultcode"`
+	Status     flex.Int        `json:"jobstatus"`
+	ResultCode flex.Int        `json:"jobresultcode"`
 	Result     json.RawMessage `json:"jobresult"`
 	InstanceID string          `json:"jobinstanceid"`
 }
@@ -41,9 +44,9 @@ func (j *jobJSON) state(jobID string, secrets []string) jobState {
 		switch {
 		case !s.hasResult:
 		case json.Unmarshal(j.Result, &text) == nil:
-			s.ErrorText = sanitizeText(text, secrets...)
+			s.ErrorText = sanitize.Text(text, secrets...)
 		case json.Unmarshal(j.Result, &eb) == nil:
-			s.ErrorText = sanitizeText(eb.Text, secrets...)
+			s.ErrorText = sanitize.Text(eb.Text, secrets...)
 			if s.ResultCode == 0 {
 				s.ResultCode = int(eb.ErrorCode)
 			}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 const (
@@ -286,7 +288,7 @@ func (w *JobWaiter) read(ctx context.Context, id string) (pending bool) {
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
-			e = &Error{Kind: KindUnknown, Command: commandQueryJob, Text: sanitizeText(err.Error())}
+			e = &Error{Kind: KindUnknown, Command: commandQueryJob, Text: sanitize.Text(err.Error())}
 		}
 		switch e.Kind {
 		case KindNotFound, KindNotPermitted, KindAuth, KindInvalid:

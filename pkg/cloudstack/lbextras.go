@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // StickinessPolicy keeps clients of a rule at their VMs.
@@ -23,8 +25,8 @@ func (c *Client) ListStickinessPolicies(ctx context.Context, ruleID string) ([]S
 	const command = "listLBStickinessPolicies"
 	type policyJSON struct {
 		StickinessPolicy
-		State  string                `json:"state"`
-		Params map[string]flexString `json:"params"`
+		State  string                 `json:"state"`
+		Params map[string]flex.String `json:"params"`
 	}
 	type ruleJSON struct {
 		Policies []policyJSON `json:"stickinesspolicy"`

@@ -14,6 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 const (
@@ -127,7 +130,7 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 	}
 	count = -1
 	if n, ok := raw["count"]; ok {
-		var v flexInt
+		var v flex.Int
 		if err := json.Unmarshal(n, &v); err != nil || v < 0 {
 			return nil, 0, badAnswer(command, "count is no number")
 		}
@@ -148,7 +151,7 @@ func listPage[T any](ctx context.Context, c *Client, command, object string, par
 }
 
 func badAnswer(command, text string) *Error {
-	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitizeText(text)}
+	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitize.Text(text)}
 }
 
 // currentPageSize is 500, or less on a server whose maximum is smaller.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // LoadBalancerRuleQuery filters listLoadBalancerRules. Name is exact, Keyword a
@@ -21,16 +23,16 @@ type LoadBalancerRuleQuery struct {
 
 type ruleJSON struct {
 	LoadBalancerRule
-	PublicPort  flexInt   `json:"publicport"`
-	PrivatePort flexInt   `json:"privateport"`
-	CIDRs       *string   `json:"cidrlist"`
-	Tags        []tagJSON `json:"tags"`
+	PublicPort  flex.Int   `json:"publicport"`
+	PrivatePort flex.Int   `json:"privateport"`
+	CIDRs       *string    `json:"cidrlist"`
+	Tags        []flex.Tag `json:"tags"`
 }
 
 func (r *ruleJSON) toRule() LoadBalancerRule {
 	out := r.LoadBalancerRule
 	out.PublicPort, out.PrivatePort = int(r.PublicPort), int(r.PrivatePort)
-	out.CIDRs, out.Tags = splitCIDRs(r.CIDRs), tagMap(r.Tags)
+	out.CIDRs, out.Tags = flex.SplitCIDRs(r.CIDRs), flex.TagMap(r.Tags)
 	return out
 }
 

@@ -6,6 +6,8 @@ package cloudstack
 import (
 	"context"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // NetworkACL is one item of a network ACL list: a rule for a VPC tier.
@@ -32,17 +34,17 @@ type NetworkACLQuery struct {
 
 type aclJSON struct {
 	NetworkACL
-	Number      flexInt `json:"number"`
-	StartPort   flexInt `json:"startport"`
-	EndPort     flexInt `json:"endport"`
-	CIDRs       *string `json:"cidrlist"`
-	TrafficType string  `json:"traffictype"`
-	Action      string  `json:"action"`
+	Number      flex.Int `json:"number"`
+	StartPort   flex.Int `json:"startport"`
+	EndPort     flex.Int `json:"endport"`
+	CIDRs       *string  `json:"cidrlist"`
+	TrafficType string   `json:"traffictype"`
+	Action      string   `json:"action"`
 }
 
 func (a *aclJSON) toACL() NetworkACL {
 	out := a.NetworkACL
-	out.Number, out.StartPort, out.EndPort, out.CIDRs = int(a.Number), int(a.StartPort), int(a.EndPort), splitCIDRs(a.CIDRs)
+	out.Number, out.StartPort, out.EndPort, out.CIDRs = int(a.Number), int(a.StartPort), int(a.EndPort), flex.SplitCIDRs(a.CIDRs)
 	out.Ingress, out.Allow = a.TrafficType != "Egress", a.Action != "Deny"
 	return out
 }

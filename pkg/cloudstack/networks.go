@@ -3,7 +3,11 @@
 
 package cloudstack
 
-import "context"
+import (
+	"context"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+)
 
 // NetworkQuery filters listNetworks. As root admin even an ID needs ListAll.
 type NetworkQuery struct {
@@ -13,16 +17,16 @@ type NetworkQuery struct {
 
 type networkJSON struct {
 	Network
-	ConserveMode flexBool  `json:"networkofferingconservemode"`
-	Egress       *flexBool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
+	ConserveMode flex.Bool  `json:"networkofferingconservemode"`
+	Egress       *flex.Bool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
 	Services     []struct {
 		Name      string `json:"name"`
 		Providers []struct {
 			Name string `json:"name"`
 		} `json:"provider"`
 		Capabilities []struct {
-			Name  string     `json:"name"`
-			Value flexString `json:"value"`
+			Name  string      `json:"name"`
+			Value flex.String `json:"value"`
 		} `json:"capability"`
 	} `json:"service"`
 }

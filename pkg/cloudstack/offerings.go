@@ -6,6 +6,8 @@ package cloudstack
 import (
 	"context"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // ServiceOffering is a size of VMs.
@@ -76,26 +78,26 @@ func (u Usage) Free() (left int, unlimited bool) {
 }
 
 type quotaJSON struct {
-	ID           string     `json:"id"`
-	Name         string     `json:"name"`
-	VMMax        flexString `json:"vmlimit"`
-	VMs          flexInt    `json:"vmtotal"`
-	CPUMax       flexString `json:"cpulimit"`
-	CPUs         flexInt    `json:"cputotal"`
-	MemoryMax    flexString `json:"memorylimit"`
-	Memory       flexInt    `json:"memorytotal"`
-	VolumeMax    flexString `json:"volumelimit"`
-	Volumes      flexInt    `json:"volumetotal"`
-	StorageMax   flexString `json:"primarystoragelimit"`
-	Storage      flexInt    `json:"primarystoragetotal"`
-	PublicIPMax  flexString `json:"iplimit"`
-	PublicIPs    flexInt    `json:"iptotal"`
-	NetworkMax   flexString `json:"networklimit"`
-	NetworksUsed flexInt    `json:"networktotal"`
+	ID           string      `json:"id"`
+	Name         string      `json:"name"`
+	VMMax        flex.String `json:"vmlimit"`
+	VMs          flex.Int    `json:"vmtotal"`
+	CPUMax       flex.String `json:"cpulimit"`
+	CPUs         flex.Int    `json:"cputotal"`
+	MemoryMax    flex.String `json:"memorylimit"`
+	Memory       flex.Int    `json:"memorytotal"`
+	VolumeMax    flex.String `json:"volumelimit"`
+	Volumes      flex.Int    `json:"volumetotal"`
+	StorageMax   flex.String `json:"primarystoragelimit"`
+	Storage      flex.Int    `json:"primarystoragetotal"`
+	PublicIPMax  flex.String `json:"iplimit"`
+	PublicIPs    flex.Int    `json:"iptotal"`
+	NetworkMax   flex.String `json:"networklimit"`
+	NetworksUsed flex.Int    `json:"networktotal"`
 }
 
 // usage reads a limit: a number, or "Unlimited".
-func usage(limit flexString, used flexInt) Usage {
+func usage(limit flex.String, used flex.Int) Usage {
 	n, err := strconv.Atoi(string(limit))
 	if err != nil || n < 0 {
 		n = Unlimited

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // PortForwarding leads ports of a public address to one VM.
@@ -35,17 +37,17 @@ type PortForwardingQuery struct {
 
 type portForwardingJSON struct {
 	PortForwarding
-	StartPort   flexInt   `json:"publicport"`
-	EndPort     flexInt   `json:"publicendport"`
-	PrivatePort flexInt   `json:"privateport"`
-	CIDRs       *string   `json:"cidrlist"`
-	Tags        []tagJSON `json:"tags"`
+	StartPort   flex.Int   `json:"publicport"`
+	EndPort     flex.Int   `json:"publicendport"`
+	PrivatePort flex.Int   `json:"privateport"`
+	CIDRs       *string    `json:"cidrlist"`
+	Tags        []flex.Tag `json:"tags"`
 }
 
 func (p *portForwardingJSON) toPortForwarding() PortForwarding {
 	out := p.PortForwarding
 	out.StartPort, out.EndPort = int(p.StartPort), int(max(p.EndPort, p.StartPort)) // one port needs no end
-	out.PrivatePort, out.CIDRs, out.Tags = int(p.PrivatePort), splitCIDRs(p.CIDRs), tagMap(p.Tags)
+	out.PrivatePort, out.CIDRs, out.Tags = int(p.PrivatePort), flex.SplitCIDRs(p.CIDRs), flex.TagMap(p.Tags)
 	return out
 }
 

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"strconv"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // PublicIPQuery filters listPublicIpAddresses. The server shows allocated
@@ -19,14 +21,14 @@ type PublicIPQuery struct {
 
 type publicIPJSON struct {
 	PublicIP
-	SourceNAT flexBool  `json:"issourcenat"`
-	StaticNAT flexBool  `json:"isstaticnat"`
-	Tags      []tagJSON `json:"tags"`
+	SourceNAT flex.Bool  `json:"issourcenat"`
+	StaticNAT flex.Bool  `json:"isstaticnat"`
+	Tags      []flex.Tag `json:"tags"`
 }
 
 func (p *publicIPJSON) toPublicIP() PublicIP {
 	out := p.PublicIP
-	out.SourceNAT, out.StaticNAT, out.Tags = bool(p.SourceNAT), bool(p.StaticNAT), tagMap(p.Tags)
+	out.SourceNAT, out.StaticNAT, out.Tags = bool(p.SourceNAT), bool(p.StaticNAT), flex.TagMap(p.Tags)
 	return out
 }
 

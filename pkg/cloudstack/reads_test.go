@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // TestReadsRecorded reads answers of a real management server.
@@ -306,10 +308,10 @@ func TestIdentityOddAnswers(t *testing.T) {
 func TestSplitCIDRs(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
-	require.Nil(t, splitCIDRs(nil))
-	require.Equal(t, []string{}, splitCIDRs(text("")))
-	require.Equal(t, []string{"10.0.0.0/8", "192.168.0.0/16"}, splitCIDRs(text("10.0.0.0/8 192.168.0.0/16")))
-	require.Equal(t, []string{"10.0.0.0/8", "192.168.0.0/16"}, splitCIDRs(text("10.0.0.0/8,192.168.0.0/16")))
+	require.Nil(t, flex.SplitCIDRs(nil))
+	require.Equal(t, []string{}, flex.SplitCIDRs(text("")))
+	require.Equal(t, []string{"10.0.0.0/8", "192.168.0.0/16"}, flex.SplitCIDRs(text("10.0.0.0/8 192.168.0.0/16")))
+	require.Equal(t, []string{"10.0.0.0/8", "192.168.0.0/16"}, flex.SplitCIDRs(text("10.0.0.0/8,192.168.0.0/16")))
 }
 
 // pagedVMs answers listVirtualMachines for n VMs as CloudStack pages; change may

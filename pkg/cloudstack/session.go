@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // rootDomain is the name of the domain above all others.
@@ -68,9 +70,9 @@ func Login(ctx context.Context, cfg *Config, username, password, domain string, 
 		params["domain"] = path
 	}
 	var answer struct {
-		SessionKey    string   `json:"sessionkey"`
-		TwoFAEnabled  flexBool `json:"is2faenabled"`
-		TwoFAVerified flexBool `json:"is2faverified"`
+		SessionKey    string    `json:"sessionkey"`
+		TwoFAEnabled  flex.Bool `json:"is2faenabled"`
+		TwoFAVerified flex.Bool `json:"is2faverified"`
 	}
 	if err := c.call(ctx, commandLogin, params, &answer); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -28,8 +30,7 @@ const (
 	expiresAfter = 10 * time.Minute
 	commandLogin = "login"
 	// sensitive parameters are replaced in every text about the call.
-	paramPassword  = "password"
-	paramSignature = "signature"
+	paramPassword = "password"
 )
 
 // exchange performs one call: it waits for the rate limit, signs, sends, and
@@ -63,13 +64,13 @@ func (c *Client) exchange(ctx context.Context, form url.Values) (*bytes.Buffer, 
 		if res.err == nil {
 			return body, nil
 		}
-		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
+		secrets := append(c.secrets(), signed.Get(signature.Param)) // now: the keys may have changed meanwhile
 		if pw := form.Get(paramPassword); pw != "" {
 			secrets = append(secrets, pw)
 		}
-		res.err.Text = sanitizeText(res.err.Text, secrets...)
+		res.err.Text = sanitize.Text(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {
-			if clean := sanitizeText(cause.Error(), secrets...); clean != cause.Error() {
+			if clean := sanitize.Text(cause.Error(), secrets...); clean != cause.Error() {
 				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
 			}
 		}
@@ -172,7 +173,7 @@ func (c *Client) credentials(a *access, form url.Values) url.Values {
 	signed.Set("apiKey", a.apiKey)
 	signed.Set("signatureversion", "3")
 	signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
-	signed.Set(paramSignature, sign(signed, a.secretKey))
+	signed.Set(signature.Param, signature.Of(signed, a.secretKey))
 	return signed
 }
 

@@ -30,6 +30,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -54,7 +55,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	require.Equal(t, "2026-11-21T10:10:00Z", got.Form.Get("expires"))
 	require.Equal(t, "a~b*c [d],e=f&g", got.Form.Get("keyword"))
 	require.Equal(t, "v*~", got.Form.Get("tags[0].value"))
-	require.Equal(t, javaSign(got.Form, testSecretKey), got.Form.Get("signature"))
+	require.Equal(t, signature.Of(got.Form, testSecretKey), got.Form.Get("signature"))
 }
 
 func TestRetries(t *testing.T) {
@@ -143,7 +144,7 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 			calls, seen := f.recorded(), map[string]bool{}
 			require.Len(t, calls, tries)
 			for _, c := range calls {
-				require.Equal(t, javaSign(c.Form, testSecretKey), c.Form.Get("signature"))
+				require.Equal(t, signature.Of(c.Form, testSecretKey), c.Form.Get("signature"))
 				seen[c.Form.Get("expires")] = true
 			}
 			require.Len(t, seen, tries, "each try must have its own expiry")
@@ -411,7 +412,7 @@ func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
 	}
 	require.Len(t, one.recorded(), 1)
 	require.Equal(t, "anotherKey-CCCC=", form.Get("apiKey"))
-	require.Equal(t, javaSign(form, "anotherSecret-DDDD="), form.Get("signature"))
+	require.Equal(t, signature.Of(form, "anotherSecret-DDDD="), form.Get("signature"))
 }
 
 func TestWriteGate(t *testing.T) {

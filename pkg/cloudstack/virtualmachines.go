@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
 
 // VMQuery filters listVirtualMachines; the zero value asks for all the caller's
@@ -26,18 +28,18 @@ type vmJSON struct {
 	VirtualMachine
 	NICs []struct {
 		NIC
-		DeviceID  flexInt  `json:"deviceid"`
-		Default   flexBool `json:"isdefault"`
+		DeviceID  flex.Int  `json:"deviceid"`
+		Default   flex.Bool `json:"isdefault"`
 		Secondary []struct {
 			Address string `json:"ipaddress"`
 		} `json:"secondaryip"`
 	} `json:"nic"`
-	Tags []tagJSON `json:"tags"`
+	Tags []flex.Tag `json:"tags"`
 }
 
 func (v *vmJSON) toVM() VirtualMachine {
 	vm := v.VirtualMachine
-	vm.Tags = tagMap(v.Tags)
+	vm.Tags = flex.TagMap(v.Tags)
 	for i := range v.NICs {
 		nic := v.NICs[i].NIC
 		nic.DeviceID, nic.Default = int(v.NICs[i].DeviceID), bool(v.NICs[i].Default)

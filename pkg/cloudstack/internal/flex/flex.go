@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudstack
+// Package flex reads what CloudStack sends in several forms, by command and release.
+package flex
 
 import (
 	"encoding/json"
@@ -9,61 +10,61 @@ import (
 	"strings"
 )
 
-// flexInt reads an integer sent as a JSON number or as a string; CloudStack
+// Int reads an integer sent as a JSON number or as a string; CloudStack
 // does either, by command and release. Anything else, null included, is 0.
-type flexInt int
+type Int int
 
 // UnmarshalJSON never fails: a number that cannot be read is 0.
-func (n *flexInt) UnmarshalJSON(b []byte) error {
+func (n *Int) UnmarshalJSON(b []byte) error {
 	s := strings.TrimSpace(strings.Trim(string(b), `"`))
 	if i, err := strconv.Atoi(s); err == nil {
-		*n = flexInt(i)
+		*n = Int(i)
 		return nil
 	}
 	*n = 0
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f > -1<<31 && f < 1<<31 {
-		*n = flexInt(f)
+		*n = Int(f)
 	}
 	return nil
 }
 
-// flexBool reads a boolean sent as a JSON boolean or as a string.
-type flexBool bool
+// Bool reads a boolean sent as a JSON boolean or as a string.
+type Bool bool
 
 // UnmarshalJSON never fails: what is not true is false.
-func (f *flexBool) UnmarshalJSON(b []byte) error {
-	*f = flexBool(strings.EqualFold(strings.Trim(string(b), `"`), "true"))
+func (f *Bool) UnmarshalJSON(b []byte) error {
+	*f = Bool(strings.EqualFold(strings.Trim(string(b), `"`), "true"))
 	return nil
 }
 
-// flexString reads a string, or a number as its text.
-type flexString string
+// String reads a string, or a number as its text.
+type String string
 
 // UnmarshalJSON fails only for a broken string; objects and null are "".
-func (f *flexString) UnmarshalJSON(b []byte) error {
+func (f *String) UnmarshalJSON(b []byte) error {
 	*f = ""
 	if len(b) > 0 && b[0] == '"' {
 		var s string
 		if err := json.Unmarshal(b, &s); err != nil {
 			return err
 		}
-		*f = flexString(s)
+		*f = String(s)
 		return nil
 	}
 	if len(b) > 0 && (b[0] == '-' || '0' <= b[0] && b[0] <= '9') {
-		*f = flexString(b)
+		*f = String(b)
 	}
 	return nil
 }
 
-// tagJSON is a tag inside another object.
-type tagJSON struct {
-	Key   string     `json:"key"`
-	Value flexString `json:"value"`
+// Tag is a tag inside another object.
+type Tag struct {
+	Key   string `json:"key"`
+	Value String `json:"value"`
 }
 
-// tagMap is nil for no tags.
-func tagMap(tags []tagJSON) map[string]string {
+// TagMap returns the tags by key; nil for none.
+func TagMap(tags []Tag) map[string]string {
 	if len(tags) == 0 {
 		return nil
 	}
@@ -74,9 +75,9 @@ func tagMap(tags []tagJSON) map[string]string {
 	return m
 }
 
-// splitCIDRs splits a cidrlist; LB rules have blanks after create and commas
+// SplitCIDRs splits a cidrlist; LB rules have blanks after create and commas
 // after update. nil stays nil (never set), "" becomes an empty list.
-func splitCIDRs(s *string) []string {
+func SplitCIDRs(s *string) []string {
 	if s == nil {
 		return nil
 	}

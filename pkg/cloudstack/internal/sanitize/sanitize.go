@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudstack
+// Package sanitize makes texts of servers fit for logs and Events.
+package sanitize
 
 import (
 	"regexp"
@@ -11,8 +12,10 @@ import (
 )
 
 const (
-	redacted    = "REDACTED"
-	maxTextSize = 1000 // bytes kept of a server's text
+	// Redacted stands for a secret.
+	Redacted = "REDACTED"
+	// MaxSize is how many bytes are kept of a text.
+	MaxSize = 1000
 )
 
 var (
@@ -23,18 +26,18 @@ var (
 	randomUserID = regexp.MustCompile(` for user id \[[0-9a-fA-F-]*\]`)
 )
 
-// sanitizeText makes a text from outside fit for logs and Events: one line,
+// Text makes a text from outside fit for logs and Events: one line,
 // bounded, without URL queries, without anything that looks like a secret and
 // without the given secrets.
-func sanitizeText(text string, secrets ...string) string {
+func Text(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 { // shorter ones would eat ordinary words
-			text = strings.ReplaceAll(text, s, redacted)
+			text = strings.ReplaceAll(text, s, Redacted)
 		}
 	}
 	text = urlQuery.ReplaceAllString(text, "$1")
 	text = urlUserinfo.ReplaceAllString(text, "$1")
-	text = secretPair.ReplaceAllString(text, "${1}${2}"+redacted)
+	text = secretPair.ReplaceAllString(text, "${1}${2}"+Redacted)
 	text = randomUserID.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -43,8 +46,8 @@ func sanitizeText(text string, secrets ...string) string {
 		return r
 	}, text)
 	text = strings.TrimSpace(text)
-	if len(text) > maxTextSize {
-		cut := maxTextSize
+	if len(text) > MaxSize {
+		cut := MaxSize
 		for cut > 0 && !utf8.RuneStart(text[cut]) {
 			cut--
 		}

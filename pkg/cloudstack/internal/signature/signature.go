@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudstack
+// Package signature signs requests as CloudStack does.
+package signature
 
 import (
 	"crypto/hmac"
@@ -13,16 +14,19 @@ import (
 	"strings"
 )
 
+// Param is the parameter that has the signature.
+const Param = "signature"
+
 // javaForm turns Go's form encoding into Java's with blanks as %20. They differ in ~ and * too: a value with either,
 // signed Go's way, is refused with 401.
 var javaForm = strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E")
 
-// sign computes the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm, the
+// Of returns the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm, the
 // whole in lower case, HMAC-SHA1, base64. A parameter named signature is left out.
-func sign(form url.Values, secret string) string {
+func Of(form url.Values, secret string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(form)) {
-		if name == paramSignature {
+		if name == Param {
 			continue
 		}
 		for _, v := range form[name] {
