@@ -120,13 +120,14 @@ func (lb *loadBalancer) publish(ctx context.Context, s *serviceState, do reconci
 	}
 }
 
-// endpointsChanged is told of every change of an EndpointSlice.
+// endpointsChanged is told of every change of an EndpointSlice. One that comes while the Service is being synced counts,
+// too: the sync may have read the endpoints before.
 func (lb *loadBalancer) endpointsChanged(namespace, name string) {
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
 	for uid, s := range lb.known {
 		local := s.service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-		if local && s.settled && s.service.Namespace == namespace && s.service.Name == name {
+		if local && s.service.Namespace == namespace && s.service.Name == name {
 			lb.wakeups.AddAfter(uid, endpointPause)
 		}
 	}

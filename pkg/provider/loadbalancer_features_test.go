@@ -5,9 +5,11 @@ package provider
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/stretchr/testify/assert"
@@ -143,6 +145,30 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	env.members("[]")
 	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
 	env.endpoints(endpoints{"w2": readyEndpoint})
+	env.members("[w2]")
+}
+
+// Endpoints that become ready while the Service is being synced are not missed: the next drift round is minutes away.
+func TestEndpointsThatChangeDuringASync(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.local("w1", "w2", "w3")
+	env.members("[]")
+	var once sync.Once
+	during := func(command string) {
+		if command == "createFirewallRule" {
+			once.Do(func() {
+				env.endpoints(endpoints{"w2": readyEndpoint})
+				assert.Eventually(t, func() bool {
+					list, err := env.lb.endpoints.lister.List(labels.Everything())
+					return err == nil && len(list) == 1
+				}, waitLong, waitStep)
+			})
+		}
+	}
+	env.watching.Store(&during)
+	env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
+	env.mustSync("web", "w1", "w2", "w3")
 	env.members("[w2]")
 }
 

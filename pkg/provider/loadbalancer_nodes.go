@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -139,29 +138,8 @@ func (c *endpointCache) start(kube kubernetes.Interface) {
 	_, _ = slices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }, DeleteFunc: handle,
 	})
-	// The only error is that of a running informer.
-	_ = slices.Informer().SetTransform(shrinkEndpoints)
 	c.lister, c.synced = slices.Lister(), slices.Informer().HasSynced
 	factory.Start(c.stop)
-}
-
-// shrinkEndpoints leaves of an EndpointSlice what nodesOf uses: a large cluster has many of them.
-func shrinkEndpoints(obj any) (any, error) {
-	s, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return obj, nil
-	}
-	out := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
-			Labels: map[string]string{discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName]},
-		},
-		AddressType: s.AddressType, Endpoints: make([]discoveryv1.Endpoint, 0, len(s.Endpoints)),
-	}
-	for i := range s.Endpoints {
-		out.Endpoints = append(out.Endpoints, discoveryv1.Endpoint{NodeName: s.Endpoints[i].NodeName, Conditions: s.Endpoints[i].Conditions})
-	}
-	return out, nil
 }
 
 // nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
