@@ -149,7 +149,7 @@ var All = []Chapter{
 		},
 		Code: []Code{
 			{"pkg/cloudstack/call.go", "Client.call", "one call: limit, parameters, answer or typed error"},
-			{"pkg/cloudstack/signature.go", "sign", "the signature of a call"},
+			{"pkg/cloudstack/internal/signature/signature.go", "Of", "the signature of a call"},
 			{"pkg/cloudstack/jobwaiter.go", "JobWaiter.Wait", "waits for a job; one poll serves all that wait"},
 			{"pkg/loadbalancer/apply/allocate.go", "Applier.acquire", "acquires an address so that a crash in between loses nothing"},
 			{"pkg/simulator/ledger.go", "Ledger.Find", "the simulator's side: the calls that were made"},
