@@ -161,8 +161,8 @@ func (b *builder) toMachine(from, vm string) {
 	b.link(from, cloudID(model.KindVM, vm), "")
 }
 
-// forwards shows port forwarding rules on addresses that are shown. Nothing of Kubernetes makes them yet: all are of
-// others.
+// forwards shows port forwarding rules on addresses that are shown. They have no names: only tags say whose they are, so
+// that those of a controller that may not tag look like others'.
 func (b *builder) forwards() {
 	for i := range b.Forwards {
 		f := &b.Forwards[i]
@@ -175,10 +175,24 @@ func (b *builder) forwards() {
 			port = fmt.Sprintf("%d-%s", f.StartPort, portText(f.EndPort, f.Protocol))
 		}
 		o := b.add(model.Object{
-			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: port, Label: "to " + f.VMName, Health: model.HealthForeign,
-			Why:   []string{"not made for a Service of this cluster"},
-			Facts: facts("Port forwarding", port, "CloudStack id", f.ID, "VM", f.VMName, "VM id", f.VMID), Commands: []string{"cmk list portforwardingrules id=" + f.ID},
+			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: port, Label: "to " + f.VMName,
+			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		})
+		owner := ""
+		if uid := f.Tags[lbplan.TagServiceUID]; uid != "" {
+			owner = b.owners[uid]
+		}
+		o.Facts = facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
+			"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID)
+		switch {
+		case owner == "":
+			worsen(o, model.HealthForeign, "not tagged as made for a Service of this cluster")
+		case b.changes[f.ID] != "":
+			o.Group = b.objects[owner].Group
+			worsen(o, model.HealthWarning, "planned: "+b.changes[f.ID])
+		default:
+			o.Group = b.objects[owner].Group
+		}
 		b.link(address, o.ID, port)
 		if f.VMID != "" {
 			b.toMachine(o.ID, f.VMID)

@@ -181,7 +181,10 @@ func TestHealth(t *testing.T) {
 		}, "rule/theirs", model.HealthForeign, "not made for"},
 		"a forward of others on a shared address": {func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 22, EndPort: 22, Protocol: "tcp", VMID: f.VMs.All()[0].ID}}
-		}, "forward/f", model.HealthForeign, "not made for"},
+		}, "forward/f", model.HealthForeign, "not tagged as made for"},
+		"an own forward": {func(f *Facts) {
+			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", Tags: map[string]string{lbplan.TagServiceUID: string(f.Services[0].UID)}}}
+		}, "forward/f", model.HealthOK, ""},
 		"a node without a VM":      {func(f *Facts) { f.VMs = vms{}.snapshot(t) }, node, model.HealthError, "no VM"},
 		"a node that is not ready": {func(f *Facts) { f.Nodes[0].Status.Conditions = nil }, node, model.HealthError, "not ready"},
 		"a stopped VM":             {func(f *Facts) { f.VMs.All()[0].State = cloudstack.VMStopped }, "vm/10000000-0000-0000-0000-000000000000", model.HealthError, "Stopped"},
