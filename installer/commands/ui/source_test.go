@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,10 @@ func TestSource(t *testing.T) {
 		}
 		return n
 	}
-	first := until("the checks", func(s model.Snapshot) bool { return len(s.Checks) == 1 })
+	// The map is shown before the first plans are made.
+	first := until("the checks and the plans", func(s model.Snapshot) bool {
+		return len(s.Checks) == 1 && !slices.ContainsFunc(s.Missing, func(m model.Missing) bool { return strings.Contains(m.Reason, "being planned") })
+	})
 	rules := count(first, model.KindRule)
 	require.Positive(t, rules)
 	assert.Equal(t, len(left.Kubernetes.Nodes), count(first, model.KindNode))

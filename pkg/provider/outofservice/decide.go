@@ -57,7 +57,7 @@ func Judge(nodes []*corev1.Node, scope Scope, percent int) Work {
 		switch {
 		case Ours(n):
 			tainted++
-			if ready(n) {
+			if node.Ready(n) {
 				w.Back = append(w.Back, n)
 			}
 		case hasTaint(n): // somebody else's decision
@@ -75,7 +75,7 @@ func Judge(nodes []*corev1.Node, scope Scope, percent int) Work {
 func candidate(n *corev1.Node, scope Scope) bool {
 	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 	switch {
-	case scope == Off, ready(n), err != nil, !kind.IsCloudStack(), node.HasTaint(n):
+	case scope == Off, node.Ready(n), err != nil, !kind.IsCloudStack(), node.HasTaint(n):
 		return false
 	}
 	return scope == All || !node.ControlPlane(n)
@@ -89,9 +89,3 @@ func hasTaint(n *corev1.Node) bool {
 }
 
 func isTaint(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }
-
-func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}

@@ -55,7 +55,7 @@ func (b *builder) nodes() {
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(n)})
-		in := model.Node{Name: n.Name, Kubelet: kubeletText(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: ready(n)}
+		in := model.Node{Name: n.Name, Kubelet: kubeletText(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = kubeletText(v.Verdict), v.Reason()
 		}
@@ -93,10 +93,4 @@ func kubeletText(v kubelet.Verdict) string {
 		return "not external"
 	}
 	return string(v)
-}
-
-func ready(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
