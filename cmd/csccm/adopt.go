@@ -8,14 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
 	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine"
 )
 
-func newAdoptCommand(g *globals) *cobra.Command {
-	return g.command(&cobra.Command{
+func newAdoptCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
 		Use:   "adopt [NAMESPACE/SERVICE...]",
 		Short: "Hand addresses over to the controller, which then releases them with their Services",
 		Long: `adopt tags the addresses of Services in CloudStack as acquired by the controller. The
@@ -26,7 +27,7 @@ whoever may write the Service may write that.
 Without arguments it takes the Services whose address Apache's provider says it acquired
 (annotation ip-associated-by-controller), for use after a takeover. Addresses that others
 use too are refused: source NAT, static NAT, port forwardings, rules that no Service of
-this cluster has, tags of another Service or cluster.` + serverIsClient,
+this cluster has, tags of another Service or cluster.` + cli.ServerIsClient,
 		Example: `  # look only
   csccm adopt --dry-run
 
@@ -36,11 +37,11 @@ this cluster has, tags of another Service or cluster.` + serverIsClient,
   # an address that an operator acquired by hand
   csccm adopt shop/web`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: completeFrom(g, plan.ServiceNames),
-	}, changingCloud, func(ctx context.Context, args []string) error {
+		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
+	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
 		if err := adopt.Names(args); err != nil {
 			return err
 		}
-		return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
 	})
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func newCKSCommand(g *globals) *cobra.Command {
-	cmd := g.command(&cobra.Command{
+func newCKSCommand(g *cli.Globals) *cobra.Command {
+	cmd := g.Command(&cobra.Command{
 		Use:   "cks",
 		Short: "CloudStack Kubernetes Service: its clusters and versions, and what csccm's controller needs there",
 		Long: `The subcommands list, create, change and delete clusters of CloudStack Kubernetes
@@ -35,9 +36,9 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 		Example: `  csccm cks
   csccm cks list
   csccm cks show demo`,
-	}, flagCloud|flagRelease, g.cks)
+	}, cli.FlagCloud|cli.FlagRelease, func(ctx context.Context, _ []string) error { return lookAtCKS(ctx, g) })
 	cmd.Flags().Lookup("release").Usage = "name of csccm's Helm release"
-	completeFlag(cmd, "release", cobra.NoFileCompletions)
+	cli.CompleteFlag(cmd, "release", cobra.NoFileCompletions)
 	cmd.AddCommand(
 		newCKSListCommand(g),
 		newCKSShowCommand(g),
@@ -54,8 +55,8 @@ Exit code 3: something does not work, or CKS would deploy its own provider.`,
 	return cmd
 }
 
-func (g *globals) cks(ctx context.Context, _ []string) error {
-	c, cs, err := g.connect(ctx)
+func lookAtCKS(ctx context.Context, g *cli.Globals) error {
+	c, cs, err := g.Connect(ctx)
 	switch {
 	case errors.Is(err, cloud.ErrNoCredentials): // the report says so
 		cs = nil
@@ -64,12 +65,12 @@ func (g *globals) cks(ctx context.Context, _ []string) error {
 	default:
 		defer cs.Close()
 	}
-	facts, err := cks.Look(ctx, c, cs, g.release)
+	facts, err := cks.Look(ctx, c, cs, g.Release)
 	if err != nil {
 		return err
 	}
 	r := cks.Judge(facts)
-	err = g.show(r, func(w io.Writer) error { return r.WriteText(w, g.style(w)) })
+	err = g.Show(r, func(w io.Writer) error { return r.WriteText(w, g.Style(w)) })
 	if err == nil && r.Failed() {
 		return &report.ExitError{Code: report.ExitCheckFailed}
 	}

@@ -8,21 +8,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // changeCommand completes a command that changes a cluster, which its argument names.
-func (f *serviceFlags) changeCommand(g *globals, cmd *cobra.Command, validate func() error, body func(context.Context, *manage.Service, string) error) *cobra.Command {
+func (f *serviceFlags) changeCommand(g *cli.Globals, cmd *cobra.Command, validate func() error, body func(context.Context, *manage.Service, string) error) *cobra.Command {
 	cmd.Long += followText + credentialsText
-	if cmd.Args = oneArgument("name or id of a cluster"); validate != nil {
-		cmd.Args = alsoValid(cmd.Args, validate)
+	if cmd.Args = cli.OneArgument("name or id of a cluster"); validate != nil {
+		cmd.Args = cli.AlsoValid(cmd.Args, validate)
 	}
-	g.command(cmd, flagJournal|flagDryRun, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error { return body(ctx, s, args[0]) }))
-	g.patient(cmd, cksTimeout)
+	g.Command(cmd, cli.FlagJournal|cli.FlagDryRun, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error { return body(ctx, s, args[0]) }))
+	g.DefaultTimeout(cmd, cksTimeout)
 	f.add(g, cmd)
-	cmd.ValidArgsFunction = completeArgument(f.complete(g, manage.ClusterNames))
+	cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, manage.ClusterNames))
 	return cmd
 }
 
@@ -32,7 +33,7 @@ func ignorePreflight(cmd *cobra.Command, to *[]string) {
 }
 
 // completeObjects completes the flags that name objects of CloudStack.
-func (f *serviceFlags) completeObjects(g *globals, cmd *cobra.Command) {
+func (f *serviceFlags) completeObjects(g *cli.Globals, cmd *cobra.Command) {
 	for flag, list := range map[string]func(context.Context, *cloudstack.Client, string) ([]string, error){
 		"version": manage.VersionNames, "offering": manage.OfferingNames, "control-offering": manage.OfferingNames, "worker-offering": manage.OfferingNames,
 		"network": manage.NetworkNames, "keypair": manage.KeyPairNames,
@@ -41,12 +42,12 @@ func (f *serviceFlags) completeObjects(g *globals, cmd *cobra.Command) {
 		},
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
-			completeFlag(cmd, flag, f.complete(g, list))
+			cli.CompleteFlag(cmd, flag, f.complete(g, list))
 		}
 	}
 }
 
-func newCKSScaleCommand(g *globals) *cobra.Command {
+func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
 	f, o, autoscaling := &serviceFlags{}, manage.ScaleOptions{}, ""
 	cmd := f.changeCommand(g, &cobra.Command{
 		Use:   "scale NAME",
@@ -74,11 +75,11 @@ removed while the cluster runs; the newest are removed first.`,
 	flags.StringVar(&autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
 	ignorePreflight(cmd, &o.Ignore)
 	f.completeObjects(g, cmd)
-	completeFlag(cmd, "autoscaling", oneOf("off"))
+	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
 	return cmd
 }
 
-func newCKSUpgradeCommand(g *globals) *cobra.Command {
+func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
 	var version string
 	var ignore []string
@@ -92,7 +93,7 @@ after the other. Before, csccm looks at the nodes of the cluster where it reache
   csccm cks upgrade demo --version 1.34.0 --yes`,
 	}, func() error {
 		if version == "" {
-			return usagef("--version names the version to upgrade to; csccm cks versions lists them")
+			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
 		}
 		return nil
 	}, func(ctx context.Context, s *manage.Service, name string) error {
@@ -104,7 +105,7 @@ after the other. Before, csccm looks at the nodes of the cluster where it reache
 	return cmd
 }
 
-func newCKSStartCommand(g *globals) *cobra.Command {
+func newCKSStartCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
 	return f.changeCommand(g, &cobra.Command{
 		Use:     "start NAME",
@@ -114,7 +115,7 @@ func newCKSStartCommand(g *globals) *cobra.Command {
 	}, nil, func(ctx context.Context, s *manage.Service, name string) error { return s.Start(ctx, name) })
 }
 
-func newCKSStopCommand(g *globals) *cobra.Command {
+func newCKSStopCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
 	return f.changeCommand(g, &cobra.Command{
 		Use:     "stop NAME",
@@ -124,7 +125,7 @@ func newCKSStopCommand(g *globals) *cobra.Command {
 	}, nil, func(ctx context.Context, s *manage.Service, name string) error { return s.Stop(ctx, name) })
 }
 
-func newCKSDeleteCommand(g *globals) *cobra.Command {
+func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
 	f, o := &serviceFlags{}, manage.DeleteOptions{}
 	cmd := f.changeCommand(g, &cobra.Command{
 		Use:   "delete NAME",

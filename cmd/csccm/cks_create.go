@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -20,7 +21,7 @@ import (
 // withController is the value of --with that installs csccm's controller.
 const withController = "csccm"
 
-func newCKSCreateCommand(g *globals) *cobra.Command {
+func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
 	f, o, set := &serviceFlags{}, manage.CreateOptions{}, []string{}
 	cmd := f.changeCommand(g, &cobra.Command{
 		Use:   "create NAME",
@@ -44,15 +45,15 @@ initialises nodes that are added later (adoptNodes). csccm doctor has the last w
 	}, func() error {
 		for _, w := range o.With {
 			if w != withController {
-				return usagef("--with %q is not known; there is %s", w, withController)
+				return cli.Usagef("--with %q is not known; there is %s", w, withController)
 			}
 		}
 		if o.Install = nil; len(o.With) > 0 {
 			o.Install = func(ctx context.Context, cluster, kubeconfig string) error {
-				return g.installInto(ctx, cluster, kubeconfig, set)
+				return installInto(ctx, g, cluster, kubeconfig, set)
 			}
 		} else if len(set) > 0 {
-			return usagef("--set needs --with csccm")
+			return cli.Usagef("--set needs --with csccm")
 		}
 		return o.Validate()
 	}, func(ctx context.Context, s *manage.Service, name string) error {
@@ -77,14 +78,14 @@ initialises nodes that are added later (adoptNodes). csccm doctor has the last w
 	flags.StringArrayVar(&set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	ignorePreflight(cmd, &o.Ignore)
 	f.completeObjects(g, cmd)
-	completeFlag(cmd, "with", oneOf(withController))
+	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
 	cmd.ValidArgsFunction = cobra.NoFileCompletions // a new name
 	return cmd
 }
 
 // installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes to
 // stderr: the result of the command is the cluster.
-func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string, values []string) error {
+func installInto(ctx context.Context, g *cli.Globals, cluster, kubeconfig string, values []string) error {
 	dir, err := os.MkdirTemp("", "csccm-")
 	if err != nil {
 		return err
@@ -95,8 +96,8 @@ func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string, v
 		return err
 	}
 	run := func(args ...string) error {
-		root := newGlobals(streams{in: strings.NewReader(""), out: g.errOut, errOut: g.errOut, getenv: g.getenvOfCluster}).root() //nolint:contextcheck // a <TAB> has its own
-		root.SetArgs(append(args, "--kubeconfig", path, "--timeout", "0s", "--color", g.color.String()))
+		root := newRootCommand(cli.Streams{In: strings.NewReader(""), Out: g.ErrOut, ErrOut: g.ErrOut, Getenv: withoutCredentials(g.Getenv)}) //nolint:contextcheck // a <TAB> has its own
+		root.SetArgs(append(args, "--kubeconfig", path, "--timeout", "0s", "--color", g.Color.String()))
 		return root.ExecuteContext(ctx)
 	}
 	// The Secret that CloudStack has made has the credentials; no Service exists yet whose load balancer could change.
@@ -115,10 +116,12 @@ func (g *globals) installInto(ctx context.Context, cluster, kubeconfig string, v
 	return err
 }
 
-// getenvOfCluster hides variables with credentials: those of the new cluster are in its Secret.
-func (g *globals) getenvOfCluster(name string) string {
-	if slices.Contains([]string{"CLOUDSTACK_API_KEY", "CLOUDSTACK_SECRET_KEY", "CSCCM_ADMIN_PASSWORD", "KUBECONFIG"}, name) {
-		return ""
+// withoutCredentials hides variables with credentials: those of the new cluster are in its Secret.
+func withoutCredentials(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		if slices.Contains([]string{"CLOUDSTACK_API_KEY", "CLOUDSTACK_SECRET_KEY", "CSCCM_ADMIN_PASSWORD", "KUBECONFIG"}, name) {
+			return ""
+		}
+		return getenv(name)
 	}
-	return g.getenv(name)
 }

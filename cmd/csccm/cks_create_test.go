@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -225,9 +226,9 @@ func TestCKSInstallInto(t *testing.T) {
 	kubeconfig, err := os.ReadFile(newFakeCluster(t).kubeconfig(t))
 	require.NoError(t, err)
 	var out, errOut strings.Builder
-	g := newGlobals(streams{in: strings.NewReader(""), out: &out, errOut: &errOut, getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
-	err = g.installInto(t.Context(), "demo", string(kubeconfig), nil)
+	g := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, Getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
+	err = installInto(t.Context(), g, "demo", string(kubeconfig), nil)
 	require.ErrorContains(t, err, "Credentials for the controller: not given")
-	require.Equal(t, 2, exitCode(err))
+	require.Equal(t, 2, cli.ExitCode(err))
 	require.Empty(t, out.String(), "the result of the command is the cluster")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/installer/engine"
@@ -40,7 +41,7 @@ command again, or csccm cks show NAME --watch, follows the operation to its end.
 // serviceFlags are the flags of a command that talks to CloudStack alone.
 type serviceFlags struct{ installFlags }
 
-func (f *serviceFlags) add(g *globals, cmd *cobra.Command) {
+func (f *serviceFlags) add(g *cli.Globals, cmd *cobra.Command) {
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	f.addAdminCMK(cmd)
@@ -59,17 +60,17 @@ func (f *serviceFlags) add(g *globals, cmd *cobra.Command) {
 	} {
 		flags.Lookup(name).Usage = text
 	}
-	completeFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
+	cli.CompleteFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
 }
 
 // connect reaches CloudStack as the flags say. The caller closes it.
-func (f *serviceFlags) connect(ctx context.Context, g *globals, e *engine.Env) (*cloud.Cloud, error) {
+func (f *serviceFlags) connect(ctx context.Context, g *cli.Globals, e *engine.Env) (*cloud.Cloud, error) {
 	f.options.Credentials.AnyUser = true
 	if err := f.readSecrets(g); err != nil {
 		return nil, err
 	}
 	return f.Reach(ctx, e, &f.options, func(ctx context.Context) (*cloud.Cloud, error) {
-		c, err := g.cluster(ctx)
+		c, err := g.Cluster(ctx)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -84,10 +85,10 @@ func (f *serviceFlags) connect(ctx context.Context, g *globals, e *engine.Env) (
 }
 
 // run makes the body of a command: connected to CloudStack, in the project that the flags name.
-func (f *serviceFlags) run(g *globals, body func(context.Context, *manage.Service, []string) error) func(context.Context, []string) error {
+func (f *serviceFlags) run(g *cli.Globals, body func(context.Context, *manage.Service, []string) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
-		e := g.env()
-		e.Progress = g.progress()
+		e := g.Env()
+		e.Progress = g.Progress()
 		defer e.Progress.Close()
 		cs, err := f.connect(ctx, g, e)
 		if err != nil {
@@ -98,12 +99,12 @@ func (f *serviceFlags) run(g *globals, body func(context.Context, *manage.Servic
 		if err != nil {
 			return err
 		}
-		return body(ctx, &manage.Service{Env: e, API: cs.Client, Project: project, From: cs.From, All: g.verbosity > 0}, args)
+		return body(ctx, &manage.Service{Env: e, API: cs.Client, Project: project, From: cs.From, All: g.Verbosity > 0}, args)
 	}
 }
 
 // complete lists names out of the service, with the credentials that can be found without asking.
-func (f *serviceFlags) complete(g *globals, list func(context.Context, *cloudstack.Client, string) ([]string, error)) cobra.CompletionFunc {
+func (f *serviceFlags) complete(g *cli.Globals, list func(context.Context, *cloudstack.Client, string) ([]string, error)) cobra.CompletionFunc {
 	return f.completeFromCloud(g, func(ctx context.Context, client *cloudstack.Client) ([]string, error) {
 		project, err := inventory.New(client, inventory.Options{ProjectID: f.options.Project}).ProjectID(ctx)
 		if err != nil {
@@ -111,24 +112,4 @@ func (f *serviceFlags) complete(g *globals, list func(context.Context, *cloudsta
 		}
 		return list(ctx, client, project)
 	})
-}
-
-// completeArgument completes the one argument of a command.
-func completeArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f(cmd, args, toComplete)
-	}
-}
-
-// oneArgument requires one argument and says what it names.
-func oneArgument(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
-			return usagef("%s needs one argument, the %s", cmd.CommandPath(), what)
-		}
-		return nil
-	}
 }

@@ -14,16 +14,17 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/iso"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/release/mirror"
 )
 
-func newCKSISOCommand(g *globals) *cobra.Command {
+func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 	f := &chartFlags{}
 	o := &iso.Options{}
 	var archive string
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "iso FILE.iso --from UPSTREAM.iso",
 		Short: "Write an ISO with which CKS makes clusters that have csccm's controller",
 		Long: `Write a Kubernetes binaries ISO for CloudStack Kubernetes Service (CKS) in which
@@ -38,17 +39,17 @@ tolerate nodes that are not initialised, because CKS applies the provider last.
 
 The checksum that it prints is for addKubernetesSupportedVersion. Images come from their
 registry (logins are those of docker login) or from an archive of csccm images save.
---dry-run says what would be in the file, with the same checksum.` + serverIsClient,
+--dry-run says what would be in the file, with the same checksum.` + cli.ServerIsClient,
 		Example: `  csccm cks iso csccm-v1.33.1.iso --from setup-v1.33.1-x86_64.iso
   csccm cks iso csccm-v1.33.1.iso --from ./iso --kubernetes-version v1.33.1 --images csccm.tar
   csccm cks iso csccm-v1.33.1.iso --from setup-v1.33.1-x86_64.iso --dry-run -o json`,
-		Args: wantOne("name one file to write, such as csccm-v1.33.1.iso"),
-	}, flagDryRun, func(ctx context.Context, args []string) (err error) {
+		Args: cli.WantOne("name one file to write, such as csccm-v1.33.1.iso"),
+	}, cli.FlagDryRun, func(ctx context.Context, args []string) (err error) {
 		if o.From == "" {
-			return usagef("--from names the ISO to start from, or a folder of its layout")
+			return cli.Usagef("--from names the ISO to start from, or a folder of its layout")
 		}
-		if *g.kube.Namespace != metav1.NamespaceSystem {
-			return usagef("-n %s: CKS makes the Secret of the controller in kube-system", *g.kube.Namespace)
+		if *g.Kube.Namespace != metav1.NamespaceSystem {
+			return cli.Usagef("-n %s: CKS makes the Secret of the controller in kube-system", *g.Kube.Namespace)
 		}
 		if o.Chart, o.Values, err = f.load(ctx); err != nil {
 			return err
@@ -58,12 +59,12 @@ registry (logins are those of docker login) or from an archive of csccm images s
 			return report.Remedied(fmt.Errorf("--images: %w", err), "name an archive that csccm images save wrote")
 		}
 		defer func() { err = errors.Join(err, source.Close()) }()
-		o.To, o.Images, o.DryRun, o.Progress = args[0], source, g.dry, g.told
+		o.To, o.Images, o.DryRun, o.Progress = args[0], source, g.Dry, told(g)
 		made, err := iso.Make(ctx, o)
 		if err != nil {
 			return err
 		}
-		return g.show(made, func(w io.Writer) error { return showISO(w, g.style(w), made) })
+		return g.Show(made, func(w io.Writer) error { return showISO(w, g.Style(w), made) })
 	})
 	f.add(cmd.Flags())
 	flags := cmd.Flags()
@@ -71,7 +72,7 @@ registry (logins are those of docker login) or from an archive of csccm images s
 	flags.StringVar(&o.Kubernetes, "kubernetes-version", "", "version of Kubernetes that --from must have")
 	flags.StringVar(&archive, "images", "", "archive of csccm images save with the image (default: its registry)")
 	flags.BoolVar(&o.External, "external-kubelets", false, "start kubelets with --cloud-provider=external")
-	completeFlag(cmd, "kubernetes-version", cobra.NoFileCompletions)
+	cli.CompleteFlag(cmd, "kubernetes-version", cobra.NoFileCompletions)
 	return cmd
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func newCKSListCommand(g *globals) *cobra.Command {
+func newCKSListCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
 		Long:  `List the clusters of the account, or of a project.` + credentialsText,
@@ -30,56 +31,46 @@ func newCKSListCommand(g *globals) *cobra.Command {
 		if len(l.Clusters) == 0 {
 			s.Progress.Info("there are no clusters in %s", s.Scope())
 		}
-		return g.show(l, func(w io.Writer) error { return l.Write(w, g.style(w)) })
+		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
 	}))
 	f.add(g, cmd)
 	return cmd
 }
 
-func newCKSShowCommand(g *globals) *cobra.Command {
-	f, watch := &serviceFlags{}, watchFlags{}
-	cmd := g.command(&cobra.Command{
+func newCKSShowCommand(g *cli.Globals) *cobra.Command {
+	f, watch := &serviceFlags{}, cli.WatchFlags{}
+	cmd := g.Command(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
 		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last events of
 it where the role may list events (all of them with -v).` + credentialsText,
 		Example: `  csccm cks show demo
   csccm cks show demo --watch`,
-		Args: oneArgument("name or id of a cluster"),
+		Args: cli.OneArgument("name or id of a cluster"),
 	}, 0, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error {
-		return watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
+		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
 			if err != nil {
 				return "", err
 			}
-			if g.format != "text" {
-				return "", report.Encode(out, g.format, info)
+			if g.Format != "text" {
+				return "", report.Encode(out, g.Format, info)
 			}
-			return "", info.Write(out, g.style(g.out))
+			return "", info.Write(out, g.Style(g.Out))
 		})
 	}))
-	cmd.Args = alsoValid(cmd.Args, watch.validate)
+	cmd.Args = cli.AlsoValid(cmd.Args, watch.Validate)
 	f.add(g, cmd)
-	watch.addWatch(cmd)
-	cmd.ValidArgsFunction = completeArgument(f.complete(g, manage.ClusterNames))
+	watch.AddWatch(cmd)
+	cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, manage.ClusterNames))
 	return cmd
 }
 
-// alsoValid judges more than the arguments before the command connects.
-func alsoValid(args cobra.PositionalArgs, more func() error) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		if err := args(cmd, given); err != nil {
-			return err
-		}
-		return more()
-	}
-}
-
-func newCKSKubeconfigCommand(g *globals) *cobra.Command {
+func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
 	var file string
 	var merge bool
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "kubeconfig NAME",
 		Short: "Write the kubeconfig of a cluster's administrator",
 		Long: `Write the kubeconfig of a cluster's administrator to stdout, to a file that only you can
@@ -89,46 +80,46 @@ context get the cluster's name. What is there already is replaced only with --ye
 It is a secret: whoever has it administers the cluster.` + credentialsText,
 		Example: `  csccm cks kubeconfig demo --output-file demo.kubeconfig
   csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
-		Args:        oneArgument("name or id of a cluster"),
-		Annotations: outputs("yaml", "json"),
+		Args:        cli.OneArgument("name or id of a cluster"),
+		Annotations: cli.Outputs("yaml", "json"),
 	}, 0, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error {
 		name, config, err := s.Kubeconfig(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		if merge {
-			if err := manage.Merge(g.kube.ToRawKubeConfigLoader().ConfigAccess(), name, config, g.yes); err != nil {
+			if err := manage.Merge(g.Kube.ToRawKubeConfigLoader().ConfigAccess(), name, config, g.Yes); err != nil {
 				return err
 			}
 			s.Progress.Info("context %s is in your kubeconfig", name)
 			return nil
 		}
-		if g.format == "json" {
+		if g.Format == "json" {
 			body, err := yaml.YAMLToJSON([]byte(config))
 			if err != nil { // without its text, which may quote the configuration
-				return usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, without -o json", name)
+				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, without -o json", name)
 			}
 			config = string(body) + "\n"
 		}
 		if file != "" {
-			if err := manage.WriteSecret(file, config, g.yes); err != nil {
+			if err := manage.WriteSecret(file, config, g.Yes); err != nil {
 				return err
 			}
 			s.Progress.Info("written to %s", file)
 			return nil
 		}
-		_, err = io.WriteString(g.out, config)
+		_, err = io.WriteString(g.Out, config)
 		return err
 	}))
-	cmd.Args = alsoValid(cmd.Args, func() error {
+	cmd.Args = cli.AlsoValid(cmd.Args, func() error {
 		if merge && file != "" {
-			return usagef("--merge and --output-file exclude each other")
+			return cli.Usagef("--merge and --output-file exclude each other")
 		}
 		return nil
 	})
 	f.add(g, cmd)
 	cmd.Flags().StringVar(&file, "output-file", "", "write to this file, with mode 0600")
 	cmd.Flags().BoolVar(&merge, "merge", false, "add it to your kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config)")
-	cmd.ValidArgsFunction = completeArgument(f.complete(g, manage.ClusterNames))
+	cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, manage.ClusterNames))
 	return cmd
 }

@@ -9,14 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks/manage"
 )
 
-func newCKSVersionsCommand(g *globals) *cobra.Command {
+func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	f := &serviceFlags{}
 	var zone string
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "versions",
 		Short: "List the Kubernetes versions that CloudStack can install, and change them",
 		Long: `List the versions that CloudStack Kubernetes Service can install. The subcommands, for
@@ -32,11 +33,11 @@ its state is Enabled and its ISO Ready.` + credentialsText,
 		if len(l.Versions) == 0 {
 			s.Progress.Info("there are no versions; an administrator registers one with csccm cks versions add")
 		}
-		return g.show(l, func(w io.Writer) error { return l.Write(w, g.style(w)) })
+		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
 	}))
 	f.add(g, cmd)
 	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
-	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	cmd.AddCommand(
 		newCKSVersionsAddCommand(g),
 		newCKSVersionsEnableCommand(g),
@@ -47,27 +48,27 @@ its state is Enabled and its ISO Ready.` + credentialsText,
 }
 
 // versionCommand completes a command of an administrator that changes a version, which its argument names.
-func (f *serviceFlags) versionCommand(g *globals, cmd *cobra.Command, validate func(string) error, body func(context.Context, *manage.Service, string) error) *cobra.Command {
+func (f *serviceFlags) versionCommand(g *cli.Globals, cmd *cobra.Command, validate func(string) error, body func(context.Context, *manage.Service, string) error) *cobra.Command {
 	cmd.Long += " Only an administrator may." + credentialsText + "\n" + serverIsClientHere
-	one := oneArgument("version")
+	one := cli.OneArgument("version")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := one(cmd, args); err != nil || validate == nil {
 			return err
 		}
 		return validate(args[0])
 	}
-	g.command(cmd, flagJournal|flagDryRun, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error { return body(ctx, s, args[0]) }))
-	g.patient(cmd, cksTimeout)
+	g.Command(cmd, cli.FlagJournal|cli.FlagDryRun, f.run(g, func(ctx context.Context, s *manage.Service, args []string) error { return body(ctx, s, args[0]) }))
+	g.DefaultTimeout(cmd, cksTimeout)
 	f.add(g, cmd)
 	if validate == nil {
-		cmd.ValidArgsFunction = completeArgument(f.complete(g, manage.VersionNames))
+		cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, manage.VersionNames))
 	}
 	return cmd
 }
 
 const serverIsClientHere = "--dry-run=server does the same as --dry-run=client here."
 
-func newCKSVersionsAddCommand(g *globals) *cobra.Command {
+func newCKSVersionsAddCommand(g *cli.Globals) *cobra.Command {
 	f, o := &serviceFlags{}, manage.AddOptions{}
 	cmd := f.versionCommand(g, &cobra.Command{
 		Use:   "add VERSION",
@@ -90,12 +91,12 @@ until it is Ready. A version that is registered already is only waited for.`,
 	flags.IntVar(&o.MinMemoryMiB, "min-memory", 2048, "memory that a node needs at least, in MiB")
 	flags.BoolVar(&o.DirectDownload, "direct-download", false, "hosts download the ISO themselves (CloudStack 4.18)")
 	flags.BoolVar(&o.NoWait, "no-wait", false, "do not wait until the ISO is Ready")
-	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
-	completeFlag(cmd, "arch", oneOf("x86_64", "aarch64"))
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cli.CompleteFlag(cmd, "arch", cli.OneOf("x86_64", "aarch64"))
 	return cmd
 }
 
-func newCKSVersionsEnableCommand(g *globals) *cobra.Command {
+func newCKSVersionsEnableCommand(g *cli.Globals) *cobra.Command {
 	return (&serviceFlags{}).versionCommand(g, &cobra.Command{
 		Use:     "enable VERSION",
 		Short:   "Let users create clusters with a version",
@@ -104,7 +105,7 @@ func newCKSVersionsEnableCommand(g *globals) *cobra.Command {
 	}, nil, func(ctx context.Context, s *manage.Service, name string) error { return s.SetVersion(ctx, name, true) })
 }
 
-func newCKSVersionsDisableCommand(g *globals) *cobra.Command {
+func newCKSVersionsDisableCommand(g *cli.Globals) *cobra.Command {
 	return (&serviceFlags{}).versionCommand(g, &cobra.Command{
 		Use:     "disable VERSION",
 		Short:   "Offer a version no longer",
@@ -113,7 +114,7 @@ func newCKSVersionsDisableCommand(g *globals) *cobra.Command {
 	}, nil, func(ctx context.Context, s *manage.Service, name string) error { return s.SetVersion(ctx, name, false) })
 }
 
-func newCKSVersionsDeleteCommand(g *globals) *cobra.Command {
+func newCKSVersionsDeleteCommand(g *cli.Globals) *cobra.Command {
 	return (&serviceFlags{}).versionCommand(g, &cobra.Command{
 		Use:     "delete VERSION",
 		Short:   "Delete a version and its ISO",

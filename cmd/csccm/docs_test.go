@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/docs/pages"
 )
 
@@ -23,7 +24,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 	commands, err := pages.Commands(all, "csccm")
 	require.NoError(t, err)
 	require.Greater(t, len(commands), 50)
-	root := newRootCommand(streams{})
+	root := newRootCommand(cli.Streams{})
 	for _, c := range commands {
 		if problem := c.Problem(root); problem != "" {
 			t.Error(problem)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/explain"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -27,7 +28,7 @@ import (
 type doctorFlags struct {
 	only, skip []string
 	phase      string
-	watch      watchFlags
+	watch      cli.WatchFlags
 	probe      bool
 	probeImage string
 	explain    string
@@ -40,10 +41,10 @@ var phases = []string{phaseAuto, string(check.PhasePreflight), string(check.Phas
 // probeTimeout is how long a check may take that waits for Pods which read the kubelets' command lines.
 const probeTimeout = 3 * time.Minute
 
-func newDoctorCommand(g *globals) *cobra.Command {
+func newDoctorCommand(g *cli.Globals) *cobra.Command {
 	f := &doctorFlags{}
 	var cmd *cobra.Command
-	cmd = g.command(&cobra.Command{
+	cmd = g.Command(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check the cluster, CloudStack and the controller, and say what to do",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
@@ -87,8 +88,8 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
   # what an alert, an Event's reason or a check means, and what to do
   csccm doctor --explain CloudStackCCMNoLeader
   csccm doctor --explain PortTaken -o json`,
-		Annotations: outputs("text", "short", "json", "yaml", "junit"),
-	}, flagRelease|flagCloud|flagFailOn, func(ctx context.Context, _ []string) error {
+		Annotations: cli.Outputs("text", "short", "json", "yaml", "junit"),
+	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		if cmd.Flags().Changed("explain") {
 			return f.explained(g, cmd.Flags())
 		}
@@ -98,82 +99,82 @@ are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
 	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
-	f.watch.add(cmd)
+	f.watch.Add(cmd)
 	flags.BoolVar(&f.probe, "probe-pod", false, "run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
 	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage, "image of that Pod; it needs sh, grep and tr")
 	flags.StringVar(&f.explain, "explain", "", "explain a check's code, an alert, or the reason of an Event or a condition, and check nothing")
-	completeFlag(cmd, "explain", oneOf(explain.Names()...))
-	completeFlag(cmd, "only", oneOf(check.Codes()...))
-	completeFlag(cmd, "skip", oneOf(check.Codes()...))
-	completeFlag(cmd, "phase", oneOf(phases...))
+	cli.CompleteFlag(cmd, "explain", cli.OneOf(explain.Names()...))
+	cli.CompleteFlag(cmd, "only", cli.OneOf(check.Codes()...))
+	cli.CompleteFlag(cmd, "skip", cli.OneOf(check.Codes()...))
+	cli.CompleteFlag(cmd, "phase", cli.OneOf(phases...))
 	return cmd
 }
 
-func (f *doctorFlags) run(ctx context.Context, g *globals) error {
-	if f.watch.on && g.format == "junit" {
-		return usagef("-o junit is one document: not with --watch")
+func (f *doctorFlags) run(ctx context.Context, g *cli.Globals) error {
+	if f.watch.On && g.Format == "junit" {
+		return cli.Usagef("-o junit is one document: not with --watch")
 	}
-	if err := f.watch.validate(); err != nil {
+	if err := f.watch.Validate(); err != nil {
 		return err
 	}
 	if f.probe && f.probeImage == "" {
-		return usagef("--probe-pod needs --probe-image")
+		return cli.Usagef("--probe-pod needs --probe-image")
 	}
 	if err := (check.Selection{Only: f.only, Skip: f.skip}).Validate(); err != nil {
-		return usagef("%w", err)
+		return cli.Usagef("%w", err)
 	}
 	if !slices.Contains(phases, f.phase) {
-		return usagef("--phase %q is none of %s", f.phase, strings.Join(phases, ", "))
+		return cli.Usagef("--phase %q is none of %s", f.phase, strings.Join(phases, ", "))
 	}
-	c, err := g.lookedAt(ctx)
+	c, err := lookedAt(ctx, g)
 	if err != nil {
 		return err
 	}
-	return f.watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return f.once(ctx, g, c, out) })
+	return f.watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return f.once(ctx, g, c, out) })
 }
 
 // explained writes what a name means.
-func (f *doctorFlags) explained(g *globals, flags *pflag.FlagSet) error {
+func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 	for _, other := range []string{"only", "skip", "phase", "watch", "wait", "interval", "probe-pod", "probe-image", "cloud-config", "fail-on", "release"} {
 		if flags.Changed(other) {
-			return usagef("--explain checks nothing: not with --%s", other)
+			return cli.Usagef("--explain checks nothing: not with --%s", other)
 		}
 	}
-	if g.format == "short" || g.format == "junit" {
-		return usagef("-o %s is for checks: --explain has text, json and yaml", g.format)
+	if g.Format == "short" || g.Format == "junit" {
+		return cli.Usagef("-o %s is for checks: --explain has text, json and yaml", g.Format)
 	}
 	topic, err := explain.Find(f.explain)
 	if err != nil {
-		return usagef("--explain: %w", err)
+		return cli.Usagef("--explain: %w", err)
 	}
 	topic = topic.Plain()
-	return g.show(topic, func(w io.Writer) error { return topic.WriteText(w, g.style(g.out)) })
+	return g.Show(topic, func(w io.Writer) error { return topic.WriteText(w, g.Style(g.Out)) })
 }
 
 // lookedAt is the cluster of the release, which need not answer: the checks say so.
-func (g *globals) lookedAt(ctx context.Context) (*cluster.Cluster, error) {
-	c, err := cluster.New(g.kube)
+func lookedAt(ctx context.Context, g *cli.Globals) (*cluster.Cluster, error) {
+	c, err := cluster.New(g.Kube)
 	if err == nil {
-		err = releaseHere(ctx, c, g.release)
+		err = cli.ReleaseHere(ctx, c, g.Release)
 	}
 	return c, err
 }
 
 // once runs the checks and writes their report. It names the checks that did not pass.
-func (f *doctorFlags) once(ctx context.Context, g *globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
+func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Cluster, out io.Writer) (open string, err error) {
 	sel := check.Selection{Only: f.only, Skip: f.skip, Phase: check.Phase(f.phase)}
 	if f.phase == phaseAuto {
-		sel.Phase = check.PhaseOf(ctx, c, g.release)
+		sel.Phase = check.PhaseOf(ctx, c, g.Release)
 	}
-	env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, sel.Phase)
+	env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, sel.Phase)
 	defer closeEnv()
 	if f.probe {
 		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout
 	}
 	var r check.Report
-	g.checking(func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
-	open, failOn := check.Open(r.Checks), check.Severity(g.failOn)
-	if err := g.writeReport(out, r, failOn); err != nil {
+	checking(g, func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
+	open, failOn := check.Open(r.Checks), check.Severity(g.FailOn)
+	if err := writeReport(g, out, r, failOn); err != nil {
 		return open, err
 	}
 	if n := r.Unfinished(); n > 0 {
@@ -195,7 +196,7 @@ func cutOff(ctx context.Context, unfinished, all int) error {
 
 // inTime says how a run that --timeout has ended would come to its end.
 func inTime(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errTimeout) {
+	if errors.Is(context.Cause(ctx), cli.ErrTimeout) {
 		return report.Remedied(err, "raise --timeout; 0 means never")
 	}
 	return err
@@ -203,11 +204,11 @@ func inTime(ctx context.Context, err error) error {
 
 // checking shows the progress of do: on a terminal a counter of finished checks, with -v a line for each check, and
 // otherwise nothing.
-func (g *globals) checking(do func(step func(check.Result))) {
-	terminal := g.style(g.errOut).TTY
+func checking(g *cli.Globals, do func(step func(check.Result))) {
+	terminal := g.Style(g.ErrOut).TTY
 	p := report.Quiet()
-	if terminal || g.verbosity > 0 {
-		p = g.progress()
+	if terminal || g.Verbosity > 0 {
+		p = g.Progress()
 	}
 	defer p.Close()
 	if terminal {
@@ -226,12 +227,12 @@ func (g *globals) checking(do func(step func(check.Result))) {
 	report.Clear(p)
 }
 
-func (g *globals) writeReport(out io.Writer, r check.Report, failOn check.Severity) error {
-	switch g.format {
+func writeReport(g *cli.Globals, out io.Writer, r check.Report, failOn check.Severity) error {
+	switch g.Format {
 	case "json", "yaml":
-		return report.Encode(out, g.format, r)
+		return report.Encode(out, g.Format, r)
 	case "junit":
 		return r.WriteJUnit(out, failOn)
 	}
-	return r.WriteText(out, check.TextOptions{Style: g.style(g.out), Short: g.format == "short", Verbose: g.verbosity > 0})
+	return r.WriteText(out, check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 )
 
 // changers are the commands that change the cluster or CloudStack. install, upgrade and rollback have the API server
@@ -23,7 +25,7 @@ var changers = map[string]bool{
 // --dry-run means the same in every command, and the help of those to which server makes no difference says so.
 func TestDryRunMeansTheSameEverywhere(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(streams{getenv: environment()})
+	root := newRootCommand(cli.Streams{Getenv: environment()})
 	var found []string
 	for _, c := range everyCommand(root) {
 		flag := c.Flags().Lookup("dry-run")
@@ -32,7 +34,7 @@ func TestDryRunMeansTheSameEverywhere(t *testing.T) {
 		}
 		name := strings.TrimPrefix(c.CommandPath(), "csccm ")
 		found = append(found, name)
-		require.Equal(t, dryRunUsage, flag.Usage, name)
+		require.Equal(t, cli.DryRunUsage, flag.Usage, name)
 		require.Equal(t, "client", flag.NoOptDefVal, name)
 		require.Empty(t, flag.DefValue, name)
 		server, known := changers[name]

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv"
 )
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	silenceLibraryLogs()
-	completionTimeout, versionTimeout = time.Minute, time.Minute
+	cli.CompletionTimeout, versionTimeout = time.Minute, time.Minute
 	os.Exit(m.Run())
 }
 
@@ -63,7 +64,7 @@ func execute(t *testing.T, args ...string) command {
 func executeIn(t *testing.T, getenv func(string) string, args ...string) command {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	s := streams{in: strings.NewReader(""), out: &out, errOut: &errOut, getenv: getenv}
+	s := cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, Getenv: getenv}
 	code := run(append([]string{"csccm"}, args...), s, func(int) { t.Error("ended at once") })
 	return command{code, out.String(), errOut.String()}
 }

@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/exitcodes"
@@ -36,7 +37,7 @@ func TestEveryCommandHasItsExitCodes(t *testing.T) {
 		covered[r.Name] = append(covered[r.Name], r.Commands...)
 	}
 	names := []string{}
-	for _, c := range everyCommand(newRootCommand(streams{getenv: environment()})) {
+	for _, c := range everyCommand(newRootCommand(cli.Streams{Getenv: environment()})) {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm"))
 		names = append(names, name)
 		for _, row := range []string{"fine", "wrong flags"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -68,35 +69,35 @@ type installFlags struct {
 }
 
 // read reads passwords and keys.
-func (f *installFlags) read(g *globals) error {
-	f.In, f.Getenv, f.Interactive = g.in, g.getenv, g.interactive()
+func (f *installFlags) read(g *cli.Globals) error {
+	f.In, f.Getenv, f.Interactive = g.In, g.Getenv, g.Interactive()
 	return f.Read(&f.options)
 }
 
 // readSecrets reads passwords and keys, and says what an operator should know about them.
-func (f *installFlags) readSecrets(g *globals) error {
+func (f *installFlags) readSecrets(g *cli.Globals) error {
 	if err := f.read(g); err != nil {
 		return err
 	}
-	f.Warn(g.errOut)
+	f.Warn(g.ErrOut)
 	return nil
 }
 
-func newInstallCommand(g *globals) *cobra.Command {
+func newInstallCommand(g *cli.Globals) *cobra.Command {
 	f := &installFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:     "install",
 		Short:   "Install the controller: credentials, Secret, chart, nodes, checks",
 		Long:    installLong,
 		Example: installExample,
-	}, changing|flagRollout, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
-	g.longer(cmd, 0) // a person may think as long as they like; each wait has its own limit
+	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	g.TimeoutOnTerminal(cmd, 0) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
-	services := completeFrom(g, consentable)
-	completeFlag(cmd, "accept", services)
-	completeFlag(cmd, "pin", services)
-	completeFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
-	completeFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
+	services := cli.CompleteFrom(g, consentable)
+	cli.CompleteFlag(cmd, "accept", services)
+	cli.CompleteFlag(cmd, "pin", services)
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cli.CompleteFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
 	return cmd
 }
 
@@ -118,7 +119,7 @@ func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
 	flags.StringVar(&f.CMKConfig, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
 	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
-	completeFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
+	cli.CompleteFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 }
 
 // addKeys are the flags of the API and of keys that exist.
@@ -132,7 +133,7 @@ func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
 	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "take the controller's keys from a profile of cmk; without a name the current one")
 	flags.Lookup("cmk-profile").NoOptDefVal = credentials.CMKCurrent
-	completeFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
+	cli.CompleteFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
@@ -169,30 +170,30 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 
-	completeFlag(cmd, "skip-check", oneOf(check.Codes()...))
+	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
 // complete reads files, environment and stdin, and checks what can be checked
 // without a connection.
-func (f *installFlags) complete(ctx context.Context, g *globals) (err error) {
+func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error) {
 	o := &f.options
 	if o.MaxParallel < 1 {
-		return usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
+		return cli.Usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
 	}
-	if err := positive("--node-timeout", o.PerNode); err != nil {
+	if err := cli.Positive("--node-timeout", o.PerNode); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
-		return usagef("--skip-check: %w", err)
+		return cli.Usagef("--skip-check: %w", err)
 	}
 	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
-	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.stateDir())
+	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.StateDir())
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
-	if err := f.Unverified(ctx, &o.Credentials, g.prompter()); err != nil {
+	if err := f.Unverified(ctx, &o.Credentials, g.Prompter()); err != nil {
 		return err
 	}
 	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
@@ -200,9 +201,9 @@ func (f *installFlags) complete(ctx context.Context, g *globals) (err error) {
 	return err
 }
 
-func (f *installFlags) run(ctx context.Context, g *globals) error {
+func (f *installFlags) run(ctx context.Context, g *cli.Globals) error {
 	if err := f.complete(ctx, g); err != nil {
 		return err
 	}
-	return g.onRelease(ctx, func(e *engine.Env) error { return install.New(e, f.options).Run(ctx) })
+	return g.OnRelease(ctx, func(e *engine.Env) error { return install.New(e, f.options).Run(ctx) })
 }

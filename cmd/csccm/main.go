@@ -7,23 +7,28 @@ package main
 
 import (
 	"context"
+	"flag"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func main() {
 	silenceLibraryLogs()
-	os.Exit(run(os.Args, stdio(), os.Exit))
+	os.Exit(run(os.Args, cli.Stdio(), os.Exit))
 }
 
 // run is main without the process: args are the whole argv, the result is the
 // exit code. die ends the process at once; it is called for the second ^C.
-func run(args []string, s streams, die func(int)) int {
-	ctx, stop := interruptible(context.Background(), s.errOut, die)
+func run(args []string, s cli.Streams, die func(int)) int {
+	ctx, stop := interruptible(context.Background(), s.ErrOut, die)
 	defer stop()
 
 	root := newRootCommand(s)
@@ -35,9 +40,9 @@ func run(args []string, s streams, die func(int)) int {
 	if err == nil {
 		return report.ExitOK
 	}
-	err = classify(ctx, err)
-	printError(s.errOut, cmd, err)
-	return exitCode(err)
+	err = cli.Classify(ctx, err)
+	cli.PrintError(s.ErrOut, cmd, err)
+	return cli.ExitCode(err)
 }
 
 // interruptible returns a context that the first SIGINT or SIGTERM cancels.
@@ -56,7 +61,7 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 		case <-signals:
 		}
 		_, _ = io.WriteString(errOut, "\ninterrupted: ends after the current step; once more to end at once\n")
-		cancel(errInterrupted)
+		cancel(cli.ErrInterrupted)
 		select {
 		case <-done:
 		case <-signals:
@@ -68,4 +73,16 @@ func interruptible(parent context.Context, errOut io.Writer, die func(int)) (con
 		close(done)
 		cancel(nil)
 	}
+}
+
+// silenceLibraryLogs keeps client-go's and Helm's own log lines off the
+// terminal: csccm says itself what matters.
+func silenceLibraryLogs() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("alsologtostderr", "false")
+	_ = flags.Set("stderrthreshold", "FATAL")
+	log.SetOutput(io.Discard)
 }

@@ -9,19 +9,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/version"
 )
 
@@ -39,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(streams{getenv: environment()})
+	root := newRootCommand(cli.Streams{Getenv: environment()})
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		words := strings.Fields(c.CommandPath())
@@ -68,7 +66,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 // No flag takes a secret: command lines are seen by everybody on the machine.
 func TestNoFlagTakesASecret(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(streams{getenv: environment()})
+	root := newRootCommand(cli.Streams{Getenv: environment()})
 	for _, c := range everyCommand(root) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if c == root || f.Name == "token" || f.Name == "keypair" { // kubectl's own, hidden; the name of a key that CloudStack has
@@ -144,35 +142,6 @@ func TestCompletion(t *testing.T) {
 	require.Contains(t, r.out, "test\n")
 }
 
-// A time-out names its flag, and has its own exit code, whoever gives up: client-go does so before a deadline that a call
-// would meet too late.
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	limited := errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline")
-	for _, tc := range []struct {
-		timeout time.Duration
-		err     error // nil is that of the context
-		code    int
-		says    string
-	}{
-		{time.Nanosecond, nil, 124, "timed out after 1ns (--timeout): waiting"},
-		{500 * time.Millisecond, limited, 124, "timed out after 500ms (--timeout)"},
-		{time.Hour, limited, 1, "would exceed"}, // a limit of a part of the command is not --timeout's
-	} {
-		g := newGlobals(streams{getenv: environment()})
-		g.timeout = tc.timeout
-		err := g.within(t.Context(), func(ctx context.Context) error {
-			if tc.err != nil {
-				return tc.err
-			}
-			<-ctx.Done()
-			return fmt.Errorf("waiting: %w", ctx.Err())
-		})
-		require.ErrorContains(t, err, tc.says)
-		require.Equal(t, tc.code, exitCode(err))
-	}
-}
-
 // The first ^C cancels, the second ends the process. Signals are the whole
 // process's, so this test is not parallel.
 func TestSignals(t *testing.T) {
@@ -181,19 +150,19 @@ func TestSignals(t *testing.T) {
 	ctx, stop := interruptible(t.Context(), &errOut, func(code int) { died <- code })
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	<-ctx.Done()
-	require.ErrorIs(t, context.Cause(ctx), errInterrupted)
+	require.ErrorIs(t, context.Cause(ctx), cli.ErrInterrupted)
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	require.Equal(t, 130, <-died)
 	stop()
 	require.Contains(t, errOut.String(), "once more to end at once")
-	require.Equal(t, 130, exitCode(classify(ctx, context.Canceled)))
+	require.Equal(t, 130, cli.ExitCode(cli.Classify(ctx, context.Canceled)))
 }
 
 // A password that was read from standard input is in no message.
 func TestPasswordFromStandardInputStaysSecret(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer
-	s := streams{in: strings.NewReader("word-canary\n"), out: &out, errOut: &errOut, getenv: environment()}
+	s := cli.Streams{In: strings.NewReader("word-canary\n"), Out: &out, ErrOut: &errOut, Getenv: environment()}
 	code := run([]string{
 		"csccm", "install", "--server", newFakeCluster(t).url, "--admin-user", "admin", "--admin-password-stdin",
 		"--api-url", "http://127.0.0.1:1/client/api", "--account", "k8s", "--yes",

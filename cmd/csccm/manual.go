@@ -6,10 +6,11 @@
 package main
 
 import (
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/cmd/internal/manual"
 	"github.com/csccm/csccm/pkg/version"
 )
 
 func init() {
-	manual.Exit(newRootCommand(stdio()), version.Version)
+	manual.Exit(newRootCommand(cli.Stdio()), version.Version)
 }

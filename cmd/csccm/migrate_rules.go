@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/migrate"
@@ -16,9 +17,9 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-func newMigrateRulesCommand(g *globals) *cobra.Command {
+func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 	o := migrate.Options{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place, without loss of traffic",
 		Long: `migrate-rules finds the load balancer rules that older providers made, and gives
@@ -34,7 +35,7 @@ stays, and the others are deleted once it is seen to serve. Rules of Services th
 are gone are deleted with --delete-orphans, when all their members are nodes of
 this cluster. Rules of other clusters, and what cannot be attributed, are left alone.
 
-What it does is written to a journal, line by line; --undo JOURNAL goes back.` + serverIsClient,
+What it does is written to a journal, line by line; --undo JOURNAL goes back.` + cli.ServerIsClient,
 		Example: `  # look only
   csccm migrate-rules --dry-run
 
@@ -46,7 +47,7 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.` +
 
   # back to the old names
   csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-20260101T120000.000Z.jsonl`,
-	}, changingCloud, func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, o) })
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, o) })
 	flags := cmd.Flags()
 	flags.Lookup("journal").Usage = "file for the journal, which must not exist (default in the user's state folder)"
 	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
@@ -56,20 +57,20 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.` +
 	return cmd
 }
 
-func migrateRules(ctx context.Context, g *globals, o migrate.Options) error {
+func migrateRules(ctx context.Context, g *cli.Globals, o migrate.Options) error {
 	if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
-		return usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
+		return cli.Usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
 	}
-	if g.journal != "" {
-		if _, err := os.Lstat(g.journal); err == nil {
-			return report.Remedied(usagef("--journal %s exists already; it is not overwritten", g.journal), "name a file that is new with --journal")
+	if g.Journal != "" {
+		if _, err := os.Lstat(g.Journal); err == nil {
+			return report.Remedied(cli.Usagef("--journal %s exists already; it is not overwritten", g.Journal), "name a file that is new with --journal")
 		}
 	}
 	if err := o.ReadUndo(); err != nil {
 		return err
 	}
-	o.CloudConfig, o.Verbose = g.cloudConfig, g.verbosity > 0
-	return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
+	o.CloudConfig, o.Verbose = g.CloudConfig, g.Verbosity > 0
+	return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
 		o.Controllers = func(ctx context.Context) ([]string, error) { return otherControllers(ctx, e) }
 		return migrate.Run(ctx, e, cs, o)
 	})

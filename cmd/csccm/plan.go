@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -19,9 +20,9 @@ import (
 // exitToDo is plan's exit code when something is to do. Elsewhere 2 means usage; plan ends with 1 for that.
 const exitToDo = 2
 
-func newPlanCommand(g *globals) *cobra.Command {
+func newPlanCommand(g *cli.Globals) *cobra.Command {
 	clusterID := ""
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "plan [NAMESPACE/NAME...]",
 		Short: "Show what the controller would do in CloudStack for each Service",
 		Long: `plan shows, for each Service of type LoadBalancer, the actions that the controller
@@ -51,8 +52,8 @@ Exit codes, the same in every format and other than those of the other commands:
   # before the installation, with credentials from a file
   csccm plan --cloud-config ./cloud-config`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: completeFrom(g, plan.ServiceNames),
-	}, flagRelease|flagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, args) })
+		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, args) })
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return planError(flagError(cmd, err)) })
@@ -64,41 +65,41 @@ Exit codes, the same in every format and other than those of the other commands:
 // planError keeps exit code 2 for what the plan says.
 func planError(err error) error {
 	var said *report.ExitError
-	if exitCode(err) != exitToDo || errors.As(err, &said) {
+	if cli.ExitCode(err) != exitToDo || errors.As(err, &said) {
 		return err
 	}
-	return &report.Error{Err: err, Fix: cmp.Or(remedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
+	return &report.Error{Err: err, Fix: cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
 }
 
-func runPlan(ctx context.Context, g *globals, clusterID string, names []string) error {
+func runPlan(ctx context.Context, g *cli.Globals, clusterID string, names []string) error {
 	services, err := plan.Select(names)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	c, cs, err := g.connect(ctx)
+	c, cs, err := g.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cs.Close()
 	progress := report.Quiet()
-	if g.style(g.errOut).TTY {
-		progress = g.progress()
+	if g.Style(g.ErrOut).TTY {
+		progress = g.Progress()
 	}
-	r, err := plan.OfCluster(ctx, c, cs, g.release, clusterID, services, progress)
+	r, err := plan.OfCluster(ctx, c, cs, g.Release, clusterID, services, progress)
 	progress.Close()
 	if err != nil {
 		return c.Explain(err)
 	}
 	text := func(w io.Writer) error {
-		return r.WriteText(w, plan.TextOptions{Style: g.style(w), Verbose: g.verbosity > 0})
+		return r.WriteText(w, plan.TextOptions{Style: g.Style(w), Verbose: g.Verbosity > 0})
 	}
-	if err := g.show(r, text); err != nil {
+	if err := g.Show(r, text); err != nil {
 		return err
 	}
 	switch {
 	case r.Summary.Failed > 0:
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
-		return report.Remedied(err, remedyOf(nil, r.Cause()))
+		return report.Remedied(err, cli.RemedyOf(nil, r.Cause()))
 	case r.ToDo():
 		return &report.ExitError{Code: exitToDo}
 	}

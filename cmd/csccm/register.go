@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/register"
 	"github.com/csccm/csccm/installer/engine"
 )
 
-func newRegisterCommand(g *globals) *cobra.Command {
-	return g.command(&cobra.Command{
+func newRegisterCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
 		Use:   "register [NAME]",
 		Short: "Show the cluster in CloudStack's UI, with the VMs of its nodes",
 		Long: `register lists a cluster that CloudStack did not create in CloudStack's UI, under
@@ -31,7 +32,7 @@ has is refused, and so is a cluster of CloudStack Kubernetes Service, which has 
 The keys' role must allow listKubernetesClusters, createKubernetesCluster,
 addVirtualMachinesToKubernetesCluster and removeVirtualMachinesFromKubernetesCluster.
 The default role User does; a role that csccm install creates does with
---set registerCluster=NAME only.` + serverIsClient,
+--set registerCluster=NAME only.` + cli.ServerIsClient,
 		Example: `  # look only
   csccm register production --dry-run
 
@@ -41,22 +42,22 @@ The default role User does; a role that csccm install creates does with
   csccm register production --cloud-config owner.conf`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("register takes one NAME; quote a name with blanks")
+				return cli.Usagef("register takes one NAME; quote a name with blanks")
 			}
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}, changingCloud, func(ctx context.Context, args []string) error {
+	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
 		name := ""
 		if len(args) > 0 {
 			name = args[0]
 		}
-		return g.onRegistration(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return register.Run(ctx, e, cs, name) })
+		return onRegistration(ctx, g, func(e *engine.Env, cs *cloud.Cloud) error { return register.Run(ctx, e, cs, name) })
 	})
 }
 
-func newUnregisterCommand(g *globals) *cobra.Command {
-	return g.command(&cobra.Command{
+func newUnregisterCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
 		Use:   "unregister",
 		Short: "Take the cluster out of CloudStack's UI, and leave its VMs alone",
 		Long: `unregister deletes the entry that csccm register, or the controller with the chart value
@@ -64,19 +65,19 @@ registerCluster, made for this cluster in CloudStack's UI. No VM is changed, and
 of another cluster. While registerCluster is set, unregister refuses: the controller would
 create the entry again.
 
-The keys' role must allow listKubernetesClusters and deleteKubernetesCluster.` + serverIsClient,
+The keys' role must allow listKubernetesClusters and deleteKubernetesCluster.` + cli.ServerIsClient,
 		Example: `  csccm unregister --dry-run
   csccm unregister --yes`,
-	}, changingCloud, func(ctx context.Context, _ []string) error {
-		return g.onRegistration(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return register.Unregister(ctx, e, cs) })
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
+		return onRegistration(ctx, g, func(e *engine.Env, cs *cloud.Cloud) error { return register.Unregister(ctx, e, cs) })
 	})
 }
 
 // onRegistration is onCloud for commands that must know the controller's settings: the release must not be in another
 // namespace.
-func (g *globals) onRegistration(ctx context.Context, body func(*engine.Env, *cloud.Cloud) error) error {
-	return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
-		if err := releaseHere(ctx, e.Cluster, g.release); err != nil {
+func onRegistration(ctx context.Context, g *cli.Globals, body func(*engine.Env, *cloud.Cloud) error) error {
+	return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
+		if err := cli.ReleaseHere(ctx, e.Cluster, g.Release); err != nil {
 			return err
 		}
 		return body(e, cs)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
@@ -51,7 +52,7 @@ func TestRightsCoverTheChart(t *testing.T) {
 // Each command of the table is one of csccm's.
 func TestRightsNameCommands(t *testing.T) {
 	t.Parallel()
-	root := newRootCommand(streams{})
+	root := newRootCommand(cli.Streams{})
 	for _, r := range rights.Table() {
 		for _, name := range r.Commands {
 			cmd, _, err := root.Find([]string{name})

@@ -12,15 +12,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/version"
 )
 
 // newRootCommand makes the command tree. It makes no connection.
-func newRootCommand(s streams) *cobra.Command { return newGlobals(s).root() }
+func newRootCommand(s cli.Streams) *cobra.Command { return rootCommand(cli.New(s)) }
 
-func (g *globals) root() *cobra.Command {
+func rootCommand(g *cli.Globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "csccm",
 		Short: "Kubernetes on Apache CloudStack: install, check and migrate the cloud controller manager",
@@ -37,25 +38,25 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		// Two letters swapped are two changes.
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			cluster.NameCommand(g.kube, topCommand(cmd))
-			return g.validate()
+			cluster.NameCommand(g.Kube, topCommand(cmd))
+			return g.Validate()
 		},
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetIn(g.in)
-	root.SetOut(g.out)
-	root.SetErr(g.errOut)
+	root.SetIn(g.In)
+	root.SetOut(g.Out)
+	root.SetErr(g.ErrOut)
 	root.SetFlagErrorFunc(flagError)
-	g.addFlags(root.PersistentFlags())
+	g.AddFlags(root.PersistentFlags())
 	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
 
-	completeFlag(root, "namespace", completeFrom(g, cluster.NamespaceNames))
-	completeFlag(root, "context", contextNames(g))
-	completeFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return strings.Fields(cmd.Annotations[outputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
+	cli.CompleteFlag(root, "namespace", cli.CompleteFrom(g, cluster.NamespaceNames))
+	cli.CompleteFlag(root, "context", cli.ContextNames(g))
+	cli.CompleteFlag(root, "output", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return strings.Fields(cmd.Annotations[cli.OutputsAnnotation]), cobra.ShellCompDirectiveNoFileComp
 	})
-	completeFlag(root, "color", oneOf("auto", "always", "never"))
+	cli.CompleteFlag(root, "color", cli.OneOf("auto", "always", "never"))
 
 	root.AddCommand(
 		newInstallCommand(g),
@@ -83,7 +84,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		newVersionCommand(g),
 		newCompletionCommand(g),
 	)
-	completeRest(g, root)
+	cli.CompleteRest(g, root)
 	return root
 }
 
@@ -98,31 +99,12 @@ func topCommand(cmd *cobra.Command) string {
 	return cmd.Name()
 }
 
-// noArgs is cobra.NoArgs with a usage exit code; on the root it names the
-// unknown command.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasParent() {
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return usagef("unknown command %q, did you mean %s?", args[0], strings.Join(near, " or "))
-		}
-		return usagef("unknown command %q", args[0])
-	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
-	}
-	// Not repeated: it may be a secret in the wrong place.
-	return usagef("%s takes no arguments beside its flags", cmd.CommandPath())
-}
-
 // flagError is a flag that is not as it must be; for one that does not exist it names those that may be meant.
 func flagError(cmd *cobra.Command, err error) error {
-	usage := usage(err)
+	wrong := cli.Usage(err)
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {
-		return usage
+		return wrong
 	}
 	// cobra knows what is near for names of commands.
 	names := &cobra.Command{SuggestionsMinimumDistance: cmd.Root().SuggestionsMinimumDistance}
@@ -135,9 +117,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	near := names.SuggestionsFor(missing.GetSpecifiedName())
 	if len(missing.GetSpecifiedName()) < 3 || len(near) == 0 { // a letter is near to everything
-		return usage
+		return wrong
 	}
-	return report.Remedied(usage, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
+	return report.Remedied(wrong, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
 // pluginName is "csccm" when the program was started as kubectl-csccm.

@@ -9,15 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-func newRotateKeysCommand(g *globals) *cobra.Command {
+func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 	admin, o := &installFlags{}, rotate.Options{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Give the controller new API keys, without a moment without",
 		Long: `Replace the API keys that the controller works with.
@@ -29,15 +30,15 @@ pair is made worthless. If the controller refuses the new pair, the old one come
 back. The next rotation takes the first user again.
 
 The controller takes changed keys over while it works; one that does not is
-restarted, one Pod at a time.` + serverIsClient,
+restarted, one Pod at a time.` + cli.ServerIsClient,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile --dry-run
   csccm rotate-keys --keep-old   # others use the old pair too`,
-	}, changing|flagRollout, func(ctx context.Context, _ []string) error {
+	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error {
 		if err := admin.readSecrets(g); err != nil {
 			return err
 		}
-		return g.onRelease(ctx, func(e *engine.Env) error {
+		return g.OnRelease(ctx, func(e *engine.Env) error {
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
 			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
 				return admin.options.Credentials.LogIn(ctx, e, cfg)
@@ -45,7 +46,7 @@ restarted, one Pod at a time.` + serverIsClient,
 			return rotate.Run(ctx, e, o)
 		})
 	})
-	g.longer(cmd, 30*time.Minute) // two rollouts, and a person who thinks
+	g.TimeoutOnTerminal(cmd, 30*time.Minute) // two rollouts, and a person who thinks
 	admin.addAdmin(cmd)
 	admin.addAdminCMK(cmd)
 	flags := cmd.Flags()
@@ -53,6 +54,6 @@ restarted, one Pod at a time.` + serverIsClient,
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
 	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
 	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
-	completeFlag(cmd, "user", cobra.NoFileCompletions)
+	cli.CompleteFlag(cmd, "user", cobra.NoFileCompletions)
 	return cmd
 }

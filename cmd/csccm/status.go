@@ -9,16 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/status"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-type statusFlags struct{ watch watchFlags }
+type statusFlags struct{ watch cli.WatchFlags }
 
-func newStatusCommand(g *globals) *cobra.Command {
+func newStatusCommand(g *cli.Globals) *cobra.Command {
 	f := &statusFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "status",
 		Short: "Show controller, nodes, Services and open problems on one screen",
 		Long: `status sums up what doctor looks at, on one screen: versions, the controller and
@@ -40,24 +41,24 @@ and --fail-on=warning is given, 124 --wait has waited in vain.`,
 
   # for a program
   csccm status -o json | jq .nodes.initialised`,
-	}, flagRelease|flagCloud|flagFailOn, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
-	f.watch.add(cmd)
+	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	f.watch.Add(cmd)
 	return cmd
 }
 
-func (f *statusFlags) run(ctx context.Context, g *globals) error {
-	if err := f.watch.validate(); err != nil {
+func (f *statusFlags) run(ctx context.Context, g *cli.Globals) error {
+	if err := f.watch.Validate(); err != nil {
 		return err
 	}
-	c, err := g.lookedAt(ctx)
+	c, err := lookedAt(ctx, g)
 	if err != nil {
 		return err
 	}
-	return f.watch.repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
-		env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, check.PhaseInstalled)
+	return f.watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
+		env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
 		defer closeEnv()
 		var s *status.Status
-		g.checking(func(step func(check.Result)) { s = status.Collect(ctx, env, step) })
+		checking(g, func(step func(check.Result)) { s = status.Collect(ctx, env, step) })
 		open := check.Open(s.Checks.Problems)
 		if err := f.write(g, out, s); err != nil {
 			return open, err
@@ -65,19 +66,19 @@ func (f *statusFlags) run(ctx context.Context, g *globals) error {
 		if n, all := s.Unfinished(); n > 0 {
 			return open, cutOff(ctx, n, all)
 		}
-		return open, s.Err(check.Severity(g.failOn))
+		return open, s.Err(check.Severity(g.FailOn))
 	})
 }
 
 // watchedLines leave room for the line of --watch above and the cursor below, on a terminal of 24 lines.
 const watchedLines = 21
 
-func (f *statusFlags) write(g *globals, out io.Writer, s *status.Status) error {
-	if g.format != "text" {
-		return report.Encode(out, g.format, s)
+func (f *statusFlags) write(g *cli.Globals, out io.Writer, s *status.Status) error {
+	if g.Format != "text" {
+		return report.Encode(out, g.Format, s)
 	}
-	o := status.TextOptions{Style: g.style(g.out), All: g.verbosity > 0}
-	if f.watch.on {
+	o := status.TextOptions{Style: g.Style(g.Out), All: g.Verbosity > 0}
+	if f.watch.On {
 		o.Lines = watchedLines
 	}
 	return s.WriteText(out, o)

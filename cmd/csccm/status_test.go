@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/status"
 )
 
@@ -54,10 +55,10 @@ func TestStatusWatch(t *testing.T) {
 			cloud, file := cloudConfig(t)
 			secretKey := cloud.Config(t, "").SecretKey
 			var out, errOut rounds
-			g := newGlobals(streams{out: &out, errOut: &errOut, getenv: environment()})
+			g := cli.New(cli.Streams{Out: &out, ErrOut: &errOut, Getenv: environment()})
 			c := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-			g.clock = c
-			root := g.root()
+			g.Clock = c
+			root := rootCommand(g)
 			root.SetArgs([]string{"status", "--watch", "--interval", "5s", "-o", format, "--server", a.url, "--cloud-config", file})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
@@ -79,8 +80,8 @@ func TestStatusWatch(t *testing.T) {
 			a.set("/version", "gone")
 			c.Step(5 * time.Second)
 			round()
-			cancel(errInterrupted)
-			require.Equal(t, 130, exitCode(<-ended))
+			cancel(cli.ErrInterrupted)
+			require.Equal(t, 130, cli.ExitCode(<-ended))
 			require.NotContains(t, out.String()+errOut.String(), secretKey)
 			if format != "json" {
 				marks := map[string]string{"yaml": "---\n", "text": "Controller"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/bundle"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -22,9 +23,9 @@ type bundleFlags struct {
 	keepNames bool
 }
 
-func newSupportBundleCommand(g *globals) *cobra.Command {
+func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
 	f := &bundleFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "support-bundle",
 		Short: "Gather what helps others to help, without secrets, into one file",
 		Long: `support-bundle runs all checks and packs their report with what they rest on
@@ -41,32 +42,32 @@ addresses become pseudonyms unless --keep-names is given. Nothing is sent anywhe
 
   # look at it at once
   csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
-	}, flagRelease|flagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
 	flags.BoolVar(&f.keepNames, "keep-names", false, "leave names and addresses as they are")
 	return cmd
 }
 
-func (f *bundleFlags) run(ctx context.Context, g *globals) error {
-	if f.file == "-" && g.output != "" {
-		return usagef("--file - puts the archive on stdout: not with -o")
+func (f *bundleFlags) run(ctx context.Context, g *cli.Globals) error {
+	if f.file == "-" && g.Output != "" {
+		return cli.Usagef("--file - puts the archive on stdout: not with -o")
 	}
 	if f.file != "" && f.file != "-" {
 		if err := bundle.NewFile("--file", f.file); err != nil {
 			return err
 		}
 	}
-	c, err := cluster.New(g.kube)
+	c, err := cluster.New(g.Kube)
 	if err != nil {
 		return err
 	}
-	phase := check.PhaseOf(ctx, c, g.release)
-	env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, phase)
+	phase := check.PhaseOf(ctx, c, g.Release)
+	env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, phase)
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts
-	g.checking(func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase}, step) })
+	checking(g, func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase}, step) })
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
@@ -76,7 +77,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	}
 	pack := func(w io.Writer) error { return bundle.Write(w, facts.At, files) }
 	if f.file == "-" {
-		return pack(g.out)
+		return pack(g.Out)
 	}
 	if f.file == "" {
 		f.file = bundle.Folder(facts.At) + ".tar.gz"
@@ -84,15 +85,15 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	if err := bundle.WriteNew("--file", f.file, pack); err != nil {
 		return err
 	}
-	if g.format != "text" {
+	if g.Format != "text" {
 		names := []string{}
 		for _, file := range files {
 			names = append(names, file.Name)
 		}
-		return report.Encode(g.out, g.format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
+		return report.Encode(g.Out, g.Format, map[string]any{"schemaVersion": 1, "file": f.file, "files": names})
 	}
-	_, err = fmt.Fprintln(g.out, f.file)
-	_, _ = fmt.Fprintf(g.errOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
+	_, err = fmt.Fprintln(g.Out, f.file)
+	_, _ = fmt.Fprintf(g.ErrOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
 		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
@@ -25,9 +26,9 @@ type taintFlags struct {
 	snapshot string
 }
 
-func newTaintCommand(g *globals) *cobra.Command {
+func newTaintCommand(g *cli.Globals) *cobra.Command {
 	f := &taintFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "taint",
 		Short: "Have existing nodes initialised by the controller, one first, without moving a Pod",
 		Long: `taint has nodes initialised that were in the cluster before the controller. The
@@ -44,7 +45,7 @@ is not initialised in time loses csccm's own taint again, and csccm stops.
 initialised again, which writes zone, region and instance type again.
 
 What the nodes were is kept in a file and in a ConfigMap; --undo sets the labels
-back. A provider ID stays: the API server lets nobody change one.` + serverIsClient,
+back. A provider ID stays: the API server lets nobody change one.` + cli.ServerIsClient,
 		Example: `  # look only
   csccm taint --dry-run
 
@@ -56,7 +57,7 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 
   # labels as they were
   csccm taint --undo`,
-	}, changingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.o.Nodes, "node", nil, "only this node, also if it was initialised before; may be repeated")
 	flags.BoolVar(&f.o.ReplaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
@@ -66,8 +67,8 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
 	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
 	flags.StringVar(&f.o.Dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
-	completeFlag(cmd, "node", completeFrom(g, cluster.NodeNames))
-	completeFlag(cmd, "skip-gate", oneOf(taint.Gates()...))
+	cli.CompleteFlag(cmd, "node", cli.CompleteFrom(g, cluster.NodeNames))
+	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd
 }
 
@@ -75,41 +76,41 @@ back. A provider ID stays: the API server lets nobody change one.` + serverIsCli
 func (f *taintFlags) validate() error {
 	switch {
 	case f.o.MaxParallel < 1:
-		return usagef("--max-parallel %d must be 1 or more", f.o.MaxParallel)
+		return cli.Usagef("--max-parallel %d must be 1 or more", f.o.MaxParallel)
 	case f.snapshot != "" && !f.undo:
-		return usagef("--snapshot is for --undo")
+		return cli.Usagef("--snapshot is for --undo")
 	case f.undo && (len(f.o.Nodes) > 0 || f.o.ReplaceNoExecute):
-		return usagef("--undo goes back by the snapshot alone: leave out --node and --replace-no-execute")
+		return cli.Usagef("--undo goes back by the snapshot alone: leave out --node and --replace-no-execute")
 	}
-	if err := positive("--node-timeout", f.o.PerNode); err != nil {
+	if err := cli.Positive("--node-timeout", f.o.PerNode); err != nil {
 		return err
 	}
 	for _, gate := range f.o.SkipGates {
 		if !slices.Contains(taint.Gates(), gate) {
-			return usagef("--skip-gate %q is none of %s", gate, strings.Join(taint.Gates(), ", "))
+			return cli.Usagef("--skip-gate %q is none of %s", gate, strings.Join(taint.Gates(), ", "))
 		}
 	}
 	return nil
 }
 
-func (f *taintFlags) run(ctx context.Context, g *globals) error {
+func (f *taintFlags) run(ctx context.Context, g *cli.Globals) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
 	if !f.undo {
-		f.o.Dir = cmp.Or(f.o.Dir, g.stateDir())
-		return g.onCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, f.o) })
+		f.o.Dir = cmp.Or(f.o.Dir, g.StateDir())
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, f.o) })
 	}
 	var s *taint.Snapshot
 	var err error
 	if f.snapshot != "" { // judged first: that needs no network
 		if s, err = taint.ReadSnapshotFile(f.snapshot); err != nil {
-			return report.Remedied(usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken")
+			return report.Remedied(cli.Usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken")
 		}
 	}
-	c, err := g.cluster(ctx)
+	c, err := g.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	return g.on(c, func(e *engine.Env) error { return taint.Undo(ctx, e, s) })
+	return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e, s) })
 }

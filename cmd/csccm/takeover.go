@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/takeover"
@@ -25,9 +26,9 @@ type takeoverFlags struct {
 	undo            bool
 }
 
-func newTakeoverCommand(g *globals) *cobra.Command {
+func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 	f := &takeoverFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "takeover",
 		Short: "Put csccm's controller in the place of another provider, without loss of traffic",
 		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
@@ -49,7 +50,7 @@ run it again after that step. It continues where it stopped.
 their names and annotations their values of before, then the old controller starts
 again. It goes by ConfigMap csccm-takeover. Addresses, ids and members of the rules
 stay, and so does what --accept has changed. An old controller that was removed has
-to be applied again first, with no Pods.` + serverIsClient,
+to be applied again first, with no Pods.` + cli.ServerIsClient,
 		Example: `  # look only
   csccm takeover --dry-run
 
@@ -58,7 +59,7 @@ to be applied again first, with no Pods.` + serverIsClient,
 
   # back to the old controller
   csccm takeover --undo`,
-	}, changingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.BoolVar(&f.fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
@@ -67,9 +68,9 @@ to be applied again first, with no Pods.` + serverIsClient,
 	flags.BoolVar(&f.o.KeepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
 	flags.StringVar(&f.o.Dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
-	services := completeFrom(g, consentable)
-	completeFlag(cmd, "accept", services)
-	completeFlag(cmd, "pin", services)
+	services := cli.CompleteFrom(g, consentable)
+	cli.CompleteFlag(cmd, "accept", services)
+	cli.CompleteFlag(cmd, "pin", services)
 	return cmd
 }
 
@@ -79,13 +80,13 @@ func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, erro
 	return append([]string{takeover.All}, names...), err
 }
 
-func (f *takeoverFlags) run(ctx context.Context, g *globals) error {
-	f.o.Dir = cmp.Or(f.o.Dir, g.stateDir())
+func (f *takeoverFlags) run(ctx context.Context, g *cli.Globals) error {
+	f.o.Dir = cmp.Or(f.o.Dir, g.StateDir())
 	if err := takeover.ConsentNames(f.o.Accept, f.o.Pin); err != nil {
 		return err
 	}
 	if f.undo && (len(f.o.Accept) > 0 || len(f.o.Pin) > 0 || f.o.KeepOld) {
-		return usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
+		return cli.Usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
 	}
 	body := func(e *engine.Env, cs *cloud.Cloud) error {
 		if f.undo {
@@ -94,22 +95,22 @@ func (f *takeoverFlags) run(ctx context.Context, g *globals) error {
 		return takeover.Run(ctx, e, cs, f.clusterID, f.o)
 	}
 	if !f.fromPredecessor {
-		return g.onCloud(ctx, body)
+		return g.OnCloud(ctx, body)
 	}
-	if g.cloudConfig != "" {
-		return usagef("--cloud-config and --from-predecessor are both given; give one")
+	if g.CloudConfig != "" {
+		return cli.Usagef("--cloud-config and --from-predecessor are both given; give one")
 	}
-	c, err := g.cluster(ctx)
+	c, err := g.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	cs, err := takeover.Connect(ctx, c, g.release)
+	cs, err := takeover.Connect(ctx, c, g.Release)
 	if err != nil {
 		return err
 	}
 	defer cs.Close()
-	if _, err := fmt.Fprintf(g.errOut, "Credentials: %s\n", cs.From); err != nil {
+	if _, err := fmt.Fprintf(g.ErrOut, "Credentials: %s\n", cs.From); err != nil {
 		return err
 	}
-	return g.on(c, func(e *engine.Env) error { return body(e, cs) })
+	return g.On(c, func(e *engine.Env) error { return body(e, cs) })
 }

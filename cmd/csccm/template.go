@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/images"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
@@ -39,14 +40,14 @@ func (f *chartFlags) add(flags *pflag.FlagSet) {
 func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, error) {
 	values, err := helm.ParseValues(f.valueFiles, f.set, f.setString)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, cli.Usage(err)
 	}
 	if f.plainHTTP && !strings.HasPrefix(f.chart, "oci://") {
-		return nil, nil, usagef("--plain-http needs --chart oci://...")
+		return nil, nil, cli.Usagef("--plain-http needs --chart oci://...")
 	}
 	if f.chart == "" {
 		if f.chartVersion != "" {
-			return nil, nil, usagef("--version needs --chart; the chart that csccm carries has one version")
+			return nil, nil, cli.Usagef("--version needs --chart; the chart that csccm carries has one version")
 		}
 		chart, err := helm.Embedded()
 		return chart, values, err
@@ -86,26 +87,26 @@ func (f *renderFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeVersion, "kube-version", "", "render for this Kubernetes version (default the cluster's)")
 }
 
-func (f *renderFlags) render(ctx context.Context, g *globals) (*helm.Chart, string, error) {
+func (f *renderFlags) render(ctx context.Context, g *cli.Globals) (*helm.Chart, string, error) {
 	chart, values, err := f.load(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	version := f.kubeVersion
 	if version == "" {
-		if version, err = g.kubeVersion(ctx); err != nil {
+		if version, err = kubeVersion(ctx, g); err != nil {
 			return nil, "", err
 		}
 	} else if _, err := semver.NewVersion(version); err != nil {
-		return nil, "", usagef("--kube-version %q: want a version such as v1.37.1", version)
+		return nil, "", cli.Usagef("--kube-version %q: want a version such as v1.37.1", version)
 	}
-	manifest, err := helm.Template(ctx, *g.kube.Namespace, helm.ApplyRequest{Name: g.release, Chart: chart, Values: values, KubeVersion: version})
+	manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: version})
 	return chart, manifest, err
 }
 
 // kubeVersion is the cluster's.
-func (g *globals) kubeVersion(ctx context.Context) (string, error) {
-	c, err := g.cluster(ctx)
+func kubeVersion(ctx context.Context, g *cli.Globals) (string, error) {
+	c, err := g.Cluster(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -116,22 +117,22 @@ func (g *globals) kubeVersion(ctx context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
-func newTemplateCommand(g *globals) *cobra.Command {
+func newTemplateCommand(g *cli.Globals) *cobra.Command {
 	f := &renderFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "template",
 		Short: "Print the manifest that install would apply",
 		Long: `Render the chart and print its objects. Nothing is changed. With --kube-version no
 cluster is needed. The Secret with the credentials is not part of the chart.`,
 		Example: `  csccm template --kube-version v1.37.1 > cloudstack-ccm.yaml
   csccm template --set replicaCount=1 | kubectl diff -f -`,
-		Annotations: outputs("yaml"),
-	}, flagRelease, func(ctx context.Context, _ []string) error {
+		Annotations: cli.Outputs("yaml"),
+	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
 		_, manifest, err := f.render(ctx, g)
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(g.out, manifest)
+		_, err = io.WriteString(g.Out, manifest)
 		return err
 	})
 	f.add(cmd)
@@ -146,10 +147,10 @@ type imageList struct {
 	Images        []images.Image `json:"images"`
 }
 
-func newImagesCommand(g *globals) *cobra.Command {
+func newImagesCommand(g *cli.Globals) *cobra.Command {
 	f := &renderFlags{}
 	var mirror string
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "images",
 		Short: "List the container images, for a mirror",
 		Long: `List the images that the chart needs, one a line. With --registry each line has the
@@ -157,7 +158,7 @@ image's name in a mirror too, in the form that copying tools read: SOURCE TARGET
 save and load carry a whole release to a site without internet, signatures included.`,
 		Example: `  csccm images --kube-version v1.37.1
   csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
-	}, flagRelease, func(ctx context.Context, _ []string) error {
+	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
 		chart, manifest, err := f.render(ctx, g)
 		if err != nil {
 			return err
@@ -166,7 +167,7 @@ save and load carry a whole release to a site without internet, signatures inclu
 		if err != nil {
 			return err
 		}
-		return g.show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
+		return g.Show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
 			_, err := io.WriteString(w, images.Lines(list))
 			return err
 		})
@@ -177,21 +178,21 @@ save and load carry a whole release to a site without internet, signatures inclu
 	return cmd
 }
 
-func newChartCommand(g *globals) *cobra.Command {
+func newChartCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chart",
 		Short: "The Helm chart that csccm carries",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newChartSaveCommand(g))
 	return cmd
 }
 
-func newChartSaveCommand(g *globals) *cobra.Command {
+func newChartSaveCommand(g *cli.Globals) *cobra.Command {
 	f := &renderFlags{}
 	var mirror string
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "save [FOLDER]",
 		Short: "Write the chart and its list of images to a folder, for a cluster without internet",
 		Long: `Write the chart as .tgz and images.txt with its images; with --registry also
@@ -201,11 +202,11 @@ same bytes each time. It needs no cluster.`,
   csccm install --chart ./airgap/cloudstack-ccm-1.2.0.tgz --values ./airgap/values-mirror.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("chart save takes one folder")
+				return cli.Usagef("chart save takes one folder")
 			}
 			return nil
 		},
-	}, flagRelease, func(ctx context.Context, args []string) error {
+	}, cli.FlagRelease, func(ctx context.Context, args []string) error {
 		dir := "."
 		if len(args) == 1 {
 			dir = args[0]
@@ -219,7 +220,7 @@ same bytes each time. It needs no cluster.`,
 		if err != nil {
 			return err
 		}
-		return g.show(saved, func(w io.Writer) error {
+		return g.Show(saved, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, strings.TrimSpace(strings.Join([]string{saved.Chart, saved.Images, saved.Values}, "\n")))
 			return err
 		})

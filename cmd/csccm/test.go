@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/lbtest"
 	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -18,9 +19,9 @@ import (
 
 type testFlags struct{ options lbtest.Options }
 
-func newTestCommand(g *globals) *cobra.Command {
+func newTestCommand(g *cli.Globals) *cobra.Command {
 	f := &testFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "test",
 		Short: "Make a load balancer, ask it from inside and outside, and remove it again",
 		Long: `test proves that Services of type LoadBalancer work. It makes a Service with a small
@@ -33,7 +34,7 @@ The Pods run the controller's own image, which the cluster can pull already; --i
 names another place of it. They ask for no rights and fit the Pod Security level
 restricted. While the test runs it uses one public address, and ports 9080 and 9081 of it.
 
-Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsClient,
+Exit codes: 0 each step went well or was skipped, 3 a step failed.` + cli.ServerIsClient,
 		Example: `  csccm test
 
   # in a namespace that exists, for a program
@@ -41,31 +42,31 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + serverIsCl
 
   # where the policy for tenants refuses the PROXY protocol
   csccm test --skip-proxy --yes`,
-	}, flagRelease|flagDryRun, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.FlagRelease|cli.FlagDryRun, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Namespace, "in", "", "namespace of Service and Pods, which must exist (default a new one, which is removed)")
 	flags.StringVar(&f.options.Image, "image", "", "image with the controller's program (default that of the controller)")
 	flags.DurationVar(&f.options.AddressTime, "address-timeout", lbtest.DefaultAddressTime, "how long the Service may take to get its address")
 	flags.BoolVar(&f.options.NoProxy, "skip-proxy", false, "leave the PROXY protocol out")
 	flags.BoolVar(&f.options.NoOutside, "skip-outside", false, "do not ask from this machine")
-	completeFlag(cmd, "in", completeFrom(g, cluster.NamespaceNames))
+	cli.CompleteFlag(cmd, "in", cli.CompleteFrom(g, cluster.NamespaceNames))
 	return cmd
 }
 
-func (f *testFlags) run(ctx context.Context, g *globals) error {
-	if g.dry && g.yes {
-		return errDryYes
+func (f *testFlags) run(ctx context.Context, g *cli.Globals) error {
+	if g.Dry && g.Yes {
+		return cli.ErrDryYes
 	}
-	if err := positive("--address-timeout", f.options.AddressTime); err != nil {
+	if err := cli.Positive("--address-timeout", f.options.AddressTime); err != nil {
 		return err
 	}
-	c, err := g.clusterOfRelease(ctx)
+	c, err := g.ClusterOfRelease(ctx)
 	if err != nil {
 		return err
 	}
 	o := f.options
 	if o.Image == "" {
-		if o.Image, err = lbtest.ControllerImage(ctx, c.Kube, c.Namespace, g.release); err != nil {
+		if o.Image, err = lbtest.ControllerImage(ctx, c.Kube, c.Namespace, g.Release); err != nil {
 			return c.Explain(err)
 		}
 	}
@@ -74,21 +75,21 @@ func (f *testFlags) run(ctx context.Context, g *globals) error {
 		where = "namespace " + o.Namespace
 	}
 	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
-	if g.dry {
-		_, err := fmt.Fprintf(g.errOut, "nothing has been changed: --yes would %s\n", what)
+	if g.Dry {
+		_, err := fmt.Fprintf(g.ErrOut, "nothing has been changed: --yes would %s\n", what)
 		return err
 	}
-	if err := g.env().Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
+	if err := g.Env().Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
 		return err
 	}
-	progress := g.progress()
+	progress := g.Progress()
 	defer progress.Close()
 	t := &lbtest.Tester{
-		Kube: c.Kube, Clock: g.clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: echo.AskOnce,
+		Kube: c.Kube, Clock: g.Clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: echo.AskOnce,
 	}
 	result, err := t.Run(ctx)
 	if result != nil {
-		werr := g.show(result, func(w io.Writer) error { return result.WriteText(w, g.style(w)) })
+		werr := g.Show(result, func(w io.Writer) error { return result.WriteText(w, g.Style(w)) })
 		if err == nil {
 			err = werr
 		}

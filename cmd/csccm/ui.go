@@ -14,6 +14,7 @@ import (
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/bundle"
@@ -32,9 +33,9 @@ type uiFlags struct {
 	interval time.Duration
 }
 
-func newUICommand(g *globals) *cobra.Command {
+func newUICommand(g *cli.Globals) *cobra.Command {
 	f := &uiFlags{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "ui",
 		Short: "Show the cluster in its cloud as a live page in the browser",
 		Long: `ui opens a page that shows which Service has which address, which rule leads to which
@@ -57,8 +58,8 @@ namespace, or those of --cloud-config. Without either, the page shows Kubernetes
 
   # one file, for a ticket
   csccm ui --export map.html`,
-		Annotations: outputs("text"),
-	}, flagRelease|flagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+		Annotations: cli.Outputs("text"),
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	flags := cmd.Flags()
 	flags.BoolVar(&f.noOpen, "no-open", false, "print the address, and open no browser")
 	flags.StringVar(&f.export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
@@ -72,21 +73,21 @@ namespace, or those of --cloud-config. Without either, the page shows Kubernetes
 	return cmd
 }
 
-func (f *uiFlags) run(ctx context.Context, g *globals) error {
-	if f.interval < minInterval {
-		return usagef("--interval %s is too short; at least %s", f.interval, minInterval)
+func (f *uiFlags) run(ctx context.Context, g *cli.Globals) error {
+	if f.interval < cli.MinInterval {
+		return cli.Usagef("--interval %s is too short; at least %s", f.interval, cli.MinInterval)
 	}
 	if f.export != "" && f.export != "-" {
 		if err := bundle.NewFile("--export", f.export); err != nil {
 			return err
 		}
 	}
-	if g.cloudConfig != "" {
-		if _, err := cloud.ReadFile(g.cloudConfig); err != nil {
+	if g.CloudConfig != "" {
+		if _, err := cloud.ReadFile(g.CloudConfig); err != nil {
 			return err
 		}
 	}
-	c, err := g.clusterOfRelease(ctx)
+	c, err := g.ClusterOfRelease(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,23 +103,23 @@ func (f *uiFlags) run(ctx context.Context, g *globals) error {
 }
 
 // source reads with the credentials of the controller. Without them it shows the cluster alone.
-func (f *uiFlags) source(ctx context.Context, g *globals, c *cluster.Cluster) (source *ui.Source, closeSource func()) {
+func (f *uiFlags) source(ctx context.Context, g *cli.Globals, c *cluster.Cluster) (source *ui.Source, closeSource func()) {
 	o := ui.Options{
 		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: f.sameCluster(g, c), Interval: f.interval,
 		Clean: bundle.Redaction(nil),
 		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
-			env, closeEnv := check.Connect(ctx, c, g.release, g.cloudConfig, check.PhaseInstalled)
+			env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
 		},
 	}
-	cs, err := cloud.Of(ctx, c, g.cloudConfig)
+	cs, err := cloud.Of(ctx, c, g.CloudConfig)
 	if err != nil {
 		o.NoCloudStack = err
 		return ui.New(o), func() {}
 	}
 	o.Clean = bundle.Redaction([]string{cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey})
-	previewer, settings, err := plan.PreviewerOf(ctx, c, cs, g.release, "")
+	previewer, settings, err := plan.PreviewerOf(ctx, c, cs, g.Release, "")
 	if err != nil {
 		o.NoCloudStack = c.Explain(err)
 	} else {
@@ -128,57 +129,57 @@ func (f *uiFlags) source(ctx context.Context, g *globals, c *cluster.Cluster) (s
 }
 
 // sameCluster are the flags with which another csccm looks at the same cluster.
-func (f *uiFlags) sameCluster(g *globals, c *cluster.Cluster) string {
+func (f *uiFlags) sameCluster(g *cli.Globals, c *cluster.Cluster) string {
 	var flags []string
 	add := func(flag, value, standard string) {
 		if value != "" && value != standard {
 			flags = append(flags, flag, value)
 		}
 	}
-	if g.kube.Context != nil {
-		add("--context", *g.kube.Context, "")
+	if g.Kube.Context != nil {
+		add("--context", *g.Kube.Context, "")
 	}
 	add("-n", c.Namespace, cluster.DefaultNamespace)
-	add("--release", g.release, engine.DefaultRelease)
-	add("--cloud-config", g.cloudConfig, "")
+	add("--release", g.Release, engine.DefaultRelease)
+	add("--cloud-config", g.CloudConfig, "")
 	return shellquote.Join(flags...)
 }
 
 // write writes one look at the cluster into a file.
-func (f *uiFlags) write(ctx context.Context, g *globals, source *ui.Source) error {
+func (f *uiFlags) write(ctx context.Context, g *cli.Globals, source *ui.Source) error {
 	snapshot, err := source.Once(ctx)
 	if err != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
 	pack := func(w io.Writer) error { return page.Export(w, snapshot) }
 	if f.export == "-" {
-		return pack(g.out)
+		return pack(g.Out)
 	}
 	if err := bundle.WriteNew("--export", f.export, pack); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(g.out, f.export)
+	_, err = fmt.Fprintln(g.Out, f.export)
 	return err
 }
 
 // serve shows the page until ctx ends.
-func (f *uiFlags) serve(ctx context.Context, g *globals, source *ui.Source) error {
+func (f *uiFlags) serve(ctx context.Context, g *cli.Globals, source *ui.Source) error {
 	s, err := server.Listen(ctx, server.Options{Source: source, Files: page.Files()})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(g.out, s.URL()); err != nil {
+	if _, err := fmt.Fprintln(g.Out, s.URL()); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	note := "The address is valid for one browser. ^C ends the page."
-	if !f.noOpen && g.interactive() {
+	if !f.noOpen && g.Interactive() {
 		remove, err := server.Open(ctx, s.URL())
 		defer remove()
 		if err != nil {
 			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) + "): open the address yourself. ^C ends the page."
 		}
 	}
-	_, _ = fmt.Fprintln(g.errOut, note)
+	_, _ = fmt.Fprintln(g.ErrOut, note)
 	running, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -191,5 +192,5 @@ func (f *uiFlags) serve(ctx context.Context, g *globals, source *ui.Source) erro
 	if err != nil {
 		return err
 	}
-	return watched(context.Cause(ctx))
+	return cli.Watched(context.Cause(ctx))
 }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-func newUninstallCommand(g *globals) *cobra.Command {
+func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	login, o := &installFlags{}, uninstall.Options{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "uninstall",
 		Short: "Take the controller out of the cluster, and say what stays",
 		Long: `Remove the Helm release and wait for the controller's Pods to end.
@@ -33,14 +34,14 @@ What csccm made in CloudStack is listed: role, account, user and keys, by this
 cluster's ConfigMap csccm-cloudstack, which a failed install leaves too. With
 --delete-user and an administrator's login it is removed: the user always, the
 account only if it owns nothing else, the role only if no account has it; and with
-the user the Secret that holds its keys.` + serverIsClient,
+the user the Secret that holds its keys.` + cli.ServerIsClient,
 		Example: `  csccm uninstall --dry-run
   csccm uninstall --yes --delete-secret
   csccm uninstall --orphan-load-balancers --remove-finalizers
 
   # with the user that csccm made, shown first
   csccm uninstall --delete-user --admin-user admin --dry-run`,
-	}, changing, func(ctx context.Context, _ []string) error {
+	}, cli.Changing, func(ctx context.Context, _ []string) error {
 		if err := o.Validate(); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ the user the Secret that holds its keys.` + serverIsClient,
 				return err
 			}
 		}
-		return g.onRelease(ctx, func(e *engine.Env) error {
+		return g.OnRelease(ctx, func(e *engine.Env) error {
 			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
 				return login.options.Credentials.LogIn(ctx, e, cfg)
 			}

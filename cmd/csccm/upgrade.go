@@ -11,14 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/upgrade"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-func newUpgradeCommand(g *globals) *cobra.Command {
+func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 	charts, o := &chartFlags{}, upgrade.Options{}
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "upgrade",
 		Short: "Bring the controller to the version of this csccm, or of another chart",
 		Long: `Bring the installed release to the chart that csccm carries, or to another one.
@@ -31,12 +32,12 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
   csccm upgrade --dry-run=server
   csccm upgrade --set replicaCount=3 --yes
   csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm --version 1.2.0`,
-	}, changing|flagRollout, func(ctx context.Context, _ []string) (err error) {
+	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) (err error) {
 		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}
-		o.BackupDir = cmp.Or(o.BackupDir, g.stateDir())
-		return g.onRelease(ctx, func(e *engine.Env) error {
+		o.BackupDir = cmp.Or(o.BackupDir, g.StateDir())
+		return g.OnRelease(ctx, func(e *engine.Env) error {
 			info, err := e.Cluster.Ping(ctx)
 			if err != nil {
 				return err
@@ -54,8 +55,8 @@ a file. An older chart is refused unless --allow-downgrade is given.`,
 	return cmd
 }
 
-func newRollbackCommand(g *globals) *cobra.Command {
-	return g.command(&cobra.Command{
+func newRollbackCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
 		Long: `Make a new revision of the release with the content of an earlier one: the newest
@@ -68,12 +69,12 @@ are not touched.`,
 			return err
 		},
 		ValidArgsFunction: completeRevisions(g),
-	}, changing|flagRollout, func(ctx context.Context, args []string) error {
+	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, args []string) error {
 		revision, err := revisionOf(args)
 		if err != nil {
 			return err
 		}
-		return g.onRelease(ctx, func(e *engine.Env) error { return upgrade.Rollback(ctx, e, revision) })
+		return g.OnRelease(ctx, func(e *engine.Env) error { return upgrade.Rollback(ctx, e, revision) })
 	})
 }
 
@@ -86,16 +87,16 @@ func revisionOf(args []string) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, usagef("rollback takes one revision, a number from 1")
+	return 0, cli.Usagef("rollback takes one revision, a number from 1")
 }
 
-func completeRevisions(g *globals) cobra.CompletionFunc {
-	revisions := offer(func(ctx context.Context) ([]string, error) {
-		client, err := helm.New(g.kube, *g.kube.Namespace, nil)
+func completeRevisions(g *cli.Globals) cobra.CompletionFunc {
+	revisions := cli.Offer(func(ctx context.Context) ([]string, error) {
+		client, err := helm.New(g.Kube, *g.Kube.Namespace, nil)
 		if err != nil {
 			return nil, err
 		}
-		history, err := client.History(ctx, g.release)
+		history, err := client.History(ctx, g.Release)
 		return namesOf(history, func(r *helm.Release) string {
 			return cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion))
 		}), err
@@ -106,4 +107,13 @@ func completeRevisions(g *globals) cobra.CompletionFunc {
 		}
 		return revisions(cmd, args, typed)
 	}
+}
+
+// namesOf returns a name for each item.
+func namesOf[T any](items []T, name func(*T) string) []string {
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = name(&items[i])
+	}
+	return names
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/version"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
@@ -17,12 +18,12 @@ import (
 // hurry. Tests, on a busy machine, give it more.
 var versionTimeout = 5 * time.Second
 
-func newVersionCommand(g *globals) *cobra.Command {
+func newVersionCommand(g *cli.Globals) *cobra.Command {
 	var clientOnly bool
-	cmd := g.command(&cobra.Command{
+	cmd := g.Command(&cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
-	}, flagRelease, func(ctx context.Context, _ []string) error {
+	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
 		v, err := version.Own()
 		if err != nil {
 			return err
@@ -32,22 +33,22 @@ func newVersionCommand(g *globals) *cobra.Command {
 				v.Problem = err.Error()
 			}
 		}
-		return g.show(v, v.WriteText)
+		return g.Show(v, v.WriteText)
 	})
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
 	return cmd
 }
 
-func askVersions(ctx context.Context, g *globals, v *version.Versions) error {
+func askVersions(ctx context.Context, g *cli.Globals, v *version.Versions) error {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	c, err := g.cluster(ctx)
+	c, err := g.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	client, err := helm.New(g.kube, c.Namespace, g.debugf())
+	client, err := helm.New(g.Kube, c.Namespace, g.Debugf())
 	if err != nil {
 		return err
 	}
-	return v.Ask(ctx, c, client, g.release)
+	return v.Ask(ctx, c, client, g.Release)
 }

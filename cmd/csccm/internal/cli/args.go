@@ -1,0 +1,79 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// NoArgs is cobra.NoArgs with a usage exit code; on the root it names the
+// unknown command.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() {
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return Usagef("unknown command %q, did you mean %s?", args[0], strings.Join(near, " or "))
+		}
+		return Usagef("unknown command %q", args[0])
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return Usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
+	}
+	// Not repeated: it may be a secret in the wrong place.
+	return Usagef("%s takes no arguments beside its flags", cmd.CommandPath())
+}
+
+// WantOne is exactly one argument.
+func WantOne(want string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return Usagef("%s", want)
+		}
+		return nil
+	}
+}
+
+// WantArgs is at least one argument, with a usage exit code.
+func WantArgs(want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return Usagef("%s: %s", cmd.CommandPath(), want)
+		}
+		return nil
+	}
+}
+
+// CompleteArgument completes the one argument of a command.
+func CompleteArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, toComplete)
+	}
+}
+
+// OneArgument requires one argument and says what it names.
+func OneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return Usagef("%s needs one argument, the %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// AlsoValid judges more than the arguments before the command connects.
+func AlsoValid(args cobra.PositionalArgs, more func() error) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := args(cmd, given); err != nil {
+			return err
+		}
+		return more()
+	}
+}

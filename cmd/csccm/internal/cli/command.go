@@ -1,0 +1,323 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/rollout"
+)
+
+// FlagSet says which of the flags that several commands have a command has.
+type FlagSet int
+
+// The flags that a command can ask Command for.
+const (
+	FlagRelease FlagSet = 1 << iota
+	FlagCloud           // --cloud-config: other credentials than the controller's
+	FlagJournal
+	FlagDryRun
+	FlagRollout
+	FlagFailOn
+)
+
+// Changing are the flags of commands that change something, ChangingCloud those of commands that change something by the
+// controller's credentials.
+const (
+	Changing      = FlagRelease | FlagJournal | FlagDryRun
+	ChangingCloud = Changing | FlagCloud
+)
+
+// shared are the values of these flags. Only one command runs in a process.
+type shared struct {
+	Release, CloudConfig, Journal, FailOn, DryRun string
+	RolloutTimeout                                time.Duration
+
+	running     string // name of the command, such as cks-create
+	Format      string // of -o
+	Dry, Server bool   // what --dry-run says
+}
+
+// DryRunUsage is the text of the flag, and ServerIsClient what the help of a command adds whose changes no API server
+// can judge in advance.
+const (
+	DryRunUsage    = "client: read, check and show the plan, change nothing; server: let the API server judge the objects too"
+	ServerIsClient = `
+
+--dry-run=server does the same as --dry-run=client here: the API server has no
+objects of a chart to judge.`
+)
+
+// ErrDryYes refuses a command line with both flags: --yes asks for changes, --dry-run for none.
+var ErrDryYes = Usagef("--yes and --dry-run exclude each other")
+
+const OutputsAnnotation = "csccm.io/outputs"
+
+// Outputs names a command's formats of -o, where they are others than text, json and yaml.
+func Outputs(formats ...string) map[string]string {
+	return map[string]string{OutputsAnnotation: strings.Join(formats, " ")}
+}
+
+// Command gives a command flags and its body, which runs when the flags have been judged, within --timeout. A command
+// that says nothing else takes no arguments.
+func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context.Context, args []string) error) *cobra.Command {
+	if cmd.Args == nil {
+		cmd.Args = NoArgs
+	}
+	if cmd.Annotations == nil {
+		cmd.Annotations = Outputs("text", "json", "yaml")
+	}
+	flags := cmd.Flags()
+	if has&FlagRelease != 0 {
+		flags.StringVar(&g.Release, "release", engine.DefaultRelease, "name of the Helm release")
+	}
+	if has&FlagCloud != 0 {
+		flags.StringVar(&g.CloudConfig, "cloud-config", "", "file with the CloudStack credentials, instead of the Secret")
+	}
+	if has&FlagJournal != 0 {
+		flags.StringVar(&g.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
+	}
+	if has&FlagRollout != 0 {
+		flags.DurationVar(&g.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
+	}
+	if has&FlagFailOn != 0 {
+		flags.StringVar(&g.FailOn, "fail-on", string(check.SeverityError), "what makes the command fail: error or warning")
+		CompleteFlag(cmd, "fail-on", OneOf("error", "warning"))
+	}
+	if has&FlagDryRun != 0 {
+		flags.StringVar(&g.DryRun, "dry-run", "", DryRunUsage)
+		flags.Lookup("dry-run").NoOptDefVal = "client"
+		flags.BoolFunc("plan", "the same as --dry-run=client", func(value string) error {
+			if value == "true" && g.DryRun == "" {
+				g.DryRun = "client"
+			}
+			return nil
+		})
+		CompleteFlag(cmd, "dry-run", OneOf("client", "server"))
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return g.within(cmd.Context(), func(ctx context.Context) error {
+			if err := g.judge(cmd, has); err != nil {
+				return err
+			}
+			return body(ctx, args)
+		})
+	}
+	return cmd
+}
+
+// judge judges the shared flags, which needs no connection.
+func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
+	g.running = strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
+	formats := strings.Fields(cmd.Annotations[OutputsAnnotation])
+	if g.Format = g.Output; g.Format == "" {
+		g.Format = formats[0]
+	}
+	if !slices.Contains(formats, g.Format) {
+		return Usagef("-o %q is none of %s", g.Output, strings.Join(formats, ", "))
+	}
+	if has&FlagRollout != 0 {
+		if err := Positive("--rollout-timeout", g.RolloutTimeout); err != nil {
+			return err
+		}
+	}
+	if has&FlagFailOn != 0 && g.FailOn != string(check.SeverityError) && g.FailOn != string(check.SeverityWarning) {
+		return Usagef("--fail-on %q is none of error, warning", g.FailOn)
+	}
+	if !slices.Contains([]string{"", "client", "server"}, g.DryRun) {
+		return Usagef("--dry-run=%s is not known; there are --dry-run=client and --dry-run=server, and --dry-run alone means client", g.DryRun)
+	}
+	if g.Dry, g.Server = g.DryRun != "", g.DryRun == "server"; g.Dry && g.Yes && has&FlagCloud != 0 {
+		return ErrDryYes
+	}
+	return nil
+}
+
+// TimeoutOnTerminal gives a command that a person answers another default of --timeout.
+func (g *Globals) TimeoutOnTerminal(cmd *cobra.Command, limit time.Duration) {
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if g.Interactive() && !cmd.Flags().Changed("timeout") {
+			g.Timeout = limit
+		}
+	}
+}
+
+// DefaultTimeout gives a command that follows CloudStack's work another default of --timeout.
+func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration) {
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if !cmd.Flags().Changed("timeout") {
+			g.Timeout = limit
+		}
+	}
+}
+
+// Positive refuses a time that leaves nothing to wait for.
+func Positive(flag string, d time.Duration) error {
+	if d <= 0 {
+		return Usagef("%s %s must be more than 0", flag, d)
+	}
+	return nil
+}
+
+// Show writes a result as -o says: v, or its text.
+func (g *Globals) Show(v any, text func(w io.Writer) error) error {
+	if g.Format == "text" {
+		return text(g.Out)
+	}
+	return report.Encode(g.Out, g.Format, v)
+}
+
+// Env is what a command that changes something runs with, before it is connected.
+func (g *Globals) Env() *engine.Env {
+	journal := g.Journal
+	if journal == "" {
+		journal = filepath.Join(g.StateDir(), g.running+"-"+time.Now().UTC().Format("20060102T150405.000Z")+".jsonl")
+	}
+	return &engine.Env{
+		Prompt: g.Prompter(), Progress: report.Quiet(), Out: g.Out, ErrOut: g.ErrOut, Clock: clock.RealClock{}, Interactive: g.Interactive(), Style: g.Style,
+		Release: g.Release, Yes: g.Yes, DryRun: g.Dry, Output: g.Format, Journal: journal, RolloutTimeout: g.RolloutTimeout,
+	}
+}
+
+// OnRelease connects to the cluster of the release and to Helm, and runs body.
+func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) error {
+	e := g.Env()
+	var err error
+	if e.Cluster, err = g.ClusterOfRelease(ctx); err != nil {
+		return err
+	}
+	if e.Helm, err = helm.New(g.Kube, e.Cluster.Namespace, g.Debugf()); err != nil {
+		return err
+	}
+	e.Progress, e.PodLogs = g.Progress(), e.Cluster.PodLog
+	defer e.Progress.Close()
+	if !g.Dry || g.Server {
+		e.Diff = func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error) {
+			mapper, err := g.Kube.ToRESTMapper()
+			if err != nil {
+				return nil, err
+			}
+			objects, err := dynamic.NewForConfig(e.Cluster.REST)
+			if err != nil {
+				return nil, err
+			}
+			return (&diff.Client{Dynamic: objects, Mapper: mapper, Namespace: namespace}).Manifests(ctx, old, manifest)
+		}
+	}
+	return body(e)
+}
+
+// OnCloud connects to the cluster and to CloudStack, and runs body.
+func (g *Globals) OnCloud(ctx context.Context, body func(*engine.Env, *cloud.Cloud) error) error {
+	c, cs, err := g.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cs.Close()
+	return g.On(c, func(e *engine.Env) error { return body(e, cs) })
+}
+
+// On runs body on a cluster.
+func (g *Globals) On(c *cluster.Cluster, body func(*engine.Env) error) error {
+	e := g.Env()
+	e.Cluster, e.Progress = c, g.Progress()
+	defer e.Progress.Close()
+	return body(e)
+}
+
+// Connect reaches the cluster, and CloudStack with the credentials of --cloud-config or of the controller's Secret. A file
+// is judged first: that needs no network. Without credentials the cluster comes along with cloud.ErrNoCredentials.
+func (g *Globals) Connect(ctx context.Context) (*cluster.Cluster, *cloud.Cloud, error) {
+	var cs *cloud.Cloud
+	var err error
+	if g.CloudConfig != "" {
+		if cs, err = cloud.OfFile(g.CloudConfig); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, err := g.Cluster(ctx)
+	if err == nil && cs == nil {
+		cs, err = cloud.OfSecret(ctx, c)
+		if errors.Is(err, cloud.ErrNoCredentials) {
+			if wrong := ReleaseHere(ctx, c, engine.DefaultRelease); wrong != nil {
+				return nil, nil, wrong
+			}
+		}
+	}
+	return c, cs, err
+}
+
+// Cluster connects to the cluster that the flags name, and makes sure that it answers.
+func (g *Globals) Cluster(ctx context.Context) (*cluster.Cluster, error) {
+	c, err := cluster.New(g.Kube)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Ping(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ClusterOfRelease is cluster, unless the release is in another namespace of it.
+func (g *Globals) ClusterOfRelease(ctx context.Context) (*cluster.Cluster, error) {
+	c, err := g.Cluster(ctx)
+	if err == nil {
+		err = ReleaseHere(ctx, c, g.Release)
+	}
+	return c, err
+}
+
+// ReleaseHere returns an error if the release is in another namespace than -n names. -n may be mistyped, and the command
+// would then change Services and nodes of the controller that runs in the other namespace.
+func ReleaseHere(ctx context.Context, c *cluster.Cluster, release string) error {
+	namespace := c.ReleaseElsewhere(ctx, release)
+	if namespace == "" {
+		return nil
+	}
+	return report.Remedied(Usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
+}
+
+// waitedTooLong reports whether client-go gave a call up before its deadline, because its turn would come after that. The
+// limiter has no type for it.
+func waitedTooLong(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
+}
+
+// within bounds body by --timeout, and returns its cause instead of a bare "context deadline exceeded".
+func (g *Globals) within(ctx context.Context, body func(context.Context) error) error {
+	if g.Timeout != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, g.Timeout, fmt.Errorf("%w after %s (--timeout)", ErrTimeout, g.Timeout))
+		defer cancel()
+	}
+	err := body(ctx)
+	if deadline, bounded := ctx.Deadline(); bounded && waitedTooLong(err) && time.Until(deadline) < time.Second {
+		return fmt.Errorf("%w after %s (--timeout): %w", ErrTimeout, g.Timeout, err)
+	}
+	if err != nil && ctx.Err() != nil {
+		if cause := context.Cause(ctx); cause != nil && ExitCode(err) == report.ExitFailure {
+			return fmt.Errorf("%w: %w", cause, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// CompleteFlag registers a completion; a flag that does not exist is a mistake
+// of this program.
+func CompleteFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+// CompletionTimeout bounds the calls that a <TAB> makes. Tests, on a busy machine, give it more.
+var CompletionTimeout = 3 * time.Second
+
+// OneOf completes fixed values.
+func OneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// Offer completes the names that list returns. Where it fails there are none; files are never offered.
+func Offer(list func(context.Context) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), CompletionTimeout)
+		defer cancel()
+		names, err := list(ctx)
+		if err != nil {
+			names = nil
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteFrom lists names out of the cluster.
+func CompleteFrom(g *Globals, list func(context.Context, kubernetes.Interface) ([]string, error)) cobra.CompletionFunc {
+	return Offer(func(ctx context.Context) ([]string, error) {
+		rest, err := g.Kube.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		kube, err := kubernetes.NewForConfig(rest)
+		if err != nil {
+			return nil, err
+		}
+		return list(ctx, kube)
+	})
+}
+
+// ContextNames are the contexts of the kubeconfig; they need no connection.
+func ContextNames(g *Globals) cobra.CompletionFunc {
+	return Offer(func(context.Context) ([]string, error) {
+		raw, err := g.Kube.ToRawKubeConfigLoader().RawConfig()
+		return slices.Collect(maps.Keys(raw.Contexts)), err
+	})
+}
+
+// releaseNames are the Helm releases of the controller's namespace.
+func releaseNames(g *Globals) cobra.CompletionFunc {
+	return CompleteFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+		return cluster.ReleaseNames(ctx, kube, *g.Kube.Namespace)
+	})
+}
+
+// takesFile reports whether a flag's value is a path.
+func takesFile(flag string) bool {
+	switch flag {
+	case "cloud-config", "cmk-config", "kubeconfig", "values", "chart", "file", "journal", "undo", "snapshot", "cache-dir",
+		"certificate-authority", "client-certificate", "client-key":
+		return true
+	}
+	return strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-dir")
+}
+
+// CompleteRest gives what no completion was made for its own: releases are those of the cluster, and a shell offers
+// its files only where a path is wanted.
+func CompleteRest(g *Globals, cmd *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{cmd.NonInheritedFlags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if _, known := cmd.GetFlagCompletionFunc(f.Name); known {
+				return
+			}
+			switch {
+			case f.Name == "release":
+				CompleteFlag(cmd, f.Name, releaseNames(g))
+			case !takesFile(f.Name):
+				CompleteFlag(cmd, f.Name, cobra.NoFileCompletions)
+			}
+		})
+	}
+	switch cmd.Name() {
+	case "files": // of a release
+	case "save", "load":
+	default:
+		if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		CompleteRest(g, sub)
+	}
+}

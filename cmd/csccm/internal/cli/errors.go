@@ -1,0 +1,96 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
+)
+
+// What ends a context. net/http hands out its cause in place of the context's own error, for which packages below cmd look.
+const (
+	ErrInterrupted = ended("interrupted")
+	ErrTimeout     = ended("timed out")
+)
+
+type ended string
+
+func (e ended) Error() string { return string(e) }
+
+// Is reports what the context's own error would be.
+func (e ended) Is(target error) bool {
+	return e == ErrInterrupted && target == context.Canceled || e == ErrTimeout && target == context.DeadlineExceeded
+}
+
+// Usagef returns the error of a command line that must be corrected.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// Usage marks err as a command line that must be corrected.
+func Usage(err error) error { return &report.Error{Err: err, Code: report.ExitUsage} }
+
+// ExitCode is the process's exit code for err. Errors name theirs with an ExitCode method, report.Error above all;
+// everything else is a plain error.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return report.ExitOK
+	case errors.Is(err, ErrInterrupted):
+		return report.ExitInterrupted
+	case errors.Is(err, ErrTimeout):
+		return report.ExitTimeout
+	}
+	var coder interface{ ExitCode() int }
+	if errors.As(err, &coder) {
+		return coder.ExitCode()
+	}
+	if credentials.BadInput(err) {
+		return report.ExitUsage
+	}
+	return report.ExitFailure
+}
+
+// Classify turns the bare "context canceled" that libraries return into what
+// ended the context: ^C or --timeout. Errors that say more keep their text.
+func Classify(ctx context.Context, err error) error {
+	if errors.Is(err, ErrInterrupted) || errors.Is(err, ErrTimeout) {
+		return err
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrInterrupted) {
+		return fmt.Errorf("%w: %w", ErrInterrupted, err)
+	}
+	return err
+}
+
+// PrintError writes what is wrong and, where known, what would be right.
+func PrintError(w io.Writer, cmd *cobra.Command, err error) {
+	text := strings.TrimSpace(err.Error())
+	var silent interface{ Silent() bool }
+	if text == "" || errors.As(err, &silent) && silent.Silent() {
+		return // a report on stdout has said it already
+	}
+	_, _ = fmt.Fprintf(w, "error: %s\n", text)
+	if fix := RemedyOf(cmd, err); fix != "" {
+		_, _ = fmt.Fprintf(w, "  fix: %s\n", fix)
+	}
+}
+
+// RemedyOf returns what would be right, or "" where nobody knows.
+func RemedyOf(cmd *cobra.Command, err error) string {
+	var remedied interface{ Remedy() string }
+	if errors.As(err, &remedied) && remedied.Remedy() != "" {
+		return remedied.Remedy()
+	}
+	if fix := credentials.Remedy(err); fix != "" || cmd == nil || ExitCode(err) != report.ExitUsage {
+		return fix
+	}
+	return fmt.Sprintf("see %s --help", cmd.CommandPath())
+}

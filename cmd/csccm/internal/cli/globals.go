@@ -1,0 +1,144 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is what the commands of csccm share: global flags, streams, connections, time limits, completion, errors and
+// exit codes.
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// Streams are the input and the outputs of a command. Results go to Out; prompts, progress and errors go to ErrOut.
+type Streams struct {
+	In     io.Reader
+	Out    io.Writer
+	ErrOut io.Writer
+	Getenv func(string) string
+}
+
+// Stdio returns the streams of the process.
+func Stdio() Streams {
+	return Streams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr, Getenv: os.Getenv}
+}
+
+// Globals are the flags that every command has, and the command's streams.
+type Globals struct {
+	Streams
+	shared
+
+	// Kube is the one source of the cluster connection, for client-go and Helm
+	// alike, so that --context or --as mean the same for both.
+	Kube *genericclioptions.ConfigFlags
+
+	Clock clock.Clock
+
+	Output         string
+	Color          report.ColorMode
+	Yes            bool
+	NonInteractive bool
+	Accessible     bool
+	Timeout        time.Duration
+	Verbosity      int
+}
+
+// New returns the flags with their defaults.
+func New(s Streams) *Globals {
+	return &Globals{Streams: s, Clock: clock.RealClock{}, Kube: cluster.NewFlags(), Color: report.ColorAuto}
+}
+
+// AddFlags declares the flags that every command has.
+func (g *Globals) AddFlags(flags *pflag.FlagSet) {
+	kube := pflag.NewFlagSet("kube", pflag.ContinueOnError)
+	g.Kube.AddFlags(kube)
+	kube.VisitAll(func(f *pflag.Flag) {
+		// The less common half stays usable but out of the help.
+		if !slices.Contains([]string{"kubeconfig", "context", "namespace", "as"}, f.Name) {
+			f.Hidden = true
+		}
+		if f.Name == "namespace" {
+			f.Usage = "namespace of the controller and its Secret"
+		}
+	})
+	flags.AddFlagSet(kube)
+	flags.StringVarP(&g.Output, "output", "o", "", "output format, see the command (for example text, json)")
+	flags.Var(&g.Color, "color", "colours; auto heeds NO_COLOR, CLICOLOR_FORCE and TERM=dumb")
+	flags.BoolVarP(&g.Yes, "yes", "y", false, "answer every confirmation with yes")
+	flags.BoolVar(&g.NonInteractive, "non-interactive", false, "never ask; implied when stdin or stderr is no terminal, or CI is set")
+	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
+	flags.DurationVar(&g.Timeout, "timeout", 10*time.Minute, "give up after this time; 0 means never")
+	flags.CountVarP(&g.Verbosity, "verbose", "v", "say more; twice for details")
+}
+
+// Validate judges the flags that every command has.
+func (g *Globals) Validate() error {
+	if g.Timeout < 0 {
+		return Usagef("--timeout %s is negative", g.Timeout)
+	}
+	return nil
+}
+
+// Interactive reports whether the command may ask. Both ends must be a terminal:
+// answers come from stdin, questions go to stderr.
+func (g *Globals) Interactive() bool {
+	return !g.NonInteractive && g.Getenv("CI") == "" && isTerminal(g.In) && isTerminal(g.ErrOut)
+}
+
+// Style is how to draw on w, g.Out or g.ErrOut.
+func (g *Globals) Style(w io.Writer) report.Style { return report.Detect(w, g.Color, g.Getenv) }
+
+// Progress shows steps on stderr; the caller closes it.
+func (g *Globals) Progress() report.Progress {
+	return report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
+}
+
+// prompter asks on the terminal, or refuses by naming the flag where there is none.
+func (g *Globals) Prompter() prompt.Prompter {
+	if !g.Interactive() {
+		return prompt.NewRefusing()
+	}
+	in, inOK := g.In.(*os.File)
+	out, outOK := g.ErrOut.(*os.File)
+	if g.Accessible || g.Getenv("TERM") == "dumb" || !inOK || !outOK {
+		return prompt.NewLines(g.In, g.ErrOut)
+	}
+	return prompt.NewSurvey(in, out, g.Style(out).Color)
+}
+
+// Debugf writes details to stderr with -vv, and drops them otherwise.
+func (g *Globals) Debugf() func(format string, v ...any) {
+	if g.Verbosity < 2 {
+		return func(string, ...any) {}
+	}
+	return func(format string, v ...any) { _, _ = fmt.Fprintf(g.ErrOut, "debug: "+format+"\n", v...) }
+}
+
+func isTerminal(v any) bool {
+	f, ok := v.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// StateDir is where csccm keeps records of what it changed.
+func (g *Globals) StateDir() string {
+	if dir := g.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "csccm")
+	}
+	if home := g.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "csccm")
+	}
+	return filepath.Join(os.TempDir(), "csccm")
+}

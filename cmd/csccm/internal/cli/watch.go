@@ -1,0 +1,82 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/engine/watch"
+)
+
+// WatchFlags are those of commands that can show their result again and again.
+type WatchFlags struct {
+	On       bool
+	interval time.Duration
+	wait     time.Duration // until all is well; 0 = not at all
+}
+
+// MinInterval is the shortest time between two rounds.
+const MinInterval = time.Second
+
+const defaultWait = 5 * time.Minute // of --wait without a value
+
+// Add declares --watch, --wait and --interval.
+func (f *WatchFlags) Add(cmd *cobra.Command) {
+	f.AddWatch(cmd)
+	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until nothing fails, and show the last round; without a value up to "+defaultWait.String()+", then exit code 124")
+	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
+}
+
+// AddWatch declares --watch alone.
+func (f *WatchFlags) AddWatch(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.On, "watch", "w", false, "show it again and again, until ^C")
+	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		// A watch ends by ^C, a wait by its own time; --timeout bounds them only where it is asked to.
+		if t := cmd.Flags().Lookup("timeout"); (f.On || f.wait > 0) && t != nil && !t.Changed {
+			_ = t.Value.Set("0s")
+		}
+	}
+}
+
+// Validate judges the flags.
+func (f *WatchFlags) Validate() error {
+	if f.interval < MinInterval {
+		return Usagef("--interval %s is too short; at least %s", f.interval, MinInterval)
+	}
+	switch {
+	case f.wait < 0:
+		return Usagef("--wait %s is negative", f.wait)
+	case f.wait > 0 && f.On:
+		return Usagef("--watch and --wait exclude each other: one ends by ^C, the other when all is well")
+	}
+	return nil
+}
+
+// Repeat shows rounds as the flags say: one, one after the other, or until nothing fails.
+func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look watch.Round) error {
+	w := watch.Watch{Clock: g.Clock, Out: g.Out, ErrOut: g.ErrOut, Style: g.Style(g.Out), Format: g.Format, Interval: f.interval}
+	switch {
+	case f.wait > 0:
+		return w.Until(ctx, f.wait, ErrTimeout, func(err error) bool { return ExitCode(err) == report.ExitUsage }, look)
+	case f.On:
+		return Watched(w.Forever(ctx, look))
+	}
+	_, err := look(ctx, g.Out)
+	return err
+}
+
+// Watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.
+func Watched(err error) error {
+	if errors.Is(err, ErrInterrupted) {
+		return &report.ExitError{Code: report.ExitInterrupted}
+	}
+	return err
+}
