@@ -117,11 +117,11 @@ bench-code: ## Go's own benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./pkg/...
 
 .PHONY: transcript
-transcript: ## write docs/transcripts/loadbalancers.txt anew: kubectl against a real API server and the simulator
+transcript: ## rewrite docs/transcripts/loadbalancers.txt: kubectl against a real API server and the simulator
 	@test/build.sh transcript && bin/transcript -o docs/transcripts/loadbalancers.txt
 
 .PHONY: recording
-recording: ## draw docs/demo.svg anew: the demo in a terminal, as the README shows it
+recording: ## record the demo in a terminal as docs/demo.svg, as the README shows it
 	@test/build.sh demo recording
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 

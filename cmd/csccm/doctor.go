@@ -63,7 +63,7 @@ are skipped.
 
 Exit codes, the same in every format: 0 no check failed, 3 a check failed, nothing
 could be judged, or no controller and no credentials are there, 4 there
-are warnings and --fail-on=warning is given, 124 --wait has waited in vain.`,
+are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
 		Example: `  # everything, for a person
   csccm doctor
 

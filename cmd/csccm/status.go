@@ -27,7 +27,7 @@ its leader, nodes and their VMs, Services of type LoadBalancer with their rules,
 the checks that did not pass. It changes nothing.
 
 Exit codes are doctor's: 0 no check failed, 3 a check failed, 4 there are warnings
-and --fail-on=warning is given, 124 --wait has waited in vain.`,
+and --fail-on=warning is given, 124 --wait ran out of time.`,
 		Example: `  csccm status
 
   # all nodes and Services, not only the first

@@ -39,7 +39,7 @@ func (r *rounds) String() string {
 	return r.b.String()
 }
 
-// Each round of a watch reads the cluster anew: it shows what has changed, goes on while the API server is away, and ends
+// Each round of a watch reads the cluster again: it shows what has changed, goes on while the API server is away, and ends
 // with ^C.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func prepare(m *testing.M) (int, error) {
 	if err := programs.planes.Stop(); err != nil {
 		return 0, err
 	}
-	// What a test leaves out nobody uses, so only a whole run can find what is granted in vain.
+	// What a test leaves out nobody uses, so only a whole run finds rights that nothing needs.
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
 	if err := audit.judge(whole || os.Getenv("CSCCM_ALL_PERMISSIONS") != ""); err != nil && code == 0 {
 		return 0, err

@@ -72,7 +72,7 @@ func TestMetrics(t *testing.T) {
 	}
 	have, err := os.ReadFile(page)
 	if err != nil || string(have) != want {
-		t.Errorf("docs/metrics.md is not what the controller serves (%v); write it anew: cd test && go test ./e2e -run TestMetrics -update", err)
+		t.Errorf("docs/metrics.md is not what the controller serves (%v); run cd test && go test ./e2e -run TestMetrics -update", err)
 	}
 }
 

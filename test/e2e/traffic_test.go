@@ -286,7 +286,7 @@ func (s *stream) killLeader(t *testing.T) {
 	s.runs(t, "Deployment")
 }
 
-// outage takes CloudStack away for a minute, in which a Service changes: that is made good for afterwards.
+// outage takes CloudStack away for a minute. A Service changes meanwhile, and the change is made when CloudStack is back.
 func (s *stream) outage(t *testing.T) {
 	s.cloud.Restart(time.Minute)
 	services := s.Client.CoreV1().Services(metav1.NamespaceDefault)

@@ -192,7 +192,7 @@ func (c *cluster) wait(what string, comes func() bool) error {
 	}
 	c.trace = append(c.trace, fmt.Sprintf("%s: %s; %s", what, strings.Join(nodes, ", "), strings.Join(pods, ", ")))
 	if !comes() {
-		return fmt.Errorf("CKS waits in vain: %s", what)
+		return fmt.Errorf("CKS waits for ever: %s", what)
 	}
 	return nil
 }
@@ -313,7 +313,7 @@ func TestStepsOfCKSThatDeadlock(t *testing.T) {
 	o.External = true
 	_, files := made(t, o)
 	env := &cluster{disk: files.With(testenv.Files{"dashboard.yaml": upstream["dashboard.yaml"]})}
-	require.EqualError(t, env.make(false), "CKS waits in vain: dashboard runs")
+	require.EqualError(t, env.make(false), "CKS waits for ever: dashboard runs")
 
 	early := slices.Concat(files["network.yaml"], []byte("---\n"), files["provider.yaml"])
 	env = &cluster{disk: files.With(testenv.Files{"network.yaml": early})}
@@ -323,7 +323,7 @@ func TestStepsOfCKSThatDeadlock(t *testing.T) {
 
 	// Without --from's images a cluster without internet has no network.
 	env = &cluster{disk: upstream.With(testenv.Files{"docker/node:v3.30.0.tar": nil})}
-	require.EqualError(t, env.make(false), "CKS waits in vain: nodes are Ready")
+	require.EqualError(t, env.make(false), "CKS waits for ever: nodes are Ready")
 }
 
 // The chart's own Pods start where nothing is initialised: hostNetwork, and every taint of a new node tolerated.
