@@ -156,6 +156,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
+	flags.StringSliceVar(&o.With, "with", nil, "what else works with the controller's keys; its API commands are in the minimal role, and are verified: csi (the CSI driver for CloudStack)")
 	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
@@ -170,6 +171,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
 	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 
+	cli.CompleteFlag(cmd, "with", cli.OneOf(install.WithCSI))
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
@@ -190,6 +192,9 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 		return err
 	}
 	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.StateDir())
+	if err := o.CheckWith(); err != nil {
+		return err
+	}
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}

@@ -316,7 +316,10 @@ func TestLeastRights(t *testing.T) {
 		return string(s.Data[secretKey])
 	}
 	before := secret()
-	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--restart", "--yes").want(t, 0)
+	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--restart", "--yes").
+		want(t, 0, "csccm may not read Secrets in namespaces other than kube-system")
+	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--observe", "3s", "--yes").
+		want(t, 0, "the old keys of kubeadmin are worthless")
 	e.page(t, "rotate-keys.txt")
 	if secret() == before {
 		t.Error("the keys are the same")

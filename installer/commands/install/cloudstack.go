@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
-	"github.com/csccm/csccm/pkg/registration"
 )
 
 // credentials finds out, by reading alone, whose keys the controller will use.
@@ -154,15 +153,6 @@ func (in *Installer) request() credentials.Request {
 	}
 }
 
-func (in *Installer) roleCommands() []string {
-	all := slices.Clone(provider.RequiredCommands)
-	if name, _ := in.effectiveValues()["registerCluster"].(string); name != "" {
-		all = append(append(all, registration.Commands...), registration.UnregisterCommand)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // seesProject asks with the user's keys.
 func (in *Installer) seesProject(ctx context.Context, keys credentials.Keys, projectID string) (bool, error) {
 	cfg := in.newConfig()
@@ -276,8 +266,7 @@ func (in *Installer) verify(ctx context.Context) error {
 	}
 	verified, err := credentials.Verify(ctx, cloud, credentials.Want{
 		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
-		Required: credentials.Without(provider.RequiredCommands, provider.OptionalCommands),
-		Optional: provider.OptionalCommands,
+		Required: in.requiredCommands(), Optional: credentials.Without(provider.OptionalCommands, in.shared()),
 	})
 	for _, f := range verified.Findings {
 		in.sayFinding(f.OK, f.Subject, f.Text)

@@ -13,10 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -210,6 +212,9 @@ func (e *env) keys(t *testing.T) Options {
 func (e *env) rotate(t *testing.T) {
 	t.Helper()
 	run, logs := *e.Env.Env, ""
+	e.Kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+	})
 	run.PodLogs = func(context.Context, *corev1.Pod, int64) (string, error) {
 		said := logs
 		logs += "Changed credentials or CA certificates are in use\n"

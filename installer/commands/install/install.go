@@ -39,6 +39,7 @@ type Options struct {
 	Region    string
 	ClusterID string
 
+	With            []string // what else works with the keys: WithCSI
 	OverwriteSecret bool
 	Chart           *helm.Chart
 	ChartRef        string // as given, for the flag line; "" = embedded

@@ -4,10 +4,13 @@
 package install
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/storage"
+	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/registration"
 )
 
@@ -20,4 +23,30 @@ func TestRoleAllowsTheEntry(t *testing.T) {
 		require.NotContains(t, without.roleCommands(), command)
 		require.Contains(t, with.roleCommands(), command)
 	}
+}
+
+// With the CSI driver the role allows its commands, each once, and keys without them are refused.
+func TestRoleAllowsTheCSIDriver(t *testing.T) {
+	t.Parallel()
+	without := &Installer{facts: &facts{}}
+	with := &Installer{facts: &facts{}, Options: Options{With: []string{WithCSI}}}
+	require.NoError(t, with.CheckWith())
+	require.ErrorContains(t, (&Options{With: []string{"cni"}}).CheckWith(), "--with cni is not known")
+	require.NotContains(t, without.roleCommands(), "createVolume")
+	require.NotContains(t, without.requiredCommands(), "createVolume")
+	for _, all := range [][]string{with.roleCommands(), with.requiredCommands()} {
+		require.Subset(t, all, storage.Commands)
+		require.Len(t, slices.Compact(slices.Clone(all)), len(all))
+	}
+	require.Subset(t, with.roleCommands(), provider.RequiredCommands)
+}
+
+// The volume commands are in the role that is made, and in the line that repeats the install.
+func TestInstallWithCSI(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	o := e.admin()
+	o.With = []string{WithCSI}
+	e.install(t, o)
+	require.Contains(t, e.Said(), "--with csi")
 }

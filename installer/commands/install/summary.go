@@ -164,6 +164,7 @@ func (in *Installer) FlagLine() []string {
 	add("--zone", in.Zone)
 	add("--region", in.Region)
 	add("--cluster-id", in.ClusterID)
+	add("--with", strings.Join(in.With, ","))
 	add("--chart", in.ChartRef)
 	line = append(line, in.ValueFlags...)
 	add("--strict-tenancy", in.StrictTenancy)

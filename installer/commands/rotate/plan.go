@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,17 +35,23 @@ const (
 	annotationTo    = "csccm.io/rotation-to"   // user whose new keys are being made
 	annotationFrom  = "csccm.io/rotation-from" // user whose keys the Secret held before, and which still work
 	annotationSpare = "csccm.io/spare-user"    // user that the next rotation takes
+	annotationAt    = "csccm.io/rotation-at"   // when the Secret got its keys, by the API server's clock
 )
+
+const fieldManager = "csccm"
 
 // Plan is what a rotation would do. It holds no secret.
 type Plan struct {
-	SchemaVersion int      `json:"schemaVersion"`
-	Namespace     string   `json:"namespace"`
-	Secret        string   `json:"secret"`
-	Account       string   `json:"account"`
-	From          string   `json:"from"` // user of the old keys
-	To            string   `json:"to"`   // user of the new keys
-	Steps         []string `json:"steps"`
+	SchemaVersion int    `json:"schemaVersion"`
+	Namespace     string `json:"namespace"`
+	Secret        string `json:"secret"`
+	Account       string `json:"account"`
+	From          string `json:"from"` // user of the old keys
+	To            string `json:"to"`   // user of the new keys
+	Others
+	// KeepsOldKeys are the reasons why the old keys still work afterwards; without any they are made worthless.
+	KeepsOldKeys []string `json:"keepsOldKeys"`
+	Steps        []string `json:"steps"`
 
 	from     cloudstack.User
 	toID     string // "" = to be created
@@ -54,22 +61,14 @@ type Plan struct {
 var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
 
 // newPlan finds whose keys the Secret holds and who is next. user "" means to choose.
-func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey, user string, keepOld bool) (*Plan, error) {
+func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey, user string) (*Plan, error) {
 	p := &Plan{SchemaVersion: 1, Namespace: s.Namespace, Secret: s.Name}
-	all, err := admin.ListUsers(ctx, "", "", "")
+	all, holder, err := holderOf(ctx, admin, s, apiKey)
 	if err != nil {
-		return nil, fmt.Errorf("listing users: %w", err)
+		return nil, err
 	}
-	i := slices.IndexFunc(all, func(u cloudstack.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
-	if i < 0 {
-		return nil, report.Remedied(fmt.Errorf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
-			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
-	}
-	holder := all[i]
 	p.Account = holder.Account
-	account := slices.DeleteFunc(slices.Clone(all), func(u cloudstack.User) bool {
-		return u.Account != holder.Account || u.DomainID != holder.DomainID
-	})
+	account := ofAccount(all, holder)
 	find := func(name string) *cloudstack.User {
 		i := slices.IndexFunc(account, func(u cloudstack.User) bool { return u.Username == name })
 		if i < 0 {
@@ -79,7 +78,6 @@ func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, ap
 	}
 	if old := find(s.Annotations[annotationFrom]); old != nil && old.Username != holder.Username {
 		p.switched, p.from, p.From, p.To, p.toID = true, *old, old.Username, holder.Username, holder.ID
-		p.steps(keepOld)
 		return p, nil
 	}
 	p.from, p.From = holder, holder.Username
@@ -89,8 +87,26 @@ func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, ap
 	if u := find(p.To); u != nil {
 		p.toID = u.ID
 	}
-	p.steps(keepOld)
 	return p, nil
+}
+
+// holderOf returns all users that the administrator sees, and the one whose keys the Secret holds.
+func holderOf(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey string) (all []cloudstack.User, holder cloudstack.User, err error) {
+	all, err = admin.ListUsers(ctx, "", "", "")
+	if err != nil {
+		return nil, holder, fmt.Errorf("listing users: %w", err)
+	}
+	i := slices.IndexFunc(all, func(u cloudstack.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
+	if i < 0 {
+		return nil, holder, report.Remedied(fmt.Errorf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
+			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
+	}
+	return all, all[i], nil
+}
+
+// ofAccount returns the users of the account of one of them.
+func ofAccount(all []cloudstack.User, one cloudstack.User) []cloudstack.User {
+	return slices.DeleteFunc(slices.Clone(all), func(u cloudstack.User) bool { return u.Account != one.Account || u.DomainID != one.DomainID })
 }
 
 // next is the user that gets the new keys: the one named, that of a rotation
@@ -126,7 +142,8 @@ func next(all []cloudstack.User, holder cloudstack.User, s *corev1.Secret, named
 	}
 }
 
-func (p *Plan) steps(keepOld bool) {
+// decide says what the rotation does, from what uses the old keys.
+func (p *Plan) decide(o *Options, changed time.Time) {
 	step := func(format string, args ...any) { p.Steps = append(p.Steps, fmt.Sprintf(format, args...)) }
 	if !p.switched {
 		if p.toID == "" {
@@ -136,9 +153,30 @@ func (p *Plan) steps(keepOld bool) {
 		step("write them into Secret %s/%s", p.Namespace, p.Secret)
 	}
 	step("wait until the controller works with the keys of user %q", p.To)
-	if keepOld {
-		step("leave the keys of user %q as they are (--keep-old)", p.From)
+	for i := range p.Workloads {
+		if u := &p.Workloads[i]; o.RestartOthers && u.Needs == restart && u.old(changed) > 0 {
+			step("restart %s, and look for refused calls", u)
+		}
+	}
+	p.KeepsOldKeys = p.keeps(o, changed)
+	if len(p.KeepsOldKeys) > 0 {
+		step("leave the keys of user %q as they are (%s); csccm rotate-keys --finish ends them", p.From, reason(o))
 	} else {
 		step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
 	}
+}
+
+func reason(o *Options) string {
+	if o.KeepOld {
+		return "--keep-old"
+	}
+	return "see below"
+}
+
+// keeps returns why the old keys must still work.
+func (p *Plan) keeps(o *Options, changed time.Time) []string {
+	if o.KeepOld {
+		return []string{"--keep-old"}
+	}
+	return append(p.breaks(changed, o.RestartOthers), p.unknown()...)
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Command is the name of this command's runs in the journal.
@@ -32,6 +30,12 @@ type Options struct {
 	User    string // of the new keys; "" = chosen
 	KeepOld bool   // do not make the old keys worthless
 	Restart bool   // restart the Pods instead of waiting for them to take the keys over
+	// RestartOthers restarts other workloads that read the Secret.
+	RestartOthers bool
+	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses them.
+	Finish, Force bool
+	// Observe is how long other workloads must work without a call that CloudStack refuses; 0 = DefaultObserve.
+	Observe time.Duration
 	// ReloadTimeout is how long the Pods may take to take the keys over before they are restarted; 0 = DefaultReloadTimeout.
 	ReloadTimeout time.Duration
 
@@ -39,19 +43,6 @@ type Options struct {
 	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudstack.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
-}
-
-// Result is what a finished rotation says.
-type Result struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Account       string `json:"account"`
-	User          string `json:"user"`         // whose keys are in use now
-	OldUser       string `json:"oldUser"`      // whose keys were in use before
-	OldKeysWork   bool   `json:"oldKeysWork"`  // true with KeepOld
-	Proof         string `json:"proof"`        // reload or restart
-	Secret        string `json:"secret"`       // namespace/name
-	Pods          int    `json:"pods"`         // that work with the new keys
-	NextRotation  string `json:"nextRotation"` // user that the next one takes
 }
 
 type run struct {
@@ -67,6 +58,10 @@ type run struct {
 	hide    []string         // secrets that no text may hold
 	result  Result
 	watcher *watcher
+
+	changed   time.Time // when the Secret got its keys; zero before
+	restarted []string
+	kept      []string // why the old keys still work
 }
 
 // Run rotates the keys.
@@ -101,20 +96,39 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	defer end()
 	r.admin = admin
+	if o.Finish {
+		return r.finish(ctx)
+	}
+	return r.rotate(ctx)
+}
+
+func (r *run) rotate(ctx context.Context) error {
 	object, err := r.read(ctx)
 	if err != nil {
 		return err
 	}
-	if r.plan, err = newPlan(ctx, admin, object, r.secret.Config.APIKey, o.User, o.KeepOld); err != nil {
+	if r.plan, err = newPlan(ctx, r.admin, object, r.secret.Config.APIKey, r.User); err != nil {
 		return err
 	}
-	steps := []engine.Step{{Name: "proof by the controller", Do: r.prove}, {Name: "old keys", Do: r.retire}}
+	if r.plan.switched {
+		r.changed = r.changedAt(object)
+	}
+	r.hide = append(r.hide, r.plan.from.APIKey)
+	found, err := r.look(ctx, r.plan.from.APIKey)
+	if err != nil {
+		return err
+	}
+	r.plan.Others = *found
+	r.plan.decide(&r.Options, r.changed)
+	steps := []engine.Step{
+		{Name: "proof by the controller", Do: r.prove}, {Name: "other users of the keys", Do: r.others}, {Name: "old keys", Do: r.retire},
+	}
 	if !r.plan.switched {
 		steps = append([]engine.Step{{Name: "new keys", Do: r.makeKeys}, {Name: "Secret", Do: r.write}}, steps...)
 	}
-	return e.Run(ctx, engine.Operation{
+	return r.Env.Run(ctx, engine.Operation{
 		Name: Command, What: fmt.Sprintf("rotate the keys of account %q", r.plan.Account), Question: prompt.Question{Message: "Go on"},
-		Plan: r.plan, Show: r.plan.print, Steps: steps, Result: func() any { return r.outcome() }, Done: r.done,
+		Plan: r.plan, Show: r.plan.show(r.RestartOthers), Steps: steps, Result: func() any { return r.outcome() }, Done: r.done,
 		Prepare: func(ctx context.Context) error {
 			if r.plan.switched {
 				return nil
@@ -139,8 +153,8 @@ func (r *run) read(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // change updates the Secret, again when somebody else did meanwhile.
-func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed *corev1.Secret, err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace).Get(ctx, r.secret.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -150,10 +164,10 @@ func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) error {
 			s.Annotations = map[string]string{}
 		}
 		edit(s)
-		_, err = r.Cluster.Kube.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{FieldManager: "csccm"})
+		changed, err = r.Cluster.Kube.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
 		return err
 	})
-	return r.Cluster.Explain(err)
+	return changed, r.Cluster.Explain(err)
 }
 
 // makeKeys names the user on the Secret, makes it, registers keys and proves them.
@@ -162,7 +176,7 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		// First, so that a run that ends here is continued with the same user.
-		if err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
+		if _, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
 			return err
 		}
 		if p.toID == "" {
@@ -225,13 +239,20 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	credentials.CarryRecordKey(&next, r.secret.Config)
 	r.hide = append(r.hide, next.PreviousRecordKey)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		return r.change(ctx, func(s *corev1.Secret) {
+		written, err := r.change(ctx, func(s *corev1.Secret) {
 			r.old = bytes.Clone(s.Data[credentials.SecretKey])
 			s.Data[credentials.SecretKey] = next.Render()
 			s.Annotations[annotationFrom] = r.plan.From
 			delete(s.Annotations, annotationTo)
+			delete(s.Annotations, annotationAt) // of the rotation before
 			credentials.ReplaceUser(s, r.plan.From, r.plan.To, r.secret.Config.APIKey, r.keys.APIKey)
 		})
+		if err != nil {
+			return err
+		}
+		r.changed = r.changedAt(written)
+		_, err = r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationAt] = r.changed.UTC().Format(time.RFC3339) })
+		return err
 	})
 	if err != nil {
 		return err
@@ -250,12 +271,14 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	}
 	former := r.formerly()
 	back := engine.Shielded(ctx, func(ctx context.Context) error {
-		return r.change(ctx, func(s *corev1.Secret) {
+		_, err := r.change(ctx, func(s *corev1.Secret) {
 			s.Data[credentials.SecretKey] = former
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
+			delete(s.Annotations, annotationAt)
 			credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
 		})
+		return err
 	})
 	if back != nil {
 		return unproven(err, back)
@@ -282,61 +305,4 @@ func unproven(err, back error) error {
 		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
 	}
 	return report.Remedied(fmt.Errorf("%w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
-}
-
-// retire makes the old keys worthless: CloudStack replaces them by a pair that nobody reads.
-func (r *run) retire(ctx context.Context, note engine.Note) error {
-	p := r.plan
-	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if !r.KeepOld {
-			r.Progress.Step("Old keys of user %q", p.From)
-			if _, err := r.admin.RegisterUserKeys(ctx, p.from.ID); err != nil {
-				return fmt.Errorf("replacing the old keys of user %q: %w", p.From, err)
-			}
-			note("the old keys of user %q are worthless", p.From)
-			r.Progress.Done("worthless")
-		}
-		return r.change(ctx, func(s *corev1.Secret) {
-			delete(s.Annotations, annotationFrom)
-			if r.KeepOld { // somebody may work with them
-				delete(s.Annotations, annotationSpare)
-			} else {
-				s.Annotations[annotationSpare] = p.From
-			}
-		})
-	})
-}
-
-func (r *run) outcome() Result {
-	p := r.plan
-	out := r.result
-	out.SchemaVersion, out.Account, out.User, out.OldUser = 1, p.Account, p.To, p.From
-	out.OldKeysWork, out.Secret = r.KeepOld, p.Namespace+"/"+p.Secret
-	if !r.KeepOld {
-		out.NextRotation = p.From
-	}
-	return out
-}
-
-// done prints the result for a person.
-func (r *run) done(w io.Writer) error {
-	old := "are worthless"
-	if r.KeepOld {
-		old = "still work"
-	}
-	_, err := fmt.Fprintf(w, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n",
-		r.plan.To, r.result.Proof, count(r.result.Pods), r.plan.From, old)
-	return err
-}
-
-func count(pods int) string { return plural.Count(pods, "Pod") }
-
-func (p *Plan) print(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Rotation of the keys in Secret %s/%s, account %q:\n", p.Namespace, p.Secret, p.Account)
-	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "  - %s\n", s)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

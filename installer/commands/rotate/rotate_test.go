@@ -16,11 +16,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -30,6 +31,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/seal"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -40,7 +42,7 @@ type testEnv struct {
 	t     *testing.T
 	sim   *simulator.Simulator
 	url   string
-	kube  *fake.Clientset
+	kube  *fakekube.Clientset
 	clock *stepclock.Clock
 	out   bytes.Buffer
 	err   bytes.Buffer
@@ -61,9 +63,11 @@ func newEnv(t *testing.T) *testEnv {
 	replicas := int32(2)
 	ready := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels}, Status: ready}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels}, Status: ready}
+		reading(p, "Deployment", "cloudstack-cloud-controller-manager")
+		return p
 	}
-	env.kube = fake.NewClientset(
+	env.kube = fakekube.New(
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: credentials.SecretName},
 			Data:       map[string][]byte{credentials.SecretKey: cfg.Render(), "other": []byte("kept")},
@@ -83,6 +87,7 @@ func newEnv(t *testing.T) *testEnv {
 		}
 		return false, nil, nil
 	})
+	env.granted(true)
 	// A restart replaces the Pods.
 	env.kube.PrependReactor("patch", "deployments", func(ktesting.Action) (bool, kruntime.Object, error) {
 		for _, name := range []string{"p1", "p2"} {
@@ -92,12 +97,28 @@ func newEnv(t *testing.T) *testEnv {
 		require.NoError(t, env.kube.Tracker().Add(pod("new2")))
 		return false, nil, nil
 	})
-	env.logs = reloads
+	env.logs = takesOver
 	return env
 }
 
-// reloads is a controller that takes changed keys over.
-func reloads(_ string, changes int32) string {
+// granted says whether the user may read Secrets and Pods in all namespaces.
+func (env *testEnv) granted(allowed bool) {
+	env.kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}}, nil
+	})
+}
+
+// reading makes a Pod one that reads the Secret, of a workload.
+func reading(p *corev1.Pod, kind, name string) {
+	if kind != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
+	}
+	p.Spec.Volumes = []corev1.Volume{{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: credentials.SecretName}}}}
+	p.Spec.Containers = []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{{Name: "keys"}}}}
+}
+
+// takesOver is a controller that takes changed keys over.
+func takesOver(_ string, changes int32) string {
 	return "I1121 CloudStack can be used\n" + strings.Repeat("I1121 "+saysReloaded+"\n", int(changes)) // what it said first, too
 }
 
@@ -212,9 +233,21 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	first := env.config("k8s-owner")
 	env.rotate(func(e *engine.Env, o *Options) { o.KeepOld, e.Output = true, "json" })
 	require.True(t, env.works(first))
-	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","user":"k8s-owner-2","oldUser":"k8s-owner","oldKeysWork":true,"proof":"reload","secret":"kube-system/cloudstack-secret","pods":2,"nextRotation":""}`, env.out.String())
+	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","user":"k8s-owner-2","oldUser":"k8s-owner","oldKeysWork":true,"proof":"reload","secret":"kube-system/cloudstack-secret","pods":2,"nextRotation":"","restarted":[],"keptFor":["--keep-old"]}`, env.out.String())
 	s, _ := env.secret()
 	require.NotContains(t, s.Annotations, annotationSpare, "a user whose keys others may have is not taken unasked")
+
+	env.out.Reset()
+	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
+	require.False(t, env.works(first))
+	s, second := env.secret()
+	require.True(t, env.works(second))
+	require.Equal(t, "k8s-owner", s.Annotations[annotationSpare])
+	require.Equal(t, "the old keys of k8s-owner are worthless\n", env.out.String())
+	env.out.Reset()
+	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
+	require.Contains(t, env.out.String(), "nothing to do")
+	require.Equal(t, 2, env.sim.Ledger().Count("registerUserKeys"))
 }
 
 // A controller that does not follow its Secret is restarted.
@@ -252,7 +285,7 @@ func TestRotateRefused(t *testing.T) {
 			require.Equal(t, "k8s-owner-2", s.Annotations[annotationTo])
 
 			// The next run takes the same user.
-			env.logs = reloads
+			env.logs = takesOver
 			env.changes.Store(0)
 			env.rotate(nil)
 			require.Equal(t, 1, env.sim.Ledger().Count("createUser"))

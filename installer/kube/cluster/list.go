@@ -12,9 +12,14 @@ import (
 // List returns all objects of a kind, as list lists them. Where *failed is an error already, List asks nothing and returns
 // an empty list: several lists need only one check.
 func List[L any](ctx context.Context, failed *error, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
+	return ListOf(ctx, failed, metav1.ListOptions{}, list)
+}
+
+// ListOf is List with options.
+func ListOf[L any](ctx context.Context, failed *error, o metav1.ListOptions, list func(context.Context, metav1.ListOptions) (*L, error)) *L {
 	if *failed == nil {
 		var out *L
-		if out, *failed = list(ctx, metav1.ListOptions{}); *failed == nil {
+		if out, *failed = list(ctx, o); *failed == nil {
 			return out
 		}
 	}

@@ -57,8 +57,11 @@ func ReleaseNames(ctx context.Context, kube kubernetes.Interface, namespace stri
 func (c *Cluster) PodLog(ctx context.Context, pod *corev1.Pod, lines int64) (string, error) {
 	previous := len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running == nil &&
 		pod.Status.ContainerStatuses[0].RestartCount > 0
-	raw, err := c.Kube.CoreV1().Pods(pod.Namespace).
-		GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines, Previous: previous}).DoRaw(ctx)
+	o := &corev1.PodLogOptions{TailLines: &lines, Previous: previous}
+	if len(pod.Spec.Containers) > 0 {
+		o.Container = pod.Spec.Containers[0].Name
+	}
+	raw, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, o).DoRaw(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
 	}

@@ -64,7 +64,7 @@ func (p Place) text() string {
 		return "everywhere"
 	case Release:
 		return "namespace of the release"
-	case System, Heartbeats, Tested:
+	case System, Heartbeats, Elsewhere, Tested:
 	}
 	return string(p)
 }

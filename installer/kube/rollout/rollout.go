@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout waits for the controller's Deployment or DaemonSet. It does not use
+// Package rollout waits for the controller's Deployment or DaemonSet, or for another workload. It does not use
 // Helm's --wait, which considers a Deployment without any Pod ready if
 // maxUnavailable equals the number of replicas.
 package rollout
@@ -32,10 +32,15 @@ const (
 	maxRestarts = 3
 )
 
+// Target names a Deployment, DaemonSet or StatefulSet.
+type Target struct{ Kind, Namespace, Name string }
+
 // Waiter waits for one release's Deployment or DaemonSet.
 type Waiter struct {
-	Cluster  *cluster.Cluster
-	Release  string
+	Cluster *cluster.Cluster
+	Release string
+	// Of is the workload to wait for; nil means that of the Release.
+	Of       *Target
 	Clock    clock.WithTicker
 	Progress report.Progress
 	Limit    time.Duration // 0 means DefaultTimeout
@@ -51,7 +56,11 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	if limit == 0 {
 		limit = DefaultTimeout
 	}
-	w.Progress.Step("Waiting for the controller's Pods")
+	if w.Of != nil {
+		w.Progress.Step("Waiting for the Pods of %s", w.who())
+	} else {
+		w.Progress.Step("Waiting for the controller's Pods")
+	}
 	deadline := w.Clock.After(limit)
 	var said string
 	var stuckSince time.Time
@@ -96,17 +105,43 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	}
 }
 
-func (w *Waiter) selector() metav1.ListOptions {
+func (w *Waiter) who() string {
+	if w.Of != nil {
+		return w.Of.Kind + " " + w.Of.Namespace + "/" + w.Of.Name
+	}
+	return "the controller"
+}
+
+func (w *Waiter) namespace() string {
+	if w.Of != nil {
+		return w.Of.Namespace
+	}
+	return w.Cluster.Namespace
+}
+
+// options selects the workload.
+func (w *Waiter) options() metav1.ListOptions {
+	if w.Of != nil {
+		return metav1.ListOptions{FieldSelector: "metadata.name=" + w.Of.Name}
+	}
 	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + w.Release}
 }
 
-// Read returns the release's Deployment or DaemonSet and its Pods.
+// podsOf selects the Pods and ReplicaSets of the workload.
+func (w *Waiter) podsOf(selector *metav1.LabelSelector) metav1.ListOptions {
+	if w.Of != nil {
+		return metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}
+	}
+	return w.options()
+}
+
+// Read returns the workload and its Pods.
 func (w *Waiter) Read(ctx context.Context) (*Workload, []corev1.Pod, error) {
 	o, err := w.find(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	pods, err := w.Cluster.Kube.CoreV1().Pods(w.Cluster.Namespace).List(ctx, w.selector())
+	pods, err := w.Cluster.Kube.CoreV1().Pods(o.Namespace).List(ctx, w.podsOf(o.selector))
 	if err != nil {
 		return nil, nil, w.Cluster.Explain(err)
 	}
@@ -119,12 +154,12 @@ func (w *Waiter) failed(ctx context.Context, o *Workload, s state, timedOut time
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
 	e := &report.Error{
-		What: "the controller does not come up: " + s.Text, Code: report.ExitFailure,
+		What: w.who() + " does not come up: " + s.Text, Code: report.ExitFailure,
 		Fix: fmt.Sprintf("remove the cause and run the command again: it continues here; see also kubectl -n %s describe %s %s",
 			o.Namespace, strings.ToLower(o.Kind), o.Name),
 	}
 	if timedOut > 0 {
-		e.What, e.Code = fmt.Sprintf("the controller did not come up within %s: %s", timedOut.Round(time.Second), s.Text), report.ExitTimeout
+		e.What, e.Code = fmt.Sprintf("%s did not come up within %s: %s", w.who(), timedOut.Round(time.Second), s.Text), report.ExitTimeout
 	}
 	if len(s.Problems) > 0 {
 		e.What += "; " + s.Problems[0]

@@ -16,9 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// Workload is the controller's Deployment or DaemonSet with its progress.
+// Workload is a Deployment, DaemonSet or StatefulSet with its progress.
 type Workload struct {
 	Kind, Namespace, Name string
 
@@ -31,6 +32,8 @@ type Workload struct {
 	problems  []string // why it has no Pods
 	// Pods of the current template have the label with the value newest; if newest is empty, all Pods count.
 	label, newest string
+
+	selector *metav1.LabelSelector // of the Pods
 }
 
 func (o *Workload) has(p *corev1.Pod) bool { return o.newest == "" || p.Labels[o.label] == o.newest }
@@ -41,6 +44,7 @@ func ofDeployment(d *appsv1.Deployment, sets []appsv1.ReplicaSet) *Workload {
 		Kind: "Deployment", Namespace: d.Namespace, Name: d.Name, born: d.CreationTimestamp.Time, observed: d.Status.ObservedGeneration >= d.Generation,
 		wanted: 1, updated: int(d.Status.UpdatedReplicas), available: int(d.Status.AvailableReplicas),
 		old: int(d.Status.Replicas - d.Status.UpdatedReplicas), label: appsv1.DefaultDeploymentUniqueLabelKey,
+		selector: d.Spec.Selector,
 	}
 	if d.Spec.Replicas != nil {
 		o.wanted = int(*d.Spec.Replicas)
@@ -65,6 +69,7 @@ func ofDaemonSet(d *appsv1.DaemonSet) *Workload {
 		Kind: "DaemonSet", Namespace: d.Namespace, Name: d.Name, born: d.CreationTimestamp.Time, observed: d.Status.ObservedGeneration >= d.Generation,
 		wanted: int(d.Status.DesiredNumberScheduled), updated: int(d.Status.UpdatedNumberScheduled), available: int(d.Status.NumberAvailable),
 		label: extensionsv1beta1.DaemonSetTemplateGenerationKey, newest: d.Annotations[appsv1.DeprecatedTemplateGeneration],
+		selector: d.Spec.Selector,
 	}
 	if o.observed && o.wanted == 0 {
 		o.problems = []string{"no node is one that it may run on: see nodeSelector and affinity in the chart's values (without them: nodes of the control plane), and tolerations"}
@@ -72,35 +77,29 @@ func ofDaemonSet(d *appsv1.DaemonSet) *Workload {
 	return o
 }
 
+func ofStatefulSet(s *appsv1.StatefulSet) *Workload {
+	o := &Workload{
+		Kind: "StatefulSet", Namespace: s.Namespace, Name: s.Name, born: s.CreationTimestamp.Time, observed: s.Status.ObservedGeneration >= s.Generation,
+		wanted: 1, updated: int(s.Status.UpdatedReplicas), available: int(s.Status.AvailableReplicas),
+		old: int(s.Status.Replicas - s.Status.UpdatedReplicas), label: appsv1.StatefulSetRevisionLabel, newest: s.Status.UpdateRevision,
+		selector: s.Spec.Selector,
+	}
+	if s.Spec.Replicas != nil {
+		o.wanted = int(*s.Spec.Replicas)
+	}
+	return o
+}
+
 // find returns the release's Deployment or DaemonSet; the younger one while an upgrade replaces one by the other.
 func (w *Waiter) find(ctx context.Context) (*Workload, error) {
-	apps, ns := w.Cluster.Kube.AppsV1(), w.Cluster.Namespace
-	deployments, err := apps.Deployments(ns).List(ctx, w.selector())
+	all, err := w.list(ctx)
 	if err != nil {
 		return nil, w.Cluster.Explain(err)
-	}
-	daemonSets, err := apps.DaemonSets(ns).List(ctx, w.selector())
-	if err != nil {
-		return nil, w.Cluster.Explain(err)
-	}
-	var all []*Workload
-	if len(deployments.Items) > 0 {
-		sets, err := apps.ReplicaSets(ns).List(ctx, w.selector())
-		if err != nil {
-			return nil, w.Cluster.Explain(err)
-		}
-		for i := range deployments.Items {
-			if d := &deployments.Items[i]; d.DeletionTimestamp == nil {
-				all = append(all, ofDeployment(d, sets.Items))
-			}
-		}
-	}
-	for i := range daemonSets.Items {
-		if d := &daemonSets.Items[i]; d.DeletionTimestamp == nil {
-			all = append(all, ofDaemonSet(d))
-		}
 	}
 	if len(all) == 0 {
+		if w.Of != nil {
+			return nil, fmt.Errorf("%s is gone", w.who())
+		}
 		return nil, &report.Error{
 			What: "release " + w.Release, Err: ErrNoWorkload, Code: report.ExitUsage,
 			Fix: "check --chart: it must be a chart of cloudstack-ccm",
@@ -115,6 +114,43 @@ func (w *Waiter) find(ctx context.Context) (*Workload, error) {
 	return found, nil
 }
 
+// list returns the workload Of, if it exists, or those of the release.
+func (w *Waiter) list(ctx context.Context) (all []*Workload, err error) {
+	apps, ns := w.Cluster.Kube.AppsV1(), w.namespace()
+	kind := func(k string) bool { return w.Of == nil && k != "StatefulSet" || w.Of != nil && w.Of.Kind == k }
+	is := func(m *metav1.ObjectMeta) bool {
+		return m.DeletionTimestamp == nil && (w.Of == nil || w.Of.Name == m.Name)
+	}
+	if kind("Deployment") {
+		deployments := cluster.ListOf(ctx, &err, w.options(), apps.Deployments(ns).List)
+		for i := range deployments.Items {
+			d := &deployments.Items[i]
+			if !is(&d.ObjectMeta) {
+				continue
+			}
+			sets := cluster.ListOf(ctx, &err, w.podsOf(d.Spec.Selector), apps.ReplicaSets(ns).List)
+			all = append(all, ofDeployment(d, sets.Items))
+		}
+	}
+	if kind("DaemonSet") {
+		daemonSets := cluster.ListOf(ctx, &err, w.options(), apps.DaemonSets(ns).List)
+		for i := range daemonSets.Items {
+			if d := &daemonSets.Items[i]; is(&d.ObjectMeta) {
+				all = append(all, ofDaemonSet(d))
+			}
+		}
+	}
+	if kind("StatefulSet") {
+		statefulSets := cluster.ListOf(ctx, &err, w.options(), apps.StatefulSets(ns).List)
+		for i := range statefulSets.Items {
+			if s := &statefulSets.Items[i]; is(&s.ObjectMeta) {
+				all = append(all, ofStatefulSet(s))
+			}
+		}
+	}
+	return all, err
+}
+
 // Restart restarts the Pods as kubectl rollout restart does.
 func (w *Waiter) Restart(ctx context.Context, o *Workload) error {
 	body, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
@@ -124,9 +160,12 @@ func (w *Waiter) Restart(ctx context.Context, o *Workload) error {
 		return err
 	}
 	apps, options := w.Cluster.Kube.AppsV1(), metav1.PatchOptions{FieldManager: "csccm"}
-	if o.Kind == "DaemonSet" {
+	switch o.Kind {
+	case "DaemonSet":
 		_, err = apps.DaemonSets(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
-	} else {
+	case "StatefulSet":
+		_, err = apps.StatefulSets(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
+	default:
 		_, err = apps.Deployments(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
 	}
 	if err != nil {

@@ -1,0 +1,63 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rotate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// retire makes the old keys worthless: CloudStack replaces them by a pair that nobody reads. Where something may still work
+// with them, they stay.
+func (r *run) retire(ctx context.Context, note engine.Note) error {
+	p := r.plan
+	found, err := r.look(ctx, p.from.APIKey)
+	if err != nil {
+		return err
+	}
+	now := &Plan{Others: *found}
+	if r.kept = now.keeps(&Options{KeepOld: r.KeepOld}, r.changed); len(r.kept) > 0 {
+		return r.keep(ctx)
+	}
+	return engine.Shielded(ctx, func(ctx context.Context) error {
+		if err := r.end(ctx, note, p.from); err != nil {
+			return err
+		}
+		_, err := r.change(ctx, func(s *corev1.Secret) {
+			delete(s.Annotations, annotationFrom)
+			s.Annotations[annotationSpare] = p.From
+		})
+		return err
+	})
+}
+
+// end makes the keys of a user worthless.
+func (r *run) end(ctx context.Context, note engine.Note, u cloudstack.User) error {
+	r.Progress.Step("Old keys of user %q", u.Username)
+	keys, err := r.admin.RegisterUserKeys(ctx, u.ID)
+	if err != nil {
+		return fmt.Errorf("replacing the old keys of user %q: %w", u.Username, err)
+	}
+	r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
+	note("the old keys of user %q are worthless", u.Username)
+	r.Progress.Done("worthless")
+	return nil
+}
+
+// keep ends the rotation with old keys that still work. The next rotation does not take their user: somebody may work
+// with them.
+func (r *run) keep(ctx context.Context) error {
+	return engine.Shielded(ctx, func(ctx context.Context) error {
+		_, err := r.change(ctx, func(s *corev1.Secret) {
+			delete(s.Annotations, annotationFrom)
+			delete(s.Annotations, annotationSpare)
+		})
+		return err
+	})
+}
