@@ -66,7 +66,7 @@ func (f *bundleFlags) run(ctx context.Context, g *globals) error {
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts
-	g.checking(func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase}, step) })
+	g.checking(func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step) })
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}
