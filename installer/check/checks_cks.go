@@ -131,7 +131,7 @@ var (
 		if err != nil {
 			return err
 		}
-		balancers, err := balancersFact.get(ctx, e)
+		rules, err := rulesFact.get(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ var (
 				f.Addresses = append(f.Addresses, a)
 			}
 		}
-		f.Balancers, f.Services = balancers.All, preflight.ServicesOf(services)
+		f.Balancers, f.Services = rules, preflight.ServicesOf(services)
 		return nil
 	})
 )

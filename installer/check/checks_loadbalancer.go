@@ -17,7 +17,7 @@ func loadBalancerChecks() []Check {
 	return []Check{
 		{
 			Code: "LB-001", Category: catLB, Title: "Services have what they ask for", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: needs,
-			What:   "Each Service of type LoadBalancer has an address, each of its ports a rule on that address to the right node port, and each rule the eligible nodes as members.",
+			What:   "Each Service of type LoadBalancer has an address, each of its ports a rule on that address to the right node port, and each rule the eligible nodes as members. Where rules and VMs are many, a sample shows whether the members of all rules must be read; with `--only LB` all are read.",
 			Why:    "A port without a rule, or a rule without the right members, loses traffic.",
 			Remedy: "look at the Events of the named Services (kubectl describe service {service}); the controller tries again at the time that is named, or within ten minutes, and repairs rules and members within its drift period; to have it try now: " + decide.Restart,
 			Run: func(ctx context.Context, e *Env) Finding {

@@ -74,10 +74,10 @@ func (e *Env) policyAddresses(ctx context.Context, services []corev1.Service) ma
 		return nil
 	}
 	addresses, err := addressesFact.get(ctx, e)
-	balancers, rulesErr := balancersFact.get(ctx, e)
+	rules, rulesErr := rulesFact.get(ctx, e)
 	id, idErr := clusterIDFact.get(ctx, e)
 	if err != nil || rulesErr != nil || idErr != nil {
 		return nil
 	}
-	return tenants.Addresses(addresses, balancers.All, services, func(cluster string, own bool) bool { return provider.OwnClusterTag(cluster, id, own) })
+	return tenants.Addresses(addresses, rules, services, func(cluster string, own bool) bool { return provider.OwnClusterTag(cluster, id, own) })
 }

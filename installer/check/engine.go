@@ -27,6 +27,9 @@ type Selection struct {
 	// Only and Skip hold codes, in any case; Only empty means all. A code may be a prefix up to a
 	// dash ("NODE" for all NODE checks).
 	Only, Skip []string
+	// AllMembers reads the members of every load balancer rule. Else, where that takes many calls, a sample shows whether
+	// it is needed. So does Only with LB-001 in it.
+	AllMembers bool
 	// Timeout is that of one check; 0 means 20 s.
 	Timeout time.Duration
 }
@@ -92,7 +95,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 	work.SecretName = cmp.Or(work.SecretName, DefaultSecretName)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what facts still gather for checks that have given up
-	work.facts = &facts{run: ctx, phase: sel.Phase}
+	work.facts = &facts{run: ctx, phase: sel.Phase, allMembers: sel.AllMembers || matchesAny(sel.Only, "LB-001")}
 	if env.CloudStack != nil {
 		o := inventory.Options{Clock: work.Clock}
 		if env.CloudConfig != nil {

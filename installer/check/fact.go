@@ -22,11 +22,13 @@ type fact[T any] struct {
 
 // facts are what a run has read.
 type facts struct {
-	run       context.Context //nolint:containedctx // of the whole run, which reading goes on under
-	phase     Phase
-	owner     atomic.Pointer[Owner] // nil where the server does not say
-	inventory *inventory.Inventory  // nil without CloudStack
-	states    sync.Map              // *state[T] by *fact[T]
+	run   context.Context //nolint:containedctx // of the whole run, which reading goes on under
+	phase Phase
+	// allMembers: the members of every load balancer rule are read, however many calls that takes.
+	allMembers bool
+	owner      atomic.Pointer[Owner] // nil where the server does not say
+	inventory  *inventory.Inventory  // nil without CloudStack
+	states     sync.Map              // *state[T] by *fact[T]
 }
 
 // state is a fact in one run.

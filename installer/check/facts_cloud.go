@@ -67,37 +67,69 @@ var (
 	forwardsFact = projectFact("the port forwardings", func(ctx context.Context, e *Env, project string) ([]cloudstack.PortForwarding, error) {
 		return e.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
 	})
-	balancersFact = projectFact("the load balancer rules", readBalancers)
+	rulesFact = projectFact("the load balancer rules", func(ctx context.Context, e *Env, project string) ([]cloudstack.LoadBalancerRule, error) {
+		return e.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
+	})
+	balancersFact = projectFact("the members of the load balancer rules", readBalancers)
 )
 
 // readBalancers reads all rules whose names any provider for Kubernetes gives, and their members.
 func readBalancers(ctx context.Context, e *Env, project string) (decide.Balancers, error) {
-	rules, err := e.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
-	if err != nil {
+	in := decide.MemberFacts{All: e.facts.allMembers, Now: e.Clock.Now()}
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { in.Rules, err = rulesFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.Nodes, err = nodesFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.Services, err = servicesFact.get(gctx, e); return err })
+	group.Go(func() (err error) { in.VMs, err = vmsFact.get(gctx, e); return err })
+	if err := group.Wait(); err != nil {
 		return decide.Balancers{}, err
 	}
-	everything := slices.Clone(rules)
-	rules = slices.DeleteFunc(rules, func(r cloudstack.LoadBalancerRule) bool {
+	in.Rules = slices.DeleteFunc(slices.Clone(in.Rules), func(r cloudstack.LoadBalancerRule) bool {
 		return migrate.ParseName(r.Name).Family == migrate.FamilyForeign
 	})
-	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
+	slices.SortFunc(in.Rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
+	b, ok, err := e.readMembers(ctx, project, &in)
+	if err == nil && !ok {
+		in.All = true
+		b, _, err = e.readMembers(ctx, project, &in)
+	}
+	return b, err
+}
 
-	// CloudStack lists the members of one rule only.
-	members, err := parallel(ctx, rules, func(ctx context.Context, r *cloudstack.LoadBalancerRule) ([]cloudstack.LoadBalancerMember, error) {
-		m, err := e.CloudStack.ListLoadBalancerMembers(ctx, r.ID)
-		if cloudstack.IsNotFound(err) {
-			return nil, nil // deleted since the list was read
-		}
-		return m, err
-	})
-	if err != nil {
-		return decide.Balancers{}, err
+// readMembers reads the members of the rules; ok is false where a sample of them shows that all must be read.
+func (e *Env) readMembers(ctx context.Context, project string, in *decide.MemberFacts) (b decide.Balancers, ok bool, err error) {
+	reads := decide.PlanMembers(in)
+	ofVM := make([][]string, len(reads.VMs))
+	members := make([][]cloudstack.LoadBalancerMember, len(reads.Rules))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, r := range reads.Rules {
+		group.Go(func() (err error) {
+			members[i], err = e.CloudStack.ListLoadBalancerMembers(gctx, r.ID)
+			if cloudstack.IsNotFound(err) {
+				return nil // deleted since the list was read
+			}
+			return err
+		})
 	}
-	b := decide.Balancers{All: everything, Rules: rules, Members: make(map[string][]cloudstack.LoadBalancerMember, len(rules))}
-	for i := range rules {
-		b.Members[rules[i].ID] = members[i]
+	for i, vm := range reads.VMs {
+		group.Go(func() error {
+			rules, err := e.CloudStack.ListLoadBalancerRules(gctx, cloudstack.LoadBalancerRuleQuery{VMID: vm.VM, NetworkID: vm.Network, ProjectID: project})
+			for j := range rules {
+				ofVM[i] = append(ofVM[i], rules[j].ID)
+			}
+			return err
+		})
 	}
-	return b, nil
+	if err := group.Wait(); err != nil {
+		return b, false, err
+	}
+	ofRule := make(map[string][]cloudstack.LoadBalancerMember, len(in.Rules))
+	for i := range reads.Rules {
+		ofRule[reads.Rules[i].ID] = members[i]
+	}
+	b, ok = reads.Collect(in, ofRule, ofVM)
+	return b, ok, nil
 }
 
 // forwardingFact reads port forwardings where a Service may have some. What cannot be read keeps no other check from its work.

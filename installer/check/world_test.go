@@ -128,7 +128,9 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(t, err)
 	for _, r := range rules {
-		rename(t, client, r, strings.Replace(r.Name, "-", "-tcp-", 1))
+		if !strings.Contains(r.Name, "-tcp-") {
+			rename(t, client, r, strings.Replace(r.Name, "-", "-tcp-", 1))
+		}
 	}
 	vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)

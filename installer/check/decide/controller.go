@@ -413,9 +413,10 @@ func (w *Workload) fill(t *corev1.PodTemplateSpec, selector *metav1.LabelSelecto
 	}
 }
 
-// Balancers are all public load balancer rules that the API keys can see, with their members.
+// Balancers are the public load balancer rules that providers for Kubernetes name, with their members.
 type Balancers struct {
-	All     []cloudstack.LoadBalancerRule // whatever their names
 	Rules   []cloudstack.LoadBalancerRule
 	Members map[string][]cloudstack.LoadBalancerMember // by rule id
+	// Unread are the ids of rules of whose members only a sample was read.
+	Unread map[string]bool
 }

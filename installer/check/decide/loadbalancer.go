@@ -5,7 +5,6 @@ package decide
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,9 +144,17 @@ func Services(in BalanceFacts) Finding {
 	case checked == 0 && pending == 0:
 		return Passf("no Services of type LoadBalancer")
 	case pending > 0:
-		return Passf("%s, %d more being set up", plural.Count(checked, "Service"), pending)
+		return Passf("%s, %d more being set up%s", plural.Count(checked, "Service"), pending, in.sampled())
 	}
-	return Passf("%s", plural.Count(checked, "Service"))
+	return Passf("%s%s", plural.Count(checked, "Service"), in.sampled())
+}
+
+// sampled says of how many rules not all members were read.
+func (in *BalanceFacts) sampled() string {
+	if n := len(in.Balancers.Unread); n > 0 {
+		return fmt.Sprintf("; of %d of %s only some members were read, --only LB reads all", n, plural.Count(len(in.Balancers.Rules), "rule"))
+	}
+	return ""
 }
 
 func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule, eligible []cloudstack.VirtualMachine) []string {
@@ -195,37 +202,25 @@ func (in *BalanceFacts) ruleProblems(s *corev1.Service, r *cloudstack.LoadBalanc
 	if r.PrivatePort != nodePort {
 		out = append(out, fmt.Sprintf("its rule goes to port %d, the node port is %d", r.PrivatePort, nodePort))
 	}
+	if in.Balancers.Unread[r.ID] {
+		return out
+	}
 	members := in.Balancers.Members[r.ID]
-	if r.State != "Active" && len(members) > 0 {
+	if r.State != ruleActive && len(members) > 0 {
 		out = append(out, fmt.Sprintf("its rule is in state %s", r.State))
 	}
-	want := map[string]string{} // name by id
-	for i := range eligible {
-		if onNetwork(&eligible[i], r.NetworkID) {
-			want[eligible[i].ID] = eligible[i].Name
-		}
-	}
-	var extra []string
-	for i := range members {
-		if _, wanted := want[members[i].VMID]; !wanted {
-			extra = append(extra, members[i].Name)
-		}
-		delete(want, members[i].VMID)
-	}
-	if len(want) > 0 {
-		var missing []string
-		for _, id := range slices.Sorted(maps.Keys(want)) {
-			missing = append(missing, want[id])
-		}
-		slices.Sort(missing)
+	missing, extra := compareMembers(r, members, eligible)
+	if len(missing) > 0 {
 		out = append(out, "members missing: "+strings.Join(missing, ", "))
 	}
 	if len(extra) > 0 {
-		slices.Sort(extra)
 		out = append(out, "members that are no eligible nodes: "+strings.Join(extra, ", "))
 	}
 	return out
 }
+
+// ruleActive is the state of a rule that serves.
+const ruleActive = "Active"
 
 func onNetwork(vm *cloudstack.VirtualMachine, network string) bool {
 	return network == "" || slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network })
