@@ -18,20 +18,28 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/model"
 )
 
 // plans are the plans of all Services. A plan costs calls beyond the whole lists, for the members of each rule: it is
-// made again when the Service, the nodes, or what CloudStack has for the Service differ from the last time, and after
-// some minutes.
+// made again when the Service, the nodes, or what CloudStack has for the Service differ from the last time, while
+// something is planned, and after some minutes.
 type plans struct {
 	byName map[string]*planned
+	drifts []model.Entry // drift that the plans have shown, and its repair
 }
 
+// planned is a plan with what it was made from.
 type planned struct {
-	state uint64 // of what the plan was made from
-	at    time.Time
-	plan  *plan.Service
+	asked   uint64 // the Service and the nodes
+	found   uint64 // what CloudStack's lists have
+	at      time.Time
+	plan    *plan.Service
+	drifted bool // others have changed what the plan brings back
 }
+
+// maxDrifts is how many entries about drift are kept.
+const maxDrifts = 50
 
 // make plans what is due and adds all plans to the facts, with the members of rules that they have read.
 func (p *plans) make(ctx context.Context, round provider.Round, settings plan.Settings, f *picture.Facts) error {
@@ -39,39 +47,72 @@ func (p *plans) make(ctx context.Context, round provider.Round, settings plan.Se
 	for i := range f.Nodes {
 		nodes[i] = &f.Nodes[i]
 	}
-	shared := nodesState(f)
+	shared := fmt.Sprint(nodesState(f))
 	cloud := cloudState(f)
 	known := map[string]*planned{}
+	key := func(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 	var due, old []*corev1.Service
 	for _, svc := range handled(f.Services) {
-		name := svc.Namespace + "/" + svc.Name
-		state := digest(fmt.Sprint(shared), svc.ResourceVersion, string(svc.UID), cloud(svc))
+		name := key(svc)
+		now := planned{asked: digest(shared, svc.ResourceVersion, string(svc.UID)), found: digest(cloud(svc)), at: f.At}
 		last := p.byName[name]
 		switch {
-		case last == nil || last.state != state || last.plan.Error != "":
+		case last == nil || last.asked != now.asked || last.found != now.found || last.plan.Error != "":
 			due = append(due, svc)
-			last = &planned{state: state}
-		case f.At.Sub(last.at) >= replanAfter:
+		case f.At.Sub(last.at) >= replanAfter, last.busy() && f.At.Sub(last.at) >= replanBusy:
 			old = append(old, svc)
+		default:
+			now = *last
 		}
-		known[name] = last
+		known[name] = &now
 	}
-	of := func(svc *corev1.Service) *planned { return known[svc.Namespace+"/"+svc.Name] }
-	slices.SortStableFunc(old, func(a, b *corev1.Service) int { return of(a).at.Compare(of(b).at) })
+	slices.SortStableFunc(old, func(a, b *corev1.Service) int { return p.byName[key(a)].at.Compare(p.byName[key(b)].at) })
+	for _, svc := range old[min(len(old), replanMost):] {
+		known[key(svc)] = p.byName[key(svc)]
+	}
 	due = append(due, old[:min(len(old), replanMost)]...)
 	made, err := plan.Of(ctx, round, settings, due, nodes)
 	if err != nil {
 		return err
 	}
 	for i, svc := range due {
-		of(svc).plan, of(svc).at = made.Services[i], f.At
+		now := known[key(svc)]
+		now.plan = made.Services[i]
+		p.compare(p.byName[key(svc)], now)
 	}
 	p.byName = known
 	for _, svc := range handled(f.Services) {
-		f.Plans = append(f.Plans, of(svc).plan)
-		f.LearnMembers(of(svc).plan)
+		f.Plans = append(f.Plans, known[key(svc)].plan)
+		f.LearnMembers(known[key(svc)].plan)
 	}
+	f.Seen = append(f.Seen, p.drifts...)
 	return nil
+}
+
+// busy reports whether something is planned, which the controller is probably about to do.
+func (p *planned) busy() bool { return len(p.plan.Actions) > 0 || p.plan.Pending > 0 }
+
+// settled reports whether the Service is served, as far as is known.
+func (p *planned) settled() bool { return p.plan.Error == "" && p.plan.Refusal == nil && !p.busy() }
+
+// compare notes drift: something is to be done for a Service for which nothing was, and neither the Service nor a node has
+// changed since, but CloudStack has. The controller tells of what it repairs in an Event, but nobody does while no replica
+// leads, and the next leader takes for unfinished work what others have undone before its time.
+func (p *plans) compare(last, now *planned) {
+	if last == nil {
+		return
+	}
+	now.drifted = last.drifted
+	switch {
+	case now.plan.Error != "": // nothing is known
+	case last.drifted && now.settled():
+		now.drifted = false
+		p.drifts = append(p.drifts, picture.Repaired(now.plan, now.at))
+	case !last.drifted && last.settled() && last.asked == now.asked && last.found != now.found && len(now.plan.Actions) > 0:
+		now.drifted = true
+		p.drifts = append(p.drifts, picture.Drifted(now.plan, now.at))
+	}
+	p.drifts = p.drifts[max(0, len(p.drifts)-maxDrifts):]
 }
 
 // nodesState is a digest of what plans use of the nodes and their VMs.

@@ -66,6 +66,8 @@ const (
 	// firewall rules and what else no whole list shows. A refresh makes replanMost of these again, the oldest first.
 	replanAfter = 2 * time.Minute
 	replanMost  = 20
+	// replanBusy is the same for a Service for which something is planned: lists do not show the end of the work either.
+	replanBusy = 10 * time.Second
 )
 
 // Source is what the page shows, for pkg/ui/server.

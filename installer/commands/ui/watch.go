@@ -146,7 +146,7 @@ func (w *watched) facts() picture.Facts {
 	}
 	out.Events = slices.DeleteFunc(out.Events, func(e corev1.Event) bool { return !concerns(&e) })
 	w.mu.Lock()
-	out.Leaders = slices.Clone(w.leaders)
+	out.Seen = slices.Clone(w.leaders)
 	w.mu.Unlock()
 	for _, p := range w.parts {
 		p.mu.Lock()

@@ -51,6 +51,9 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	if before.Title != after.Title {
 		p.Title, changed = &after.Title, true
 	}
+	if before.Speed != after.Speed {
+		p.Speed, changed = &after.Speed, true
+	}
 	for _, part := range []bool{
 		replaced(&p.Links, before.Links, after.Links),
 		replaced(&p.Checks, before.Checks, after.Checks),
@@ -101,6 +104,9 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 	s.At = p.At
 	if p.Title != nil {
 		s.Title = *p.Title
+	}
+	if p.Speed != nil {
+		s.Speed = *p.Speed
 	}
 	gone := map[string]bool{}
 	for _, id := range p.Removed {

@@ -36,6 +36,7 @@ func TestDiff(t *testing.T) {
 		"a link":            {func(s *Snapshot) { s.Links = s.Links[:1] }, `{"links":[{"from":"b","to":"c"}]}`},
 		"a part ends":       {func(s *Snapshot) { s.Plans, s.Missing = nil, nil }, `{"plans":[],"missing":[]}`},
 		"a part begins":     {func(s *Snapshot) { s.Calls = []Calls{{Command: "list"}} }, `{"calls":[{"command":"list","code":"","perMinute":0}]}`},
+		"the speed":         {func(s *Snapshot) { s.Speed = 0.5 }, `{"speed":0.5}`},
 		"the title":         {func(s *Snapshot) { s.Title = "new" }, `{"title":"new"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

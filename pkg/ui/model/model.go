@@ -29,6 +29,8 @@ type Snapshot struct {
 	Calls    []Calls `json:"calls,omitempty"`
 	// Faults can be switched on the simulator's page only.
 	Faults []Fault `json:"faults,omitempty"`
+	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no simulator.
+	Speed float64 `json:"speed,omitempty"`
 	// Missing says what could not be read, and why: the page shows it instead of an empty view.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -177,6 +179,7 @@ type Missing struct {
 type Patch struct {
 	At      time.Time `json:"at"`
 	Title   *string   `json:"title,omitempty"`
+	Speed   *float64  `json:"speed,omitempty"`
 	Objects []Object  `json:"objects,omitempty"` // new or changed
 	Removed []string  `json:"removed,omitempty"` // IDs of objects
 	// Links are all links when one of them changed.

@@ -205,7 +205,9 @@ func TestSpeedByClick(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	require.Equal(t, http.StatusNoContent, e.send(t, http.MethodPost, "/api/clock", `{"speed":0.5}`))
-	e.eventually(t, "the title has the speed", func(s model.Snapshot) bool { return strings.HasSuffix(s.Title, "at 0.5 of its speed") })
+	e.eventually(t, "the speed is shown", func(s model.Snapshot) bool {
+		return strings.HasSuffix(s.Title, "at 0.5 of its speed") && s.Speed == 0.5
+	})
 	status, text := e.exchange(t, http.MethodPost, "/api/clock", `{"speed":0.0001}`)
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, text, "between 0.01 and 100")

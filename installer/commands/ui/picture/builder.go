@@ -30,7 +30,8 @@ type builder struct {
 	handled   []*corev1.Service
 	owners    map[string]string // id of the Service's object by UID, by load balancer name, and by "namespace/name"
 	plansOf   map[string]*plan.Service
-	changes   map[string]string // what is planned for a rule, by its id
+	changes   map[string]string // what is planned for a rule or port forwarding, by its id
+	recorded  map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
 	found     map[string][]finding
 	orphans   map[string]string // why, by id of address or rule
 	events    map[string][]*corev1.Event
@@ -48,7 +49,7 @@ type finding struct {
 
 func newBuilder(f *Facts) *builder {
 	b := &builder{
-		Facts: f, objects: map[string]*model.Object{}, owners: map[string]string{}, plansOf: map[string]*plan.Service{}, changes: map[string]string{},
+		Facts: f, objects: map[string]*model.Object{}, owners: map[string]string{}, plansOf: map[string]*plan.Service{}, changes: map[string]string{}, recorded: map[string]string{},
 		found: map[string][]finding{}, orphans: map[string]string{}, events: map[string][]*corev1.Event{}, addressIP: map[string]string{},
 		nodeOfVM: map[string]string{}, vmOfNode: map[string]cloudstack.VirtualMachine{}, usedVMs: map[string]bool{},
 	}
@@ -66,9 +67,15 @@ func newBuilder(f *Facts) *builder {
 	}
 	for _, p := range f.Plans {
 		b.plansOf[p.Service] = p
+		for _, id := range ownForwards(p) {
+			b.recorded[id] = serviceID(p.Service)
+		}
 		for i := range p.Actions {
 			if on, ok := p.Actions[i].OnRule(); ok && on.RuleID != "" {
 				b.changes[on.RuleID] = p.Actions[i].Label()
+			}
+			if on, ok := p.Actions[i].OnForward(); ok && on.ForwardID != "" {
+				b.changes[on.ForwardID] = p.Actions[i].Label()
 			}
 		}
 	}
@@ -99,6 +106,19 @@ func newBuilder(f *Facts) *builder {
 		}
 	}
 	return b
+}
+
+// ownForwards are the ids of the port forwardings that a plan has found to be the Service's: by their tags or by its record.
+func ownForwards(p *plan.Service) (ids []string) {
+	if p.Actual == nil {
+		return nil
+	}
+	for i := range p.Actual.Addresses {
+		for _, f := range p.Actual.Addresses[i].OwnForwards() {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids
 }
 
 func serviceID(name string) string { return "service/" + name }
@@ -177,4 +197,13 @@ func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
 		return b.owners[name.LB]
 	}
 	return b.owners[name.Namespace+"/"+name.Service]
+}
+
+// forwardOwner is the Service that a port forwarding belongs to. It has no name: its tags say so or, where the controller
+// may not tag, the Service's record, which only the plan has compared with the forwarding.
+func (b *builder) forwardOwner(f *cloudstack.PortForwarding) string {
+	if uid := f.Tags[lbplan.TagServiceUID]; uid != "" {
+		return b.owners[uid]
+	}
+	return b.recorded[f.ID]
 }

@@ -45,6 +45,11 @@ func (b *builder) addresses() {
 			use(r.PublicIPID, "")
 		}
 	}
+	for i := range b.Forwards {
+		if owner := b.forwardOwner(&b.Forwards[i]); owner != "" {
+			use(b.Forwards[i].PublicIPID, owner)
+		}
+	}
 	for _, svc := range b.handled {
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			if id := ids[in.IP]; id != "" {
@@ -161,8 +166,7 @@ func (b *builder) toMachine(from, vm string) {
 	b.link(from, cloudID(model.KindVM, vm), "")
 }
 
-// forwards shows port forwarding rules on addresses that are shown. They have no names: only tags say whose they are, so
-// that those of a controller that may not tag look like others'.
+// forwards shows port forwarding rules on addresses that are shown.
 func (b *builder) forwards() {
 	for i := range b.Forwards {
 		f := &b.Forwards[i]
@@ -178,15 +182,12 @@ func (b *builder) forwards() {
 			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: port, Label: "to " + f.VMName,
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		})
-		owner := ""
-		if uid := f.Tags[lbplan.TagServiceUID]; uid != "" {
-			owner = b.owners[uid]
-		}
+		owner := b.forwardOwner(f)
 		o.Facts = facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
 			"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID)
 		switch {
 		case owner == "":
-			worsen(o, model.HealthForeign, "not tagged as made for a Service of this cluster")
+			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
 		case b.changes[f.ID] != "":
 			o.Group = b.objects[owner].Group
 			worsen(o, model.HealthWarning, "planned: "+b.changes[f.ID])

@@ -33,8 +33,8 @@ type Facts struct {
 	Nodes    []corev1.Node
 	Events   []corev1.Event
 	Leases   []coordinationv1.Lease
-	// Leaders are changes of the leader that were seen.
-	Leaders []model.Entry
+	// Seen are changes of the leader and of what CloudStack has that were noticed since the page was opened.
+	Seen []model.Entry
 
 	VMs       *inventory.VMSnapshot
 	Networks  []cloudstack.Network

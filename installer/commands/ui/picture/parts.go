@@ -11,6 +11,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/commands/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -56,9 +57,14 @@ func (b *builder) checks() []model.Check {
 	return out
 }
 
-// timeline is what happened, newest first: Events about Services and Nodes, and who led.
+// timeline is what happened, newest first: Events about Services and Nodes, who led, and what others changed in CloudStack.
 func (b *builder) timeline() []model.Entry {
-	out := slices.Clone(b.Leaders)
+	out := slices.Clone(b.Seen)
+	for i := range out {
+		if e := &out[i]; e.Object != "" && b.objects[e.Object] == nil {
+			e.Message, e.Object = fmt.Sprintf("%s: %s", e.Object, e.Message), ""
+		}
+	}
 	for i := range b.Events {
 		e := &b.Events[i]
 		var id string
@@ -96,6 +102,24 @@ func (b *builder) timeline() []model.Entry {
 	slices.SortStableFunc(out, func(x, y model.Entry) int { return y.At.Compare(x.At) })
 	out = slices.CompactFunc(out, func(x, y model.Entry) bool { return x.Kind == "leader" && x == y })
 	return out[:min(len(out), maxEntries)]
+}
+
+// Drifted is the entry for a Service that CloudStack no longer serves as the controller had left it: planned is what the
+// controller would do.
+func Drifted(p *plan.Service, seen time.Time) model.Entry {
+	var labels []string
+	for _, a := range planned(p) {
+		labels = append(labels, a.Sign+" "+a.Label)
+	}
+	return model.Entry{
+		At: seen.UTC(), Kind: "drift", Object: serviceID(p.Service), Reason: "Drift", Warning: true,
+		Message: "CloudStack was changed by others; the plan is " + short(strings.Join(labels, ", "), maxAnnotation),
+	}
+}
+
+// Repaired is the entry for a Service that is served again after a drift.
+func Repaired(p *plan.Service, seen time.Time) model.Entry {
+	return model.Entry{At: seen.UTC(), Kind: "drift", Object: serviceID(p.Service), Reason: "Repaired", Message: "CloudStack has again what the Service asks for"}
 }
 
 // Leading is the entry for a new leader.

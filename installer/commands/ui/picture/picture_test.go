@@ -181,7 +181,7 @@ func TestHealth(t *testing.T) {
 		}, "rule/theirs", model.HealthForeign, "not made for"},
 		"a forward of others on a shared address": {func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 22, EndPort: 22, Protocol: "tcp", VMID: f.VMs.All()[0].ID}}
-		}, "forward/f", model.HealthForeign, "not tagged as made for"},
+		}, "forward/f", model.HealthForeign, "not made for"},
 		"an own forward": {func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", Tags: map[string]string{lbplan.TagServiceUID: string(f.Services[0].UID)}}}
 		}, "forward/f", model.HealthOK, ""},
@@ -209,6 +209,59 @@ func TestHealth(t *testing.T) {
 		assert.Nil(t, find(&s, "address/theirs"))
 		assert.Nil(t, find(&s, "rule/r"))
 	})
+}
+
+// TestForwardOwners: a port forwarding has no name. Its tags decide whose it is, else the plan of the Service whose record
+// names it, as for a controller that may not tag.
+func TestForwardOwners(t *testing.T) {
+	t.Parallel()
+	const service = "team-0/web-0"
+	uid := string(serviceOf(0).UID)
+	on := func(id string) lbplan.OnForward { return lbplan.OnForward{ForwardID: id, Protocol: "udp", Port: 53} }
+	for name, c := range map[string]struct {
+		tags    map[string]string
+		in      []lbplan.Forward // what the plan has read on the address
+		actions []lbplan.Step
+		owner   string
+		health  model.Health
+	}{
+		"nothing says whose":               {health: model.HealthForeign},
+		"tagged":                           {tags: map[string]string{lbplan.TagServiceUID: uid}, owner: service, health: model.HealthOK},
+		"tagged for a Service that is not": {tags: map[string]string{lbplan.TagServiceUID: "gone"}, health: model.HealthForeign},
+		"tagged for another Service, whatever a plan says": {
+			tags: map[string]string{lbplan.TagServiceUID: "gone"}, in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, health: model.HealthForeign,
+		},
+		"recorded":                      {in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, owner: service, health: model.HealthOK},
+		"others' beside a recorded one": {in: []lbplan.Forward{{ID: "own", Owner: lbplan.Owned}, {ID: "f"}}, health: model.HealthForeign},
+		"recorded, and to be deleted": {
+			in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, actions: []lbplan.Step{{Action: lbplan.DeleteForward{OnForward: on("f")}}},
+			owner: service, health: model.HealthWarning,
+		},
+		"others', while another one is deleted": {actions: []lbplan.Step{{Action: lbplan.DeleteForward{OnForward: on("own")}}}, health: model.HealthForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := world(t, 1, 1)
+			f.Rules, f.Services[0].Status = nil, corev1.ServiceStatus{}
+			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever has the port forwarding
+			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", PrivatePort: 30053, Tags: c.tags}}
+			p := &plan.Service{Preview: loadbalancer.Preview{Service: service, Actual: &lbplan.Actual{Addresses: []lbplan.Address{{ID: "ip-0", Forwards: c.in}}}}}
+			for _, a := range c.actions {
+				p.Actions = append(p.Actions, plan.Action{Step: a})
+			}
+			f.Plans = []*plan.Service{p}
+			s := Of(f)
+			o := find(&s, "forward/f")
+			require.NotNil(t, o)
+			assert.Equal(t, c.health, o.Health, o.Why)
+			group := ""
+			if c.owner != "" {
+				group = "team-0"
+				assert.Contains(t, o.Facts, model.Fact{Name: "Service", Value: c.owner})
+			}
+			assert.Equal(t, group, o.Group)
+		})
+	}
 }
 
 func TestTimelineAndSecrets(t *testing.T) {

@@ -41,6 +41,11 @@ export function createFaults(store) {
         button.onclick = () => send(`${f.title || f.name} ${f.enabled ? 'off' : 'on'}`, 'api/faults/' + encodeURIComponent(f.name), {enabled: !f.enabled});
       },
     });
+    clock.hidden = !store.speed;
+    // Another tab, or the simulator's own API, may have set a speed that the list lacks.
+    const now = String(store.speed);
+    if (store.speed && ![...speed.options].some((o) => o.value === now)) speed.append(el('option', {value: now}, `${now} times as fast`));
+    speed.value = now;
   }
-  return {draw, parts: ['faults']};
+  return {draw, parts: ['faults', 'speed']};
 }

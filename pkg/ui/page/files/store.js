@@ -8,7 +8,7 @@ export const schemaVersion = 1;
 const parts = ['checks', 'plans', 'nodes', 'timeline', 'calls', 'faults', 'missing'];
 
 export function createStore() {
-  return {title: '', at: null, objects: new Map(), links: [], out: new Map(), in: new Map(), ...Object.fromEntries(parts.map((p) => [p, []]))};
+  return {title: '', at: null, speed: 0, objects: new Map(), links: [], out: new Map(), in: new Map(), ...Object.fromEntries(parts.map((p) => [p, []]))};
 }
 
 // load replaces the state by a snapshot. It returns what changed, as patch does.
@@ -19,10 +19,11 @@ export function load(store, snapshot) {
   const before = store.objects;
   store.title = snapshot.title;
   store.at = snapshot.at;
+  store.speed = snapshot.speed || 0;
   store.objects = new Map((snapshot.objects || []).map((o) => [o.id, o]));
   connect(store, snapshot.links || []);
   for (const p of parts) store[p] = snapshot[p] || [];
-  return {parts: new Set(['objects', 'links', ...parts]), worse: worsened(before, store.objects.values())};
+  return {parts: new Set(['objects', 'links', 'speed', ...parts]), worse: worsened(before, store.objects.values())};
 }
 
 // apply changes the state by a patch, and returns which parts changed and which objects changed their health.
@@ -30,6 +31,10 @@ export function apply(store, patch) {
   const changed = new Set();
   store.at = patch.at;
   if (patch.title != null) store.title = patch.title;
+  if (patch.speed != null) {
+    store.speed = patch.speed;
+    changed.add('speed');
+  }
   const worse = worsened(store.objects, patch.objects || []);
   for (const id of patch.removed || []) store.objects.delete(id);
   for (const o of patch.objects || []) store.objects.set(o.id, o);
