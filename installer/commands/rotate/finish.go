@@ -72,7 +72,7 @@ func (r *run) finish(ctx context.Context) error {
 		}
 		steps = append(steps, engine.Step{Name: "old keys", Do: f.end})
 	}
-	return r.Env.Run(ctx, engine.Operation{
+	return r.Run(ctx, engine.Operation{
 		Name: Command, What: fmt.Sprintf("end old keys of account %q", p.Account), Plan: p, Show: f.show, Steps: steps,
 		Check:  func(context.Context) error { return f.gate(p.Breaks) },
 		Result: func() any { return f.outcome() }, Done: f.done,
@@ -157,7 +157,7 @@ func (f *finisher) end(ctx context.Context, note engine.Note) error {
 			uses = append(uses, u)
 		}
 	}
-	before, err := f.run.before(ctx, uses)
+	before, err := f.before(ctx, uses)
 	if err != nil {
 		return err
 	}

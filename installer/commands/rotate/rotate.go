@@ -126,7 +126,7 @@ func (r *run) rotate(ctx context.Context) error {
 	if !r.plan.switched {
 		steps = append([]engine.Step{{Name: "new keys", Do: r.makeKeys}, {Name: "Secret", Do: r.write}}, steps...)
 	}
-	return r.Env.Run(ctx, engine.Operation{
+	return r.Run(ctx, engine.Operation{
 		Name: Command, What: fmt.Sprintf("rotate the keys of account %q", r.plan.Account), Question: prompt.Question{Message: "Go on"},
 		Plan: r.plan, Show: r.plan.show(r.RestartOthers), Steps: steps, Result: func() any { return r.outcome() }, Done: r.done,
 		Prepare: func(ctx context.Context) error {
