@@ -13,6 +13,7 @@ import (
 
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
@@ -23,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/podhttp"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/server"
 )
@@ -104,28 +106,49 @@ func (f *uiFlags) run(ctx context.Context, g *cli.Globals) error {
 
 // source reads with the credentials of the controller. Without them it shows the cluster alone.
 func (f *uiFlags) source(ctx context.Context, g *cli.Globals, c *cluster.Cluster) (source *ui.Source, closeSource func()) {
+	keys := &uiKeys{cluster: c, globals: g, clean: bundle.Redaction(nil), closeCloud: func() {}}
 	o := ui.Options{
 		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: f.sameCluster(g, c), Interval: f.interval,
-		Clean: bundle.Redaction(nil),
+		Clean: func(text string) string { return keys.clean(text) }, Reconnect: keys.connect,
 		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
 			env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
 		},
 	}
-	cs, err := cloud.Of(ctx, c, g.CloudConfig)
-	if err != nil {
-		o.NoCloudStack = err
-		return ui.New(o), func() {}
+	if c.REST != nil {
+		o.Metrics = func(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
+			return podhttp.Get(ctx, c.Kube, c.REST, pod, check.PortOf(pod), "metrics")
+		}
 	}
-	o.Clean = bundle.Redaction([]string{cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey})
-	previewer, settings, err := plan.PreviewerOf(ctx, c, cs, g.Release, "")
+	o.CloudStack, o.Planner, o.NoCloudStack = keys.connect(ctx)
+	return ui.New(o), func() { keys.closeCloud() }
+}
+
+// uiKeys connects to CloudStack with the credentials of the moment.
+type uiKeys struct {
+	cluster    *cluster.Cluster
+	cli.Globals    *cli.Globals
+	secrets    []string // also those of before, which texts may still have
+	clean      func(string) string
+	closeCloud func()
+}
+
+func (k *uiKeys) connect(ctx context.Context) (ui.CloudStack, *ui.Planner, error) {
+	cs, err := cloud.Of(ctx, k.cluster, k.globals.CloudConfig)
 	if err != nil {
-		o.NoCloudStack = c.Explain(err)
-	} else {
-		o.CloudStack, o.Planner = cs.Client, &ui.Planner{Previewer: previewer, Settings: settings}
+		return nil, nil, err
 	}
-	return ui.New(o), cs.Close
+	k.secrets = append(k.secrets, cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey)
+	k.clean = bundle.Redaction(k.secrets)
+	previewer, settings, err := plan.PreviewerOf(ctx, k.cluster, cs, k.globals.Release, "")
+	if err != nil {
+		cs.Close()
+		return nil, nil, k.cluster.Explain(err)
+	}
+	k.closeCloud()
+	k.closeCloud = cs.Close
+	return cs.Client, &ui.Planner{Previewer: previewer, Settings: settings}, nil
 }
 
 // sameCluster are the flags with which another csccm looks at the same cluster.

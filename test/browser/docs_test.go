@@ -33,13 +33,20 @@ func TestPictures(t *testing.T) {
 		"timeline": {look: look{width: 1280, height: 420, dark: true, calm: true}, size: 20, view: "timeline"},
 		"nodes":    {look: look{width: 1280, height: 420, calm: true}, size: 20, view: "nodes"},
 		"phone":    {look: narrow, size: 20, view: "map"},
+
+		"simulator": {look: look{width: 1280, height: 640, calm: true}, view: "faults"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join("..", "..", "docs", "ui", name+".webp")
 			if docs != "" {
 				file = filepath.Join(docs, name+".webp")
-				e := show(t, shot.look, sample(shot.size, shot.size))
+				var e *env
+				if shot.size > 0 {
+					e = show(t, shot.look, sample(shot.size, shot.size))
+				} else {
+					e = &showSimulator(t, shot.look).env
+				}
 				e.view(shot.view)
 				if shot.id != "" {
 					e.click(box(shot.id))

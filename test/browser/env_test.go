@@ -88,11 +88,18 @@ func serve(t testing.TB, l look, s model.Snapshot) *env {
 	if len(s.Faults) > 0 {
 		o.Actions = e
 	}
+	e.url = listen(t, o)
+	e.tab = newTab(t, l)
+	return e
+}
+
+// listen serves a page until the end of the test, and returns its address.
+func listen(t testing.TB, o server.Options) (url string) {
+	t.Helper()
 	srv, err := server.Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.url = srv.URL()
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ctx) }()
@@ -102,8 +109,7 @@ func serve(t testing.TB, l look, s model.Snapshot) *env {
 			t.Error(err)
 		}
 	})
-	e.tab = newTab(t, l)
-	return e
+	return srv.URL()
 }
 
 const live = `document.getElementById('connection')?.dataset.state === 'live'`

@@ -155,7 +155,7 @@ EventSource.prototype.addEventListener = function (name, f) {
 func BenchmarkPage(b *testing.B) {
 	for _, size := range []int{20, 200, 1000} {
 		b.Run(fmt.Sprintf("%dx%d", size, size), func(b *testing.B) {
-			first, patch := math.Inf(1), math.Inf(1)
+			first, patch, elements := math.Inf(1), math.Inf(1), 0
 			for b.Loop() {
 				e := serve(b, desk, sample(size, size))
 				call(e.tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watch})
@@ -164,10 +164,12 @@ func BenchmarkPage(b *testing.B) {
 				first = min(first, value[[]float64](e.tab, `times.snapshot`)[0])
 				e.change(func(s *model.Snapshot) { object(s, "service/team-00/web-0003").Health = model.HealthError })
 				e.until(`times.patch`)
+				elements = value[int](e.tab, `document.querySelectorAll('*').length`)
 				patch = min(patch, value[[]float64](e.tab, `times.patch`)[1])
 			}
 			b.ReportMetric(first, "ms/first-paint")
 			b.ReportMetric(patch, "ms/patch")
+			b.Logf("for docs/ui.md: | %d Services, %d nodes | %.2f s | %.0f ms | %d |", size, size, first/1000, patch, elements)
 		})
 	}
 }

@@ -52,11 +52,18 @@ func (e *directEnv) controller(t *testing.T, user string, args ...string) *child
 // controllerAt is controller with another URL of the API server. The user's certificate makes its requests known in the audit log.
 func (e *directEnv) controllerAt(t *testing.T, user, server string, args ...string) *child.Process {
 	t.Helper()
+	return e.controllerAs(t, user, user, server, args...)
+}
+
+// controllerAs is controllerAt with the keys of another user of CloudStack. Replicas of one release have the same keys: with others they
+// trust no record of each other.
+func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args ...string) *child.Process {
+	t.Helper()
 	dir := filepath.Join(e.home, user)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cloudConfig := e.file(t, user+"/cloud-config", string(e.config(t, user).Render()))
+	cloudConfig := e.file(t, user+"/cloud-config", string(e.config(t, keys).Render()))
 	rest, err := e.ClientConfig(user, "system:masters")
 	if err != nil {
 		t.Fatal(err)

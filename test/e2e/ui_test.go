@@ -11,48 +11,66 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/test/internal/child"
 )
 
-// TestUI follows the page of csccm ui while a Service is made, while somebody deletes its rule in CloudStack, and while the
-// controller repairs that. csccm changes nothing, and shows no key.
+// TestUI follows the page of csccm ui while a Service is made, while the leader is killed, while somebody deletes a rule in
+// CloudStack, and while the other replica takes over and repairs that. csccm changes nothing, and shows no key.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	e := newDirectEnv(t, 2)
 	e.register(t, 1, 2, nil)
-	e.leads(t, e.controller(t, "ccm-a"))
+	first := e.controller(t, "ccm-a")
+	e.leads(t, first)
 	e.initialised(t, 2)
+	next := e.controllerAs(t, "ccm-b", "ccm-a", e.url())
+	e.says(t, next, "ttempting to acquire leader lease")
 	p := e.opens(t, "--cloud-config", e.file(t, "ui-config", string(e.config(t, "ccm-a").Render())))
 
 	e.service(t, "web", 80)
 	ip := e.address(t, "web")
 	const service = "service/default/web"
-	p.until(t, "the Service with its address and rule", func(s *model.Snapshot) bool {
-		return p.leads(service, model.KindAddress, ip) && len(s.Plans) == 0 && p.health(service) == model.HealthOK && len(p.rules()) == 1
-	})
-	rule := p.rules()[0]
-	e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(rule, "rule/")})
-	p.until(t, "the drift", func(s *model.Snapshot) bool {
-		return p.health(service) == model.HealthWarning && len(s.Plans) == 1 && len(p.rules()) == 0
-	})
-	services := e.Client.CoreV1().Services(metav1.NamespaceDefault)
-	e.eventually(t, "the Service to be synced again", func(ctx context.Context) error {
-		s, err := services.Get(ctx, "web", metav1.GetOptions{})
-		if err == nil {
-			metav1.SetMetaDataAnnotation(&s.ObjectMeta, annotations+"algorithm", "leastconn")
-			_, err = services.Update(ctx, s, metav1.UpdateOptions{})
+	served := func() bool {
+		return p.leads(service, model.KindAddress, ip) && !p.lacks("plans") && len(p.now.Plans) == 0 && p.health(service) == model.HealthOK && len(p.rules()) == 1
+	}
+	p.until(t, "the Service with its address and rule", served)
+	was, rule := e.holder(t.Context()), p.rules()[0]
+	if !p.tells("leader", "", was+" leads") {
+		t.Errorf("the time line does not say that %s leads: %v", was, p.now.Timeline)
+	}
+
+	signal := func(p *child.Process, s syscall.Signal) {
+		t.Helper()
+		if err := p.Signal(s); err != nil {
+			t.Fatal(err)
 		}
-		return err
+	}
+	signal(next, syscall.SIGSTOP) // until the page has shown what happens while nobody leads, however slow the machine is
+	first.Stop(0)                 // SIGKILL
+	e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(rule, "rule/")})
+	p.until(t, "the missing rule", func() bool {
+		return len(p.rules()) == 0 && len(p.now.Plans) == 1 && p.health(service) == model.HealthWarning
 	})
-	p.until(t, "the repair", func(s *model.Snapshot) bool {
-		return p.health(service) == model.HealthOK && len(s.Plans) == 0 && len(p.rules()) == 1 && p.rules()[0] != rule
+	if !p.tells("drift", service, "create rule") {
+		t.Errorf("the time line does not say that a rule is missing: %v", p.now.Timeline)
+	}
+	signal(next, syscall.SIGCONT)
+	p.until(t, "the next leader, and the repair", func() bool {
+		return served() && p.rules()[0] != rule && p.tells("drift", service, "CloudStack has again") && !strings.HasPrefix(p.leader(), was)
 	})
+	if now := e.holder(t.Context()); !strings.HasPrefix(p.leader(), now) || now == was {
+		t.Errorf("the time line says %q, and %q holds the lease after %q", p.leader(), now, was)
+	}
+	if !p.tells("leader", "", was+" leads") {
+		t.Errorf("the time line has forgotten %s: %v", was, p.now.Timeline)
+	}
 	for _, key := range []string{e.config(t, "ccm-a").APIKey, e.config(t, "ccm-a").SecretKey} {
 		if strings.Contains(p.all.String(), key) {
 			t.Error("the page has a key of CloudStack")
@@ -125,7 +143,7 @@ func (e *env) opens(t *testing.T, args ...string) *shown {
 }
 
 // until applies events until the page shows what is wanted.
-func (p *shown) until(t *testing.T, what string, holds func(*model.Snapshot) bool) {
+func (p *shown) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit)
 	kind := ""
@@ -147,7 +165,7 @@ func (p *shown) until(t *testing.T, what string, holds func(*model.Snapshot) boo
 			}
 			p.now = p.now.Apply(patch)
 		}
-		if name == "data" && holds(&p.now) {
+		if name == "data" && holds() {
 			return
 		}
 		if time.Now().After(end) {
@@ -162,6 +180,28 @@ func (p *shown) health(id string) model.Health {
 	for i := range p.now.Objects {
 		if p.now.Objects[i].ID == id {
 			return p.now.Objects[i].Health
+		}
+	}
+	return ""
+}
+
+// tells reports whether the time line has an entry of this kind about an object ("" for none) with this text.
+func (p *shown) tells(kind, object, text string) bool {
+	return slices.ContainsFunc(p.now.Timeline, func(e model.Entry) bool {
+		return e.Kind == kind && e.Object == object && strings.Contains(e.Message, text)
+	})
+}
+
+// lacks reports whether the page says that it lacks a part.
+func (p *shown) lacks(part string) bool {
+	return slices.ContainsFunc(p.now.Missing, func(m model.Missing) bool { return m.Part == part })
+}
+
+// leader is the newest entry of the time line about the leader.
+func (p *shown) leader() string {
+	for _, e := range p.now.Timeline {
+		if e.Kind == "leader" {
+			return e.Message
 		}
 	}
 	return ""

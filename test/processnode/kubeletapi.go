@@ -5,14 +5,19 @@ package processnode
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
+	"time"
+
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
 
 // handler serves the supported part of the kubelet API. Only the API server has access.
@@ -24,6 +29,7 @@ func (n *Node) handler() http.Handler {
 		mux.HandleFunc("GET /flagz", n.serveFlagz)
 	}
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", n.serveLogs)
+	mux.HandleFunc("POST /portForward/{namespace}/{pod}", n.servePortForward)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.VerifiedChains) == 0 {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
@@ -77,6 +83,46 @@ func (n *Node) serveLogs(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	_, _ = w.Write(bytes.Join(lines, nil))
+}
+
+// servePortForward answers kubectl port-forward, with the kubelet's own code. What a kubelet dials in the network namespace
+// of the Pod is the Pod's own address here.
+func (n *Node) servePortForward(w http.ResponseWriter, r *http.Request) {
+	worker := n.find(r.PathValue("namespace"), r.PathValue("pod"))
+	if worker == nil {
+		http.Error(w, fmt.Sprintf("no pod %s on this node", r.PathValue("pod")), http.StatusNotFound)
+		return
+	}
+	o, err := portforward.NewV4Options(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	portforward.ServePortForward(w, r, forwarder(worker.podIP), worker.name(), string(worker.latest().UID), o, forwardIdle, forwardIdle, portforward.SupportedProtocols)
+}
+
+// forwardIdle is how long a forwarded port may be idle.
+const forwardIdle = time.Minute
+
+// forwarder forwards to the ports of an address.
+type forwarder string
+
+// PortForward implements portforward.PortForwarder.
+func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, near io.ReadWriteCloser) error {
+	far, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(string(f), strconv.Itoa(int(port))))
+	if err != nil {
+		return err
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(near, far)
+		answered <- err
+	}()
+	_, err = io.Copy(far, near)
+	if half, ok := far.(*net.TCPConn); ok {
+		_ = half.CloseWrite() // the Pod may have ended the connection
+	}
+	return errors.Join(err, <-answered, far.Close())
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

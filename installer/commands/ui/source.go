@@ -48,8 +48,13 @@ type Options struct {
 	CloudStack   CloudStack
 	Planner      *Planner
 	NoCloudStack error
+	// Reconnect reads the credentials again after CloudStack has refused those in use: somebody rotated the keys. Clean then
+	// removes the new ones, too. Nil keeps the first connection.
+	Reconnect func(ctx context.Context) (CloudStack, *Planner, error)
 	// Inspect runs doctor's checks.
 	Inspect func(ctx context.Context) (check.Report, *check.Facts)
+	// Metrics returns what a Pod of the controller serves at /metrics; nil where Pods cannot be asked.
+	Metrics func(ctx context.Context, pod *corev1.Pod) ([]byte, error)
 	// Interval is the time between two reads of CloudStack, without a change in Kubernetes.
 	Interval time.Duration
 	// Clean removes secrets from text.
@@ -248,13 +253,12 @@ func (s *Source) readLists(ctx context.Context, f *picture.Facts) *provider.Roun
 		}
 		return nil
 	}
-	f.ClusterID = s.o.Planner.ClusterID()
-	living := map[string]bool{}
-	for i := range f.Services {
-		living[string(f.Services[i].UID)] = true
+	round, survey, err := s.survey(ctx, f)
+	if cloudstack.IsKind(err, cloudstack.KindAuth) && s.o.Reconnect != nil {
+		if err = s.reconnect(ctx); err == nil {
+			round, survey, err = s.survey(ctx, f)
+		}
 	}
-	round := &provider.Round{Previewer: s.o.Planner.Previewer, Since: s.o.Clock.Now()}
-	survey, err := round.Survey(ctx, func(uid string) bool { return living[uid] })
 	if err != nil {
 		f.Missing = append(f.Missing, missing("objects", fmt.Errorf("read CloudStack: %w", err)), missing("plans", err))
 		return nil
@@ -271,6 +275,29 @@ func (s *Source) readLists(ctx context.Context, f *picture.Facts) *provider.Roun
 		f.Missing = append(f.Missing, missing("objects", fmt.Errorf("list port forwarding rules: %w", err)))
 	}
 	return round
+}
+
+// survey reads the lists that plans share.
+func (s *Source) survey(ctx context.Context, f *picture.Facts) (*provider.Round, provider.Survey, error) {
+	f.ClusterID = s.o.Planner.ClusterID()
+	living := map[string]bool{}
+	for i := range f.Services {
+		living[string(f.Services[i].UID)] = true
+	}
+	round := &provider.Round{Previewer: s.o.Planner.Previewer, Since: s.o.Clock.Now()}
+	survey, err := round.Survey(ctx, func(uid string) bool { return living[uid] })
+	return round, survey, err
+}
+
+// reconnect replaces the connection to CloudStack by one with the credentials of now. Without them the old one stays.
+func (s *Source) reconnect(ctx context.Context) error {
+	api, planner, err := s.o.Reconnect(ctx)
+	if err != nil {
+		return fmt.Errorf("CloudStack refuses the keys in use, and there are no others: %w", err)
+	}
+	s.o.CloudStack, s.o.Planner = api, planner
+	s.clean = remember(s.o.Clean)
+	return nil
 }
 
 // plan plans the Services for which something may have changed.

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,13 +28,13 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with few calls
-// that only read.
-func TestSource(t *testing.T) {
-	t.Parallel()
+// optionsOf returns what a Source needs for a cluster that has rules in CloudStack, and that cluster.
+func optionsOf(t *testing.T) (Options, *testenv.Cloud, *fake.Clientset, int) {
+	t.Helper()
 	cloud, left := testenv.Left(t, leftby.Apache)
 	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}}}
 	for i := range left.Kubernetes.Services {
@@ -42,28 +44,102 @@ func TestSource(t *testing.T) {
 		objects = append(objects, &left.Kubernetes.Nodes[i])
 	}
 	kube := fake.NewClientset(objects...)
+	api, planner := connectionOf(t, cloud, kube)
+	return Options{
+		Kube: kube, Namespace: metav1.NamespaceSystem, Title: "test", CloudStack: api, Planner: planner, Interval: 200 * time.Millisecond,
+		Inspect: func(context.Context) (check.Report, *check.Facts) {
+			return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
+		},
+	}, cloud, kube, len(left.Kubernetes.Nodes)
+}
+
+func connectionOf(t *testing.T, cloud *testenv.Cloud, kube *fake.Clientset) (*cloudstack.Client, *Planner) {
+	t.Helper()
 	client := cloud.Client(t, leftby.Account)
 	o := provider.DefaultOptions()
 	o.ClusterID = "test"
 	previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client, kube)
 	require.NoError(t, err)
-	s := New(Options{
-		Kube: kube, Namespace: metav1.NamespaceSystem, Title: "test", CloudStack: client, Interval: 200 * time.Millisecond,
-		Planner: &Planner{Previewer: previewer, Settings: plan.Settings{ClusterID: "test"}},
-		Inspect: func(context.Context) (check.Report, *check.Facts) {
-			return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
-		},
-	})
+	return client, &Planner{Previewer: previewer, Settings: plan.Settings{ClusterID: "test"}}
+}
+
+// run runs a source until the end of the test.
+func run(t *testing.T, o Options) *Source {
+	t.Helper()
+	s := New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.Run(ctx)
 	}()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		<-ended
-	}()
+	})
+	return s
+}
+
+// TestRotatedKeys: when CloudStack refuses the keys, the source reads them again, and says so if there are no others.
+func TestRotatedKeys(t *testing.T) {
+	t.Parallel()
+	o, cloud, kube, _ := optionsOf(t)
+	refused, err := simulator.ParseFault("*:error:code=401")
+	require.NoError(t, err)
+	var (
+		mu    sync.Mutex
+		armed = cloud.Arm(refused)
+		known = false // that there are other keys
+		asked int
+	)
+	o.Clean = func(text string) string { return text }
+	o.Reconnect = func(context.Context) (CloudStack, *Planner, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+		if !known {
+			return nil, nil, errors.New("the Secret is gone")
+		}
+		cloud.Disarm(armed)
+		api, planner := connectionOf(t, cloud, kube)
+		return api, planner, nil
+	}
+	s := run(t, o)
+	until := func(what string, holds func(model.Snapshot) bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			shown, err := s.Snapshot(t.Context())
+			return err == nil && holds(shown)
+		}, time.Minute, 20*time.Millisecond, what)
+	}
+	says := func(s model.Snapshot, text string) bool {
+		return slices.ContainsFunc(s.Missing, func(m model.Missing) bool { return strings.Contains(m.Reason, text) })
+	}
+	until("no others", func(s model.Snapshot) bool { return says(s, "the Secret is gone") })
+	mu.Lock()
+	known = true
+	mu.Unlock()
+	until("the new keys", func(s model.Snapshot) bool {
+		return !says(s, "the Secret is gone") && slices.ContainsFunc(s.Objects, func(o model.Object) bool { return o.Kind == model.KindRule })
+	})
+	mu.Lock()
+	before := asked
+	mu.Unlock()
+	// Not before the next refusal.
+	cloud.Ledger().Reset()
+	require.Eventually(t, func() bool { return len(cloud.Ledger().Find("listVirtualMachines", "")) >= 3 }, time.Minute, 20*time.Millisecond)
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, before, asked)
+}
+
+// TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with few calls
+// that only read.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	o, cloud, kube, nodes := optionsOf(t)
+	client := cloud.Client(t, leftby.Account)
+	s := run(t, o)
 	until := func(what string, holds func(model.Snapshot) bool) model.Snapshot {
 		t.Helper()
 		var last model.Snapshot
@@ -88,8 +164,8 @@ func TestSource(t *testing.T) {
 	})
 	rules := count(first, model.KindRule)
 	require.Positive(t, rules)
-	assert.Equal(t, len(left.Kubernetes.Nodes), count(first, model.KindNode))
-	assert.Equal(t, len(left.Kubernetes.Nodes), count(first, model.KindVM))
+	assert.Equal(t, nodes, count(first, model.KindNode))
+	assert.Equal(t, nodes, count(first, model.KindVM))
 	for _, m := range first.Missing {
 		assert.NotEqual(t, "objects", m.Part, m.Reason)
 		assert.NotEqual(t, "plans", m.Part, m.Reason)
