@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,7 @@ import (
 type nodeMemo struct {
 	mu      sync.Mutex
 	digests perNode[[sha256.Size]byte]
-	found   map[*inventory.VMSnapshot]*perNode[found]
+	found   map[weak.Pointer[inventory.VMSnapshot]]*perNode[found] // weak: an old list is large
 }
 
 // perNode has a value for each version of a Node; only of the last one of each Node, which is the one that caches have.
@@ -80,13 +81,14 @@ const memoLists = 4
 func (m *nodeMemo) match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []plan.Member, failed []unmatched) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.found[vms]
+	list := weak.Make(vms)
+	known := m.found[list]
 	if known == nil {
 		if m.found == nil || len(m.found) >= memoLists {
-			m.found = map[*inventory.VMSnapshot]*perNode[found]{}
+			m.found = map[weak.Pointer[inventory.VMSnapshot]]*perNode[found]{}
 		}
 		known = &perNode[found]{}
-		m.found[vms] = known
+		m.found[list] = known
 	}
 	members = make([]plan.Member, 0, len(nodes))
 	for n, f := range known.get(nodes, func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }) {
