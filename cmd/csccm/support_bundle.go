@@ -67,7 +67,9 @@ func (f *bundleFlags) run(ctx context.Context, g *cli.Globals) error {
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts
-	checking(g, func(step func(check.Result)) { r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step) })
+	checking(g, func(step func(check.Result)) {
+		r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
+	})
 	if ctx.Err() != nil {
 		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
 	}

@@ -128,7 +128,7 @@ func (f *uiFlags) source(ctx context.Context, g *cli.Globals, c *cluster.Cluster
 // uiKeys connects to CloudStack with the credentials of the moment.
 type uiKeys struct {
 	cluster    *cluster.Cluster
-	cli.Globals    *cli.Globals
+	globals    *cli.Globals
 	secrets    []string // also those of before, which texts may still have
 	clean      func(string) string
 	closeCloud func()

@@ -38,6 +38,15 @@ type jobState struct {
 func (j *jobJSON) state(jobID string, secrets []string) jobState {
 	s := jobState{Job: Job{ID: cmp.Or(j.ID, jobID), Status: JobStatus(j.Status), ResultCode: int(j.ResultCode), InstanceID: j.InstanceID}}
 	s.hasResult = len(j.Result) > 0 && string(j.Result) != "null"
+	if s.Status == JobSucceeded {
+		var result struct {
+			IP publicIPJSON `json:"ipaddress"`
+		}
+		if s.hasResult && json.Unmarshal(j.Result, &result) == nil && result.IP.ID != "" {
+			ip := result.IP.toPublicIP()
+			s.Acquired = &ip
+		}
+	}
 	if s.Status == JobFailed || s.Status == JobCancelled {
 		var eb errorBody
 		var text string

@@ -31,7 +31,7 @@ type jobAPI interface {
 }
 
 // JobWaiter follows jobs for all callers with shared polls (listAsyncJobs for several, the job's
-// own query for one), at most one poll per 200 ms and process, one result read per job.
+// own query for one), at most one poll per 200 ms and process, at most one result read per job.
 //
 // One goroutine polls, and only while somebody waits. A poll that fails in
 // passing fails no waiter; the next poll asks again, until the waiter's time is up.
@@ -46,8 +46,10 @@ type JobWaiter struct {
 	stop        context.CancelFunc // of the polling goroutine; nil while there is none
 	wake        chan struct{}      // tells the polling goroutine of a new job; capacity 1
 	interval    time.Duration
+	lastPoll    time.Time // also while nobody polls: the next one begins no sooner than pollMin after it
 	nextPoll    time.Time
 	listRefused bool // the role forbids listAsyncJobs: ask job by job
+	listHides   bool // listAsyncJobs did not show a job that ran: what it does not show may run
 	turn        int  // seq of the job that was asked last
 	lastErr     error
 }
@@ -57,12 +59,25 @@ type waitedJob struct {
 	id      string
 	seq     int
 	waiters map[chan jobOutcome]struct{}
+	read    bool // somebody needs the result
 	// unlisted is set when listAsyncJobs does not show the job although it runs
 	// (a job of another account, say): only its own query tells its state.
 	unlisted bool
 }
 
-// jobOutcome is what a waiter gets: a job that has ended, or why nobody can tell.
+// Await says how to wait for a job.
+type Await struct {
+	Command, JobID string        // Command made the job; it is used in texts and metrics
+	Age            time.Duration // since the job was submitted
+	// Due is how long the job probably still runs: no poll is made for it before. Nil for pollMin.
+	Due *time.Duration
+	// Unread means that the caller can see in CloudStack's state whether the job succeeded: its result is not read
+	// for this caller, unless that is what shows that the job has ended.
+	Unread bool
+}
+
+// jobOutcome is what a waiter gets: a job that has ended, or why nobody can tell. It is empty for a job that has ended
+// and whose result was not read.
 type jobOutcome struct {
 	state *jobState
 	err   *Error
@@ -85,11 +100,26 @@ func newJobWaiter(api jobAPI, cl clock.Clock, timeout time.Duration) *JobWaiter 
 //
 // command is the API command that made the job; it is used in texts and metrics.
 func (w *JobWaiter) Wait(ctx context.Context, command, jobID string) (*Job, error) {
+	return w.Await(ctx, Await{Command: command, JobID: jobID})
+}
+
+// Result is Wait for a job that was seen to have ended: it reads the result at once.
+func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, error) {
+	state, err := w.api.queryJob(ctx, jobID)
+	if err != nil || !state.ended() {
+		return w.Wait(ctx, command, jobID)
+	}
+	return &state.Job, state.err(command)
+}
+
+// Await is Wait, the caller's way. It returns nil and no error for a job that has ended and whose result was not read.
+func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
+	command, jobID := a.Command, a.JobID
 	if jobID == "" {
 		return nil, &Error{Kind: KindInvalid, Command: command, Text: "there is no job to wait for"}
 	}
-	start := w.clock.Now()
-	out := w.join(jobID) //nolint:contextcheck // the poller serves all callers and outlives this one
+	start := w.clock.Now().Add(-a.Age)
+	out := w.join(a) //nolint:contextcheck // the poller serves all callers and outlives this one
 	defer w.leave(jobID, out)
 	jobsWaiting.Inc()
 	defer jobsWaiting.Dec()
@@ -104,6 +134,9 @@ func (w *JobWaiter) Wait(ctx context.Context, command, jobID string) (*Job, erro
 			return nil, &e
 		}
 		jobDuration.WithLabelValues(command).Observe(w.clock.Since(start).Seconds())
+		if o.state == nil {
+			return nil, nil //nolint:nilnil // the third outcome, which the caller has asked for
+		}
 		job := o.state.Job
 		return &job, o.state.err(command)
 	case <-timer.C():
@@ -129,23 +162,26 @@ func (w *JobWaiter) lastErrText() string {
 }
 
 // join registers a waiter and sees to it that somebody polls.
-func (w *JobWaiter) join(jobID string) chan jobOutcome {
+func (w *JobWaiter) join(a Await) chan jobOutcome {
 	out := make(chan jobOutcome, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j, known := w.jobs[jobID]
+	j, known := w.jobs[a.JobID]
 	if !known {
 		w.seq++
-		j = &waitedJob{id: jobID, seq: w.seq, waiters: map[chan jobOutcome]struct{}{}}
-		w.jobs[jobID] = j
+		j = &waitedJob{id: a.JobID, seq: w.seq, waiters: map[chan jobOutcome]struct{}{}}
+		w.jobs[a.JobID] = j
 	}
 	j.waiters[out] = struct{}{}
+	j.read = j.read || !a.Unread
 	if known {
 		return out
 	}
-	now := w.clock.Now()
 	w.interval = pollMin
-	soon := now.Add(pollMin)
+	soon := w.clock.Now().Add(*cmp.Or(a.Due, new(pollMin)))
+	if earliest := w.lastPoll.Add(pollMin); soon.Before(earliest) {
+		soon = earliest
+	}
 	if w.stop == nil {
 		w.nextPoll = soon
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), singleTry{}, true)) // the next poll asks again
@@ -219,6 +255,9 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	w.nextPoll = now.Add(w.interval)
 	w.interval = min(time.Duration(float64(w.interval)*pollGrowth), pollMax)
 	listed, single := w.planLocked()
+	if single != "" || len(listed) > 0 {
+		w.lastPoll = now
+	}
 	w.mu.Unlock()
 
 	if single != "" {
@@ -247,14 +286,26 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if w.unread(id) {
+			w.finish(id, jobOutcome{})
+			continue
+		}
 		if w.read(ctx, id) {
 			w.mu.Lock()
 			if j := w.jobs[id]; j != nil {
-				j.unlisted = true
+				j.unlisted, w.listHides = true, true
 			}
 			w.mu.Unlock()
 		}
 	}
+}
+
+// unread reports whether nobody needs the result of a job that is no longer listed.
+func (w *JobWaiter) unread(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.jobs[id]
+	return j != nil && !j.read && !w.listHides
 }
 
 // planLocked decides what this poll asks: a list for the given jobs, or a single job.

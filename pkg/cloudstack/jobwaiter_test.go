@@ -330,3 +330,74 @@ func TestTwoCallersOfOneJob(t *testing.T) {
 		require.Zero(t, f.lists)
 	})
 }
+
+// Jobs whose success the caller sees elsewhere cost no result read: one list tells that they have ended.
+func TestUnreadJobs(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("long", 700*time.Millisecond)
+		f.add("read", 100*time.Millisecond)
+		for i := range 8 {
+			f.add("unread-"+strconv.Itoa(i), 100*time.Millisecond)
+		}
+		var wg sync.WaitGroup
+		for id := range f.ends {
+			unread := id != "long" && id != "read"
+			wg.Go(func() {
+				job, err := w.Await(t.Context(), Await{Command: "createTags", JobID: id, Unread: unread})
+				require.NoError(t, err)
+				require.Equal(t, unread, job == nil, id)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, f.lists)
+		require.Equal(t, 1, f.queries["read"])
+		require.Len(t, f.queries, 2, "no result is read but those that are asked for: %v", f.queries)
+	})
+}
+
+// A job that is asked for on its own is read even if nobody needs its result: that is what shows its end.
+func TestUnreadJobThatFailsAlone(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Second)
+		f.failed["a"] = true
+		_, err := w.Await(t.Context(), Await{Command: "assignToLoadBalancerRule", JobID: "a", Unread: true})
+		require.ErrorContains(t, err, "Failed to assign")
+		require.Zero(t, f.lists)
+	})
+}
+
+// The caller knows best when a job has probably ended, but polls are never closer than the minimum.
+func TestFirstPollComesWhenTheJobIsDue(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		wait := func(id string, lasts, due time.Duration) time.Duration {
+			f.add(id, lasts)
+			begun := f.clk.Now()
+			_, err := w.Await(t.Context(), Await{Command: "createTags", JobID: id, Due: &due})
+			require.NoError(t, err)
+			return f.clk.Since(begun)
+		}
+		require.Equal(t, 50*time.Millisecond, wait("short", 40*time.Millisecond, 50*time.Millisecond))
+		require.Equal(t, pollMin, wait("at once again", 40*time.Millisecond, 50*time.Millisecond))
+		require.Equal(t, 300*time.Millisecond, wait("late", 40*time.Millisecond, 300*time.Millisecond))
+		require.Equal(t, pollMin, wait("long past", 0, -time.Hour))
+	})
+}
+
+func TestResultOfAJobThatHasEnded(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("done", 0)
+		f.add("failed", 0)
+		f.failed["failed"] = true
+		f.add("runs", time.Second)
+		begun := f.clk.Now()
+		job, err := w.Result(t.Context(), "createTags", "done")
+		require.NoError(t, err)
+		require.Equal(t, JobSucceeded, job.Status)
+		_, err = w.Result(t.Context(), "assignToLoadBalancerRule", "failed")
+		require.True(t, IsKind(err, KindJobFailed), "%v", err)
+		require.Zero(t, f.clk.Since(begun))
+		_, err = w.Result(t.Context(), "createTags", "runs")
+		require.NoError(t, err, "it is waited for")
+		require.GreaterOrEqual(t, f.clk.Since(begun), time.Second)
+	})
+}

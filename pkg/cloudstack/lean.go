@@ -5,6 +5,7 @@ package cloudstack
 
 import (
 	"context"
+	"errors"
 	"net/url"
 
 	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
@@ -15,19 +16,90 @@ type pager[T any] func(ctx context.Context, c *Client, command, object string, p
 
 // leanPage is listPage for lists that are long: of VMs, and of the VMs that are members of a rule. CloudStack answers with
 // some 2 KB for each, and has no parameter to leave anything out.
-func leanPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) ([]T, int, error) {
+func leanPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (items []T, count int, err error) {
+	err = c.answer(ctx, command, params, func(body []byte) error {
+		items, count, err = lean.Page[T](body, object, c.texts)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return items, count, nil
+}
+
+// answer makes a call and has read read its answer, which is not kept.
+func (c *Client) answer(ctx context.Context, command string, params map[string]string, read func(body []byte) error) error {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {
 		form.Set(name, value)
 	}
 	body, failure := c.exchange(ctx, form)
 	if failure != nil {
-		return nil, 0, failure
+		return failure
 	}
 	defer c.release(body)
-	items, count, err := lean.Page[T](body.Bytes(), object, c.texts)
-	if err != nil {
-		return nil, 0, badAnswer(command, err.Error())
+	if err := read(body.Bytes()); err != nil {
+		return badAnswer(command, err.Error())
 	}
-	return items, count, nil
+	return nil
 }
+
+// members reads the VMs behind a rule. Every drift round reads this list for each rule, so that it is scanned for the few
+// texts that count.
+func members(ctx context.Context, c *Client, params map[string]string) ([]LoadBalancerMember, error) {
+	const command = "listLoadBalancerRuleInstances"
+	var out []LoadBalancerMember
+	var addresses []string // of all members
+	read := func(s *lean.Scanner, count int) error {
+		if out == nil && count > 0 {
+			n := min(count, maxMembers)
+			out, addresses = make([]LoadBalancerMember, 0, n), make([]string, 0, n)
+		}
+		var m LoadBalancerMember
+		first := len(addresses)
+		err := s.Object(func(name []byte) error {
+			switch string(name) {
+			case "loadbalancerruleinstance":
+				return s.Object(func(name []byte) (err error) {
+					switch string(name) {
+					case "id":
+						m.VMID, err = s.String()
+					case "name":
+						m.Name, err = s.String()
+					case "state":
+						var state string
+						state, err = s.String()
+						m.State = VMState(state)
+					}
+					return err
+				})
+			case "lbvmipaddresses":
+				return s.Array(func() error {
+					address, err := s.String()
+					addresses = append(addresses, address)
+					return err
+				})
+			}
+			return nil
+		})
+		if len(addresses) > first {
+			m.Addresses = addresses[first:len(addresses):len(addresses)]
+		}
+		out = append(out, m)
+		return err
+	}
+	err := c.answer(ctx, command, params, func(body []byte) error {
+		count, err := lean.Scan(body, "lbrulevmidip", c.texts, read)
+		if err == nil && count > len(out) {
+			err = errors.New("the list is not complete")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// maxMembers is how many members are made room for before they are read.
+const maxMembers = 5000

@@ -47,18 +47,7 @@ func (c *Client) ListLoadBalancerRules(ctx context.Context, q LoadBalancerRuleQu
 // ListLoadBalancerMembers lists the VMs behind a rule with the addresses used.
 // Destroyed VMs are not among them, stopped ones are.
 func (c *Client) ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]LoadBalancerMember, error) {
-	type memberJSON struct {
-		VM struct {
-			ID    string  `json:"id"`
-			Name  string  `json:"name"`
-			State VMState `json:"state"`
-		} `json:"loadbalancerruleinstance"`
-		Addresses []string `json:"lbvmipaddresses"`
-	}
-	f := filter{"id": ruleID, "lbvmips": "true"}
-	return whole(ctx, c, leanPage[memberJSON], "listLoadBalancerRuleInstances", "lbrulevmidip", f, func(m *memberJSON) LoadBalancerMember {
-		return LoadBalancerMember{VMID: m.VM.ID, Name: m.VM.Name, State: m.VM.State, Addresses: m.Addresses}
-	})
+	return members(ctx, c, filter{"id": ruleID, "lbvmips": "true"})
 }
 
 // CreateLoadBalancerRuleRequest makes a rule without members. CIDRs nil leaves

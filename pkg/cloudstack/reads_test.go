@@ -211,7 +211,10 @@ func TestReadsRecorded(t *testing.T) {
 			return keys.APIKey != "" && keys.SecretKey != "", err
 		}, true, nil},
 		{"customjobid.queryAsyncJobResult", func(c *Client) (any, error) { return c.QueryJob(ctx, "dc2eb06a-f9e1-44a8-89f4-6466ac31e033") },
-			&Job{ID: "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", Status: JobSucceeded, InstanceID: "ee411ea3-002c-4d98-95ce-aa1d7c490e8c"},
+			&Job{ID: "dc2eb06a-f9e1-44a8-89f4-6466ac31e033", Status: JobSucceeded, InstanceID: "ee411ea3-002c-4d98-95ce-aa1d7c490e8c", Acquired: &PublicIP{
+				ID: "ee411ea3-002c-4d98-95ce-aa1d7c490e8c", Address: "192.168.2.10", State: "Allocating", Allocated: "2026-11-21T11:02:46+0000",
+				AssociatedNetworkID: "10b97771-0b21-4881-aa82-bde263fd5761",
+			}},
 			map[string]string{"jobid": "dc2eb06a-f9e1-44a8-89f4-6466ac31e033"}},
 		// A job that failed is an answer, not an error of the call.
 		{"createTags.duplicate-key.job-failure", func(c *Client) (any, error) {

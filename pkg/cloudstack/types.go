@@ -244,4 +244,6 @@ type Job struct {
 	ResultCode int
 	ErrorText  string // of a failed job; empty when the server gave none
 	InstanceID string // object that the job works on; empty when the server does not say
+	// Acquired is the address as a job of associateIpAddress left it; nil for other jobs. Its State may be out of date.
+	Acquired *PublicIP
 }

@@ -26,3 +26,11 @@ type clientAPI struct{ *cloudstack.Client }
 func (c clientAPI) Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
 	return c.Jobs().Wait(ctx, command, jobID)
 }
+
+func (c clientAPI) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
+	return c.Jobs().Await(ctx, a)
+}
+
+func (c clientAPI) Result(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
+	return c.Jobs().Result(ctx, command, jobID)
+}

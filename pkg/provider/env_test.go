@@ -375,6 +375,19 @@ func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.
 	return i.API.Wait(ctx, command, id)
 }
 
+// Await implements loadbalancer.API.
+func (i instantJobs) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
+	if a.Unread {
+		return nil, ctx.Err()
+	}
+	return i.Wait(ctx, a.Command, a.JobID)
+}
+
+// Result implements loadbalancer.API.
+func (i instantJobs) Result(ctx context.Context, command, id string) (*cloudstack.Job, error) {
+	return i.Wait(ctx, command, id)
+}
+
 var errKilled = errors.New("the process was killed")
 
 // killer ends the controller's process at one of its calls: later calls reach neither CloudStack nor the API server, and

@@ -208,7 +208,7 @@ func TestFlaw13VMWithoutNIC(t *testing.T) {
 	nodes := []*corev1.Node{k8sNode("w1", ""), k8sNode("w2", "")}
 	vms, err := p.inventory.VMs(t.Context(), 0)
 	require.NoError(t, err)
-	members, failed := match(vms, nodes)
+	members, failed := new(nodeMemo).match(vms, nodes)
 	require.Len(t, members, 1, "the other node serves")
 	assert.Equal(t, vmID(1), members[0].VMID)
 	require.Len(t, failed, 1)

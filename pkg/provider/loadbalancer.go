@@ -70,6 +70,7 @@ type loadBalancer struct {
 	rounds      prometheus.Histogram
 	moves       *prometheus.CounterVec
 
+	nodes      nodeMemo
 	endpoints  endpointCache
 	heartbeats *failover.Watch
 	namespaces *utilcache.Expiring // the labels of namespaces
@@ -333,7 +334,7 @@ func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*
 	}
 	// What the nodes are fit for is decided once: a change in the meantime makes the Service be synced again.
 	unfit := lb.unfit(svc, chosen)
-	key := backendsKey(chosen, unfit)
+	key := lb.backendsKey(chosen, unfit)
 	complete := false
 	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []plan.Member, err error) {
 		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)

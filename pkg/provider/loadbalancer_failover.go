@@ -62,11 +62,11 @@ func (lb *loadBalancer) unfit(svc *corev1.Service, nodes []*corev1.Node) map[str
 
 // backends identifies the nodes that serve a Service, and those of them that must not serve its direct traffic.
 func (lb *loadBalancer) backends(svc *corev1.Service, nodes []*corev1.Node) string {
-	return backendsKey(nodes, lb.unfit(svc, nodes))
+	return lb.backendsKey(nodes, lb.unfit(svc, nodes))
 }
 
-func backendsKey(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
-	key := nodesKey(nodes)
+func (lb *loadBalancer) backendsKey(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
+	key := lb.nodes.key(nodes)
 	if len(unfit) > 0 {
 		key += "\nunfit " + strings.Join(slices.Sorted(maps.Keys(unfit)), " ")
 	}

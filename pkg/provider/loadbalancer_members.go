@@ -6,10 +6,7 @@ package provider
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -61,13 +58,13 @@ func (lb *loadBalancer) members(ctx context.Context, svc types.UID, spec annotat
 	if err != nil {
 		return nil, false, err
 	}
-	members, failed := match(vms, nodes)
+	members, failed := lb.nodes.match(vms, nodes)
 	if len(failed) > 0 && lb.worthAnother(failed, vms) {
 		// The list may be older than the node.
 		if vms, err = inv.VMs(ctx, time.Second); err != nil {
 			return nil, false, err
 		}
-		members, failed = match(vms, nodes)
+		members, failed = lb.nodes.match(vms, nodes)
 		lb.noteMissing(failed)
 	}
 	var missing, ambiguous []string
@@ -134,7 +131,7 @@ func (lb *loadBalancer) find(ctx context.Context, svc *corev1.Service, spec anno
 	}
 	if vms := lb.inventory(spec.Project).LastVMs(); vms != nil && len(chosen) > 0 && len(chosen) < len(nodes) {
 		// Pods that wander must not make the address move to another network.
-		all, _ := match(vms, selected(spec, nodes))
+		all, _ := lb.nodes.match(vms, selected(spec, nodes))
 		reach = inZone(vms, all, spec.Zone)
 	}
 	return members, reach, complete, nil
@@ -146,29 +143,6 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 		vm, _ := vms.ByID(m.VMID)
 		return !inventory.InZone(&vm, zone)
 	})
-}
-
-type unmatched struct {
-	node *corev1.Node
-	err  error
-}
-
-func match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []plan.Member, failed []unmatched) {
-	for _, n := range nodes {
-		vm, err := node.Match(vms, n)
-		switch {
-		case err != nil:
-			failed = append(failed, unmatched{n, err})
-		case len(vm.NICs) == 0:
-			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)})
-		case slices.Contains([]cloudstack.VMState{cloudstack.VMDestroyed, cloudstack.VMExpunging, cloudstack.VMError}, vm.State):
-			// CloudStack refuses it, and with it all others of the call. A stopped VM it takes: the router finds out.
-			failed = append(failed, unmatched{n, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)})
-		default:
-			members = append(members, loadbalancer.MemberOf(n, &vm))
-		}
-	}
-	return members, failed
 }
 
 // worthAnother reports whether a newer list could know more.
@@ -185,21 +159,6 @@ func (lb *loadBalancer) noteMissing(failed []unmatched) {
 	for _, f := range failed {
 		lb.missing.Set(f.node.UID, lb.deps.Clock.Now(), missingAge)
 	}
-}
-
-// nodesKey identifies a set of nodes as far as members are concerned.
-func nodesKey(nodes []*corev1.Node) string {
-	keys := make([]string, 0, len(nodes))
-	for _, n := range nodes {
-		keys = append(keys, n.Name+" "+string(n.UID)+" "+n.Spec.ProviderID+" "+strings.Join(loadbalancer.NodeAddresses(n), ","))
-	}
-	slices.Sort(keys)
-	// Not the text itself: of a thousand nodes it has 100 KB, and every Service keeps one.
-	digest := sha256.New()
-	for _, k := range keys {
-		_, _ = io.WriteString(digest, k+"\n")
-	}
-	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // otherInventory is the inventory of a project that Services name.

@@ -85,10 +85,10 @@ func (o *oneByOne) DeleteInternalLoadBalancer(ctx context.Context, id string) (c
 	return o.submit("delete "+id, func() (cloudstack.Submitted, error) { return o.API.DeleteInternalLoadBalancer(ctx, id) })
 }
 
-func (o *oneByOne) Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
-	job, err := o.API.Wait(ctx, command, jobID)
+func (o *oneByOne) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
+	job, err := o.API.Await(ctx, a)
 	o.mu.Lock()
-	delete(o.running, jobID)
+	delete(o.running, a.JobID)
 	o.mu.Unlock()
 	return job, err
 }

@@ -61,9 +61,17 @@ func usage(env *testenv.Env) (used, error) {
 	return u, nil
 }
 
+// size is that of a cluster, with as many rules as Services.
+type size struct{ vms, nodes, services int }
+
+func (s size) String() string {
+	return fmt.Sprintf("%d nodes, %d Services of 1 port, %d VMs", s.nodes, s.services, s.vms)
+}
+
 // atScale measures the controller alone: CloudStack answers without latency, and the controller has no rate limit.
-func atScale(ctx context.Context, b *bench) error {
-	const vms, nodes, services, ports = 5000, 1000, 500, 1
+func (s size) atScale(ctx context.Context, b *bench) error {
+	vms, nodes, services := s.vms, s.nodes, s.services
+	const ports = 1
 	env, err := b.newEnv(ctx, vms, nodes, "instant")
 	if err != nil {
 		return err
@@ -113,9 +121,9 @@ func atScale(ctx context.Context, b *bench) error {
 		{"restart with all of it", settle(start)},
 		{"all Services are deleted", settle(func() error { return env.Clear(ctx) })},
 	}
-	for _, s := range steps {
-		if err := measure(s.what, s.do); err != nil {
-			return fmt.Errorf("%s: %w", s.what, err)
+	for _, step := range steps {
+		if err := measure(step.what, step.do); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
 	return nil

@@ -15,7 +15,10 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-const cmdAssociate = "associateIpAddress"
+const (
+	cmdAssociate  = "associateIpAddress"
+	cmdCreateTags = "createTags"
+)
 
 // allocate acquires an address, or takes one of a tier.
 func (r *run) allocate(ctx context.Context, s plan.Step, act plan.AllocateAddress) error {
@@ -34,11 +37,35 @@ func (r *run) allocate(ctx context.Context, s plan.Step, act plan.AllocateAddres
 	}
 	r.effect(s, plan.Outcome{ID: rec.ID, IP: rec.IP})
 	a := r.Actual.Find(rec.ID)
-	a.Tagged, a.HasStickiness, a.FirewallPorts, a.ForwardPorts = rec.Tagged, rec.Sticky, plan.ParsePorts(rec.Opened), plan.ParsePorts(rec.Forwarded)
-	if rec.Tagged {
-		a.Owner, a.OwnTags = plan.Owned, plan.TagKeys()
+	a.Acquired, a.HasStickiness, a.FirewallPorts, a.ForwardPorts = rec.Acquired, rec.Sticky, plan.ParsePorts(rec.Opened), plan.ParsePorts(rec.Forwarded)
+	if act.Internal {
+		return nil
 	}
-	return nil
+	// The rules need not wait for the tags.
+	return r.tagAcquired(ctx, a)
+}
+
+// tagAcquired tags an address that was acquired in this run.
+func (r *run) tagAcquired(ctx context.Context, a *plan.Address) error {
+	on := plan.OnAddress{AddressID: a.ID, IP: a.IP}
+	s := plan.Step{Action: plan.TagAddress{OnAddress: on}}
+	n := len(r.jobs)
+	err := r.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, plan.Tags(r.Clusters[0], r.Service), func(err error) error {
+		switch {
+		case r.tagged(r.Work, err):
+			*r.Actual = s.Effect(*r.Actual, plan.Outcome{}) // part of the acquisition: not counted as a change of its own
+		case ctx.Err() != nil:
+			return err
+		default:
+			return nil // the next sync tags it
+		}
+		r.Records.set(r.record(r.on(on)))
+		return r.Records.Save(ctx)
+	})
+	for _, j := range r.jobs[n:] {
+		j.late = true
+	}
+	return err
 }
 
 // acquire acquires an address such that a crash at any point loses nothing:
@@ -72,7 +99,18 @@ func (a *Applier) acquire(ctx context.Context, w *Work, act plan.AllocateAddress
 	if err != nil {
 		return none, a.allocationFailed(ctx, w, p, err)
 	}
-	return a.finishAllocation(ctx, w, p, submitted.ID)
+	id, job, err := a.allocated(ctx, w, p, submitted.ID)
+	if err != nil {
+		return none, err
+	}
+	if job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "" {
+		return a.recordAcquired(ctx, w, p, job.Acquired, false)
+	}
+	ip, err := a.readAcquired(ctx, w, p, id)
+	if err != nil {
+		return none, err
+	}
+	return a.recordAcquired(ctx, w, p, ip, false)
 }
 
 func (a *Applier) associate(ctx context.Context, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
@@ -106,38 +144,64 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	return errors.Join(err, serr)
 }
 
-// finishAllocation waits for the address, tags it and records it.
-func (a *Applier) finishAllocation(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
-	var none annotation.AddressRecord
-	job, err := a.API.Wait(ctx, cmdAssociate, p.JobID)
+// allocated waits for the job of an acquisition. It returns the address's id.
+func (a *Applier) allocated(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (string, *cloudstack.Job, error) {
+	due := usually(cmdAssociate)
+	job, err := a.API.Await(ctx, cloudstack.Await{Command: cmdAssociate, JobID: p.JobID, Due: &due})
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
 	if err != nil {
 		if done, ferr := a.allocationJobFailed(ctx, w, p, job, id, err); !done {
-			return none, ferr
+			return "", nil, ferr
 		}
 	}
 	if id == "" {
-		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
+		return "", nil, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
+	}
+	return id, job, nil
+}
+
+// finishAllocation waits for an address that was asked for at another time, tags it and records it. It may have been
+// released since, and be somebody else's.
+func (a *Applier) finishAllocation(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) error {
+	id, _, err := a.allocated(ctx, w, p, id)
+	if err != nil {
+		return err
 	}
 	tags, tagErr := a.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, plan.Tags(w.Clusters[0], w.Service))
+	ip, err := a.readAcquired(ctx, w, p, id)
+	if err != nil {
+		return err
+	}
+	if tagErr == nil {
+		_, tagErr = a.API.Wait(ctx, cmdCreateTags, tags.JobID)
+	}
+	_, err = a.recordAcquired(ctx, w, p, ip, a.tagged(w, tagErr))
+	return err
+}
+
+// readAcquired reads an address that was acquired.
+func (a *Applier) readAcquired(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (*cloudstack.PublicIP, error) {
 	ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
 	if err != nil {
-		return none, fmt.Errorf("read the acquired address %s: %w", id, err)
+		return nil, fmt.Errorf("read the acquired address %s: %w", id, err)
 	}
 	if len(ips) == 0 {
-		return none, a.vanished(ctx, w, p, id)
+		return nil, a.vanished(ctx, w, p, id)
 	}
 	if plan.TagOwner(ips[0].Tags, w.Clusters, w.Service) == plan.Foreign || ips[0].Tags[plan.TagKeptBy] != "" {
 		w.Records.dropPending(p.JobID)
-		return none, errors.Join(fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ips[0].Address, p.JobID), w.Records.Save(ctx))
+		return nil, errors.Join(fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ips[0].Address, p.JobID), w.Records.Save(ctx))
 	}
-	if tagErr == nil {
-		_, tagErr = a.API.Wait(ctx, "createTags", tags.JobID)
-	}
+	return &ips[0], nil
+}
+
+// recordAcquired records an acquired address on the Service.
+func (a *Applier) recordAcquired(ctx context.Context, w *Work, p annotation.PendingAllocation, ip *cloudstack.PublicIP, tagged bool) (annotation.AddressRecord, error) {
+	var none annotation.AddressRecord
 	rec := annotation.AddressRecord{
-		ID: id, IP: ips[0].Address, NetworkID: ips[0].AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: a.tagged(w, tagErr), Acquired: ips[0].Allocated,
+		ID: ip.ID, IP: ip.Address, NetworkID: ip.AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: tagged, Acquired: ip.Allocated,
 		Sticky: w.Desired.HasStickiness(),
 	}
 	if w.Desired.Firewall {
@@ -234,7 +298,7 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 			if job != nil {
 				id = job.InstanceID
 			}
-			if _, err := a.finishAllocation(ctx, w, p, id); err != nil && slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID }) {
+			if err := a.finishAllocation(ctx, w, p, id); err != nil && slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID }) {
 				return changed, err // still not settled
 			}
 		}

@@ -27,6 +27,8 @@ func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error
 			w.Notify(n)
 		}
 	}()
+	// What may outlive its wave ends with the plan.
+	defer func() { err = errors.Join(err, r.finish(ctx, func(*job) bool { return true })) }()
 	for len(steps) > 0 {
 		n := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Wave != steps[0].Wave })
 		if n < 0 {
@@ -49,7 +51,7 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 			break
 		}
 	}
-	return errors.Join(err, r.finish(func(*job) bool { return true }))
+	return errors.Join(err, r.finish(ctx, func(j *job) bool { return !j.late }))
 }
 
 // start submits one action, after what works on the same rule: two changes of one rule at once fail. Only adding the
@@ -60,7 +62,7 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 func (r *run) start(ctx context.Context, s plan.Step) error {
 	r.touch(s)
 	rule := r.ruleID(s)
-	err := r.finish(func(j *job) bool {
+	err := r.finish(ctx, func(j *job) bool {
 		joins := plan.Is[plan.CreateRule](j.step) && plan.Is[plan.AddMembers](s)
 		return oneByOne(s) || rule != "" && j.rule == rule && !joins
 	})
@@ -80,16 +82,24 @@ func oneByOne(s plan.Step) bool {
 	return false
 }
 
-// finish waits for jobs and lets those that succeeded take effect.
-func (r *run) finish(which func(*job) bool) error {
+// finish waits for jobs and lets those that succeeded take effect. Jobs that may run on are waited for, too, if none
+// but them would be left: then they cost no polls of their own.
+func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 	var errs []error
-	rest := r.jobs[:0:0]
+	var these, rest []*job
 	for _, j := range r.jobs {
-		if !which(j) {
+		if which(j) {
+			these = append(these, j)
+		} else {
 			rest = append(rest, j)
-			continue
 		}
-		err := <-j.result
+	}
+	if len(these) > 0 && !slices.ContainsFunc(rest, func(j *job) bool { return !j.late }) {
+		these, rest = r.jobs, nil
+	}
+	outcomes := r.await(ctx, these)
+	for i, j := range these {
+		err := outcomes[i]
 		r.touch(j.step)
 		switch {
 		case j.ended != nil:

@@ -22,7 +22,7 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 	submitted := func(command string) func(cloudstack.Submitted, error) error {
 		return func(answer cloudstack.Submitted, err error) error {
 			if err == nil {
-				r.follow(ctx, s, command, answer)
+				r.follow(s, command, answer)
 			}
 			return err
 		}
@@ -116,14 +116,14 @@ func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) 
 	if err != nil {
 		return portTaken(err, act.Port, act.IP)
 	}
-	r.created(ctx, s, act, "createLoadBalancerRule", submitted)
+	r.created(s, act, "createLoadBalancerRule", submitted)
 	return nil
 }
 
 // created follows the creation of a rule.
-func (r *run) created(ctx context.Context, s plan.Step, act plan.CreateRule, command string, submitted cloudstack.Submitted) {
+func (r *run) created(s plan.Step, act plan.CreateRule, command string, submitted cloudstack.Submitted) {
 	r.rules[act.Port] = submitted.ID
-	j := r.follow(ctx, s, command, submitted)
+	j := r.follow(s, command, submitted)
 	j.rule = submitted.ID
 	j.ended = func(err error) error {
 		if err != nil {
@@ -169,7 +169,7 @@ func (r *run) createInternal(ctx context.Context, s plan.Step, act plan.CreateRu
 			return err
 		}
 	}
-	r.created(ctx, s, act, "createLoadBalancer", submitted)
+	r.created(s, act, "createLoadBalancer", submitted)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (r *run) updateRule(ctx context.Context, s plan.Step, act plan.UpdateRule) 
 	if err != nil {
 		return err
 	}
-	j := r.follow(ctx, s, "updateLoadBalancerRule", submitted)
+	j := r.follow(s, "updateLoadBalancerRule", submitted)
 	j.ended = func(err error) error {
 		unproven := act.Rule.CIDRs != nil && !r.Server.CIDRUpdateProven.Load()
 		switch {
@@ -248,7 +248,7 @@ func (r *run) openFirewall(ctx context.Context, s plan.Step, act plan.OpenFirewa
 		PublicIPID: r.on(act.OnAddress).ID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
 	})
 	if err == nil {
-		r.opened(ctx, s, "createFirewallRule", submitted, plan.Outcome{ID: submitted.ID}, f)
+		r.opened(s, "createFirewallRule", submitted, plan.Outcome{ID: submitted.ID}, f)
 	}
 	return err
 }
@@ -280,14 +280,14 @@ func (r *run) openACL(ctx context.Context, s plan.Step, act plan.OpenACL) error 
 		Number: number, Reason: plan.ACLReason(r.Clusters[0], r.Service),
 	})
 	if err == nil {
-		r.opened(ctx, s, "createNetworkACL", submitted, plan.Outcome{ID: submitted.ID, Number: number}, f)
+		r.opened(s, "createNetworkACL", submitted, plan.Outcome{ID: submitted.ID, Number: number}, f)
 	}
 	return err
 }
 
 // opened follows the creation of a firewall rule or ACL item.
-func (r *run) opened(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted, o plan.Outcome, f plan.FirewallRange) {
-	r.follow(ctx, s, command, submitted).ended = func(err error) error {
+func (r *run) opened(s plan.Step, command string, submitted cloudstack.Submitted, o plan.Outcome, f plan.FirewallRange) {
+	r.follow(s, command, submitted).ended = func(err error) error {
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (r *run) createForward(ctx context.Context, s plan.Step, act plan.CreateFor
 		return forwardRefused(err, cmdCreateForward, act.OnForward)
 	}
 	r.forwards = append(r.forwards, submitted.ID)
-	r.follow(ctx, s, cmdCreateForward, submitted)
+	r.follow(s, cmdCreateForward, submitted)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (r *run) updateForward(ctx context.Context, s plan.Step, act plan.UpdateFor
 	case err != nil:
 		return forwardRefused(err, cmdUpdateForward, act.OnForward)
 	}
-	j := r.follow(ctx, s, cmdUpdateForward, submitted)
+	j := r.follow(s, cmdUpdateForward, submitted)
 	j.ended = func(err error) error {
 		if err == nil {
 			r.effect(s, j.outcome)

@@ -64,7 +64,7 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step, act plan.ReleaseA
 	if err != nil {
 		return err
 	}
-	r.follow(ctx, s, cmdDisassociate, submitted).ended = func(err error) error {
+	r.follow(s, cmdDisassociate, submitted).ended = func(err error) error {
 		if err = r.releaseAgain(ctx, act, err); err != nil {
 			return err
 		}

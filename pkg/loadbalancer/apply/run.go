@@ -6,6 +6,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -41,12 +42,19 @@ type API interface {
 
 	// Wait returns when the job has ended, with an error of KindJobFailed when it failed.
 	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+	// Await is Wait the caller's way; it returns nil for a job that has ended and whose result was not read.
+	Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error)
+	// Result is Wait for a job that has ended.
+	Result(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
 	QueryJob(ctx context.Context, jobID string) (*cloudstack.Job, error)
 
 	// What some actions have to read before or after.
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
 	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
+	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
+	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
+	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
 // Applier does plans of many Services at a time.
@@ -97,10 +105,15 @@ type run struct {
 
 // job is a submitted action.
 type job struct {
-	step    plan.Step
-	rule    string // id of the rule that it works on
-	outcome plan.Outcome
-	result  chan error
+	step      plan.Step
+	rule      string // id of the rule that it works on
+	command   string
+	id        string
+	submitted time.Time
+	outcome   plan.Outcome
+	proof     proof // where its success shows
+	// late means that nothing but the end of the plan waits for it.
+	late bool
 	// ended completes the action; nil when there is nothing to do but its effect.
 	ended func(err error) error
 }
@@ -115,14 +128,14 @@ func (w *Work) record(a *plan.Address) annotation.AddressRecord {
 	return rec
 }
 
-// follow waits for a job beside the submission of others: all waits share the client's polls.
-func (r *run) follow(ctx context.Context, s plan.Step, command string, submitted cloudstack.Submitted) *job {
-	j := &job{step: s, rule: r.ruleID(s), outcome: plan.Outcome{ID: submitted.ID}, result: make(chan error, 1)}
+// follow notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
+// would change nothing.
+func (r *run) follow(s plan.Step, command string, submitted cloudstack.Submitted) *job {
+	j := &job{
+		step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(),
+		outcome: plan.Outcome{ID: submitted.ID}, proof: r.proofOf(s, submitted.ID),
+	}
 	r.jobs = append(r.jobs, j)
-	go func() {
-		_, err := r.API.Wait(ctx, command, submitted.JobID)
-		j.result <- err
-	}()
 	return j
 }
 

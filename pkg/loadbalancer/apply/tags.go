@@ -25,7 +25,7 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 	}
 	s, err := r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags)
 	if err == nil {
-		_, err = r.API.Wait(ctx, "createTags", s.JobID)
+		_, err = r.API.Wait(ctx, cmdCreateTags, s.JobID)
 	}
 	if err != nil && !alreadyTagged(err) && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return err
@@ -100,7 +100,8 @@ func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, t
 	if err != nil {
 		return ended(err)
 	}
-	r.follow(ctx, s, "createTags", submitted).ended = ended
+	j := r.follow(s, cmdCreateTags, submitted)
+	j.ended, j.proof = ended, r.proofOfTags(s, kind, ids, tags)
 	return nil
 }
 

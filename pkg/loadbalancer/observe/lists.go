@@ -156,23 +156,9 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.ActualRule, a *plan.
 	if !r.fresh(a.ID) || r.options.VMs == nil || a.NetworkID == "" {
 		return nil, false, nil
 	}
-	all, err := r.allRules(ctx)
-	if err != nil {
+	candidates, err := shared(ctx, r.shared, "VMs "+a.NetworkID, func() ([]string, error) { return r.cheaperVMs(ctx, a.NetworkID) })
+	if err != nil || len(candidates) == 0 {
 		return nil, false, err
-	}
-	candidates, err := r.options.VMs(ctx, r.Project, a.NetworkID)
-	if err != nil {
-		return nil, false, fmt.Errorf("list the VMs of network %s: %w", a.NetworkID, err)
-	}
-	rules := 0 // of load balancers of Kubernetes, which all will be asked for
-	for i := range all {
-		if plan.OfKubernetes(all[i].Name) && all[i].NetworkID == a.NetworkID {
-			rules++
-		}
-	}
-	const page = 500
-	if len(candidates)*((rules+page-1)/page) >= rules {
-		return nil, false, nil
 	}
 	byRule, err := shared(ctx, r.shared, "members "+a.NetworkID, func() (map[string][]string, error) {
 		byRule := map[string][]string{}
@@ -191,4 +177,27 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.ActualRule, a *plan.
 		return nil, false, fmt.Errorf("list the rules of the VMs of network %s: %w", a.NetworkID, err)
 	}
 	return byRule[rule.ID], true, nil
+}
+
+// cheaperVMs are the VMs of a network, if it takes fewer calls to ask each for its rules than each rule for its members.
+func (r *reading) cheaperVMs(ctx context.Context, networkID string) ([]string, error) {
+	all, err := r.allRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	vms, err := r.options.VMs(ctx, r.Project, networkID)
+	if err != nil {
+		return nil, fmt.Errorf("list the VMs of network %s: %w", networkID, err)
+	}
+	rules := 0 // of load balancers of Kubernetes, which all will be asked for
+	for i := range all {
+		if plan.OfKubernetes(all[i].Name) && all[i].NetworkID == networkID {
+			rules++
+		}
+	}
+	const page = 500
+	if len(vms)*((rules+page-1)/page) >= rules {
+		return nil, nil
+	}
+	return vms, nil
 }

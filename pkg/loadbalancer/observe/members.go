@@ -52,9 +52,12 @@ func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Ad
 // named writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.
 func (r *reading) named(list []cloudstack.LoadBalancerMember) []string {
 	out := make([]string, 0, len(list))
+	if r.primary == nil {
+		r.primary = plan.PrimaryAddresses(r.Members, r.Desired.NetworkID)
+	}
 	for i := range list {
 		m := &list[i]
-		primary, known := plan.PrimaryAddress(r.Members, m.VMID, r.Desired.NetworkID)
+		primary, known := r.primary[m.VMID]
 		if !known || len(m.Addresses) == 0 {
 			out = append(out, m.VMID)
 			continue

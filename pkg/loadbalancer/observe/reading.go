@@ -107,7 +107,9 @@ type reading struct {
 	limits plan.Limits
 	shared *lists // nil: ask each time
 	out    Observation
-	vacant map[string]bool // ids of addresses left by the Service that they were acquired for to those that use them
+	// primary are the addresses of the members' NICs in the Service's network, by VM.
+	primary map[string]string
+	vacant  map[string]bool // ids of addresses left by the Service that they were acquired for to those that use them
 }
 
 // lists are whole lists of a project, each read when it is first needed. They

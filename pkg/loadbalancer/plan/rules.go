@@ -218,17 +218,24 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 
 // difference returns what is only in want and what is only in have.
 func difference(want, have []string) (add, remove []string) {
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			add = append(add, w)
+	if slices.Equal(want, have) {
+		return nil, nil // nearly always, and there may be a thousand of them
+	}
+	return without(want, have), without(have, want)
+}
+
+// without returns what is only in list, sorted.
+func without(list, other []string) []string {
+	there := make(map[string]bool, len(other))
+	for _, x := range other {
+		there[x] = true
+	}
+	var out []string
+	for _, x := range list {
+		if !there[x] {
+			out = append(out, x)
 		}
 	}
-	for _, h := range have {
-		if !slices.Contains(want, h) {
-			remove = append(remove, h)
-		}
-	}
-	slices.Sort(add)
-	slices.Sort(remove)
-	return slices.Compact(add), slices.Compact(remove)
+	slices.Sort(out)
+	return slices.Compact(out)
 }

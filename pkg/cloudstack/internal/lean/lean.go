@@ -7,10 +7,7 @@ package lean
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -23,85 +20,28 @@ var options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 // Page reads one page of a list from an answer {"x":{"count":n,"object":[...]}}. count is -1 when the answer has none,
 // which for CloudStack means an empty list. body is not kept. Texts are those of the Strings, where they have them.
 func Page[T any](body []byte, object string, texts *Strings) (items []T, count int, err error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(body), options, json.WithUnmarshalers(texts.unmarshaler))
-	count = -1
-	odd, found := "", false
-	if err := open(d, '{'); err != nil {
-		return nil, 0, err
-	}
-	if _, err := d.ReadToken(); err != nil { // the name of the answer
-		return nil, 0, err
-	}
-	if err := open(d, '{'); err != nil {
-		return nil, 0, err
-	}
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
+	decoders := json.JoinOptions(options, json.WithUnmarshalers(texts.unmarshaler))
+	count, err = Scan(body, object, texts, func(s *Scanner, n int) error {
+		raw, err := s.value()
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		switch key := name.String(); key {
-		case "count":
-			n, err := d.ReadValue()
-			if err != nil {
-				return nil, 0, err
-			}
-			if count, err = strconv.Atoi(strings.Trim(string(n), `"`)); err != nil || count < 0 {
-				return nil, 0, errors.New("count is no number")
-			}
-		case object:
-			found = true
-			if items, err = array[T](d, count); err != nil {
-				return nil, 0, fmt.Errorf("%s cannot be read: %w", object, err)
-			}
-		default:
-			odd = key
-			if err := d.SkipValue(); err != nil {
-				return nil, 0, err
-			}
+		if items == nil && n > 0 {
+			items = make([]T, 0, min(n, longest))
 		}
-	}
-	// What follows must be complete too: an answer that was cut off is no list.
-	for range 2 {
-		if err := open(d, '}'); err != nil {
-			return nil, 0, err
-		}
-	}
-	if odd != "" && !found {
-		return nil, 0, errors.New("the answer has no " + object)
+		var item T
+		err = json.Unmarshal(raw, &item, decoders)
+		items = append(items, item)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
 	}
 	return items, count, nil
 }
 
 // longest is how many items are made room for before they are read.
 const longest = 5000
-
-func array[T any](d *jsontext.Decoder, count int) ([]T, error) {
-	if err := open(d, '['); err != nil {
-		return nil, err
-	}
-	var items []T
-	if count > 0 {
-		items = make([]T, 0, min(count, longest))
-	}
-	for d.PeekKind() != ']' {
-		var item T
-		if err := json.UnmarshalDecode(d, &item); err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return items, open(d, ']')
-}
-
-// open reads a token that has to be of a kind.
-func open(d *jsontext.Decoder, kind jsontext.Kind) error {
-	t, err := d.ReadToken()
-	if err == nil && t.Kind() != kind {
-		err = fmt.Errorf("%s in place of %s", t.Kind(), kind)
-	}
-	return err
-}
 
 // Strings has texts that came before, ids most of all, so that all lists of the process share one string for each. It
 // forgets those that come no more. It is safe for concurrent use.
@@ -136,14 +76,20 @@ func (s *Strings) read(d *jsontext.Decoder, out *string) error {
 	case v.Kind() != '"':
 		return fmt.Errorf("%s in place of a string", v.Kind())
 	}
-	text := []byte(v[1 : len(v)-1])
+	*out, err = s.unquote(v)
+	return err
+}
+
+// unquote returns the text of a JSON string with its quotes.
+func (s *Strings) unquote(quoted []byte) (string, error) {
+	text := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(text, '\\') >= 0 {
-		if text, err = jsontext.AppendUnquote(nil, v); err != nil {
-			return err
+		var err error
+		if text, err = jsontext.AppendUnquote(nil, quoted); err != nil {
+			return "", err
 		}
 	}
-	*out = s.get(text)
-	return nil
+	return s.get(text), nil
 }
 
 func (s *Strings) get(text []byte) string {

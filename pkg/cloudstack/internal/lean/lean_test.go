@@ -37,6 +37,11 @@ func TestPage(t *testing.T) {
 		`{"x":[]}`:                           "in place of {",
 		`[]`:                                 "in place of {",
 		``:                                   "EOF",
+		`{}`:                                 "the answer is empty",
+		`{"x":{"count":1,"vm":[{"id":"1"}]},"y":[{"a":"\"}\\"}],"z":-1.5e3}`: "1 [{1  []}]",
+		`{"x":{"count":1,"vm":[{"id":"\\","name":"\""}]}}`:                   "1 [{\\ \" []}]",
+		`{"x":{"count":1,"vm":[}]}`:                                          "vm cannot be read: } in place of a value",
+		`{"x":{"count":1 "vm":[]}}`:                                          "in place of ,",
 	} {
 		items, count, err := Page[item]([]byte(answer), "vm", NewStrings())
 		if err != nil {

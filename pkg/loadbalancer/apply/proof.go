@@ -1,0 +1,186 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// The result of a job takes a call for each job. Where several jobs changed what is on one address, one list of it shows
+// which of them succeeded, and the others are asked for their results, which have CloudStack's reasons.
+
+// proof is how a job is seen to have succeeded. shown is nil where no list shows it.
+type proof struct {
+	in    listing
+	shown func(items map[string]item) bool
+}
+
+// listing is a list of what is on an address; kind is a resource type of CloudStack's tags, or resourceFirewall.
+type listing struct{ kind, addressID string }
+
+const resourceFirewall = "FirewallRule"
+
+// item is one item of a list.
+type item struct {
+	state string
+	tags  map[string]string
+}
+
+const stateActive = "Active" // programmed into the router
+
+// enough is how many jobs a list replaces the results of: its answer is the longer one.
+const enough = 4
+
+// usually is how long a command's job takes where the router answers at once. Jobs that take longer are polled for.
+func usually(command string) time.Duration {
+	switch command {
+	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createNetworkACL", "deleteNetworkACL":
+		return 50 * time.Millisecond
+	}
+	return 200 * time.Millisecond
+}
+
+// proofOf is where the success of an action shows; id is that of what it makes.
+func (r *run) proofOf(s plan.Step, id string) proof {
+	on, _ := s.OnAddress()
+	a := r.on(on)
+	if a == nil || a.Internal {
+		return proof{}
+	}
+	active := func(id string) func(map[string]item) bool {
+		return func(items map[string]item) bool { return items[id].state == stateActive }
+	}
+	gone := func(id string) func(map[string]item) bool {
+		return func(items map[string]item) bool { _, there := items[id]; return !there }
+	}
+	switch act := s.Action.(type) {
+	case plan.CreateRule:
+		// Without members a rule is programmed nowhere: it has to be there, and no more. A creation that fails removes it.
+		return proof{listing{plan.ResourceRule, a.ID}, func(items map[string]item) bool {
+			made, there := items[id]
+			return there && made.state != plan.StateDeleting
+		}}
+	case plan.AddMembers:
+		// A rule becomes active with its first members; of one that had some the state says nothing.
+		if made := r.rules[act.Port]; made != "" && act.RuleID == "" {
+			return proof{listing{plan.ResourceRule, a.ID}, active(made)}
+		}
+	case plan.DeleteRule:
+		return proof{listing{plan.ResourceRule, a.ID}, gone(act.RuleID)}
+	case plan.OpenFirewall:
+		return proof{listing{resourceFirewall, a.ID}, active(id)}
+	case plan.CloseFirewall:
+		return proof{listing{resourceFirewall, a.ID}, gone(act.FirewallID)}
+	case plan.CreateForward:
+		return proof{listing{plan.ResourceForward, a.ID}, active(id)}
+	case plan.DeleteForward:
+		return proof{listing{plan.ResourceForward, a.ID}, gone(act.ForwardID)}
+	}
+	return proof{}
+}
+
+// proofOfTags is where tags of items of an address show.
+func (r *run) proofOfTags(s plan.Step, kind string, ids []string, tags map[string]string) proof {
+	if kind == plan.ResourcePublicIP {
+		return proof{} // a list for one job gains nothing
+	}
+	on, _ := s.OnAddress()
+	return proof{listing{kind, r.on(on).ID}, func(items map[string]item) bool {
+		for _, id := range ids {
+			for key, value := range tags {
+				if items[id].tags[key] != value {
+					return false
+				}
+			}
+		}
+		return true
+	}}
+}
+
+// await waits until jobs have ended, and returns the error of each. All waits share the client's polls.
+func (r *run) await(ctx context.Context, jobs []*job) []error {
+	errs, unread := make([]error, len(jobs)), make([]bool, len(jobs))
+	shown := map[listing]int{}
+	var due time.Duration // nothing goes on before all have ended
+	for _, j := range jobs {
+		if j.proof.shown != nil {
+			shown[j.proof.in]++
+		}
+		due = max(due, usually(j.command)-r.Clock.Since(j.submitted))
+	}
+	var waits sync.WaitGroup
+	for i, j := range jobs {
+		waits.Go(func() {
+			ended, err := r.API.Await(ctx, cloudstack.Await{
+				Command: j.command, JobID: j.id, Age: r.Clock.Since(j.submitted), Due: &due, Unread: j.proof.shown != nil && shown[j.proof.in] >= enough,
+			})
+			errs[i], unread[i] = err, err == nil && ended == nil
+		})
+	}
+	waits.Wait()
+	clear(shown)
+	for i, j := range jobs {
+		if unread[i] {
+			shown[j.proof.in]++
+		}
+	}
+	lists := map[listing]map[string]item{}
+	for i, j := range jobs {
+		if unread[i] && !r.shows(ctx, j.proof, shown[j.proof.in], lists) {
+			_, errs[i] = r.API.Result(ctx, j.command, j.id)
+		}
+	}
+	return errs
+}
+
+// shows reports whether CloudStack shows what a job did, which is one of several that the same list may show. Lists are
+// kept in lists; one that cannot be read shows nothing.
+func (r *run) shows(ctx context.Context, p proof, several int, lists map[listing]map[string]item) bool {
+	if several < 2 {
+		return false // its result costs as much as the list
+	}
+	items, read := lists[p.in]
+	if !read {
+		items, _ = r.items(ctx, p.in)
+		lists[p.in] = items
+	}
+	return items != nil && p.shown(items)
+}
+
+// items reads what is on an address, by id.
+func (r *run) items(ctx context.Context, in listing) (map[string]item, error) {
+	out := map[string]item{}
+	switch in.kind {
+	case plan.ResourceRule:
+		list, err := r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: in.addressID, ProjectID: r.Project})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			out[list[i].ID] = item{list[i].State, list[i].Tags}
+		}
+	case resourceFirewall:
+		list, err := r.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: in.addressID, ProjectID: r.Project})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			out[list[i].ID] = item{state: list[i].State}
+		}
+	case plan.ResourceForward:
+		list, err := r.API.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{PublicIPID: in.addressID, ProjectID: r.Project})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			out[list[i].ID] = item{list[i].State, list[i].Tags}
+		}
+	}
+	return out, nil
+}
