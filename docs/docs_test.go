@@ -259,7 +259,7 @@ func decode(t *testing.T, name string, r io.Reader) []runtime.Object {
 		}
 		require.NoError(t, err, name)
 		if gateway.Match(raw) {
-			out = append(out, envoyService(t, name, raw)...)
+			out = append(append(out, envoyService(t, name, raw)...), ciliumService(t, name, raw)...)
 			continue
 		}
 		object, _, err := strict.Decode(raw, nil, nil)
@@ -302,6 +302,34 @@ func envoyService(t *testing.T, name string, raw []byte) []runtime.Object {
 	return []runtime.Object{svc}
 }
 
+// ciliumService returns the Service that Cilium makes for a Gateway of its class.
+func ciliumService(t *testing.T, name string, raw []byte) []runtime.Object {
+	t.Helper()
+	var g struct {
+		Kind string `json:"kind"`
+		Spec struct {
+			Class          string `json:"gatewayClassName"`
+			Infrastructure struct {
+				Annotations map[string]string `json:"annotations"`
+			} `json:"infrastructure"`
+			Listeners []struct {
+				Name string `json:"name"`
+				Port int32  `json:"port"`
+			} `json:"listeners"`
+		} `json:"spec"`
+	}
+	require.NoError(t, yaml.Unmarshal(raw, &g), name)
+	if g.Kind != "Gateway" || g.Spec.Class != "cilium" {
+		return nil
+	}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "cilium-gateway", Annotations: g.Spec.Infrastructure.Annotations}}
+	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	for _, l := range g.Spec.Listeners {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: l.Name, Port: l.Port, Protocol: corev1.ProtocolTCP})
+	}
+	return []runtime.Object{svc}
+}
+
 // serves checks a Service as the controller would, without a cluster.
 func serves(t *testing.T, name string, svc *corev1.Service) {
 	t.Helper()
@@ -330,6 +358,10 @@ func TestExamplesAreValid(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("examples", "*.yaml"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 10)
+	gateways, err := filepath.Glob(filepath.Join("examples", "gateway-*", "*.yaml"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(gateways), 4)
+	files = append(files, gateways...)
 	for _, file := range files {
 		f, err := os.Open(file)
 		require.NoError(t, err)

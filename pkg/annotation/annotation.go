@@ -25,6 +25,8 @@ const (
 	Algorithm     = Prefix + "algorithm"
 	Mode          = Prefix + "mode"
 	DirectSpread  = Prefix + "direct-spread"
+	IdleTimeout   = Prefix + "idle-timeout"
+	KeepAlive     = Prefix + "keep-alive"
 
 	Internal          = Prefix + "internal"
 	Network           = Prefix + "network"

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,6 +38,10 @@ type Spec struct {
 	// DirectSpread is over how many nodes forwarded ports are spread at most, where they can be; 0 for
 	// DefaultSpread.
 	DirectSpread int
+	// IdleTimeout is after how long without data the load balancer closes a connection; 0 for the server's default.
+	IdleTimeout time.Duration
+	// KeepAlive is whether the load balancer keeps connections of HTTP clients open; nil for the server's default.
+	KeepAlive *bool
 	// Internal asks for an address of the VPC tier in place of a public one.
 	Internal bool
 	// Network, Project and Zone are names or ids; empty for the default.
@@ -96,6 +101,8 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		Algorithm:     p.algorithm(),
 		Mode:          p.mode(),
 		DirectSpread:  p.directSpread(),
+		IdleTimeout:   p.idleTimeout(),
+		KeepAlive:     p.optional(KeepAlive),
 		Internal:      p.boolean(Internal),
 		Network:       p.word(Network),
 		Project:       p.word(Project),

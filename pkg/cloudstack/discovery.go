@@ -5,6 +5,8 @@ package cloudstack
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
@@ -22,6 +24,16 @@ func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
 		apis[a.Name] = a
 	}
 	return apis, nil
+}
+
+// HasParam reports whether the command knows a parameter.
+func (a API) HasParam(name string) bool { return hasName(a.Params, name) }
+
+// HasField reports whether the command's answer has a field.
+func (a API) HasField(name string) bool { return hasName(a.Fields, name) }
+
+func hasName(list []APIField, name string) bool {
+	return slices.ContainsFunc(list, func(f APIField) bool { return strings.EqualFold(f.Name, name) })
 }
 
 // Capabilities asks the server what it is.

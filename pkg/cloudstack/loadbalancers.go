@@ -25,13 +25,14 @@ type ruleJSON struct {
 	LoadBalancerRule
 	PublicPort  flex.Int   `json:"publicport"`
 	PrivatePort flex.Int   `json:"privateport"`
+	IdleTimeout flex.Int   `json:"idletimeout"`
 	CIDRs       *string    `json:"cidrlist"`
 	Tags        []flex.Tag `json:"tags"`
 }
 
 func (r *ruleJSON) toRule() LoadBalancerRule {
 	out := r.LoadBalancerRule
-	out.PublicPort, out.PrivatePort = int(r.PublicPort), int(r.PrivatePort)
+	out.PublicPort, out.PrivatePort, out.IdleTimeout = int(r.PublicPort), int(r.PrivatePort), int64(r.IdleTimeout)
 	out.CIDRs, out.Tags = flex.SplitCIDRs(r.CIDRs), flex.TagMap(r.Tags)
 	return out
 }
@@ -59,6 +60,29 @@ type CreateLoadBalancerRuleRequest struct {
 	PublicPort, PrivatePort                int
 	CIDRs                                  []string
 	OpenFirewall                           bool // always sent explicitly
+	RuleTimeouts
+}
+
+// RuleTimeouts are parameters of load balancer rules that apache/cloudstack#14131 proposes; zero values are not sent.
+// Servers ignore parameters that they do not know: ask ListAPIs first.
+type RuleTimeouts struct {
+	IdleTimeout int64 // milliseconds
+	KeepAlive   *bool
+}
+
+// Names of RuleTimeouts as parameters. That the answers show them under the same names is a guess.
+const (
+	ParamIdleTimeout = "idletimeout"
+	ParamKeepAlive   = "keepalive"
+)
+
+func (t RuleTimeouts) set(f filter) {
+	if t.IdleTimeout > 0 {
+		f[ParamIdleTimeout] = strconv.FormatInt(t.IdleTimeout, 10)
+	}
+	if t.KeepAlive != nil {
+		f[ParamKeepAlive] = strconv.FormatBool(*t.KeepAlive)
+	}
 }
 
 // CreateLoadBalancerRule makes a rule. Rules of one address should be made one
@@ -71,6 +95,7 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 	if r.CIDRs != nil {
 		f["cidrlist"] = joinIDs(r.CIDRs)
 	}
+	r.RuleTimeouts.set(f)
 	return c.submit(ctx, "createLoadBalancerRule", f)
 }
 
@@ -79,14 +104,16 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 type UpdateLoadBalancerRuleRequest struct {
 	ID, Name, Algorithm, Protocol, Description string // "" = leave; Protocol should always be sent
 	CIDRs                                      *[]string
+	RuleTimeouts
 }
 
-// UpdateLoadBalancerRule changes name, algorithm, protocol, description or source ranges.
+// UpdateLoadBalancerRule changes name, algorithm, protocol, description, source ranges or time-outs.
 func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalancerRuleRequest) (Submitted, error) {
 	f := filter{"id": r.ID}.set("name", r.Name).set("algorithm", r.Algorithm).set("protocol", r.Protocol).set("description", r.Description)
 	if r.CIDRs != nil {
 		f["cidrlist"] = joinIDs(*r.CIDRs)
 	}
+	r.RuleTimeouts.set(f)
 	return c.submit(ctx, "updateLoadBalancerRule", f)
 }
 

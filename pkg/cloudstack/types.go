@@ -135,6 +135,10 @@ type LoadBalancerRule struct {
 	NetworkID   string            `json:"networkid"`
 	State       string            `json:"state"` // Add, Active, Deleting
 	Tags        map[string]string `json:"-"`
+	// IdleTimeout is in milliseconds, 0 for the server's default, as is nil of KeepAlive. No release has them yet: see
+	// RuleTimeouts.
+	IdleTimeout int64 `json:"-"`
+	KeepAlive   *bool `json:"keepalive"`
 }
 
 // LoadBalancerMember is one VM behind a rule with the addresses used there.
@@ -166,6 +170,14 @@ type Capabilities struct {
 
 // API is one command that the caller's role allows, as listApis shows it.
 type API struct {
+	Name string `json:"name"`
+	// Params are the parameters that the caller may send, Fields those of the answer.
+	Params []APIField `json:"params"`
+	Fields []APIField `json:"response"`
+}
+
+// APIField is a parameter of a command or a field of its answer.
+type APIField struct {
 	Name string `json:"name"`
 }
 

@@ -108,9 +108,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		t.network = &n
 	}
 	facts := plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs, Unfit: t.Unfit}
-	if facts.Forwards() {
-		facts.NoForwards = p.forwards.missing(ctx, p.options, maxAge)
-	}
+	p.ask(ctx, &facts, maxAge)
 	t.Desired, refusal = plan.Desire(facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
@@ -121,6 +119,33 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		_, outside = plan.MemberNames(t.Members, id)
 	}
 	return refusal, outside, nil
+}
+
+// ask finds out what the server lacks of what the Service needs of it.
+func (p *Planner) ask(ctx context.Context, facts *plan.Facts, maxAge time.Duration) {
+	if facts.Forwards() {
+		// Where that cannot be found out, the first creation shows it.
+		if lacks, _ := p.apis.missing(ctx, p.options, maxAge, forwardNeeds); lacks != nil {
+			facts.NoForwards = lacks.String()
+		}
+	}
+	var needs []need
+	if facts.Spec.IdleTimeout > 0 {
+		needs = timeoutNeeds(cloudstack.ParamIdleTimeout)
+	}
+	if facts.Spec.KeepAlive != nil {
+		needs = append(needs, timeoutNeeds(cloudstack.ParamKeepAlive)...)
+	}
+	if len(needs) == 0 {
+		return
+	}
+	// A server ignores a parameter that it does not know, so that nothing would show that it has no effect.
+	switch lacks, known := p.apis.missing(ctx, p.options, maxAge, needs); {
+	case !known:
+		facts.NoTimeouts = "listApis, which would say whether it has them, cannot be called"
+	case lacks != nil:
+		facts.NoTimeouts = lacks.String() + " (apache/cloudstack#14131)"
+	}
 }
 
 // some names a few of many.

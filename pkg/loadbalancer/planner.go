@@ -127,7 +127,7 @@ type Planner struct {
 	reader    observe.Reader
 	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
-	forwards  forwardRights
+	apis      serverAPIs
 }
 
 // NewPlanner makes a Planner. It makes no call.

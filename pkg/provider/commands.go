@@ -58,7 +58,7 @@ var Commands = []Command{
 	{Name: "listTags", Optional: true, Without: "the tags of deleted rules stay in CloudStack"},
 	{Name: "deleteTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
 
-	{Name: "listApis", Optional: true, Without: "whether the role may forward ports shows only when a port is forwarded"},
+	{Name: "listApis", Optional: true, Without: "whether the role may forward ports shows only when a port is forwarded; the annotations idle-timeout and keep-alive are refused"},
 
 	// jobs
 	{Name: "queryAsyncJobResult"},

@@ -175,6 +175,45 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// Rule members leave a node when the cluster autoscaler marks it, before it deletes the VM, by one call a rule. They return
+// when it changes its mind, even if the framework has left the node out meanwhile.
+func TestAutoscalerMark(t *testing.T) {
+	t.Parallel()
+	measured, err := simulator.Profile("simulator")
+	require.NoError(t, err)
+	withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
+		env.create("web", []int{80})
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"w1", "w2"}, env.members("web"))
+		env.count()
+
+		env.node("w2", taintNode("DeletionCandidateOfClusterAutoscaler"))
+		time.Sleep(time.Minute)
+		calls, _ := env.count()
+		assert.Empty(t, changing(calls), "a candidate serves on")
+
+		begun := time.Now()
+		env.node("w2", taintNode(failover.TaintBeingDeleted))
+		for time.Since(begun) < time.Minute && len(env.members("web")) > 1 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		took := time.Since(begun)
+		t.Log("no member any more after", took)
+		assert.Equal(t, []string{"w1"}, env.members("web"))
+		assert.LessOrEqual(t, took, 2*time.Second)
+		time.Sleep(time.Minute)
+		calls, _ = env.count()
+		assert.Equal(t, []string{"removeFromLoadBalancerRule"}, changing(calls))
+
+		env.edit("web", annotate(annotation.Algorithm, annotation.LeastConn)) // a sync for another reason
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"w1"}, env.members("web"))
+		env.node("w2", func(n *corev1.Node) { n.Spec.Taints = nil })
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"w1", "w2"}, env.members("web"), "the autoscaler keeps the node")
+	})
+}
+
 // changing leaves of calls those that are no polls of jobs.
 func changing(calls []string) []string {
 	return slices.DeleteFunc(calls, func(c string) bool { return c == "queryAsyncJobResult" || c == "listAsyncJobs" })

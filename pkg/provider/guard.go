@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account
@@ -68,6 +69,9 @@ func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, erro
 // judge returns nil or a *refusedError.
 func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	missing, total := withoutVM(s, nodes)
+	if len(missing) < total { // some VM is seen, so that csccm looks in the right place
+		missing, total = unannounced(missing, total, nodes)
+	}
 	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		seen[n.Name] = true
@@ -97,6 +101,21 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 	}
 	return &refusedError{fmt.Sprintf("%d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
 		len(missing), total, names, g.options.Window, g.options.Percent, s.Scope())}
+}
+
+// unannounced leaves out the Nodes that are about to be deleted: the cluster autoscaler marks a Node before it deletes the
+// VM, so that any number of them may lose theirs at once.
+func unannounced(missing []string, total int, nodes []*corev1.Node) (rest []string, of int) {
+	announced := map[string]bool{}
+	for _, n := range nodes {
+		announced[n.Name] = failover.Leaving(n)
+	}
+	for _, name := range missing {
+		if !announced[name] {
+			rest = append(rest, name)
+		}
+	}
+	return rest, total - len(missing) + len(rest)
 }
 
 // withoutVM names the Nodes with a CloudStack id whose VM is not in the list; total counts those of which
@@ -130,9 +149,12 @@ func (g *guard) blocked() bool {
 	return !g.refused.IsZero() && g.clock.Since(g.refused) < blockedFor
 }
 
-// deleting notes that a Node is being given up.
-func (g *guard) deleting(name string) {
+// deleting notes that a Node is being given up, unless that was announced.
+func (g *guard) deleting(n *corev1.Node) {
+	if failover.Leaving(n) {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.deleted[name] = g.clock.Now()
+	g.deleted[n.Name] = g.clock.Now()
 }

@@ -213,7 +213,7 @@ func (i *instances) InstanceExists(ctx context.Context, n *corev1.Node) (bool, e
 		return true, nil
 	}
 	if !exists {
-		i.guard.deleting(n.Name)
+		i.guard.deleting(n)
 		klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
 	}
 	return exists, nil

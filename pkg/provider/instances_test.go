@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 func fakeClockOptions() (*clocktesting.FakeClock, Options) {
@@ -264,12 +265,52 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	assert.InDelta(t, 0, testutil.ToFloat64(p.metrics.deletionsBlocked), 0)
 }
 
+// Nodes that the cluster autoscaler has marked lose their VMs at once, and do not count for others later. When no VM is
+// seen at all, the mark says nothing.
+func TestGuardAllowsAnnouncedDeletions(t *testing.T) {
+	t.Parallel()
+	nodes := initialised(12)
+	for _, n := range nodes[:6] {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: failover.TaintBeingDeleted})
+	}
+	for _, n := range nodes[6:] { // only candidates
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler"})
+	}
+	p := newFakeProvider(t, machines(12))
+	p.instances.nodes = func() ([]*corev1.Node, error) { return nodes, nil }
+	lose := func(lost []*corev1.Node) {
+		for _, n := range lost {
+			p.api.remove(n.Name)
+		}
+		p.clock.Step(vmAge + time.Second)
+	}
+	lose(nodes[:6])
+	for _, n := range nodes[:6] {
+		assert.False(t, p.exists(n), n.Name)
+	}
+	nodes = nodes[6:] // the framework has deleted them
+	lose(nodes[:1])
+	assert.False(t, p.exists(nodes[0]), "one of six")
+	lose(nodes[1:3])
+	_, err := p.instances.InstanceExists(t.Context(), nodes[1])
+	require.ErrorContains(t, err, "3 of 6 nodes", "a candidate is not marked yet")
+
+	last := initialised(2)
+	for _, n := range last {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: failover.TaintBeingDeleted})
+	}
+	blind := newFakeProvider(t, nil)
+	blind.instances.nodes = func() ([]*corev1.Node, error) { return last, nil }
+	_, err = blind.instances.InstanceExists(t.Context(), last[0])
+	require.ErrorContains(t, err, "none of the 2 nodes")
+}
+
 func TestGuardAllowsARejoinedNode(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(10)
 	p := newFakeProvider(t, machines(10), nodes...)
-	p.instances.guard.deleting("w9")
-	p.instances.guard.deleting("w10") // both are back
+	p.instances.guard.deleting(nodes[8])
+	p.instances.guard.deleting(nodes[9]) // both are back
 	p.api.remove("w1")
 	assert.False(t, p.exists(nodes[0]))
 }

@@ -52,6 +52,11 @@ func (lb *loadBalancer) unfit(svc *corev1.Service, nodes []*corev1.Node) map[str
 		there[n.UID] = true
 	}
 	out := failover.Unfit(lb.current(nodes), lb.heartbeats.Suspected())
+	for _, n := range all { // they are not among the nodes that serve, and may be the ones that ports lead to
+		if failover.Leaving(n) {
+			out[n.Name] = failover.Fitness(n)
+		}
+	}
 	for _, n := range nodes {
 		if !there[n.UID] {
 			out[n.Name] = failover.Unfitness{Cause: failover.Deleted, Text: "deleted"}
@@ -125,6 +130,11 @@ func (lb *loadBalancer) countMoves(result loadbalancer.Result, err error, req lo
 		for i := range req.Members {
 			if m := &req.Members[i]; m.VMID == vm {
 				cause = cmp.Or(unfit[m.Node].Cause, failover.Spread)
+			}
+		}
+		for i := range req.Reach {
+			if m := &req.Reach[i]; m.VMID == vm && cause == failover.Left {
+				cause = cmp.Or(unfit[m.Node].Cause, failover.Left)
 			}
 		}
 		lb.moves.WithLabelValues(string(cause)).Inc()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,10 +33,10 @@ const endpointSyncTimeout = time.Minute
 
 var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
 
-// choose narrows the nodes down to those that serve: by the node selector, and for externalTrafficPolicy
+// choose narrows the nodes down to those that serve: those that are not about to be deleted, by the node selector, and for externalTrafficPolicy
 // Local to those with endpoints, as the router has no health check that could tell.
 func (lb *loadBalancer) choose(ctx context.Context, svc *corev1.Service, spec annotation.Spec, nodes []*corev1.Node) ([]*corev1.Node, error) {
-	out := selected(spec, nodes)
+	out := filterNodes(selected(spec, nodes), func(n *corev1.Node) bool { return !failover.Leaving(n) })
 	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return out, nil
 	}
@@ -69,7 +70,7 @@ func (lb *loadBalancer) whyNone(svc *corev1.Service, spec annotation.Spec, nodes
 	switch {
 	case len(chosen) > 0:
 		return ""
-	case len(nodes) == 0:
+	case len(Eligible(nodes)) == 0:
 		return lb.noneEligible()
 	case len(selected(spec, nodes)) == 0:
 		return "no node matches " + annotation.NodeSelector
@@ -124,7 +125,7 @@ type endpointCache struct {
 
 func (c *endpointCache) start(kube kubernetes.Interface) {
 	factory := informers.NewSharedInformerFactory(kube, 0)
-	slices := factory.Discovery().V1().EndpointSlices()
+	endpointSlices := factory.Discovery().V1().EndpointSlices()
 	handle := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
@@ -134,11 +135,11 @@ func (c *endpointCache) start(kube kubernetes.Interface) {
 		}
 	}
 	// The only errors are those of an informer that was started, and this one is new.
-	_ = slices.Informer().SetTransform(cachedSlice)
-	_, _ = slices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_ = endpointSlices.Informer().SetTransform(cachedSlice)
+	_, _ = endpointSlices.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }, DeleteFunc: handle,
 	})
-	c.lister, c.synced = slices.Lister(), slices.Informer().HasSynced
+	c.lister, c.synced = endpointSlices.Lister(), endpointSlices.Informer().HasSynced
 	factory.Start(c.stop)
 }
 
@@ -201,6 +202,34 @@ func (lb *loadBalancer) current(nodes []*corev1.Node) []*corev1.Node {
 	return out
 }
 
+// leavingChanged syncs all Services when a Node is about to be deleted, or not any more: the framework waits until it is
+// gone, and until then the load balancer would send clients to a VM that the cluster autoscaler has deleted.
+func (lb *loadBalancer) leavingChanged(was, is *corev1.Node) {
+	if failover.Leaving(was) == failover.Leaving(is) {
+		return
+	}
+	back := len(Eligible([]*corev1.Node{is})) > 0
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	for uid, s := range lb.known {
+		// The framework leaves the Node out of a sync for another reason meanwhile, and does not notice that it stays.
+		if back && !slices.ContainsFunc(s.nodes, func(n *corev1.Node) bool { return n.UID == is.UID }) {
+			s.nodes = append(slices.Clip(s.nodes), is)
+		}
+		lb.wakeForNodes(uid, s)
+	}
+}
+
+// wakeForNodes syncs a Service soon since its nodes have changed. One whose last sync failed because of its nodes is
+// synced now; after other failures the next attempt has the new ones.
+func (lb *loadBalancer) wakeForNodes(uid types.UID, s *serviceState) {
+	if wait, ok := lb.backoff.Wake(uid, func(err error) bool { return backoff.TriggerOf(err) == backoff.ByNodes }); ok {
+		lb.wakeups.AddAfter(uid, wait)
+	} else if s.settled {
+		lb.wakeups.AddAfter(uid, endpointPause)
+	}
+}
+
 // labelsChanged syncs the Services whose node selector matches only one of the two sets of labels of a Node.
 func (lb *loadBalancer) labelsChanged(was, is map[string]string) {
 	if maps.Equal(was, is) {
@@ -216,12 +245,6 @@ func (lb *loadBalancer) labelsChanged(was, is map[string]string) {
 		if err != nil || spec.NodeSelector == nil || spec.NodeSelector.Matches(labels.Set(was)) == spec.NodeSelector.Matches(labels.Set(is)) {
 			continue
 		}
-		// A Service whose last sync failed because of its nodes is synced now; after other failures the next attempt has
-		// the new labels.
-		if wait, ok := lb.backoff.Wake(uid, func(err error) bool { return backoff.TriggerOf(err) == backoff.ByNodes }); ok {
-			lb.wakeups.AddAfter(uid, wait)
-		} else if s.settled {
-			lb.wakeups.AddAfter(uid, endpointPause)
-		}
+		lb.wakeForNodes(uid, s)
 	}
 }

@@ -143,6 +143,7 @@ func (p *Provider) followServices(factory informers.SharedInformerFactory) {
 		UpdateFunc: func(old, now any) {
 			was, is := old.(*corev1.Node), now.(*corev1.Node) //nolint:forcetypeassert // it is the informer of Nodes
 			lb.labelsChanged(was.Labels, is.Labels)
+			lb.leavingChanged(was, is)
 			if failover.Fitness(was).Cause != failover.Fitness(is).Cause {
 				lb.fitnessChanged()
 			}

@@ -5,6 +5,8 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -26,7 +28,7 @@ func (s *Simulator) Dump(o DumpOptions) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dump the world: %w", err)
 	}
-	w := &World{Version: s.st.Version, Settings: s.st.Settings, Rows: rows}
+	w := &World{Version: s.st.Version, Proposals: slices.Sorted(maps.Keys(s.server.Cat.Proposed)), Settings: s.st.Settings, Rows: rows}
 	for _, f := range faults {
 		w.Faults = append(w.Faults, f.Fault)
 	}

@@ -108,6 +108,7 @@ func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) 
 	request := cloudstack.CreateLoadBalancerRuleRequest{
 		Name: act.Rule.Name, Description: r.Service.Key(), Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol,
 		PublicIPID: r.on(act.OnAddress).ID, PublicPort: act.Rule.PublicPort, PrivatePort: act.Rule.PrivatePort, CIDRs: act.Rule.CIDRs,
+		RuleTimeouts: timeouts(act.Rule),
 	}
 	if r.Desired.VPCID != "" {
 		request.NetworkID = r.Desired.NetworkID // the first rule binds the address to the tier
@@ -118,6 +119,10 @@ func (r *run) createRule(ctx context.Context, s plan.Step, act plan.CreateRule) 
 	}
 	r.created(s, act, "createLoadBalancerRule", submitted)
 	return nil
+}
+
+func timeouts(r plan.Rule) cloudstack.RuleTimeouts {
+	return cloudstack.RuleTimeouts{IdleTimeout: r.IdleTimeout, KeepAlive: r.KeepAlive}
 }
 
 // created follows the creation of a rule.
@@ -185,7 +190,7 @@ func portTaken(err error, port int, ip string) error {
 }
 
 func (r *run) updateRule(ctx context.Context, s plan.Step, act plan.UpdateRule) error {
-	u := cloudstack.UpdateLoadBalancerRuleRequest{ID: act.RuleID, Name: act.Rule.Name, Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol}
+	u := cloudstack.UpdateLoadBalancerRuleRequest{ID: act.RuleID, Name: act.Rule.Name, Algorithm: act.Rule.Algorithm, Protocol: act.Rule.Protocol, RuleTimeouts: timeouts(act.Rule)}
 	if act.Rule.CIDRs != nil {
 		u.CIDRs = &act.Rule.CIDRs
 	}

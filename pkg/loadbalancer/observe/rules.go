@@ -67,6 +67,7 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 		Rule: plan.Rule{
 			Name: in.Name, Protocol: strings.ToLower(in.Protocol), Algorithm: strings.ToLower(in.Algorithm),
 			PublicPort: in.PublicPort, PrivatePort: in.PrivatePort, CIDRs: in.CIDRs,
+			IdleTimeout: in.IdleTimeout, KeepAlive: in.KeepAlive,
 		},
 		ID: in.ID, State: in.State, Owner: plan.TagOwner(in.Tags, r.Clusters, r.Service),
 	}

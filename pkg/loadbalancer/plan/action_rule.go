@@ -57,6 +57,12 @@ func (a UpdateRule) effect(before Actual, _ Outcome) Actual {
 		if r.Protocol != ProtocolSSL {
 			r.Certificate = ""
 		}
+		if a.Rule.IdleTimeout > 0 {
+			r.IdleTimeout = a.Rule.IdleTimeout
+		}
+		if a.Rule.KeepAlive != nil {
+			r.KeepAlive = a.Rule.KeepAlive
+		}
 	})
 }
 

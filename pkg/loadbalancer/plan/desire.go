@@ -18,6 +18,9 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	if r := checkMode(f); r != nil {
 		return Desired{}, r
 	}
+	if r := checkTimeouts(f); r != nil {
+		return Desired{}, r
+	}
 	if f.Network != nil {
 		if r := checkNetwork(f); r != nil {
 			return Desired{}, r
@@ -93,10 +96,14 @@ func rules(f Facts) []Rule {
 			PrivatePort: p.NodePort,
 			CIDRs:       slices.Clone(cidrs),
 			Stickiness:  f.Spec.Stickiness,
+			IdleTimeout: f.Spec.IdleTimeout.Milliseconds(),
 		}
 		r.Name = RuleName(f.Service.LB, r.Protocol, p.Port)
 		if r.Protocol == ProtocolSSL {
 			r.Certificate = f.Spec.SSLCertificate
+		}
+		if r.http() {
+			r.KeepAlive = f.Spec.KeepAlive
 		}
 		out = append(out, r)
 	}

@@ -106,6 +106,8 @@ func checkMode(f Facts) *RefusalError {
 	switch {
 	case f.Spec.AlgorithmSet:
 		return refuse(0, "mode direct has no algorithm: a port is led to one node, or in a VPC each part of the sources is", "remove the annotation "+annotation.Algorithm+", or "+remedy)
+	case f.HasTimeouts():
+		return refuse(0, "mode direct has no time-outs: connections are as the router's connection tracking has them", "remove the annotation "+f.timeoutName()+", or "+remedy)
 	case f.Spec.Internal:
 		return refuse(0, "mode direct has no internal addresses", "remove the annotation "+annotation.Internal+", or "+remedy)
 	case f.NoForwards != "":

@@ -185,6 +185,10 @@ type Rule struct {
 	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
 	// Certificate is the id of the certificate of a rule of protocol ssl.
 	Certificate string `json:"certificate,omitempty"`
+	// IdleTimeout is in milliseconds; 0 for whatever the rule has.
+	IdleTimeout int64 `json:"idleTimeout,omitempty"`
+	// KeepAlive is nil for whatever the rule has.
+	KeepAlive *bool `json:"keepAlive,omitempty"`
 }
 
 // transport is what the firewall calls a rule's protocol.
@@ -252,4 +256,6 @@ type Facts struct {
 	Unfit map[string]string
 	// NoForwards is a command for port forwarding that the role may not call; empty for none.
 	NoForwards string
+	// NoTimeouts is what the server lacks for the time-outs that the Service asks for; empty for nothing.
+	NoTimeouts string
 }

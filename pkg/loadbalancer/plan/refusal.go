@@ -28,6 +28,7 @@ const (
 	ReasonNoSuchCertificate  Reason = "NoSuchCertificate"
 	ReasonNotAllowed         Reason = "NotAllowed"
 	ReasonUnsupportedMode    Reason = "UnsupportedMode"
+	ReasonUnsupportedSetting Reason = "UnsupportedSetting"
 )
 
 // Reasons of notices while working.

@@ -195,7 +195,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 		have.Certificate = ""
 	}
 	on := target.onRule(have.ID, have.PublicPort)
-	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
+	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer || timeoutsDiffer(want, have.Rule) {
 		update := want
 		if !cidrsDiffer {
 			update.CIDRs = nil

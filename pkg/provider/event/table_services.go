@@ -105,6 +105,11 @@ var OnServices = []Row{
 		Remedy: "choose another [mode](annotations.md#mode), or remove the annotation that the message names; allow the role the command that it names",
 	},
 	{
+		Reason: plan.ReasonUnsupportedSetting, Warning: true, Condition: true, When: "the annotation `idle-timeout` or `keep-alive` is set, and the server's load balancer rules have no such parameter",
+		Means:  nothingChanged + " No release of CloudStack has these parameters yet ([idle connections](loadbalancers.md#idle-connections-end-after-50-seconds)).",
+		Remedy: "remove the annotation that the message names; [what helps in the application](loadbalancers.md#idle-connections-end-after-50-seconds)",
+	},
+	{
 		Reason: plan.ReasonNodesUnfit, Warning: true, Condition: true, When: "no node can serve the forwarded ports; they stay where they are",
 		Means:  "Clients of forwarded ports may reach nobody until a node is ready again. Ports of load balancer rules are not concerned.",
 		See:    []string{"kubectl get nodes", "kubectl get endpointslices -A"},

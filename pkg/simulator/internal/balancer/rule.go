@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -35,6 +36,9 @@ type lbView struct {
 	Protocol   *string        `json:"protocol,omitempty"`
 	Tags       []wire.TagView `json:"tags"`
 	ForDisplay *bool          `json:"fordisplay,omitempty"`
+
+	IdleTimeout *int64 `json:"idletimeout,omitempty"`
+	KeepAlive   *bool  `json:"keepalive,omitempty"`
 }
 
 func viewLB(c *wire.Call, r *store.LBRule) lbView {
@@ -49,6 +53,7 @@ func viewLB(c *wire.Call, r *store.LBRule) lbView {
 	if r.HasProtocol {
 		v.Protocol = wire.Ptr(r.Protocol)
 	}
+	v.IdleTimeout, v.KeepAlive = r.IdleTimeout, r.KeepAlive
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
@@ -97,6 +102,7 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	if c.Has("cidrlist") {
 		r.CIDRs, r.HasCIDRs = strings.Join(c.List("cidrlist"), " "), true
 	}
+	setTimeouts(c, r)
 	if err := checkLBSource(c, r, n); err != nil {
 		return nil, err
 	}
@@ -117,6 +123,21 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		Run:  func(time.Time) (any, error) { return finishLBRule(c, r) },
 		Undo: func() { c.St.RemoveLBRule(r) }, Refused: "Failed to create load balancer rule",
 	}, nil
+}
+
+// setTimeouts stores the parameters of the proposal rule-timeouts (see catalogue), and reports whether there were any. What
+// the router makes of them is not simulated.
+func setTimeouts(c *wire.Call, r *store.LBRule) (set bool) {
+	if !c.Server.Cat.Proposed[catalogue.RuleTimeouts] {
+		return false // a server ignores parameters that it does not know
+	}
+	if c.Has("idletimeout") {
+		r.IdleTimeout, set = wire.Ptr(int64(c.Integer("idletimeout"))), true
+	}
+	if c.Has("keepalive") {
+		r.KeepAlive, set = wire.Ptr(c.Boolean("keepalive")), true
+	}
+	return set
 }
 
 // lbSource returns the address of a new rule if the caller may use it.

@@ -62,6 +62,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	if c.Has("cidrlist") {
 		r.CIDRs, r.HasCIDRs = strings.Join(cidrs, ","), true // createLoadBalancerRule stores spaces, updateLoadBalancerRule commas
 	}
+	reapply = setTimeouts(c, r) || reapply
 	wire.SetDisplay(c, c.St.LBRules, r, &r.Hidden)
 	if r.Protocol != "ssl" {
 		r.Cert = nil

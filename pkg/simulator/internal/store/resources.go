@@ -293,6 +293,8 @@ type LBRule struct {
 	Internal                     bool // ip is then an address of the tier, which is in no table
 	Policies                     []*StickyPolicy
 	Cert                         *SSLCert
+	IdleTimeout                  *int64 // of the proposal rule-timeouts, as is KeepAlive
+	KeepAlive                    *bool
 }
 
 // LBMember is a VM of a load balancer rule, with one of its guest addresses.

@@ -51,6 +51,9 @@ func Build(w *World, now time.Time) (*store.State, error) {
 			return nil, fmt.Errorf("world: %w", err)
 		}
 	}
+	if err := catalogue.CheckProposals(w.Proposals); err != nil {
+		return nil, fmt.Errorf("world: %w", err)
+	}
 	if w.Rows != nil {
 		return buildDump(w, now)
 	}
