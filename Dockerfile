@@ -5,6 +5,8 @@
 #   docker build --target csccm -t csccm:dev .
 #   docker build --target cloudstack-sim -t cloudstack-sim:dev .
 
+# The only image from elsewhere. A maintainer pins it by digest for the first release (docs/release.md); Dependabot keeps it
+# fresh from then on. Nothing of it is in the images below, and what we publish is built without it (make image).
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./

@@ -170,6 +170,11 @@ release: ## make a whole release into dist/ (RELEASEFLAGS='--key cosign.key'; do
 release-test: ## run the tests of a release, and record for "make release" that they passed
 	go run ./release test
 
+.PHONY: release-rehearsal
+release-rehearsal: ## rehearse a release on loopback, from key and tag to helm install from both places (writes docs/transcripts/release.txt)
+	@began=$$SECONDS; (cd test && go test ./release -run TestRelease -update -v -count=1 -timeout 60m $(TESTFLAGS)); \
+	echo "the rehearsal took $$((SECONDS - began)) s"
+
 .PHONY: publish
 publish: ## publish the release in dist/ (PUBLISHFLAGS='--key cosign.key --registry ghcr.io/csccm --site ../gh-pages')
 	go run ./release publish --dir dist $(PUBLISHFLAGS)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/release/internal/sign"
 	"github.com/csccm/csccm/release/verify"
 )
 
@@ -56,6 +57,8 @@ func init() {
 }
 `
 
+const cosignPassword = "geheim-cosign"
+
 // fixture is a small source tree that is released like the product. It has the product's chart.
 type fixture struct {
 	t   *testing.T
@@ -64,13 +67,25 @@ type fixture struct {
 	key, public, pgpSecret, pgpPublic string
 }
 
-// newTree commits files to a new repository.
+// newTree commits files to a new repository, with the pages that name the key of its releases. Its private key is f.key.
 func newTree(t *testing.T, files map[string]string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dir: filepath.Join(t.TempDir(), "tree")}
 	for name, text := range files {
 		f.write(name, text)
 	}
+	for _, page := range keyPages {
+		f.write(page, "before\n"+keyBegin+keyEnd+"after\n")
+	}
+	keys := t.TempDir()
+	f.key, f.public = filepath.Join(keys, "cosign.key"), filepath.Join(keys, "cosign.pub")
+	key, err := sign.Generate()
+	require.NoError(t, err)
+	private, err := key.Encrypt([]byte(cosignPassword))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(f.key, private, 0o600))
+	require.NoError(t, os.WriteFile(f.public, key.Public().PEM(), 0o600))
+	f.must("publish-key", "--public-key-file", f.public)
 	f.git("init", "-q")
 	f.commit("one")
 	return f
@@ -82,7 +97,6 @@ func newFixture(t *testing.T) *fixture {
 		"go.mod":                 "module github.com/csccm/csccm\n\ngo 1.26\n",
 		"pkg/version/version.go": "package version\n\nvar Version, Commit, Date string\n",
 		"LICENSE":                "licence\n",
-		"README.md":              "# readme\n",
 		"CHANGELOG.md":           "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- All of it.\n",
 	}
 	for _, p := range products {
@@ -91,13 +105,13 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f := newTree(t, files)
 	require.NoError(t, os.CopyFS(filepath.Join(f.dir, "charts", charts.Name), os.DirFS("../charts/"+charts.Name)))
+	hub, err := os.ReadFile("../charts/" + hubFile)
+	require.NoError(t, err)
+	f.write("charts/"+hubFile, string(hub))
 	f.commit("chart")
-	t.Setenv(passwordVariable, "geheim-cosign")
+	t.Setenv(passwordVariable, cosignPassword)
 	t.Setenv(pgpVariable, "geheim-pgp")
-	keys := t.TempDir()
-	f.must("key", "--prefix", filepath.Join(keys, "cosign"))
-	f.key, f.public = filepath.Join(keys, "cosign.key"), filepath.Join(keys, "cosign.pub")
-	f.pgpSecret, f.pgpPublic = pgpKeyrings(t, keys)
+	f.pgpSecret, f.pgpPublic = pgpKeyrings(t, t.TempDir())
 	return f
 }
 

@@ -87,7 +87,7 @@ var errRefused = errors.New("this tree may not be released")
 // check runs all checks of the tree in dir and prints the findings. The error is errRefused if one of them did not pass
 // and is not waived.
 func (g *gate) check(ctx context.Context, dir string, tree source.Tree, out io.Writer) ([]finding, error) {
-	findings := []finding{clean(tree), tagged(tree), changelog(dir, tree), tested(ctx, dir, tree)}
+	findings := []finding{clean(tree), tagged(tree), changelog(dir, tree), keyPublished(dir), tested(ctx, dir, tree)}
 	failed := func(f finding) bool { return !f.ok && !f.waived }
 	// Skip this check if the tree is already refused: it takes a minute.
 	if !slices.ContainsFunc(findings, failed) {

@@ -31,7 +31,7 @@ func TestGate(t *testing.T) {
 			require.ErrorIs(t, err, errRefused)
 		} else {
 			require.NoError(t, err)
-			require.Equal(t, 5, strings.Count(out, "\n"))
+			require.Equal(t, 6, strings.Count(out, "\n"))
 		}
 		return lines
 	}

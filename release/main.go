@@ -70,7 +70,7 @@ All times are the time of the commit, or SOURCE_DATE_EPOCH if it is set.`,
 	cmd.PersistentFlags().StringVar(&s.version, "version", "", "version to make, such as v1.2.3 (default: git describe)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(
-		newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(),
+		newTestCommand(s), newCheckCommand(s), newMakeCommand(s), newPublishCommand(s), newKeyCommand(), newPublishKeyCommand(s),
 		newImageCommand(s), newChartCommand(s), newManifestCommand(s), newCertificatesCommand(), newServeCommand(),
 	)
 	return cmd

@@ -115,6 +115,9 @@ func (o publishSettings) run(ctx context.Context, s *settings, out io.Writer) (e
 		return err
 	}
 	if p.key != nil {
+		if err := isPublished(s.root, p.key.Public()); err != nil {
+			return err
+		}
 		if _, err := verify.Files(filepath.Join(p.dir, verify.SumsFile), nil, p.key.Public()); err != nil {
 			return fmt.Errorf("the release was not signed with this key: %w", err)
 		}
@@ -267,6 +270,18 @@ func (p *publisher) repository(context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What Artifact Hub knows of the repository may change with each release.
+	switch hub, err := os.ReadFile(filepath.Join(p.root, "charts", hubFile)); {
+	case err == nil:
+		if err := os.MkdirAll(filepath.Dir(p.indexFile()), 0o755); err != nil { //nolint:gosec // a public artefact
+			return err
+		}
+		if err := writePublic(filepath.Join(filepath.Dir(p.indexFile()), hubFile), hub); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	// Write the index last, so that all files in it exist.
 	for _, file := range p.chartFiles() {
 		if err := publishFile(file, filepath.Dir(p.indexFile())); err != nil {
@@ -275,6 +290,9 @@ func (p *publisher) repository(context.Context) error {
 	}
 	return writePublic(p.indexFile(), merged)
 }
+
+// hubFile is Artifact Hub's description of a chart repository.
+const hubFile = "artifacthub-repo.yml"
 
 // released returns the directory of the release's files in the web site.
 func (p *publisher) released() string { return filepath.Join(p.site, "releases", p.contents.Tag) }

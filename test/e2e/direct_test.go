@@ -32,8 +32,15 @@ type directEnv struct {
 // newDirectEnv returns an environment with the VMs w1 ... wN of the users ccm-a and ccm-b.
 func newDirectEnv(t *testing.T, vms int) *directEnv {
 	t.Helper()
+	return directEnvOf(t, testenv.Options{VMs: vms})
+}
+
+// directEnvOf is newDirectEnv with another CloudStack.
+func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
+	t.Helper()
 	p := borrow(t, plane.Options{APIOnly: true})
-	e, err := testenv.New(t.Context(), testenv.Options{On: p, VMs: vms, Profile: "instant"})
+	o.On, o.Profile = p, "instant"
+	e, err := testenv.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

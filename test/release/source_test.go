@@ -53,10 +53,11 @@ func newSource(t *testing.T) *source {
 		s.write(name, text)
 	}
 	s.git("init", "-q")
-	s.commit("all of it")
-
 	s.key, s.public = filepath.Join(work, "cosign.key"), filepath.Join(work, "cosign.pub")
 	s.release("key", "--prefix", strings.TrimSuffix(s.key, ".key"))
+	s.release("publish-key", "--public-key-file", s.public)
+	s.commit("all of it")
+
 	s.secret, s.keyring = pgp(t, work, "release")
 	return s
 }

@@ -4,6 +4,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type Options struct {
 	VMs, Nodes int
 	// Profile is how long CloudStack's calls and jobs take: instant, simulator or production.
 	Profile string
+	// World is YAML that replaces the simulator's world of VMs, which must have the users of this package; empty means that world.
+	World string
 	// Extra is YAML that is appended to the simulator's world.
 	Extra string
 	// Seed is the random seed of faults with a probability.
@@ -85,7 +88,7 @@ func New(ctx context.Context, o Options) (_ *Env, err error) {
 	if env.Latency, err = simulator.Profile(o.Profile); err != nil {
 		return nil, err
 	}
-	w, err := simulator.LoadWorld(strings.NewReader(world(o.VMs) + o.Extra))
+	w, err := simulator.LoadWorld(strings.NewReader(cmp.Or(o.World, world(o.VMs)) + o.Extra))
 	if err != nil {
 		return nil, err
 	}

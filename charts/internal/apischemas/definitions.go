@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 
@@ -18,29 +19,46 @@ import (
 type source struct {
 	module, file string   // file is the name of what is written
 	definitions  []string // files of the module
-	reduced      bool     // without status, rules in CEL, and versions that are not served
+	reduced      bool     // without status and versions that are not served, and without rules in CEL unless rules is set
+	rules        bool     // for an API server, which evaluates rules in CEL
+	// types is the folder of Go types from which controller-gen generates the definitions, for a module that does not hold them.
+	types string
 }
 
-// sources are what the chart and the pages of docs/clusters use, by the short name of their module.
+// generator generates CustomResourceDefinitions from Go types, as Flux does for its releases.
+const generator = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.20.1"
+
+// sources are what the chart, the pages of docs/clusters and docs/examples use, by a short name.
 var sources = map[string]source{
-	"prometheus-operator": {"github.com/prometheus-operator/prometheus-operator", "prometheus-operator.yaml", []string{
+	"prometheus-operator": {module: "github.com/prometheus-operator/prometheus-operator", file: "prometheus-operator.yaml", definitions: []string{
 		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
 		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
 		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
-	}, false},
-	"cluster-api": {"sigs.k8s.io/cluster-api", "cluster-api.yaml", []string{
+	}},
+	"cluster-api": {module: "sigs.k8s.io/cluster-api", file: "cluster-api.yaml", definitions: []string{
 		"bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates.yaml",
 		"controlplane/kubeadm/config/crd/bases/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
 		"core/config/crd/bases/addons.cluster.x-k8s.io_clusterresourcesets.yaml",
-	}, true},
-	"helm-controller": {"github.com/k3s-io/helm-controller", "helm-controller.yaml", []string{
+	}, reduced: true},
+	"helm-controller": {module: "github.com/k3s-io/helm-controller", file: "helm-controller.yaml", definitions: []string{
 		"pkg/crds/yaml/generated/helm.cattle.io_helmcharts.yaml",
-	}, true},
+	}, reduced: true},
+	"argo-cd": {module: "github.com/argoproj/argo-cd/v3", file: "argo-cd.yaml", definitions: []string{
+		"manifests/crds/application-crd.yaml",
+	}, reduced: true, rules: true},
+	"flux-source": {module: "github.com/fluxcd/source-controller", file: "flux-source.yaml", definitions: []string{
+		"config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml",
+	}, reduced: true, rules: true},
+	"flux-helm": {module: "github.com/fluxcd/helm-controller/api", file: "flux-helm.yaml", types: "v2", reduced: true, rules: true},
 }
 
 // write writes the CustomResourceDefinitions of a version to a file in dir.
 func (s source) write(ctx context.Context, dir, version string) error {
 	folder, err := download(ctx, s.module+"@"+version)
+	if err != nil {
+		return err
+	}
+	definitions, err := s.read(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -53,30 +71,60 @@ func (s source) write(ctx context.Context, dir, version string) error {
 	if s.reduced {
 		out.WriteString("# Licence: Apache License 2.0.\n")
 	}
-	for _, name := range s.definitions {
-		raw, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+	for _, raw := range definitions {
+		definition, err := s.less(raw)
 		if err != nil {
 			return err
-		}
-		definition, err := withoutDescriptions(raw, s.reduced)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 		fmt.Fprintf(&out, "---\n%s", definition)
 	}
 	return os.WriteFile(filepath.Join(dir, s.file), out.Bytes(), 0o644) //nolint:gosec // test data
 }
 
-// withoutDescriptions removes the descriptions from a CustomResourceDefinition: they are more than half of the file
-// and do not affect validation.
-func withoutDescriptions(raw []byte, reduced bool) ([]byte, error) {
+// read returns the CustomResourceDefinitions of a module in folder.
+func (s source) read(ctx context.Context, folder string) (all [][]byte, err error) {
+	files := make([]string, 0, len(s.definitions))
+	for _, name := range s.definitions {
+		files = append(files, filepath.Join(folder, filepath.FromSlash(name)))
+	}
+	if s.types != "" {
+		generated, err := os.MkdirTemp("", "apischemas-")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.RemoveAll(generated) }()
+		cmd := exec.CommandContext(ctx, "go", "run", generator, "crd", "paths=./"+s.types, "output:crd:dir="+generated) //nolint:gosec // constants
+		cmd.Dir = folder                                                                                                // its go.mod resolves the types' imports
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("generate the definitions of %s: %w: %s", s.module, err, bytes.TrimSpace(out))
+		}
+		if files, err = filepath.Glob(filepath.Join(generated, "*.yaml")); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file) //nolint:gosec // of the module
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, raw)
+	}
+	return all, nil
+}
+
+// less removes the descriptions from a CustomResourceDefinition: they are more than half of the file and do not affect
+// validation.
+func (s source) less(raw []byte) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(raw, &object); err != nil {
 		return nil, err
 	}
 	strip(object)
-	if reduced {
+	if s.reduced {
 		withoutStatus(object)
+		if !s.rules {
+			withoutRules(object)
+		}
 	}
 	return yaml.Marshal(object)
 }
@@ -98,8 +146,7 @@ func strip(value any) {
 	}
 }
 
-// withoutStatus removes what nobody writes or the test cannot evaluate: versions that are not served, the status, columns,
-// and rules in CEL.
+// withoutStatus removes what nobody writes: versions that are not served, the status, and columns.
 func withoutStatus(definition map[string]any) {
 	spec, _ := definition["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -112,10 +159,10 @@ func withoutStatus(definition map[string]any) {
 		root, _ := schema["openAPIV3Schema"].(map[string]any)
 		properties, _ := root["properties"].(map[string]any)
 		delete(properties, "status")
-		withoutRules(root)
 	}
 }
 
+// withoutRules removes rules in CEL, which a JSON schema cannot express.
 func withoutRules(value any) {
 	switch v := value.(type) {
 	case map[string]any:

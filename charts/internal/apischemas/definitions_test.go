@@ -12,19 +12,19 @@ import (
 
 func TestWithoutDescriptions(t *testing.T) {
 	t.Parallel()
-	have, err := withoutDescriptions([]byte(`
+	have, err := source{}.less([]byte(`
 description: a text
 list: [{description: a text, type: object}]
 properties:
   description: {description: a text, type: string}
-`), false)
+`))
 	require.NoError(t, err)
 	assert.Equal(t, "list:\n- type: object\nproperties:\n  description:\n    type: string\n", string(have), "a property of that name stays")
 }
 
 func TestReducedDefinition(t *testing.T) {
 	t.Parallel()
-	have, err := withoutDescriptions([]byte(`
+	have, err := source{reduced: true}.less([]byte(`
 spec:
   versions:
   - {name: v1alpha1, served: false}
@@ -36,7 +36,7 @@ spec:
         properties:
           spec: {type: object, x-kubernetes-validations: [{rule: self.a > 1}]}
           status: {type: object}
-`), true)
+`))
 	require.NoError(t, err)
 	want := `spec:
   versions:
