@@ -102,7 +102,7 @@ var driverFact = projectFact("the CSI driver's credentials", func(ctx context.Co
 	}
 	if err != nil {
 		own.keys.Note = fmt.Sprintf("the controller's: %s could not be read", where)
-		return own, nil //nolint:nilerr // the note says it
+		return own, nil
 	}
 	cfg, err := cloudconfig.Parse(strings.NewReader(string(secret.Data["cloud-config"])))
 	if err != nil {
