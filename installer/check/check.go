@@ -124,11 +124,13 @@ type API interface {
 	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+	ListDiskOfferings(ctx context.Context) ([]cloudstack.DiskOffering, error)
+	ListDataVolumes(ctx context.Context, projectID string) ([]cloudstack.Volume, error)
 }
 
 // All is the catalogue, in the order in which it is shown.
 func All() []Check {
-	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), cksChecks(), loadBalancerChecks(), tenancyChecks())
+	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), cksChecks(), loadBalancerChecks(), tenancyChecks(), storageChecks())
 }
 
 // Codes are the codes of the catalogue, each with its title for shell completion.

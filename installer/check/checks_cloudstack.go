@@ -114,12 +114,15 @@ func (e *Env) withoutCloudStack() Finding {
 
 // secrets are what must show nowhere.
 func (e *Env) secrets() []string {
-	if e.CloudConfig == nil {
-		return nil
+	var out []string
+	if e.CloudConfig != nil {
+		out = append(out, e.CloudConfig.APIKey, e.CloudConfig.SecretKey)
+		if k := e.CloudConfig.PreviousRecordKey; k != "" { // who has it forges records
+			out = append(out, k)
+		}
 	}
-	out := []string{e.CloudConfig.APIKey, e.CloudConfig.SecretKey}
-	if k := e.CloudConfig.PreviousRecordKey; k != "" { // who has it forges records
-		out = append(out, k)
+	if d := e.facts.driverConfig.Load(); d != nil {
+		out = append(out, d.APIKey, d.SecretKey)
 	}
 	return out
 }

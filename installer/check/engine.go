@@ -186,7 +186,9 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 			return t.check.result(stopped(ctx), 0)
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
-			return t.check.result(decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
+			r := t.check.result(decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
+			r.follows = o == Skipped && !dep.hidden && dep.check.Category == t.check.Category
+			return r
 		}
 	}
 	select {

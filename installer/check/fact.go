@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
@@ -25,10 +26,11 @@ type facts struct {
 	run   context.Context //nolint:containedctx // of the whole run, which reading goes on under
 	phase Phase
 	// allMembers: the members of every load balancer rule are read, however many calls that takes.
-	allMembers bool
-	owner      atomic.Pointer[Owner] // nil where the server does not say
-	inventory  *inventory.Inventory  // nil without CloudStack
-	states     sync.Map              // *state[T] by *fact[T]
+	allMembers   bool
+	owner        atomic.Pointer[Owner]             // nil where the server does not say
+	driverConfig atomic.Pointer[cloudstack.Config] // of the CSI driver, if it was read
+	inventory    *inventory.Inventory              // nil without CloudStack
+	states       sync.Map                          // *state[T] by *fact[T]
 }
 
 // state is a fact in one run.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,20 +106,18 @@ var servicesFact = &fact[[]corev1.Service]{"the Services", func(ctx context.Cont
 
 // controllersFact holds the cloud controller managers.
 var controllersFact = &fact[decide.Controllers]{"Deployments and DaemonSets", func(ctx context.Context, e *Env) (decide.Controllers, error) {
-	apps := e.Cluster.Kube.AppsV1()
-	deployments, err := listAll(ctx, e, metav1.ListOptions{}, apps.Deployments(metav1.NamespaceAll).List, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items })
+	work, err := workloadsFact.get(ctx, e)
 	if err != nil {
 		return decide.Controllers{}, err
 	}
-	sets, err := listAll(ctx, e, metav1.ListOptions{}, apps.DaemonSets(metav1.NamespaceAll).List, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items })
 	var all []decide.Workload
-	for i := range deployments {
-		all = append(all, decide.DeploymentOf(&deployments[i]))
+	for i := range work.deployments {
+		all = append(all, decide.DeploymentOf(&work.deployments[i]))
 	}
-	for i := range sets {
-		all = append(all, decide.DaemonSetOf(&sets[i]))
+	for i := range work.daemonSets {
+		all = append(all, decide.DaemonSetOf(&work.daemonSets[i]))
 	}
-	return decide.ControllersOf(e.Release, e.Namespace, all), err
+	return decide.ControllersOf(e.Release, e.Namespace, all), nil
 }}
 
 // podsFact holds the pods of the controller's namespace.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func (w *world) deny(which func(*authorizationv1.ResourceAttributes) bool) {
 }
 
 func faults() []fault {
-	return append(append(tenancyFaults(), cksFaults()...), []fault{
+	return append(slices.Concat(tenancyFaults(), cksFaults(), storageFaults()), []fault{
 		{code: "K8S-001", outcome: check.Failed, says: "refused", inject: func(_ *testing.T, w *world) {
 			w.kube.PrependReactor("get", "version", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 		}},

@@ -46,6 +46,8 @@ type Result struct {
 	DurationMs int64  `json:"durationMs"`
 	// Unfinished: the whole run ended before the check. Programs read that as unknown; a person is told how many.
 	Unfinished bool `json:"-"`
+	// follows: a check of the same category, which this one needs, was skipped. That check's line says why for both.
+	follows bool
 }
 
 func (c *Check) result(f Finding, took time.Duration) Result {
@@ -239,7 +241,7 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
 	for _, c := range r.Checks {
-		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) {
+		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) || c.follows && !o.Verbose {
 			continue
 		}
 		if !o.Short && c.Category != category {

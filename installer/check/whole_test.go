@@ -35,6 +35,7 @@ func TestHealthyOnEveryRelease(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, version)
 			w.env.Manifest = chartObjects
+			w.storage(t)
 			w.sim.Ledger().Reset()
 			ran := map[string]check.Result{}
 			for _, phase := range []check.Phase{check.PhaseInstalled, check.PhasePreflight} {
