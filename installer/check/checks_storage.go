@@ -23,7 +23,7 @@ func storageChecks() []Check {
 			Code: "STOR-001", Category: catStorage, Title: "CSI driver for CloudStack", Severity: SeverityError, Phases: installed, Needs: []string{"K8S-001"},
 			What:   "The CSI driver for CloudStack has its CSIDriver, all Pods of its controller and of its DaemonSet are ready, and each node that the DaemonSet selects has the driver in its CSINode. Clusters without the driver and without a StorageClass or volume of it are left out.",
 			Why:    "Pods wait for volumes that nobody creates, attaches or mounts.",
-			Remedy: "where parts are missing: csccm install --with csi; where Pods are not ready: kubectl describe and kubectl logs of the named workload say why; a node registers when the driver's Pod on it is deleted and starts again",
+			Remedy: "where parts are missing: install the chart of the driver again (`csccm install --with csi` gives the keys the commands that it calls); where Pods are not ready: kubectl describe and kubectl logs of the named workload say why; a node registers when the driver's Pod on it is deleted and starts again",
 			Run:    by2(storageFact, nodesFact, decide.CSIDriver),
 		},
 		{
@@ -44,7 +44,7 @@ func storageChecks() []Check {
 			Code: "STOR-004", Category: catStorage, Title: "Role allows what the CSI driver calls", Severity: SeverityError, Phases: installed, Needs: []string{"STOR-001", "CS-002"},
 			What:   "CloudStack accepts the keys in the driver's Secret, and their role allows the commands that the driver calls. Where the Secret cannot be read, the controller's keys are judged, which it says with -v.",
 			Why:    "A refused command shows only when a volume is created, attached, resized or deleted.",
-			Remedy: "add the named commands to the role (csccm install --with csi does so for a role that csccm made), or give the user the default role User",
+			Remedy: "add the named commands to the role (`csccm install --with csi` does so for a role that csccm made), or give the user the default role User",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, driverFact, func(d driverCloud) Finding {
 					apis, err := driverAPIsFact.get(ctx, e)

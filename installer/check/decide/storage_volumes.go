@@ -27,7 +27,7 @@ type DriverKeys struct {
 // VolumeCommands decides STOR-004.
 func VolumeCommands(keys DriverKeys, apis map[string]cloudstack.API, err error) Finding {
 	if keys.Problem != "" {
-		return Problemf("%s", keys.Problem).Fix("make the Secret again with a cloud-config, or let csccm install --with csi do it")
+		return Problemf("%s", keys.Problem).Fix("make the Secret again with a cloud-config, or run `csccm install --with csi --overwrite-secret`")
 	}
 	if cloudstack.IsKind(err, cloudstack.KindAuth) {
 		return Problemf("CloudStack does not accept the keys of the driver: %v", err).With("keys", keys.Note)
