@@ -272,7 +272,8 @@ func decode(t *testing.T, name string, r io.Reader) []runtime.Object {
 // gateway matches objects of Gateway API and Envoy Gateway, whose types are not Kubernetes' own.
 var gateway = regexp.MustCompile(`(?m)^apiVersion: gateway\.(networking\.k8s|envoyproxy)\.io/`)
 
-// envoyService returns the Service that Envoy Gateway makes for an EnvoyProxy whose Gateway has the port 443 with HTTP/3.
+// envoyService returns the Service that Envoy Gateway makes for an EnvoyProxy. Examples of HTTP/3, which their names say, also
+// have UDP on port 443.
 func envoyService(t *testing.T, name string, raw []byte) []runtime.Object {
 	t.Helper()
 	var proxy struct {
@@ -298,7 +299,10 @@ func envoyService(t *testing.T, name string, raw []byte) []runtime.Object {
 	svc.Spec.Type, svc.Spec.ExternalTrafficPolicy = from.Type, from.Policy
 	svc.Spec.Ports = []corev1.ServicePort{
 		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP},
-		{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}, {Name: "http3", Port: 443, Protocol: corev1.ProtocolUDP},
+		{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP},
+	}
+	if strings.Contains(name, "http3") {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "http3", Port: 443, Protocol: corev1.ProtocolUDP})
 	}
 	return []runtime.Object{svc}
 }

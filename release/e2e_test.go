@@ -187,7 +187,7 @@ func TestPublishRefuses(t *testing.T) {
 	f.must("key", "--prefix", other)
 	_, err := f.release("key", "--prefix", other)
 	require.ErrorIs(t, err, os.ErrExist)
-	require.ErrorContains(t, publish(dir, "--key", other+".key"), "not signed with this key")
+	require.ErrorContains(t, publish(dir, "--key", other+".key"), "cosign.pub has the fingerprint")
 	require.NoError(t, publish(dir, "--key", f.key))
 
 	// The same version with other files.

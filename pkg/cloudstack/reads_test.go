@@ -164,7 +164,11 @@ func TestReadsRecorded(t *testing.T) {
 		{"listZones.all", func(c *Client) (any, error) { return c.ListZones(ctx) }, []Zone{{ID: "a8885454-8c33-4770-9640-f2234fce520e", Name: "Sandbox-simulator"}}, nil},
 		{"listProjects.user", func(c *Client) (any, error) { return c.ListProjects(ctx) },
 			[]Project{{ID: "88cb8c8f-bbea-4de1-b9f3-43f13e68fc29", Name: "k8s-project", State: "Active", DomainID: "0ab018e4-71f8-456c-ae10-4634d0077d6d"}}, nil},
-		{"listApis.one", func(c *Client) (any, error) { return c.ListAPIs(ctx) }, map[string]API{"createLoadBalancerRule": {Name: "createLoadBalancerRule"}}, nil},
+		{"listApis.one", func(c *Client) (any, error) {
+			apis, err := c.ListAPIs(ctx)
+			create := apis["createLoadBalancerRule"]
+			return []any{len(apis), create.Name, create.HasParam("cidrlist"), create.HasField("cidrlist"), create.HasParam("idletimeout")}, err
+		}, []any{1, "createLoadBalancerRule", true, true, false}, nil},
 		{"smallpage.listCapabilities", func(c *Client) (any, error) { return c.Capabilities(ctx) }, &Capabilities{Version: "4.22.0.0-SNAPSHOT"}, nil},
 		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, ""); return len(roles), err }, 9, nil},
 		// Read-Only User only contains the name.
