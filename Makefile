@@ -86,6 +86,16 @@ test-unit: ## only the tests that need no control plane
 minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
 	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m $(TESTFLAGS)
 
+# The product's go.mod knows Helm 3 alone. The overlay adds what this package needs of Helm 4, whose modules are in a go.mod of their own.
+HELM4 := installer/kube/helm/helm4
+HELM4FLAGS := -tags=helm4 -modfile=$(HELM4)/go.mod -overlay=$(HELM4)/overlay.json
+
+.PHONY: helm4
+helm4: ## run the tests of installer/kube/helm on Helm 4, and build csccm with it
+	go vet $(HELM4FLAGS) ./installer/kube/helm
+	go test $(HELM4FLAGS) $(TESTFLAGS) ./installer/kube/helm
+	go build $(HELM4FLAGS) -o /dev/null ./cmd/csccm
+
 .PHONY: golden
 golden: ## how many recorded CloudStack answers the simulator gives alike
 	go test ./pkg/simulator -run 'Golden' -v | grep -E '^ *(golden|---|ok|FAIL|.*golden:)' 

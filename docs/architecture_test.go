@@ -196,3 +196,26 @@ func leadsTo(arrows map[string][]string, from, to string, seen map[string]bool) 
 	seen[from] = true
 	return slices.ContainsFunc(arrows[from], func(next string) bool { return next == to || leadsTo(arrows, next, to, seen) })
 }
+
+// TestHelmHasOneImporter: another major version of Helm concerns one file of the product, and the program that makes releases.
+func TestHelmHasOneImporter(t *testing.T) {
+	t.Parallel()
+	root, _, _ := read(t)
+	var importers []string
+	for _, folder := range []string{"cmd", "pkg", "installer", "charts", "release", "docs"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, folder), func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+			if err != nil || !slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return strings.HasPrefix(i.Path.Value, `"helm.sh/`) }) {
+				return err
+			}
+			rel, err := filepath.Rel(root, file)
+			importers = append(importers, filepath.ToSlash(rel))
+			return err
+		}))
+	}
+	importers = slices.DeleteFunc(importers, func(file string) bool { return path.Dir(file) == "release/internal/chartpkg" })
+	require.ElementsMatch(t, []string{"installer/kube/helm/sdk_helm3.go", "installer/kube/helm/helm4/sdk_helm4.go"}, importers)
+}

@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/release"
 )
 
 // ApplyRequest is the desired state of a release.
@@ -56,9 +53,9 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	}
 	// Do not interrupt Helm, neither by ctx nor by its deadline; see the comment of Apply.
 	uncancelled := context.WithoutCancel(ctx)
-	var rel *release.Release
+	var rel *revision
 	restore := redirectStdLog(c.log)
-	if last == nil || last.Info.Status == release.StatusUninstalled {
+	if last == nil || last.Info.Status == statusUninstalled {
 		rel, err = c.install(uncancelled, cfg, req)
 	} else {
 		rel, err = c.upgrade(uncancelled, cfg, req, deployed)
@@ -70,37 +67,22 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	return toRelease(rel), nil
 }
 
-func (c *Client) install(ctx context.Context, cfg *action.Configuration, req ApplyRequest) (*release.Release, error) {
+func (c *Client) install(ctx context.Context, cfg *actionConfig, req ApplyRequest) (*revision, error) {
 	c.log("installing release %s from chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
-	install := action.NewInstall(cfg)
-	install.ReleaseName = req.Name
-	install.Namespace = c.namespace
-	install.Description = req.Description
-	install.Timeout = actionTimeout
-	// Allow the name of a release that was uninstalled with --keep-history.
-	install.Replace = true
-	return install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
+	return runInstall(ctx, cfg, c.namespace, req)
 }
 
-func (c *Client) upgrade(ctx context.Context, cfg *action.Configuration, req ApplyRequest, deployed bool) (*release.Release, error) {
+func (c *Client) upgrade(ctx context.Context, cfg *actionConfig, req ApplyRequest, deployed bool) (*revision, error) {
 	c.log("upgrading release %s to chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
-	upgrade := action.NewUpgrade(cfg)
-	upgrade.Namespace = c.namespace
-	upgrade.Description = req.Description
-	upgrade.Timeout = actionTimeout
-	upgrade.MaxHistory = maxHistory
 	// Do not reuse the values of a revision that was never deployed: they may be the cause of its failure.
-	reuse := deployed && !req.ResetValues
-	upgrade.ResetThenReuseValues = reuse
-	upgrade.ResetValues = !reuse
-	return upgrade.RunWithContext(ctx, req.Name, req.Chart.copy(), copyValues(req.Values))
+	return runUpgrade(ctx, cfg, c.namespace, req, deployed && !req.ResetValues)
 }
 
 // settle repairs an interrupted operation. It returns the latest revision (nil if there is none), whether any revision
 // is deployed, and the configuration for an action on the release.
-func (c *Client) settle(ctx context.Context, name string) (cfg *action.Configuration, last *release.Release, deployed bool, err error) {
+func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, last *revision, deployed bool, err error) {
 	for err == nil {
-		var stored []*release.Release
+		var stored []*revision
 		cfg, stored, err = c.stored(ctx, name)
 		switch {
 		case ctx.Err() != nil:
@@ -110,11 +92,11 @@ func (c *Client) settle(ctx context.Context, name string) (cfg *action.Configura
 			return cfg, nil, false, nil
 		case stored[0].Info.Status.IsPending():
 			err = c.settlePending(ctx, cfg, stored[0])
-		case stored[0].Info.Status == release.StatusUninstalling:
+		case stored[0].Info.Status == statusUninstalling:
 			c.log("release %s: finishing an uninstall that was interrupted", name)
 			err = c.uninstall(cfg, name)
 		default:
-			deployed = slices.ContainsFunc(stored, func(r *release.Release) bool { return r.Info.Status == release.StatusDeployed })
+			deployed = slices.ContainsFunc(stored, func(r *revision) bool { return r.Info.Status == statusDeployed })
 			return cfg, stored[0], deployed, nil
 		}
 	}
@@ -122,7 +104,7 @@ func (c *Client) settle(ctx context.Context, name string) (cfg *action.Configura
 }
 
 // settleExisting is settle for an operation on a release that must exist.
-func (c *Client) settleExisting(ctx context.Context, name string) (*action.Configuration, error) {
+func (c *Client) settleExisting(ctx context.Context, name string) (*actionConfig, error) {
 	cfg, last, _, err := c.settle(ctx, name)
 	if err == nil && last == nil {
 		err = c.notFound(name)
@@ -131,8 +113,8 @@ func (c *Client) settleExisting(ctx context.Context, name string) (*action.Confi
 }
 
 // settlePending waits while the operation may still be running, and then marks its revision as failed.
-func (c *Client) settlePending(ctx context.Context, cfg *action.Configuration, last *release.Release) error {
-	age := c.clock.Since(last.Info.LastDeployed.Time)
+func (c *Client) settlePending(ctx context.Context, cfg *actionConfig, last *revision) error {
+	age := c.clock.Since(deployedAt(last))
 	// Ignore a time in the future: it comes from a machine whose clock is wrong.
 	if age >= 0 && age < pendingGrace {
 		c.log("release %s: revision %d has been %s for %s, another helm or csccm may be running; waiting",
@@ -147,18 +129,18 @@ func (c *Client) settlePending(ctx context.Context, cfg *action.Configuration, l
 		}
 	}
 	c.log("release %s: revision %d was left %s, marking it as failed", last.Name, last.Version, last.Info.Status)
-	last.SetStatus(release.StatusFailed, fmt.Sprintf("%s was interrupted; marked as failed by csccm", operation(last.Info.Status)))
+	last.SetStatus(statusFailed, fmt.Sprintf("%s was interrupted; marked as failed by csccm", operation(last.Info.Status)))
 	if err := cfg.Releases.Update(last); err != nil {
 		return fmt.Errorf("release %s: mark revision %d as failed: %w", last.Name, last.Version, err)
 	}
 	return nil
 }
 
-func operation(s release.Status) string {
+func operation(s revisionStatus) string {
 	switch s {
-	case release.StatusPendingUpgrade:
+	case statusPendingUpgrade:
 		return "upgrade"
-	case release.StatusPendingRollback:
+	case statusPendingRollback:
 		return "rollback"
 	default:
 		return "install"
@@ -175,30 +157,23 @@ func (c *Client) Uninstall(ctx context.Context, name string) error {
 	return c.uninstall(cfg, name)
 }
 
-func (c *Client) uninstall(cfg *action.Configuration, name string) error {
+func (c *Client) uninstall(cfg *actionConfig, name string) error {
 	defer redirectStdLog(c.log)()
-	uninstall := action.NewUninstall(cfg)
-	uninstall.Timeout = actionTimeout
-	uninstall.DeletionPropagation = "background"
-	if _, err := uninstall.Run(name); err != nil {
+	if err := runUninstall(cfg, name); err != nil {
 		return explain(name, c.namespace, err)
 	}
 	return nil
 }
 
-// Rollback creates a new revision with the content of an earlier one; revision 0 means the one before the
+// Rollback creates a new revision with the content of an earlier one; 0 means the one before the
 // latest. It does not wait for Pods. Once Helm has started, a cancelled ctx has no effect.
-func (c *Client) Rollback(ctx context.Context, name string, revision int) (*Release, error) {
+func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, error) {
 	cfg, err := c.settleExisting(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	rollback := action.NewRollback(cfg)
-	rollback.Version = revision
-	rollback.MaxHistory = maxHistory
-	rollback.Timeout = actionTimeout
 	restore := redirectStdLog(c.log)
-	err = rollback.Run(name)
+	err = runRollback(cfg, name, to)
 	restore()
 	if err != nil {
 		return nil, explain(name, c.namespace, err)

@@ -14,9 +14,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/action"
-	kubefake "helm.sh/helm/v3/pkg/kube/fake"
-	"helm.sh/helm/v3/pkg/release"
 )
 
 func TestApplyInstallsThenUpgrades(t *testing.T) {
@@ -78,43 +75,43 @@ func TestApplyRepairs(t *testing.T) {
 		said   string
 	}{
 		"first install died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, statusPendingInstall, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"revision 1 was left pending-install, marking it as failed",
 		},
 		"first install failed": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusFailed, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, statusFailed, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"upgrading release",
 		},
 		"upgrade died": {
 			func(t *testing.T, f *fixture) {
-				f.put(t, 1, release.StatusDeployed, old, map[string]any{"clusterName": "kept"})
-				f.put(t, 2, release.StatusPendingUpgrade, old, nil)
+				f.put(t, 1, statusDeployed, old, map[string]any{"clusterName": "kept"})
+				f.put(t, 2, statusPendingUpgrade, old, nil)
 			},
 			[]string{"1 superseded", "2 failed", "3 deployed"},
 			"revision 2 was left pending-upgrade",
 		},
 		"rollback died": {
 			func(t *testing.T, f *fixture) {
-				f.put(t, 1, release.StatusDeployed, old, nil)
-				f.put(t, 2, release.StatusPendingRollback, old, nil)
+				f.put(t, 1, statusDeployed, old, nil)
+				f.put(t, 2, statusPendingRollback, old, nil)
 			},
 			[]string{"1 superseded", "2 failed", "3 deployed"},
 			"revision 2 was left pending-rollback",
 		},
 		"uninstall died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalling, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, statusUninstalling, old, nil) },
 			[]string{"1 deployed"},
 			"finishing an uninstall",
 		},
 		"uninstalled with its history kept": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalled, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, statusUninstalled, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"installing release",
 		},
 		"pending with a time in the future": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, -time.Hour, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, statusPendingInstall, -time.Hour, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"marking it as failed",
 		},
@@ -135,7 +132,7 @@ func TestApplyRepairs(t *testing.T) {
 func TestApplyWaitsForAnotherOperation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.put(t, 1, release.StatusPendingInstall, 0, nil)
+	f.put(t, 1, statusPendingInstall, 0, nil)
 	done := make(chan error, 1)
 	req := request(t, nil)
 	go func() {
@@ -144,9 +141,13 @@ func TestApplyWaitsForAnotherOperation(t *testing.T) {
 	}()
 	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond, "waits while the other operation may be running")
 
-	other, err := f.store.Last(testName)
+	cfg, err := f.configuration()
 	require.NoError(t, err)
-	other.SetStatus(release.StatusDeployed, "by the other one")
+	stored, err := revisionsOf(cfg, testName)
+	require.NoError(t, err)
+	require.Len(t, stored, 1)
+	other := stored[0]
+	other.SetStatus(statusDeployed, "by the other one")
 	require.NoError(t, f.store.Update(other))
 	f.clock.Step(pendingPoll)
 	require.NoError(t, <-done)
@@ -157,7 +158,7 @@ func TestApplyWaitsForAnotherOperation(t *testing.T) {
 func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.put(t, 1, release.StatusPendingInstall, 0, nil)
+	f.put(t, 1, statusPendingInstall, 0, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	req := request(t, nil)
@@ -175,7 +176,7 @@ func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
 
 // blockingKube cancels the caller's context while Helm creates objects.
 type blockingKube struct {
-	*kubefake.FailingKubeClient
+	*fakeKube
 	during func()
 }
 
@@ -189,7 +190,7 @@ func TestApplyIsNotInterruptedOnceBegun(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	configuration := f.configuration
-	f.configuration = func() (*action.Configuration, error) {
+	f.configuration = func() (*actionConfig, error) {
 		cfg, err := configuration()
 		if err == nil {
 			cfg.KubeClient = &blockingKube{f.kube, cancel}

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/pkg/version"
@@ -18,7 +16,7 @@ import (
 
 // Chart is a loaded chart.
 type Chart struct {
-	chart *chart.Chart
+	chart *chartData
 	// Source is where the chart was loaded from: "embedded", a path or a URL.
 	Source string
 }
@@ -33,7 +31,7 @@ func (c *Chart) Version() string { return c.chart.Metadata.Version }
 func (c *Chart) AppVersion() string { return c.chart.Metadata.AppVersion }
 
 // copy returns a copy for one action: actions write the values into their chart.
-func (c *Chart) copy() *chart.Chart {
+func (c *Chart) copy() *chartData {
 	dup := *c.chart
 	metadata := *c.chart.Metadata
 	dup.Metadata = &metadata
@@ -79,7 +77,7 @@ func Embedded() (*Chart, error) {
 // unstamped is the version of a binary that was built without a tag.
 const unstamped = "v0.0.0-dev"
 
-func stamp(c *chart.Chart, v string) {
+func stamp(c *chartData, v string) {
 	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))
 	if err != nil || v == unstamped {
 		return
@@ -89,8 +87,8 @@ func stamp(c *chart.Chart, v string) {
 }
 
 // loadFS loads a chart whose Chart.yaml is at the root of files.
-func loadFS(files fs.FS) (*chart.Chart, error) {
-	var buffered []*loader.BufferedFile
+func loadFS(files fs.FS) (*chartData, error) {
+	var buffered []*bufferedFile
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -99,20 +97,20 @@ func loadFS(files fs.FS) (*chart.Chart, error) {
 		if err != nil {
 			return err
 		}
-		buffered = append(buffered, &loader.BufferedFile{Name: path, Data: data})
+		buffered = append(buffered, &bufferedFile{Name: path, Data: data})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loader.LoadFiles(buffered)
+	loaded, err := loadFiles(buffered)
 	if err != nil {
 		return nil, err
 	}
 	return loaded, validate(loaded)
 }
 
-func validate(c *chart.Chart) error {
+func validate(c *chartData) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

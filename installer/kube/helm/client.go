@@ -13,10 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -44,7 +40,7 @@ type Client struct {
 	log       func(format string, v ...any)
 	clock     clock.Clock
 	// configuration returns a new configuration for each action: actions change it.
-	configuration func() (*action.Configuration, error)
+	configuration func() (*actionConfig, error)
 }
 
 // New returns a client for the releases of a namespace. It makes no API call. The getter, usually the same
@@ -59,14 +55,10 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 	}
 	c := newClient(namespace, log)
 	quiet := &quietGetter{RESTClientGetter: getter, log: c.log}
-	c.configuration = func() (*action.Configuration, error) {
-		cfg := new(action.Configuration)
-		if err := cfg.Init(quiet, namespace, "secret", c.log); err != nil {
+	c.configuration = func() (*actionConfig, error) {
+		cfg, err := newConfig(quiet, namespace, c.log)
+		if err != nil {
 			return nil, fmt.Errorf("helm: %w", err)
-		}
-		if k, ok := cfg.KubeClient.(*kube.Client); ok {
-			// Override the namespace of the kubeconfig's context.
-			k.Namespace = namespace
 		}
 		return cfg, nil
 	}
@@ -126,7 +118,7 @@ func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
 }
 
 // stored reads the revisions of a release, the newest first, and returns the configuration for one action on them.
-func (c *Client) stored(ctx context.Context, name string) (*action.Configuration, []*release.Release, error) {
+func (c *Client) stored(ctx context.Context, name string) (*actionConfig, []*revision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -134,12 +126,12 @@ func (c *Client) stored(ctx context.Context, name string) (*action.Configuration
 	if err != nil {
 		return nil, nil, err
 	}
-	revisions, err := cfg.Releases.History(name)
-	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+	revisions, err := revisionsOf(cfg, name)
+	if err != nil {
 		return nil, nil, fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
 	}
 	revisions = slices.Clone(revisions)
-	slices.SortFunc(revisions, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
+	slices.SortFunc(revisions, func(a, b *revision) int { return cmp.Compare(b.Version, a.Version) })
 	return cfg, revisions, nil
 }
 

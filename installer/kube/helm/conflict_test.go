@@ -12,9 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/kube"
-	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,11 +22,11 @@ import (
 
 // clusterRoleKube reports one existing ClusterRole as the only object of the release.
 type clusterRoleKube struct {
-	*kubefake.FailingKubeClient
+	*fakeKube
 	existing metav1.ObjectMeta
 }
 
-func (k *clusterRoleKube) Build(io.Reader, bool) (kube.ResourceList, error) {
+func (k *clusterRoleKube) Build(io.Reader, bool) (resourceList, error) {
 	answer := rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: k.existing}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -46,7 +43,7 @@ func (k *clusterRoleKube) Build(io.Reader, bool) (kube.ResourceList, error) {
 			}, nil
 		}),
 	}
-	return kube.ResourceList{{
+	return resourceList{{
 		Client: client,
 		Mapping: &meta.RESTMapping{
 			Resource:         schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles"},
@@ -60,7 +57,7 @@ func (k *clusterRoleKube) Build(io.Reader, bool) (kube.ResourceList, error) {
 
 func (f *fixture) withClusterRole(existing metav1.ObjectMeta) {
 	configuration := f.configuration
-	f.configuration = func() (*action.Configuration, error) {
+	f.configuration = func() (*actionConfig, error) {
 		cfg, err := configuration()
 		if err == nil {
 			cfg.KubeClient = &clusterRoleKube{f.kube, existing}

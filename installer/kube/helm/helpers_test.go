@@ -5,21 +5,12 @@ package helm
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
-	kubefake "helm.sh/helm/v3/pkg/kube/fake"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage"
-	"helm.sh/helm/v3/pkg/storage/driver"
-	helmtime "helm.sh/helm/v3/pkg/time"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -31,8 +22,8 @@ const (
 // fixture is a Client with an in-memory store and a kube client that can fail.
 type fixture struct {
 	*Client
-	kube  *kubefake.FailingKubeClient
-	store *storage.Storage
+	kube  *fakeKube
+	store *memoryStore
 	clock *clocktesting.FakeClock
 
 	mu   sync.Mutex
@@ -41,11 +32,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	memory := driver.NewMemory()
-	memory.SetNamespace(testNamespace)
 	f := &fixture{
-		kube:  &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
-		store: storage.Init(memory),
+		kube:  newFakeKube(),
+		store: newMemoryStore(testNamespace),
 		clock: clocktesting.NewFakeClock(time.Now()),
 	}
 	f.Client = newClient(testNamespace, func(format string, v ...any) {
@@ -54,11 +43,7 @@ func newFixture(t *testing.T) *fixture {
 		f.said = append(f.said, fmt.Sprintf(format, v...))
 	})
 	f.Client.clock = f.clock
-	f.configuration = func() (*action.Configuration, error) {
-		capabilities := chartutil.DefaultCapabilities.Copy()
-		capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}
-		return &action.Configuration{Releases: f.store, KubeClient: f.kube, Capabilities: capabilities, Log: f.log}, nil
-	}
+	f.configuration = func() (*actionConfig, error) { return fakeConfig(f.store, f.kube, f.log), nil }
 	return f
 }
 
@@ -71,16 +56,15 @@ func (f *fixture) logged() string {
 }
 
 // put stores a revision of an earlier operation.
-func (f *fixture) put(t *testing.T, revision int, status release.Status, age time.Duration, values map[string]any) {
+func (f *fixture) put(t *testing.T, number int, status revisionStatus, age time.Duration, values map[string]any) {
 	t.Helper()
-	when := helmtime.Time{Time: f.clock.Now().Add(-age)}
-	require.NoError(t, f.store.Create(&release.Release{
+	require.NoError(t, f.store.Create(&revision{
 		Name:      testName,
 		Namespace: testNamespace,
-		Version:   revision,
+		Version:   number,
 		Config:    values,
-		Chart:     &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
-		Info:      &release.Info{FirstDeployed: when, LastDeployed: when, Status: status},
+		Chart:     &chartData{Metadata: &chartMetadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
+		Info:      infoAt(f.clock.Now().Add(-age), status),
 	}))
 }
 

@@ -20,11 +20,6 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/helmpath"
-	"helm.sh/helm/v3/pkg/registry"
-	"helm.sh/helm/v3/pkg/repo"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
@@ -36,6 +31,8 @@ const (
 	loadTimeout = 2 * time.Minute
 	// downloadTimeout limits one download, including the response body.
 	downloadTimeout = time.Minute
+	// ociScheme is the scheme of a reference to an OCI registry.
+	ociScheme = "oci"
 	// maxDownload is the maximum size of a download, in bytes.
 	maxDownload = 32 << 20
 )
@@ -61,23 +58,23 @@ func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) 
 		return nil, errors.New("no chart: want a directory, a .tgz file, a URL or an oci:// reference")
 	}
 	var data []byte
-	var loaded *chart.Chart
+	var loaded *chartData
 	var err error
 	scheme, _, remote := strings.Cut(ref, "://")
 	switch {
 	case !remote:
 		if _, err = os.Stat(ref); err == nil {
-			loaded, err = loader.Load(ref)
+			loaded, err = loadPath(ref)
 		}
 	case scheme == "http" || scheme == "https":
 		data, err = download(ctx, ref, chartVersion)
-	case scheme == registry.OCIScheme:
+	case scheme == ociScheme:
 		data, err = pull(ctx, ref, chartVersion, plainHTTP)
 	default:
 		return nil, loadError(redact(ref), false, fmt.Errorf("scheme %s is none of http, https, oci", scheme))
 	}
 	if err == nil && remote {
-		loaded, err = loader.LoadArchive(bytes.NewReader(data))
+		loaded, err = loadArchive(bytes.NewReader(data))
 	}
 	if err == nil {
 		err = validate(loaded)
@@ -152,8 +149,8 @@ func download(ctx context.Context, ref, chartVersion string) ([]byte, error) {
 	return data, nil
 }
 
-func find(index []byte, name, chartVersion string) (*repo.ChartVersion, error) {
-	parsed := new(repo.IndexFile)
+func find(index []byte, name, chartVersion string) (*indexEntry, error) {
+	parsed := new(indexFile)
 	if err := yaml.Unmarshal(index, parsed); err != nil {
 		return nil, fmt.Errorf("index.yaml: %w", err)
 	}
@@ -220,19 +217,14 @@ func get(ctx context.Context, from *url.URL) (_ []byte, err error) {
 
 // pull downloads a chart from an OCI registry, with the credentials of `helm registry login` or `docker login`.
 func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte, error) {
-	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
-	options := []registry.ClientOption{
-		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(RegistryConfig()),
-	}
-	switch {
-	case plainHTTP:
-		options = append(options, registry.ClientOptPlainHTTP())
-	case !loopback(host):
+	host, _, _ := strings.Cut(strings.TrimPrefix(ref, ociScheme+"://"), "/")
+	var web *http.Client
+	if !plainHTTP && !loopback(host) {
 		// Helm's default transport retries without TLS if the server does not support TLS. An attacker who impersonates
 		// the registry would get the credentials and could replace the chart.
-		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false), CheckRedirect: keepTLS}))
+		web = &http.Client{Transport: registryTransport(), CheckRedirect: keepTLS}
 	}
-	client, err := registry.NewClient(options...)
+	client, err := newRegistryClient(RegistryConfig(), plainHTTP, web)
 	if err != nil {
 		return nil, err
 	}
@@ -257,8 +249,8 @@ func pull(ctx context.Context, ref, chartVersion string, plainHTTP bool) ([]byte
 	}
 }
 
-func pullWith(client *registry.Client, ref, chartVersion string) ([]byte, error) {
-	name := strings.TrimPrefix(ref, registry.OCIScheme+"://")
+func pullWith(client *registryClient, ref, chartVersion string) ([]byte, error) {
+	name := strings.TrimPrefix(ref, ociScheme+"://")
 	last := path.Base(name)
 	if strings.ContainsAny(last, ":@") {
 		if chartVersion != "" {
@@ -283,11 +275,11 @@ func RegistryConfig() string {
 	if file := os.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
 		return file
 	}
-	return helmpath.ConfigPath(registry.CredentialsFileBasename)
+	return credentialsFile()
 }
 
 // findTag returns the registry's tag for a version. Only a range or an empty version needs the list of tags.
-func findTag(client *registry.Client, name, chartVersion string) (string, error) {
+func findTag(client *registryClient, name, chartVersion string) (string, error) {
 	if exact, err := semver.StrictNewVersion(strings.TrimPrefix(chartVersion, "v")); err == nil {
 		// Tags cannot contain a plus sign; Helm replaces it by an underscore.
 		return strings.ReplaceAll(exact.String(), "+", "_"), nil
@@ -296,7 +288,7 @@ func findTag(client *registry.Client, name, chartVersion string) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("list tags: %w", err)
 	}
-	tag, err := registry.GetTagMatchingVersionOrConstraint(tags, chartVersion)
+	tag, err := matchTag(tags, chartVersion)
 	if err != nil {
 		if chartVersion == "" {
 			return "", errors.New("the registry has no released version; name a version")

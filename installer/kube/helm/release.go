@@ -5,8 +5,6 @@ package helm
 
 import (
 	"slices"
-
-	"helm.sh/helm/v3/pkg/release"
 )
 
 // Release is one revision of a release.
@@ -28,9 +26,9 @@ type Release struct {
 }
 
 // Deployed reports whether this revision is deployed.
-func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
+func (r *Release) Deployed() bool { return r.Status == statusDeployed.String() }
 
-func toRelease(rel *release.Release) *Release {
+func toRelease(rel *revision) *Release {
 	if rel == nil {
 		return nil
 	}
@@ -42,7 +40,7 @@ func toRelease(rel *release.Release) *Release {
 		Values:    rel.Config,
 	}
 	for _, hook := range rel.Hooks {
-		if slices.Contains(hook.Events, release.HookTest) {
+		if slices.Contains(hook.Events, hookTest) {
 			out.Tests = append(out.Tests, hook.Manifest)
 		}
 	}

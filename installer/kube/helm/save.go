@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"sigs.k8s.io/yaml"
 )
 
@@ -29,13 +28,13 @@ func (c *Chart) Archive() (name string, data []byte, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("chart %s: %w", c.Name(), err)
 	}
-	files := []*chart.File{{Name: "Chart.yaml", Data: metadata}} // with the version of this binary
+	files := []*chartFile{{Name: "Chart.yaml", Data: metadata}} // with the version of this binary
 	for _, f := range c.chart.Raw {
 		if f.Name != "Chart.yaml" {
 			files = append(files, f)
 		}
 	}
-	slices.SortFunc(files, func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b *chartFile) int { return strings.Compare(a.Name, b.Name) })
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zip)

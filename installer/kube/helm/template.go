@@ -8,10 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/release"
 )
 
 // Template renders the release's manifest as it would be installed, without changing the cluster. With
@@ -32,7 +28,7 @@ func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error)
 	return Template(ctx, c.namespace, req)
 }
 
-func clusterVersion(cfg *action.Configuration) (string, error) {
+func clusterVersion(cfg *actionConfig) (string, error) {
 	if cfg.Capabilities != nil {
 		return cfg.Capabilities.KubeVersion.Version, nil
 	}
@@ -62,20 +58,12 @@ func render(ctx context.Context, namespace string, req ApplyRequest, tests bool)
 	if err := req.check(); err != nil {
 		return "", err
 	}
-	kubeVersion, err := chartutil.ParseKubeVersion(req.KubeVersion)
+	wanted, err := parseKubeVersion(req.KubeVersion)
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
 	defer redirectStdLog(func(string, ...any) {})()
-	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
-	install.ReleaseName = req.Name
-	install.Namespace = namespace
-	install.DryRun = true
-	install.DryRunOption = "client"
-	install.ClientOnly = true
-	install.Replace = true
-	install.KubeVersion = kubeVersion
-	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
+	rel, err := runTemplate(ctx, namespace, wanted, req)
 	if err != nil {
 		return "", inWords(explain(req.Name, namespace, err), req.Chart.chart.Schema)
 	}
@@ -83,7 +71,7 @@ func render(ctx context.Context, namespace string, req ApplyRequest, tests bool)
 	out.WriteString(strings.TrimSpace(rel.Manifest))
 	out.WriteString("\n")
 	for _, hook := range rel.Hooks {
-		if !tests && slices.Contains(hook.Events, release.HookTest) {
+		if !tests && slices.Contains(hook.Events, hookTest) {
 			continue // helm test runs it, not the installation
 		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))

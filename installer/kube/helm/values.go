@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"helm.sh/helm/v3/pkg/strvals"
 	"sigs.k8s.io/yaml"
 )
 
@@ -33,12 +32,12 @@ func ParseValues(files, set, setString []string) (map[string]any, error) {
 		values = MergeValues(values, more)
 	}
 	for _, s := range set {
-		if err := strvals.ParseInto(s, values); err != nil {
+		if err := parseSet(s, values); err != nil {
 			return nil, fmt.Errorf("--set %s: %w; want name=value, with \\, for a comma and \\. for a dot in a name", s, err)
 		}
 	}
 	for _, s := range setString {
-		if err := strvals.ParseIntoString(s, values); err != nil {
+		if err := parseSetString(s, values); err != nil {
 			return nil, fmt.Errorf("--set-string %s: %w; want name=value", s, err)
 		}
 	}
