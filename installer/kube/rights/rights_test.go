@@ -52,6 +52,7 @@ func TestRequests(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"get nodes/proxy", "get pods/proxy in infra", "list namespaces", "list validatingadmissionpolicies.admissionregistration.k8s.io",
 		"list validatingadmissionpolicybindings.admissionregistration.k8s.io",
+		"get csidrivers.storage.k8s.io", "list storageclasses.storage.k8s.io",
 	}, text(optional))
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), len(all), "each once")
 
