@@ -95,7 +95,7 @@ func (c *Client) CreateLoadBalancerRule(ctx context.Context, r CreateLoadBalance
 	if r.CIDRs != nil {
 		f["cidrlist"] = joinIDs(r.CIDRs)
 	}
-	r.RuleTimeouts.set(f)
+	r.set(f)
 	return c.submit(ctx, "createLoadBalancerRule", f)
 }
 
@@ -113,7 +113,7 @@ func (c *Client) UpdateLoadBalancerRule(ctx context.Context, r UpdateLoadBalance
 	if r.CIDRs != nil {
 		f["cidrlist"] = joinIDs(*r.CIDRs)
 	}
-	r.RuleTimeouts.set(f)
+	r.set(f)
 	return c.submit(ctx, "updateLoadBalancerRule", f)
 }
 

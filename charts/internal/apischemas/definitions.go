@@ -103,7 +103,7 @@ func (s source) read(ctx context.Context, folder string) (all [][]byte, err erro
 		}
 	}
 	for _, file := range files {
-		raw, err := os.ReadFile(file) //nolint:gosec // of the module
+		raw, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}

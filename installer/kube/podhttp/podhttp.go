@@ -18,27 +18,32 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go's dialer has these types
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport"
 )
 
 // maxBody bounds an answer. Metrics of a controller are some hundred KB.
 const maxBody = 16 << 20
 
-// Get asks a port of a Pod for a path. It shows the Pod the client certificate of the configuration, or sends its token.
+// Get asks a port of a Pod for a path. It shows the Pod the client certificate of the configuration, and
+// sends nothing that the Pod could use itself.
 // The Pod's certificate is not verified: a controller signs its own, and its name is that of no Pod.
 func Get(ctx context.Context, kube kubernetes.Interface, config *rest.Config, pod *corev1.Pod, port int, path string) ([]byte, error) {
 	if config.Impersonate.UserName != "" {
 		return nil, errors.New("a Pod does not know impersonation (--as)")
 	}
+	t := &http.Transport{DisableKeepAlives: true}
+	if err := identify(config, t); err != nil {
+		return nil, err
+	}
 	c, err := dial(ctx, kube, config, pod, port)
 	if err != nil {
 		return nil, fmt.Errorf("forward a port to Pod %s: %w", pod.Name, err)
 	}
-	body, err := get(ctx, config, c, "https://"+pod.Name+"/"+path)
+	t.DialContext = func(context.Context, string, string) (net.Conn, error) { return c, nil }
+	body, err := get(ctx, t, "https://"+pod.Name+"/"+path)
 	_ = c.Close()
 	if err != nil {
 		if why := <-c.failed; why != "" {
@@ -49,19 +54,12 @@ func Get(ctx context.Context, kube kubernetes.Interface, config *rest.Config, po
 	return body, nil
 }
 
-func get(ctx context.Context, config *rest.Config, c net.Conn, url string) ([]byte, error) {
-	as, err := identity(config, &http.Transport{
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return c, nil },
-		DisableKeepAlives: true,
-	})
-	if err != nil {
-		return nil, err
-	}
+func get(ctx context.Context, t http.RoundTripper, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := as.RoundTrip(req)
+	resp, err := t.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -74,23 +72,21 @@ func get(ctx context.Context, config *rest.Config, c net.Conn, url string) ([]by
 	return body, err
 }
 
-// identity adds the user's client certificate and token to a transport.
-func identity(config *rest.Config, t *http.Transport) (http.RoundTripper, error) {
-	own := rest.CopyConfig(config)
-	own.Username, own.Password = "", ""
-	auth, err := own.TransportConfig()
+// errNoCertificate is returned where only a token could say who asks. A token is not sent: the Pod could use it elsewhere.
+var errNoCertificate = errors.New("the kubeconfig has no client certificate, and its token is not sent to a Pod")
+
+// identify makes a transport show the user's client certificate.
+func identify(config *rest.Config, t *http.Transport) error {
+	known, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	known, err := transport.TLSConfigFor(auth)
-	if err != nil {
-		return nil, err
+	if known == nil || len(known.Certificates) == 0 && known.GetClientCertificate == nil {
+		return errNoCertificate
 	}
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // #nosec G402 -- see Get
-	if known != nil {
-		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = known.Certificates, known.GetClientCertificate
-	}
-	return transport.HTTPWrappersForConfig(auth, t)
+	t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = known.Certificates, known.GetClientCertificate
+	return nil
 }
 
 // conn is one connection to a port of a Pod.

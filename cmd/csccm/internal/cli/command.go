@@ -70,6 +70,7 @@ objects of a chart to judge.`
 // ErrDryYes refuses a command line with both flags: --yes asks for changes, --dry-run for none.
 var ErrDryYes = Usagef("--yes and --dry-run exclude each other")
 
+// OutputsAnnotation is the annotation of a command that holds its formats of -o.
 const OutputsAnnotation = "csccm.io/outputs"
 
 // Outputs names a command's formats of -o, where they are others than text, json and yaml.

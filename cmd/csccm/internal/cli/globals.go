@@ -106,7 +106,7 @@ func (g *Globals) Progress() report.Progress {
 	return report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
 }
 
-// prompter asks on the terminal, or refuses by naming the flag where there is none.
+// Prompter asks on the terminal, or refuses by naming the flag where there is none.
 func (g *Globals) Prompter() prompt.Prompter {
 	if !g.Interactive() {
 		return prompt.NewRefusing()
