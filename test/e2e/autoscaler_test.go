@@ -105,7 +105,7 @@ func TestClusterAutoscaler(t *testing.T) {
 		see(&left, !slices.Contains(now, node))
 		see(&destroyed, !slices.ContainsFunc(vms, func(v cloudstack.VirtualMachine) bool { return v.ID == vm }))
 		see(&deleted, apierrors.IsNotFound(err))
-		if left*destroyed*deleted == 0 {
+		if min(left, destroyed, deleted) == 0 {
 			return fmt.Errorf("%s is marked; members %v, %d VMs, Node: %w", node, now, len(vms), gone(err))
 		}
 		return nil
