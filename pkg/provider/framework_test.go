@@ -103,6 +103,23 @@ func TestTenantFreedAddressIsUsedSoon(t *testing.T) {
 	})
 }
 
+// Two Services name one free address, and are created at once: one acquires it, and the other shares it soon after.
+func TestSharedAddressIsAcquiredOnce(t *testing.T) {
+	t.Parallel()
+	measured, err := simulator.Profile("simulator")
+	require.NoError(t, err)
+	withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
+		named := annotate(annotation.Address, "203.0.113.60")
+		env.create("shop", []int{443}, named)
+		env.create("mail", []int{25}, named)
+		time.Sleep(15 * time.Second)
+		for _, name := range []string{"shop", "mail"} {
+			assert.True(t, env.served(name), "%s: %s", name, env.ready(name).Message)
+		}
+		assert.LessOrEqual(t, len(env.Ledger().Find("associateIpAddress", "ccm")), 2)
+	})
+}
+
 // A Service that waits is tried again as soon as its owner corrects it, and not after other changes. Its record stays on
 // the Service.
 func TestTenantCorrectedServiceIsServedSoon(t *testing.T) {

@@ -391,7 +391,7 @@ func workOf(r loadbalancer.Result) backoff.Work {
 // ended makes the error of an attempt the framework's, with an Event where the framework's own says too little.
 func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error, did backoff.Work) error {
 	if err == nil {
-		if next, wait, ok := lb.backoff.Succeeded(svc.UID); ok {
+		if next, wait, ok := lb.backoff.Succeeded(a, did); ok {
 			lb.wakeups.AddAfter(next, wait)
 		}
 		return nil

@@ -154,17 +154,19 @@ type Attempt struct {
 	nodes       string
 	serves      bool   // the Service has an address: its rules follow the nodes even while something else fails
 	group       string // Services of one group wait for the same thing
+	named       bool   // group is of one address, which they may share
 	deletes     bool
 }
 
 // AttemptOf is the attempt to bring a Service to its desired state. nodes identifies the set of nodes that serve it.
 func AttemptOf(svc *corev1.Service, nodes string) Attempt {
 	group := "project " + strings.TrimSpace(svc.Annotations[annotation.Project])
-	if address := cmp.Or(strings.TrimSpace(svc.Annotations[annotation.Address]), strings.TrimSpace(svc.Spec.LoadBalancerIP)); address != "" {
+	address := cmp.Or(strings.TrimSpace(svc.Annotations[annotation.Address]), strings.TrimSpace(svc.Spec.LoadBalancerIP))
+	if address != "" {
 		group = "address " + address + " in " + group
 	}
 	return Attempt{
-		uid: svc.UID, fingerprint: fingerprint(svc), nodes: nodes, group: group,
+		uid: svc.UID, fingerprint: fingerprint(svc), nodes: nodes, group: group, named: address != "",
 		serves: svc.Annotations[annotation.Addresses] != "" || len(svc.Status.LoadBalancer.Ingress) > 0,
 	}
 }
@@ -272,16 +274,20 @@ func (b *Backoff) Forget(uid types.UID) {
 }
 
 // Succeeded ends the wait of a Service. If it waited for an address or a port, there may be another for a Service of
-// its group, which succeeded then returns with the time after which it may be tried.
-func (b *Backoff) Succeeded(uid types.UID) (next types.UID, after time.Duration, found bool) {
+// its group. If it has acquired the address that it names, others that name the address too can share it: their attempts
+// to acquire it at the same time have failed. One of these Services is returned, with the time after which it may be tried.
+func (b *Backoff) Succeeded(a Attempt, did Work) (next types.UID, after time.Duration, found bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.waits[uid]
-	delete(b.waits, uid)
-	if w == nil || w.kind != ByAddress && w.kind != ByPort {
-		return "", 0, false
+	w := b.waits[a.uid]
+	delete(b.waits, a.uid)
+	switch {
+	case w != nil && (w.kind == ByAddress || w.kind == ByPort):
+		return b.wakeLocked(w.kind, w.group)
+	case a.named && did.Done > 0:
+		return b.wakeLocked(ByAddress, a.group)
 	}
-	return b.wakeLocked(w.kind, w.group)
+	return "", 0, false
 }
 
 // Freed ends the wait of one Service in each group that waits for an address, or a port: the one that has waited

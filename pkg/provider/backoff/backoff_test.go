@@ -189,7 +189,7 @@ func TestBackoffWakesOneAfterTheOther(t *testing.T) {
 	b.Failed(Attempt{uid: "port", group: "address"}, &cloudstack.Error{Kind: cloudstack.KindConflict}, Work{})
 	clk.SetTime(clk.Now().Add(time.Second))
 	assert.Equal(t, map[types.UID]time.Duration{"c": 0, "x": earlyPause - time.Second}, b.Freed(ByAddress))
-	next, wait, ok := b.Succeeded("c")
+	next, wait, ok := b.Succeeded(Attempt{uid: "c"}, Work{})
 	assert.True(t, ok)
 	assert.Equal(t, types.UID("a"), next)
 	assert.Zero(t, wait)
@@ -200,4 +200,29 @@ func TestBackoffWakesOneAfterTheOther(t *testing.T) {
 		b.Forget(uid)
 	}
 	assert.Empty(t, b.waits)
+}
+
+// Services that name one address ask for it at once. The one that gets it wakes the others, which share it.
+func TestBackoffWakesThoseThatShareAnAddress(t *testing.T) {
+	t.Parallel()
+	taken := &plan.RefusalError{Reason: plan.ReasonAddressUnavailable}
+	for name, tc := range map[string]struct {
+		succeeds Attempt
+		did      Work
+		wakes    bool
+	}{
+		"acquired":            {Attempt{uid: "first", group: "address", named: true}, Work{Planned: 4, Done: 4}, true},
+		"nothing to do":       {Attempt{uid: "first", group: "address", named: true}, Work{}, false},
+		"another address":     {Attempt{uid: "first", group: "other address", named: true}, Work{Planned: 4, Done: 4}, false},
+		"no address is named": {Attempt{uid: "first", group: "address"}, Work{Planned: 4, Done: 4}, false},
+	} {
+		b := New(clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
+		b.Failed(Attempt{uid: "second", group: "address", named: true}, taken, Work{})
+		next, wait, ok := b.Succeeded(tc.succeeds, tc.did)
+		assert.Equal(t, tc.wakes, ok, name)
+		if ok {
+			assert.Equal(t, types.UID("second"), next, name)
+			assert.Equal(t, earlyPause, wait, name)
+		}
+	}
 }
