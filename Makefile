@@ -58,7 +58,7 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 	@cd test && go run ./cmd/plane-build all
 
 .PHONY: test
-test: plane ## run the unit, contract, controller and system tests (9 minutes on 2 cores)
+test: plane ## run the unit, contract, controller and system tests (12 minutes on 2 cores)
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
 	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
 
