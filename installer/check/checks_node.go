@@ -101,7 +101,7 @@ func nodeChecks() []Check {
 			Code: "NODE-009", Category: catNode, Title: "VMs of the nodes run", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
 			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
-			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {nodes}",
+			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {node names}",
 			Run:    by2(nodesFact, vmsFact, decide.Stopped),
 		},
 	}

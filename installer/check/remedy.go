@@ -15,7 +15,7 @@ import (
 
 // inDocs are the words of the documentation.
 var inDocs = strings.NewReplacer(
-	decide.WordNamespace, "NAMESPACE", decide.WordRelease, "RELEASE", decide.WordNodes, "NODE", decide.WordWorkload, "-n NAMESPACE KIND/NAME", decide.WordService, "-n NAMESPACE NAME",
+	decide.WordNamespace, "NAMESPACE", decide.WordRelease, "RELEASE", decide.WordNodes, "NODE", decide.WordNodeNames, "NODE", decide.WordWorkload, "-n NAMESPACE KIND/NAME", decide.WordService, "-n NAMESPACE NAME",
 	decide.WordAPI, "https://HOST/client/api",
 )
 
@@ -57,7 +57,7 @@ func (e *Env) fill(remedy string, objects []Object) string {
 	workload := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + strings.ToLower(o.Kind) + "/" + o.Name }, "Deployment", "DaemonSet")
 	service := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + o.Name }, "Service")
 	return strings.NewReplacer(
-		decide.WordNamespace, e.Namespace, decide.WordRelease, e.Release, decide.WordNodes, strings.Join(nodes, ","), decide.WordWorkload, workload, decide.WordService, service, decide.WordAPI, api,
+		decide.WordNamespace, e.Namespace, decide.WordRelease, e.Release, decide.WordNodes, strings.Join(nodes, ","), decide.WordNodeNames, strings.Join(nodes, " "), decide.WordWorkload, workload, decide.WordService, service, decide.WordAPI, api,
 	).Replace(remedy)
 }
 

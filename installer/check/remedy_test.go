@@ -45,6 +45,15 @@ func TestRemediesOfNodes(t *testing.T) {
 	require.Contains(t, w.result(t, "CCM-001").Remedy, "`csccm install -n cloud --release ours`")
 }
 
+// kubectl takes names of nodes separated by blanks, csccm by commas.
+func TestRemediesNameSeveralNodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range check.All() {
+		require.NotRegexp(t, `kubectl [^;`+"`"+`]*\{nodes\}`, c.Remedy, c.Code)
+		require.NotRegexp(t, `csccm [^;`+"`"+`]*\{node names\}`, c.Remedy, c.Code)
+	}
+}
+
 // What fails is tried again at a time that the controller's log names.
 func TestServicesNameTheNextTry(t *testing.T) {
 	t.Parallel()

@@ -150,12 +150,13 @@ func Unread(err error) Finding {
 
 // Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
 const (
-	WordNamespace = "{namespace}" // of the controller
-	WordRelease   = "{release}"   // Helm release
-	WordNodes     = "{nodes}"     // of the finding, separated by commas
-	WordWorkload  = "{workload}"  // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
-	WordService   = "{service}"   // the first Service of the finding: -n NAMESPACE NAME
-	WordAPI       = "{api-url}"   // of CloudStack, over TLS
+	WordNamespace = "{namespace}"  // of the controller
+	WordRelease   = "{release}"    // Helm release
+	WordNodes     = "{nodes}"      // of the finding, separated by commas, as csccm takes them
+	WordNodeNames = "{node names}" // of the finding, separated by blanks, as kubectl takes them
+	WordWorkload  = "{workload}"   // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
+	WordService   = "{service}"    // the first Service of the finding: -n NAMESPACE NAME
+	WordAPI       = "{api-url}"    // of CloudStack, over TLS
 )
 
 // Commands that show what the controller says.
