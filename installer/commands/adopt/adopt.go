@@ -118,12 +118,22 @@ func (f *Facts) item(svc *corev1.Service) Item {
 	return out
 }
 
-// addressOf finds the one address on which the Service has rules by its own name.
+// forwards reports whether a port forwarding is the Service's by its tags.
+func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
+	return fw.Tags[plan.TagServiceUID] == id.UID && provider.OwnClusterTag(fw.Tags[plan.TagCluster], f.ClusterID, true)
+}
+
+// addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
 func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why string) {
 	ids := map[string]bool{}
 	for i := range f.Rules {
 		if lb, _, _, _, ok := plan.ParseRuleName(f.Rules[i].Name); ok && lb == id.LB {
 			ids[f.Rules[i].PublicIPID] = true
+		}
+	}
+	for i := range f.Forwards {
+		if f.forwards(&f.Forwards[i], id) {
+			ids[f.Forwards[i].PublicIPID] = true
 		}
 	}
 	for i := range f.Addresses {
@@ -135,7 +145,7 @@ func (f *Facts) addressOf(id plan.Service) (address *cloudstack.PublicIP, why st
 		}
 	}
 	if address == nil {
-		return nil, "it has no load balancer rules under its own name; run csccm migrate-rules first if they have older names"
+		return nil, "it has no load balancer rules under its own name and no port forwardings; run csccm migrate-rules first if they have older names"
 	}
 	return address, ""
 }
@@ -158,8 +168,7 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 	}
 	for i := range f.Forwards {
 		fw := &f.Forwards[i]
-		own := fw.Tags[plan.TagServiceUID] == id.UID && provider.OwnClusterTag(fw.Tags[plan.TagCluster], f.ClusterID, true)
-		if fw.PublicIPID == a.ID && !own {
+		if fw.PublicIPID == a.ID && !f.forwards(fw, id) {
 			return fmt.Sprintf("port %d of the address is forwarded to VM %s", fw.StartPort, cmp.Or(fw.VMName, fw.VMID))
 		}
 	}

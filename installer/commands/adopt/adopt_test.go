@@ -64,6 +64,14 @@ func TestMakePlan(t *testing.T) {
 		"a forwarded port of the Service's": {verdict: Adopt, more: func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&web))}}
 		}},
+		"forwarded ports alone": {verdict: Adopt, more: func(f *Facts) {
+			f.Rules = nil
+			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&web))}}
+		}},
+		"another Service's forwarded ports alone": {verdict: Refused, why: "no port forwardings", more: func(f *Facts) {
+			f.Rules = nil
+			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 53, Tags: plan.RuleTags("c1", loadbalancer.ServiceOf(&mail))}}
+		}},
 		"a rule by hand": {verdict: Refused, why: "by-hand", more: func(f *Facts) {
 			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{Name: "by-hand", PublicIPID: "ip"})
 		}},
