@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -223,139 +222,6 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// TextOptions says how a report is shown to a person.
-type TextOptions struct {
-	Style report.Style
-	// Short leaves out what is well and what was skipped.
-	Short bool
-	// Verbose shows evidence and durations too, and all objects.
-	Verbose bool
-}
-
-// maxObjects is how many objects are listed below a result.
-const maxObjects = 10
-
-// WriteText writes the report for a person: a line for each check, what is wrong with its remedy
-// and a link below it, and a summary at the end. Checks that the end of the run cut off are only counted.
-func (r Report) WriteText(w io.Writer, o TextOptions) error {
-	var b strings.Builder
-	category := ""
-	for _, c := range r.Checks {
-		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) || c.follows && !o.Verbose {
-			continue
-		}
-		if !o.Short && c.Category != category {
-			if category != "" {
-				b.WriteByte('\n')
-			}
-			category = c.Category
-			b.WriteString(o.Style.Paint(report.Strong, category) + "\n")
-		}
-		b.WriteString(c.text(o))
-	}
-	if b.Len() > 0 && !o.Short {
-		b.WriteByte('\n')
-	}
-	b.WriteString(r.Summary.text(o.Style, r.Unfinished()))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// text draws one result.
-func (r Result) text(o TextOptions) string {
-	s := o.Style
-	var b strings.Builder
-	head := r.Code + " " + r.Title
-	if r.Message != "" {
-		head += ": " + r.Message
-	}
-	if o.Verbose {
-		head += fmt.Sprintf(" (%d ms)", r.DurationMs)
-	}
-	b.WriteString(s.Indented(s.Symbol(symbol(r.Outcome))+" ", s.SymbolWidth()+1, head))
-
-	indent := s.SymbolWidth() + 3
-	pad := strings.Repeat(" ", indent)
-	for i, x := range r.Objects {
-		if i == maxObjects && !o.Verbose {
-			fmt.Fprintf(&b, "%s... and %d more (-v shows all)\n", pad, len(r.Objects)-i)
-			break
-		}
-		text := x.String()
-		if x.Message != "" {
-			text += ": " + x.Message
-		}
-		b.WriteString(s.Indented(pad+"- ", indent+2, text))
-	}
-	if o.Verbose {
-		for _, k := range slices.Sorted(maps.Keys(r.Evidence)) {
-			b.WriteString(s.Indented(pad+s.Paint(report.Faint, k+":")+" ", indent+len(k)+2, r.Evidence[k]))
-		}
-	}
-	if r.Outcome != OK && r.Outcome != Skipped {
-		if r.Remedy != "" {
-			b.WriteString(s.Indented(pad+s.Paint(report.Strong, "fix:")+" ", indent+5, r.Remedy))
-		}
-		b.WriteString(pad + s.Paint(report.Faint, "see: "+r.Hint) + "\n")
-	}
-	return b.String()
-}
-
-func symbol(o Outcome) report.Symbol {
-	switch o {
-	case OK:
-		return report.SymbolOK
-	case Warning:
-		return report.SymbolWarning
-	case Failed:
-		return report.SymbolFailed
-	case Skipped:
-		return report.SymbolSkipped
-	case Unknown:
-	}
-	return report.SymbolUnknown
-}
-
-const notFinished = "not finished"
-
-// text counts unfinished checks, which are among the unknown ones, apart.
-func (m Summary) text(s report.Style, unfinished int) string {
-	var b strings.Builder
-	column := 0 // colours take none
-	for i, part := range []struct {
-		n    int
-		p    report.Paint
-		word string
-	}{
-		{m.OK, report.Good, "ok"},
-		{m.Warning, report.Caution, "warning"},
-		{m.Failed, report.Bad, "failed"},
-		{m.Skipped, report.Plain, "skipped"},
-		{m.Unknown - unfinished, report.Caution, "unknown"},
-		{unfinished, report.Caution, notFinished},
-	} {
-		if part.word == notFinished && part.n == 0 {
-			continue // as nearly always
-		}
-		text := fmt.Sprintf("%d %s", part.n, part.word)
-		switch {
-		case i == 0:
-		case s.Width > 0 && column+len(text)+len(", ,") > s.Width:
-			b.WriteString(",\n")
-			column = 0
-		default:
-			b.WriteString(", ")
-			column += len(", ")
-		}
-		if part.n == 0 {
-			part.p = report.Plain
-		}
-		b.WriteString(s.Paint(part.p, text))
-		column += len(text)
-	}
-	return b.String() + "\n"
-}
-
 // WriteYAML writes the report as YAML with the fields of Schema.
 func (r Report) WriteYAML(w io.Writer) error {
 	raw, err := yaml.Marshal(r)
@@ -390,20 +256,3 @@ func (r Report) WriteJUnit(w io.Writer, failOn Severity) error {
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// plain is the result in words, without colours.
-func (r Result) plain() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Outcome, r.Message)
-	for _, o := range r.Objects {
-		fmt.Fprintf(&b, "- %s", o)
-		if o.Message != "" {
-			b.WriteString(": " + o.Message)
-		}
-		b.WriteByte('\n')
-	}
-	if r.Remedy != "" {
-		fmt.Fprintf(&b, "fix: %s\nsee: %s\n", r.Remedy, r.Hint)
-	}
-	return b.String()
-}

@@ -5,25 +5,63 @@ package cloudstack
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
 )
 
 // ListAPIs lists the commands that the caller's role allows, by name. It is the exact test for features;
-// the answer is large (some hundred KB), so keep it.
+// the answer is large (some hundred KB, of which only names are read), so keep what it returns.
 func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
-	list, err := listWhole(ctx, c, "listApis", "api", nil, func(a *API) API { return *a })
+	apis := map[string]API{}
+	err := c.answer(ctx, "listApis", nil, func(body []byte) error {
+		listed := 0
+		count, err := lean.Scan(body, "api", c.texts, func(s *lean.Scanner, _ int) error {
+			listed++
+			var a API
+			err := s.Object(func(name []byte) (err error) {
+				switch string(name) {
+				case "name":
+					a.Name, err = s.String()
+				case "params":
+					a.Params, err = fields(s)
+				case "response":
+					a.Fields, err = fields(s)
+				}
+				return err
+			})
+			apis[a.Name] = a
+			return err
+		})
+		if err == nil && count > listed {
+			err = errors.New("the list is not complete")
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	apis := make(map[string]API, len(list))
-	for _, a := range list {
-		apis[a.Name] = a
-	}
 	return apis, nil
+}
+
+// fields reads the names of parameters, or of the fields of an answer.
+func fields(s *lean.Scanner) (out []APIField, err error) {
+	err = s.Array(func() error {
+		var f APIField
+		err := s.Object(func(name []byte) (err error) {
+			if string(name) == "name" {
+				f.Name, err = s.String()
+			}
+			return err
+		})
+		out = append(out, f)
+		return err
+	})
+	return out, err
 }
 
 // HasParam reports whether the command knows a parameter.

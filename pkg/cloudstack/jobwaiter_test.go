@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack/internal/poll"
 )
 
 // fakeJobs is a server with jobs that end at a time of the bubble's clock.
@@ -152,7 +154,7 @@ func TestTenJobsShareTheirPolls(t *testing.T) {
 			results += n
 		}
 		polls := f.lists + results - 10 // calls that read no result
-		require.LessOrEqual(t, polls, int(took/pollMin)+1, "at most one poll per 200 ms; took %s", took)
+		require.LessOrEqual(t, polls, int(took/poll.Min)+1, "at most one poll per 200 ms; took %s", took)
 		require.LessOrEqual(t, f.lists, 10)
 		require.Less(t, took, 4*time.Second, "2.55 s and one interval")
 	})
@@ -182,7 +184,7 @@ func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for i := 1; i < len(f.polls); i++ {
-			require.GreaterOrEqual(t, f.polls[i].Sub(f.polls[i-1]), pollMin)
+			require.GreaterOrEqual(t, f.polls[i].Sub(f.polls[i-1]), poll.Min)
 		}
 		require.GreaterOrEqual(t, len(f.polls), 8, "new jobs keep the polls frequent")
 	})
@@ -301,10 +303,9 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		err := <-done
 		require.ErrorIs(t, err, context.Canceled)
 		require.True(t, asError(t, err).MayHaveHappened)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		require.Nil(t, w.stop, "nobody waits, nobody polls")
-		require.Empty(t, w.jobs)
+		polls := f.total()
+		time.Sleep(time.Hour)
+		require.Equal(t, polls, f.total(), "nobody waits, nobody polls")
 	})
 }
 
@@ -377,9 +378,9 @@ func TestFirstPollComesWhenTheJobIsDue(t *testing.T) {
 			return f.clk.Since(begun)
 		}
 		require.Equal(t, 50*time.Millisecond, wait("short", 40*time.Millisecond, 50*time.Millisecond))
-		require.Equal(t, pollMin, wait("at once again", 40*time.Millisecond, 50*time.Millisecond))
+		require.Equal(t, poll.Min, wait("at once again", 40*time.Millisecond, 50*time.Millisecond))
 		require.Equal(t, 300*time.Millisecond, wait("late", 40*time.Millisecond, 300*time.Millisecond))
-		require.Equal(t, pollMin, wait("long past", 0, -time.Hour))
+		require.Equal(t, poll.Min, wait("long past", 0, -time.Hour))
 	})
 }
 

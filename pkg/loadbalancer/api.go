@@ -19,18 +19,9 @@ type API interface {
 }
 
 // FromClient makes a client an API.
-func FromClient(c *cloudstack.Client) API { return clientAPI{c} }
+func FromClient(c *cloudstack.Client) API { return clientAPI{c, c.Jobs()} }
 
-type clientAPI struct{ *cloudstack.Client }
-
-func (c clientAPI) Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
-	return c.Jobs().Wait(ctx, command, jobID)
-}
-
-func (c clientAPI) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
-	return c.Jobs().Await(ctx, a)
-}
-
-func (c clientAPI) Result(ctx context.Context, command, jobID string) (*cloudstack.Job, error) {
-	return c.Jobs().Result(ctx, command, jobID)
+type clientAPI struct {
+	*cloudstack.Client
+	*cloudstack.JobWaiter
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // observe reads what concerns the Service into the memory.
@@ -99,7 +100,7 @@ func (t *task) noteObserved(target *plan.Address, limits plan.Limits) {
 	for _, n := range plan.ForwardACL(t.Desired, t.network) {
 		t.Notify(n)
 	}
-	if t.Desired.CIDRsDecide && limits.NoCIDRs && !plan.SameRanges(t.Desired.Ranges, []string{annotation.Anyone}) && len(t.Desired.Ranges) > 0 {
+	if t.Desired.CIDRsDecide && limits.NoCIDRs && !access.Same(t.Desired.Ranges, []string{annotation.Anyone}) && len(t.Desired.Ranges) > 0 {
 		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
 			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})
 	}

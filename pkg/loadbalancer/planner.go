@@ -11,6 +11,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -212,3 +213,14 @@ func (p *Planner) clusters() []string {
 }
 
 func (p *Planner) unguarded(g plan.Guard) bool { return p.options.Unguarded[g] }
+
+// mode is the mode of a Service.
+func (p *Planner) mode(spec annotation.Spec) string {
+	return cmp.Or(spec.Mode, p.options.Mode, annotation.Auto)
+}
+
+// CheckService says why a Service cannot be served wherever its nodes are; it makes no call.
+func (p *Planner) CheckService(svc plan.Service, spec annotation.Spec) *plan.RefusalError {
+	spec.Mode = p.mode(spec)
+	return plan.CheckService(svc, spec)
+}

@@ -185,3 +185,12 @@ func (p *Planner) prove(ctx context.Context, t *task) error {
 		}
 	}
 }
+
+// absent makes the task delete everything of the Service's.
+func (t *task) absent(keepAddress bool) {
+	t.Desired = plan.Desired{Absent: true, KeepAddress: keepAddress}
+	t.Forwards = t.Forwards || plan.Facts{Service: t.Service, Spec: t.Spec}.Forwards()
+}
+
+// nobodyFit says that forwarded ports lead to nobody who could serve; nil when that is not so.
+func (t *task) nobodyFit() *plan.Notice { return plan.NobodyFit(t.Desired, t.Members, t.Unfit) }

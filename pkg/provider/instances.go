@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/deletion"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/provider/outofservice"
 )
@@ -41,13 +42,15 @@ type instances struct {
 	vms      *inventory.Inventory
 	metadata node.Options // but for the Node
 	nodes    func() ([]*corev1.Node, error)
-	guard    *guard
+	guard    *deletion.Guard
 	events   func() *event.Nodes // nil before Initialize
 	metrics  *nodeMetrics
 	holds    atomic.Pointer[outofservice.Controller] // nil where no Node gets the taint
 }
 
 var _ cloudprovider.InstancesV2 = (*instances)(nil)
+
+var errNoNodes = errors.New("the list of Nodes is not loaded yet")
 
 // InstanceMetadata describes the Node's VM. The framework initialises a Node with it, and asks again every
 // few minutes for the addresses.
@@ -186,7 +189,7 @@ func (i *instances) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool,
 //   - the Node has a CloudStack ID,
 //   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
 //   - the server, asked for the id alone, does not show it either,
-//   - not too many Nodes lost their VMs (see guard).
+//   - not too many Nodes lost their VMs (see deletion.Guard).
 //
 // Whatever else is in doubt is an error, which leaves the Node alone.
 func (i *instances) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error) {
@@ -213,7 +216,7 @@ func (i *instances) InstanceExists(ctx context.Context, n *corev1.Node) (bool, e
 		return true, nil
 	}
 	if !exists {
-		i.guard.deleting(n)
+		i.guard.Deleting(n)
 		klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
 	}
 	return exists, nil
@@ -229,7 +232,7 @@ func (i *instances) existsByID(ctx context.Context, n *corev1.Node, id string) (
 			return true, nil
 		}
 		// Asked first with the older list, a standing refusal costs no call.
-		if err := i.guard.check(s, i.nodes); err != nil {
+		if err := i.guard.Check(s, i.nodes); err != nil {
 			return false, err
 		}
 		if age == missAge && s.Lacks(id) {
@@ -265,7 +268,7 @@ func (i *instances) down(ctx context.Context, n *corev1.Node) (state string, dow
 	case ok && !node.Gone(listed.State):
 		return "", false, nil
 	}
-	if err := i.guard.check(s, i.nodes); err != nil {
+	if err := i.guard.Check(s, i.nodes); err != nil {
 		return "", false, err
 	}
 	return "gone", true, nil
@@ -290,7 +293,7 @@ func (i *instances) report(n *corev1.Node, err error) {
 		reason = event.AmbiguousVM
 	case is[*node.ProviderIDError](err):
 		reason = event.InvalidProviderID
-	case is[*refusedError](err):
+	case is[*deletion.RefusedError](err):
 		reason = event.NodeDeletionRefused
 		i.metrics.deletionsRefused.Inc()
 	default:
@@ -328,7 +331,7 @@ func newNodeMetrics(p *Provider) *nodeMetrics {
 			Name: "cloudstack_node_deletions_blocked",
 			Help: "1 while Nodes are not deleted because too many have lost their VMs at once: look at the credentials and the project.",
 		}, func() float64 {
-			if p.instances.guard.blocked() {
+			if p.instances.guard.Blocked() {
 				return 1
 			}
 			return 0
@@ -347,7 +350,7 @@ func (p *Provider) nodesWithoutVM() float64 {
 	if s == nil || err != nil {
 		return 0
 	}
-	missing, _ := withoutVM(s, nodes)
+	missing, _ := deletion.WithoutVM(s, nodes)
 	return float64(len(missing))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/deletion"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/provider/failover"
 )
@@ -255,7 +256,7 @@ func TestGuardCountsDeletionsWithinItsWindow(t *testing.T) {
 	lists, _ := p.api.counts()
 	for range 5 { // a standing refusal costs no call while the list is young enough
 		_, err := p.instances.InstanceExists(t.Context(), all[2])
-		require.True(t, is[*refusedError](err))
+		require.True(t, is[*deletion.RefusedError](err))
 		p.clock.Step(5 * time.Second)
 	}
 	p.spent(lists, 2, "by id only the two that were given up")
@@ -309,8 +310,8 @@ func TestGuardAllowsARejoinedNode(t *testing.T) {
 	t.Parallel()
 	nodes := initialised(10)
 	p := newFakeProvider(t, machines(10), nodes...)
-	p.instances.guard.deleting(nodes[8])
-	p.instances.guard.deleting(nodes[9]) // both are back
+	p.instances.guard.Deleting(nodes[8])
+	p.instances.guard.Deleting(nodes[9]) // both are back
 	p.api.remove("w1")
 	assert.False(t, p.exists(nodes[0]))
 }
@@ -322,7 +323,7 @@ func TestOptionsValidate(t *testing.T) {
 	o.DriftPeriod, o.Tenancy = 0, "{}"
 	require.NoError(t, o.Validate())
 	bad := Options{
-		ProviderIDFormat: "x", InstanceTypeFormat: "y", DriftPeriod: time.Second, DeletionGuard: GuardOptions{Percent: 101, Window: -1},
+		ProviderIDFormat: "x", InstanceTypeFormat: "y", DriftPeriod: time.Second, DeletionGuard: deletion.Options{Percent: 101, Window: -1},
 		Tenancy: `{"annotations":{"networks":{"deny":true}}}`, Nodes: NodeOptions{InternalCIDRs: "x", ExternalCIDRs: "y", Labels: []string{"z"}},
 	}
 	for _, part := range []string{

@@ -5,14 +5,11 @@ package provider
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
@@ -22,19 +19,14 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/provider/backoff"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
-
-// networkAge is how old the description of a network may be: services of an offering hardly change.
-const networkAge = 10 * time.Minute
 
 // loadBalancerDeps is what the load balancer half of the provider works with.
 type loadBalancerDeps struct {
@@ -92,7 +84,7 @@ type serviceState struct {
 	nodes   []*corev1.Node
 	// settled is set when the framework's last sync succeeded. It tries others again itself.
 	settled  bool
-	forwards bool               // see mayForward
+	forwards bool               // as in work
 	shown    []metav1.Condition // as last written; nil before that
 	synced   *string            // the nodes with which the Service was last brought to its desired state
 	doubtful bool               // the last sync failed in CloudStack
@@ -145,8 +137,7 @@ func (lb *loadBalancer) remember(svc *corev1.Service, nodes []*corev1.Node) {
 		s = &serviceState{}
 		lb.known[svc.UID] = s
 	}
-	s.service, s.nodes, s.settled, s.forwards = svc, nodes, false, lb.mayForward(svc)
-	lb.heartbeats.Use(string(svc.UID), s.forwards)
+	s.service, s.nodes, s.settled = svc, nodes, false
 }
 
 // with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
@@ -172,6 +163,34 @@ func (lb *loadBalancer) drop(uid types.UID) {
 	lb.backoff.Forget(uid)
 }
 
+// turn waits until nobody else works on the Service. All calls made with the context that it returns count for the
+// Service's namespace.
+func (lb *loadBalancer) turn(ctx context.Context, svc *corev1.Service) (context.Context, func(), error) {
+	leave, err := lb.reconciler.Turn(ctx, string(svc.UID))
+	return cloudstack.WithFlow(ctx, svc.Namespace), leave, err
+}
+
+// turnOf is turn for a Service as the framework last asked for it; nil when it is gone, or ctx has ended.
+func (lb *loadBalancer) turnOf(ctx context.Context, uid types.UID) (context.Context, *serviceState, func()) {
+	lb.mu.Lock()
+	s := lb.known[uid]
+	var svc *corev1.Service
+	if s != nil {
+		svc = s.service
+	}
+	lb.mu.Unlock()
+	if s == nil {
+		return ctx, nil, func() {}
+	}
+	ctx, unlock, err := lb.turn(ctx, svc)
+	if err != nil {
+		return ctx, nil, func() {}
+	}
+	lb.mu.Lock()
+	defer lb.mu.Unlock()
+	return ctx, lb.known[uid], unlock // it may have been asked for again, or deleted, in the meantime
+}
+
 // GetLoadBalancerName is upstream's name, the prefix of the rules' names.
 func (lb *loadBalancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
 	return cloudprovider.DefaultLoadBalancerName(svc)
@@ -190,8 +209,8 @@ func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *core
 			return nil, false, err // the last attempt to delete it failed, and the next is not due
 		}
 	}
-	spec, _ := annotation.Parse(svc) // a wrong annotation must not hide what is there
-	req, err := lb.request(ctx, svc, spec, nil)
+	w := lb.workOn(svc, nil) // a wrong annotation must not hide what is there
+	req, err := lb.requestOf(ctx, w)
 	if err != nil {
 		return nil, false, err
 	}
@@ -206,7 +225,7 @@ func (lb *loadBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *core
 	if len(ips) > 0 {
 		ip = ips[0]
 	}
-	return status(svc, spec, ip), true, nil
+	return status(w, ip), true, nil
 }
 
 // EnsureLoadBalancer brings the Service to its desired state.
@@ -230,7 +249,7 @@ func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *c
 	lb.remember(svc, nodes)
 	if lb.backoff.Waiting(svc.UID) {
 		// Its next attempt has the new nodes. The framework writes no Event for this error and does not retry.
-		wait, _ := lb.backoff.Held(lb.attempt(lb.deps.Records.restore(svc), nodes))
+		wait, _ := lb.backoff.Held(lb.attempt(lb.workOn(lb.deps.Records.restore(svc), nodes)))
 		lb.wakeups.AddAfter(svc.UID, wait)
 		return cloudprovider.ImplementedElsewhere
 	}
@@ -239,21 +258,6 @@ func (lb *loadBalancer) UpdateLoadBalancer(ctx context.Context, _ string, svc *c
 	}
 	_, err = lb.ensure(ctx, svc, nodes, lb.reconciler.Ensure)
 	return err
-}
-
-// upToDate reports whether the Service was last brought to its desired state with the same backends.
-func (lb *loadBalancer) upToDate(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (same bool) {
-	spec, err := annotation.Parse(svc)
-	if err != nil {
-		return false
-	}
-	chosen, err := lb.choose(ctx, svc, spec, nodes)
-	if err != nil {
-		return false
-	}
-	key := lb.backends(svc, chosen)
-	lb.with(svc.UID, func(s *serviceState) { same = s.synced != nil && *s.synced == key })
-	return same
 }
 
 // EnsureLoadBalancerDeleted removes everything of the Service's from CloudStack.
@@ -268,9 +272,9 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 		return backoff.RetryAfter(err, wait)
 	}
 	svc = lb.deps.Records.restore(svc)
-	spec, _ := annotation.Parse(svc) // what cannot be parsed must still be deleted
+	w := lb.workOn(svc, nil) // what cannot be parsed must still be deleted
 	lb.forget(svc.UID)
-	req, err := lb.request(ctx, svc, spec, nil)
+	req, err := lb.requestOf(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -280,146 +284,10 @@ func (lb *loadBalancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string,
 		lb.drop(svc.UID)
 		lb.freed(backoff.ByPort)
 	}
-	return lb.ended(svc, attempt, err, workOf(result))
+	return lb.ended(w, attempt, err, progress(result))
 }
 
-type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result, error)
-
-// ensure is one sync: it chooses the backends, has them reconciled and shows the outcome on the Service. It does
-// nothing while the Service waits after a failure that would only repeat itself.
-func (lb *loadBalancer) ensure(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (*corev1.LoadBalancerStatus, error) {
-	svc = lb.deps.Records.restore(svc)
-	attempt := lb.attempt(svc, nodes)
-	if wait, err := lb.backoff.Held(attempt); wait > 0 {
-		return nil, backoff.RetryAfter(err, wait)
-	}
-	var did backoff.Work
-	status, unserved, err := lb.sync(ctx, svc, nodes, func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
-		result, err := do(ctx, req)
-		did = workOf(result)
-		return result, err
-	})
-	lb.with(svc.UID, func(s *serviceState) { s.settled = err == nil })
-	err = projectRefusal(strings.TrimSpace(svc.Annotations[annotation.Project]), err)
-	lb.showCondition(ctx, svc, unserved, err)
-	return status, lb.ended(svc, attempt, err, did)
-}
-
-// sync is one attempt. unserved says why nobody is served although it succeeded.
-func (lb *loadBalancer) sync(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node, do reconcile) (_ *corev1.LoadBalancerStatus, unserved *plan.Notice, _ error) {
-	events := event.Service{Recorder: lb.deps.Recorder, Object: svc}
-	lb.with(svc.UID, func(s *serviceState) { s.synced = nil })
-	spec, err := annotation.Parse(svc)
-	if err != nil {
-		return nil, nil, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation, Message: err.Error()}
-	}
-	for _, w := range spec.Warnings {
-		events.Warn(event.IgnoredSetting, w)
-	}
-	if err := lb.allowed(ctx, svc); err != nil {
-		return nil, nil, err
-	}
-	// What the Service alone decides is decided before anything is read.
-	if refusal := lb.reconciler.CheckService(loadbalancer.ServiceOf(svc), spec); refusal != nil {
-		return nil, nil, refusal
-	}
-	chosen, err := lb.choose(ctx, svc, spec, nodes)
-	if err != nil {
-		return nil, nil, err
-	}
-	if spec.Project != "" || !spec.Records.Empty() {
-		if err := lb.reconciler.CheckProject(ctx, loadbalancer.Request{Service: loadbalancer.ServiceOf(svc), Spec: spec}); err != nil {
-			return nil, nil, err
-		}
-	}
-	// What the nodes are fit for is decided once: a change in the meantime makes the Service be synced again.
-	unfit := lb.unfit(svc, chosen)
-	key := lb.backendsKey(chosen, unfit)
-	complete := false
-	find := func(ctx context.Context, events event.Service, age time.Duration) (members, reach []plan.Member, err error) {
-		members, reach, complete, err = lb.find(ctx, svc, spec, nodes, chosen, events, age)
-		return members, reach, err
-	}
-	members, reach, err := find(ctx, events, lbVMAge)
-	if err != nil {
-		return nil, nil, err
-	}
-	if why := lb.whyNone(svc, spec, nodes, chosen); why != "" {
-		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: why + "; the rules have no members, and nobody is served"}
-		events.Notice(*unserved)
-	}
-	req, err := lb.request(ctx, svc, spec, members)
-	if err != nil {
-		return nil, nil, err
-	}
-	req.Reach = reach
-	req.Unfit = texts(unfit)
-	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
-		return find(ctx, event.Service{}, freshVMAge)
-	}
-	result, err := do(ctx, req)
-	lb.countMoves(result, err, req, unfit)
-	lb.with(svc.UID, func(s *serviceState) {
-		s.unfit = result.Unserved != nil && result.Unserved.Reason == plan.ReasonNodesUnfit
-		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
-		if err == nil && complete {
-			s.synced = &key
-		}
-	})
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
-		err = &plan.RefusalError{Reason: refusal.Reason, Message: lb.noneEligible() + ", so that the network of the address is not known", Remedy: refusal.Remedy}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if unserved == nil {
-		unserved = result.Unserved
-	}
-	if lb.deps.Policy == plan.PolicyDryRun {
-		if len(result.Plan) > 0 {
-			events.Notice(plan.Notice{Reason: event.DryRun, Message: "dry run, not done: " + plan.Text(result.Plan)})
-		}
-		return svc.Status.LoadBalancer.DeepCopy(), unserved, nil
-	}
-	return status(svc, spec, result.IP), unserved, nil
-}
-
-func workOf(r loadbalancer.Result) backoff.Work {
-	return backoff.Work{Planned: len(r.Plan), Done: r.Done}
-}
-
-// ended makes the error of an attempt the framework's, with an Event where the framework's own says too little.
-func (lb *loadBalancer) ended(svc *corev1.Service, a backoff.Attempt, err error, did backoff.Work) error {
-	if err == nil {
-		if next, wait, ok := lb.backoff.Succeeded(a, did); ok {
-			lb.wakeups.AddAfter(next, wait)
-		}
-		return nil
-	}
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
-		event.Service{Recorder: lb.deps.Recorder, Object: svc}.Warn(refusal.Reason, refusal.Error())
-	}
-	if errors.Is(err, context.Canceled) {
-		return err // the process ends
-	}
-	wait := lb.backoff.Failed(a, err, did)
-	if cloudstack.IsKind(err, cloudstack.KindTransient) {
-		// The framework only warns of an error that says when to try again; csccm doctor looks for errors.
-		klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(svc), "in", wait.Round(time.Second))
-	}
-	return backoff.RetryAfter(err, wait)
-}
-
-func (lb *loadBalancer) request(ctx context.Context, svc *corev1.Service, spec annotation.Spec, members []plan.Member) (loadbalancer.Request, error) {
-	grants, err := lb.grants(ctx, svc, spec)
-	id := loadbalancer.ServiceOf(svc)
-	id.Seen = apimeta.FindStatusCondition(svc.Status.Conditions, ConditionReady) != nil
-	return loadbalancer.Request{
-		Service: id,
-		Spec:    spec,
-		Members: members,
-		Grants:  grants,
-		Records: &recordStore{kube: lb.deps.Kube, namespace: svc.Namespace, name: svc.Name, uid: svc.UID},
-		Notify:  event.Service{Recorder: lb.deps.Recorder, Object: svc}.Notice,
-	}, err
+// goes reports whether the Service no longer wants a load balancer.
+func goes(svc *corev1.Service) bool {
+	return svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // nodeMemo remembers what was found out about Nodes, for all Services: each of them looks at every Node. The zero nodeMemo
@@ -115,8 +117,8 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 	return loadbalancer.MemberOf(n, &vm), nil
 }
 
-// key identifies a set of Nodes as far as members are concerned.
-func (m *nodeMemo) key(nodes []*corev1.Node) string {
+// key identifies a set of Nodes as far as members are concerned, and those of them that are unfit.
+func (m *nodeMemo) key(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	digests := make([][sha256.Size]byte, 0, len(nodes))
@@ -129,7 +131,11 @@ func (m *nodeMemo) key(nodes []*corev1.Node) string {
 	for i := range digests {
 		_, _ = all.Write(digests[i][:])
 	}
-	return hex.EncodeToString(all.Sum(nil))
+	key := hex.EncodeToString(all.Sum(nil))
+	if len(unfit) > 0 {
+		key += "\nunfit " + strings.Join(slices.Sorted(maps.Keys(unfit)), " ")
+	}
+	return key
 }
 
 func nodeDigest(n *corev1.Node) [sha256.Size]byte {

@@ -54,20 +54,20 @@ func TestNodeMemoKey(t *testing.T) {
 	for i, n := range nodes {
 		n.UID, n.ResourceVersion = types.UID(fmt.Sprint(i)), "1"
 	}
-	all := memo.key(nodes)
-	assert.Equal(t, all, memo.key([]*corev1.Node{nodes[2], nodes[0], nodes[1]}), "in any order")
-	assert.NotEqual(t, all, memo.key(nodes[:2]))
+	all := memo.key(nodes, nil)
+	assert.Equal(t, all, memo.key([]*corev1.Node{nodes[2], nodes[0], nodes[1]}, nil), "in any order")
+	assert.NotEqual(t, all, memo.key(nodes[:2], nil))
 	moved := nodes[1].DeepCopy()
 	moved.ResourceVersion = "2"
-	assert.Equal(t, all, memo.key([]*corev1.Node{nodes[0], moved, nodes[2]}), "nothing that matters has changed")
+	assert.Equal(t, all, memo.key([]*corev1.Node{nodes[0], moved, nodes[2]}, nil), "nothing that matters has changed")
 	moved.ResourceVersion, moved.Spec.ProviderID = "3", "external-cloudstack://other"
-	assert.NotEqual(t, all, memo.key([]*corev1.Node{nodes[0], moved, nodes[2]}))
+	assert.NotEqual(t, all, memo.key([]*corev1.Node{nodes[0], moved, nodes[2]}, nil))
 	for i := range 100 {
 		others := nodesNamed("w1", "w2", "w3")
 		for k, n := range others {
 			n.UID, n.ResourceVersion = types.UID(fmt.Sprint(i, k)), "1"
 		}
-		memo.key(others)
+		memo.key(others, nil)
 	}
 	assert.LessOrEqual(t, len(memo.digests.values), 3*len(nodes), "nodes that are gone are forgotten")
 }

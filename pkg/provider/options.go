@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/provider/deletion"
 	"github.com/csccm/csccm/pkg/provider/failover"
 	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -50,7 +51,7 @@ type Options struct {
 	// Tenancy is what the Services of a namespace may ask for, as JSON (tenancy.Policy); empty means tenancy.Default().
 	Tenancy string
 	// DeletionGuard limits the deletion of Nodes.
-	DeletionGuard GuardOptions
+	DeletionGuard deletion.Options
 	// AdoptNodes has Nodes initialised that joined without the taint of external cloud providers.
 	AdoptNodes bool
 	// OutOfService says which Nodes get the taint node.kubernetes.io/out-of-service when their VMs are down: workers, all
@@ -77,15 +78,6 @@ type Options struct {
 	ProbeKubelet func(ctx context.Context, address string) bool
 }
 
-// GuardOptions say when the disappearance of VMs is taken for an error in what we see.
-type GuardOptions struct {
-	// Percent of the cluster's Nodes that may vanish within Window; 100 leaves only the check that not
-	// all of them vanish.
-	Percent int
-	// Window within which deletions are counted together.
-	Window time.Duration
-}
-
 // NodeOptions are what users can say about the description of Nodes. The zero value says nothing.
 type NodeOptions struct {
 	// InternalCIDRs and ExternalCIDRs are lists of networks, see node.AddressRules.
@@ -95,9 +87,6 @@ type NodeOptions struct {
 	// LabelTagPrefix chooses the VM tags that become labels.
 	LabelTagPrefix string
 }
-
-// guardMinimum is the number of vanished Nodes below which a share says nothing.
-const guardMinimum = 3
 
 // DefaultOptions returns the values used when nothing else is said.
 func DefaultOptions() Options {
@@ -109,7 +98,7 @@ func DefaultOptions() Options {
 		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
 		OutOfService:       string(outofservice.Workers),
-		DeletionGuard:      GuardOptions{Percent: 20, Window: 10 * time.Minute},
+		DeletionGuard:      deletion.Options{Percent: 20, Window: 10 * time.Minute},
 	}
 }
 

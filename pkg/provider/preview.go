@@ -15,13 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
 // Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
@@ -96,15 +94,14 @@ func (p *Previewer) service(ctx context.Context, svc *corev1.Service, nodes []*c
 	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
 	var err error
 	if leaves(svc) {
-		spec, _ := annotation.Parse(svc) // what cannot be parsed would be deleted all the same
 		var req loadbalancer.Request
-		if req, err = p.lb.request(ctx, svc, spec, nil); err == nil {
+		if req, err = p.lb.requestOf(ctx, p.lb.workOn(svc, nil)); err == nil { // what cannot be parsed would be deleted all the same
 			req.BulkSince = since
 			preview, err = p.lb.reconciler.PreviewDelete(ctx, req)
 		}
 	} else {
 		// The way of the controller itself, with another last step.
-		_, _, err = p.lb.sync(ctx, svc, Eligible(nodes), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		_, err = p.lb.sync(ctx, p.lb.workOn(svc, Eligible(nodes)), func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
 			var err error
 			req.BulkSince = since
 			preview, err = p.lb.reconciler.Preview(ctx, req)
@@ -126,13 +123,6 @@ func Handles(svc *corev1.Service) bool {
 
 func leaves(svc *corev1.Service) bool {
 	return servicehelpers.HasLBFinalizer(svc) && (svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer)
-}
-
-// Eligible returns the nodes that the framework would hand to the controller; its own function for that is not exported.
-func Eligible(nodes []*corev1.Node) []*corev1.Node {
-	return filterNodes(nodes, func(n *corev1.Node) bool {
-		return !failover.ExcludedByLabel(n) && !failover.Leaving(n)
-	})
 }
 
 // noticeRecorder keeps Events in place of writing them.

@@ -36,6 +36,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/provider/adoption"
+	"github.com/csccm/csccm/pkg/provider/deletion"
 	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/registration"
@@ -160,7 +161,7 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 		vms:      p.inventory,
 		metadata: settings.metadata,
 		nodes:    p.nodes,
-		guard:    newGuard(o.DeletionGuard, o.Clock),
+		guard:    deletion.NewGuard(o.DeletionGuard, o.Clock),
 		events:   p.events.Load,
 		metrics:  p.metrics,
 	}

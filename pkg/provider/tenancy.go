@@ -5,9 +5,7 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -37,12 +33,8 @@ func parseTenancy(text string) (tenancy.Policy, error) {
 	return tenancy.Parse([]byte(text))
 }
 
-// allowed returns a refusal if the policy does not allow what the Service itself shows. It reads nothing from CloudStack.
-func (lb *loadBalancer) allowed(ctx context.Context, svc *corev1.Service) error {
-	ns, err := lb.namespace(ctx, svc.Namespace)
-	if err != nil {
-		return err
-	}
+// allowed returns a refusal if the policy does not allow what the Service itself shows.
+func (lb *loadBalancer) allowed(ns tenancy.Namespace, svc *corev1.Service) error {
 	if denial := lb.deps.Tenancy.Check(ns, svc); denial != nil {
 		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
 	}
@@ -69,15 +61,7 @@ func (lb *loadBalancer) namespace(ctx context.Context, name string) (tenancy.Nam
 	return tenancy.Namespace{Name: name, Labels: object.Labels}, nil
 }
 
-// grants returns what the policy gives to the Service beyond what the Service itself shows.
-func (lb *loadBalancer) grants(ctx context.Context, svc *corev1.Service, spec annotation.Spec) (plan.Grants, error) {
-	ns, err := lb.namespace(ctx, svc.Namespace)
-	if err != nil {
-		return plan.Grants{}, err
-	}
-	return grantsOf(lb.deps.Tenancy, ns, spec.Address), nil
-}
-
+// grantsOf returns what the policy gives to a Service of the namespace beyond what the Service itself shows.
 func grantsOf(p tenancy.Policy, ns tenancy.Namespace, address string) plan.Grants {
 	if p.Trusts(ns) {
 		return plan.AllGrants()
@@ -138,37 +122,5 @@ func (p *Provider) servicesOf(kube kubernetes.Interface) func(context.Context) (
 			return listServices(ctx, kube)
 		}
 		return (*c).Lister().List(labels.Everything())
-	}
-}
-
-// projectRefusal turns the failure to use the project that a Service names into a refusal that names the annotation. The
-// names of other projects are the operator's business. Other errors it returns unchanged.
-func projectRefusal(project string, err error) error {
-	if project == "" || !unknownProject(err) {
-		return err
-	}
-	return &plan.RefusalError{
-		Reason:  plan.ReasonNoSuchProject,
-		Message: fmt.Sprintf("annotation %s names project %q, which does not exist or does not have the controller's user as a member", annotation.Project, project),
-		Remedy:  "correct the annotation, or have the user added to the project in CloudStack; the Service is tried again",
-	}
-}
-
-// unknownProject reports whether CloudStack does not know a project, or does not let its caller in.
-func unknownProject(err error) bool {
-	if p, ok := errors.AsType[*inventory.ProjectError](err); ok {
-		return p.Err == nil
-	}
-	e, ok := errors.AsType[*cloudstack.Error](err)
-	if !ok {
-		return false
-	}
-	switch e.Kind {
-	case cloudstack.KindNotFound:
-		return strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")
-	case cloudstack.KindNotPermitted:
-		return strings.Contains(e.Text, "in project [")
-	default:
-		return false
 	}
 }

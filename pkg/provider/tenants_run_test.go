@@ -31,6 +31,7 @@ type tenantRun struct {
 	jobs    []string                // acquisitions by the controller
 	records []string                // values that the controller has written into its annotations
 	found   []violation
+	theirs  []corev1.Service // the attacker's Services after an action
 	syncs   int // of the attacker's Services, without an error
 	kept    string
 }
@@ -153,6 +154,7 @@ func (r *tenantRun) step(a action) []violation {
 		written = true
 	}
 	r.harvest()
+	r.theirs = r.list(attackerNS)
 	if written {
 		r.now = r.snapshot()
 	}
@@ -247,7 +249,7 @@ func (r *tenantRun) judgeLeft() {
 		return // an attacker who overwrites its records loses its own addresses
 	}
 	living := map[string]bool{}
-	for _, s := range slices.Concat(r.list(attackerNS), r.list(trustedNS)) {
+	for _, s := range slices.Concat(r.theirs, r.list(trustedNS)) {
 		living[string(s.UID)] = true
 	}
 	held, kept := map[string]int{}, 0
@@ -276,8 +278,8 @@ func (r *tenantRun) judgeLeft() {
 
 // uidOf is the UID of the attacker's Service that a load balancer rule is named after.
 func (r *tenantRun) uidOf(rule string) string {
-	for _, s := range r.list(attackerNS) {
-		if strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(&s)+"-") {
+	for i := range r.theirs {
+		if s := &r.theirs[i]; strings.HasPrefix(rule, cloudprovider.DefaultLoadBalancerName(s)+"-") {
 			return string(s.UID)
 		}
 	}

@@ -98,7 +98,7 @@ func unguard(d *loadBalancerDeps, guard plan.Guard) {
 // findingSeeds are seeds that find a violation without a guard; for the others seed 1 does. They save time alone: where one
 // finds nothing any more, the test tries all from 1, and logs which to write here.
 var findingSeeds = map[plan.Guard]uint64{
-	guardTenancy: 2, "kept": 2, "source-nat": 2, "foreign-address": 2, "forwards": 6, "keep-limit": 7, "leaseweb": 15, "tags": 19,
+	guardTenancy: 2, "kept": 2, "source-nat": 2, "foreign-address": 2, "forwards": 6, "keep-limit": 7, "predecessor": 19, "tags": 55, "leaseweb": 56,
 }
 
 // Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the same.

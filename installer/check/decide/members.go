@@ -40,6 +40,14 @@ type MemberFacts struct {
 	Now time.Time // each run takes another sample
 }
 
+// Balancers are the public load balancer rules that providers for Kubernetes name, with their members.
+type Balancers struct {
+	Rules   []cloudstack.LoadBalancerRule
+	Members map[string][]cloudstack.LoadBalancerMember // by rule id
+	// Unread are the ids of rules of whose members only a sample was read.
+	Unread map[string]bool
+}
+
 // VMRead asks for the rules of a VM: of one network, or of all for "".
 type VMRead struct{ VM, Name, Network string }
 
@@ -49,6 +57,7 @@ type MemberReads struct {
 	VMs   []VMRead                      // whose rules are listed
 	// Sampled means that the VMs are a sample: of the rules that are not among Rules not all members are known.
 	Sampled bool
+	settled []cloudstack.LoadBalancerRule // see MemberFacts; of a sample
 }
 
 // PlanMembers chooses the lists to read. For each network, rules or VMs are asked, whichever are fewer. Where that is still
@@ -69,12 +78,15 @@ func PlanMembers(in *MemberFacts) MemberReads {
 		}
 		exact.Rules = append(exact.Rules, rules...)
 	}
+	if in.All || in.VMs == nil || exact.calls() <= enoughReads {
+		return exact
+	}
 	settled, others := in.settled()
-	sample := MemberReads{Rules: append(others, turn(settled, in.Now)...), Sampled: true}
+	sample := MemberReads{Rules: append(others, turn(settled, in.Now)...), Sampled: true, settled: settled}
 	for _, vm := range turn(in.nodeVMs(), in.Now) {
 		sample.VMs = append(sample.VMs, VMRead{VM: vm.ID, Name: vm.Name})
 	}
-	if in.All || in.VMs == nil || exact.calls() <= enoughReads || exact.calls() <= sample.calls() {
+	if exact.calls() <= sample.calls() {
 		return exact
 	}
 	return sample
@@ -169,9 +181,8 @@ func (m *MemberReads) Collect(in *MemberFacts, ofRule map[string][]cloudstack.Lo
 
 func (m *MemberReads) asExpected(in *MemberFacts, b *Balancers, ofVM [][]string) bool {
 	eligible := eligibleVMs(in.Nodes, in.VMs)
-	settled, _ := in.settled()
-	for i := range settled {
-		if r := &settled[i]; !b.Unread[r.ID] {
+	for i := range m.settled {
+		if r := &m.settled[i]; !b.Unread[r.ID] {
 			if missing, extra := compareMembers(r, b.Members[r.ID], eligible); len(missing)+len(extra) > 0 {
 				return false
 			}
@@ -179,8 +190,8 @@ func (m *MemberReads) asExpected(in *MemberFacts, b *Balancers, ofVM [][]string)
 	}
 	for i, vm := range m.VMs {
 		at := slices.IndexFunc(eligible, func(e cloudstack.VirtualMachine) bool { return e.ID == vm.VM })
-		for j := range settled {
-			r := &settled[j]
+		for j := range m.settled {
+			r := &m.settled[j]
 			if slices.Contains(ofVM[i], r.ID) != (at >= 0 && onNetwork(&eligible[at], r.NetworkID)) {
 				return false
 			}

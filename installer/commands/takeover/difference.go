@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -230,7 +231,7 @@ func reachAfter(a *plan.Address, have *plan.ActualRule, want plan.Rule, actions 
 		case plan.CloseFirewall:
 			closed[act.FirewallID] = true
 		case plan.OpenFirewall:
-			after.Firewall = append(after.Firewall, plan.ActualFirewall{FirewallRange: act.Firewall})
+			after.Firewall = append(after.Firewall, access.Rule{Range: act.Firewall})
 		case plan.CreateRule:
 			if act.Port == want.PublicPort {
 				rule.CIDRs = want.CIDRs

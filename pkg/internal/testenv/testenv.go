@@ -135,7 +135,9 @@ func serve(h http.Handler, r *http.Request, body string) (resp *http.Response, e
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return out.Result(), nil
+	resp = out.Result()
+	resp.ContentLength = int64(out.Body.Len()) // so that the client makes room at once
+	return resp, nil
 }
 
 // Admin makes a call as a root admin and waits until its job has ended.

@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // call makes the call of an action. This is the one place that knows which action is which call.
@@ -138,7 +139,7 @@ func (r *run) created(s plan.Step, act plan.CreateRule, command string, submitte
 		if len(s.Replaces) > 0 && !act.Switched {
 			r.Notify(plan.Notice{Reason: plan.ReasonRuleReplaced, Message: fmt.Sprintf("replaced the rule of port %d on %s: it could not be changed in place", act.Port, act.IP)})
 		}
-		if r.Desired.CIDRsDecide && !r.Server.CIDRsProven.Load() && !plan.SameRanges(act.Rule.CIDRs, []string{annotation.Anyone}) {
+		if r.Desired.CIDRsDecide && !r.Server.CIDRsProven.Load() && !access.Same(act.Rule.CIDRs, []string{annotation.Anyone}) {
 			r.readBack(submitted.ID, act.Rule, true)
 		}
 		return nil
@@ -272,7 +273,7 @@ func (r *run) openACL(ctx context.Context, s plan.Step, act plan.OpenACL) error 
 	known := make([]plan.ACLItem, 0, len(items))
 	for i := range items {
 		item := plan.ACLItem{Number: items[i].Number, Ingress: items[i].Ingress, Allow: items[i].Allow}
-		item.FirewallRange = plan.FirewallRange{Protocol: strings.ToLower(items[i].Protocol), StartPort: items[i].StartPort, EndPort: items[i].EndPort, CIDRs: items[i].CIDRs}
+		item.Range = access.Range{Protocol: strings.ToLower(items[i].Protocol), StartPort: items[i].StartPort, EndPort: items[i].EndPort, CIDRs: items[i].CIDRs}
 		known = append(known, item)
 	}
 	f := act.Firewall
@@ -291,7 +292,7 @@ func (r *run) openACL(ctx context.Context, s plan.Step, act plan.OpenACL) error 
 }
 
 // opened follows the creation of a firewall rule or ACL item.
-func (r *run) opened(s plan.Step, command string, submitted cloudstack.Submitted, o plan.Outcome, f plan.FirewallRange) {
+func (r *run) opened(s plan.Step, command string, submitted cloudstack.Submitted, o plan.Outcome, f access.Range) {
 	r.follow(s, command, submitted).ended = func(err error) error {
 		if err != nil {
 			return err

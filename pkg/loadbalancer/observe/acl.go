@@ -56,8 +56,8 @@ func (r *reading) readACLs(ctx context.Context) error {
 
 func aclItem(in *cloudstack.NetworkACL, clusters []string, uid string) plan.ACLItem {
 	out := plan.ACLItem{
-		ActualFirewall: actualFirewall(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
-		Number:         in.Number, Ingress: in.Ingress, Allow: in.Allow, Owner: plan.Foreign,
+		Rule:   actualFirewall(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
+		Number: in.Number, Ingress: in.Ingress, Allow: in.Allow, Owner: plan.Foreign,
 	}
 	if plan.OwnsACLItem(in.Reason, clusters, uid) && in.Ingress && in.Allow {
 		out.Owner = plan.Owned

@@ -11,6 +11,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // readAddress reads one address; found is false when it is not the account's (any more).
@@ -80,7 +81,7 @@ func mayForward(a *plan.Address) bool {
 		return false
 	}
 	byRules := plan.Address{Rules: a.Rules, ForeignCluster: a.ForeignCluster}
-	return a.VPCID != "" || slices.ContainsFunc(a.Firewall, func(f plan.ActualFirewall) bool { return !byRules.OwnsFirewall(f, nil) })
+	return a.VPCID != "" || slices.ContainsFunc(a.Firewall, func(f access.Rule) bool { return !byRules.OwnsFirewall(f, nil) })
 }
 
 func refused(err error) bool {
@@ -180,10 +181,10 @@ func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
 }
 
 // actualFirewall is what CloudStack says of a firewall rule, or of the same part of an ACL item.
-func actualFirewall(id, state, protocol string, start, end int, cidrs []string) plan.ActualFirewall {
-	return plan.ActualFirewall{
-		FirewallRange: plan.FirewallRange{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
-		ID:            id, Deleting: state == plan.StateDeleting,
+func actualFirewall(id, state, protocol string, start, end int, cidrs []string) access.Rule {
+	return access.Rule{
+		Range: access.Range{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
+		ID:    id, Deleting: state == plan.StateDeleting,
 	}
 }
 
@@ -207,7 +208,7 @@ func (r *reading) decideOwner(a *plan.Address, c candidate) {
 		// A server that ignores cidrlist shows it here.
 		switch wrote := r.Written[rule.ID]; {
 		case wrote.CIDRs == nil:
-		case plan.SameRanges(wrote.CIDRs, rule.CIDRs):
+		case access.Same(wrote.CIDRs, rule.CIDRs):
 			// Since 4.18 a rule is created with ranges, since 4.22 an update changes them.
 			if !wrote.Created {
 				r.options.Server.CIDRUpdateProven.Store(true)

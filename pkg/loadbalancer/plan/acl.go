@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // maxACLReason is the length that CloudStack has for an item's reason.
@@ -47,7 +49,7 @@ func ACLOwner(reason string) (cluster, uid string, ok bool) {
 
 // FreeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in
 // particular stays denied, but before the first item that denies everybody, behind which nothing is let in.
-func FreeNumber(items []ACLItem, f FirewallRange) (int, error) {
+func FreeNumber(items []ACLItem, f access.Range) (int, error) {
 	used := map[int]bool{}
 	last, wall := 0, 0
 	for _, i := range items {
@@ -69,12 +71,12 @@ func FreeNumber(items []ACLItem, f FirewallRange) (int, error) {
 }
 
 // deniesAll reports whether an item shuts everybody out of one of the ports.
-func (i *ACLItem) deniesAll(f FirewallRange) bool {
+func (i *ACLItem) deniesAll(f access.Range) bool {
 	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumber(f.Protocol)}, i.Protocol) {
 		return false
 	}
 	ports := i.StartPort == 0 && i.EndPort == 0 || i.StartPort <= f.EndPort && f.StartPort <= i.EndPort
-	return ports && containsRanges(i.CIDRs, []string{"0.0.0.0/0"})
+	return ports && access.Contain(i.CIDRs, []string{"0.0.0.0/0"})
 }
 
 func protocolNumber(protocol string) string {
@@ -92,18 +94,18 @@ func (p *planner) acls(a Actual) {
 		wanted = a.acl(p.desired.ACLID).ListID
 	}
 	for _, l := range slices.SortedFunc(slices.Values(a.ACLs), func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
-		var own []ActualFirewall
+		var own []access.Rule
 		for _, i := range l.Items {
 			if i.Owner == Owned {
-				own = append(own, i.ActualFirewall)
+				own = append(own, i.Rule)
 			}
 		}
-		open := func(f FirewallRange) Action { return OpenACL{ACLID: l.ListID, Firewall: f} }
-		closed := func(f ActualFirewall) Action {
-			return CloseACL{ACLID: l.ListID, FirewallID: f.ID, Firewall: f.FirewallRange}
+		open := func(f access.Range) Action { return OpenACL{ACLID: l.ListID, Firewall: f} }
+		closed := func(f access.Rule) Action {
+			return CloseACL{ACLID: l.ListID, FirewallID: f.ID, Firewall: f.Range}
 		}
 		if l.ListID == wanted {
-			planAccess(accessFor(p.desired.aclPorts(), p.desired.Ranges), own, nil, false).steps(p, open, closed)
+			p.access(access.Plan(access.For(p.desired.aclPorts(), p.desired.Ranges), own, nil, false), open, closed)
 			continue
 		}
 		for _, f := range own {

@@ -36,7 +36,7 @@ func TestActionsAsJSON(t *testing.T) {
 	new80 := OnRule{OnAddress: on, Port: 80}
 	tls := rule(80)
 	tls.Certificate, tls.Stickiness = "c1", &annotation.Stickiness{Method: "SourceBased"}
-	f := FirewallRange{"tcp", 80, 81, []string{"10.0.0.0/8"}}
+	f := span("tcp", 80, 81, "10.0.0.0/8")
 	const ruleJSON = `{"name":"a0123456789abcdef0123456789abcde-tcp-80","protocol":"tcp","algorithm":"roundrobin","publicPort":80,"privatePort":30080,"cidrs":["0.0.0.0/0"]}`
 	const tlsJSON = `{"name":"a0123456789abcdef0123456789abcde-tcp-80","protocol":"tcp","algorithm":"roundrobin","publicPort":80,"privatePort":30080,"cidrs":["0.0.0.0/0"],"stickiness":{"method":"SourceBased"},"certificate":"c1"}`
 	for _, tc := range []struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // Ownership says whose an observed item is.
@@ -79,9 +80,9 @@ type Address struct {
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
 	Settled bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
-	OwnTags  []string         `json:"ownTags,omitempty"`
-	Rules    []ActualRule     `json:"rules,omitempty"`
-	Firewall []ActualFirewall `json:"firewall,omitempty"`
+	OwnTags  []string      `json:"ownTags,omitempty"`
+	Rules    []ActualRule  `json:"rules,omitempty"`
+	Firewall []access.Rule `json:"firewall,omitempty"` // see OwnsFirewall
 	// Known is false when the address's own properties were not read (its rules were).
 	Known bool `json:"known,omitempty"`
 }
@@ -107,15 +108,6 @@ type ActualRule struct {
 	Members []string `json:"members,omitempty"` // see MemberName; sorted; of own rules only
 	// PolicyID is the id of its stickiness policy.
 	PolicyID string `json:"policyID,omitempty"`
-}
-
-// ActualFirewall is a firewall rule or ACL item found. Who owns a firewall rule
-// is decided by its ports: see OwnsFirewall.
-type ActualFirewall struct {
-	FirewallRange
-	ID string `json:"id"`
-	// Deleting marks one whose deletion failed: the router may still have it, and drops it with its next change.
-	Deleting bool `json:"going,omitempty"`
 }
 
 // Written are source ranges that were written to a rule, with its creation or later.
@@ -272,7 +264,7 @@ type ACL struct {
 
 // ACLItem is one item. Items are looked at by number, the lowest first.
 type ACLItem struct {
-	ActualFirewall
+	access.Rule
 	Number  int       `json:"number"`
 	Ingress bool      `json:"ingress,omitempty"`
 	Allow   bool      `json:"allow,omitempty"`
@@ -293,7 +285,7 @@ func (a *Actual) acl(id string) *ACL {
 // will stand by then (wanted, see claims), and those that its record says were opened.
 // Such a rule is ours whoever made it, since no one else can use these ports; a rule
 // that reaches further is left alone.
-func (a *Address) OwnsFirewall(f ActualFirewall, wanted PortSet) bool {
+func (a *Address) OwnsFirewall(f access.Rule, wanted PortSet) bool {
 	if a.ForeignCluster || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
 	}

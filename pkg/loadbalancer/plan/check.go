@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // statsPort is where the virtual router's HAProxy shows its statistics; the
@@ -117,7 +118,7 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)", "remove the annotation "+annotation.SSLCertificate)
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
 		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol", "remove the annotation "+annotation.ProxyProtocol)
-	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !SameRanges(spec.SourceRanges, []string{annotation.Anyone}):
+	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !access.Same(spec.SourceRanges, []string{annotation.Anyone}):
 		return &RefusalError{
 			Reason: ReasonSourceRanges, Message: "source ranges of an internal load balancer are enforced by the tier's network ACL list, and " + cmp.Or(n.ACLName, "none") + " cannot be changed",
 			Remedy: "give the tier a network ACL list of its own, or remove the source ranges",

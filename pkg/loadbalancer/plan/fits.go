@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // Grants are what the operator's policy allows the Service to use beyond the addresses of its own namespace.
@@ -205,8 +206,8 @@ func ForeignAccess(d Desired, target *Address) []Notice {
 	}
 	var out []Notice
 	wanted := d.Opened()
-	for _, f := range sortedFirewall(target.Firewall) {
-		if target.OwnsFirewall(f, wanted) || containsRanges(d.Ranges, f.CIDRs) {
+	for _, f := range access.Sorted(target.Firewall) {
+		if target.OwnsFirewall(f, wanted) || access.Contain(d.Ranges, f.CIDRs) {
 			continue
 		}
 		all := f.StartPort == 0 && f.EndPort == 0

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // NobodyFit says that ports are forwarded and no member may be led to; nil when that is not so.
@@ -144,5 +146,5 @@ func ForwardACL(d Desired, n *Network) []Notice {
 	}
 	return []Notice{{Warning: true, Reason: ReasonDefaultACL, Message: fmt.Sprintf(
 		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody reaches the forwarded ports",
-		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(canonicalRanges(d.Ranges), ","), strings.Join(ports, ", "))}}
+		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(access.Canonical(d.Ranges), ","), strings.Join(ports, ", "))}}
 }

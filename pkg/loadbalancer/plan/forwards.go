@@ -8,6 +8,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // bucketsOf are the sources of each port forwarding of a port: one without a list where they cannot tell sources apart.
@@ -174,16 +175,16 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Forward, m
 	if f.PrivatePort != port.PrivatePort {
 		update.PrivatePort, changed = port.PrivatePort, true
 	}
-	if cidrs == nil || SameRanges(f.sources(), cidrs) {
+	if cidrs == nil || access.Same(f.sources(), cidrs) {
 		if changed {
 			p.add(waveBuild, update)
 		}
 		return
 	}
-	if !containsRanges(cidrs, f.sources()) {
+	if !access.Contain(cidrs, f.sources()) {
 		update.CIDRs = spread.Common(f.sources(), cidrs)
 		p.add(waveClose, update)
-		if SameRanges(update.CIDRs, cidrs) {
+		if access.Same(update.CIDRs, cidrs) {
 			return
 		}
 		update = UpdateForward{OnForward: update.OnForward}

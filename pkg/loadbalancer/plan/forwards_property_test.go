@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // forward makes some of the TCP ports port forwardings, and lets some have UDP as well.
@@ -69,7 +70,7 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member, f.PrivatePort)
 				}
 			}
-			if !SameRanges(all, want.Ranges) {
+			if !access.Same(all, want.Ranges) {
 				t.Fatalf("seed %d: the forwardings of port %d let in %v, not %v", seed, p.PublicPort, all, want.Ranges)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // leave plans the removal of everything we own on the address.
@@ -21,7 +22,7 @@ func (p *planner) leave(a *Address) {
 		p.add(waveOldRelease, ReleaseAddress{OnAddress: a.on()})
 		return
 	}
-	for _, f := range sortedFirewall(a.Firewall) {
+	for _, f := range access.Sorted(a.Firewall) {
 		if a.OwnsFirewall(f, nil) {
 			p.add(waveOldClose, a.closing(f))
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // mode is the Service's mode.
@@ -76,7 +77,7 @@ func checkMode(f Facts) *RefusalError {
 		return nil
 	}
 	n := f.Network
-	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && !f.Spec.DenyAll() && !SameRanges(f.Spec.SourceRanges, []string{annotation.Anyone}) {
+	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && !f.Spec.DenyAll() && !access.Same(f.Spec.SourceRanges, []string{annotation.Anyone}) {
 		return &RefusalError{
 			Reason: ReasonSourceRanges, Message: fmt.Sprintf("network %q has no firewall, without which nothing enforces the source ranges of forwarded ports", cmp.Or(n.Name, n.ID)),
 			Remedy: "remove the source ranges, or put the nodes in a network whose offering has the service Firewall",

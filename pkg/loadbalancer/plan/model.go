@@ -9,7 +9,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/conversion"
@@ -197,30 +196,6 @@ func transport(protocol string) string {
 		return ProtocolUDP
 	}
 	return ProtocolTCP
-}
-
-// FirewallRange opens ports of an address to source ranges.
-type FirewallRange struct {
-	Protocol  string   `json:"protocol"`
-	StartPort int      `json:"startPort"`
-	EndPort   int      `json:"endPort"`
-	CIDRs     []string `json:"cidrs"`
-}
-
-func (f FirewallRange) overlaps(o FirewallRange) bool {
-	return f.Protocol == o.Protocol && f.StartPort <= o.EndPort && o.StartPort <= f.EndPort
-}
-
-// Ports writes the ports, as "ports 80-81/udp".
-func (f FirewallRange) Ports() string {
-	text := fmt.Sprintf("port %d", f.StartPort)
-	if f.StartPort != f.EndPort {
-		text = fmt.Sprintf("ports %d-%d", f.StartPort, f.EndPort)
-	}
-	if f.Protocol == ProtocolUDP {
-		text += "/udp"
-	}
-	return text
 }
 
 // Providers of Lb that are HAProxy on a virtual router.

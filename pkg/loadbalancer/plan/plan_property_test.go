@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // world makes random desired states and random things that others left.
@@ -103,7 +104,7 @@ func aclAccess(a Actual) map[string]bool {
 		for _, i := range l.Items {
 			for port := i.StartPort; port <= i.EndPort && i.Owner == Owned; port++ {
 				for who, probe := range probes {
-					if containsRanges(i.CIDRs, []string{probe}) {
+					if access.Contain(i.CIDRs, []string{probe}) {
 						out[fmt.Sprintf("acl %s:%d/%s %s", l.ListID, port, i.Protocol, who)] = true
 					}
 				}
@@ -115,7 +116,7 @@ func aclAccess(a Actual) map[string]bool {
 
 // through is access by all filters together: an ACL alone lets nobody in.
 func through(a Actual) map[string]bool {
-	out := access(a)
+	out := reached(a)
 	maps.Copy(out, aclAccess(a))
 	return out
 }
@@ -127,10 +128,10 @@ func (w world) litter(a Actual) Actual {
 		x := &a.Addresses[i]
 		if w.IntN(3) == 0 {
 			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Owner: Foreign})
-			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 7000, 7000, []string{annotation.Anyone}}, ID: "foreign-fw"})
+			x.Firewall = append(x.Firewall, access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"})
 		}
 		if w.IntN(3) == 0 {
-			x.Firewall = append(x.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 1, 65535, []string{"198.51.100.0/24"}}, ID: "foreign-wide"})
+			x.Firewall = append(x.Firewall, access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"})
 		}
 		if w.IntN(3) == 0 {
 			x.Allocated = false
@@ -192,16 +193,16 @@ func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
 
 var probes = map[string]string{"everybody": "203.0.113.1/32", "ten": "10.2.0.1/32", "ten-one": "10.1.0.1/32", "home": "192.168.0.1/32"}
 
-// access is who reaches which port of which address through rules of ours.
-func access(a Actual) map[string]bool {
+// reached is who reaches which port of which address through rules of ours.
+func reached(a Actual) map[string]bool {
 	out := map[string]bool{}
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
 		for _, r := range x.OwnRules() {
 			for who, probe := range probes {
-				byRule := len(r.CIDRs) == 0 || containsRanges(r.CIDRs, []string{probe})
-				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool {
-					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && containsRanges(f.CIDRs, []string{probe})
+				byRule := len(r.CIDRs) == 0 || access.Contain(r.CIDRs, []string{probe})
+				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f access.Rule) bool {
+					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && access.Contain(f.CIDRs, []string{probe})
 				})
 				if byRule && byFirewall {
 					out[fmt.Sprintf("%s:%d %s", x.IP, r.PublicPort, who)] = true
@@ -210,8 +211,8 @@ func access(a Actual) map[string]bool {
 		}
 		for _, f := range x.OwnForwards() {
 			for who, probe := range probes {
-				open := x.VPCID != "" && containsRanges(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r ActualFirewall) bool {
-					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && containsRanges(r.CIDRs, []string{probe})
+				open := x.VPCID != "" && access.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r access.Rule) bool {
+					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && access.Contain(r.CIDRs, []string{probe})
 				})
 				if port := fmt.Sprint(f.StartPort); open {
 					if f.Protocol == ProtocolUDP {
@@ -238,7 +239,7 @@ func touchesForeign(before Actual, plan []Step) string {
 		}
 		x := before.Find(act.AddressID)
 		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Owned }) ||
-			slices.ContainsFunc(x.Firewall, func(f ActualFirewall) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
+			slices.ContainsFunc(x.Firewall, func(f access.Rule) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
 			slices.ContainsFunc(x.Forwards, func(f Forward) bool { return f.Owner != Owned })
 		if foreign || !x.Allocated {
 			return s.Label()
@@ -363,7 +364,7 @@ func replaces(plan []Step, who string) bool {
 
 func closesUDP(plan []Step, port int) bool {
 	return slices.ContainsFunc(plan, func(s Step) bool {
-		var f FirewallRange
+		var f access.Range
 		switch act := s.Action.(type) {
 		case CloseFirewall:
 			f = act.Firewall

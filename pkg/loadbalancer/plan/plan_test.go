@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 const testLB = "a0123456789abcdef0123456789abcde"
@@ -75,9 +76,9 @@ func lines(steps []Step) []string {
 	out := []string{}
 	for _, s := range steps {
 		var a struct {
-			Port     int           `json:"port"`
-			Firewall FirewallRange `json:"firewall"`
-			Members  []string      `json:"members"`
+			Port     int          `json:"port"`
+			Firewall access.Range `json:"firewall"`
+			Members  []string     `json:"members"`
 		}
 		data, err := json.Marshal(s)
 		if err = errors.Join(err, json.Unmarshal(data, &a)); err != nil {
@@ -100,7 +101,7 @@ func lines(steps []Step) []string {
 
 // stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
 func stranger(a Actual, port int) Actual {
-	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", port, port, []string{"0.0.0.0/0"}}, ID: "left"})
+	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"})
 	return a
 }
 
@@ -125,9 +126,9 @@ func TestPlan(t *testing.T) {
 				{Rule: rule(80), ID: "r80", State: "Active", Owner: Owned, Members: []string{"vm1", "vm2"}},
 				{Rule: rule(81), ID: "r81", State: "Active", Owner: Owned, Members: []string{"vm1", "vm2"}},
 			},
-			Firewall: []ActualFirewall{
-				{FirewallRange: FirewallRange{"tcp", 81, 81, []string{"0.0.0.0/0"}}, ID: "f81"},
-				{FirewallRange: FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, ID: "f80"},
+			Firewall: []access.Rule{
+				{Range: span("tcp", 81, 81, "0.0.0.0/0"), ID: "f81"},
+				{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "f80"},
 			},
 		}
 		for _, c := range change {
@@ -215,14 +216,14 @@ func TestPlan(t *testing.T) {
 				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80}}
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
-				a.Firewall = []ActualFirewall{{FirewallRange: FirewallRange{"tcp", 80, 80, []string{"10.0.0.0/8"}}, ID: "a"}, {FirewallRange: FirewallRange{"tcp", 80, 80, []string{"0.0.0.0/0"}}, ID: "b"}}
+				a.Firewall = []access.Rule{{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}, {Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}}
 			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules"},
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
 				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80, 81}}
 				a.Rules = append(a.Rules, foreign)
-				a.Firewall = append(a.Firewall, ActualFirewall{FirewallRange: FirewallRange{"tcp", 1, 65535, []string{"10.9.0.0/16"}}, ID: "x"}, ActualFirewall{FirewallRange: FirewallRange{"udp", 80, 80, []string{"0.0.0.0/0"}}, ID: "u"})
+				a.Firewall = append(a.Firewall, access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}, access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"})
 			}), want: []string{"tag-rules"},
 		},
 		{

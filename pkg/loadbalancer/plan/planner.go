@@ -3,6 +3,8 @@
 
 package plan
 
+import "github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+
 type planner struct {
 	desired Desired
 	limits  Limits
@@ -20,6 +22,22 @@ func (a *Address) on() OnAddress { return OnAddress{a.ID, a.IP} }
 func (a *Address) onRule(id string, port int) OnRule { return OnRule{a.on(), id, port} }
 
 // closing returns how a firewall rule on the address is closed.
-func (a *Address) closing(f ActualFirewall) Action {
-	return CloseFirewall{OnAddress: a.on(), FirewallID: f.ID, Firewall: f.FirewallRange}
+func (a *Address) closing(f access.Rule) Action {
+	return CloseFirewall{OnAddress: a.on(), FirewallID: f.ID, Firewall: f.Range}
+}
+
+// access adds changes of who is let in, as actions that open and close.
+func (p *planner) access(c access.Changes, open func(access.Range) Action, closed func(access.Rule) Action) {
+	for _, f := range c.Cover {
+		p.add(waveCover, open(f))
+	}
+	for _, f := range c.Close {
+		p.add(waveClose, closed(f))
+	}
+	for _, f := range c.Open {
+		p.add(waveBuild, open(f), c.GapBefore(f)...)
+	}
+	for _, f := range c.Trim {
+		p.add(waveTrim, closed(f))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // reach plans the desired state on the target, or on a new address without one.
@@ -109,18 +110,18 @@ func (p *planner) tagRules(target *Address) {
 // firewall plans the firewall rules of the target.
 func (p *planner) firewall(target *Address) {
 	wanted := p.desired.Opened()
-	var own []ActualFirewall
-	var others []FirewallRange
+	var own []access.Rule
+	var others []access.Range
 	for _, f := range target.Firewall {
 		switch {
 		case target.OwnsFirewall(f, wanted):
 			own = append(own, f)
 		case !f.Deleting:
-			others = append(others, f.FirewallRange)
+			others = append(others, f.Range)
 		}
 	}
-	open := func(f FirewallRange) Action { return OpenFirewall{OnAddress: target.on(), Firewall: f} }
-	planAccess(accessFor(wanted, p.desired.Ranges), own, others, true).steps(p, open, target.closing)
+	open := func(f access.Range) Action { return OpenFirewall{OnAddress: target.on(), Firewall: f} }
+	p.access(access.Plan(access.For(wanted, p.desired.Ranges), own, others, true), open, target.closing)
 }
 
 func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
@@ -140,7 +141,7 @@ func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
 // unproven reports whether a rule would let everybody in if the server ignored its
 // source ranges, as it does before 4.18, and it is not known that it does not.
 func (p *planner) unproven(want Rule) bool {
-	return p.desired.CIDRsDecide && !p.limits.CIDRsProven && !SameRanges(want.CIDRs, []string{annotation.Anyone})
+	return p.desired.CIDRsDecide && !p.limits.CIDRsProven && !access.Same(want.CIDRs, []string{annotation.Anyone})
 }
 
 // extras plans stickiness and certificate of a rule.
@@ -168,9 +169,9 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	if haveCIDRs != nil && len(haveCIDRs) == 0 || haveCIDRs == nil && p.desired.CIDRsDecide && !p.limits.NoCIDRs {
 		haveCIDRs = []string{annotation.Anyone}
 	}
-	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !SameRanges(want.CIDRs, haveCIDRs)
+	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !access.Same(want.CIDRs, haveCIDRs)
 	inPlace := len(want.CIDRs) <= 1 && !p.limits.NoCIDRUpdate
-	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && containsRanges(haveCIDRs, want.CIDRs) {
+	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && access.Contain(haveCIDRs, want.CIDRs) {
 		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
 	}
 	note := ""
@@ -204,7 +205,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	}
 	p.extras(on, want, have, "")
 	members := p.desired.Members
-	if p.limits.NoCIDRs && p.desired.CIDRsDecide && !SameRanges(want.CIDRs, []string{annotation.Anyone}) {
+	if p.limits.NoCIDRs && p.desired.CIDRsDecide && !access.Same(want.CIDRs, []string{annotation.Anyone}) {
 		members = nil // the rule would let everybody in
 	}
 	add, remove := difference(members, have.Members)

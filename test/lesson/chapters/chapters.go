@@ -171,7 +171,7 @@ var All = []Chapter{
 		},
 		Code: []Code{
 			{"pkg/provider/instances.go", "instances.InstanceExists", "is called by Kubernetes' node lifecycle controller for a Node that is not ready"},
-			{"pkg/provider/guard.go", "guard.check", "refuses deletions when suspiciously many VMs are missing at once"},
+			{"pkg/provider/deletion/guard.go", "Guard.Check", "refuses deletions when suspiciously many VMs are missing at once"},
 			{"pkg/inventory/inventory.go", "Inventory.VM", "the proof: one fresh read by ID"},
 			{"pkg/provider/loadbalancer.go", "loadBalancer.UpdateLoadBalancer", "takes the Node out of the rules of all Services"},
 		},

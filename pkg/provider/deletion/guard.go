@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package provider
+// Package deletion decides whether Nodes may be deleted.
+package deletion
 
 import (
 	"errors"
@@ -19,11 +20,23 @@ import (
 	"github.com/csccm/csccm/pkg/provider/failover"
 )
 
-// guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account
+// Options say when the disappearance of VMs is taken for an error in what we see.
+type Options struct {
+	// Percent of the cluster's Nodes that may vanish within Window; 100 leaves only the check that not
+	// all of them vanish.
+	Percent int
+	// Window within which deletions are counted together.
+	Window time.Duration
+}
+
+// minimum is the number of vanished Nodes below which a share says nothing.
+const minimum = 3
+
+// Guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account
 // that lost its VMs from sight, a server that lies. Each VM on its own may look destroyed then; that many
 // of them do so at once gives it away.
-type guard struct {
-	options GuardOptions
+type Guard struct {
+	options Options
 	clock   clock.PassiveClock
 
 	mu      sync.Mutex
@@ -38,19 +51,18 @@ type guard struct {
 // verdictAge is less than the framework's period of 5 s between rounds.
 const verdictAge = 2 * time.Second
 
-// refusedError says why a Node is not deleted although its VM cannot be seen.
-type refusedError struct{ text string }
+// RefusedError says why a Node is not deleted although its VM cannot be seen.
+type RefusedError struct{ text string }
 
-func (e *refusedError) Error() string { return "refusing to delete nodes: " + e.text }
+func (e *RefusedError) Error() string { return "refusing to delete nodes: " + e.text }
 
-func newGuard(o GuardOptions, c clock.PassiveClock) *guard {
-	return &guard{options: o, clock: c, deleted: map[string]time.Time{}}
+// NewGuard returns a Guard that has seen no deletion.
+func NewGuard(o Options, c clock.PassiveClock) *Guard {
+	return &Guard{options: o, clock: c, deleted: map[string]time.Time{}}
 }
 
-var errNoNodes = errors.New("the list of Nodes is not loaded yet")
-
-// check reports whether Nodes may be deleted on the evidence of a snapshot. list is the cluster's Nodes.
-func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
+// Check reports whether Nodes may be deleted on the evidence of a snapshot. list is the cluster's Nodes.
+func (g *Guard) Check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.snapshot != s || g.clock.Since(g.judged) >= verdictAge {
@@ -66,9 +78,9 @@ func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, erro
 	return g.verdict
 }
 
-// judge returns nil or a *refusedError.
-func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
-	missing, total := withoutVM(s, nodes)
+// judge returns nil or a *RefusedError.
+func (g *Guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
+	missing, total := WithoutVM(s, nodes)
 	if len(missing) < total { // some VM is seen, so that csccm looks in the right place
 		missing, total = unannounced(missing, total, nodes)
 	}
@@ -87,7 +99,7 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		}
 	}
 	slices.Sort(missing)
-	tooMany := len(missing) >= guardMinimum && len(missing)*100 > g.options.Percent*total
+	tooMany := len(missing) >= minimum && len(missing)*100 > g.options.Percent*total
 	if len(missing) == 0 || len(missing) < total && !tooMany {
 		return nil
 	}
@@ -96,10 +108,10 @@ func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
 		names += ", ..."
 	}
 	if len(missing) == total {
-		return &refusedError{fmt.Sprintf("none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
+		return &RefusedError{fmt.Sprintf("none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
 			total, names, s.Scope())}
 	}
-	return &refusedError{fmt.Sprintf("%d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
+	return &RefusedError{fmt.Sprintf("%d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
 		len(missing), total, names, g.options.Window, g.options.Percent, s.Scope())}
 }
 
@@ -118,17 +130,17 @@ func unannounced(missing []string, total int, nodes []*corev1.Node) (rest []stri
 	return rest, total - len(missing) + len(rest)
 }
 
-// withoutVM names the Nodes with a CloudStack id whose VM is not in the list; total counts those of which
+// WithoutVM names the Nodes with a CloudStack id whose VM is not in the list; total counts those of which
 // the VM is, too.
-func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
+func WithoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
 	for _, n := range nodes {
 		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 		if err != nil {
 			continue
 		}
 		_, err = node.Match(s, n)
-		switch {
-		case !is[*node.NotFoundError](err):
+		switch _, gone := errors.AsType[*node.NotFoundError](err); {
+		case !gone:
 			total++ // it is there, maybe twice
 		case kind.IsCloudStack():
 			total++
@@ -142,15 +154,15 @@ func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string,
 // blockedFor is how long a refusal counts as standing: the framework asks again every few seconds.
 const blockedFor = time.Minute
 
-// blocked reports whether deletions are being refused.
-func (g *guard) blocked() bool {
+// Blocked reports whether deletions are being refused.
+func (g *Guard) Blocked() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.refused.IsZero() && g.clock.Since(g.refused) < blockedFor
 }
 
-// deleting notes that a Node is being given up, unless that was announced.
-func (g *guard) deleting(n *corev1.Node) {
+// Deleting notes that a Node is being given up, unless that was announced.
+func (g *Guard) Deleting(n *corev1.Node) {
 	if failover.Leaving(n) {
 		return
 	}

@@ -1,0 +1,148 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
+)
+
+// FirewallTable returns the table that holds the rule.
+func (st *State) FirewallTable(r *FWRule) *Table[*FWRule] {
+	if r.IP == nil {
+		return st.Egress
+	}
+	return st.FWRules
+}
+
+// What load balancer rules of virtual routers support.
+var (
+	LBProtocols  = []string{"tcp", "udp", "tcp-proxy", catalogue.ProtocolSSL} // the last one since 4.22
+	LBAlgorithms = []string{"roundrobin", "leastconn", "source"}
+)
+
+// StatsPort is where HAProxy on the virtual router serves its statistics.
+const StatsPort = 8081
+
+// Owner returns the owner of the rule's address.
+func (r *LBRule) Owner() *Account { return r.Account }
+
+// ConflictText is how exceptions print a rule.
+func (r *LBRule) ConflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+}
+
+// Text formats the rule like CloudStack's error texts.
+func (r *LBRule) Text() string {
+	return fmt.Sprintf(`LoadBalancer {"name":"%s","id":%d,"purpose":"LoadBalancing","state":"%s","uuid":"%s"}`, r.Name, r.ID, r.State, r.UUID)
+}
+
+// RemoveLBRule deletes a rule and its related firewall rule. Without its last rule, a VPC address no longer belongs to a tier.
+func (st *State) RemoveLBRule(r *LBRule) {
+	if r.Removed {
+		return
+	}
+	if r.Related != nil {
+		st.DropFWRule(r.Related)
+	}
+	st.DropLBRule(r)
+	st.unbind(r.IP)
+}
+
+// PFRule is a port forwarding rule from a port range of a public address to a port range of a VM.
+type PFRule struct {
+	Entity
+	Tagged
+	IP                       *PublicIP
+	Network                  *Network
+	Protocol                 string
+	PublicStart, PublicEnd   int
+	PrivateStart, PrivateEnd int
+	VM                       *VM
+	GuestIP                  string
+	CIDRs                    []string
+	State                    string
+	Related                  *FWRule // created by openfirewall
+	Account                  *Account
+	Hidden                   bool
+}
+
+// AddPFRule stores a rule and adds it to its address.
+func (st *State) AddPFRule(r *PFRule) {
+	st.PFRules.AddWithID(r, st.RuleID())
+	r.IP.PFRules = append(r.IP.PFRules, r)
+}
+
+// RemovePFRule deletes a rule with its related firewall rule. A VPC address without further rules is unbound from its
+// tier.
+func (st *State) RemovePFRule(r *PFRule) {
+	if r.Removed {
+		return
+	}
+	if r.Related != nil {
+		st.DropFWRule(r.Related)
+	}
+	st.PFRules.Drop(r)
+	r.IP.PFRules = slices.DeleteFunc(r.IP.PFRules, func(o *PFRule) bool { return o == r })
+	st.unbind(r.IP)
+}
+
+// unbind removes a VPC address without rules from its tier.
+func (st *State) unbind(ip *PublicIP) {
+	if ip.VPC != nil && !ip.HasRules() && ip.StaticVM == nil {
+		ip.Network = nil
+	}
+}
+
+// ConflictText formats a rule like CloudStack's exceptions.
+func (r *PFRule) ConflictText() string {
+	return fmt.Sprintf(`FirewallRule {"id":%d,"networkId":%d,"purpose":"PortForwarding","state":"%s","uuid":"%s"}`, r.ID, r.Network.ID, r.State, r.UUID)
+}
+
+// clearRules removes all rules of an address, including static NAT.
+func (st *State) clearRules(ip *PublicIP) {
+	for _, r := range slices.Clone(ip.LBRules) {
+		st.DropLBRule(r)
+	}
+	for _, r := range slices.Clone(ip.FWRules) {
+		st.DropFWRule(r)
+	}
+	for _, r := range slices.Clone(ip.PFRules) {
+		st.RemovePFRule(r)
+	}
+	st.EndStaticNAT(ip)
+}
+
+// leaveForwards removes the port forwarding rules and static NAT of a VM.
+func (st *State) leaveForwards(v *VM) {
+	for _, r := range slices.Clone(st.PFRules.Rows) {
+		if r.VM == v {
+			st.RemovePFRule(r)
+		}
+	}
+	for _, ip := range st.IPs.Rows {
+		if ip.StaticVM == v {
+			st.EndStaticNAT(ip)
+		}
+	}
+}
+
+// leaveNetwork removes a NIC from all rules.
+func (st *State) leaveNetwork(n *NIC) {
+	for _, r := range st.LBRules.Rows {
+		if r.Network == n.Network {
+			r.Members = slices.DeleteFunc(r.Members, func(m *LBMember) bool { return m.VM == n.VM })
+		}
+	}
+	for _, r := range slices.Clone(st.PFRules.Rows) {
+		if r.VM == n.VM && r.Network == n.Network {
+			st.RemovePFRule(r)
+		}
+	}
+	if n.StaticNAT != nil {
+		st.EndStaticNAT(n.StaticNAT)
+	}
+}
