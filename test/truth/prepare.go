@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -45,7 +46,7 @@ func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error 
 	}
 	p := programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
 	for _, m := range minors {
-		if p.Planes[m], err = plane.Ensure(ctx, m, plane.Print(stderr)); err != nil {
+		if p.Planes[m], err = plane.Ensure(ctx, m, program.Print(stderr)); err != nil {
 			return err
 		}
 	}
