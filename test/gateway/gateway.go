@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway builds Traefik, with which scenarios of test/truth run the Gateway API examples of docs/examples: from its own modules,
-// without ACME (traefik/noacme). It also finds the CRDs of Gateway API.
+// Package gateway builds Traefik, with which scenarios of test/truth run the Gateway API examples of docs/examples:
+// from its own modules, without ACME (traefik/noacme). It also finds the CRDs of Gateway API.
 package gateway
 
 import (
@@ -25,8 +25,8 @@ const (
 	api     = "sigs.k8s.io/gateway-api"
 )
 
-// Traefik returns the program, in the version that its go.mod requires. It calls its version "dev", which never looks for a newer one on the
-// Internet.
+// Traefik returns the program, in the version that its go.mod requires. It calls its version "dev", which never looks
+// for a newer one on the Internet.
 func Traefik() (program.Program, error) {
 	source, err := source()
 	if err != nil {

@@ -123,8 +123,8 @@ func insecure() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- see above
 }
 
-// https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the server, empty for its
-// address.
+// https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the
+// server, empty for its address.
 func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, host string, three bool) (answer, string, error) {
 	config := insecure()
 	config.ServerName = host

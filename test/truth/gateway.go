@@ -26,8 +26,8 @@ import (
 	"github.com/csccm/csccm/test/realnode"
 )
 
-// gatewayExample is an example from the documentation: Traefik as an implementation of Gateway API. The image in the manifest contains
-// Traefik itself.
+// gatewayExample is an example from the documentation: Traefik as an implementation of Gateway API. The image in the
+// manifest contains Traefik itself.
 type gatewayExample struct {
 	name, file string
 	// check sends requests to the address of Traefik's Service.
@@ -141,14 +141,16 @@ func (g gatewayExample) run(ctx context.Context, e *env) (string, error) {
 	return fmt.Sprintf("Traefik %s: %s", files.Version, seen), nil
 }
 
-// gatewayAPI installs the CRDs of Gateway API. On the server's side, because they are too long for kubectl's annotation.
+// gatewayAPI installs the CRDs of Gateway API. On the server's side, because they are too long for kubectl's
+// annotation.
 func (e *env) gatewayAPI(ctx context.Context) error {
 	must(e.kubectl(ctx, "", "apply", "--server-side", "-f", e.programs.Gateway.CRDs))
 	_, err := e.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	return err
 }
 
-// gatewayObjects checks the objects of Gateway API in all examples by its CRDs. No kind of an implementation is known here.
+// gatewayObjects checks the objects of Gateway API in all examples by its CRDs. No kind of an implementation is known
+// here.
 func gatewayObjects(ctx context.Context, e *env) (string, error) {
 	check(e.gatewayAPI(ctx))
 	objects := 0
@@ -167,8 +169,8 @@ func gatewayObjects(ctx context.Context, e *env) (string, error) {
 	return fmt.Sprintf("%d objects of %d examples accepted", objects, len(files)), nil
 }
 
-// behindGateway creates what the examples expect, unless a scenario before has done it: the Service that the HTTPRoute names, and the
-// certificate for HTTP/3.
+// behindGateway creates what the examples expect, unless a scenario before has done it: the Service that the HTTPRoute
+// names, and the certificate for HTTP/3.
 func (e *env) behindGateway(ctx context.Context) error {
 	err := e.service(ctx, backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
 	if apierrors.IsAlreadyExists(err) {
@@ -188,7 +190,8 @@ func (e *env) behindGateway(ctx context.Context) error {
 	return err
 }
 
-// gatewayProxied sends requests through the load balancer, which tells Traefik the clients' addresses by the PROXY protocol.
+// gatewayProxied sends requests through the load balancer, which tells Traefik the clients' addresses by the PROXY
+// protocol.
 func gatewayProxied(ctx context.Context, e *env, ip netip.Addr) (string, error) {
 	check(e.up(ctx, ip))
 	url := "http://" + netip.AddrPortFrom(ip, 80).String() + "/"

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gateway-build builds Traefik for the scenarios of Gateway API, unless it is in the cache, and prints where it is. "list" only says
-// whether it is built.
+// Command gateway-build builds Traefik for the scenarios of Gateway API, unless it is in the cache, and prints where it
+// is. "list" only says whether it is built.
 package main
 
 import (

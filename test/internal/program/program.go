@@ -1,7 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program builds programs of other Go modules, which take minutes to compile, once into the user's cache folder.
+// Package program builds programs of other Go modules, which take minutes to compile, once into the user's cache
+// folder.
 package program
 
 import (
@@ -63,7 +64,8 @@ func (p Progress) String() string {
 	}
 }
 
-// Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it exists.
+// Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
+// exists.
 func (p Program) Cached(ctx context.Context) (path string, there bool, err error) {
 	dir, err := p.cacheDir(ctx)
 	if err != nil {
@@ -74,8 +76,9 @@ func (p Program) Cached(ctx context.Context) (path string, there bool, err error
 	return path, err == nil, nil
 }
 
-// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes. When several processes call
-// Ensure at the same time, one builds and the others wait. Meanwhile report is called about once a second; it may be nil.
+// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes. When
+// several processes call Ensure at the same time, one builds and the others wait. Meanwhile report is called about once
+// a second; it may be nil.
 func (p Program) Ensure(ctx context.Context, report func(Progress)) (string, error) {
 	path, there, err := p.Cached(ctx)
 	if err != nil || there {

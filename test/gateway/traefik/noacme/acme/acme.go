@@ -1,8 +1,9 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package acme takes the place of an ACME library in the Traefik of the tests, which needs no certificates of a certificate authority: that
-// library depends on the SDKs of some hundred DNS services. What Traefik calls returns ErrLeftOut.
+// Package acme takes the place of an ACME library in the Traefik of the tests, which needs no certificates of a
+// certificate authority: that library depends on the SDKs of some hundred DNS services. What Traefik calls returns
+// ErrLeftOut.
 package acme
 
 import "errors"
