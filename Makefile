@@ -57,6 +57,10 @@ plane: ## build the newest test control plane once (etcd, kube-apiserver ...; ca
 planes: ## build the test control planes of all Kubernetes minors (6 to 12 minutes each, once)
 	@cd test && go run ./cmd/plane-build all
 
+.PHONY: gateway
+gateway: ## build Traefik for the scenarios of Gateway API in make e2e (once; cached outside the repo)
+	@cd test && go run ./cmd/gateway-build
+
 .PHONY: test
 test: plane ## run the unit, contract, controller and system tests (12 minutes on 2 cores)
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...

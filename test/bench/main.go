@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -81,7 +82,7 @@ func run(ctx context.Context) error {
 		}
 	}
 	var err error
-	if b.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
+	if b.plane, err = plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)); err != nil {
 		return err
 	}
 	if b.programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {

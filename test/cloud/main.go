@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/test/cloud/suite"
 	"github.com/csccm/csccm/test/cloud/world"
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -88,7 +89,7 @@ func build(ctx context.Context, s *settings, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.Plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(stderr))
+	s.Plane, err = plane.Ensure(ctx, plane.Newest, program.Print(stderr))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -63,7 +64,7 @@ func (d *demo) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(d.Out)); err != nil {
+	if d.plane, err = plane.Ensure(ctx, plane.Newest, program.Print(d.Out)); err != nil {
 		return err
 	}
 	return d.csccm(ctx, "", "version")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
 )
@@ -45,7 +46,7 @@ func TestMinors(t *testing.T) { //nolint:tparallel // one control plane at a tim
 				t.Skipf(left, minor)
 			}
 			if !there {
-				if binary, err = plane.Ensure(t.Context(), minor, plane.Print(os.Stderr)); err != nil {
+				if binary, err = plane.Ensure(t.Context(), minor, program.Print(os.Stderr)); err != nil {
 					t.Fatal(err)
 				}
 			}

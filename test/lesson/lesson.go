@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/test/internal/console"
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/lesson/chapters"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
@@ -87,7 +88,7 @@ func (l *lesson) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binary, err := plane.Ensure(ctx, plane.Newest, plane.Print(l.Out))
+	binary, err := plane.Ensure(ctx, plane.Newest, program.Print(l.Out))
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/csccm/csccm/test/internal/child"
+	"github.com/csccm/csccm/test/internal/program"
 )
 
 // Options configures a control plane; the zero value starts all components.
@@ -37,7 +38,7 @@ type Options struct {
 	Minor Minor
 	// Binary is the multi-call binary; empty means Ensure(ctx, Minor, Progress).
 	Binary   string
-	Progress func(Progress)
+	Progress func(program.Progress)
 	// Dir is the parent of the state folder; empty means the system's temporary folder.
 	Dir string
 	// Host is the address that the API server listens on; empty means loopback. With

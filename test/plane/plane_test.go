@@ -4,13 +4,11 @@
 package plane
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/test/internal/program"
 )
 
 // binary returns the path of the newest control plane's binary and builds it when it does not exist.
@@ -29,7 +29,7 @@ func binary(t *testing.T) string {
 	} else if !there && testing.Short() {
 		t.Skip("with -short: the control plane's binary does not exist, and a build takes minutes")
 	}
-	path, err := Ensure(t.Context(), Newest, Print(os.Stderr))
+	path, err := Ensure(t.Context(), Newest, program.Print(os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,25 +178,6 @@ func TestStartReportsFailure(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-}
-
-func TestLockIsExclusive(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := Lock(t.Context(), path, func() { t.Error("the first holder waits") })
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := Lock(ctx, path, cancel); err == nil {
-		t.Error("a second holder got the lock")
-	}
-	unlock()
-	again, err := Lock(t.Context(), path, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
 }
 
 func eventually(t *testing.T, try func() error) {

@@ -73,7 +73,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 		return err
 	}
 	for _, archive := range n.images {
-		if err := n.ctr(ctx, "images", "import", archive); err != nil {
+		if err := n.Import(ctx, archive); err != nil {
 			return err
 		}
 	}
@@ -126,6 +126,11 @@ func (n *Node) multi(ctx context.Context, name string, args ...string) error {
 
 func (n *Node) ctr(ctx context.Context, args ...string) error {
 	return n.machine.run(ctx, "/usr/bin/ctr", append([]string{"-a", n.file("containerd.sock"), "-n", "k8s.io"}, args...)...)
+}
+
+// Import imports an image archive.
+func (n *Node) Import(ctx context.Context, archive string) error {
+	return n.ctr(ctx, "images", "import", archive)
 }
 
 func (n *Node) waitContainerd(ctx context.Context) error {

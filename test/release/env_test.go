@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -110,7 +111,7 @@ func newEnv(t *testing.T, images map[string]string) *env {
 	}
 	t.Cleanup(e.cloud.Stop)
 	e.Cluster, err = testenv.StartCluster(t.Context(), testenv.ClusterOptions{
-		Plane: plane.Options{Progress: plane.Print(os.Stderr)}, Controller: programs.Controller, Images: images, Heartbeat: time.Second,
+		Plane: plane.Options{Progress: program.Print(os.Stderr)}, Controller: programs.Controller, Images: images, Heartbeat: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)

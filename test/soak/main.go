@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -44,7 +45,7 @@ func command(ctx context.Context) error {
 		o.Seed = time.Now().UnixNano()
 	}
 	var err error
-	if o.Plane, err = plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr)); err != nil {
+	if o.Plane, err = plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr)); err != nil {
 		return err
 	}
 	if o.Programs, err = testenv.Build(ctx, testenv.BuildOptions{Dir: *bin, LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -55,7 +56,7 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 			return Binaries{}, err
 		}
 		// Packages are tested in parallel: no process may write a program while another starts it.
-		unlock, err := plane.Lock(ctx, dir+".lock", func() {})
+		unlock, err := program.Lock(ctx, dir+".lock", func() {})
 		if err != nil {
 			return Binaries{}, err
 		}

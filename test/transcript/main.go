@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -37,7 +38,7 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
-	control, err := plane.Ensure(ctx, plane.Newest, plane.Print(os.Stderr))
+	control, err := plane.Ensure(ctx, plane.Newest, program.Print(os.Stderr))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -124,10 +123,13 @@ func insecure() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // #nosec G402 -- see above
 }
 
-// https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response.
-func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, three bool) (answer, string, error) {
+// https asks over HTTP/3 or HTTP/2 and returns the answer with the protocol of the response. host is the name of the
+// server, empty for its address.
+func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, host string, three bool) (answer, string, error) {
+	config := insecure()
+	config.ServerName = host
 	var transport http.RoundTripper = &http.Transport{
-		TLSClientConfig: insecure(), ForceAttemptHTTP2: true, DisableKeepAlives: true,
+		TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialOutside(ctx, "tcp4", from, to) },
 	}
 	if three {
@@ -143,7 +145,7 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 			return answer{}, "", err
 		}
 		q := &quic.Transport{Conn: socket}
-		h := &http3.Transport{TLSClientConfig: insecure(), Dial: func(ctx context.Context, _ string, t *tls.Config, c *quic.Config) (*quic.Conn, error) {
+		h := &http3.Transport{TLSClientConfig: config, Dial: func(ctx context.Context, _ string, t *tls.Config, c *quic.Config) (*quic.Conn, error) {
 			return q.Dial(ctx, net.UDPAddrFromAddrPort(to), t, c)
 		}}
 		defer func() { _ = errors.Join(h.Close(), q.Close(), socket.Close()) }()
@@ -155,17 +157,14 @@ func (e *env) https(ctx context.Context, from netip.Addr, to netip.AddrPort, thr
 	if err != nil {
 		return answer{}, "", err
 	}
+	req.Host = host
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return answer{}, "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return answer{}, "", err
-	}
-	var a answer
-	return a, resp.Proto, json.Unmarshal(body, &a)
+	a, err := answerOf(resp)
+	return a, resp.Proto, err
 }
 
 // datagrams are questions that a client sends all the time.

@@ -123,7 +123,7 @@ func webProtocols(ctx context.Context, e *env) (string, error) {
 		var a answer
 		var protocol string
 		check(e.until(ctx, fmt.Sprintf("an answer (HTTP/3: %v)", three), func(ctx context.Context) (err error) {
-			a, protocol, err = e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), three)
+			a, protocol, err = e.https(ctx, outside1, netip.AddrPortFrom(ip, 443), "", three)
 			return err
 		}))
 		if a.Client != outside1.String() {

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ingress is an example from the documentation: an ingress controller behind a Service.
@@ -31,21 +29,7 @@ var ingresses = []ingress{
 func (i ingress) run(ctx context.Context, e *env) (string, error) {
 	file := filepath.Join(e.programs.Root, i.file)
 	must(e.kubectl(ctx, "", "apply", "-f", file))
-	var ip netip.Addr
-	check(e.until(ctx, i.file+" to be served", func(ctx context.Context) error {
-		s, err := e.Client.CoreV1().Services(i.namespace).Get(ctx, i.service, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if len(s.Status.LoadBalancer.Ingress) == 0 {
-			return fmt.Errorf("no address yet")
-		}
-		if ip, err = netip.ParseAddr(s.Status.LoadBalancer.Ingress[0].IP); err != nil {
-			return err
-		}
-		_, err = ask(ctx, client1, netip.AddrPortFrom(ip, 80))
-		return err
-	}))
+	ip := must(e.addressIn(ctx, i.namespace, i.service))
 	at := []netip.AddrPort{netip.AddrPortFrom(ip, 80), netip.AddrPortFrom(ip, 443)}
 	if i.hostPort != 0 {
 		for _, n := range e.place.nodes {

@@ -45,6 +45,8 @@ type settings struct {
 	lanes  int
 	check  bool
 	again  bool
+	// leftOut are the names of scenarios that cannot run here.
+	leftOut []string
 }
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
@@ -143,23 +145,38 @@ func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, e
 	if s.check {
 		return realnode.Enter(ctx, realnode.Sandbox{Stdout: stdout, Stderr: stderr})
 	}
-	if err := prepare(ctx, s.minors, stderr); err != nil {
+	p, err := prepare(ctx, s.minors, stderr)
+	if err != nil {
 		return 1, err
+	}
+	if p.Gateway.Image == "" {
+		s.leftOut = slices.DeleteFunc(gatewayNames(), func(name string) bool { return !s.only.MatchString(name) })
+	}
+	if len(s.jobs(nil)) == 0 {
+		return 1, errors.New(strings.TrimSpace(notTested(s.leftOut)))
 	}
 	before, start := realnode.ReadMachine(ctx), time.Now()
 	all := s.everything(ctx, stderr)
 	left := leftBehind(realnode.ReadMachine(context.WithoutCancel(ctx)).Added(before))
-	_, _ = fmt.Fprintf(stdout, "%s\nAll of it took %s.\n\n%s\n", table(all), time.Since(start).Round(time.Second), left)
+	_, _ = fmt.Fprintf(stdout, "%s%s\nAll of it took %s.\n\n%s\n", table(all), notTested(s.leftOut), time.Since(start).Round(time.Second), left)
 	switch {
 	case ctx.Err() != nil:
 		return 130, nil //nolint:nilerr // ^C is no failure to print
 	case s.out != "" && s.only.String() == "": // otherwise the page would lack scenarios
-		text := page(all) + "\n## Afterwards\n\n" + left + "\n"
+		text := page(all) + notTested(s.leftOut) + "\n## Afterwards\n\n" + left + "\n"
 		if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
 			return 1, err
 		}
 	}
 	return min(len(s.jobs(all)), 1), nil
+}
+
+// notTested returns a sentence about the scenarios that are left out, empty when there are none.
+func notTested(leftOut []string) string {
+	if len(leftOut) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nNOT TESTED: %s. Traefik is not built here: run make gateway.\n", strings.Join(leftOut, "; "))
 }
 
 // leftBehind returns a sentence about what a run has left on the machine.
@@ -191,7 +208,8 @@ func (s *settings) jobs(all []result) []job {
 	var jobs []job
 	for _, minor := range s.minors {
 		for _, c := range chapters() {
-			if left := c.unproven(minor, s.only, all); len(left) > 0 {
+			left := slices.DeleteFunc(c.unproven(minor, s.only, all), func(name string) bool { return slices.Contains(s.leftOut, name) })
+			if len(left) > 0 {
 				jobs = append(jobs, job{Minor: minor, Chapter: c.name, Only: named(left).String()})
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/gateway"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/traffic"
 )
@@ -118,6 +119,26 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// TestLeftOut: what cannot run here is no job, also not a failed one that runs again.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	s, err := parse([]string{"--only", "Gateway API: (Traefik|its)"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.leftOut = gatewayNames()
+	want := []job{{plane.Newest, "installed by csccm", named([]string{"Gateway API: its objects in all examples"}).String()}}
+	if got := s.jobs(nil); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := notTested(s.leftOut); !strings.Contains(got, gateways[1].name) || !strings.Contains(got, "make gateway") {
+		t.Errorf("got %q", got)
+	}
+	if got := notTested(nil); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
 // TestUnproven: one success on a minor proves a scenario for that minor; scenarios that --only excludes are ignored.
 func TestUnproven(t *testing.T) {
 	t.Parallel()
@@ -192,5 +213,21 @@ func TestIngresses(t *testing.T) {
 		if refs := imagesOf(string(text)); len(refs) != 1 || !strings.Contains(refs[0], ":v") {
 			t.Errorf("%s: images %v, want one with a version", i.file, refs)
 		}
+	}
+}
+
+// TestGateways checks that Traefik is built in a version that the examples' image has.
+func TestGateways(t *testing.T) {
+	t.Parallel()
+	ref, err := gatewayImage(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	traefik, err := gateway.Traefik()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, tag, _ := strings.Cut(ref, ":"); !strings.HasPrefix(traefik.Release, tag+".") {
+		t.Errorf("the examples have the image %s, the version that is built is %s", ref, traefik.Release)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/realnode"
 	"github.com/csccm/csccm/test/testenv"
@@ -26,6 +27,7 @@ type programs struct {
 	Planes   map[plane.Minor]string
 	Binaries testenv.Binaries
 	Images   []string
+	Gateway  gatewayFiles
 	// Root is the folder of the checkout.
 	Root string
 	// Rate is the rate of steady traffic, in requests per second; 0 means the client's default.
@@ -38,33 +40,37 @@ const (
 	imageVersion = "v0.1.0"
 )
 
-func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) error {
+// prepare builds all programs and images, and leaves a description of them for the sandboxes in the environment.
+func prepare(ctx context.Context, minors []plane.Minor, stderr io.Writer) (*programs, error) {
 	module, err := plane.ModuleDir()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
+	p := &programs{Planes: map[plane.Minor]string{}, Root: filepath.Dir(module)}
 	for _, m := range minors {
-		if p.Planes[m], err = plane.Ensure(ctx, m, plane.Print(stderr)); err != nil {
-			return err
+		if p.Planes[m], err = plane.Ensure(ctx, m, program.Print(stderr)); err != nil {
+			return nil, err
 		}
 	}
 	_, _ = fmt.Fprintln(stderr, "Building the programs and images.")
 	if p.Binaries, err = testenv.Build(ctx, testenv.BuildOptions{Dir: os.Getenv("CSCCM_BIN_DIR"), LDFlags: os.Getenv("CSCCM_LDFLAGS")}); err != nil {
-		return err
+		return nil, err
 	}
 	images := filepath.Join(filepath.Dir(p.Binaries.CLI), "images")
 	if p.Images, err = realnode.BuildImages(ctx, images, imageVersion); err != nil {
-		return err
+		return nil, err
+	}
+	if p.Gateway, err = findGateway(ctx, p.Root); err != nil {
+		return nil, err
 	}
 	if err := p.standIns(images); err != nil {
-		return err
+		return nil, err
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.Setenv(preparedVariable, string(b))
+	return p, os.Setenv(preparedVariable, string(b))
 }
 
 // standIns writes images that contain our programs and have the names that manifests of other projects use.
@@ -80,13 +86,18 @@ func (p *programs) standIns(dir string) error {
 		}
 	}
 	for ref, binary := range programs {
-		archive := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(ref)+".tar")
+		archive := filepath.Join(dir, archiveName(ref))
 		if err := realnode.WriteImage(archive, ref, binary); err != nil {
 			return err
 		}
 		p.Images = append(p.Images, archive)
 	}
 	return nil
+}
+
+// archiveName returns the name of the archive of an image.
+func archiveName(ref string) string {
+	return strings.NewReplacer("/", "_", ":", "_").Replace(ref) + ".tar"
 }
 
 var imageLine = regexp.MustCompile(`(?m)^\s*image: (\S+)$`)

@@ -60,8 +60,8 @@ each chapter has its own cluster, and two chapters run at the same time.
 	}
 	b.WriteString(`
 What stands in for something else: the controllers of Apache and Leaseweb are csccm's own program with their names, flags
-and rule names; Traefik and ingress-nginx are a small program that listens as their arguments say; the VMs are nodes in
-namespaces. A run leaves nothing behind: [test/README.md](../test/README.md#real-nodes).
+and rule names; Traefik and ingress-nginx are a small program that listens as their arguments say, but with Gateway API it is Traefik
+itself, built without ACME; the VMs are nodes in namespaces. A run leaves nothing behind: [test/README.md](../test/README.md#real-nodes).
 
 ## No request lost
 

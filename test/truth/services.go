@@ -176,7 +176,7 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 		// kube-proxy sees the address some time after it is in the Service's status.
 		check(e.until(ctx, fmt.Sprintf("a Pod's request to go %d times through the balancer (%s)", want, c.mode), func(ctx context.Context) (err error) {
 			before := e.rule(to).Connections
-			if a, err = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/"))); err != nil {
+			if a, err = get(ctx, e.place.gateway.Addr(), fmt.Sprintf("http://%s:8080/fetch?url=%s", pod, url.QueryEscape("http://"+to.String()+"/")), ""); err != nil {
 				return err
 			}
 			if through = e.rule(to).Connections - before; through != want {

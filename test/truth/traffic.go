@@ -110,11 +110,16 @@ func (e *env) deleteService(ctx context.Context, name string) error {
 	})
 }
 
-// address waits until a Service has an address and returns it.
+// address waits until a Service of the default namespace has an address and returns it.
 func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
+	return e.addressIn(ctx, metav1.NamespaceDefault, name)
+}
+
+// addressIn is address for a Service of any namespace.
+func (e *env) addressIn(ctx context.Context, namespace, name string) (netip.Addr, error) {
 	var ip netip.Addr
 	err := e.until(ctx, "Service "+name+" to get its address", func(ctx context.Context) error {
-		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		s, err := e.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -130,34 +135,53 @@ func (e *env) address(ctx context.Context, name string) (netip.Addr, error) {
 // answer is the response of a Pod of echo.
 type answer struct {
 	Pod, Node, Client string
+	// Forwarded is the client address that a proxy before the Pod reports.
+	Forwarded string
 }
 
-// ask sends one request on a new connection from a client's address.
-func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
-	return get(ctx, from, "http://"+to.String()+"/")
+// statusError is a response that is not 200.
+type statusError struct {
+	code int
+	body string
 }
 
-func get(ctx context.Context, from netip.Addr, url string) (answer, error) {
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.code, http.StatusText(e.code), e.body)
+}
+
+// answerOf reads a response.
+func answerOf(resp *http.Response) (answer, error) {
 	var a answer
-	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return a, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return a, err
-	}
-	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return a, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return a, fmt.Errorf("%s: %s", resp.Status, body)
+		return a, &statusError{resp.StatusCode, string(body)}
 	}
 	return a, json.Unmarshal(body, &a)
+}
+
+// ask sends one request on a new connection from a client's address.
+func ask(ctx context.Context, from netip.Addr, to netip.AddrPort) (answer, error) {
+	return get(ctx, from, "http://"+to.String()+"/", "")
+}
+
+// get sends one request; host is the name in its Host header, empty for that of the URL.
+func get(ctx context.Context, from netip.Addr, url, host string) (answer, error) {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	req.Host = host
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return answerOf(resp)
 }
 
 // answers waits until an address answers a client, and returns the answer.

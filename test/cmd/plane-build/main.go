@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/csccm/csccm/test/internal/program"
 	"github.com/csccm/csccm/test/plane"
 )
 
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	for _, minor := range minors {
-		path, err := plane.Ensure(ctx, minor, plane.Print(os.Stderr))
+		path, err := plane.Ensure(ctx, minor, program.Print(os.Stderr))
 		if err != nil {
 			return err
 		}

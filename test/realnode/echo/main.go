@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command echo runs in the Pods behind the Services of the scenarios: it answers with
-// its Pod and with the client address that it sees. After SIGTERM it keeps serving and
+// its Pod, with the client address that it sees, and with that which a proxy reports. After SIGTERM it keeps serving and
 // stays ready for a while, as a program behind a load balancer should
 // (docs/loadbalancers.md).
 //
@@ -48,7 +48,9 @@ func run() error {
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		_ = json.NewEncoder(w).Encode(seen(client))
+		a := seen(client)
+		a["forwarded"] = r.Header.Get("X-Forwarded-For")
+		_ = json.NewEncoder(w).Encode(a)
 	})
 	// A client inside the cluster: it gets the URL and returns the body.
 	mux.HandleFunc("/fetch", func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plane
+package program
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func Print(w io.Writer) func(Progress) {
 	return func(p Progress) {
 		if first {
 			first = false
-			_, _ = fmt.Fprintf(w, "Building the control plane (etcd and Kubernetes %s) from source. This takes 5 to 12 minutes, once; the result is cached.\n", p.Release)
+			_, _ = fmt.Fprintf(w, "Building %s from source. This takes %s, once; the result is cached.\n", p.Program.What, p.Program.Takes)
 		}
 		switch {
 		case terminal && p.Finished:

@@ -1,0 +1,83 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gateway builds Traefik, with which scenarios of test/truth run the Gateway API examples of docs/examples:
+// from its own modules, without ACME (traefik/noacme). It also finds the CRDs of Gateway API.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/csccm/csccm/test/internal/program"
+	"github.com/csccm/csccm/test/plane"
+)
+
+const (
+	traefik = "github.com/traefik/traefik/v3"
+	api     = "sigs.k8s.io/gateway-api"
+)
+
+// Traefik returns the program, in the version that its go.mod requires. It calls its version "dev", which never looks
+// for a newer one on the Internet.
+func Traefik() (program.Program, error) {
+	source, err := source()
+	if err != nil {
+		return program.Program{}, err
+	}
+	version, err := required(source, traefik)
+	if err != nil {
+		return program.Program{}, err
+	}
+	return program.Program{
+		What: "Traefik " + version, Takes: "3 to 8 minutes", Name: "traefik", Folder: "gateway", Release: version,
+		Source: source, Package: traefik + "/cmd/traefik", LDFlags: "-s -w",
+	}, nil
+}
+
+// CRDs returns the folder with the CRDs of Gateway API's standard channel, in the version that Traefik requires.
+func CRDs(ctx context.Context) (string, error) {
+	source, err := source()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", api) // #nosec G204 -- fixed arguments
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	var m struct{ Dir, Error string }
+	if err = errors.Join(err, json.Unmarshal(out, &m)); err != nil || m.Error != "" {
+		return "", fmt.Errorf("fetch the module %s: %w %s", api, err, m.Error)
+	}
+	return filepath.Join(m.Dir, "config", "crd", "standard"), nil
+}
+
+func source() (string, error) {
+	module, err := plane.ModuleDir()
+	return filepath.Join(module, "gateway", "traefik"), err
+}
+
+// required returns the version of a module that the go.mod in dir requires.
+func required(dir, path string) (string, error) {
+	name := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(name) // #nosec G304 -- of this checkout
+	if err != nil {
+		return "", err
+	}
+	file, err := modfile.ParseLax(name, text, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range file.Require {
+		if r.Mod.Path == path {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s does not require %s", name, path)
+}

@@ -1,0 +1,273 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package program builds programs of other Go modules, which take minutes to compile, once into the user's cache
+// folder.
+package program
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Program is a program that is built from a module of its own.
+type Program struct {
+	// What names the program in messages, such as "Traefik v3.7.13".
+	What string
+	// Takes is how long a build takes on two cores, such as "3 to 8 minutes".
+	Takes string
+	// Name is the name of the file, Folder the folder of the cache, Release what is built.
+	Name, Folder, Release string
+	// Source is the folder of the module. Each file in it is part of the key in the cache.
+	Source string
+	// Package is the path of the package.
+	Package string
+	// LDFlags are flags of the linker.
+	LDFlags string
+}
+
+// Progress is the state of a build.
+type Progress struct {
+	Program Program
+	Elapsed time.Duration
+	// Waiting is true while another process builds the same program.
+	Waiting bool
+	// Finished is true in the last report of a build that succeeded.
+	Finished bool
+	// Done counts the compiled packages of Total. Total is 0 while modules are downloaded.
+	Done, Total int
+}
+
+func (p Progress) String() string {
+	switch took := p.Elapsed.Round(time.Second); {
+	case p.Waiting:
+		return fmt.Sprintf("another process builds it, waiting (%s)", took)
+	case p.Total == 0:
+		return fmt.Sprintf("fetching Go modules (%s)", took)
+	case p.Done >= p.Total:
+		return fmt.Sprintf("%d of %d packages, linking (%s)", p.Total, p.Total, took)
+	default:
+		return fmt.Sprintf("%d of %d packages (%s)", p.Done, p.Total, took)
+	}
+}
+
+// Cached returns the path of the program, which depends on its sources and the Go version, and reports whether it
+// exists.
+func (p Program) Cached(ctx context.Context) (path string, there bool, err error) {
+	dir, err := p.cacheDir(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	path = filepath.Join(dir, p.Name)
+	_, err = os.Stat(path)
+	return path, err == nil, nil
+}
+
+// Ensure returns the path of the program. It builds the program when it does not exist, which takes minutes. When
+// several processes call Ensure at the same time, one builds and the others wait. Meanwhile report is called about once
+// a second; it may be nil.
+func (p Program) Ensure(ctx context.Context, report func(Progress)) (string, error) {
+	path, there, err := p.Cached(ctx)
+	if err != nil || there {
+		return path, err
+	}
+	send := func(now Progress) {
+		if report != nil {
+			now.Program = p
+			report(now)
+		}
+	}
+	cache := filepath.Dir(filepath.Dir(path))
+	if err := os.MkdirAll(cache, 0o750); err != nil {
+		return "", err
+	}
+	start := time.Now()
+	unlock, err := Lock(ctx, filepath.Join(cache, p.Release+".lock"), func() {
+		send(Progress{Elapsed: time.Since(start), Waiting: true})
+	})
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := p.build(ctx, path, send); err != nil {
+		return "", fmt.Errorf("build %s: %w", p.What, err)
+	}
+	send(Progress{Elapsed: time.Since(start), Finished: true})
+	return path, nil
+}
+
+// cacheDir returns the folder of the program. Its name depends on everything that the program is built from.
+func (p Program) cacheDir(ctx context.Context) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder for %s: %w", p.What, err)
+	}
+	sum := sha256.New()
+	err = filepath.WalkDir(p.Source, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path) // #nosec G122 G304 -- files of this checkout
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(p.Source, path)
+		if err == nil {
+			_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(name), len(b), b)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	goVersion, err := goOutput(ctx, p.Source, "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
+	key := fmt.Sprintf("%s-%s-%x", p.Release, strings.TrimSpace(goVersion), sum.Sum(nil)[:6])
+	return filepath.Join(base, "csccm", p.Folder, key), nil
+}
+
+// build compiles with its own build cache: Kubernetes alone would add gigabytes to the
+// user's. The cache is removed after a success and kept after a failure, so that the
+// next attempt continues from there.
+func (p Program) build(ctx context.Context, path string, report func(Progress)) error {
+	cache := filepath.Dir(filepath.Dir(path))
+	goCache := filepath.Join(cache, "gocache-"+p.Release)
+	work, err := os.MkdirTemp(cache, "build-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+
+	var done, total atomic.Int64
+	start := time.Now()
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			report(Progress{Elapsed: time.Since(start), Done: int(done.Load()), Total: int(total.Load())})
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	defer func() { close(stop); <-ended }()
+
+	list, err := goOutput(ctx, p.Source, "list", "-mod=readonly", "-deps", p.Package)
+	if err != nil {
+		return err
+	}
+	total.Store(int64(strings.Count(list, "\n")))
+
+	cmd := goCommand(ctx, p.Source, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-ldflags", p.LDFlags, "-o", filepath.Join(work, p.Name), p.Package)
+	cmd.Env = append(cmd.Env, "GOCACHE="+goCache)
+	// -v prints each package when it is compiled; any other line is part of an error.
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	// A lower priority, so that the machine stays usable during the build.
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 10)
+	failure := countPackages(out, &done)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", errors.Join(ctx.Err(), err), failure)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Chmod(work, 0o750); err != nil { // #nosec G302 -- a folder
+		return err
+	}
+	if err := os.Rename(work, filepath.Dir(path)); err != nil {
+		return err
+	}
+	return os.RemoveAll(goCache)
+}
+
+// countPackages counts the lines that are package paths and returns the last 20 of the other lines.
+func countPackages(r io.Reader, n *atomic.Int64) string {
+	var other []string
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "go: downloading "):
+		case strings.HasPrefix(line, "#"), strings.ContainsAny(line, " :"):
+			other = append(other, line)
+		default:
+			n.Add(1)
+		}
+	}
+	return strings.Join(other[max(0, len(other)-20):], "\n")
+}
+
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...) // #nosec G204 -- fixed arguments
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	return cmd
+}
+
+func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd := goCommand(ctx, dir, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, errs.String())
+	}
+	return out.String(), nil
+}
+
+// Lock takes an exclusive lock on a file; the kernel releases it when the process
+// ends. waiting is called about once a second while another process holds the lock.
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fs.FileMode(0o600)) // #nosec G304 -- in our cache folder
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		waiting()
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,251 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/csccm/csccm/test/gateway"
+	"github.com/csccm/csccm/test/realnode"
+)
+
+// gatewayExample is an example from the documentation: Traefik as an implementation of Gateway API. The image in the
+// manifest contains Traefik itself.
+type gatewayExample struct {
+	name, file string
+	// check sends requests to the address of Traefik's Service.
+	check func(ctx context.Context, e *env, ip netip.Addr) (seen string, err error)
+}
+
+var gateways = []gatewayExample{
+	{"Gateway API: Traefik's example, PROXY protocol", "docs/examples/gateway-traefik/proxy-protocol.yaml", gatewayProxied},
+	{"Gateway API: Traefik's example, direct, HTTP/3 and HTTP/2", "docs/examples/gateway-traefik/http3.yaml", gatewayDirect},
+}
+
+// Names in the examples.
+const (
+	gatewayNamespace = "traefik"
+	gatewayService   = "traefik"
+	backend          = "web"
+	routedHost       = "www.example.org"
+	certificate      = "example-org"
+)
+
+// otherHost is a name without an HTTPRoute.
+const otherHost = "other.example.org"
+
+// gatewayFiles are what scenarios of Gateway API need.
+type gatewayFiles struct {
+	// CRDs is a folder of manifests.
+	CRDs string
+	// Version is Traefik's.
+	Version string
+	// Image is an archive with the image that the examples name; empty when Traefik is not built.
+	Image string
+}
+
+// findGateway returns the files. It does not build Traefik, which takes too long without being asked.
+func findGateway(ctx context.Context, root string) (files gatewayFiles, err error) {
+	if files.CRDs, err = gateway.CRDs(ctx); err != nil {
+		return files, err
+	}
+	traefik, err := gateway.Traefik()
+	if err != nil {
+		return files, err
+	}
+	binary, there, err := traefik.Cached(ctx)
+	if err != nil || !there {
+		return files, err
+	}
+	ref, err := gatewayImage(root)
+	if err != nil {
+		return files, err
+	}
+	files.Version, files.Image = traefik.Release, filepath.Join(filepath.Dir(binary), archiveName(ref))
+	// Written once: it is large, and its program never changes.
+	if _, err := os.Stat(files.Image); err == nil {
+		return files, nil
+	}
+	if err := realnode.WriteImage(files.Image+".new", ref, binary); err != nil {
+		return files, err
+	}
+	return files, os.Rename(files.Image+".new", files.Image)
+}
+
+// gatewayImage returns the image that all examples have.
+func gatewayImage(root string) (string, error) {
+	var refs []string
+	for _, g := range gateways {
+		text, err := os.ReadFile(filepath.Join(root, g.file)) // #nosec G304 -- of the checkout
+		if err != nil {
+			return "", err
+		}
+		refs = append(refs, imagesOf(string(text))...)
+	}
+	slices.Sort(refs)
+	if refs = slices.Compact(refs); len(refs) != 1 {
+		return "", fmt.Errorf("the examples of Traefik have the images %v, want one", refs)
+	}
+	return refs[0], nil
+}
+
+// gatewayNames returns the names of the scenarios that need Traefik.
+func gatewayNames() []string {
+	var names []string
+	for _, g := range gateways {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+// run applies the manifest unchanged, with echo behind the HTTPRoute, and checks what clients and echo see.
+func (g gatewayExample) run(ctx context.Context, e *env) (string, error) {
+	files := e.programs.Gateway
+	var nodes errgroup.Group
+	for _, name := range e.names() {
+		nodes.Go(func() error { return e.Node(name).Import(ctx, files.Image) })
+	}
+	check(nodes.Wait())
+	check(e.gatewayAPI(ctx))
+	check(e.behindGateway(ctx))
+	file := filepath.Join(e.programs.Root, g.file)
+	must(e.kubectl(ctx, "", "apply", "-f", file))
+	ip := must(e.addressIn(ctx, gatewayNamespace, gatewayService))
+	must(e.kubectl(ctx, "", "wait", "--for=condition=Programmed", "--timeout=180s", "gateway/web"))
+	seen := must(g.check(ctx, e, ip))
+	check(e.until(ctx, "the Gateway to have the address of the Service", func(ctx context.Context) error {
+		got, err := e.kubectl(ctx, "", "get", "gateway/web", "-o", "jsonpath={.status.addresses[*].value}")
+		if err == nil && got != ip.String() {
+			err = fmt.Errorf("it has %q, want %s", got, ip)
+		}
+		return err
+	}))
+	must(e.kubectl(ctx, "", "delete", "-f", file, "--timeout=120s"))
+	return fmt.Sprintf("Traefik %s: %s", files.Version, seen), nil
+}
+
+// gatewayAPI installs the CRDs of Gateway API. On the server's side, because they are too long for kubectl's
+// annotation.
+func (e *env) gatewayAPI(ctx context.Context) error {
+	must(e.kubectl(ctx, "", "apply", "--server-side", "-f", e.programs.Gateway.CRDs))
+	_, err := e.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	return err
+}
+
+// gatewayObjects checks the objects of Gateway API in all examples by its CRDs. No kind of an implementation is known
+// here.
+func gatewayObjects(ctx context.Context, e *env) (string, error) {
+	check(e.gatewayAPI(ctx))
+	objects := 0
+	files := must(filepath.Glob(filepath.Join(e.programs.Root, "docs/examples/gateway-*/*.yaml")))
+	files = append(files, filepath.Join(e.programs.Root, "docs/examples/envoy-gateway-http3.yaml"))
+	for _, file := range files {
+		var own []string
+		for _, document := range strings.Split(string(must(os.ReadFile(file))), "\n---\n") { // #nosec G304 -- of the checkout
+			if strings.Contains("\n"+document, "\napiVersion: gateway.networking.k8s.io/") {
+				own = append(own, document)
+			}
+		}
+		must(e.kubectl(ctx, strings.Join(own, "\n---\n"), "apply", "--dry-run=server", "--validate=strict", "-f", "-"))
+		objects += len(own)
+	}
+	return fmt.Sprintf("%d objects of %d examples accepted", objects, len(files)), nil
+}
+
+// behindGateway creates what the examples expect, unless a scenario before has done it: the Service that the HTTPRoute
+// names, and the certificate for HTTP/3.
+func (e *env) behindGateway(ctx context.Context) error {
+	err := e.service(ctx, backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	crt, key, err := cert.GenerateSelfSignedCertKey(routedHost, nil, nil)
+	if err != nil {
+		return err
+	}
+	_, err = e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: certificate}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: crt, corev1.TLSPrivateKeyKey: key},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// gatewayProxied sends requests through the load balancer, which tells Traefik the clients' addresses by the PROXY
+// protocol.
+func gatewayProxied(ctx context.Context, e *env, ip netip.Addr) (string, error) {
+	check(e.up(ctx, ip))
+	url := "http://" + netip.AddrPortFrom(ip, 80).String() + "/"
+	for _, client := range []netip.Addr{client1, client2} {
+		var a answer
+		check(e.until(ctx, fmt.Sprintf("an answer for %s to %s", routedHost, client), func(ctx context.Context) (err error) {
+			a, err = get(ctx, client, url, routedHost)
+			return err
+		}))
+		if a.Forwarded != client.String() {
+			return "", fmt.Errorf("for a request of %s the Pod sees X-Forwarded-For %q", client, a.Forwarded)
+		}
+	}
+	_, err := get(ctx, client1, url, otherHost)
+	if err := refused(err); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s answers, the Pod sees the clients in X-Forwarded-For; %s gets 404", routedHost, otherHost), nil
+}
+
+// gatewayDirect sends requests past the load balancer: Traefik sees the clients' own addresses.
+func gatewayDirect(ctx context.Context, e *env, ip netip.Addr) (string, error) {
+	to := netip.AddrPortFrom(ip, 443)
+	var protocols []string
+	for _, three := range []bool{true, false} {
+		var a answer
+		var protocol string
+		check(e.until(ctx, fmt.Sprintf("an answer for %s (HTTP/3: %v)", routedHost, three), func(ctx context.Context) (err error) {
+			a, protocol, err = e.https(ctx, outside1, to, routedHost, three)
+			return err
+		}))
+		if a.Forwarded != outside1.String() {
+			return "", fmt.Errorf("for a request of %s over %s the Pod sees X-Forwarded-For %q", outside1, protocol, a.Forwarded)
+		}
+		_, _, err := e.https(ctx, outside1, to, otherHost, three)
+		if err := refused(err); err != nil {
+			return "", err
+		}
+		protocols = append(protocols, protocol)
+	}
+	if !slices.Equal(protocols, []string{"HTTP/3.0", "HTTP/2.0"}) {
+		return "", fmt.Errorf("the protocols were %v", protocols)
+	}
+	if r := e.rule(to); r != nil {
+		return "", fmt.Errorf("%s has a load balancer rule, %+v", to, *r)
+	}
+	return fmt.Sprintf("%s answers over %s, the Pod sees the client in X-Forwarded-For; %s gets 404", routedHost, strings.Join(protocols, " and "), otherHost), nil
+}
+
+// refused returns nil for the response 404 to a request.
+func refused(err error) error {
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusNotFound {
+		return nil
+	}
+	return fmt.Errorf("a request for %s, which has no route: %w, want 404", otherHost, err)
+}
