@@ -66,6 +66,7 @@ type installFlags struct {
 	install.Given
 	options install.Options
 	charts  chartFlags
+	csi     csiFlags
 }
 
 // read reads passwords and keys.
@@ -156,8 +157,9 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
-	flags.StringSliceVar(&o.With, "with", nil, "what else works with the controller's keys; its API commands are in the minimal role, and are verified: csi (the CSI driver for CloudStack)")
+	flags.StringSliceVar(&o.With, "with", nil, "what else is installed: csi (the CSI driver for CloudStack); its API commands are in the minimal role, and are verified")
 	f.charts.add(flags)
+	f.csi.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
@@ -202,6 +204,9 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 		return err
 	}
 	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
+	if o.CSI, err = f.csi.options(o.With); err != nil {
+		return err
+	}
 	o.Chart, o.Values, err = f.charts.load(ctx)
 	return err
 }

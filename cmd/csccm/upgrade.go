@@ -27,7 +27,8 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 Values that were given before stay, over the new chart's defaults; values that the
 new chart has renamed are moved and shown. The plan shows every object that
 changes, as the API server answers to a dry run. The release as it was is kept in
-a file. An older chart is refused unless --allow-downgrade is given.`,
+a file. An older chart is refused unless --allow-downgrade is given. The CSI driver is
+brought to the version of this csccm by csccm install --with csi.`,
 		Example: `  csccm upgrade
   csccm upgrade --dry-run=server
   csccm upgrade --set replicaCount=3 --yes
@@ -60,8 +61,8 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
 		Long: `Make a new revision of the release with the content of an earlier one: the newest
-that worked before the latest, or REVISION. Credentials, nodes and load balancers
-are not touched.`,
+that worked before the latest, or REVISION. Credentials, nodes, load balancers and
+the CSI driver are not touched.`,
 		Example: `  csccm rollback
   csccm rollback 3 --dry-run=server`,
 		Args: func(_ *cobra.Command, args []string) error {

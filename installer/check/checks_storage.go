@@ -23,7 +23,7 @@ func storageChecks() []Check {
 			Code: "STOR-001", Category: catStorage, Title: "CSI driver for CloudStack", Severity: SeverityError, Phases: installed, Needs: []string{"K8S-001"},
 			What:   "The CSI driver for CloudStack has its CSIDriver, all Pods of its controller and of its DaemonSet are ready, and each node that the DaemonSet selects has the driver in its CSINode. Clusters without the driver and without a StorageClass or volume of it are left out.",
 			Why:    "Pods wait for volumes that nobody creates, attaches or mounts.",
-			Remedy: "where parts are missing: install the chart of the driver again (`csccm install --with csi` gives the keys the commands that it calls); where Pods are not ready: kubectl describe and kubectl logs of the named workload say why; a node registers when the driver's Pod on it is deleted and starts again",
+			Remedy: "where parts are missing: `csccm install --with csi` installs the driver, or completes what it has installed; a driver of somebody else is completed by its chart; where Pods are not ready: kubectl describe and kubectl logs of the named workload say why; a node registers when the driver's Pod on it is deleted and starts again",
 			Run:    by2(storageFact, nodesFact, decide.CSIDriver),
 		},
 		{

@@ -104,11 +104,13 @@ var driverFact = projectFact("the CSI driver's credentials", func(ctx context.Co
 		own.keys.Note = fmt.Sprintf("the controller's: %s could not be read", where)
 		return own, nil
 	}
-	cfg, err := cloudconfig.Parse(strings.NewReader(string(secret.Data["cloud-config"])))
+	file := string(secret.Data[s.ConfigKey()])
+	cfg, err := cloudconfig.Parse(strings.NewReader(file))
 	if err != nil {
 		own.keys.Problem = fmt.Sprintf("%s, which the driver needs, has no cloud-config that can be read: %v", where, err)
 		return own, nil
 	}
+	own.keys.Unknown = storage.Unknown(file)
 	e.facts.driverConfig.Store(cfg)
 	if e.CloudConfig != nil && cfg.APIKey == e.CloudConfig.APIKey && cfg.SecretKey == e.CloudConfig.SecretKey && cfg.APIURL == e.CloudConfig.APIURL {
 		own.keys.Note = fmt.Sprintf("of %s, the same as the controller's", where)
@@ -122,7 +124,7 @@ var driverFact = projectFact("the CSI driver's credentials", func(ctx context.Co
 		own.keys.Problem = fmt.Sprintf("%s, which the driver needs, has a cloud-config that cannot be used: %v", where, err)
 		return own, nil
 	}
-	return driverCloud{api: client, project: cfg.ProjectID, keys: decide.DriverKeys{Note: "of " + where}}, nil
+	return driverCloud{api: client, project: cfg.ProjectID, keys: decide.DriverKeys{Note: "of " + where, Unknown: own.keys.Unknown}}, nil
 })
 
 // asDriver reads with the driver's keys.

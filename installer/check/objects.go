@@ -24,6 +24,7 @@ import (
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/rights"
+	"github.com/csccm/csccm/installer/storage"
 )
 
 // helmManager is the field manager that Helm writes as.
@@ -115,7 +116,7 @@ func runConflicts(ctx context.Context, e *Env) Finding {
 	if err != nil {
 		return decide.Unread(err)
 	}
-	return decide.Conflicts(there, e.Release, e.Namespace)
+	return decide.Conflicts(there, e.Namespace, e.Release, storage.Release)
 }
 
 func runDrift(ctx context.Context, e *Env) Finding {

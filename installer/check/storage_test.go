@@ -38,8 +38,11 @@ func (w *world) storage(t *testing.T) {
 	require.NoError(t, err)
 	w.add(t, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: storage.DriverName}})
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "driver", Image: "mirror.example.org/csi/cloudstack-csi-driver:3.0.0@sha256:0"}},
-		Volumes:    []corev1.Volume{{Name: "cloud-config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "cloudstack-secret"}}}},
+		Containers: []corev1.Container{{
+			Name: "driver", Image: "mirror.example.org/csi/cloudstack-csi-driver:3.0.0@sha256:0",
+			Args: []string{"--cloudstack-config=$(CLOUD_CONFIG)", "--cloudstack-config=/etc/config/" + storage.ConfigKey},
+		}},
+		Volumes: []corev1.Volume{{Name: "cloud-config", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "cloudstack-secret"}}}},
 	}}
 	two := int32(2)
 	w.add(t, &appsv1.Deployment{
@@ -49,7 +52,9 @@ func (w *world) storage(t *testing.T) {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "csi-node"}, Spec: appsv1.DaemonSetSpec{Template: template}}
 	ds.Status.DesiredNumberScheduled, ds.Status.NumberReady = int32(len(vms)), int32(len(vms))
 	w.add(t, ds)
-	w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}, Data: map[string][]byte{"cloud-config": w.env.CloudConfig.Render()}})
+	w.add(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "cloudstack-secret"}, Data: map[string][]byte{
+		"cloud-config": w.env.CloudConfig.Render(), storage.ConfigKey: storage.CloudConfig(w.env.CloudConfig),
+	}})
 	for _, vm := range vms {
 		w.changeNode(t, vm.Name, func(n *corev1.Node) { n.Labels[storage.ZoneKey] = vm.ZoneID })
 		w.add(t, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: vm.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
@@ -181,7 +186,15 @@ func storageFaults() []fault {
 		}},
 		{code: "STOR-004", outcome: check.Failed, says: "CloudStack does not accept the keys of the driver", inject: func(t *testing.T, w *world) {
 			w.storage(t)
-			w.driverKeys(t, func(c *cloudstack.Config) { c.SecretKey = "old" })
+			cfg := *w.env.CloudConfig
+			cfg.SecretKey = "old"
+			w.driverFile(t, storage.CloudConfig(&cfg))
+		}},
+		{code: "STOR-004", outcome: check.Failed, says: "its cloud-config has keys that it does not know: region, rate-limit", inject: func(t *testing.T, w *world) {
+			w.storage(t)
+			cfg := *w.env.CloudConfig
+			cfg.Region = "north"
+			w.driverFile(t, cfg.Render())
 		}},
 		{code: "STOR-005", outcome: check.Warning, says: "VolumeAttachment csi-1: holds PersistentVolume data for Node lost, which is gone", inject: func(t *testing.T, w *world) {
 			w.storage(t)
@@ -204,14 +217,12 @@ func (w *world) controllerReady(t *testing.T, ready int32) {
 	require.NoError(t, err)
 }
 
-// driverKeys gives the driver another cloud-config than the controller's.
-func (w *world) driverKeys(t *testing.T, change func(c *cloudstack.Config)) {
+// driverFile gives the driver another cloud-config.
+func (w *world) driverFile(t *testing.T, file []byte) {
 	t.Helper()
-	cfg := *w.env.CloudConfig
-	change(&cfg)
 	s, err := w.kube.CoreV1().Secrets(system).Get(t.Context(), "cloudstack-secret", metav1.GetOptions{})
 	require.NoError(t, err)
-	s.Data["cloud-config"] = cfg.Render()
+	s.Data[storage.ConfigKey] = file
 	_, err = w.kube.CoreV1().Secrets(system).Update(t.Context(), s, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
@@ -228,6 +239,9 @@ func TestStorageFaultsAreRemedied(t *testing.T) {
 		},
 		"its disk offering Small has a fixed size (5 GiB)": func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.StorageV1().StorageClasses().Delete(t.Context(), "of-Small", metav1.DeleteOptions{}))
+		},
+		"its cloud-config has keys that it does not know: region, rate-limit": func(t *testing.T, w *world) {
+			w.driverFile(t, storage.CloudConfig(w.env.CloudConfig))
 		},
 		"the role lacks 1 command: attachVolume": func(_ *testing.T, w *world) { w.env.CloudStack = w.env.CloudStack.(withoutCommand).API },
 		"VolumeAttachment csi-1: holds PersistentVolume data for Node lost, which is gone": func(t *testing.T, w *world) {
@@ -275,7 +289,9 @@ func TestBudgetOfStorage(t *testing.T) {
 		"keys of its own": {storage: func(t *testing.T, w *world) {
 			w.storage(t)
 			volumes(t, w)
-			w.driverKeys(t, func(c *cloudstack.Config) { c.APIKey, c.SecretKey, _ = w.sim.Keys("admin") })
+			cfg := *w.env.CloudConfig
+			cfg.APIKey, cfg.SecretKey, _ = w.sim.Keys("admin")
+			w.driverFile(t, storage.CloudConfig(&cfg))
 		}, apis: 2, offerings: 1, volume: 1, outcome: check.OK},
 		"a Secret that may not be read": {storage: func(t *testing.T, w *world) {
 			w.storage(t)

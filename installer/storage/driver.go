@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storage describes the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver): its names in
-// Kubernetes and the commands of the CloudStack API that it calls. csccm does not contain a driver: it installs and checks
-// this one.
+// Kubernetes, the commands of the CloudStack API that it calls, and its chart. csccm does not contain a driver: it installs
+// and checks this one.
 package storage
 
 // Names of the driver, as its version 3.0 uses them.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/storage"
 )
 
 // KubeVersion is the version of the cluster.
@@ -26,6 +27,9 @@ type Helm struct {
 	Err     error    // of Apply
 	Render  bool     // manifests are those of the chart, not only its version and values
 	Tests   []string // manifests of the chart's tests
+	// CSI keeps the release of the CSI driver.
+	CSI    *Helm
+	nested bool // this is it
 	// Changed makes of a release what Helm would make in the cluster; the release is nil after Uninstall.
 	Changed func(ctx context.Context, r *helm.Release) error
 }
@@ -38,8 +42,21 @@ func (h *Helm) Release() *helm.Release {
 	return &h.Kept[0]
 }
 
+// of returns where a release is kept.
+func (h *Helm) of(name string) *Helm {
+	if name != storage.Release || h.nested {
+		return h
+	}
+	if h.CSI == nil {
+		h.CSI = &Helm{Render: true}
+	}
+	h.CSI.nested = true
+	return h.CSI
+}
+
 // Get implements engine.Helm.
-func (h *Helm) Get(context.Context, string) (*helm.Release, error) {
+func (h *Helm) Get(_ context.Context, name string) (*helm.Release, error) {
+	h = h.of(name)
 	if r := h.Release(); r != nil {
 		kept := *r
 		return &kept, nil
@@ -52,6 +69,7 @@ func (h *Helm) History(context.Context, string) ([]helm.Release, error) { return
 
 // Apply implements engine.Helm.
 func (h *Helm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error) {
+	h = h.of(r.Name)
 	h.Applied++
 	if h.Err != nil {
 		return nil, h.Err
@@ -88,11 +106,13 @@ func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) 
 			return nil, err
 		}
 	}
-	return h.Get(ctx, r.Name)
+	kept := *h.Release()
+	return &kept, nil
 }
 
 // Uninstall implements engine.Helm.
-func (h *Helm) Uninstall(ctx context.Context, _ string) error {
+func (h *Helm) Uninstall(ctx context.Context, name string) error {
+	h = h.of(name)
 	h.Kept = nil
 	if h.Changed == nil {
 		return nil
@@ -102,7 +122,7 @@ func (h *Helm) Uninstall(ctx context.Context, _ string) error {
 
 // Template implements engine.Helm.
 func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
-	if h.Render {
+	if h = h.of(r.Name); h.Render {
 		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion})
 	}
 	values := r.Values

@@ -57,15 +57,13 @@ func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response
 	for _, proof := range []string{"apiKey", signature.Param, "signatureversion", "expires"} {
 		req.Form.Del(proof)
 	}
-	var body []byte
-	failure := c.exchange(ctx, req.Form, func(answer io.Reader) (err error) {
-		body, err = io.ReadAll(answer)
-		return err
-	})
+	body, failure := c.exchange(ctx, req.Form)
 	if failure != nil {
 		return nil, failure
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
+	answer := io.NopCloser(bytes.NewReader(bytes.Clone(body.Bytes()))) // small, and the SDK has it longer than we know
+	c.release(body)
+	return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil
 }
 
 // roundTripFunc is a transport made of a function.

@@ -116,8 +116,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 	}
 	if refusal == nil {
-		t.Desired.Members = p.members.one(t.Desired.Members)
-		outside = plan.Outside(t.Members, id)
+		_, outside = plan.MemberNames(t.Members, id)
 	}
 	return refusal, outside, nil
 }

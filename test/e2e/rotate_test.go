@@ -34,20 +34,7 @@ const readerImage = "registry.example/csccm/reader"
 func TestRotateKeysWithAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := borrow(t, plane.Options{NodeGrace: defaultGrace})
-	program := filepath.Join(t.TempDir(), "reader")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./testdata/reader").CombinedOutput(); err != nil { // #nosec G204 -- a path of the test
-		t.Fatalf("%v\n%s", err, out)
-	}
-	cloud, err := testenv.StartCloudStack(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cloud.Stop)
-	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: time.Second, Images: map[string]string{readerImage: program}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newClusterEnvOf(t, p, cloud, nodes)
+	e := newReaderEnv(t, p, readerImage)
 	e.join(t, cp1, joined(worker1))
 	e.csccm(t, adminPassword+"\n", installArgs(e, "--set", "replicaCount=1")...).want(t, 0)
 	e.startReader(t)
@@ -78,7 +65,7 @@ func TestRotateKeysWithAnotherUser(t *testing.T) {
 
 	// A copy in another namespace keeps the old pair, and is named.
 	now := e.inUse(t)
-	_, err = e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(t.Context(), &corev1.Secret{
+	_, err := e.Client.CoreV1().Secrets(metav1.NamespaceDefault).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "autoscaler"}, Data: map[string][]byte{"cloud.conf": now.Render()},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -103,6 +90,25 @@ func TestRotateKeysWithAnotherUser(t *testing.T) {
 	e.csccm(t, adminPassword+"\n", rotate("--finish", "--yes")...).want(t, 0, "worthless")
 	e.answers(t, now, false)
 	e.calls(t, "kubeadmin")
+}
+
+// newReaderEnv is a cluster whose nodes have the program that reads the keys once, as an image.
+func newReaderEnv(t *testing.T, p *plane.Plane, image string) *clusterEnv {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "reader")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "./testdata/reader").CombinedOutput(); err != nil { // #nosec G204 -- a path of the test
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cloud, err := testenv.StartCloudStack(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cloud.Stop)
+	nodes, err := testenv.NewCluster(p, testenv.ClusterOptions{Controller: programs.Controller, Heartbeat: time.Second, Images: map[string]string{image: program}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClusterEnvOf(t, p, cloud, nodes)
 }
 
 // startReader runs the program that reads the keys once, and waits until it works.

@@ -234,9 +234,9 @@ func TestDecideConflicts(t *testing.T) {
 		map[string]any{"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "kube-system"})
 	nobodys := object("ClusterRole", "nobodys", nil, nil)
 	others := object("Deployment", "others", nil, map[string]any{"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x"})
-	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts([]*unstructured.Unstructured{ours, nil, nil}, "r", "kube-system"))
+	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts([]*unstructured.Unstructured{ours, nil, nil}, "kube-system", "r"))
 	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t,
-		Conflicts([]*unstructured.Unstructured{ours, nobodys, others}, "r", "kube-system"))
+		Conflicts([]*unstructured.Unstructured{ours, nobodys, others}, "kube-system", "r"))
 	require.Empty(t, NamespaceOf(nobodys, "r"))
 	require.Equal(t, "r", NamespaceOf(others, "r"))
 }

@@ -146,8 +146,9 @@ func Leaks(records []ReleaseRecord, secrets []string) Finding {
 	return Passf("%s searched", plural.Count(len(records), "revision"))
 }
 
-// Conflicts decides HELM-002, by what is in the cluster of the objects of the chart; nil is what is not there.
-func Conflicts(live []*unstructured.Unstructured, release, namespace string) Finding {
+// Conflicts decides HELM-002, by what is in the cluster of the objects of the charts that are installed as these releases;
+// nil is what is not there.
+func Conflicts(live []*unstructured.Unstructured, namespace string, releases ...string) Finding {
 	var objects []Object
 	there := 0
 	for _, o := range live {
@@ -158,7 +159,7 @@ func Conflicts(live []*unstructured.Unstructured, release, namespace string) Fin
 		a := o.GetAnnotations()
 		owner := "nobody"
 		switch {
-		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && a["meta.helm.sh/release-name"] == release && a["meta.helm.sh/release-namespace"] == namespace:
+		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && slices.Contains(releases, a["meta.helm.sh/release-name"]) && a["meta.helm.sh/release-namespace"] == namespace:
 			continue
 		case a["meta.helm.sh/release-name"] != "":
 			owner = "Helm release " + a["meta.helm.sh/release-namespace"] + "/" + a["meta.helm.sh/release-name"]

@@ -86,6 +86,21 @@ func (s *Storage) Secret() (namespace, name string) {
 	return "", ""
 }
 
+// ConfigKey returns the key of that Secret which holds the cloud-config.
+func (s *Storage) ConfigKey() string {
+	key := "cloud-config"
+	for i := range s.Deployments {
+		for _, c := range s.Deployments[i].Spec.Template.Spec.Containers {
+			for _, arg := range c.Args { // the last counts
+				if file, ok := strings.CutPrefix(arg, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
+					key = path.Base(file)
+				}
+			}
+		}
+	}
+	return key
+}
+
 // CSIDriver decides STOR-001.
 func CSIDriver(s Storage, nodes []corev1.Node) Finding {
 	if !s.Used() {

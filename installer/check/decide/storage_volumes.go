@@ -20,6 +20,8 @@ import (
 type DriverKeys struct {
 	// Problem is what is wrong with the driver's Secret, "" if nothing is known to be.
 	Problem string
+	// Unknown are keys in the cloud-config with which the driver ends.
+	Unknown []string
 	// Note says for people whose keys were asked.
 	Note string
 }
@@ -28,6 +30,10 @@ type DriverKeys struct {
 func VolumeCommands(keys DriverKeys, apis map[string]cloudstack.API, err error) Finding {
 	if keys.Problem != "" {
 		return Problemf("%s", keys.Problem).Fix("make the Secret again with a cloud-config, or run `csccm install --with csi --overwrite-secret`")
+	}
+	if len(keys.Unknown) > 0 {
+		return Problemf("the driver ends at its start: its cloud-config has keys that it does not know: %s", strings.Join(keys.Unknown, ", ")).With("keys", keys.Note).
+			Fix("give the driver a Secret of its own without them; the driver that `csccm install --with csi` installs reads a cloud-config of its own")
 	}
 	if cloudstack.IsKind(err, cloudstack.KindAuth) {
 		return Problemf("CloudStack does not accept the keys of the driver: %v", err).With("keys", keys.Note)

@@ -42,6 +42,7 @@ func (in *Installer) applySecret(ctx context.Context) error {
 	}
 	in.Progress.Done("%s", map[credentials.SecretAction]string{
 		credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
+		credentials.SecretAdd: "has the CSI driver's cloud-config now",
 	}[in.plan.secret.Action])
 	return nil
 }
@@ -232,14 +233,19 @@ const (
 )
 
 // awaitLeader waits until a Pod of the controller leads. A ready Pod need not lead yet: the lease of a controller
-// that is gone must expire first. Without a leader in time the checks after the install say what is wrong.
+// that is gone must expire first.
 func (in *Installer) awaitLeader(ctx context.Context) error {
+	return in.awaitCheck(ctx, leaderCheck, "a leader", leaderTimeout)
+}
+
+// awaitCheck waits until a check passes. After the limit it goes on: the checks after the install say what is wrong.
+func (in *Installer) awaitCheck(ctx context.Context, code, what string, limit time.Duration) error {
 	began := in.Clock.Now()
 	for waiting := false; ; waiting = true {
 		r := in.checks(ctx, in.checkEnv(), check.Selection{
-			Phase: check.PhaseInstalled, Only: []string{leaderCheck}, Skip: in.SkipChecks,
+			Phase: check.PhaseInstalled, Only: []string{code}, Skip: in.SkipChecks,
 		}, nil)
-		failed := slices.ContainsFunc(r.Checks, func(c check.Result) bool { return c.Code == leaderCheck && c.Outcome == check.Failed })
+		failed := slices.ContainsFunc(r.Checks, func(c check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -248,11 +254,11 @@ func (in *Installer) awaitLeader(ctx context.Context) error {
 				in.Progress.Done("after %s", in.Clock.Since(began).Round(time.Second))
 			}
 			return nil
-		case in.Clock.Since(began) >= leaderTimeout:
-			in.Progress.Fail("none within %s", leaderTimeout)
+		case in.Clock.Since(began) >= limit:
+			in.Progress.Fail("not within %s", limit)
 			return nil
 		case !waiting:
-			in.Progress.Step("Waiting for a leader")
+			in.Progress.Step("Waiting for %s", what)
 		}
 		select {
 		case <-ctx.Done():

@@ -21,7 +21,7 @@ import (
 func (in *Installer) preflight(ctx context.Context) error {
 	in.Progress.Step("Checks before the install")
 	env := in.checkEnv()
-	env.Manifest, env.Replaces = in.plan.manifest, in.replaces()
+	env.Manifest, env.Replaces = in.plan.manifests(), in.replaces()
 	if in.cloud == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloudStack = nil, nil, "the controller's user is not made yet"
 	}

@@ -39,7 +39,8 @@ type Options struct {
 	Region    string
 	ClusterID string
 
-	With            []string // what else works with the keys: WithCSI
+	With            []string // what else is installed, and works with the keys: WithCSI
+	CSI             CSIOptions
 	OverwriteSecret bool
 	Chart           *helm.Chart
 	ChartRef        string // as given, for the flag line; "" = embedded
@@ -102,9 +103,13 @@ type Installer struct {
 
 // New returns an install that has not begun.
 func New(e *engine.Env, o Options) *Installer {
+	back := "csccm uninstall takes the controller away again"
+	if slices.Contains(o.With, WithCSI) {
+		back = "csccm uninstall --with " + WithCSI + " takes the controller and the CSI driver away again"
+	}
 	in := &Installer{
 		Env: e, Options: o, checks: check.Run, kubelets: kubelet.Verify, warned: map[string]bool{}, note: func(string, ...any) {},
-		session: e.Session(Command, "csccm uninstall takes the controller away again"),
+		session: e.Session(Command, back),
 	}
 	e.Scrub = in.scrub
 	return in
@@ -156,6 +161,8 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		[]engine.Step{
 			in.recorded("initialisation of new nodes", in.awaitNodes),
 			in.recorded("initialisation of existing nodes", in.taintNodes),
+			in.recorded("Helm release of the CSI driver", in.applyDriver), // its Pods need nodes that are initialised
+			in.recorded("rollout of the CSI driver", in.awaitDriver),
 			in.recorded("leader", in.awaitLeader),
 			in.recorded("checks after the install", in.postflight),
 			read("summary", in.summary),

@@ -27,6 +27,8 @@ type Plan struct {
 	CloudStack    PlanCloudStack `json:"cloudStack"`
 	Secret        PlanSecret     `json:"secret"`
 	Chart         PlanChart      `json:"chart"`
+	// Driver is nil where the CSI driver is not asked for.
+	Driver *PlanDriver `json:"driver,omitempty"`
 	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
 	Takeover *takeover.Plan `json:"takeover,omitempty"`
 	// Tenants is nil where the policy for tenants refuses no Service.
@@ -64,7 +66,7 @@ type PlanCloudStack struct {
 type PlanSecret struct {
 	Namespace   string   `json:"namespace"`
 	Name        string   `json:"name"`
-	Action      string   `json:"action"` // create, keep, overwrite
+	Action      string   `json:"action"` // create, keep, overwrite, extend
 	Differences []string `json:"differences,omitempty"`
 }
 
@@ -95,7 +97,10 @@ func (in *Installer) makePlan(ctx context.Context) error {
 		in.plan.CloudStack.Steps = append(in.plan.CloudStack.Steps, in.provision.Steps...)
 	}
 	in.plan.Secret = PlanSecret{Namespace: in.existing.Namespace, Name: in.existing.Name, Action: in.expectedSecretAction()}
-	return in.planChart(ctx)
+	if err := in.planChart(ctx); err != nil {
+		return err
+	}
+	return in.planDriver(ctx)
 }
 
 // expectedSecretAction is what will probably happen to the Secret, before the
@@ -159,13 +164,25 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 		}
 	}
 	var err error
-	if in.plan.Objects, err = in.Changes(ctx, old, in.plan.manifest); err != nil {
+	if in.plan.Objects, err = in.changes(ctx, &in.plan.Chart, old, in.plan.manifest); err != nil {
 		return err
 	}
-	if in.plan.Chart.Action == diff.Keep && slices.ContainsFunc(in.plan.Objects, func(c diff.Change) bool { return c.Action == diff.Create }) {
-		in.plan.Chart.Action = "upgrade" // somebody deleted an object of the release
+	d := in.plan.Driver
+	if !d.installs() {
+		return nil
 	}
-	return nil
+	more, err := in.changes(ctx, &d.PlanChart, d.was, d.manifest)
+	in.plan.Objects = append(in.plan.Objects, more...)
+	return err
+}
+
+// changes has the API server judge the objects of a release.
+func (in *Installer) changes(ctx context.Context, p *PlanChart, old, manifest string) ([]diff.Change, error) {
+	changes, err := in.Changes(ctx, old, manifest)
+	if err == nil && p.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {
+		p.Action = "upgrade" // somebody deleted an object of the release
+	}
+	return changes, err
 }
 
 // planNodes says which existing nodes are to be initialised, and the Secret's
@@ -177,6 +194,9 @@ func (in *Installer) planNodes(ctx context.Context) error {
 		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {
 			return err
 		}
+	}
+	if in.plan.Driver.installs() {
+		secret.ForDriver(in.config)
 	}
 	in.plan.secret = secret
 	in.plan.Secret.Action, in.plan.Secret.Differences = string(secret.Action), secret.Differences

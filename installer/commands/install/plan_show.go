@@ -48,6 +48,7 @@ func (in *Installer) printText(w io.Writer) error {
 	for _, line := range flatten("", p.Chart.Values) {
 		fmt.Fprintf(&b, "              %s\n", line)
 	}
+	b.WriteString(p.Driver.text())
 	b.WriteString(diff.Text(p.Objects, "              "))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err

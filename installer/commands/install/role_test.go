@@ -45,8 +45,7 @@ func TestRoleAllowsTheCSIDriver(t *testing.T) {
 func TestInstallWithCSI(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	o := e.admin()
-	o.With = []string{WithCSI}
-	e.install(t, o)
+	e.KeepCSI(0)
+	e.install(t, e.withDriver(t, e.admin()))
 	require.Contains(t, e.Said(), "--with csi")
 }

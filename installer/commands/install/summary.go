@@ -26,6 +26,7 @@ type Result struct {
 	Initialised   int    `json:"initialised"`
 	// Takeover is set where another provider was replaced.
 	Takeover *ResultTakeover `json:"takeover,omitempty"`
+	Driver   *ResultDriver   `json:"driver,omitempty"`
 	Command  []string        `json:"command"` // that repeats the install, without secrets
 }
 
@@ -59,6 +60,9 @@ func (in *Installer) summary(ctx context.Context) error {
 		return err
 	}
 	r.Nodes, r.Initialised = len(plan.Items), done(plan)
+	if r.Driver, err = in.driverResult(ctx); err != nil {
+		return err
+	}
 	if in.Structured() {
 		return report.Encode(in.Out, in.Output, r)
 	}
@@ -78,9 +82,9 @@ func (in *Installer) summary(ctx context.Context) error {
 		}
 	}
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
-Check it at any time:  csccm doctor%s
+%sCheck it at any time:  csccm doctor%s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), in.namespaceFlag(), report.ShellLine(r.Command...))
+`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), r.Driver.text(r.Namespace), in.namespaceFlag(), report.ShellLine(r.Command...))
 	return err
 }
 
@@ -165,6 +169,7 @@ func (in *Installer) FlagLine() []string {
 	add("--region", in.Region)
 	add("--cluster-id", in.ClusterID)
 	add("--with", strings.Join(in.With, ","))
+	line = append(line, in.CSI.Flags...)
 	add("--chart", in.ChartRef)
 	line = append(line, in.ValueFlags...)
 	add("--strict-tenancy", in.StrictTenancy)

@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/pkg/registration"
 )
 
-// WithCSI in Options.With makes keys that the CSI driver for CloudStack can use too.
+// WithCSI in Options.With installs the CSI driver for CloudStack, and makes keys that it can use too.
 const WithCSI = "csi"
 
 // CheckWith refuses names in With that mean nothing.

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/storage"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
@@ -55,6 +56,7 @@ type run struct {
 	plan    *Plan
 	keys    credentials.Keys // the new ones
 	old     []byte           // the Secret's cloud-config before
+	driver  []byte           // that of the CSI driver in it before; nil if it has none
 	hide    []string         // secrets that no text may hold
 	result  Result
 	watcher *watcher
@@ -241,7 +243,8 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		written, err := r.change(ctx, func(s *corev1.Secret) {
 			r.old = bytes.Clone(s.Data[credentials.SecretKey])
-			s.Data[credentials.SecretKey] = next.Render()
+			r.driver = bytes.Clone(s.Data[storage.ConfigKey])
+			credentials.Put(s.Data, &next)
 			s.Annotations[annotationFrom] = r.plan.From
 			delete(s.Annotations, annotationTo)
 			delete(s.Annotations, annotationAt) // of the rotation before
@@ -273,6 +276,9 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	back := engine.Shielded(ctx, func(ctx context.Context) error {
 		_, err := r.change(ctx, func(s *corev1.Secret) {
 			s.Data[credentials.SecretKey] = former
+			if r.driver != nil {
+				s.Data[storage.ConfigKey] = r.driver
+			}
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
 			delete(s.Annotations, annotationAt)

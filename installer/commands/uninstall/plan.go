@@ -43,6 +43,8 @@ type Options struct {
 	RemoveFinalizers bool
 	// DeleteSecret removes the credentials and the CA certificates too.
 	DeleteSecret bool
+	// CSI removes the CSI driver that csccm has installed too; OrphanVolumes goes on although volumes of it exist.
+	CSI, OrphanVolumes bool
 	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
 	DeleteUser bool
 	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
@@ -72,7 +74,12 @@ type Plan struct {
 	// Made is what csccm made in CloudStack, as the list in the cluster says.
 	Made []credentials.MadeObject `json:"made"`
 
+	// Driver is the revision of the CSI driver's release that is removed; 0 = none.
+	Driver int `json:"driver,omitempty"`
+
 	secret, ca, finalizers bool
+	driverStays            bool
+	volumes                int             // of the driver that is removed
 	manifest               string          // of the release
 	registered             *register.Facts // with an entry that is to be deleted; or nil
 	made                   *credentials.Made
@@ -99,6 +106,9 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 		p.Revision, p.manifest = r.Revision, r.Manifest
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}
+	if err := p.driver(ctx, e, o); err != nil {
+		return nil, err
+	}
 	if err := p.services(ctx, e, o); err != nil {
 		return nil, err
 	}
@@ -115,6 +125,7 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 	if err := p.credentials(ctx, e, o); err != nil {
 		return nil, err
 	}
+	p.strandsDriver()
 	return p, p.nodes(ctx, e)
 }
 

@@ -35,6 +35,9 @@ func (o Options) Validate() error {
 	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
 		return report.Usage("--remove-finalizers is for load balancers that are left behind", "add --orphan-load-balancers, or leave it out")
 	}
+	if o.OrphanVolumes && !o.CSI {
+		return report.Usage("--orphan-volumes is for the volumes of a CSI driver that is removed", "add --with csi, or leave it out")
+	}
 	return nil
 }
 
@@ -67,11 +70,15 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
 				return wouldOrphan(p.LoadBalancers)
 			}
+			if p.volumes > 0 && !o.OrphanVolumes {
+				return p.wouldOrphanVolumes()
+			}
 			return nil
 		},
 	}
 	if p.Changes() {
 		op.Steps = []engine.Step{
+			{Name: "Helm release of the CSI driver", Do: u.removeDriver},
 			{Name: "Helm release", Do: u.release},
 			{Name: "Pods", Do: u.pods},
 			{Name: "lease", Do: u.releaseLease},

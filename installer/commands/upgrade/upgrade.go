@@ -5,6 +5,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/storage"
 )
 
 // Options of an upgrade.
@@ -44,6 +46,9 @@ type Result struct {
 func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 	r, err := e.Deployed(ctx)
 	if err != nil {
+		return err
+	}
+	if err := sayDriver(ctx, e); err != nil {
 		return err
 	}
 	p, err := newPlan(ctx, e, o, r)
@@ -80,6 +85,21 @@ func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 }
 
 // operation is what upgrade and rollback have in common. r is the release as it is.
+// sayDriver says that csccm would install another version of the CSI driver that it has installed: an upgrade is of the
+// controller alone.
+func sayDriver(ctx context.Context, e *engine.Env) error {
+	r, err := e.Helm.Get(ctx, storage.Release)
+	switch {
+	case errors.Is(err, helm.ErrReleaseNotFound):
+		return nil
+	case err != nil:
+		return e.Cluster.Explain(err)
+	case r.Status != "uninstalled" && r.ChartVersion != storage.Pinned.Version:
+		e.Progress.Info("the CSI driver stays at chart %s; csccm install --with csi brings it to %s", r.ChartVersion, storage.Pinned.Version)
+	}
+	return nil
+}
+
 func (p *Plan) operation(name string, r *helm.Release) engine.Operation {
 	p.after = r
 	return engine.Operation{

@@ -196,7 +196,7 @@ func parse(form string, body []byte) (map[string]string, error) {
 
 // textFlag matches the relevant flags in the text format. The kubelet chooses the delimiter at random among these
 // four, to discourage parsing; the names of the flags are fixed.
-var textFlag = regexp.MustCompile(`(?m)^(cloud-provider|node-ip|hostname-override|provider-id|register-with-taints)(?:: |:|=| )(.*)$`)
+var textFlag = regexp.MustCompile(`(?m)^(cloud-provider|node-ip|hostname-override|provider-id|register-with-taints|root-dir)(?:: |:|=| )(.*)$`)
 
 func parseText(body string) (map[string]string, error) {
 	flags := map[string]string{}

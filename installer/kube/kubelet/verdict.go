@@ -47,6 +47,8 @@ type NodeVerdict struct {
 	Failure Failure `json:"failure,omitempty"`
 	// Remedy is what to do; empty if the verdict is External.
 	Remedy string `json:"remedy,omitempty"`
+	// RootDir is the kubelet's folder (--root-dir); "" if its flags could not be read.
+	RootDir string `json:"rootDir,omitempty"`
 }
 
 // Reason returns the decisive evidence in one line.
@@ -72,7 +74,7 @@ type Facts struct {
 
 // Judge returns the verdict on one kubelet.
 func Judge(f Facts) NodeVerdict {
-	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
+	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure, RootDir: f.Flagz.Flags["root-dir"]}
 	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
 	v.settle(f.Distribution)
 	return v

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -33,23 +32,21 @@ func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Ad
 			return nil, err
 		}
 		if ok {
-			return r.learn(rule, slices.Sorted(slices.Values(vms)), r.shared.begun), nil
+			vms = slices.Sorted(slices.Values(vms))
+			r.Memory.members[rule.ID] = memberRead{vms: vms, at: r.shared.begun}
+			return vms, nil
 		}
 	}
 	list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
 	}
-	return r.learn(rule, r.named(list), r.options.Clock.Now()), nil
-}
-
-// learn remembers and returns a rule's members. Most lists are the desired one, of which there is one copy.
-func (r *reading) learn(rule *plan.ActualRule, vms []string, at time.Time) []string {
+	vms := r.named(list)
 	if slices.Equal(vms, r.Desired.Members) {
-		vms = r.Desired.Members
+		vms = slices.Clip(r.Desired.Members) // one copy for the Service, however many rules it has
 	}
-	r.Memory.members[rule.ID] = memberRead{vms: vms, at: at}
-	return vms
+	r.Memory.members[rule.ID] = memberRead{vms: vms, at: r.options.Clock.Now()}
+	return vms, nil
 }
 
 // named writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.

@@ -30,6 +30,8 @@ type (
 
 const statusPendingInstall = status.StatusPendingInstall
 
+var newPackage = action.NewPackage
+
 func newFakeKube() *fakeKube {
 	return &fakeKube{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}}
 }

@@ -22,6 +22,7 @@ import (
 
 func main() {
 	file, listen := flag.String("cloud-config", "", "file"), flag.String("listen", "", "address of /readyz")
+	flag.StringVar(file, "cloudstack-config", "", "the same, as the CSI driver for CloudStack names it")
 	flag.Parse()
 	if err := run(*file, *listen); err != nil {
 		fmt.Println(err)
