@@ -137,7 +137,7 @@ recording: ## record the demo in a terminal as docs/demo.svg, as the README show
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 
 .PHONY: lint
-lint: ## golangci-lint and go vet on every module, chart lint, actionlint
+lint: ## golangci-lint, which has go vet's checks, on the product and its tests, and actionlint
 	$(ACTIONLINT) -shellcheck= -pyflakes= # whether the machine has these two makes no difference
 	$(GOLANGCI) run ./...
 	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
