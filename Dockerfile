@@ -5,9 +5,10 @@
 #   docker build --target csccm -t csccm:dev .
 #   docker build --target cloudstack-sim -t cloudstack-sim:dev .
 
-# The only image from elsewhere. A maintainer pins it by digest for the first release (docs/release.md); Dependabot keeps it
-# fresh from then on. Nothing of it is in the images below, and what we publish is built without it (make image).
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+# The only image from elsewhere, by the digest that Docker's record of its official images has for the tag (docker-library/repo-info,
+# repos/golang/remote/1.26.8.md); Dependabot keeps it fresh. Nothing of it is in the images below, and what we publish is built without
+# it (make image).
+FROM --platform=$BUILDPLATFORM golang:1.26.8@sha256:9d2f36f06329b2a141b9db99ffa32765cf695ee57b813ca29e245e8670bcbfff AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

@@ -92,12 +92,13 @@ minors: ## install on the API server of every supported Kubernetes minor (MINORS
 
 # The product's go.mod knows Helm 3 alone. The overlay adds what this package needs of Helm 4, whose modules are in a go.mod of their own.
 HELM4 := installer/kube/helm/helm4
+HELM4TESTS := ./installer/kube/helm ./charts ./release/internal/chartpkg
 HELM4FLAGS := -tags=helm4 -modfile=$(HELM4)/go.mod -overlay=$(HELM4)/overlay.json
 
 .PHONY: helm4
-helm4: ## run the tests of installer/kube/helm on Helm 4, and build csccm with it
-	go vet $(HELM4FLAGS) ./installer/kube/helm
-	go test $(HELM4FLAGS) $(TESTFLAGS) ./installer/kube/helm
+helm4: ## run the tests of installer/kube/helm, the chart and its package on Helm 4, and build csccm with it
+	go vet $(HELM4FLAGS) $(HELM4TESTS)
+	go test $(HELM4FLAGS) $(TESTFLAGS) $(HELM4TESTS)
 	go build $(HELM4FLAGS) -o /dev/null ./cmd/csccm
 
 .PHONY: golden
@@ -140,7 +141,7 @@ recording: ## record the demo in a terminal as docs/demo.svg, as the README show
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
 
 .PHONY: lint
-lint: ## golangci-lint and go vet on every module, chart lint, actionlint
+lint: ## golangci-lint, which has go vet's checks, on the product and its tests, and actionlint
 	$(ACTIONLINT) -shellcheck= -pyflakes= # whether the machine has these two makes no difference
 	$(GOLANGCI) run ./...
 	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/docs/pages"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // workflow is what the tests need of a file in .github/workflows; actionlint (make lint) checks its syntax.
@@ -98,6 +99,45 @@ func TestWorkflowsAreSafe(t *testing.T) {
 		}
 	}
 	assert.NotEmpty(t, pins)
+}
+
+// TestScorecardFiles has further checks of OpenSSF Scorecard that need nothing but the files: License, Security-Policy (an address,
+// times, and the word), Fuzzing and Binary-Artifacts. The test of release/ holds the Dockerfile's image to a digest.
+func TestScorecardFiles(t *testing.T) {
+	t.Parallel()
+	root, err := pages.Root()
+	require.NoError(t, err)
+	text := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join(root, name)) // #nosec G304 -- a file of the repository
+		require.NoError(t, err)
+		return string(raw)
+	}
+	assert.Contains(t, text("LICENSE"), "Apache License")
+	assert.Regexp(t, `(?s)`+regexp.QuoteMeta(version.Repository)+`/security/advisories/new.*vulnerability.*within \d+ (working )?days`, text("SECURITY.md"))
+	fuzzed := 0
+	require.NoError(t, filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || d.Name() == "dist"):
+			return filepath.SkipDir
+		case d.IsDir() || !d.Type().IsRegular():
+			return nil
+		}
+		raw, err := os.ReadFile(file) // #nosec G304 G122 -- a file of the repository
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(file, "_test.go") && strings.Contains(string(raw), "\nfunc Fuzz") {
+			fuzzed++
+		}
+		// Programs of Linux, macOS and Windows, and archives.
+		for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90", "PK\x03\x04", "\x1f\x8b", "\x00asm"} {
+			assert.False(t, strings.HasPrefix(string(raw), magic), "%s is a program or an archive, which nobody can review", file)
+		}
+		return nil
+	}))
+	assert.Positive(t, fuzzed)
 }
 
 // TestWorkflowsCallMake: what CI does, a contributor can do with the same words.

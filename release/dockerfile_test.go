@@ -5,6 +5,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ import (
 	"github.com/csccm/csccm/release/internal/source"
 )
 
-// standIn replaces the image golang:1.26, so that no registry is needed: a busybox shell with this machine's Go and its
+// standIn replaces the image golang, so that no registry is needed: a busybox shell with this machine's Go and its
 // caches. It builds with CGO_ENABLED=0 and -trimpath, because the caches contain most results of such builds.
 const standIn = `FROM scratch
 COPY bin /bin
@@ -79,14 +80,20 @@ func TestDockerfileBuildsTheSameImages(t *testing.T) {
 		require.NoError(t, os.Symlink("busybox", filepath.Join(base, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(base, "Dockerfile"), []byte(standIn), 0o600))
-	buildah("bud", "--isolation", "chroot", "-t", "docker.io/library/golang:1.26", base)
+	buildah("bud", "--isolation", "chroot", "-t", "localhost/golang:stand-in", base)
+	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	pinned := pinnedBase.FindSubmatch(text)
+	require.NotNil(t, pinned)
+	dockerfile := filepath.Join(work, "Dockerfile")
+	require.NoError(t, os.WriteFile(dockerfile, bytes.Replace(text, pinned[1], []byte("localhost/golang:stand-in"), 1), 0o600))
 
 	tree := source.Tree{Stamp: "v1.2.3", Version: "1.2.3", Commit: "abcdef", Time: time.Unix(1700000000, 0).UTC()}
 	platform := source.Platform{OS: "linux", Arch: runtime.GOARCH}
 	b := newBuilder(root, t.TempDir(), tree, io.Discard)
 	for _, p := range products {
 		name := "localhost/" + p.Name + ":dev"
-		buildah("bud", "--isolation", "chroot", "--layers", "--pull-never", "--target", p.Name, "-t", name,
+		buildah("bud", "--isolation", "chroot", "--layers", "--pull-never", "--file", dockerfile, "--target", p.Name, "-t", name,
 			"--volume", env("GOROOT")+":/usr/local/go:ro", "--volume", env("GOMODCACHE")+":/gomod", "--volume", env("GOCACHE")+":/gocache",
 			"--build-arg", "VERSION="+tree.Stamp, "--build-arg", "COMMIT="+tree.Commit, "--build-arg", "DATE="+tree.Date(),
 			"--build-arg", "TARGETARCH="+runtime.GOARCH, root)

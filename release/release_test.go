@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -179,11 +180,16 @@ func TestCertificatesCommand(t *testing.T) {
 	assert.Contains(t, string(raw), "-----BEGIN CERTIFICATE-----")
 }
 
+// pinnedBase matches the one image from elsewhere in the Dockerfile.
+var pinnedBase = regexp.MustCompile(`(?m)^FROM --platform=\$BUILDPLATFORM (golang:1\.\d+\.\d+@sha256:[0-9a-f]{64}) AS build$`)
+
 // The images are those of the Dockerfile, and each has a program in cmd/.
 func TestImagesMatchDockerfile(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../Dockerfile")
 	require.NoError(t, err)
+	assert.Len(t, pinnedBase.FindAll(raw, -1), 1, "the image from elsewhere is not pinned by digest")
+	assert.Equal(t, len(products)+2, strings.Count(string(raw), "\nFROM "), "the image from elsewhere, base, and one for each program")
 	for _, p := range products {
 		spec := p.Spec
 		assert.Contains(t, string(raw), "FROM base AS "+spec.Name+"\n")

@@ -119,6 +119,39 @@ func runConflicts(ctx context.Context, e *Env) Finding {
 	return decide.Conflicts(there, e.Namespace, e.Release, storage.Release)
 }
 
+// hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the host's network. It is
+// true where neither is known, as by the chart's default.
+func (e *Env) hostNetwork(ctx context.Context) bool {
+	manifest := e.Manifest
+	if manifest == "" {
+		records, err := releasesFact.get(ctx, e)
+		i := slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })
+		if err != nil || i < 0 {
+			return true
+		}
+		content, err := records[i].Content()
+		if err != nil {
+			return true
+		}
+		manifest = content.Manifest
+	}
+	objects, err := diff.Parse(manifest)
+	if err != nil {
+		return true
+	}
+	workloads := 0
+	for i := range objects {
+		if kind := objects[i].GetKind(); kind != "Deployment" && kind != "DaemonSet" {
+			continue
+		}
+		workloads++
+		if uses, _, err := unstructured.NestedBool(objects[i].Object, "spec", "template", "spec", "hostNetwork"); uses || err != nil {
+			return true
+		}
+	}
+	return workloads == 0
+}
+
 func runDrift(ctx context.Context, e *Env) Finding {
 	return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
 		i := slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })

@@ -58,27 +58,37 @@ func (i installed) judge(t *testing.T) {
 	}
 }
 
-// TestGitOpsExamples applies the objects of Flux and Argo CD to an API server that has their kinds.
-func TestGitOpsExamples(t *testing.T) {
-	t.Parallel()
-	e := env{Plane: borrow(t, plane.Options{APIOnly: true}), home: t.TempDir()}
-	apply := func(manifest string, args ...string) (string, error) {
-		return e.kubectl(t.Context(), manifest, append([]string{"apply", "--server-side", "--validate=strict"}, args...)...)
-	}
-	for _, kinds := range []string{"argo-cd", "flux-source", "flux-helm"} {
-		file := filepath.Join(definitionsDir, kinds+".yaml")
-		if out, err := apply("", "-f", file); err != nil {
+// newAPI returns an API server alone, with the kinds of these files of charts/testdata/apischemas and with namespaces.
+func newAPI(t *testing.T, kinds, namespaces []string) *env {
+	t.Helper()
+	e := &env{Plane: borrow(t, plane.Options{APIOnly: true}), home: t.TempDir()}
+	for _, kind := range kinds {
+		file := filepath.Join(definitionsDir, kind+".yaml")
+		if out, err := e.applyStrictly(t, "", "-f", file); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if out, err := e.kubectl(t.Context(), "", "wait", "--for=condition=Established", "--timeout=5m", "-f", file); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, namespace := range []string{"argocd", "flux-system"} {
+	for _, namespace := range namespaces {
 		if out, err := e.kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+	return e
+}
+
+// applyStrictly applies objects, of which no field may be unknown.
+func (e *env) applyStrictly(t *testing.T, manifest string, args ...string) (string, error) {
+	t.Helper()
+	return e.kubectl(t.Context(), manifest, append([]string{"apply", "--server-side", "--validate=strict"}, args...)...)
+}
+
+// TestGitOpsExamples applies the objects of Flux and Argo CD to an API server that has their kinds.
+func TestGitOpsExamples(t *testing.T) {
+	t.Parallel()
+	e := newAPI(t, []string{"argo-cd", "flux-source", "flux-helm"}, []string{"argocd", "flux-system"})
 	for _, tc := range []struct {
 		folder, wrong string // wrong is a field that the kind does not have, for the test itself
 		objects       int
@@ -92,14 +102,39 @@ func TestGitOpsExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		manifest := string(raw)
-		if out, err := apply(strings.Replace(manifest, tc.wrong, "un"+tc.wrong, 1), "--dry-run=server", "-f", "-"); err == nil {
+		if out, err := e.applyStrictly(t, strings.Replace(manifest, tc.wrong, "un"+tc.wrong, 1), "--dry-run=server", "-f", "-"); err == nil {
 			t.Errorf("%s: a field that does not exist is not refused: %s", tc.folder, out)
 		}
-		out, err := apply(manifest, "-f", "-")
+		out, err := e.applyStrictly(t, manifest, "-f", "-")
 		if err != nil || strings.Count(out, " serverside-applied\n") != tc.objects || strings.Contains(out, "Warning") {
 			t.Errorf("%s: %v\n%s", tc.folder, err, out)
 		}
 		tc.read(t, strings.Split(manifest, "\n---\n")).judge(t)
+	}
+}
+
+// TestGatewayExamples applies the examples of Gateway API, one after the other, to an API server that has the kinds of Gateway API and of
+// Envoy Gateway. The tests of docs/ judge the Service that is made of them.
+func TestGatewayExamples(t *testing.T) {
+	t.Parallel()
+	e := newAPI(t, []string{"gateway-api", "envoy-gateway"}, []string{"envoy-gateway-system"})
+	files, err := filepath.Glob(examplesDir + "/gateway-*/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples: %v", len(files), err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := string(raw)
+		if out, err := e.applyStrictly(t, strings.Replace(manifest, "hostnames:", "unhostnames:", 1), "--dry-run=server", "-f", "-"); err == nil {
+			t.Errorf("%s: a field that does not exist is not refused: %s", file, out)
+		}
+		out, err := e.applyStrictly(t, manifest, "-f", "-")
+		if objects := strings.Count(manifest, "\nkind: "); err != nil || strings.Count(out, " serverside-applied\n") != objects || strings.Contains(out, "Warning") {
+			t.Errorf("%s, with %d objects: %v\n%s", file, objects, err, out)
+		}
 	}
 }
 

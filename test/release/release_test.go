@@ -25,13 +25,15 @@ func TestReleaseIntoACluster(t *testing.T) {
 		t.Skip(tools.skip)
 	}
 	s := newSource(t)
-	site := filepath.Join(t.TempDir(), "site")
+	site := filepath.Join(s.work, "site")
 	host := serve(t, s, site)
+	s.say("A pre-release: the tag, the record of the tests, the gate, and all of it into a registry and the folder of a web server. (The program true stands for the tests and for govulncheck.)")
 	digests := map[string]string{
 		candidate: s.publish(host, site, candidate),
 	}
 	s.write("CHANGELOG.md", []byte("# Changelog\n\n## [0.1.0] - 2026-11-21\n\n### Added\n\n- All of it.\n"))
 	s.commit("release 0.1.0")
+	s.say("The release, into the same places.")
 	digests[final] = s.publish(host, site, final)
 	if digests[candidate] == digests[final] {
 		t.Fatal("both releases have the same image")
@@ -43,6 +45,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 		image(final):     pull(t, image(final)),
 	})
 	u := &user{t: t, env: e, home: t.TempDir(), host: host}
+	u.text.WriteString(s.transcript())
 	values := filepath.Join(u.home, "values.yaml")
 	text := "# Process nodes have no network of their own.\nhostNetwork: false\nbindAddress: $(POD_IP)\nreplicaCount: 1\n" +
 		"image: {repository: " + host + "/csccm/" + name + "}\n"
@@ -55,7 +58,7 @@ func TestReleaseIntoACluster(t *testing.T) {
 	verified := append([]string{"--verify", "--keyring", "chart.gpg"}, install...)
 	running := func(version string) { t.Helper(); e.runs(t, image(version)) }
 
-	u.say("A chart repository: the pre-release is there for those who ask for it.")
+	u.say("The user, of the chart repository on the web server: the pre-release is there for those who ask for it.")
 	u.helm("repo", "add", "csccm", "http://"+host+"/charts")
 	u.helm("search", "repo", "csccm", "--versions")
 	u.helm("search", "repo", "csccm", "--versions", "--devel")
@@ -104,9 +107,9 @@ func TestReleaseIntoACluster(t *testing.T) {
 // publish makes and publishes a version of the tree and returns the digest of the controller's image.
 func (s *source) publish(host, site, version string) string {
 	s.t.Helper()
-	s.git("tag", "v"+version)
+	s.tag(version)
 	s.release("test", "true") // instead of the tests of the tree, which run elsewhere
-	dist := filepath.Join(s.t.TempDir(), version)
+	dist := filepath.Join(s.work, "dist", version)
 	s.release("make", "--key", s.key, "--pgp-keyring", s.secret, "--pgp-identity", identity, "--govulncheck", "true",
 		"--only", name, "--platform", "linux/"+runtime.GOARCH, "--registry", host+"/csccm", "--output", dist)
 	out := s.release("publish", "--dir", dist, "--key", s.key, "--registry", host+"/csccm", "--site", site, "--plain-http")

@@ -5,6 +5,7 @@ package release
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,9 +20,10 @@ import (
 // source is a copy of this checkout in its own git repository, with the keys that sign its releases.
 type source struct {
 	t                            *testing.T
-	dir, program                 string
+	work, dir, program           string
 	key, public, secret, keyring string
 	env                          []string
+	text                         bytes.Buffer // what the maintainer does, for the transcript
 }
 
 const (
@@ -36,7 +38,7 @@ func newSource(t *testing.T) *source {
 		t.Fatal(err)
 	}
 	root, work := filepath.Dir(module), t.TempDir()
-	s := &source{t: t, dir: filepath.Join(work, "tree"), program: filepath.Join(work, "release")}
+	s := &source{t: t, work: work, dir: filepath.Join(work, "tree"), program: filepath.Join(work, "release")}
 	s.run(root, "go", "build", "-trimpath", "-o", s.program, "./release")
 	// All files that git would commit, without test/, which a release does not need.
 	for name := range strings.SplitSeq(s.run(root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
@@ -54,6 +56,7 @@ func newSource(t *testing.T) *source {
 	}
 	s.git("init", "-q")
 	s.key, s.public = filepath.Join(work, "cosign.key"), filepath.Join(work, "cosign.pub")
+	s.say("The maintainer: a key pair, and its public key into the repository and its pages.")
 	s.release("key", "--prefix", strings.TrimSuffix(s.key, ".key"))
 	s.release("publish-key", "--public-key-file", s.public)
 	s.commit("all of it")
@@ -128,8 +131,24 @@ func (s *source) commit(message string) {
 	s.git("commit", "-q", "-m", message)
 }
 
+func (s *source) say(text string) { fmt.Fprintf(&s.text, "\n# %s\n", text) }
+
+// tag tags the last commit.
+func (s *source) tag(version string) {
+	s.t.Helper()
+	s.git("tag", "v"+version)
+	fmt.Fprintf(&s.text, "\n$ git tag v%s\n", version)
+}
+
 // release runs the release program on the tree.
 func (s *source) release(args ...string) string {
 	s.t.Helper()
-	return s.run(s.dir, s.program, args...)
+	out := s.run(s.dir, s.program, args...)
+	fmt.Fprintf(&s.text, "\n$ release %s\n%s", strings.Join(args, " "), out)
+	return out
+}
+
+// transcript returns what the maintainer did, with the folders of a maintainer.
+func (s *source) transcript() string {
+	return strings.ReplaceAll(s.text.String(), s.work, "/home/maintainer")
 }

@@ -98,7 +98,7 @@ func (u *user) keep() {
 		u.t.Fatal(err)
 	}
 	file := filepath.Join(module, "..", "docs", "transcripts", "release.txt")
-	head := "# A release from its making to its way back, on a real API server; written by go test ./release -update in test/.\n"
+	head := "# A release from its keys and tag to its way back, on a real API server; written by make release-rehearsal.\n"
 	if err := os.WriteFile(file, []byte(head+text), 0o644); err != nil { // #nosec G306 -- a page of the documentation
 		u.t.Fatal(err)
 	}

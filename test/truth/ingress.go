@@ -20,8 +20,8 @@ type ingress struct {
 }
 
 var ingresses = []ingress{
-	{file: "docs/examples/traefik.yaml", namespace: "traefik", service: "traefik", hostPort: 80},
-	{file: "docs/examples/ingress-nginx.yaml", namespace: "ingress-nginx", service: "ingress-nginx-controller"},
+	{file: "docs/examples/traefik/manifest.yaml", namespace: "traefik", service: "traefik", hostPort: 80},
+	{file: "docs/examples/ingress-nginx/manifest.yaml", namespace: "ingress-nginx", service: "ingress-nginx-controller"},
 }
 
 // run applies the manifest unchanged and checks that the Pod sees the client's address.

@@ -61,7 +61,7 @@ combinations. Each message names what to write instead.
 {{- end -}}
 {{- if or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
 {{- range $arg := .Values.extraArgs -}}
-{{- if and (eq (include "cloudstack-ccm.flagName" $arg) "leader-elect") (regexMatch "=(0|f|F|false|False|FALSE)$" $arg) -}}
+{{- if and (eq (include "cloudstack-ccm.flagName" $arg) "leader-elect") (contains "=" $arg) (not (regexMatch "=(1|t|T|true|True|TRUE)$" $arg)) -}}
 {{- fail (printf "value extraArgs: %s needs a Deployment with replicaCount 1; without an election all Pods would work at once and undo each other's work" $arg) -}}
 {{- end -}}
 {{- end -}}

@@ -49,6 +49,15 @@ var sources = map[string]source{
 	"flux-source": {module: "github.com/fluxcd/source-controller", file: "flux-source.yaml", definitions: []string{
 		"config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml",
 	}, reduced: true, rules: true},
+	"gateway-api": {module: "sigs.k8s.io/gateway-api", file: "gateway-api.yaml", definitions: []string{
+		"config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml",
+		"config/crd/standard/gateway.networking.k8s.io_gateways.yaml",
+		"config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+	}, reduced: true, rules: true},
+	"envoy-gateway": {module: "github.com/envoyproxy/gateway", file: "envoy-gateway.yaml", definitions: []string{
+		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_clienttrafficpolicies.yaml",
+		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_envoyproxies.yaml",
+	}, reduced: true, rules: true},
 	"flux-helm": {module: "github.com/fluxcd/helm-controller/api", file: "flux-helm.yaml", types: "v2", reduced: true, rules: true},
 }
 

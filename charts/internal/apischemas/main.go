@@ -4,12 +4,12 @@
 // Command apischemas writes JSON schemas of the kinds that the chart uses, one file for each supported minor version of
 // Kubernetes, from the OpenAPI documents in the Go module of Kubernetes. From their modules it also writes the
 // CustomResourceDefinitions of the Prometheus operator, which the chart uses, and those of Cluster API and of Rancher's
-// Helm controller, which the pages of docs/clusters use, and those of Argo CD and Flux, which docs/examples use. It needs the
-// Go module proxy, so "make generate" does not run it; run it when support for a version is added or dropped:
+// Helm controller, which the pages of docs/clusters use, and those of Argo CD, Flux, Gateway API and Envoy Gateway, which
+// docs/examples use. It needs the Go module proxy, so "make generate" does not run it; run it when support for a version is added or dropped:
 //
 //	go run ./charts/internal/apischemas charts/testdata/apischemas v1.33.13 v1.34.4 v1.35.4 v1.36.3 v1.37.1 \
 //	  prometheus-operator@v0.85.0 cluster-api@v1.14.2 helm-controller@v0.17.9 \
-//	  argo-cd@v3.5.7 flux-source@v1.9.6 flux-helm@v1.6.5
+//	  argo-cd@v3.5.7 flux-source@v1.9.6 flux-helm@v1.6.5 gateway-api@v1.6.3 envoy-gateway@v1.9.1
 package main
 
 import (

@@ -146,8 +146,8 @@ func decideHeartbeats(nodes []corev1.Node, leases []coordinationv1.Lease, now ti
 	return Passf("heartbeats of %s fit", plural.Count(judged, "node"))
 }
 
-// PodSecurity decides K8S-005.
-func PodSecurity(name string, n *corev1.Namespace, err error) Finding {
+// PodSecurity decides K8S-005 for Pods that use the host's network or not.
+func PodSecurity(name string, n *corev1.Namespace, hostNetwork bool, err error) Finding {
 	const label = "pod-security.kubernetes.io/enforce"
 	if apierrors.IsNotFound(err) {
 		return Passf("namespace %s is not there yet", name)
@@ -157,7 +157,10 @@ func PodSecurity(name string, n *corev1.Namespace, err error) Finding {
 	}
 	level := n.Labels[label]
 	f := Passf("namespace %s allows hostNetwork", name)
-	if level == "baseline" || level == "restricted" {
+	switch enforced := level == "baseline" || level == "restricted"; {
+	case enforced && !hostNetwork:
+		f = Passf("namespace %s enforces %q; the Pods do not use hostNetwork", name, level)
+	case enforced:
 		f = Problemf("namespace %s enforces %q, which refuses hostNetwork", name, level).About(Object{Kind: "Namespace", Name: name})
 	}
 	return f.With(label, level)

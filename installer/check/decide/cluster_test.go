@@ -116,12 +116,13 @@ func TestDecidePodSecurity(t *testing.T) {
 	ns := func(level string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
 	}
-	expect{OK, "allows", nil}.verify(t, PodSecurity("x", &corev1.Namespace{}, nil))
-	expect{OK, "allows", nil}.verify(t, PodSecurity("x", ns("privileged"), nil))
-	expect{"", `"baseline"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("baseline"), nil))
-	expect{"", `"restricted"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("restricted"), nil))
-	expect{OK, "not there yet", nil}.verify(t, PodSecurity("x", nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
-	expect{Unknown, "boom", nil}.verify(t, PodSecurity("x", nil, errors.New("boom")))
+	expect{OK, "allows", nil}.verify(t, PodSecurity("x", &corev1.Namespace{}, true, nil))
+	expect{OK, "allows", nil}.verify(t, PodSecurity("x", ns("privileged"), true, nil))
+	expect{"", `"baseline"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("baseline"), true, nil))
+	expect{"", `"restricted"`, []string{"Namespace x: "}}.verify(t, PodSecurity("x", ns("restricted"), true, nil))
+	expect{OK, "do not use hostNetwork", nil}.verify(t, PodSecurity("x", ns("restricted"), false, nil))
+	expect{OK, "not there yet", nil}.verify(t, PodSecurity("x", nil, true, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "x")))
+	expect{Unknown, "boom", nil}.verify(t, PodSecurity("x", nil, true, errors.New("boom")))
 }
 
 func TestDecideKubeletVersions(t *testing.T) {

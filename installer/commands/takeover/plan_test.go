@@ -155,6 +155,7 @@ func TestRecognise(t *testing.T) {
 		"apache":                {leftby.Controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
 		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, lease("x")},
 		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
+		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack", "--leader-elect=FALSE"), Leaseweb, nil},
 		"leaseweb, two":         {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
 		"another cloud":         {leftby.Controller("hcloud-cloud-controller-manager", "x", nil, "--cloud-provider=hcloud"), Other, usual},
 		"ours":                  {ours(), "", nil},

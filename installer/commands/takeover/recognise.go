@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -85,8 +86,10 @@ func recognise(w *workload) (Predecessor, bool) {
 
 // leaseOf is the lease by which a cloud controller manager elects its leader: it does unless told not to.
 func leaseOf(args []string) *LeaseName {
-	if v, found := family.Argument(args, "leader-elect"); found && v == "false" {
-		return nil
+	if v, found := family.Argument(args, "leader-elect"); found {
+		if elects, err := strconv.ParseBool(v); err == nil && !elects {
+			return nil
+		}
 	}
 	l := DefaultLease
 	if v, found := family.Argument(args, "leader-elect-resource-name"); found {

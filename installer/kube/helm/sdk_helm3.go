@@ -18,6 +18,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/helmpath"
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/provenance"
 	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/repo"
@@ -38,6 +39,7 @@ type (
 	indexFile      = repo.IndexFile
 	indexEntry     = repo.ChartVersion
 	registryClient = registry.Client
+	signatory      = provenance.Signatory
 )
 
 const (
@@ -60,6 +62,10 @@ var (
 	parseSet         = strvals.ParseInto
 	parseSetString   = strvals.ParseIntoString
 	matchTag         = registry.GetTagMatchingVersionOrConstraint
+
+	loadIndex   = repo.LoadIndexFile
+	newIndex    = repo.NewIndexFile
+	openKeyring = provenance.NewFromKeyring
 )
 
 // newConfig returns a configuration for one action.
@@ -157,3 +163,19 @@ func registryTransport() http.RoundTripper { return registry.NewTransport(false)
 
 // credentialsFile is the file that `helm registry login` writes.
 func credentialsFile() string { return helmpath.ConfigPath(registry.CredentialsFileBasename) }
+
+// pushTo pushes a packaged chart, with its provenance file unless that is empty.
+func pushTo(client *registryClient, reference string, data, signed []byte, when time.Time) error {
+	options := []registry.PushOption{
+		registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)),
+		registry.PushOptStrictMode(false), // strict mode rejects versions with a plus sign
+	}
+	if len(signed) > 0 {
+		options = append(options, registry.PushOptProvData(signed))
+	}
+	_, err := client.Push(data, reference, options...)
+	return err
+}
+
+// clearSign returns the provenance file of a packaged chart.
+func clearSign(key *signatory, file string) (string, error) { return key.ClearSign(file) }

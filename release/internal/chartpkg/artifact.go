@@ -19,7 +19,8 @@ import (
 	ocireg "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"helm.sh/helm/v3/pkg/registry"
+
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // Artifact returns a packaged chart, with its provenance file if there is one, as the OCI artefact that Helm pushes.
@@ -30,26 +31,16 @@ func Artifact(ctx context.Context, file string, when time.Time) (v1.Image, error
 	if err != nil {
 		return nil, err
 	}
-	pushing := []registry.PushOption{
-		registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)),
-		registry.PushOptStrictMode(false), // strict mode rejects versions with a plus sign
-	}
-	switch signed, err := os.ReadFile(file + ".prov"); {
-	case err == nil:
-		pushing = append(pushing, registry.PushOptProvData(signed))
-	case !errors.Is(err, fs.ErrNotExist):
+	signed, err := os.ReadFile(file + ".prov")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	inside := handler{ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0)))}
-	client, err := registry.NewClient(registry.ClientOptWriter(io.Discard), registry.ClientOptHTTPClient(&http.Client{Transport: inside}))
-	if err != nil {
-		return nil, err
-	}
 	tag, err := name.NewTag("charts.invalid/chart:packaged")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.Push(data, tag.Name(), pushing...); err != nil {
+	if err := helm.Push(&http.Client{Transport: inside}, tag.Name(), data, signed, when); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return remote.Image(tag, remote.WithContext(ctx), remote.WithTransport(inside))

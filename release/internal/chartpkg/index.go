@@ -4,7 +4,6 @@
 package chartpkg
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -15,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/repo"
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // Index returns the index.yaml of a chart repository: the entries of an existing index, and a new entry for a package.
@@ -25,9 +24,9 @@ import (
 // the URL is relative to index.yaml. when is the time of the new entry. A published version must not change: a different
 // digest for it is an error.
 func Index(file, baseURL, existing string, when time.Time) ([]byte, error) {
-	index, err := repo.LoadIndexFile(existing)
+	index, err := helm.LoadIndex(existing)
 	if errors.Is(err, fs.ErrNotExist) {
-		index, err = repo.NewIndexFile(), nil
+		index, err = helm.NewIndex(), nil
 		index.Generated = time.Time{}
 	}
 	if err != nil {
@@ -40,25 +39,24 @@ func Index(file, baseURL, existing string, when time.Time) ([]byte, error) {
 	return yaml.Marshal(index)
 }
 
-func add(index *repo.IndexFile, file, baseURL string, when time.Time) error {
+func add(index *helm.IndexFile, file, baseURL string, when time.Time) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	loaded, err := loader.LoadArchive(bytes.NewReader(data))
+	chart, err := helm.LoadArchive(data)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
-	meta := loaded.Metadata
-	for _, entry := range index.Entries[meta.Name] {
-		if entry.Version != meta.Version {
+	for _, entry := range index.Entries[chart.Name()] {
+		if entry.Version != chart.Version() {
 			continue
 		}
 		if entry.Digest != digest {
 			return fmt.Errorf("%s %s is in the index with digest %s and this file has %s: a published version does not change",
-				meta.Name, meta.Version, entry.Digest, digest)
+				chart.Name(), chart.Version(), entry.Digest, digest)
 		}
 		return nil
 	}
@@ -66,12 +64,7 @@ func add(index *repo.IndexFile, file, baseURL string, when time.Time) error {
 	if baseURL != "" {
 		location = strings.TrimSuffix(baseURL, "/") + "/" + location
 	}
-	index.Entries[meta.Name] = append(index.Entries[meta.Name], &repo.ChartVersion{
-		Metadata: meta,
-		URLs:     []string{location},
-		Digest:   digest,
-		Created:  when,
-	})
+	index.Entries[chart.Name()] = append(index.Entries[chart.Name()], chart.IndexEntry(location, digest, when))
 	if when.After(index.Generated) { // an index without changes is the same file
 		index.Generated = when
 	}

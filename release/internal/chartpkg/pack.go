@@ -13,9 +13,9 @@ import (
 	"regexp"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/release/internal/notes"
 	"github.com/csccm/csccm/release/internal/pack"
 	"github.com/csccm/csccm/release/internal/source"
@@ -34,14 +34,13 @@ func (p *Package) Filename() string { return p.Name + "-" + p.Version + ".tgz" }
 // Pack packages the chart in dir with the tree's version as version and appVersion. Unlike helm package, the same files
 // and tree always give the same bytes.
 func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, error) {
-	loaded, err := loader.LoadDir(dir)
+	loaded, err := helm.Load(dir, "")
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", dir, err)
+		return nil, err
 	}
 	var files []pack.File
-	for _, f := range loaded.Raw { // the files that .helmignore does not exclude
-		data := f.Data
-		if f.Name == "Chart.yaml" {
+	for name, data := range loaded.Files() { // those that .helmignore does not exclude
+		if name == "Chart.yaml" {
 			if data, err = stamp(data, tree); err == nil {
 				data, err = annotate(data, annotations)
 			}
@@ -49,21 +48,18 @@ func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, erro
 				return nil, fmt.Errorf("chart %s: %w", dir, err)
 			}
 		}
-		files = append(files, pack.File{Name: path.Join(loaded.Metadata.Name, f.Name), Mode: 0o644, Data: data})
+		files = append(files, pack.File{Name: path.Join(loaded.Name(), name), Mode: 0o644, Data: data})
 	}
 	var out bytes.Buffer
-	if err := pack.Write(&out, loaded.Metadata.Name+".tgz", files, tree.Time); err != nil {
+	if err := pack.Write(&out, loaded.Name()+".tgz", files, tree.Time); err != nil {
 		return nil, err
 	}
 	// Make sure that Helm can load the package before it is published.
-	back, err := loader.LoadArchive(bytes.NewReader(out.Bytes()))
-	if err == nil {
-		err = back.Validate()
-	}
+	back, err := helm.LoadArchive(out.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: packaged: %w", dir, err)
 	}
-	return &Package{Name: back.Metadata.Name, Version: back.Metadata.Version, Data: out.Bytes()}, nil
+	return &Package{Name: back.Name(), Version: back.Version(), Data: out.Bytes()}, nil
 }
 
 var (

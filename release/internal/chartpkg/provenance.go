@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/provenance"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 // PGP is a key that signs charts, as for helm package --sign.
 type PGP struct {
-	signer *provenance.Signatory
+	signer *helm.Signatory
 	// Fingerprint is in upper-case hex.
 	Fingerprint string
 }
@@ -25,7 +25,7 @@ func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 	if identity == "" {
 		return nil, errors.New("no PGP identity: name a part of the key's user ID")
 	}
-	signer, err := provenance.NewFromKeyring(keyring, identity)
+	signer, err := helm.OpenKeyring(keyring, identity)
 	if err != nil {
 		return nil, fmt.Errorf("PGP keyring: %w", err)
 	}
@@ -46,7 +46,7 @@ func OpenPGP(keyring, identity string, password []byte) (*PGP, error) {
 
 // Sign returns the provenance file of a packaged chart, for helm verify.
 func (p *PGP) Sign(file string) ([]byte, error) {
-	text, err := p.signer.ClearSign(file)
+	text, err := helm.ClearSign(p.signer, file)
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", file, err)
 	}

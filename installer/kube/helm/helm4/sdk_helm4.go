@@ -12,6 +12,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,6 +25,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/helmpath"
 	"helm.sh/helm/v4/pkg/kube"
+	"helm.sh/helm/v4/pkg/provenance"
 	"helm.sh/helm/v4/pkg/registry"
 	releaser "helm.sh/helm/v4/pkg/release"
 	status "helm.sh/helm/v4/pkg/release/common"
@@ -30,6 +34,7 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"helm.sh/helm/v4/pkg/strvals"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/yaml"
 )
 
 // What this package uses of Helm 4. sdk_helm3.go has the same of Helm 3; the rest of the package uses only these names.
@@ -44,6 +49,7 @@ type (
 	indexFile      = repo.IndexFile
 	indexEntry     = repo.ChartVersion
 	registryClient = registry.Client
+	signatory      = provenance.Signatory
 )
 
 const (
@@ -69,6 +75,10 @@ var (
 	parseSet         = strvals.ParseInto
 	parseSetString   = strvals.ParseIntoString
 	matchTag         = registry.GetTagMatchingVersionOrConstraint
+
+	loadIndex   = repo.LoadIndexFile
+	newIndex    = repo.NewIndexFile
+	openKeyring = provenance.NewFromKeyring
 )
 
 // newConfig returns a configuration for one action.
@@ -185,6 +195,9 @@ func runRollback(cfg *actionConfig, name string, to int) error {
 	return rollback.Run(name)
 }
 
+// blankEnds matches the blank lines at the end of an object, of which Helm 3 leaves none.
+var blankEnds = regexp.MustCompile(`\n{2,}---\n`)
+
 // runTemplate renders without a cluster.
 func runTemplate(ctx context.Context, namespace string, version *kubeVersion, req ApplyRequest) (*revision, error) {
 	install := action.NewInstall(action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler)))
@@ -193,7 +206,11 @@ func runTemplate(ctx context.Context, namespace string, version *kubeVersion, re
 	install.DryRunStrategy = action.DryRunClient
 	install.Replace = true
 	install.KubeVersion = version
-	return asRevision(install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values)))
+	r, err := asRevision(install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values)))
+	if r != nil {
+		r.Manifest = blankEnds.ReplaceAllString(r.Manifest, "\n---\n") // as Helm 3 prints it
+	}
+	return r, err
 }
 
 // newRegistryClient returns a client that reads the credentials of a file; web may be nil.
@@ -215,3 +232,33 @@ func registryTransport() http.RoundTripper { return registry.NewTransport(false)
 
 // credentialsFile is the file that `helm registry login` writes.
 func credentialsFile() string { return helmpath.ConfigPath(registry.CredentialsFileBasename) }
+
+// pushTo pushes a packaged chart, with its provenance file unless that is empty.
+func pushTo(client *registryClient, reference string, data, signed []byte, when time.Time) error {
+	options := []registry.PushOption{
+		registry.PushOptCreationTime(when.UTC().Format(time.RFC3339)),
+		registry.PushOptStrictMode(false), // strict mode rejects versions with a plus sign
+	}
+	if len(signed) > 0 {
+		options = append(options, registry.PushOptProvData(signed))
+	}
+	_, err := client.Push(data, reference, options...)
+	return err
+}
+
+// clearSign returns the provenance file of a packaged chart.
+func clearSign(key *signatory, file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	packaged, err := loader.LoadFile(file)
+	if err != nil {
+		return "", err
+	}
+	metadata, err := yaml.Marshal(packaged.Metadata)
+	if err != nil {
+		return "", err
+	}
+	return key.ClearSign(data, filepath.Base(file), metadata)
+}
