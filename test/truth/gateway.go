@@ -155,7 +155,6 @@ func gatewayObjects(ctx context.Context, e *env) (string, error) {
 	check(e.gatewayAPI(ctx))
 	objects := 0
 	files := must(filepath.Glob(filepath.Join(e.programs.Root, "docs/examples/gateway-*/*.yaml")))
-	files = append(files, filepath.Join(e.programs.Root, "docs/examples/envoy-gateway-http3.yaml"))
 	for _, file := range files {
 		var own []string
 		for _, document := range strings.Split(string(must(os.ReadFile(file))), "\n---\n") { // #nosec G304 -- of the checkout
