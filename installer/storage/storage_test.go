@@ -4,6 +4,7 @@
 package storage
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -27,6 +28,21 @@ func TestCloudConfig(t *testing.T) {
 	require.Equal(t, []string{cfg.APIURL, cfg.APIKey, cfg.SecretKey, "p"}, []string{own.APIURL, own.APIKey, own.SecretKey, own.ProjectID})
 	require.True(t, own.SSLNoVerify)
 	require.Equal(t, []string{"ca-file"}, Unknown("[Global]\nssl-no-verify\nCA-File = x\n"))
+}
+
+// The page names the chart that is installed.
+func TestPageNamesTheChart(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"install.md", "install-by-hand.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		require.NoError(t, err)
+		require.Contains(t, string(text), Pinned.Version, page)
+		if page == "install.md" {
+			require.Contains(t, string(text), "`"+Pinned.Tag+"`")
+		} else {
+			require.Contains(t, string(text), "--repo "+Pinned.Repository+" ")
+		}
+	}
 }
 
 func TestValues(t *testing.T) {

@@ -185,6 +185,27 @@ func TestInstallDriverNotReady(t *testing.T) {
 	require.Equal(t, 1, e.Releases.CSI.Applied)
 }
 
+// ^C ends the step in progress; the journal has it, the error says both ways on, and the next run goes on.
+func TestInstallDriverStopped(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.KeepCSI(0)
+	ctx, stop := context.WithCancel(t.Context())
+	made := e.Releases.CSI.Changed
+	e.Releases.CSI.Changed = func(ctx context.Context, r *helm.Release) error {
+		stop()
+		return made(context.WithoutCancel(ctx), r)
+	}
+	o := e.withDriver(t, e.admin())
+	testenv.RequireRefusal(t, e.installer(t, o).Run(ctx), `stopped before the end of step "rollout of the CSI driver"`,
+		"run the same command again: it continues where it stopped; csccm uninstall --with csi takes the controller and the CSI driver away again", report.ExitFailure)
+	journal, err := os.ReadFile(e.Journal)
+	require.NoError(t, err)
+	require.Contains(t, string(journal), `"step":"Helm release of the CSI driver","detail":["release csccm-csi, revision 1, chart 0.0.1"]`)
+	e.install(t, o)
+	require.Equal(t, 1, e.Releases.CSI.Applied)
+}
+
 func TestKubeletDir(t *testing.T) {
 	t.Parallel()
 	at := func(dirs ...string) (list []kubelet.NodeVerdict) {

@@ -166,7 +166,6 @@ func chartRights() []Right {
 		{"poddisruptionbudgets.policy", Release, ""},
 		{"validatingadmissionpolicies.admissionregistration.k8s.io", Everywhere, ""},
 		{"validatingadmissionpolicybindings.admissionregistration.k8s.io", Everywhere, ""},
-		{"csidrivers.storage.k8s.io", Everywhere, "`--with csi`"},
 		{"networkpolicies.networking.k8s.io", Release, "`networkPolicy.enabled`"},
 		{"services", Release, "`serviceMonitor.enabled`"},
 		{"configmaps", Release, "`grafanaDashboard.enabled`"},
@@ -183,6 +182,14 @@ func chartRights() []Right {
 			r.Chart, r.When = true, k.when
 			out = append(out, r)
 		}
+	}
+	// Of the CSI driver's chart; its other kinds are those of the controller's.
+	for _, r := range []Right{
+		need("get create patch", "csidrivers.storage.k8s.io", Everywhere, "install", "objects of the CSI driver's chart; `patch` also for dry runs"),
+		need("get delete", "csidrivers.storage.k8s.io", Everywhere, "uninstall", "objects of the CSI driver's chart"),
+	} {
+		r.Chart, r.When = true, "`--with csi` is given"
+		out = append(out, r)
 	}
 	return out
 }
