@@ -32,7 +32,7 @@ type tenantRun struct {
 	records []string                // values that the controller has written into its annotations
 	found   []violation
 	theirs  []corev1.Service // the attacker's Services after an action
-	syncs   int // of the attacker's Services, without an error
+	syncs   int              // of the attacker's Services, without an error
 	kept    string
 }
 

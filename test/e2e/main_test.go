@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
@@ -30,6 +31,7 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // as in pkg/provider: the simulators are here
 	code, err := prepare(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -327,7 +327,8 @@ func (p *Plane) run(ctx context.Context, name string, args ...string) error {
 	c, err := child.Start(ctx, child.Command{
 		Name: name, Path: p.binary, Argv0: name, Args: args,
 		// Home and temporary files are in our folder; the user's proxy variables are not passed on.
-		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin"},
+		// Garbage is collected half as often: a fifth of the CPU time of the tests went into it.
+		Env: []string{"HOME=" + p.Dir, "TMPDIR=" + p.Dir, "PATH=/usr/bin:/bin", "GOGC=200"},
 		Dir: p.Dir, Log: filepath.Join(p.Dir, "log", name+".log"),
 	})
 	if err != nil {

@@ -136,7 +136,7 @@ func (p *Poller[J]) join(id string, due time.Duration, unread bool) chan Outcome
 	}
 	if p.stop == nil {
 		p.nextPoll = soon
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // stopLocked calls cancel
 		p.stop, p.wake = cancel, make(chan struct{}, 1)
 		go p.poll(ctx, p.wake)
 		return out
