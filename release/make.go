@@ -244,7 +244,7 @@ func (m *maker) makeImage(ctx context.Context, spec image.Spec, platforms []sour
 	return image.Archive(filepath.Join(m.output, file), index, ref, m.tree.Time)
 }
 
-func (m *maker) packChart() (*chartpkg.Package, error) {
+func (m *maker) packChart(ctx context.Context) (*chartpkg.Package, error) {
 	var a chartpkg.Annotations
 	for _, i := range m.contents.Images {
 		if i.Name == charts.Name {
@@ -258,11 +258,11 @@ func (m *maker) packChart() (*chartpkg.Package, error) {
 	if m.pgp != nil {
 		a.SignKey = &chartpkg.SignKey{Fingerprint: m.pgp.Fingerprint, URL: m.keyURL}
 	}
-	return chartpkg.Pack(filepath.Join(m.root, "charts", charts.Name), m.tree, a)
+	return chartpkg.Pack(ctx, filepath.Join(m.root, "charts", charts.Name), m.tree, a)
 }
 
-func (m *maker) makeChart(context.Context) error {
-	packed, err := m.packChart()
+func (m *maker) makeChart(ctx context.Context) error {
+	packed, err := m.packChart(ctx)
 	if err != nil {
 		return err
 	}
@@ -280,15 +280,11 @@ func (m *maker) makeChart(context.Context) error {
 
 // makeManifest renders the packaged chart, which contains the image's digest.
 func (m *maker) makeManifest(ctx context.Context) error {
-	packed, err := m.packChart()
+	packed, err := m.packChart(ctx)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(m.work, packed.Filename())
-	if err := os.WriteFile(file, packed.Data, 0o600); err != nil {
-		return err
-	}
-	chart, err := helm.Load(file, "") //nolint:contextcheck // a file
+	chart, err := helm.LoadArchive(packed.Data)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func tree(version string) source.Tree {
 
 func packed(t *testing.T, version string) *Package {
 	t.Helper()
-	p, err := Pack(folder, tree(version), Annotations{})
+	p, err := Pack(t.Context(), folder, tree(version), Annotations{})
 	require.NoError(t, err)
 	return p
 }
@@ -101,7 +101,7 @@ func TestIndex(t *testing.T) {
 
 	other := tree("0.1.0")
 	other.Time = other.Time.Add(time.Hour)
-	changed, err := Pack(folder, other, Annotations{})
+	changed, err := Pack(t.Context(), folder, other, Annotations{})
 	require.NoError(t, err)
 	_, err = Index(write(t, changed), "", published, when)
 	require.ErrorContains(t, err, "a published version does not change")
@@ -120,7 +120,7 @@ func TestReleasedChartIsPinned(t *testing.T) {
 	t.Parallel()
 	own := "sha256:" + strings.Repeat("a", 64)
 	other := "sha256:" + strings.Repeat("b", 64)
-	packed, err := Pack(folder, tree("1.2.3"), Annotations{Digest: own})
+	packed, err := Pack(t.Context(), folder, tree("1.2.3"), Annotations{Digest: own})
 	require.NoError(t, err)
 	chart, err := helm.Load(write(t, packed), "")
 	require.NoError(t, err)

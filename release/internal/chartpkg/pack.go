@@ -7,6 +7,7 @@ package chartpkg
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -33,8 +34,8 @@ func (p *Package) Filename() string { return p.Name + "-" + p.Version + ".tgz" }
 
 // Pack packages the chart in dir with the tree's version as version and appVersion. Unlike helm package, the same files
 // and tree always give the same bytes.
-func Pack(dir string, tree source.Tree, annotations Annotations) (*Package, error) {
-	loaded, err := helm.Load(dir, "")
+func Pack(ctx context.Context, dir string, tree source.Tree, annotations Annotations) (*Package, error) {
+	loaded, err := helm.LoadContext(ctx, dir, "", false)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func TestOpenPGPRefuses(t *testing.T) {
 
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
-	p, err := Pack(folder, tree("1.2.3"), Annotations{
+	p, err := Pack(t.Context(), folder, tree("1.2.3"), Annotations{
 		Images:  []Image{{"cloudstack-ccm", "registry.example.org/cloudstack-ccm:v1.2.3@sha256:ab"}},
 		Changes: []notes.Change{{Kind: "security", Description: `A "quoted": thing`}},
 		SignKey: &SignKey{"AB", "https://example.org/key"},
