@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,7 +74,11 @@ func runShell(t *testing.T, script string, before ...string) string {
 	for _, l := range taken {
 		require.NoError(t, l.Close())
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755))
+	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(filepath.Join(dir, "cloudstack-sim"), []byte(wrapper), 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	address := regexp.MustCompile(`--integration-listen (\S+)`)
 	lines := strings.Split(script, "\n")
 	url := ""

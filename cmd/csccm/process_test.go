@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -190,7 +191,11 @@ func TestPlugin(t *testing.T) {
 	require.True(t, strings.HasPrefix(out, "#!/bin/sh\n"), out)
 	// The script as the shell runs it: with the plugin on the PATH.
 	script := filepath.Join(dir, "kubectl_complete-csccm")
-	require.NoError(t, os.WriteFile(script, []byte(out), 0o700)) // #nosec G306 -- a program
+	// A program that another test starts meanwhile would have the file open for writing, and Linux refuses to run it.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(script, []byte(out), 0o700) // #nosec G306 -- a program
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	cmd, stderr := process(t, dir, "doctor", "--fail-on", "")
 	cmd.Path, cmd.Args[0] = script, script
 	cmd.Env = append(cmd.Env, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
