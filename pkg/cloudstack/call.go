@@ -57,13 +57,15 @@ func (c *Client) perform(ctx context.Context, req *http.Request) (*http.Response
 	for _, proof := range []string{"apiKey", signature.Param, "signatureversion", "expires"} {
 		req.Form.Del(proof)
 	}
-	body, failure := c.exchange(ctx, req.Form)
+	var body []byte
+	failure := c.exchange(ctx, req.Form, func(answer io.Reader) (err error) {
+		body, err = io.ReadAll(answer)
+		return err
+	})
 	if failure != nil {
 		return nil, failure
 	}
-	answer := io.NopCloser(bytes.NewReader(bytes.Clone(body.Bytes()))) // small, and the SDK has it longer than we know
-	c.release(body)
-	return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
 }
 
 // roundTripFunc is a transport made of a function.

@@ -73,14 +73,10 @@ func unwrap(body []byte) (string, json.RawMessage) {
 	return "", nil
 }
 
-// wrapped reports whether an answer begins and ends as what unwrap takes, without reading it.
-func wrapped(body []byte) bool {
-	open := bytes.IndexByte(body, ':')
-	if open < 0 || !bytes.HasPrefix(bytes.TrimLeft(body, " \r\n\t"), []byte("{")) {
-		return false
-	}
-	end := bytes.TrimRight(body[max(0, len(body)-256):], " \r\n\t")
-	return bytes.HasPrefix(bytes.TrimLeft(body[open+1:], " \r\n\t"), []byte("{")) && bytes.HasSuffix(end, []byte("}"))
+// wraps reports whether an answer begins as what unwrap takes.
+func wraps(begin []byte) bool {
+	open := bytes.IndexByte(begin, ':')
+	return open >= 0 && bytes.HasPrefix(bytes.TrimLeft(begin, " \r\n\t"), []byte("{")) && bytes.HasPrefix(bytes.TrimLeft(begin[open+1:], " \r\n\t"), []byte("{"))
 }
 
 // classify maps a CloudStack error code to what a caller can do about it.

@@ -6,6 +6,7 @@ package cloudstack
 import (
 	"context"
 	"errors"
+	"io"
 	"net/url"
 
 	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
@@ -17,8 +18,8 @@ type pager[T any] func(ctx context.Context, c *Client, command, object string, p
 // leanPage is listPage for lists that are long: of VMs, and of the VMs that are members of a rule. CloudStack answers with
 // some 2 KB for each, and has no parameter to leave anything out.
 func leanPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (items []T, count int, err error) {
-	err = c.answer(ctx, command, params, func(body []byte) error {
-		items, count, err = lean.Page[T](body, object, c.texts)
+	err = c.answer(ctx, command, params, func(answer io.Reader) error {
+		items, count, err = lean.Page[T](answer, object, c.texts)
 		return err
 	})
 	if err != nil {
@@ -27,19 +28,14 @@ func leanPage[T any](ctx context.Context, c *Client, command, object string, par
 	return items, count, nil
 }
 
-// answer makes a call and has read read its answer, which is not kept.
-func (c *Client) answer(ctx context.Context, command string, params map[string]string, read func(body []byte) error) error {
+// answer makes a call and has read read its answer, again if it did not arrive as a whole.
+func (c *Client) answer(ctx context.Context, command string, params map[string]string, read func(answer io.Reader) error) error {
 	form := url.Values{"command": {command}, "response": {"json"}}
 	for name, value := range params {
 		form.Set(name, value)
 	}
-	body, failure := c.exchange(ctx, form)
-	if failure != nil {
+	if failure := c.exchange(ctx, form, read); failure != nil { //nolint:revive // as an error, a nil *Error would not be nil
 		return failure
-	}
-	defer c.release(body)
-	if err := read(body.Bytes()); err != nil {
-		return badAnswer(command, err.Error())
 	}
 	return nil
 }
@@ -71,6 +67,9 @@ func members(ctx context.Context, c *Client, params map[string]string) ([]LoadBa
 						state, err = s.String()
 						m.State = VMState(state)
 					}
+					if err == nil && m.VMID != "" && m.Name != "" && m.State != "" {
+						err = s.Rest()
+					}
 					return err
 				})
 			case "lbvmipaddresses":
@@ -88,8 +87,9 @@ func members(ctx context.Context, c *Client, params map[string]string) ([]LoadBa
 		out = append(out, m)
 		return err
 	}
-	err := c.answer(ctx, command, params, func(body []byte) error {
-		count, err := lean.Scan(body, "lbrulevmidip", c.texts, read)
+	err := c.answer(ctx, command, params, func(answer io.Reader) error {
+		out, addresses = nil, nil
+		count, err := lean.Scan(answer, "lbrulevmidip", c.texts, read)
 		if err == nil && count > len(out) {
 			err = errors.New("the list is not complete")
 		}

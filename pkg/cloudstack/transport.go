@@ -34,8 +34,9 @@ const (
 )
 
 // exchange performs one call: it waits for the rate limit, signs, sends, and
-// repeats what can be repeated safely. It returns the answer of a success, which the caller has to release.
-func (c *Client) exchange(ctx context.Context, form url.Values) (*bytes.Buffer, *Error) {
+// repeats what can be repeated safely. read reads the answer of a success, while it arrives if it is long; after a
+// connection that broke it is called again. Its own error ends the call.
+func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer io.Reader) error) *Error {
 	command := form.Get("command")
 	tries := defaultTries
 	if ctx.Value(singleTry{}) != nil {
@@ -46,23 +47,23 @@ func (c *Client) exchange(ctx context.Context, form url.Values) (*bytes.Buffer, 
 		done, err := c.waitTurn(ctx)
 		if err != nil {
 			if last != nil {
-				return nil, last // the failure says more than the end of the context
+				return last // the failure says more than the end of the context
 			}
-			return nil, c.notSent(command, err)
+			return c.notSent(command, err)
 		}
 		leave, err := c.enter(command)
 		if err != nil {
 			done()
-			return nil, c.notSent(command, err)
+			return c.notSent(command, err)
 		}
 		start, a := c.clock.Now(), c.access.Load()
 		signed := c.credentials(a, form)
-		body, res := c.attempt(ctx, a, command, signed)
+		res := c.attempt(ctx, a, command, signed, read)
 		leave()
 		done()
 		c.observe(command, try, c.clock.Since(start), res)
 		if res.err == nil {
-			return body, nil
+			return nil
 		}
 		secrets := append(c.secrets(), signed.Get(signature.Param)) // now: the keys may have changed meanwhile
 		if pw := form.Get(paramPassword); pw != "" {
@@ -81,10 +82,10 @@ func (c *Client) exchange(ctx context.Context, form url.Values) (*bytes.Buffer, 
 			tries = min(tries, res.tries)
 		}
 		if !res.retry || try >= tries || ctx.Err() != nil {
-			return nil, res.err
+			return res.err
 		}
 		if err := c.sleep(ctx, c.retryDelay(try, res)); err != nil {
-			return nil, res.err
+			return res.err
 		}
 		last = res.err
 		apiRetries.Inc()
@@ -104,7 +105,7 @@ type result struct {
 }
 
 // attempt sends a signed form once.
-func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values) (*bytes.Buffer, result) {
+func (c *Client) attempt(ctx context.Context, a *access, command string, form url.Values, read func(answer io.Reader) error) result {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -113,55 +114,85 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	})
 	req, err := c.newRequest(traced, a, form)
 	if err != nil {
-		return nil, result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
+		return result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
 	}
 	resp, err := a.base.RoundTrip(req)
 	if err != nil {
 		unsent := isDialError(err) || (a.ownBase && !connected.Load())
-		return nil, c.networkFailure(ctx, command, 0, unsent, err)
+		return c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	c.noteTime(resp)
-	answer := c.buffer(resp.ContentLength)
-	_, err = answer.ReadFrom(io.LimitReader(resp.Body, maxAnswerSize+1))
-	body := answer.Bytes()
-	if err != nil {
-		c.release(answer)
-		return nil, c.networkFailure(ctx, command, resp.StatusCode, false, err)
-	}
-	if len(body) > maxAnswerSize {
-		c.release(answer)
-		return nil, result{status: resp.StatusCode, err: &Error{
-			Kind: KindInvalid, Command: command, HTTPCode: resp.StatusCode,
-			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
-		}}
-	}
 	if c.session != nil {
 		c.session.store(a.endpoint, resp)
 	}
-	res := c.judge(command, resp, body)
-	if res.err != nil {
-		c.release(answer)
-		return nil, res
-	}
-	return answer, res
+	return c.receive(ctx, command, resp, read)
 }
 
-// buffer returns an empty buffer for an answer of a size, which is unknown below 0.
-func (c *Client) buffer(size int64) *bytes.Buffer {
-	b, ok := c.buffers.Get().(*bytes.Buffer)
-	if !ok {
-		b = &bytes.Buffer{}
+// receive reads an answer.
+func (c *Client) receive(ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error) result {
+	body := &arriving{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
+	begin, _ := c.buffers.Get().(*bytes.Buffer)
+	if begin == nil {
+		begin = &bytes.Buffer{}
 	}
-	b.Reset()
-	if 0 < size && size <= maxAnswerSize {
-		b.Grow(int(size) + bytes.MinRead) // without the room for one more read, the last read copies everything
+	defer c.buffers.Put(begin)
+	begin.Reset()
+	_, _ = begin.ReadFrom(io.LimitReader(body, longAnswer)) // body has the error
+	long := begin.Len() == longAnswer && resp.StatusCode == http.StatusOK && wraps(begin.Bytes())
+	if !long {
+		_, _ = begin.ReadFrom(body)
 	}
-	return b
+	if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
+		return res
+	}
+	answer := io.Reader(bytes.NewReader(begin.Bytes()))
+	res := result{status: resp.StatusCode}
+	if long {
+		answer = io.MultiReader(answer, body)
+	} else if res = c.judge(command, resp, begin.Bytes()); res.err != nil {
+		return res
+	}
+	err := read(answer)
+	if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
+		return res
+	}
+	if err != nil {
+		res.err = badAnswer(command, err.Error())
+		return res
+	}
+	_, _ = io.Copy(io.Discard, body) // nothing is left; net/http uses the connection again only after it has seen the end
+	return res
 }
 
-// release gives back a buffer whose content nobody uses any more.
-func (c *Client) release(b *bytes.Buffer) { c.buffers.Put(b) }
+// arrived is the failure of an answer that did not arrive, as far as it was read, or that is too long.
+func (c *Client) arrived(ctx context.Context, command string, status int, body *arriving) result {
+	switch {
+	case body.err != nil:
+		return c.networkFailure(ctx, command, status, false, body.err)
+	case body.from.N <= 0:
+		return result{status: status, err: &Error{
+			Kind: KindInvalid, Command: command, HTTPCode: status,
+			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
+		}}
+	}
+	return result{}
+}
+
+// arriving is the body of an answer. It remembers why it could not be read to its end.
+type arriving struct {
+	from io.LimitedReader
+	err  error
+}
+
+// Read reads on.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.err = err
+	}
+	return n, err
+}
 
 // credentials adds what proves the caller to a copy of the form: a signature for this moment, or the session key.
 func (c *Client) credentials(a *access, form url.Values) url.Values {
@@ -196,9 +227,6 @@ func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*h
 // judge turns an answer into a success or an error.
 func (c *Client) judge(command string, resp *http.Response, body []byte) result {
 	res := result{status: resp.StatusCode}
-	if resp.StatusCode == http.StatusOK && len(body) > longAnswer && wrapped(body) {
-		return res // to be read once, by its decoder
-	}
 	_, inner := unwrap(body)
 	if resp.StatusCode == http.StatusOK && inner != nil {
 		return res

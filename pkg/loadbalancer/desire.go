@@ -116,7 +116,8 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 	}
 	if refusal == nil {
-		_, outside = plan.MemberNames(t.Members, id)
+		t.Desired.Members = p.members.one(t.Desired.Members)
+		outside = plan.Outside(t.Members, id)
 	}
 	return refusal, outside, nil
 }

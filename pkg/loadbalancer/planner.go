@@ -129,6 +129,7 @@ type Planner struct {
 	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
 	apis      serverAPIs
+	members   memberLists
 }
 
 // NewPlanner makes a Planner. It makes no call.

@@ -32,8 +32,8 @@ type part struct {
 }
 
 var (
-	thousand     = size{vms: 5000, nodes: 1000, services: 500}
-	fiveThousand = size{vms: 5100, nodes: 5000, services: 1000}
+	thousand     = size{vms: 5000, nodes: 1000, services: 500, drift: 30 * time.Second}
+	fiveThousand = size{vms: 5100, nodes: 5000, services: 1000, drift: 150 * time.Second}
 )
 
 var parts = []part{

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/csccm/csccm/test/testenv"
@@ -22,7 +23,8 @@ const ticks = 100
 // used is the CPU time and memory of a process.
 type used struct {
 	cpu       time.Duration
-	now, peak int // resident memory, MiB
+	server    time.Duration // CPU time of this process, which is almost only the simulator's
+	now, peak int           // resident memory, MiB
 }
 
 func usage(env *testenv.Env) (used, error) {
@@ -41,6 +43,9 @@ func usage(env *testenv.Env) (used, error) {
 	inUser, _ := strconv.Atoi(f[11])
 	inSystem, _ := strconv.Atoi(f[12])
 	u.cpu = time.Duration(inUser+inSystem) * time.Second / ticks
+	if u.server, err = ownCPU(); err != nil {
+		return u, err
+	}
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return u, err
@@ -61,8 +66,18 @@ func usage(env *testenv.Env) (used, error) {
 	return u, nil
 }
 
+// ownCPU is the CPU time of this process.
+func ownCPU() (time.Duration, error) {
+	var own syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &own)
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano()), err
+}
+
 // size is that of a cluster, with as many rules as Services.
-type size struct{ vms, nodes, services int }
+type size struct {
+	vms, nodes, services int
+	drift                time.Duration // --drift-period; the default is 5 minutes
+}
 
 func (s size) String() string {
 	return fmt.Sprintf("%d nodes, %d Services of 1 port, %d VMs", s.nodes, s.services, s.vms)
@@ -77,8 +92,11 @@ func (s size) atScale(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer env.Stop()
-	header("step", "takes", "CPU of the controller", "memory", "peak", "calls", "polls")
+	header("step", "takes", "CPU of the controller", "of the simulator", "memory", "peak", "calls", "polls")
 	var last used
+	if last.server, err = ownCPU(); err != nil {
+		return err
+	}
 	measure := func(what string, do func() error) error {
 		env.Spent()
 		begun := time.Now()
@@ -91,12 +109,11 @@ func (s size) atScale(ctx context.Context, b *bench) error {
 			return err
 		}
 		calls, polled := env.Spent()
-		row(what, seconds(took), seconds(u.cpu-last.cpu), fmt.Sprintf("%d MiB", u.now), fmt.Sprintf("%d MiB", u.peak), calls, polled)
+		row(what, seconds(took), seconds(u.cpu-last.cpu), seconds(u.server-last.server), fmt.Sprintf("%d MiB", u.now), fmt.Sprintf("%d MiB", u.peak), calls, polled)
 		last = u
 		return nil
 	}
-	const drift = 30 * time.Second
-	start := func() error { last = used{}; return env.Start(ctx, 0, "--drift-period="+drift.String()) }
+	start := func() error { last.cpu = 0; return env.Start(ctx, 0, "--drift-period="+s.drift.String()) }
 	settle := func(do func() error) func() error {
 		return func() error {
 			if err := do(); err != nil {
@@ -116,7 +133,7 @@ func (s size) atScale(ctx context.Context, b *bench) error {
 			}
 			return env.Served(ctx, services)
 		})},
-		{"two drift periods of 30 s, nothing to do", func() error { return pause(ctx, 2*drift) }},
+		{fmt.Sprintf("two drift periods of %s, nothing to do", s.drift), func() error { return pause(ctx, 2*s.drift) }},
 		{"a node joins", settle(func() error { return env.Join(ctx, nodes+1, nodes+1) })},
 		{"restart with all of it", settle(start)},
 		{"all Services are deleted", settle(func() error { return env.Clear(ctx) })},

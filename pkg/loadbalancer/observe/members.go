@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -32,21 +33,23 @@ func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Ad
 			return nil, err
 		}
 		if ok {
-			vms = slices.Sorted(slices.Values(vms))
-			r.Memory.members[rule.ID] = memberRead{vms: vms, at: r.shared.begun}
-			return vms, nil
+			return r.learn(rule, slices.Sorted(slices.Values(vms)), r.shared.begun), nil
 		}
 	}
 	list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
 	}
-	vms := r.named(list)
+	return r.learn(rule, r.named(list), r.options.Clock.Now()), nil
+}
+
+// learn remembers and returns a rule's members. Most lists are the desired one, of which there is one copy.
+func (r *reading) learn(rule *plan.ActualRule, vms []string, at time.Time) []string {
 	if slices.Equal(vms, r.Desired.Members) {
-		vms = slices.Clip(r.Desired.Members) // one copy for the Service, however many rules it has
+		vms = r.Desired.Members
 	}
-	r.Memory.members[rule.ID] = memberRead{vms: vms, at: r.options.Clock.Now()}
-	return vms, nil
+	r.Memory.members[rule.ID] = memberRead{vms: vms, at: at}
+	return vms
 }
 
 // named writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.

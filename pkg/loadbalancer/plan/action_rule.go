@@ -118,7 +118,11 @@ func (a AddMembers) label() string {
 
 func (a AddMembers) effect(before Actual, _ Outcome) Actual {
 	return a.changedRule(before, func(r *ActualRule) {
-		r.Members = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Members, a.Members))))
+		if len(r.Members) == 0 {
+			r.Members = ordered(a.Members)
+			return
+		}
+		r.Members = ordered(slices.Concat(r.Members, a.Members))
 	})
 }
 
@@ -136,7 +140,7 @@ func (a RemoveMembers) label() string {
 
 func (a RemoveMembers) effect(before Actual, _ Outcome) Actual {
 	return a.changedRule(before, func(r *ActualRule) {
-		r.Members = slices.DeleteFunc(r.Members, func(m string) bool { return slices.Contains(a.Members, m) })
+		r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m string) bool { return slices.Contains(a.Members, m) })
 	})
 }
 

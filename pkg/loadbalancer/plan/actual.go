@@ -120,7 +120,7 @@ type Written struct {
 // may still arrive: a server works on a call after the client is gone.
 const LostAnswerGrace = 2 * time.Minute
 
-// Clone returns a deep copy.
+// Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
 func (a Actual) Clone() Actual {
 	out := Actual{Addresses: slices.Clone(a.Addresses), ACLs: slices.Clone(a.ACLs)}
 	for i := range out.Addresses {
@@ -130,9 +130,6 @@ func (a Actual) Clone() Actual {
 		addr.ForwardPorts = addr.ForwardPorts.union(nil)
 		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
-		for j := range addr.Rules {
-			addr.Rules[j].Members = slices.Clone(addr.Rules[j].Members)
-		}
 		addr.Firewall = slices.Clone(addr.Firewall)
 	}
 	for i := range out.ACLs {

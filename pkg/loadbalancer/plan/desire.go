@@ -52,7 +52,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	if f.Spec.DenyAll() && !d.Firewall {
 		return d, nil
 	}
-	d.Members, _ = MemberNames(f.Members, d.NetworkID)
+	d.Members = memberNames(f.Members, d.NetworkID)
 	if len(d.Forwards) > 0 {
 		d.Serving = serving(f, d.NetworkID, d.Members)
 	}
@@ -63,7 +63,7 @@ func Desire(f Facts) (Desired, *RefusalError) {
 // are as long as that is a member, which may serve again any moment.
 func serving(f Facts, networkID string, members []string) []string {
 	fit := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { _, unfit := f.Unfit[m.Node]; return unfit })
-	if names, _ := MemberNames(fit, networkID); len(names) > 0 {
+	if names := memberNames(fit, networkID); len(names) > 0 {
 		return names
 	}
 	return members
@@ -123,20 +123,39 @@ func ruleProtocol(spec annotation.Spec, p Port) string {
 	return ProtocolTCP
 }
 
-// MemberNames are the members at their addresses in a network; outside names the nodes that have no NIC there.
-func MemberNames(members []Member, networkID string) (names, outside []string) {
+// memberNames are the members that have a NIC in a network, at their addresses there.
+func memberNames(members []Member, networkID string) []string {
+	var names []string
 	for i := range members {
 		m := &members[i]
-		at := slices.IndexFunc(m.NICs, func(n NIC) bool { return n.NetworkID == networkID })
-		if at < 0 {
-			outside = append(outside, m.Node)
-			continue
+		if nic := m.nicIn(networkID); nic != nil {
+			if names == nil {
+				names = make([]string, 0, len(members))
+			}
+			names = append(names, MemberName(m.VMID, nic.secondary(m.Addresses)))
 		}
-		names = append(names, MemberName(m.VMID, m.NICs[at].secondary(m.Addresses)))
 	}
 	slices.Sort(names)
-	slices.Sort(outside)
-	return slices.Compact(names), outside
+	return slices.Compact(names)
+}
+
+// Outside are the nodes without a NIC in a network.
+func Outside(members []Member, networkID string) []string {
+	var nodes []string
+	for i := range members {
+		if members[i].nicIn(networkID) == nil {
+			nodes = append(nodes, members[i].Node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+func (m *Member) nicIn(networkID string) *NIC {
+	if at := slices.IndexFunc(m.NICs, func(n NIC) bool { return n.NetworkID == networkID }); at >= 0 {
+		return &m.NICs[at]
+	}
+	return nil
 }
 
 // secondary is the secondary address at which a node wants to be reached: one that it gives as its own, when it

@@ -218,11 +218,11 @@ func TestMembersAtTheirAddresses(t *testing.T) {
 	at := func(node string, own ...string) Member {
 		return Member{Node: node, VMID: "vm-" + node, Addresses: own, NICs: []NIC{{NetworkID: "n0"}, {NetworkID: "net", IP: "10.1.1.5", Secondary: []string{"10.1.1.6", "10.1.1.7"}}}}
 	}
-	names, outside := MemberNames([]Member{
+	members := []Member{
 		at("primary", "10.1.1.5"), at("both", "10.1.1.7", "10.1.1.5"), at("secondary", "10.1.1.7"), at("unsaid"), {Node: "out", VMID: "x", NICs: []NIC{{NetworkID: "n0"}}},
-	}, "net")
-	assert.Equal(t, []string{"vm-both", "vm-primary", "vm-secondary@10.1.1.7", "vm-unsaid"}, names)
-	assert.Equal(t, []string{"out"}, outside)
+	}
+	assert.Equal(t, []string{"vm-both", "vm-primary", "vm-secondary@10.1.1.7", "vm-unsaid"}, memberNames(members, "net"))
+	assert.Equal(t, []string{"out"}, Outside(members, "net"))
 }
 
 func onTier(d Desired) Desired {

@@ -18,8 +18,7 @@ import (
 // rule; an old address goes when the new one serves.
 func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	d.Rules = slices.SortedFunc(slices.Values(d.Rules), func(x, y Rule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
-	d.Members = slices.Compact(slices.Sorted(slices.Values(d.Members)))
-	d.Serving = slices.Compact(slices.Sorted(slices.Values(d.Serving)))
+	d.Members, d.Serving = ordered(d.Members), ordered(d.Serving)
 	p := planner{desired: d, limits: limits}
 	target := Target(d, a)
 	if !d.Absent {
@@ -34,6 +33,16 @@ func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	p.acls(a)
 	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
 	return p.steps, target
+}
+
+// ordered returns a list sorted and without repetitions: the list itself where it is so already.
+func ordered(list []string) []string {
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			return slices.Compact(slices.Sorted(slices.Values(list)))
+		}
+	}
+	return list
 }
 
 // Target returns the address that is to serve; nil when one has to be acquired.

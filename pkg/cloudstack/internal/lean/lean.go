@@ -8,6 +8,7 @@ package lean
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -18,10 +19,10 @@ import (
 var options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // Page reads one page of a list from an answer {"x":{"count":n,"object":[...]}}. count is -1 when the answer has none,
-// which for CloudStack means an empty list. body is not kept. Texts are those of the Strings, where they have them.
-func Page[T any](body []byte, object string, texts *Strings) (items []T, count int, err error) {
+// which for CloudStack means an empty list. Texts are those of the Strings, where they have them.
+func Page[T any](answer io.Reader, object string, texts *Strings) (items []T, count int, err error) {
 	decoders := json.JoinOptions(options, json.WithUnmarshalers(texts.unmarshaler))
-	count, err = Scan(body, object, texts, func(s *Scanner, n int) error {
+	count, err = Scan(answer, object, texts, func(s *Scanner, n int) error {
 		raw, err := s.value()
 		if err != nil {
 			return err

@@ -4,9 +4,13 @@
 package lean
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -43,13 +47,42 @@ func TestPage(t *testing.T) {
 		`{"x":{"count":1,"vm":[}]}`:                                          "vm cannot be read: } in place of a value",
 		`{"x":{"count":1 "vm":[]}}`:                                          "in place of ,",
 	} {
-		items, count, err := Page[item]([]byte(answer), "vm", NewStrings())
-		if err != nil {
-			require.ErrorContains(t, err, want, answer)
-			continue
+		for arrives, r := range map[string]io.Reader{"at once": strings.NewReader(answer), "byte by byte": iotest.OneByteReader(strings.NewReader(answer))} {
+			items, count, err := Page[item](r, "vm", NewStrings())
+			if err != nil {
+				require.ErrorContains(t, err, want, "%s: %s", arrives, answer)
+				continue
+			}
+			require.Equal(t, want, fmt.Sprint(count, " ", items), "%s: %s", arrives, answer)
 		}
-		require.Equal(t, want, fmt.Sprint(count, " ", items), answer)
 	}
+}
+
+// Items and values lie anywhere in the windows in which an answer is read, and may be longer than one.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	var answer strings.Builder
+	answer.WriteString(`{"x":{"count":3000,"vm":[`)
+	for i := range n {
+		skipped := strings.Repeat(`\"x`, i%7)
+		if i == n/2 {
+			skipped = strings.Repeat(skipped+`é`, 3*windowSize)
+		}
+		fmt.Fprintf(&answer, `{"id":"%d","skipped":["%s",{"y":-1.5e%d}],"name":"n%s"},`, i, skipped, i, strings.Repeat(`\n`, i%11))
+	}
+	whole := strings.TrimSuffix(answer.String(), ",") + "]}}"
+	for arrives, r := range map[string]io.Reader{"at once": strings.NewReader(whole), "in halves": iotest.HalfReader(strings.NewReader(whole))} {
+		items, count, err := Page[item](r, "vm", NewStrings())
+		require.NoError(t, err, arrives)
+		require.Equal(t, n, count)
+		require.Len(t, items, n)
+		for i := range items {
+			require.Equal(t, item{ID: strconv.Itoa(i), Name: "n" + strings.Repeat("\n", i%11)}, items[i], arrives)
+		}
+	}
+	_, _, err := Page[item](strings.NewReader(whole[:len(whole)/2]), "vm", NewStrings())
+	require.ErrorContains(t, err, "EOF", "cut off")
 }
 
 func TestStringsAreShared(t *testing.T) {
@@ -57,7 +90,7 @@ func TestStringsAreShared(t *testing.T) {
 	texts := NewStrings()
 	body := []byte(`{"x":{"vm":[{"id":"one"},{"id":"` + strings.Repeat("x", maxText+1) + `"}]}}`)
 	read := func() []item {
-		items, _, err := Page[item](body, "vm", texts)
+		items, _, err := Page[item](bytes.NewReader(body), "vm", texts)
 		require.NoError(t, err)
 		return items
 	}
