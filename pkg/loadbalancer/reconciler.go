@@ -223,6 +223,9 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 		t.mem.rules.Deleted(on.RuleID)
 		if a := t.mem.actual.Find(on.AddressID); a != nil {
 			if rule := a.Rule(on.RuleID, on.Port); rule != nil {
+				if slices.Equal(rule.Members, t.Desired.Members) {
+					rule.Members = t.Desired.Members // which other Services share
+				}
 				t.mem.rules.Wrote(rule, r.options.Clock.Now())
 			}
 		}

@@ -219,24 +219,16 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 
 // difference returns what is only in want and what is only in have.
 func difference(want, have []string) (add, remove []string) {
-	if slices.Equal(want, have) {
-		return nil, nil // nearly always, and there may be a thousand of them
-	}
-	return without(want, have), without(have, want)
-}
-
-// without returns what is only in list, sorted.
-func without(list, other []string) []string {
-	there := make(map[string]bool, len(other))
-	for _, x := range other {
-		there[x] = true
-	}
-	var out []string
-	for _, x := range list {
-		if !there[x] {
-			out = append(out, x)
+	want, have = ordered(want), ordered(have)
+	for len(want) > 0 && len(have) > 0 {
+		switch cmp.Compare(want[0], have[0]) {
+		case 0:
+			want, have = want[1:], have[1:]
+		case -1:
+			add, want = append(add, want[0]), want[1:]
+		case 1:
+			remove, have = append(remove, have[0]), have[1:]
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return append(add, want...), append(remove, have...)
 }
