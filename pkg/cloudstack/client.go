@@ -46,7 +46,6 @@ type Client struct {
 	session  *session // nil for key clients
 	jobs     *JobWaiter
 	texts    *lean.Strings
-	buffers  sync.Pool
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
 	clockOffset atomic.Pointer[time.Duration] // see ClockOffset

@@ -6,6 +6,7 @@ package cloudstack
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +19,10 @@ import (
 // the answer is large (some hundred KB, of which only names are read), so keep what it returns.
 func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
 	apis := map[string]API{}
-	err := c.answer(ctx, "listApis", nil, func(body []byte) error {
+	err := c.answer(ctx, "listApis", nil, func(answer io.Reader) error {
+		clear(apis)
 		listed := 0
-		count, err := lean.Scan(body, "api", c.texts, func(s *lean.Scanner, _ int) error {
+		count, err := lean.Scan(answer, "api", c.texts, func(s *lean.Scanner, _ int) error {
 			listed++
 			var a API
 			err := s.Object(func(name []byte) (err error) {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
 	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
 	"github.com/csccm/csccm/pkg/version"
@@ -131,13 +132,8 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 
 // receive reads an answer.
 func (c *Client) receive(ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error) result {
-	body := &arriving{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
-	begin, _ := c.buffers.Get().(*bytes.Buffer)
-	if begin == nil {
-		begin = &bytes.Buffer{}
-	}
-	defer c.buffers.Put(begin)
-	begin.Reset()
+	body := &lean.Body{From: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
+	var begin bytes.Buffer
 	_, _ = begin.ReadFrom(io.LimitReader(body, longAnswer)) // body has the error
 	long := begin.Len() == longAnswer && resp.StatusCode == http.StatusOK && wraps(begin.Bytes())
 	if !long {
@@ -166,32 +162,17 @@ func (c *Client) receive(ctx context.Context, command string, resp *http.Respons
 }
 
 // arrived is the failure of an answer that did not arrive, as far as it was read, or that is too long.
-func (c *Client) arrived(ctx context.Context, command string, status int, body *arriving) result {
+func (c *Client) arrived(ctx context.Context, command string, status int, body *lean.Body) result {
 	switch {
-	case body.err != nil:
-		return c.networkFailure(ctx, command, status, false, body.err)
-	case body.from.N <= 0:
+	case body.Err != nil:
+		return c.networkFailure(ctx, command, status, false, body.Err)
+	case body.From.N <= 0:
 		return result{status: status, err: &Error{
 			Kind: KindInvalid, Command: command, HTTPCode: status,
 			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
 		}}
 	}
 	return result{}
-}
-
-// arriving is the body of an answer. It remembers why it could not be read to its end.
-type arriving struct {
-	from io.LimitedReader
-	err  error
-}
-
-// Read reads on.
-func (a *arriving) Read(p []byte) (int, error) {
-	n, err := a.from.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		a.err = err
-	}
-	return n, err
 }
 
 // credentials adds what proves the caller to a copy of the form: a signature for this moment, or the session key.
