@@ -121,7 +121,8 @@ func (lb *loadBalancer) sync(ctx context.Context, w *work, do reconcile) (out ou
 		s.unfit = result.Unserved != nil && result.Unserved.Reason == plan.ReasonNodesUnfit
 		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
 		if err == nil && b.complete {
-			s.synced = &b.key
+			key := b.key // of its own: a pointer into b would keep all members
+			s.synced = &key
 		}
 	})
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {
