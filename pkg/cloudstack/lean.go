@@ -34,7 +34,7 @@ func (c *Client) answer(ctx context.Context, command string, params map[string]s
 	for name, value := range params {
 		form.Set(name, value)
 	}
-	if failure := c.exchange(ctx, form, read); failure != nil { //nolint:revive // as an error, a nil *Error would not be nil
+	if failure := c.exchange(ctx, form, read); failure != nil { // as an error, a nil *Error would not be nil
 		return failure
 	}
 	return nil
