@@ -62,7 +62,7 @@ gateway: ## build Traefik for the scenarios of Gateway API in make e2e (once; ca
 	@cd test && go run ./cmd/gateway-build
 
 .PHONY: test
-test: plane ## run the unit, contract, controller and system tests (12 minutes on 2 cores)
+test: plane ## run the unit, contract, controller and system tests (8 minutes on 2 cores)
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
 	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
 
