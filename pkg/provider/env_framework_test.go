@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -115,10 +116,10 @@ func (env *frameworkEnv) start() {
 func (env *frameworkEnv) remove(key string) {
 	env.t.Helper()
 	env.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+	namespace, name := env.split(key)
 	for range 600 {
 		time.Sleep(100 * time.Millisecond)
-		if len(env.get(key).Finalizers) == 0 {
-			env.forget(key)
+		if _, err := env.kube.CoreV1().Services(namespace).Get(env.t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return
 		}
 	}
