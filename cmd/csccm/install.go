@@ -194,7 +194,7 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 		return err
 	}
 	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.StateDir())
-	if err := o.CheckWith(); err != nil {
+	if err := install.CheckWith(o.With); err != nil {
 		return err
 	}
 	if err := f.readSecrets(g); err != nil {

@@ -50,7 +50,7 @@ the user the Secret that holds its keys.` + cli.ServerIsClient,
   # with the user that csccm made, shown first
   csccm uninstall --delete-user --admin-user admin --dry-run`,
 	}, cli.Changing, func(ctx context.Context, _ []string) error {
-		if err := (&install.Options{With: with}).CheckWith(); err != nil {
+		if err := install.CheckWith(with); err != nil {
 			return err
 		}
 		o.CSI = slices.Contains(with, install.WithCSI)

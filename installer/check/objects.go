@@ -125,7 +125,7 @@ func (e *Env) hostNetwork(ctx context.Context) bool {
 	manifest := e.Manifest
 	if manifest == "" {
 		records, err := releasesFact.get(ctx, e)
-		i := slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })
+		i := deployed(records)
 		if err != nil || i < 0 {
 			return true
 		}
@@ -152,9 +152,14 @@ func (e *Env) hostNetwork(ctx context.Context) bool {
 	return workloads == 0
 }
 
+// deployed returns the index of the revision that is deployed; -1 without one.
+func deployed(records []decide.ReleaseRecord) int {
+	return slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })
+}
+
 func runDrift(ctx context.Context, e *Env) Finding {
 	return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
-		i := slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })
+		i := deployed(records)
 		if i < 0 {
 			return decide.Skipf("no revision of release %s is deployed", e.Release)
 		}

@@ -76,6 +76,18 @@ func (e *Env) StyleOf(w io.Writer) report.Style {
 	return e.Style(w)
 }
 
+// Find reads a release by its name; nil where there is none, or no more than its history.
+func (e *Env) Find(ctx context.Context, name string) (*helm.Release, error) {
+	r, err := e.Helm.Get(ctx, name)
+	switch {
+	case errors.Is(err, helm.ErrReleaseNotFound) || err == nil && r.Status == "uninstalled":
+		return nil, nil //nolint:nilnil // no release is an answer
+	case err != nil:
+		return nil, e.Cluster.Explain(err)
+	}
+	return r, nil
+}
+
 // Deployed reads the release; there must be one.
 func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
 	r, err := e.Helm.Get(ctx, e.Release)

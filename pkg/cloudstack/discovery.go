@@ -5,8 +5,6 @@ package cloudstack
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -19,29 +17,20 @@ import (
 // the answer is large (some hundred KB, of which only names are read), so keep what it returns.
 func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
 	apis := map[string]API{}
-	err := c.answer(ctx, "listApis", nil, func(answer io.Reader) error {
-		clear(apis)
-		listed := 0
-		count, err := lean.Scan(answer, "api", c.texts, func(s *lean.Scanner, _ int) error {
-			listed++
-			var a API
-			err := s.Object(func(name []byte) (err error) {
-				switch string(name) {
-				case "name":
-					a.Name, err = s.String()
-				case "params":
-					a.Params, err = fields(s)
-				case "response":
-					a.Fields, err = fields(s)
-				}
-				return err
-			})
-			apis[a.Name] = a
+	err := c.scanWhole(ctx, "listApis", "api", nil, func() { clear(apis) }, func(s *lean.Scanner, _ int) error {
+		var a API
+		err := s.Object(func(name []byte) (err error) {
+			switch string(name) {
+			case "name":
+				a.Name, err = s.String()
+			case "params":
+				a.Params, err = fields(s)
+			case "response":
+				a.Fields, err = fields(s)
+			}
 			return err
 		})
-		if err == nil && count > listed {
-			err = errors.New("the list is not complete")
-		}
+		apis[a.Name] = a
 		return err
 	})
 	if err != nil {

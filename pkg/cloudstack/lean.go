@@ -40,10 +40,25 @@ func (c *Client) answer(ctx context.Context, command string, params map[string]s
 	return nil
 }
 
+// scanWhole is listWhole for a long list, of which item keeps what counts. begin is called before each attempt.
+func (c *Client) scanWhole(ctx context.Context, command, object string, params map[string]string, begin func(), item func(s *lean.Scanner, count int) error) error {
+	return c.answer(ctx, command, params, func(answer io.Reader) error {
+		begin()
+		listed := 0
+		count, err := lean.Scan(answer, object, c.texts, func(s *lean.Scanner, count int) error {
+			listed++
+			return item(s, count)
+		})
+		if err == nil && count > listed {
+			err = errors.New(notComplete)
+		}
+		return err
+	})
+}
+
 // members reads the VMs behind a rule. Every drift round reads this list for each rule, so that it is scanned for the few
 // texts that count.
 func members(ctx context.Context, c *Client, params map[string]string) ([]LoadBalancerMember, error) {
-	const command = "listLoadBalancerRuleInstances"
 	var out []LoadBalancerMember
 	var addresses []string // of all members
 	read := func(s *lean.Scanner, count int) error {
@@ -87,14 +102,7 @@ func members(ctx context.Context, c *Client, params map[string]string) ([]LoadBa
 		out = append(out, m)
 		return err
 	}
-	err := c.answer(ctx, command, params, func(answer io.Reader) error {
-		out, addresses = nil, nil
-		count, err := lean.Scan(answer, "lbrulevmidip", c.texts, read)
-		if err == nil && count > len(out) {
-			err = errors.New("the list is not complete")
-		}
-		return err
-	})
+	err := c.scanWhole(ctx, "listLoadBalancerRuleInstances", "lbrulevmidip", params, func() { out, addresses = nil, nil }, read)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func listPages[T any](ctx context.Context, c *Client, read pager[T], command, ob
 			return items, err
 		}
 		if attempt == listAttempts {
-			return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "the list is not complete: " + changed}
+			return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: notComplete + ": " + changed}
 		}
 	}
 }
@@ -52,15 +52,13 @@ func list[R, T any](ctx context.Context, c *Client, command, object string, f fi
 	return convert(raw, to), err
 }
 
+const notComplete = "the list is not complete"
+
 // listWhole reads a list of a command that ignores paging and answers with everything.
 func listWhole[R, T any](ctx context.Context, c *Client, command, object string, f filter, to func(*R) T) ([]T, error) {
-	return whole(ctx, c, listPage[R], command, object, f, to)
-}
-
-func whole[R, T any](ctx context.Context, c *Client, read pager[R], command, object string, f filter, to func(*R) T) ([]T, error) {
-	raw, count, err := read(ctx, c, command, object, f)
+	raw, count, err := listPage[R](ctx, c, command, object, f)
 	if err == nil && count > len(raw) {
-		err = badAnswer(command, "the list is not complete")
+		err = badAnswer(command, notComplete)
 	}
 	if err != nil {
 		return nil, err

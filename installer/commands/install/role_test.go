@@ -30,8 +30,8 @@ func TestRoleAllowsTheCSIDriver(t *testing.T) {
 	t.Parallel()
 	without := &Installer{facts: &facts{}}
 	with := &Installer{facts: &facts{}, Options: Options{With: []string{WithCSI}}}
-	require.NoError(t, with.CheckWith())
-	require.ErrorContains(t, (&Options{With: []string{"cni"}}).CheckWith(), "--with cni is not known")
+	require.NoError(t, CheckWith(with.With))
+	require.ErrorContains(t, CheckWith([]string{"cni"}), "--with cni is not known")
 	require.NotContains(t, without.roleCommands(), "createVolume")
 	require.NotContains(t, without.requiredCommands(), "createVolume")
 	for _, all := range [][]string{with.roleCommands(), with.requiredCommands()} {

@@ -17,9 +17,9 @@ import (
 // WithCSI in Options.With installs the CSI driver for CloudStack, and makes keys that it can use too.
 const WithCSI = "csi"
 
-// CheckWith refuses names in With that mean nothing.
-func (o *Options) CheckWith() error {
-	for _, name := range o.With {
+// CheckWith refuses names of Options.With that mean nothing.
+func CheckWith(names []string) error {
+	for _, name := range names {
 		if name != WithCSI {
 			return report.Usage(fmt.Sprintf("--with %s is not known", name), "--with takes "+WithCSI)
 		}

@@ -21,14 +21,9 @@ import (
 
 // driver plans what happens to the CSI driver that csccm has installed. That of somebody else is not touched.
 func (p *Plan) driver(ctx context.Context, e *engine.Env, o Options) error {
-	r, err := e.Helm.Get(ctx, storage.Release)
-	switch {
-	case errors.Is(err, helm.ErrReleaseNotFound):
-		return nil
-	case err != nil:
-		return e.Cluster.Explain(err)
-	case r.Status == "uninstalled":
-		return nil
+	r, err := e.Find(ctx, storage.Release)
+	if err != nil || r == nil {
+		return err
 	}
 	text := fmt.Sprintf("Helm release %s/%s of the CSI driver, chart %s", p.Namespace, storage.Release, r.ChartVersion)
 	if !o.CSI {

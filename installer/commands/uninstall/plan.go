@@ -9,7 +9,6 @@ package uninstall
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,7 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
@@ -97,12 +95,11 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace,
 		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{}, Made: []credentials.MadeObject{},
 	}
-	r, err := e.Helm.Get(ctx, e.Release)
-	switch {
-	case errors.Is(err, helm.ErrReleaseNotFound):
-	case err != nil:
-		return nil, e.Cluster.Explain(err)
-	case r.Status != "uninstalled":
+	r, err := e.Find(ctx, e.Release)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
 		p.Revision, p.manifest = r.Revision, r.Manifest
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}

@@ -5,7 +5,6 @@ package upgrade
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -84,22 +83,17 @@ func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 	return e.Run(ctx, op)
 }
 
-// operation is what upgrade and rollback have in common. r is the release as it is.
 // sayDriver says that csccm would install another version of the CSI driver that it has installed: an upgrade is of the
 // controller alone.
 func sayDriver(ctx context.Context, e *engine.Env) error {
-	r, err := e.Helm.Get(ctx, storage.Release)
-	switch {
-	case errors.Is(err, helm.ErrReleaseNotFound):
-		return nil
-	case err != nil:
-		return e.Cluster.Explain(err)
-	case r.Status != "uninstalled" && r.ChartVersion != storage.Pinned.Version:
+	r, err := e.Find(ctx, storage.Release)
+	if err == nil && r != nil && r.ChartVersion != storage.Pinned.Version {
 		e.Progress.Info("the CSI driver stays at chart %s; csccm install --with csi brings it to %s", r.ChartVersion, storage.Pinned.Version)
 	}
-	return nil
+	return err
 }
 
+// operation is what upgrade and rollback have in common. r is the release as it is.
 func (p *Plan) operation(name string, r *helm.Release) engine.Operation {
 	p.after = r
 	return engine.Operation{
