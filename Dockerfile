@@ -1,20 +1,20 @@
-# The images of `make image`, for those who have a container engine. Each binary is a target, the controller
-# is the default:
+# Images for those who build by hand; a release builds its own with ko. Each binary is a target, the controller is the
+# default:
 #
 #   docker build --build-arg VERSION=v1.2.3 -t cloudstack-ccm:v1.2.3 .
 #   docker build --target csccm -t csccm:dev .
 #   docker build --target cloudstack-sim -t cloudstack-sim:dev .
 
 # The only image from elsewhere, by the digest that Docker's record of its official images has for the tag (docker-library/repo-info,
-# repos/golang/remote/1.26.8.md); Dependabot keeps it fresh. Nothing of it is in the images below, and what we publish is built without
-# it (make image).
+# repos/golang/remote/1.26.8.md); Dependabot keeps it fresh. Nothing of it is in the images below.
 FROM --platform=$BUILDPLATFORM golang:1.26.8@sha256:9d2f36f06329b2a141b9db99ffa32765cf695ee57b813ca29e245e8670bcbfff AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 # First, because it runs on the machine that builds: everything below is for the target.
-RUN go run ./release certificates /rootfs/etc/ssl/certs/ca-certificates.crt && mkdir -m 1777 /rootfs/tmp
+RUN mkdir -p /rootfs/etc/ssl/certs && mkdir -m 1777 /rootfs/tmp && \
+    go run ./release/certificates /rootfs/etc/ssl/certs/ca-certificates.crt
 ARG TARGETOS=linux
 ARG TARGETARCH=amd64
 ARG VERSION=v0.0.0-dev

@@ -36,8 +36,6 @@ E2EFLAGS ?=
 SOAKFLAGS ?=
 CLOUDFLAGS ?=
 LESSONFLAGS ?=
-RELEASEFLAGS ?=
-PUBLISHFLAGS ?=
 MINORS ?= all
 
 .PHONY: help
@@ -60,6 +58,10 @@ planes: ## build the test control planes of all Kubernetes minors (6 to 12 minut
 .PHONY: gateway
 gateway: ## build Traefik for the scenarios of Gateway API in make e2e (once; cached outside the repo)
 	@cd test && go run ./cmd/gateway-build
+
+.PHONY: sizes
+sizes: ## print the lines of each part beside its ceiling
+	@.ci/sizes
 
 .PHONY: test
 test: plane ## run the unit, contract, controller and system tests (8 minutes on 2 cores)
@@ -90,17 +92,6 @@ test-unit: ## only the tests that need no control plane
 minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
 	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m $(TESTFLAGS)
 
-# The product's go.mod knows Helm 3 alone. The overlay adds what this package needs of Helm 4, whose modules are in a go.mod of their own.
-HELM4 := installer/kube/helm/helm4
-HELM4TESTS := ./installer/kube/helm ./charts ./release/internal/chartpkg
-HELM4FLAGS := -tags=helm4 -modfile=$(HELM4)/go.mod -overlay=$(HELM4)/overlay.json
-
-.PHONY: helm4
-helm4: ## run the tests of installer/kube/helm, the chart and its package on Helm 4, and build csccm with it
-	go vet $(HELM4FLAGS) $(HELM4TESTS)
-	go test $(HELM4FLAGS) $(TESTFLAGS) $(HELM4TESTS)
-	go build $(HELM4FLAGS) -o /dev/null ./cmd/csccm
-
 .PHONY: golden
 golden: ## how many recorded CloudStack answers the simulator gives alike
 	go test ./pkg/simulator -run 'Golden' -v | grep -E '^ *(golden|---|ok|FAIL|.*golden:)' 
@@ -114,9 +105,17 @@ soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLA
 	@test/build.sh soak && cd test && ../bin/soak $(SOAKFLAGS)
 
 .PHONY: cloud
-cloud: ## try csccm on a CloudStack (CLOUD_URL=... CLOUD_ADMIN_USER=... CLOUD_ADMIN_PASSWORD_FILE=...; without them the simulator; ONLY=part,part): docs/cloud.md
+cloud: ## try csccm on a CloudStack (CLOUD_URL=... CLOUD_ADMIN_USER=... CLOUD_ADMIN_PASSWORD_FILE=...; without them the simulator; ONLY=part,part): docs/contributing/cloud.md
 	@test/build.sh cloud # not go run, which hides the exit code
 	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
+
+# Ten scenarios, in one network: those where an older CloudStack has less, or does something else.
+OLDER := a Service comes,algorithm,PROXY,source ranges,ports added,stickiness,external traffic,what is refused,address changed,migrate-rules
+comma := ,
+
+.PHONY: cloud-older
+cloud-older: ## ten scenarios of make cloud on the simulator as CloudStack 4.19
+	@$(MAKE) cloud CLOUDFLAGS="--simulator-version 4.19 $(CLOUDFLAGS)" ONLY="isolated network: $(subst $(comma),$(comma)isolated network: ,$(OLDER))"
 
 .PHONY: cloud-clean
 cloud-clean: ## remove what a run of make cloud has left, after a crash (CLOUD_RUN=id or all; the same CLOUD_URL and credentials)
@@ -130,10 +129,6 @@ export CLOUD_ZONE CLOUD_VMS CLOUD_RECORD CLOUD_OUT CLOUD_JUNIT CLOUD_RUN ONLY
 .PHONY: bench-code
 bench-code: ## Go's own benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./pkg/...
-
-.PHONY: transcript
-transcript: ## rewrite docs/transcripts/loadbalancers.txt: kubectl against a real API server and the simulator
-	@test/build.sh transcript && bin/transcript -o docs/transcripts/loadbalancers.txt
 
 .PHONY: recording
 recording: ## record the demo in a terminal as docs/demo.svg, as the README shows it
@@ -165,52 +160,31 @@ e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md 
 	@test/build.sh truth
 	@bin/truth --out docs/truth.md $(E2EFLAGS)
 
+# The tools of a release, each pinned in a module of its own.
+RELEASE_TOOLS := bin/goreleaser bin/syft bin/cosign bin/helm bin/crane
+
+$(RELEASE_TOOLS): bin/%: release/tools/%/go.mod
+	@mkdir -p bin
+	cd release/tools/$* && go build -ldflags='-s -w' -o $(CURDIR)/$@ "$$(sed -n 's/^tool //p' go.mod)"
+
+.PHONY: release-tools
+release-tools: $(RELEASE_TOOLS) ## build goreleaser, syft, cosign, helm and crane into bin/ (once; a quarter of an hour of one core)
+
 .PHONY: chart
-chart: ## package the Helm chart into dist/
-	go run ./release chart --version $(VERSION) --output dist
+chart: bin/helm ## package the Helm chart into dist/
+	bin/helm package charts/cloudstack-ccm --version $(VERSION:v%=%) --app-version $(VERSION) --destination dist
 
-.PHONY: manifest
-manifest: ## render the chart's defaults into dist/, for kubectl apply without Helm
-	go run ./release manifest --version $(VERSION) --output dist
-
-.PHONY: image
-image: ## build multi-arch container images into dist/ (no engine needed)
-	go run ./release image --version $(VERSION) --output dist
+.PHONY: vulnerabilities
+vulnerabilities: ## search the programs for known vulnerabilities (needs https://vuln.go.dev)
+	go tool -modfile=release/tools/go.mod govulncheck ./cmd/...
 
 .PHONY: release
-release: ## make a whole release into dist/ (RELEASEFLAGS='--key cosign.key'; docs/release.md)
-	go run ./release make --version $(VERSION) --output dist $(RELEASEFLAGS)
-
-.PHONY: release-test
-release-test: ## run the tests of a release, and record for "make release" that they passed
-	go run ./release test
+release: release-tools ## make and publish the release of the commit's tag: docs/contributing/release.md
+	release/steps all
 
 .PHONY: release-rehearsal
-release-rehearsal: ## rehearse a release on loopback, from key and tag to helm install from both places (writes docs/transcripts/release.txt)
-	@began=$$SECONDS; (cd test && go test ./release -run TestRelease -update -v -count=1 -timeout 60m $(TESTFLAGS)); \
-	echo "the rehearsal took $$((SECONDS - began)) s"
-
-.PHONY: publish
-publish: ## publish the release in dist/ (PUBLISHFLAGS='--key cosign.key --registry ghcr.io/csccm --site ../gh-pages')
-	go run ./release publish --dir dist $(PUBLISHFLAGS)
-
-.PHONY: keyless
-keyless: bin/cosign ## sign what "make publish" has published without a key, too: by the identity of the job (the same PUBLISHFLAGS)
-	refs=$$(go run ./release publish --dir dist --dry-run $(PUBLISHFLAGS) | sed -n 's/^would push \([^,]*\).*/\1/p'); \
-	test -n "$$refs" && bin/cosign sign --yes $$refs
-	bin/cosign sign-blob --yes --bundle dist/SHA256SUMS.keyless.sigstore.json dist/SHA256SUMS
-
-bin/cosign: release/tools/cosign/go.mod
-	@mkdir -p bin
-	go build -modfile=release/tools/cosign/go.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
-
-.PHONY: interop
-interop: bin/cosign ## check releases with the real cosign, which is built first (5 minutes of one core)
-	CSCCM_COSIGN=$(CURDIR)/bin/cosign go test ./release -run Cosign -v
-
-.PHONY: dockerfile
-dockerfile: ## compare the Dockerfile's images with ours (needs buildah and busybox-static)
-	CSCCM_BUILDAH=1 go test ./release -run Dockerfile -v -count=1
+release-rehearsal: release-tools plane ## rehearse a release on loopback, from tag to helm install from both places (bin/rehearsal.txt)
+	cd test && go test ./release -run TestReleaseIntoACluster -rehearse -v -count=1 -timeout 120m $(TESTFLAGS)
 
 .PHONY: clean
 clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)

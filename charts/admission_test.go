@@ -6,6 +6,7 @@ package charts_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
 // sameInThePolicy are annotations of which the policy denies exactly what the parser refuses, among the values here.
@@ -194,12 +196,6 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 	for i := range 1000 {
 		wide.Spec.Ports = append(wide.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1000 + i)})
 	}
-	selector := values{"matchLabels": values{"team": "platform"}}
-	all := values{"tenancy": values{
-		"trustedNamespaces": []any{selector},
-		"annotations":       values{"address": values{"allow": []any{"x", selector}, "values": []any{"203.0.113.9"}}, "keep-ip": values{"deny": true}},
-		"limits":            values{"maxPortsPerService": 10, "keepIP": values{"maxPerNamespace": 0}},
-	}}
 	shapes := map[string]*corev1.Service{
 		"empty":                {TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}},
 		"only a name":          {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}},
@@ -217,15 +213,13 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 		"another class":        loadBalancer(map[string]string{annotation.Network: ""}, otherClass),
 		"deleted":              loadBalancer(nil, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{}; s.Finalizers = []string{"x"} }),
 	}
-	for _, v := range []values{nil, all} {
-		for _, name := range []string{"annotations", "records", "tenancy"} {
-			p := policyOf(t, name, v)
-			require.NotNil(t, p, name)
-			for what, now := range shapes {
-				assert.Empty(t, p.denies(t, write{now: now}), "%s: %s", name, what)
-				for before, was := range shapes {
-					assert.Empty(t, p.denies(t, write{now: now, was: was}), "%s: %s to %s", name, before, what)
-				}
+	for _, name := range []string{"annotations", "records"} {
+		p := policyOf(t, name, nil)
+		require.NotNil(t, p, name)
+		for what, now := range shapes {
+			assert.Empty(t, p.denies(t, write{now: now}), "%s: %s", name, what)
+			for before, was := range shapes {
+				assert.Empty(t, p.denies(t, write{now: now, was: was}), "%s: %s to %s", name, before, what)
 			}
 		}
 	}
@@ -233,16 +227,68 @@ func TestPoliciesLetOtherServicesThrough(t *testing.T) {
 
 func TestAdmissionPolicySwitch(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"annotations", "records", "tenancy"} {
+	for _, name := range []string{"annotations", "records"} {
 		assert.Nil(t, policyOf(t, name, values{"admissionPolicy": values{"enabled": false}}), name)
+	}
+}
+
+// What the policy refuses for the number of source ranges, the controller would refuse as well.
+func TestPolicyLimitsSourceRanges(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, "annotations", nil)
+	list := func(n int, more ...string) []string {
+		out := slices.Clone(more)
+		for i := range n {
+			out = append(out, fmt.Sprintf("10.%d.0.0/17", i))
+		}
+		return out
+	}
+	text := func(n int, more ...string) string { return strings.Join(list(n, more...), ", ") }
+	field := func(n int, more ...string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = list(n, more...) }
+	}
+	const most = annotation.MaxSourceRanges
+	for name, tc := range map[string]struct {
+		svc    *corev1.Service
+		denied bool
+	}{
+		"as many as fit":         {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most), annotation.SourceRangesBeta: text(most)}, field(most)), false},
+		"annotation":             {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most + 1)}), true},
+		"Kubernetes' annotation": {loadBalancer(map[string]string{annotation.SourceRangesBeta: text(most + 1)}), true},
+		"field":                  {loadBalancer(nil, field(most+1)), true},
+		"IPv6 does not count":    {loadBalancer(map[string]string{annotation.SourceCIDRs: text(most, "2001:db8::/32")}, field(most, "2001:db8::/32")), false},
+		"mode direct":            {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Mode: " Direct"}, field(200)), false},
+		"mode proxy":             {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Mode: "proxy"}), true},
+		"internal":               {loadBalancer(map[string]string{annotation.SourceCIDRs: text(200), annotation.Internal: "Yes"}, field(200)), false},
+	} {
+		messages := p.denies(t, write{now: tc.svc})
+		spec, err := annotation.Parse(tc.svc)
+		require.NoError(t, err, name)
+		refusal := plan.CheckService(plan.Service{Ports: []plan.Port{{Protocol: "TCP", Port: 80, NodePort: 30080}}}, spec)
+		if !tc.denied {
+			assert.Empty(t, messages, name)
+			assert.Nil(t, refusal, name)
+			continue
+		}
+		if assert.Len(t, messages, 1, name) {
+			assert.Contains(t, messages[0], "use fewer, larger ranges", name)
+		}
+		if assert.NotNil(t, refusal, name) {
+			assert.Equal(t, plan.ReasonSourceRanges, refusal.Reason, name)
+			assert.Contains(t, refusal.Remedy, "use fewer, larger ranges", name)
+		}
+		assert.Empty(t, p.denies(t, write{now: tc.svc, was: tc.svc}), "%s was there before", name)
+		inert := tc.svc.DeepCopy()
+		inert.Spec.Type = corev1.ServiceTypeNodePort
+		assert.Empty(t, p.denies(t, write{now: inert}), name)
+		assert.Equal(t, messages, p.denies(t, write{now: tc.svc, was: inert}), "%s, when it becomes a load balancer", name)
 	}
 }
 
 // write is a write of a Service that the API server judges.
 type write struct {
 	now, was *corev1.Service
-	labels   map[string]string // of the namespace
-	who      string            // "writer" may patch services/status
+	who      string // "writer" may patch services/status
 }
 
 // admissionPolicy is a rendered policy in the API server's own evaluator.
@@ -317,7 +363,7 @@ func (p *admissionPolicy) denies(t *testing.T, w write) []string {
 	caller := &user.DefaultInfo{Name: w.who}
 	attributes.Attributes = admission.NewAttributesRecord(w.now, nil, serviceKind, "default", w.now.Name, resource, "", operation, nil, false, caller)
 	request := plugincel.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(serviceKind))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: w.labels}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	bindings := plugincel.OptionalVariableBindings{Authorizer: authorizer.AuthorizerFunc(mayPatchStatus)}
 	eval := func(c plugincel.ConditionEvaluator, ns *corev1.Namespace) []plugincel.EvaluationResult {
 		results, left, err := c.ForInput(p.compiler.CreateContext(t.Context()), attributes, request, bindings, ns, celconfig.RuntimeCELCostBudget)

@@ -102,6 +102,31 @@ func TestArgumentsAreFlagsOfTheController(t *testing.T) {
 	}
 }
 
+// The kubelet of a Pod's node may read the keys: by default no worker's can. Without control plane nodes the operator says so.
+func TestSecurityPodsOnControlPlaneNodesOnly(t *testing.T) {
+	t.Parallel()
+	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.NodeSelectorOpExists},
+	}}}}
+	for name, tc := range map[string]struct {
+		values   values
+		required *corev1.NodeSelector
+	}{
+		"the defaults":                       {nil, required},
+		"a DaemonSet":                        {values{"kind": "DaemonSet"}, required},
+		"a node selector takes nothing away": {values{"nodeSelector": values{"kubernetes.io/os": "linux"}}, required},
+		"a managed control plane":            {values{"controlPlaneOnly": false}, nil},
+		"a DaemonSet on every node":          {values{"controlPlaneOnly": false, "kind": "DaemonSet"}, nil},
+	} {
+		_, _, template := workload(t, tc.values)
+		test := find[*corev1.Pod](t, objects(t, render(t, tc.values)))
+		for _, affinity := range []*corev1.NodeAffinity{template.Spec.Affinity.NodeAffinity, test.Spec.Affinity.NodeAffinity} {
+			assert.Equal(t, tc.required, affinity.RequiredDuringSchedulingIgnoredDuringExecution, name)
+			assert.Equal(t, tc.required == nil, len(affinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0, name)
+		}
+	}
+}
+
 func args(t *testing.T, values map[string]any) []string {
 	t.Helper()
 	_, _, pod := workload(t, values)

@@ -13,7 +13,7 @@ import (
 // Name is the chart's name and that of its folder.
 const Name = "cloudstack-ccm"
 
-//go:generate go run ./internal/readme cloudstack-ccm ../docs/values.md
+//go:generate go run ./internal/readme cloudstack-ccm
 
 // What the package holds, without ci/. all: includes the files that start with an underscore, which templates need.
 //

@@ -173,7 +173,7 @@ func workload(t *testing.T, values map[string]any) (name string, selector *metav
 	return name, selector, pod
 }
 
-// The packaged chart is compared in release/internal/chartpkg.
+// test/release tests the packaged chart.
 func TestEmbeddedChartIsTheFolder(t *testing.T) {
 	t.Parallel()
 	read := func(files fs.FS) map[string]string {

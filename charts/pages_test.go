@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,9 +26,9 @@ import (
 // chartReference is where the pages install the chart from.
 const chartReference = "oci://ghcr.io/csccm/charts/cloudstack-ccm"
 
-// pageSchemas are the schemas of what the pages of docs/clusters show. Those of Cluster API and of the Helm controller come
+// pageSchemas are the schemas of what docs/distributions.md shows. Those of Cluster API and of the Helm controller come
 // from their Go modules. There is no such module of the others: testdata/apischemas/by-hand.yaml. Files without a kind go
-// by the name of their page.
+// by the name of their tool.
 func pageSchemas(t *testing.T) (all *apiSchemas, kinds []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", "by-hand.yaml"))
@@ -80,9 +79,9 @@ type shown struct {
 	}
 }
 
-// TestManifestsOfTheClusterPages: what the pages of docs/clusters say to write fits the schemas of its kinds; values in it
+// TestManifestsOfTheDistributions: what docs/distributions.md says to write fits the schemas of its kinds; values in it
 // fit the chart's, and cloud-configs in it can be read.
-func TestManifestsOfTheClusterPages(t *testing.T) {
+func TestManifestsOfTheDistributions(t *testing.T) {
 	t.Parallel()
 	root, err := pages.Root()
 	require.NoError(t, err)
@@ -91,7 +90,7 @@ func TestManifestsOfTheClusterPages(t *testing.T) {
 	schemas, kinds := pageSchemas(t)
 	seen := map[string]bool{}
 	for _, page := range all {
-		if path.Dir(page.Path) != "docs/clusters" {
+		if page.Path != "docs/distributions.md" {
 			continue
 		}
 		for _, code := range page.Code {
@@ -119,7 +118,7 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 	kind := s.APIVersion + " " + s.Kind
 	switch {
 	case s.Kind == "":
-		kind = strings.TrimSuffix(path.Base(page), ".md")
+		kind = configurationOf(document)
 		require.NoError(t, schemas.checkAs(kind, document), "%s\n%s", page, document)
 	case kind == "v1 Secret":
 		checkSecret(t, page, document)
@@ -144,6 +143,18 @@ func checkShown(t *testing.T, schemas *apiSchemas, page, document string) string
 		assert.NoError(t, checkValues(t, values[i]), "%s: %s", page, values[i])
 	}
 	return kind
+}
+
+// configurationOf returns whose configuration file a document without a kind is.
+func configurationOf(document string) string {
+	switch {
+	case strings.HasPrefix(document, "cluster:"):
+		return "talos"
+	case strings.Contains(document, "\ndisable:"):
+		return "k3s"
+	default:
+		return "rke2"
+	}
 }
 
 // checkSecret checks a Secret with a cloud-config, or with a manifest of such a Secret.

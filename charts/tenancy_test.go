@@ -5,7 +5,6 @@ package charts_test
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +13,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -91,93 +88,4 @@ func TestTenancyPermissions(t *testing.T) {
 	for _, r := range role.Rules {
 		assert.NotContains(t, r.Resources, "namespaces")
 	}
-}
-
-// The API server and the controller decide the same, for policies and Services at random.
-func TestTenancyPolicyAgreesWithTheController(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(15, 2))
-	pick := func(list ...any) any { return list[random.IntN(len(list))] }
-	namespaces := func() []any {
-		var out []any
-		for range random.IntN(3) {
-			expression := func(operator string, more ...any) any {
-				return values{"matchExpressions": []any{values{"key": pick("team", "a.b/c"), "operator": operator, "values": append([]any{}, more...)}}}
-			}
-			out = append(out, pick("default", "other", "*", values{"matchLabels": values{"team": pick("red", "blue")}}, values{"matchLabels": values{"team": "red", "a.b/c": "d"}},
-				expression("In", "red", "blue"), expression("NotIn", "red"), expression("Exists"), expression("DoesNotExist")))
-		}
-		return out
-	}
-	rule := func() values {
-		r := values{}
-		if list := namespaces(); len(list) > 0 {
-			r["allow"] = list
-		}
-		if random.IntN(3) == 0 {
-			r["deny"] = true
-		}
-		if random.IntN(3) == 0 {
-			r["values"] = []any{"x", `it's "y" & {z}`, "203.0.113.9"}[:1+random.IntN(3)]
-		}
-		return r
-	}
-	names := []string{"address", "network", "zone", "keep-ip", "share-with"}
-	service := func() *corev1.Service {
-		svc := loadBalancer(map[string]string{})
-		for _, name := range names {
-			if random.IntN(3) == 0 {
-				svc.Annotations[annotation.Prefix+name] = pick("", " ", "x", " x ", "203.0.113.9", "true", `it's "y" & {z}`).(string)
-			}
-		}
-		svc.Spec.LoadBalancerIP = pick("", "", "203.0.113.9", "203.0.113.8", " ").(string)
-		svc.Spec.Ports = make([]corev1.ServicePort, random.IntN(5))
-		return svc
-	}
-	refused, allowed := 0, 0
-	for range 60 {
-		rules := values{"network": pick(nil, values{}), "project": nil, "zone": nil, "ssl-certificate": nil}
-		for range random.IntN(3) {
-			rules[names[random.IntN(len(names))]] = rule()
-		}
-		trusted := []any{"kube-system"}
-		if random.IntN(4) == 0 {
-			trusted = namespaces()
-		}
-		v := values{"tenancy": values{
-			"trustedNamespaces": trusted, "annotations": rules,
-			"limits": values{"maxPortsPerService": pick(0, 3, 3), "keepIP": values{"maxPerNamespace": pick(0, 1, nil)}},
-		}}
-		p, controller := policyOf(t, "tenancy", v), tenancyArgument(t, v)
-		for range 40 {
-			svc, labels := service(), map[string]string(nil)
-			if random.IntN(3) > 0 {
-				labels = map[string]string{"team": pick("red", "blue", "green").(string)}
-			}
-			if random.IntN(4) == 0 {
-				labels = map[string]string{"a.b/c": "d", "team": "red"}
-			}
-			denial := controller.Check(tenancy.Namespace{Name: "default", Labels: labels}, svc)
-			messages := p.denies(t, write{now: svc, labels: labels})
-			if denial == nil {
-				allowed++
-				require.Empty(t, messages, "%v\n%v\n%v", v, labels, svc.Annotations)
-				continue
-			}
-			refused++
-			require.NotEmpty(t, messages, "%v\n%v\n%v\n%v", v, labels, svc.Annotations, denial)
-			require.Condition(t, func() bool {
-				return slices.ContainsFunc(messages, func(m string) bool {
-					return strings.Contains(m, "chart value "+denial.Rule+")") && strings.Contains(m, "operator")
-				})
-			}, "%v: %v", denial, messages)
-			require.Empty(t, p.denies(t, write{now: svc, was: svc, labels: labels}), "it was there before")
-			inert := svc.DeepCopy()
-			inert.Spec.Type = corev1.ServiceTypeNodePort
-			require.Empty(t, p.denies(t, write{now: inert, labels: labels}), "not a load balancer")
-			require.Equal(t, messages, p.denies(t, write{now: svc, was: inert, labels: labels}), "when it becomes one")
-		}
-	}
-	assert.Greater(t, refused, 200)
-	assert.Greater(t, allowed, 200)
 }

@@ -165,7 +165,7 @@ func TestMissingValues(t *testing.T) {
 		_, err := renderWith(values, c)
 		require.ErrorContains(t, err, value+" is missing; after an older chart use helm upgrade --reset-then-reuse-values")
 	}
-	for _, value := range []string{"affinity", "commonLabels", "initContainers", "podLabels", "priorityClassName", "resources", "tolerations"} {
+	for _, value := range []string{"affinity", "commonLabels", "initContainers", "nodeSelector", "podLabels", "priorityClassName", "resources", "tolerations"} {
 		render(t, map[string]any{value: nil})
 	}
 }

@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/docs/pages"
-	"github.com/csccm/csccm/installer/engine/exitcodes"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -91,16 +90,16 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// TestEveryPageIsTwoClicksAway: from the README, and from the index of docs/, every Markdown file is reached with two
+// TestEveryPageIsTwoClicksAway: from the README every Markdown file is reached with two
 // links at most.
 func TestEveryPageIsTwoClicksAway(t *testing.T) {
 	t.Parallel()
 	_, all, byPath := read(t)
-	for _, start := range []string{"README.md", "docs/README.md"} {
+	for _, start := range []string{"README.md"} {
 		reached := clicks(byPath, start, 2)
 		for _, p := range all {
 			if !reached[p.Path] {
-				t.Errorf("%s is further than two clicks from %s: name it there or in docs/README.md", p.Path, start)
+				t.Errorf("%s is further than two clicks from %s: name it there", p.Path, start)
 			}
 		}
 	}
@@ -132,7 +131,7 @@ func clicks(byPath map[string]pages.Page, start string, depth int) map[string]bo
 func TestEveryFileIsNamed(t *testing.T) {
 	t.Parallel()
 	root, all, _ := read(t)
-	named := map[string]bool{"docs/README.md": true}
+	named := map[string]bool{}
 	for _, p := range all {
 		for _, l := range p.Links {
 			if to, _, ok := target(p.Path, l); ok {
@@ -174,9 +173,6 @@ func TestMakeTargets(t *testing.T) {
 			if arg == "TARGET" || strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
 				continue
 			}
-			if c.Page == "docs/release.md" && c.Args[1] == "--snapshot" {
-				break // `go run ./release make` in short
-			}
 			if !targets[arg] {
 				t.Errorf("%s: `%s`: the Makefile has no target %s", c.Page, c.Text, arg)
 			}
@@ -184,7 +180,7 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// namedTest is a test as promises.md and exit-codes.md name it: its function and its folder.
+// namedTest is a test as CONTRIBUTING.md names it: its function and its folder.
 var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
 
 // TestMakefilePackages holds the Makefile's lists of packages against the folders: a list that names a package that is gone fails
@@ -213,24 +209,52 @@ func TestMakefilePackages(t *testing.T) {
 func TestPromisesHaveTheirTests(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
-	for page, rows := range map[string]int{"promises.md": 9 + 5, "exit-codes.md": len(exitcodes.Lines())} {
-		text, err := os.ReadFile(page) // #nosec G304 -- a page beside this test
-		require.NoError(t, err)
-		seen, inTable := 0, false
-		for line := range strings.Lines(string(text)) {
-			inTable = strings.HasPrefix(line, "|") && (inTable || strings.Contains(line, "| tests |"))
-			if !inTable || !strings.HasPrefix(line, "| ") || strings.Contains(line, "| tests |") {
-				continue
-			}
-			seen++
-			tests := namedTest.FindAllStringSubmatch(line, -1)
-			require.NotEmpty(t, tests, "%s: a row without a test: %s", page, line)
-			for _, m := range tests {
-				require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "%s: there is no %s in %s", page, m[1], m[2])
-			}
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md")) // #nosec G304 -- a file of the repository
+	require.NoError(t, err)
+	seen, inTable := 0, false
+	for line := range strings.Lines(string(text)) {
+		inTable = strings.HasPrefix(line, "|") && (inTable || strings.Contains(line, "| tests |"))
+		if !inTable || !strings.HasPrefix(line, "| ") || strings.Contains(line, "| tests |") {
+			continue
 		}
-		require.Equal(t, rows, seen, page)
+		seen++
+		tests := namedTest.FindAllStringSubmatch(line, -1)
+		require.NotEmpty(t, tests, "a row without a test: %s", line)
+		for _, m := range tests {
+			require.True(t, hasTest(t, filepath.Join(root, filepath.FromSlash(m[2])), m[1]), "there is no %s in %s", m[1], m[2])
+		}
 	}
+	require.Equal(t, 9+9+5, seen)
+}
+
+// All files that name the supported versions of Kubernetes agree.
+func TestVersionsOfKubernetes(t *testing.T) {
+	t.Parallel()
+	root, _, _ := read(t)
+	file := func(name string) string {
+		raw, err := os.ReadFile(filepath.Join(root, name)) // #nosec G304 -- a file of the repository
+		require.NoError(t, err)
+		return string(raw)
+	}
+	minimum := regexp.MustCompile(`(?m)^kubeVersion: ">=(1\.\d+)\.0-0"$`).FindStringSubmatch(file("charts/cloudstack-ccm/Chart.yaml"))
+	built := regexp.MustCompile(`(?m)^\tk8s\.io/client-go v0\.(\d+)\.`).FindStringSubmatch(file("go.mod"))
+	require.NotNil(t, minimum)
+	require.NotNil(t, built)
+	policy := file("docs/support-policy.md")
+	require.Contains(t, policy, "| the chart installs | "+minimum[1]+" or newer |")
+	require.Contains(t, policy, "| libraries | 1."+built[1]+" |")
+	require.Contains(t, file("README.md"), "Kubernetes "+minimum[1]+" or newer")
+}
+
+// Only the Dockerfile names an image from elsewhere, by its digest.
+func TestDockerfileIsPinned(t *testing.T) {
+	t.Parallel()
+	root, _, _ := read(t)
+	raw, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	outside := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+[:@/]\S+)`).FindAllStringSubmatch(string(raw), -1)
+	require.Len(t, outside, 1)
+	require.Regexp(t, `^golang:1\.\d+\.\d+@sha256:[0-9a-f]{64}$`, outside[0][1])
 }
 
 func hasTest(t *testing.T, dir, name string) bool {

@@ -29,9 +29,6 @@ var elsewhere = regexp.MustCompile(`^(\w+://)?([\w-]+\.)*(example\.(org|com)|inv
 // mentioned matches the name of a page in the text of another file.
 var mentioned = regexp.MustCompile(`(?:^|[\s("\x60;,])(docs/[\w-]+\.(?:md|yaml|svg))`)
 
-// coming are files that a maintainer publishes with the first release: docs/release.md.
-var coming = []string{"release/keys/chart.asc"}
-
 // wrong returns what is wrong with an address of ours, or "".
 func wrong(root string, byPath map[string]pages.Page, address string) string {
 	address = strings.TrimRight(address, ".,;:*")
@@ -45,7 +42,7 @@ func wrong(root string, byPath map[string]pages.Page, address string) string {
 		}
 		file, anchor, _ := strings.Cut(rest, "#")
 		file, _, _ = strings.Cut(file, "%") // of a format: its folder must be there
-		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil && !slices.Contains(coming, file) {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
 			return "there is no " + file
 		}
 		if page, markdown := byPath[file]; anchor != "" && markdown && !page.Anchors[anchor] {

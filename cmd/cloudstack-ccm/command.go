@@ -4,21 +4,32 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
+	"k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 	"k8s.io/cloud-provider/options"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
+	genericcontrollermanager "k8s.io/controller-manager/app"
+	"k8s.io/controller-manager/controller"
 
 	"github.com/csccm/csccm/pkg/leader"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/terminal/logs"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -52,20 +63,22 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	ours.AddFlags(sections.FlagSet("cloudstack"))
 	test := sections.FlagSet("cloudstack").Bool("self-test", false,
 		"Prove with the cloud-config what the controller needs of CloudStack, and exit: the API answers here, takes the keys, allows each command, shows project, zone and VMs. Nothing is changed.")
-	balancer := &lbTestFlags{}
+	balancer := &lbTest{}
 	balancer.add(sections.FlagSet("cloudstack"))
 
 	c := &initializer{fence: leader.NewFence(nil), stop: stop}
 	ours.WriteGate = c.fence.Enter
-	command := app.NewCloudControllerManagerCommand(o, c.cloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), sections, stop)
+	command := app.NewCloudControllerManagerCommand(o, c.cloud, controllers(), names.CCMControllerAliases(), sections, stop)
+	c.flags = command.Flags()
 	command.Use = "cloudstack-ccm"
 	command.Long = "The cloud controller manager for clusters on Apache CloudStack: it initialises Nodes, follows the life of their VMs\n" +
 		"and gives Services of type LoadBalancer their addresses."
 	// Guest networks route no Pods, so there is nothing for the route controller to do. The framework
 	// sets this default when it makes the flag.
-	if err := setDefault(command, "configure-cloud-routes", "false"); err != nil {
+	if err := command.Flags().Set("configure-cloud-routes", "false"); err != nil {
 		return nil, err
 	}
+	command.Flags().Lookup("configure-cloud-routes").DefValue = "false"
 
 	framework := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,70 +86,95 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
 			return err
 		}
-		if balancer.asked() {
+		if balancer.serve != "" || len(balancer.ask) > 0 {
 			return balancer.run(cmd.OutOrStdout(), stop)
 		}
+		logs.Escape(cmd.Flags(), os.Stderr) // until the framework sets up its own
 		// Ahead of the framework, which would answer a wrong cloud-config with a stack trace.
 		if err := ours.Validate(); err != nil {
 			return err
 		}
 		limitMemory()
-		if *test {
-			return selfTest(cmd.Context(), cmd.OutOrStdout(), o.KubeCloudShared.CloudProvider.CloudConfigFile, ours.CABundle)
-		}
 		ours.ClusterName = o.KubeCloudShared.ClusterName
 		ours.ConfigFile = o.KubeCloudShared.CloudProvider.CloudConfigFile
 		if err := c.load(o.KubeCloudShared.CloudProvider.Name, o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
 			return err
 		}
+		if *test {
+			ctx, cancel := context.WithTimeout(cmd.Context(), testTime)
+			defer cancel()
+			return c.provider.SelfTest(ctx, cmd.OutOrStdout())
+		}
 		if err := framework(cmd, args); err != nil {
 			return err
 		}
-		c.handOver() // the framework only returns when it was told to stop
+		if c.unfenced != nil { // the framework only returns when it was told to stop
+			c.fence.HandOverTo(c.unfenced, handOverTimeout)
+		}
 		return nil
 	}
 	return command, nil
 }
 
-func setDefault(cmd *cobra.Command, name, value string) error {
-	f := cmd.Flags().Lookup(name)
-	if f == nil {
-		return fmt.Errorf("the framework has no flag --%s", name)
+// controllers are the framework's, with our own controller of Services under the name of the framework's.
+func controllers() map[string]app.ControllerInitFuncConstructor {
+	out := maps.Clone(app.DefaultInitFuncConstructors)
+	out[names.ServiceLBController] = app.ControllerInitFuncConstructor{
+		Constructor: func(_ app.ControllerInitContext, c *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
+			return func(ctx context.Context, _ genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+				p, ok := cloud.(*provider.Provider)
+				if !ok {
+					return nil, false, nil
+				}
+				return nil, true, p.StartServices(ctx, c.SharedInformers, int(c.ComponentConfig.ServiceController.ConcurrentServiceSyncs))
+			}
+		},
 	}
-	if err := f.Value.Set(value); err != nil {
-		return fmt.Errorf("--%s: %w", name, err)
+	return out
+}
+
+// handOverTimeout is for calls under way when the process is told to end; the longest is one of CloudStack's
+// that waits for a lock. It must fit into the Pod's grace period of 30 s.
+const handOverTimeout = 20 * time.Second
+
+// initializer hands the provider that was made from the flags to the framework, and puts the fence around
+// what both of them write.
+type initializer struct {
+	provider *provider.Provider
+	fence    *leader.Fence
+	stop     <-chan struct{}
+	flags    *pflag.FlagSet
+	unfenced *rest.Config // nil without an election
+}
+
+// cloud is the framework's hook: flags are read, and no client of the controllers is made yet.
+func (i *initializer) cloud(c *config.CompletedConfig) cloudprovider.Interface {
+	logs.Escape(i.flags, os.Stderr)
+	if e := c.ComponentConfig.Generic.LeaderElection; e.LeaderElect {
+		i.unfenced = rest.CopyConfig(c.Kubeconfig)
+		i.fence.Guard(leader.Lease{Namespace: e.ResourceNamespace, Name: e.ResourceName, Duration: e.LeaseDuration.Duration})
 	}
-	f.DefValue = value
-	return nil
+	c.Kubeconfig.Wrap(i.fence.Wrap)
+	go i.provider.FollowConfig(wait.ContextForChannel(i.stop))
+	return i.provider
 }
 
 // load makes the provider; what is wrong with flags or file comes out as an error of one line.
 func (i *initializer) load(name, file string) error {
-	if name == "" {
-		return fmt.Errorf("--cloud-provider is empty: want %s", provider.Name)
+	if file == "" {
+		return errors.New("no cloud-config: give its file with --cloud-config")
 	}
-	if !cloudprovider.IsCloudProvider(name) {
-		return fmt.Errorf("--cloud-provider=%s is not known: want %s", name, provider.Name)
-	}
-	f, err := openConfig(file)
+	text, err := os.ReadFile(file) // #nosec G304 -- the operator names it
 	if err != nil {
-		return err
+		return fmt.Errorf("cloud-config: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if i.provider, err = cloudprovider.GetCloudProvider(name, f); err != nil {
+	made, err := cloudprovider.GetCloudProvider(name, bytes.NewReader(text))
+	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	var ours bool
+	if i.provider, ours = made.(*provider.Provider); !ours {
+		return fmt.Errorf("--cloud-provider=%s is not known: want %s", name, provider.Name)
+	}
 	return nil
-}
-
-// openConfig opens the cloud-config.
-func openConfig(file string) (*os.File, error) {
-	if file == "" {
-		return nil, errors.New("no cloud-config: give its file with --cloud-config")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("cloud-config: %w", err)
-	}
-	return f, nil
 }

@@ -104,7 +104,7 @@ func TestWrongInputIsOneClearLine(t *testing.T) {
 		{name: "no cloud-config", want: "no cloud-config: give its file with --cloud-config"},
 		{name: "no such file", args: []string{"--cloud-config", missing}, want: "cloud-config: open " + missing},
 		{name: "no such provider", args: []string{"--cloud-provider=aws"}, ini: goodINI, want: "--cloud-provider=aws is not known: want external-cloudstack"},
-		{name: "no provider", args: []string{"--cloud-provider="}, ini: goodINI, want: "--cloud-provider is empty"},
+		{name: "no provider", args: []string{"--cloud-provider="}, ini: goodINI, want: "--cloud-provider= is not known: want external-cloudstack"},
 		{name: "an unknown key", ini: goodINI + "zones = zone-1\n", want: `line 5: unknown key \"zones\"`},
 		{name: "a bad URL", ini: strings.Replace(goodINI, "http://", "htp://", 1), want: "api-url"},
 		{name: "no secret key", ini: strings.Replace(goodINI, "secret-key", "region", 1), want: "secret-key"},

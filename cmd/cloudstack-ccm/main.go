@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the version metric
+	"k8s.io/klog/v2"
 )
 
 func main() {
@@ -22,4 +24,12 @@ func main() {
 		os.Exit(1)
 	}
 	os.Exit(cli.Run(command))
+}
+
+// limitMemory sets GOMEMLIMIT from the container's limit, unless it is set: near the limit, garbage is collected more often
+// instead of the process being killed. A tenth is for stacks, code and what the kernel counts for the container.
+func limitMemory() {
+	if limit, err := memlimit.Set(memlimit.WithRatio(0.9)); err == nil && limit > 0 {
+		klog.V(1).InfoS("Garbage is collected by the container's memory limit", "GOMEMLIMIT", limit)
+	}
 }

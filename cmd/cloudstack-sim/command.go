@@ -62,7 +62,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
 	f.StringVar(&o.integration, "integration-listen", "", "address of the integration port: the API as root admin without authentication (disabled if empty)")
-	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, dump, restart (disabled if empty)")
+	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, restart (disabled if empty)")
 	f.BoolVar(&o.ui, "ui", false, "show the simulated CloudStack as a page on 127.0.0.1, and print its address: objects, calls, faults to switch on")
 	f.StringVar(&o.world, "world", "fresh", "world to load: fresh, example or a YAML file")
 	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+releases()+" (default: the world's)")
@@ -79,7 +79,6 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.keysFile, "keys-file", "", "write the generated API keys to this file (mode 0600) instead of stdout")
 	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) when the server is ready")
 	f.StringVar(&o.printWorld, "print-world", "", "print an embedded world, fresh or example, and exit")
-	f.Lookup("print-world").NoOptDefVal = "fresh"
 	return cmd
 }
 

@@ -115,10 +115,10 @@ func TestTutorialRuns(t *testing.T) {
 	}
 }
 
-// TestPageRuns runs the code blocks of docs/simulator.md that are marked sh or python.
+// TestPageRuns runs the code blocks of docs/contributing/simulator.md that are marked sh or python.
 func TestPageRuns(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "contributing", "simulator.md"))
 	require.NoError(t, err)
 	_, noPython := exec.LookPath("python3")
 	var script strings.Builder
@@ -136,10 +136,10 @@ func TestPageRuns(t *testing.T) {
 	require.Contains(t, out, `"hits":1`)
 }
 
-// TestPageListsEveryFault checks that docs/simulator.md and the help list every kind of fault.
+// TestPageListsEveryFault checks that docs/contributing/simulator.md and the help list every kind of fault.
 func TestPageListsEveryFault(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulator.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "contributing", "simulator.md"))
 	require.NoError(t, err)
 	_, err = execute(t, "--fault", "listZones:unknown")
 	_, kinds, ok := strings.Cut(err.Error(), "use one of ")

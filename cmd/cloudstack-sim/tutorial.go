@@ -34,12 +34,11 @@ virtual routers: signatures, sessions, roles, jobs, states, error texts; in memo
      job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, nodes-not-ready,
      api-unreachable; the options nth, count, p, caller, and by kind delay, code, cserrorcode, text.
 
-  4. List the recorded calls, and save the current world:
+  4. List the recorded calls:
 
        curl -fsS 'http://127.0.0.1:8097/ledger?command=list*'
-       curl -fsS http://127.0.0.1:8097/world > world.yaml     # --world world.yaml
 
   5. Look at it (--ui), add latency (--profile), forward traffic (--data-path).
 
 It does not simulate storage, the inside of routers, or TLS: use loopback. More:
-` + version.Pages + "docs/simulator.md"
+` + version.Pages + "docs/contributing/simulator.md"

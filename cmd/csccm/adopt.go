@@ -11,14 +11,14 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/adopt"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/plan"
 )
 
 func newAdoptCommand(g *cli.Globals) *cobra.Command {
 	return g.Command(&cobra.Command{
 		Use:   "adopt [NAMESPACE/SERVICE...]",
-		Short: "Hand addresses over to the controller, which then releases them with their Services",
+		Short: "Let the controller release addresses with their Services",
 		Long: `adopt tags the addresses of Services in CloudStack as acquired by the controller. The
 controller then releases an address when its Service is deleted. Without the tags the
 address stays: what a Service says about who acquired its address proves nothing, since
@@ -27,7 +27,7 @@ whoever may write the Service may write that.
 Without arguments it takes the Services whose address Apache's provider says it acquired
 (annotation ip-associated-by-controller), for use after a takeover. Addresses that others
 use too are refused: source NAT, static NAT, port forwardings, rules that no Service of
-this cluster has, tags of another Service or cluster.` + cli.ServerIsClient,
+this cluster has, tags of another Service or cluster.`,
 		Example: `  # look only
   csccm adopt --dry-run
 

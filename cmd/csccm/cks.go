@@ -7,72 +7,535 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/cks"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
+// cksTimeout is how long commands follow CloudStack's work on a cluster: its own limit for such a job.
+const cksTimeout = time.Hour
+
+// credentialsText is the part of a help text about credentials.
+//
+//nolint:gosec // a text
+const credentialsText = `
+
+It talks to CloudStack, not to a cluster. Credentials come from --cloud-config, the
+login of an administrator or of any user (--admin-user, or --admin-api-key-file), keys
+(--api-key-file, a profile of cmk, or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY),
+and without any from the Secret of the cluster that the kubeconfig names.`
+
+// followText is the part of a help text about waiting.
+const followText = `
+
+CloudStack goes on when csccm stops, by ^C or after --timeout (an hour here): the same
+command again, or csccm cks show NAME --watch, follows the operation to its end.`
+
 func newCKSCommand(g *cli.Globals) *cobra.Command {
-	cmd := g.Command(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "cks",
-		Short: "CloudStack Kubernetes Service: its clusters and versions, and what csccm's controller needs there",
+		Short: "Manage clusters and versions of CloudStack Kubernetes Service",
 		Long: `The subcommands list, create, change and delete clusters of CloudStack Kubernetes
-Service (CKS), and the Kubernetes versions that it can install.
-
-cks alone looks at a cluster that CKS made: which cluster of CloudStack it is,
-whether its Secret is good, which controller is in charge, whether CKS would deploy
-its own provider again, and which nodes need the kubelet's flag or a first
-initialisation.
-
-CKS deploys its provider when it adds a node or upgrades the cluster, unless
-  kubectl get pods -A | grep cloud-controller-manager
-finds a Pod. The Pods of csccm's chart have such names.
-
-Exit code 3: something does not work, or CKS would deploy its own provider.`,
-		Example: `  csccm cks
+Service (CKS), and the Kubernetes versions that it can install. csccm doctor checks a
+cluster that CKS made: its nodes, its certificates, and whether CKS would deploy its
+own provider again.`,
+		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2 --with csccm
   csccm cks list
   csccm cks show demo`,
-	}, cli.FlagCloud|cli.FlagRelease, func(ctx context.Context, _ []string) error { return lookAtCKS(ctx, g) })
-	cmd.Flags().Lookup("release").Usage = "name of csccm's Helm release"
-	cli.CompleteFlag(cmd, "release", cobra.NoFileCompletions)
-	cmd.AddCommand(
-		newCKSListCommand(g),
-		newCKSShowCommand(g),
-		newCKSKubeconfigCommand(g),
-		newCKSVersionsCommand(g),
-		newCKSCreateCommand(g),
-		newCKSScaleCommand(g),
-		newCKSUpgradeCommand(g),
-		newCKSStartCommand(g),
-		newCKSStopCommand(g),
-		newCKSDeleteCommand(g),
-		newCKSISOCommand(g),
-	)
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCKSListCommand(g), newCKSShowCommand(g), newCKSKubeconfigCommand(g), newCKSVersionsCommand(g), newCKSCreateCommand(g),
+		newCKSScaleCommand(g), newCKSUpgradeCommand(g), newCKSStartCommand(g), newCKSStopCommand(g), newCKSDeleteCommand(g), newCKSISOCommand(g))
 	return cmd
 }
 
-func lookAtCKS(ctx context.Context, g *cli.Globals) error {
-	c, cs, err := g.Connect(ctx)
-	switch {
-	case errors.Is(err, cloud.ErrNoCredentials): // the report says so
-		cs = nil
-	case err != nil:
-		return err
-	default:
-		defer cs.Close()
+// cksFlags are the flags of a command that talks to CloudStack alone.
+type cksFlags struct{ installFlags }
+
+// cksBody is what a command does once it is connected.
+type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
+
+// command completes a command. completes is what its argument names, "" for nothing.
+func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, completes string, body cksBody) *cobra.Command {
+	cmd.Long += credentialsText
+	g.Command(cmd, has, func(ctx context.Context, args []string) error { return f.run(ctx, g, args, body) })
+	f.addKeys(cmd)
+	f.addAdmin(cmd)
+	f.addAdminCMK(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
+	for name, text := range map[string]string{ //nolint:gosec // texts
+		"api-url":              "URL of the CloudStack API (usually ends in /client/api)",
+		"api-key-file":         "file with an API key (or CLOUDSTACK_API_KEY)",
+		"secret-key-file":      "file with its secret key (or CLOUDSTACK_SECRET_KEY)",
+		"cmk-profile":          "cmk profile with the keys (current: the one in use)",
+		"admin-user":           "user who logs in; an administrator where the command needs one",
+		"admin-domain":         "path of the user's domain, for example ROOT/k8s (default ROOT)",
+		"admin-password-file":  "file with the user's password (or CSCCM_ADMIN_PASSWORD)",
+		"admin-password-stdin": "read the user's password from stdin",
+		"admin-api-key-file":   "file with an API key, as --api-key-file",
+	} {
+		flags.Lookup(name).Usage = text
 	}
-	facts, err := cks.Look(ctx, c, cs, g.Release)
+	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "cmk-config", "ssl-no-verify")
+	cli.CompleteFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	if completes != "" {
+		cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, completes))
+	}
+	return cmd
+}
+
+// change completes a command that changes a cluster or a version, which its argument names.
+func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, completes string, validate func(args []string) error, body cksBody) *cobra.Command {
+	what := "name or id of a cluster"
+	if completes != "version" {
+		cmd.Long += followText
+	} else {
+		what = "version"
+		cmd.Long += " Only an administrator may."
+	}
+	cmd.Args = cli.OneArgument(what)
+	if validate != nil {
+		one := cmd.Args
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := one(cmd, args); err != nil {
+				return err
+			}
+			return validate(args)
+		}
+	}
+	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, completes, body)
+	g.DefaultTimeout(cmd, cksTimeout)
+	for flag, list := range map[string]string{
+		"version": "version", "offering": "offering", "control-offering": "offering", "worker-offering": "offering", "network": "network", "keypair": "keypair",
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			cli.CompleteFlag(cmd, flag, f.complete(g, list))
+		}
+	}
+	return cmd
+}
+
+// complete lists names out of CloudStack, with the credentials that can be found without asking.
+func (f *cksFlags) complete(g *cli.Globals, what string) cobra.CompletionFunc {
+	return f.completeFromCloud(g, func(ctx context.Context, client *cloudapi.Client) ([]string, error) {
+		project, err := inventory.New(client, inventory.Options{ProjectID: f.options.Project}).ProjectID(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return cks.Completions[what](ctx, client, project)
+	})
+}
+
+// run connects to CloudStack, as the flags say, and runs body in the project that they name.
+func (f *cksFlags) run(ctx context.Context, g *cli.Globals, args []string, body cksBody) error {
+	e := g.Env()
+	e.Progress = g.Progress()
+	defer e.Progress.Close()
+	f.options.Credentials.AnyUser = true
+	if err := f.readSecrets(g); err != nil {
+		return err
+	}
+	cs, err := f.Reach(ctx, e, &f.options, func(ctx context.Context) (*cloud.Cloud, error) {
+		c, err := g.Cluster(ctx)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			return nil, &report.Error{
+				What: "no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, cannot be asked", Err: err, Code: report.ExitUsage,
+				Fix: "give --cloud-config FILE, --admin-user USER with --api-url URL, or --cmk-profile",
+			}
+		}
+		return cloud.OfSecret(ctx, c)
+	})
 	if err != nil {
 		return err
 	}
-	r := cks.Judge(facts)
-	err = g.Show(r, func(w io.Writer) error { return r.WriteText(w, g.Style(w)) })
-	if err == nil && r.Failed() {
-		return &report.ExitError{Code: report.ExitCheckFailed}
+	defer cs.Close()
+	e.Place = "CloudStack " + cs.Config.APIURL
+	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	return body(ctx, &cks.Service{Env: e, API: cs.Client, Project: project, All: g.Verbosity > 0}, args)
+}
+
+func newCKSListCommand(g *cli.Globals) *cobra.Command {
+	return (&cksFlags{}).command(g, &cobra.Command{
+		Use:   "list",
+		Short: "List the clusters of CloudStack Kubernetes Service",
+		Long:  `List the clusters of the account, or of a project.`,
+		Example: `  csccm cks list --cloud-config cloud-config
+  csccm cks list --project team -o json | jq '.clusters[].name'`,
+	}, 0, "", func(ctx context.Context, s *cks.Service, _ []string) error {
+		l, err := s.List(ctx)
+		if err != nil {
+			return err
+		}
+		if len(l.Clusters) == 0 {
+			s.Progress.Info("there are no clusters in %s", s.Scope())
+		}
+		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
+	})
+}
+
+func newCKSShowCommand(g *cli.Globals) *cobra.Command {
+	var watch cli.WatchFlags
+	cmd := (&cksFlags{}).command(g, &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a cluster: its state, nodes and last events",
+		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last events of
+it where the role may list events (all of them with -v).`,
+		Example: `  csccm cks show demo
+  csccm cks show demo --watch`,
+		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), watch.Validate),
+	}, 0, "cluster", func(ctx context.Context, s *cks.Service, args []string) error {
+		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
+			info, err := s.Show(ctx, args[0])
+			if err != nil {
+				return "", err
+			}
+			if g.Format != "text" {
+				return "", report.Encode(out, g.Format, info)
+			}
+			return "", info.Write(out, g.Style(g.Out))
+		})
+	})
+	watch.AddWatch(cmd)
+	return cmd
+}
+
+func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
+	var file string
+	var merge bool
+	cmd := (&cksFlags{}).command(g, &cobra.Command{
+		Use:   "kubeconfig NAME",
+		Short: "Write the kubeconfig of a cluster's administrator",
+		Long: `Write the kubeconfig of a cluster's administrator to stdout, to a file that only you can
+read (--output-file), or into your own kubeconfig (--merge): there cluster, user and
+context get the cluster's name. What is there already is replaced only with --yes.
+
+It is a secret: whoever has it administers the cluster.`,
+		Example: `  csccm cks kubeconfig demo --output-file demo.kubeconfig
+  csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
+		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func() error {
+			if merge && file != "" {
+				return cli.Usagef("--merge and --output-file exclude each other")
+			}
+			return nil
+		}),
+		Annotations: cli.Outputs("yaml", "json"),
+	}, 0, "cluster", func(ctx context.Context, s *cks.Service, args []string) error {
+		name, config, err := s.Kubeconfig(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if g.Format == "json" && !merge {
+			body, err := yaml.YAMLToJSON([]byte(config))
+			if err != nil { // without its text, which may quote the configuration
+				return cli.Usagef("CloudStack's kubeconfig of cluster %s is no YAML; write it as it is, without -o json", name)
+			}
+			config = string(body) + "\n"
+		}
+		switch {
+		case merge:
+			if err = cks.Merge(g.Kube.ToRawKubeConfigLoader().ConfigAccess(), name, config, g.Yes); err == nil {
+				s.Progress.Info("context %s is in your kubeconfig", name)
+			}
+		case file != "":
+			if err = cks.WriteSecret(file, config, g.Yes); err == nil {
+				s.Progress.Info("written to %s", file)
+			}
+		default:
+			_, err = io.WriteString(g.Out, config)
+		}
+		return err
+	})
+	cmd.Flags().StringVar(&file, "output-file", "", "write to this file, with mode 0600")
+	cmd.Flags().BoolVar(&merge, "merge", false, "add it to your kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config)")
+	return cmd
+}
+
+// ignorePreflight adds the flag of commands with a preflight.
+func ignorePreflight(cmd *cobra.Command, to *[]string) {
+	cmd.Flags().StringSliceVar(to, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
+}
+
+// addOfferings adds the flags that name offerings of nodes.
+func addOfferings(cmd *cobra.Command, o *cks.Offerings) {
+	cmd.Flags().StringVar(&o.All, "offering", "", "name or id of the offering of all nodes")
+	cmd.Flags().StringVar(&o.Control, "control-offering", "", "offering of the control nodes (CloudStack 4.21)")
+	cmd.Flags().StringVar(&o.Worker, "worker-offering", "", "offering of the workers (CloudStack 4.21)")
+}
+
+// withController is the value of --with that installs csccm's controller.
+const withController = "csccm"
+
+func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
+	f, o, charts := &cksFlags{}, cks.CreateOptions{}, chartFlags{}
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a cluster, and install csccm's controller into it",
+		Long: `Create a cluster of CloudStack Kubernetes Service, and wait until it runs. Before, csccm
+checks what CloudStack finds only when VMs were already created: limits, free addresses,
+offerings that no later upgrade accepts.
+
+Without --network CloudStack creates one for the cluster, which it deletes with it. A
+second run with the same parameters follows the first, or says that the cluster runs;
+with other parameters it refuses.
+
+--with csccm installs csccm's controller then, as csccm install does: it takes the
+place of the provider that CloudStack has put there, with the same credentials, and
+initialises nodes that are added later (adoptNodes). csccm doctor checks it at the end.`,
+		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2
+
+  # highly available, in a network that exists, with the controller, unattended
+  csccm cks create prod --version 1.33.1 --offering node --size 5 \
+    --control-nodes 3 --network prod-net --with csccm --yes`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default the only one)")
+	flags.StringVar(&o.Version, "version", "", "name, semantic version or id of the version (default the newest that is Enabled and Ready)")
+	addOfferings(cmd, &o.Offerings)
+	cli.Positives(flags, &o.Size, "size", "number of workers (default 1)")
+	cli.Positives(flags, &o.ControlNodes, "control-nodes", "number of control nodes; 2 or more are highly available (default 1)")
+	flags.StringVar(&o.ExternalLB, "external-lb-address", "", "address of the load balancer of a highly available cluster in a shared network")
+	flags.StringVar(&o.Network, "network", "", "name or id of a network that exists (default a new one)")
+	flags.StringVar(&o.KeyPair, "keypair", "", "name of the SSH key pair of the nodes")
+	cli.Positives(flags, &o.RootDiskGiB, "root-disk", "size of a node's root disk in GiB (default 8)")
+	flags.BoolVar(&o.CSI, "csi", false, "let CloudStack install its CSI driver (CloudStack 4.22)")
+	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
+	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
+	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
+	ignorePreflight(cmd, &o.Ignore)
+	f.change(g, cmd, "", func(args []string) error {
+		o.Name = args[0]
+		for _, w := range o.With {
+			if w != withController {
+				return cli.Usagef("--with %q is not known; there is %s", w, withController)
+			}
+		}
+		if len(charts.set) > 0 && len(o.With) == 0 {
+			return cli.Usagef("--set needs --with csccm")
+		}
+		return nil
+	}, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
+		if len(o.With) > 0 {
+			charts.set = append([]string{"adoptNodes=true"}, charts.set...)
+			in := install.Options{ValueFlags: charts.typed(), Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+			if in.Chart, in.Values, err = charts.load(ctx); err != nil {
+				return err
+			}
+			o.Install = func(ctx context.Context, _, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
+		}
+		return s.Create(ctx, o)
+	})
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
+	return cmd
+}
+
+// installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes to
+// stderr: the result of the command is the cluster. The kubeconfig stays in memory. The Secret that CloudStack has made has the
+// credentials, and no Service exists yet whose load balancer could change.
+func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o install.Options) error {
+	config, err := cks.RESTConfig(kubeconfig)
+	if err != nil {
+		return err
+	}
+	in := g.Inside(config, "cks-create-install")
+	return in.OnRelease(ctx, func(e *engine.Env) error {
+		if err := install.New(e, o).Run(ctx); err != nil {
+			return err
+		}
+		_, err := (&doctorFlags{phase: phaseAuto}).once(ctx, in, e.Cluster, in.Out)
+		var said *report.ExitError
+		if errors.As(err, &said) && said.Silent() {
+			return &report.Error{What: "csccm doctor has found problems", Fix: "correct what it says above", Code: said.Code}
+		}
+		return err
+	})
+}
+
+func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
+	o, autoscaling := cks.ScaleOptions{}, ""
+	cmd := &cobra.Command{
+		Use:   "scale NAME",
+		Short: "Change workers, offerings or autoscaling of a cluster",
+		Long: `Change one thing of a cluster: the number of its workers, the offerings of its nodes, or
+its autoscaling. CloudStack changes one of them at a time. Workers are added and
+removed while the cluster runs; the newest are removed first.`,
+		Example: `  csccm cks scale demo --size 5
+  csccm cks scale demo --worker-offering big
+  csccm cks scale demo --autoscaling 2-5
+  csccm cks scale demo --autoscaling off`,
+	}
+	cli.Positives(cmd.Flags(), &o.Size, "size", "number of workers")
+	addOfferings(cmd, &o.Offerings)
+	cmd.Flags().StringVar(&autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
+	ignorePreflight(cmd, &o.Ignore)
+	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
+	return (&cksFlags{}).change(g, cmd, "cluster", func([]string) (err error) {
+		if cmd.Flags().Changed("autoscaling") {
+			if o.Autoscaling, err = cks.ParseAutoscaling(autoscaling); err != nil {
+				return err
+			}
+		}
+		return o.Validate()
+	}, func(ctx context.Context, s *cks.Service, args []string) error { return s.Scale(ctx, args[0], o) })
+}
+
+func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
+	var version string
+	var ignore []string
+	cmd := &cobra.Command{
+		Use:   "upgrade NAME",
+		Short: "Upgrade the Kubernetes of a cluster, node after node",
+		Long: `Upgrade a cluster to another version that csccm cks versions shows: a newer patch of the
+same minor version, or the next minor version. CloudStack drains and upgrades one node
+after the other. Before, csccm looks at the nodes of the cluster where it reaches it.`,
+		Example: `  csccm cks upgrade demo --version 1.34.0 --dry-run
+  csccm cks upgrade demo --version 1.34.0 --yes`,
+	}
+	cmd.Flags().StringVar(&version, "version", "", "name, semantic version or id of the version")
+	ignorePreflight(cmd, &ignore)
+	return (&cksFlags{}).change(g, cmd, "cluster", func([]string) error {
+		if version == "" {
+			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
+		}
+		return nil
+	}, func(ctx context.Context, s *cks.Service, args []string) error {
+		return s.Upgrade(ctx, args[0], version, ignore)
+	})
+}
+
+func newCKSStartCommand(g *cli.Globals) *cobra.Command {
+	return (&cksFlags{}).change(g, &cobra.Command{
+		Use:     "start NAME",
+		Short:   "Start a cluster that is stopped",
+		Long:    `Start the VMs of a cluster that is stopped, and wait until its API server answers CloudStack.`,
+		Example: "  csccm cks start demo",
+	}, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Start(ctx, args[0]) })
+}
+
+func newCKSStopCommand(g *cli.Globals) *cobra.Command {
+	return (&cksFlags{}).change(g, &cobra.Command{
+		Use:     "stop NAME",
+		Short:   "Stop the VMs of a cluster",
+		Long:    `Stop the VMs of a cluster. Its disks, network, addresses and rules stay.`,
+		Example: "  csccm cks stop demo",
+	}, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Stop(ctx, args[0]) })
+}
+
+func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
+	o := cks.DeleteOptions{}
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a cluster and the load balancers of its Services",
+		Long: `Delete a cluster with its VMs, and the network if CloudStack made it for the cluster.
+
+In a network that was there before, CloudStack leaves the rules and addresses of
+Services of type LoadBalancer. With --remove-services, or when you agree on a
+terminal, csccm deletes these Services first and waits until the cluster's controller
+has removed their rules. Otherwise it names the addresses and rules that stay.`,
+		Example: `  csccm cks delete demo --dry-run
+  csccm cks delete demo --remove-services --yes`,
+	}
+	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
+	ignorePreflight(cmd, &o.Ignore)
+	return (&cksFlags{}).change(g, cmd, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
+}
+
+func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
+	f, zone := &cksFlags{}, ""
+	cmd := f.command(g, &cobra.Command{
+		Use:   "versions",
+		Short: "List and change the Kubernetes versions of CloudStack",
+		Long: `List the versions that CloudStack Kubernetes Service can install. The subcommands, for
+administrators, register, enable, disable and delete them. A version can be used when
+its state is Enabled and its ISO Ready.`,
+		Example: `  csccm cks versions --cloud-config cloud-config
+  csccm cks versions --zone zone-1 -o json`,
+	}, 0, "", func(ctx context.Context, s *cks.Service, _ []string) error {
+		l, err := s.Versions(ctx, zone)
+		if err != nil {
+			return err
+		}
+		if len(l.Versions) == 0 {
+			s.Progress.Info("there are no versions; an administrator registers one with csccm cks versions add")
+		}
+		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
+	})
+	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cmd.AddCommand(newCKSVersionsAddCommand(g))
+	for _, c := range []struct {
+		name, short, long string
+		do                cksBody
+	}{
+		{
+			"enable", "Let users create clusters with a version", "Enable a version by its name, semantic version or id: new clusters can have it.",
+			func(ctx context.Context, s *cks.Service, args []string) error {
+				return s.SetVersion(ctx, args[0], true)
+			},
+		},
+		{
+			"disable", "Offer a version no longer", "Disable a version: no new cluster can have it, and no cluster be upgraded to it. Clusters that have it go on.",
+			func(ctx context.Context, s *cks.Service, args []string) error {
+				return s.SetVersion(ctx, args[0], false)
+			},
+		},
+		{
+			"delete", "Delete a version and its ISO", "Delete a version that no cluster has, with its ISO.",
+			func(ctx context.Context, s *cks.Service, args []string) error { return s.DeleteVersion(ctx, args[0]) },
+		},
+	} {
+		cmd.AddCommand((&cksFlags{}).change(g, &cobra.Command{
+			Use: c.name + " VERSION", Short: c.short, Long: c.long, Example: "  csccm cks versions " + c.name + " 1.33.1 --admin-cmk-profile current",
+		}, "version", nil, c.do))
+	}
+	return cmd
+}
+
+func newCKSVersionsAddCommand(g *cli.Globals) *cobra.Command {
+	f, o := &cksFlags{}, cks.AddOptions{}
+	cmd := f.change(g, &cobra.Command{
+		Use:   "add VERSION",
+		Short: "Register a Kubernetes version from the URL of its ISO",
+		Long: `Register a version from the URL of its ISO, which CloudStack downloads then, and wait
+until it is Ready. A version that is registered already is only waited for.`,
+		Example: `  csccm cks versions add 1.33.1 --url https://example.org/setup-v1.33.1.iso \
+    --checksum '{SHA-256}0123...' --admin-cmk-profile current`,
+	}, "version", func(args []string) error {
+		o.Semantic = args[0]
+		return o.Validate()
+	}, func(ctx context.Context, s *cks.Service, _ []string) error { return s.AddVersion(ctx, o) })
+	cmd.ValidArgsFunction = cobra.NoFileCompletions // a new version
+	flags := cmd.Flags()
+	flags.StringVar(&o.URL, "url", "", "where CloudStack downloads the ISO")
+	flags.StringVar(&o.Name, "name", "", "name of the version (default vVERSION, with a zone vVERSION-ZONE)")
+	flags.StringVar(&o.Zone, "zone", "", "name or id of a zone (default all)")
+	flags.StringVar(&o.Checksum, "checksum", "", "checksum of the ISO, such as {SHA-256}0123...")
+	flags.StringVar(&o.Arch, "arch", "", "architecture: x86_64 or aarch64 (CloudStack 4.20)")
+	flags.IntVar(&o.MinCPUs, "min-cpus", 2, "CPUs that a node needs at least")
+	flags.IntVar(&o.MinMemoryMiB, "min-memory", 2048, "memory that a node needs at least, in MiB")
+	flags.BoolVar(&o.DirectDownload, "direct-download", false, "hosts download the ISO themselves (CloudStack 4.18)")
+	flags.BoolVar(&o.NoWait, "no-wait", false, "do not wait until the ISO is Ready")
+	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
+	cli.CompleteFlag(cmd, "arch", cli.OneOf("x86_64", "aarch64"))
+	return cmd
 }

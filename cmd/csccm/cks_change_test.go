@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/commands/cks/manage"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/testenv"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -27,9 +27,9 @@ func cksAdmin(t *testing.T, cloud *testenv.Cloud, args ...string) command {
 		append(append([]string{"cks"}, args...), "--api-url", cloud.URL, "--admin-user", "admin", "--kubeconfig", filepath.Join(dir, "none"))...)
 }
 
-func planOf(t *testing.T, c command) *manage.Plan {
+func planOf(t *testing.T, c command) *cks.Plan {
 	t.Helper()
-	p := decode[manage.Plan](t, c)
+	p := decode[cks.Plan](t, c)
 	require.Equal(t, 1, p.SchemaVersion)
 	return p
 }
@@ -53,26 +53,26 @@ func TestCKSChanges(t *testing.T) {
 		args   []string
 		before []string // command that comes first
 		call   string
-		check  func(t *testing.T, k *cloudstack.KubernetesCluster)
+		check  func(t *testing.T, k *cloudapi.KubernetesCluster)
 	}{
-		"scale":      {[]string{"scale", "demo", "--size", "3"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 3, k.Size) }},
-		"scale down": {[]string{"scale", "demo", "--size", "1"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 1, k.Size) }},
-		"scale offerings": {[]string{"scale", "demo", "--worker-offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+		"scale":      {[]string{"scale", "demo", "--size", "3"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Equal(t, 3, k.Size) }},
+		"scale down": {[]string{"scale", "demo", "--size", "1"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Equal(t, 1, k.Size) }},
+		"scale offerings": {[]string{"scale", "demo", "--worker-offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) {
 			t.Helper()
 			require.Equal(t, "big", k.WorkerOfferingName)
 		}},
-		"scale offering": {[]string{"scale", "demo", "--offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+		"scale offering": {[]string{"scale", "demo", "--offering", "big"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) {
 			t.Helper()
 			require.Equal(t, "big", k.OfferingName)
 		}},
-		"autoscaling": {[]string{"scale", "demo", "--autoscaling", "1-4"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, 4, k.MaxSize) }},
-		"upgrade": {[]string{"upgrade", "demo", "--version", "1.33.4"}, nil, "upgradeKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) {
+		"autoscaling": {[]string{"scale", "demo", "--autoscaling", "1-4"}, nil, "scaleKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Equal(t, 4, k.MaxSize) }},
+		"upgrade": {[]string{"upgrade", "demo", "--version", "1.33.4"}, nil, "upgradeKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) {
 			t.Helper()
 			require.Equal(t, "v1.33.4", k.Version)
 		}},
-		"stop":   {[]string{"stop", "demo"}, nil, "stopKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Stopped", k.State) }},
-		"start":  {[]string{"start", "demo"}, []string{"stop", "demo", "--yes"}, "startKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Equal(t, "Running", k.State) }},
-		"delete": {[]string{"delete", "demo"}, nil, "deleteKubernetesCluster", func(t *testing.T, k *cloudstack.KubernetesCluster) { t.Helper(); require.Nil(t, k) }},
+		"stop":   {[]string{"stop", "demo"}, nil, "stopKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Equal(t, "Stopped", k.State) }},
+		"start":  {[]string{"start", "demo"}, []string{"stop", "demo", "--yes"}, "startKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Equal(t, "Running", k.State) }},
+		"delete": {[]string{"delete", "demo"}, nil, "deleteKubernetesCluster", func(t *testing.T, k *cloudapi.KubernetesCluster) { t.Helper(); require.Nil(t, k) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestCKSChanges(t *testing.T) {
 			require.Contains(t, c.out, "To do: "+tc.args[0]+" cluster demo")
 			p := planOf(t, run("--dry-run", "-o", "json"))
 			require.True(t, p.DryRun)
-			require.Equal(t, manage.ActionChange, p.Action)
+			require.Equal(t, cks.ActionChange, p.Action)
 			c = run()
 			require.Equal(t, 2, c.code, c.errOut)
 			require.Contains(t, c.errOut, "nothing has been changed: --yes")
@@ -129,19 +129,20 @@ func TestCKSChangeFails(t *testing.T) {
 	require.False(t, p.Done)
 	require.NotEmpty(t, p.Cause)
 	require.Contains(t, c.errOut, "error: scale cluster demo failed, the cluster is ")
-	require.Contains(t, c.errOut, "csccm cks show demo")
+	require.Regexp(t, "csccm cks show .*--cloud-config .* demo", c.errOut)
 
-	// What the preflight finds stops the command before it writes.
+	// A state that CloudStack would refuse stops the command before it writes.
 	require.Equal(t, 0, cksCommand(t, cloud, "stop", "demo", "--yes").code)
 	for _, args := range [][]string{{"scale", "demo", "--size", "3", "--yes"}, {"upgrade", "demo", "--version", "1.33.4", "--yes", "-o", "json"}} {
 		cloud.Ledger().Reset()
 		c = cksCommand(t, cloud, args...)
 		require.Equal(t, 3, c.code, c.errOut+c.out)
-		require.Contains(t, c.errOut, "--ignore-preflight ")
+		require.Contains(t, c.errOut, "only while it is Running")
 		require.Empty(t, writes(cloud))
 	}
 	for _, args := range [][]string{
 		{"scale", "demo"},
+		{"scale", "demo", "--size", "0"},
 		{"scale", "demo", "--size", "2", "--offering", "big"},
 		{"scale", "demo", "--autoscaling", "5-2"},
 		{"scale", "demo", "--offering", "nosuch"},
@@ -168,12 +169,12 @@ func TestCKSVersionsChange(t *testing.T) {
 	add = append(add, "--yes", "-o", "json")
 	c = cksAdmin(t, cloud, add...)
 	require.Equal(t, 0, c.code, c.errOut)
-	p := decode[manage.VersionPlan](t, c)
+	p := decode[cks.Plan](t, c)
 	require.Equal(t, 1, p.SchemaVersion)
 	require.True(t, p.Done)
 	require.Equal(t, "Ready", p.Version.ISOState)
-	p = decode[manage.VersionPlan](t, cksAdmin(t, cloud, add...))
-	require.Equal(t, manage.ActionNone, p.Action)
+	p = decode[cks.Plan](t, cksAdmin(t, cloud, add...))
+	require.Equal(t, cks.ActionNone, p.Action)
 
 	for _, tc := range []struct{ do, state string }{{"disable", "Disabled"}, {"disable", "Disabled"}, {"enable", "Enabled"}} {
 		c = cksAdmin(t, cloud, "versions", tc.do, "1.35.0", "--yes")

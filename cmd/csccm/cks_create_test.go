@@ -17,9 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/commands/cks/manage"
+	"github.com/csccm/csccm/installer/commands/cks"
+	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/testenv"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -52,12 +53,12 @@ func TestCKSCreate(t *testing.T) {
 	require.Equal(t, []string{"createKubernetesCluster"}, writes(cloud))
 
 	for says, args := range map[string][]string{
-		"name one of these with --zone: zone-1, zone-2": {"create", "x", "--offering", "node"},
-		"name one of these with --offering: big, node":  {"create", "x", "--zone", "zone-1"},
-		`there is no network "nosuch"`:                  {"create", "x", "--zone", "zone-1", "--offering", "node", "--network", "nosuch"},
-		`--with "cilium" is not known; there is csccm`:  {"create", "x", "--with", "cilium"},
-		`there is no version "1.2.3"`:                   {"create", "x", "--zone", "zone-1", "--offering", "node", "--version", "1.2.3"},
-		"csccm cks create needs one argument, the name": {"create"},
+		"name one of these with --zone: zone-1, zone-2":                   {"create", "x", "--offering", "node"},
+		"name one of these with --offering: node (2 CPUs, 2048 MiB), big": {"create", "x", "--zone", "zone-1"},
+		`there is no network "nosuch"`:                                    {"create", "x", "--zone", "zone-1", "--offering", "node", "--network", "nosuch"},
+		`--with "cilium" is not known; there is csccm`:                    {"create", "x", "--with", "cilium"},
+		`there is no version "1.2.3"`:                                     {"create", "x", "--zone", "zone-1", "--offering", "node", "--version", "1.2.3"},
+		"csccm cks create needs one argument, the name":                   {"create"},
 	} {
 		c = cksCommand(t, cloud, args...)
 		require.Equal(t, 2, c.code, c.errOut)
@@ -74,7 +75,7 @@ func TestCKSCreateWithEverything(t *testing.T) {
 	require.Equal(t, 0, c.code, c.errOut+c.out)
 	calls := cloud.Ledger().Find("createKubernetesCluster", "")
 	require.Len(t, calls, 1)
-	l := decode[manage.ClusterList](t, cksCommand(t, cloud, "list", "--project", "shop", "-o", "json"))
+	l := decode[cks.ClusterList](t, cksCommand(t, cloud, "list", "--project", "shop", "-o", "json"))
 	require.Len(t, l.Clusters, 1)
 	k := l.Clusters[0]
 	require.Equal(t, []any{3, 2, true, "big", "node", "v1.33.1"}, []any{k.ControlNodes, k.Workers, k.CSI, k.ControlOffering, k.WorkerOffering, k.Version})
@@ -92,7 +93,7 @@ func TestCKSCreateFails(t *testing.T) {
 	require.NotEmpty(t, p.Cause)
 	require.NotEmpty(t, p.Events)
 	require.Contains(t, c.errOut, "error: create cluster demo failed, the cluster is Error: ")
-	require.Contains(t, c.errOut, "csccm cks delete demo removes what is left")
+	require.Regexp(t, "csccm cks delete .*--cloud-config .* demo removes what is left", c.errOut)
 	// The second run says so instead of trying again.
 	c = cksCommand(t, cloud, args...)
 	require.Equal(t, 1, c.code, c.errOut)
@@ -121,37 +122,17 @@ func TestCKSCreateAnswerLost(t *testing.T) {
 func TestCKSDeleteNamesWhatStays(t *testing.T) {
 	t.Parallel()
 	cloud := testenv.NewCKS(t)
-	api := cloud.Client(t, "")
-	nets, err := api.ListNetworks(t.Context(), cloudstack.NetworkQuery{})
-	require.NoError(t, err)
-	k := cloud.Cluster(t, "demo", func(r *cloudstack.CreateClusterRequest) {
-		for _, n := range nets {
-			if n.Name == "own-net" {
-				r.NetworkID = n.ID
-			}
-		}
-	})
-	require.Equal(t, "own-net", k.NetworkName)
-	ip, err := api.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
-	require.NoError(t, err)
-	_, err = api.Jobs().Wait(t.Context(), "associateIpAddress", ip.JobID)
-	require.NoError(t, err)
-	rule, err := api.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
-		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin",
-	})
-	require.NoError(t, err)
-	_, err = api.Jobs().Wait(t.Context(), "createLoadBalancerRule", rule.JobID)
-	require.NoError(t, err)
+	ruleID, _ := cloud.Supplied(t)
 	c := cksCommand(t, cloud, "delete", "demo", "--dry-run")
 	require.Equal(t, 0, c.code, c.errOut)
 	require.Contains(t, c.out, "it stays in network own-net")
-	require.Contains(t, c.out, rule.ID)
+	require.Contains(t, c.out, ruleID)
 	c = cksCommand(t, cloud, "delete", "demo", "--remove-services", "--yes")
 	require.Equal(t, 3, c.code, c.errOut)
 	require.Contains(t, c.errOut, "the Services of cluster demo cannot be removed: the API server at ")
 	c = cksCommand(t, cloud, "delete", "demo", "--yes")
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, rule.ID, "what stays is named")
+	require.Contains(t, c.out, ruleID, "what stays is named")
 	require.Contains(t, c.out, "Cluster demo: deleted")
 }
 
@@ -209,7 +190,7 @@ func TestCKSFollowerIsKilled(t *testing.T) {
 	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, codeOf(t, <-ended), stderr)
-	require.Contains(t, stderr.String(), "CloudStack goes on with what it has begun, and csccm cks show demo --watch shows it")
+	require.Regexp(t, "CloudStack goes on with what it has begun, and csccm cks show --cloud-config .* demo --watch shows it", stderr.String())
 
 	c := execute(t, append(slices.Clone(args), "--timeout", "1s")...) // --yes is not needed: nothing is changed
 	require.Equal(t, 124, c.code, c.errOut)
@@ -227,7 +208,9 @@ func TestCKSInstallInto(t *testing.T) {
 	require.NoError(t, err)
 	var out, errOut strings.Builder
 	g := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut, Getenv: environment("CLOUDSTACK_API_KEY", "a", "CLOUDSTACK_SECRET_KEY", "b", "HOME", t.TempDir())})
-	err = installInto(t.Context(), g, "demo", string(kubeconfig), nil)
+	chart, err := helm.Embedded()
+	require.NoError(t, err)
+	err = installInto(t.Context(), g, string(kubeconfig), install.Options{Chart: chart, Values: map[string]any{}})
 	require.ErrorContains(t, err, "Credentials for the controller: not given")
 	require.Equal(t, 2, cli.ExitCode(err))
 	require.Empty(t, out.String(), "the result of the command is the cluster")

@@ -57,7 +57,6 @@ func (e *exitCases) cks(t *testing.T) {
 		}
 	}
 	refused := append(slices.Clone(cases["fine"]), "--yes")
-	e.add("refused", "cks create", slices.Concat([]string{"new", "--zone", "zone-1", "--offering", "small"}, refused)...)
 	e.add("refused", "cks scale", slices.Concat([]string{"halted", "--size", "3"}, refused)...)
 	e.add("refused", "cks upgrade", slices.Concat([]string{"halted", "--version", "1.33.4"}, refused)...)
 }

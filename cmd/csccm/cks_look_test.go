@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/csccm/csccm/installer/commands/cks/manage"
+	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -48,7 +48,7 @@ func TestCKSLooks(t *testing.T) {
 	c = cksCommand(t, cloud, "list")
 	require.Equal(t, 0, c.code, c.errOut)
 	require.Regexp(t, `(?m)^demo +Running +v1.33.1 +1 +2 +zone-1 +demo-network +https://`, c.out)
-	l := decode[manage.ClusterList](t, cksCommand(t, cloud, "list", "-o", "json"))
+	l := decode[cks.ClusterList](t, cksCommand(t, cloud, "list", "-o", "json"))
 	require.Equal(t, 1, l.SchemaVersion)
 	require.Equal(t, []string{k.ID, "Running"}, []string{l.Clusters[0].ID, l.Clusters[0].State})
 
@@ -57,9 +57,9 @@ func TestCKSLooks(t *testing.T) {
 		require.Equal(t, 0, c.code, c.errOut)
 		require.Regexp(t, `(?m)^demo-control-\S+ +control +Running +1.33.1`, c.out)
 		require.Contains(t, c.out, "KUBERNETES.CLUSTER.CREATE")
-		require.Contains(t, c.out, "Next: csccm cks kubeconfig demo")
+		require.Regexp(t, "Next: csccm cks kubeconfig .*--cloud-config .* demo", c.out)
 	}
-	info := decode[manage.ClusterInfo](t, cksCommand(t, cloud, "show", "demo", "-o", "json"))
+	info := decode[cks.ClusterInfo](t, cksCommand(t, cloud, "show", "demo", "-o", "json"))
 	require.Equal(t, 1, info.SchemaVersion)
 	require.Len(t, info.Nodes, 3)
 	require.NotEmpty(t, info.Events)
@@ -88,7 +88,7 @@ func TestCKSVersions(t *testing.T) {
 	c := cksCommand(t, cloud, "versions")
 	require.Equal(t, 0, c.code, c.errOut)
 	require.Regexp(t, `(?s)1\.34\.0 +v1\.34\.0 +Enabled +Ready +all +x86_64.*1\.33\.4.*1\.33\.1`, c.out)
-	l := decode[manage.VersionList](t, cksCommand(t, cloud, "versions", "--zone", "zone-2", "-o", "json"))
+	l := decode[cks.VersionList](t, cksCommand(t, cloud, "versions", "--zone", "zone-2", "-o", "json"))
 	require.Equal(t, 1, l.SchemaVersion)
 	require.Len(t, l.Versions, 3)
 	c = cksCommand(t, cloud, "versions", "--zone", "zone-3")

@@ -27,14 +27,12 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"chart", "save", "/none", "--set", "replicas=2"}, "chart values: replicas is not known here; use replicaCount"},
-		{[]string{"chart", "save", "a", "b"}, "chart save takes one folder"},
-		{[]string{"cks", "--cloud-config", none}, "--cloud-config: open " + none},
+		{[]string{"cks", "delete", "--cmk-profile", "prod", "--yes"}, "needs one argument, the name or id of a cluster"},
+		{[]string{"cks", "list", "--cloud-config", none}, "--cloud-config: open " + none},
 		{[]string{"completion"}, "name one shell"},
 		{[]string{"completion", "tcsh"}, `no completion for shell "tcsh"`},
 		{[]string{"doctor", "--explain", "NoLeader"}, "did you mean CloudStackCCMNoLeader?"},
 		{[]string{"doctor", "--explain", "PortTaken", "--only", "CS"}, "not with --only"},
-		{[]string{"doctor", "--explain", "PortTaken", "-o", "junit"}, "text, json and yaml"},
 		{[]string{"doctor", "--explain", ""}, "did you mean"},
 		{[]string{"doctor", "--fail-on", "fatal"}, "--fail-on"},
 		{[]string{"doctor", "--only", "NODE001"}, "did you mean NODE-001"},
@@ -43,21 +41,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"doctor", "--probe-pod", "--probe-image", ""}, "--probe-image"},
 		{[]string{"doctor", "--skip", "nodes"}, "did you mean NODE?"},
 		{[]string{"doctor", "--wait", "--watch"}, "exclude each other"},
-		{[]string{"doctor", "--wait=-1s"}, "--wait -1s is negative"},
 		{[]string{"doctor", "--watch", "--interval", "0"}, "--interval 0s is too short"},
-		{[]string{"doctor", "--watch", "-o", "junit"}, "not with --watch"},
-		{[]string{"doctor", "-o", "xml"}, "text, short, json, yaml, junit"},
+		{[]string{"doctor", "-o", "xml"}, "text, short, json, yaml"},
 		{[]string{"doctor", "everything"}, "no arguments"},
 		{[]string{"images", "--kube-version", "v1.37.1", "--set", "flavour=vanilla"}, "chart values: flavour: there is no such value"},
-		{[]string{"images", "load", none}, "name a file and a registry"},
-		{[]string{"images", "save"}, "name one file to write"},
-		{[]string{"images", "save", none}, "--version names the release: this csccm"},
-		{[]string{"images", "save", none, "--version", "latest"}, `--version "latest": want a version`},
 		{[]string{"instal"}, `unknown command "instal", did you mean install?`},
-		{[]string{"install", "--csi-set", "a=b"}, "--csi-set needs --with csi"},
-		{[]string{"install", "--with", "csi", "--csi-chart", "x", "--csi-chart-digest", "sha256:0"}, `--csi-chart-digest "sha256:0": want sha256: and 64`},
-		{[]string{"install", "--with", "csi", "--csi-chart-digest", "sha256:0"}, "--csi-chart-digest needs --csi-chart"},
-		{[]string{"install", "--with", "csi", "--csi-values", none}, "--csi-values, --csi-set: values file: open " + none},
 		{[]string{"install", "--accept", "web"}, `--accept "web" is neither NAMESPACE/NAME of a Service nor all`},
 		{[]string{"install", "--admin-password", "word-canary"}, "unknown flag: --admin-password"},
 		{[]string{"install", "--admin-password-file", text, "--admin-password-stdin"}, "both given"},
@@ -68,7 +56,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"install", "--bogus"}, "unknown flag: --bogus"},
 		{[]string{"install", "--chart", none}, "chart " + none + ": no such file or directory"},
 		{[]string{"install", "--cloud-config", text}, "--cloud-config"},
-		{[]string{"install", "--dry-run=both"}, "--dry-run=both is not known; there are --dry-run=client and --dry-run=server"},
+		{[]string{"install", "--dry-run=server"}, `invalid argument "server" for "--dry-run"`},
 		{[]string{"install", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
 		{[]string{"install", "--node-timeout", "0"}, "--node-timeout 0s must be more than 0"},
 		{[]string{"install", "--set", "nothing"}, "--set nothing"},
@@ -99,9 +87,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"taint", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
 		{[]string{"taint", "--node-timeout", "0"}, "--node-timeout 0s must be more than 0"},
 		{[]string{"taint", "--skip-gate", "no-execute"}, `--skip-gate "no-execute" is none of`},
-		{[]string{"taint", "--snapshot", "x"}, "--snapshot is for --undo"},
-		{[]string{"taint", "--undo", "--snapshot", none}, "--snapshot: open " + none},
-		{[]string{"taint", "--undo", "--snapshot", text}, text + " is no snapshot of nodes"},
 		{[]string{"taint", "--yes", "--dry-run"}, "exclude each other"},
 		{[]string{"takeover", "--accept", "nonsense"}, `--accept "nonsense" is neither NAMESPACE/NAME of a Service nor all`},
 		{[]string{"takeover", "--cloud-config", none}, "--cloud-config: open " + none},
@@ -111,22 +96,12 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"template", "--kube-version", "banana"}, `--kube-version "banana": want a version`},
 		{[]string{"template", "--kube-version", "v1.37.1", "--set", "replicaCount=many"}, "chart values: replicaCount: got string"},
 		{[]string{"template", "-o", "json"}, "none of yaml"},
-		{[]string{"test", "--yes", "--plan"}, "exclude each other"},
-		{[]string{"uninstall", "--orphan-volumes"}, "--orphan-volumes is for"},
+		{[]string{"test", "--yes", "--dry-run"}, "exclude each other"},
 		{[]string{"uninstall", "--remove-finalizers"}, "--remove-finalizers is for"},
-		{[]string{"uninstall", "--with", "cni"}, "--with cni is not known"},
 		{[]string{"upgrade", "--chart", "ftp://host/chart"}, "scheme ftp is none of http, https, oci"},
 		{[]string{"upgrade", "--chart", none}, "chart " + none + ": no such file or directory\n  fix: name the chart's folder"},
-		{[]string{"upgrade", "--dry-run=maybe", "--chart", "oci://127.0.0.1:1/none"}, "--dry-run=maybe is not known"},
 		{[]string{"upgrade", "--rollout-timeout", "-5s"}, "--rollout-timeout -5s must be more than 0"},
 		{[]string{"upgrade", "-o", "xml", "--chart", "oci://127.0.0.1:1/none"}, "none of text, json, yaml"},
-		{[]string{"verify", "example.org/x"}, "csccm verify takes no arguments be"},
-		{[]string{"verify", "files"}, "name the file SHA256SUMS"},
-		{[]string{"verify", "files", "--public-key-file", "/dev/null", "SHA256SUMS"}, "public key: no PEM"},
-		{[]string{"verify", "files", "SHA256SUMS"}, "--public-key-file names the key"},
-		{[]string{"verify", "image"}, "name at least one image"},
-		{[]string{"verify", "image", "--public-key-file", none, "example.org/x"}, "--public-key-file: open"},
-		{[]string{"verify", "image", "--require", "luck", "x"}, `--require "luck" is none of signature, provenance, sbom`},
 		{[]string{"version", "--color", "red"}, `"red" is not one of auto, always, never`},
 		{[]string{"version", "--timeout", "-1s"}, "--timeout -1s is negative"},
 		{[]string{"version", "-o", "xml"}, `-o "xml" is none of text, json, yaml`},
@@ -135,8 +110,8 @@ func TestWrongCommandLines(t *testing.T) {
 			t.Parallel()
 			c := execute(t, append([]string{"--server", "http://127.0.0.1:1"}, tc.args...)...)
 			want := report.ExitUsage
-			if tc.args[0] == "plan" || slices.Contains(tc.args, "--context") {
-				want = report.ExitFailure // 2 is something to do; a kubeconfig is no flag
+			if slices.Contains(tc.args, "--context") {
+				want = report.ExitFailure // a kubeconfig is no flag
 			}
 			require.Equal(t, want, c.code, c.errOut)
 			require.Regexp(t, `^(error|warning): `, c.errOut)
@@ -161,9 +136,9 @@ func TestCompletionOfValues(t *testing.T) {
 	for line, want := range map[string]string{
 		"plan": "default/web\n" + noFiles, "doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
 		"install --zone": "zone-1\n" + noFiles, "status --release": "mine\n" + noFiles, "upgrade --release": "mine\n" + noFiles,
-		"verify image --require": "signature\nprovenance\nsbom\n" + noFiles, "install --chart": files, "install --node-timeout": noFiles,
-		"install --account": noFiles, "migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles, "verify files": files,
-		"chart save": files, "template --set": noFiles, "rotate-keys --admin-password-file": files, "upgrade --backup-dir": files,
+		"install --chart": files, "install --node-timeout": noFiles,
+		"install --account": noFiles, "migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles,
+		"template --set": noFiles, "rotate-keys --admin-password-file": files, "upgrade --backup-dir": files,
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

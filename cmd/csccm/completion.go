@@ -11,8 +11,8 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
@@ -66,7 +66,7 @@ exec kubectl-csccm __complete "$@"
 
 // completeFromCloud lists names out of CloudStack with the credentials that the command line gives so far, else those of
 // the cluster's Secret. Without any there are none; nothing is asked for and stdin is not read.
-func (f *installFlags) completeFromCloud(g *cli.Globals, list func(context.Context, *cloudstack.Client) ([]string, error)) cobra.CompletionFunc {
+func (f *installFlags) completeFromCloud(g *cli.Globals, list func(context.Context, *cloudapi.Client) ([]string, error)) cobra.CompletionFunc {
 	return cli.Offer(func(ctx context.Context) ([]string, error) {
 		client, end, err := f.cloudSoFar(ctx, g)
 		if err != nil {
@@ -77,7 +77,7 @@ func (f *installFlags) completeFromCloud(g *cli.Globals, list func(context.Conte
 	})
 }
 
-func (f *installFlags) cloudSoFar(ctx context.Context, g *cli.Globals) (client *cloudstack.Client, end func(), err error) {
+func (f *installFlags) cloudSoFar(ctx context.Context, g *cli.Globals) (client *cloudapi.Client, end func(), err error) {
 	f.AdminPasswordStdin = false
 	if err := f.read(g); err != nil {
 		return nil, nil, err
@@ -101,6 +101,6 @@ func (f *installFlags) cloudSoFar(ctx context.Context, g *cli.Globals) (client *
 	config := cloudconfig.Default()
 	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify
 	config.APIKey, config.SecretKey = keys.APIKey, keys.SecretKey
-	client, err = cloudstack.NewClient(&config)
+	client, err = cloudapi.NewClient(&config)
 	return client, func() {}, err
 }

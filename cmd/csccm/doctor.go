@@ -46,12 +46,12 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = g.Command(&cobra.Command{
 		Use:   "doctor",
-		Short: "Check the cluster, CloudStack and the controller, and say what to do",
+		Short: "Check cluster, CloudStack and controller, with remedies",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
 balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
 at and why it matters, and what alerts and Events mean, is in
 ` + check.HintBase + `
-` + version.Repository + `/tree/main/docs/runbooks
+` + version.Pages + `docs/runbooks.md
 
 --explain says what a check's code, an alert of the chart, or the reason of an Event or
 a condition means, how to see it and how to end it. It has these pages with it, and
@@ -63,7 +63,7 @@ are skipped.
 
 Exit codes, the same in every format: 0 no check failed, 3 a check failed, nothing
 could be judged, or no controller and no credentials are there, 4 there
-are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
+are warnings and --fail-on=warning is given, 124 --timeout is over.`,
 		Example: `  # everything, for a person
   csccm doctor
 
@@ -77,10 +77,10 @@ are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
   csccm doctor --only NODE,LB-001 -o json
 
   # in a pipeline: warnings fail too
-  csccm doctor --fail-on warning --skip CKS-001 -o junit > doctor.xml
+  csccm doctor --fail-on warning --skip CKS-001
 
   # until nothing fails, for at most ten minutes
-  csccm doctor --wait=10m
+  csccm doctor --wait --timeout 10m
 
   # again every ten seconds, while something is being repaired
   csccm doctor -o short --watch
@@ -88,7 +88,7 @@ are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
   # what an alert, an Event's reason or a check means, and what to do
   csccm doctor --explain CloudStackCCMNoLeader
   csccm doctor --explain PortTaken -o json`,
-		Annotations: cli.Outputs("text", "short", "json", "yaml", "junit"),
+		Annotations: cli.Outputs("text", "short", "json", "yaml"),
 	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		if cmd.Flags().Changed("explain") {
 			return f.explained(g, cmd.Flags())
@@ -98,7 +98,7 @@ are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "run only these checks: codes (NODE-001) or groups (NODE)")
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave out these checks: codes or groups")
-	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: installed if the Helm release exists")
+	flags.StringVar(&f.phase, "phase", phaseAuto, "preflight, installed, or auto: preflight if nothing of the controller is there")
 	f.watch.Add(cmd)
 	flags.BoolVar(&f.probe, "probe-pod", false, "run a short Pod (hostPID, no privileges) on nodes whose kubelet cannot be asked, to read its command line")
 	flags.StringVar(&f.probeImage, "probe-image", kubelet.DefaultProbeImage, "image of that Pod; it needs sh, grep and tr")
@@ -111,9 +111,6 @@ are warnings and --fail-on=warning is given, 124 --wait ran out of time.`,
 }
 
 func (f *doctorFlags) run(ctx context.Context, g *cli.Globals) error {
-	if f.watch.On && g.Format == "junit" {
-		return cli.Usagef("-o junit is one document: not with --watch")
-	}
 	if err := f.watch.Validate(); err != nil {
 		return err
 	}
@@ -140,7 +137,7 @@ func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 			return cli.Usagef("--explain checks nothing: not with --%s", other)
 		}
 	}
-	if g.Format == "short" || g.Format == "junit" {
+	if g.Format == "short" {
 		return cli.Usagef("-o %s is for checks: --explain has text, json and yaml", g.Format)
 	}
 	topic, err := explain.Find(f.explain)
@@ -202,13 +199,17 @@ func inTime(ctx context.Context, err error) error {
 	return err
 }
 
+// slow is how long a command that shows its result alone may take before it says what it waits for.
+const slow = 2 * time.Second
+
 // checking shows the progress of do: on a terminal a counter of finished checks, with -v a line for each check, and
-// otherwise nothing.
+// otherwise that it takes long.
 func checking(g *cli.Globals, do func(step func(check.Result))) {
 	terminal := g.Style(g.ErrOut).TTY
-	p := report.Quiet()
-	if terminal || g.Verbosity > 0 {
-		p = g.Progress()
+	p := g.Progress()
+	if !terminal && g.Verbosity == 0 {
+		p = report.Late(p, slow)
+		p.Step("waiting for the API server and CloudStack")
 	}
 	defer p.Close()
 	if terminal {
@@ -231,8 +232,6 @@ func writeReport(g *cli.Globals, out io.Writer, r check.Report, failOn check.Sev
 	switch g.Format {
 	case "json", "yaml":
 		return report.Encode(out, g.Format, r)
-	case "junit":
-		return r.WriteJUnit(out, failOn)
 	}
 	return r.WriteText(out, check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
 }

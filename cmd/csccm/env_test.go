@@ -93,7 +93,9 @@ func (a *fakeCluster) changes() []string {
 
 func newFakeCluster(t *testing.T) *fakeCluster {
 	t.Helper()
-	a := &fakeCluster{objects: map[string]string{"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`}}
+	a := &fakeCluster{objects: map[string]string{
+		"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`, "/api/v1/namespaces/kube-system": kubeSystem,
+	}}
 	s := httptest.NewServer(a)
 	t.Cleanup(s.Close)
 	a.url = s.URL

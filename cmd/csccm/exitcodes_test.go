@@ -15,12 +15,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
@@ -101,9 +98,6 @@ func newExitCases(t *testing.T) *exitCases {
 	a.set(allowed, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{},"status":{"allowed":true}}`)
 	a.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`)
-	a.set("/api/v1/nodes/demo-worker-1", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"demo-worker-1","annotations":{"`+taint.MarkAnnotation+`":"csccm"}},"spec":{"taints":[`+
-		`{"key":"node.cloudprovider.kubernetes.io/uninitialized","value":"true","effect":"PreferNoSchedule"}]}}`)
-	a.set("/api/v1/namespaces/kube-system", kubeSystem)
 	left, _, leftConfig := leftCluster(t)
 	e := &exitCases{dir: t.TempDir(), server: a.url, none: "http://127.0.0.1:1", lines: map[string]map[string][]string{}}
 	here, dry := []string{"--server", a.url, "--cloud-config", good}, []string{"--server", a.url, "--cloud-config", good, "--dry-run"}
@@ -111,35 +105,28 @@ func newExitCases(t *testing.T) *exitCases {
 	text, none := e.file(t, "text", "nothing\n"), filepath.Join(e.dir, "none")
 
 	// Fine.
-	e.each("fine", []string{"", "chart", "verify"})
+	e.add("fine", "")
 	e.each("fine", []string{"template", "images"}, "--server", a.url)
-	e.each("fine", []string{"migrate-rules", "adopt", "unregister"}, dry...)
-	e.add("fine", "register", append(slices.Clone(dry), "prod")...)
+	e.each("fine", []string{"migrate-rules", "adopt"}, dry...)
 	e.add("fine", "test", append(slices.Clone(there), "--dry-run")...)
 	e.add("fine", "install", append(dry, "--skip-check", "K8S-003,K8S-004,NODE-001", "--skip-taint")...)
 	e.add("fine", "taint", append(dry, "--skip-gate", strings.Join(taint.Gates(), ","))...)
-	e.add("fine", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--dry-run", "--accept", "all", "--record-dir", e.dir)
+	e.add("fine", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--dry-run", "--accept", "all")
 	e.add("fine", "plan", append(here, "nosuch/")...)
-	e.add("fine", "cks", here...)
+	e.add("fine", "cks")
 	upstream := testenv.Upstream("v1.37.1", "amd64").ISO(t)
-	image, digest := newControllerImage(t, "v1")
-	disk := []string{filepath.Join(e.dir, "new.iso"), "--from", upstream, "--set", "image.repository=" + image, "--set", "image.digest=" + digest}
+	image := testenv.Image(t, "example.org/ccm:v1")
+	disk := []string{filepath.Join(e.dir, "new.iso"), "--from", upstream, "--image", image, "--set", "image.repository=example.org/ccm", "--set", "image.tag=v1"}
 	e.add("fine", "cks iso", disk...)
 	e.add("fine", "doctor", append(here, "--only", "K8S-002")...)
 	e.add("fine", "support-bundle", append(here, "--file", filepath.Join(e.dir, "bundle.tar.gz"))...)
 	e.add("fine", "ui", append(here, "--export", filepath.Join(e.dir, "map.html"))...)
 	e.add("fine", "version", "--server", a.url)
 	e.add("fine", "completion", "bash")
-	e.add("fine", "chart save", filepath.Join(e.dir, "chart.tgz"))
-	verifyDir := filepath.Join(e.dir, "verify")
-	require.NoError(t, os.CopyFS(verifyDir, os.DirFS("testdata/verify")))
-	key := filepath.Join(verifyDir, "cosign.pub")
-	e.add("fine", "verify files", "--public-key-file", key, filepath.Join(verifyDir, "SHA256SUMS"))
 
 	// Wrong command lines.
 	e.each("wrong flags", exitcodes.Commands(), "--no-such-flag")
 	arguments := map[string][]string{
-		"verify image": {"example.org/image:v1"}, "verify files": {"SHA256SUMS"}, "images save": {"x.tar"}, "images load": {"x.tar", "127.0.0.1:1/x"},
 		"cks iso": {"x.iso"},
 	}
 	maps.Copy(arguments, cksArguments)
@@ -149,11 +136,11 @@ func newExitCases(t *testing.T) *exitCases {
 
 	// No server.
 	everywhere := []string{
-		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor",
+		"install", "upgrade", "rollback", "rotate-keys", "uninstall", "migrate-rules", "takeover", "adopt", "taint", "plan", "doctor",
 		"status", "template", "images", "test", "ui",
 	}
 	e.each("no cluster", everywhere, "--server", e.none)
-	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan", "cks", "doctor", "status"}
+	withCloud := []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan", "doctor", "status"}
 	config := func(name, change string) []string {
 		body, err := os.ReadFile(good) // #nosec G304 -- written above
 		require.NoError(t, err)
@@ -170,13 +157,12 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("login refused", "install", append(login, "--admin-password-file", wrong, "--account", "k8s")...)
 
 	// What must be corrected first.
-	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "cks", "plan", "ui"}, "--server", a.url, "--cloud-config", none)
+	e.each("no file", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan", "ui"}, "--server", a.url, "--cloud-config", none)
 	e.each("no file", []string{"upgrade", "template", "images"}, "--chart", none)
 	e.add("no file", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", none)
 	e.add("no file", "migrate-rules --undo", none)
-	e.add("no file", "taint --undo", "--snapshot", none)
-	e.add("no file", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", none)
-	e.add("no file", "verify image", "--public-key-file", none, "example.org/image:v1")
+	e.add("no file", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", none, "--image", image)
+	e.add("no file", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", upstream, "--image", none)
 	e.each("bad ca-file", withCloud, config("noca", "ca-file = "+text+"\n")...)
 	e.add("bad ca-file", "install", append(slices.Clone(admin), "--account", "k8s", "--ca-file", text)...)
 	e.each("unknown project", withCloud, config("noproject", "project-id = no-such-project\n")...)
@@ -186,62 +172,30 @@ func newExitCases(t *testing.T) *exitCases {
 	e.add("unknown zone", "install", append(admin, "--account", "k8s", "--zone", "nosuch")...)
 	e.add("unknown account", "install", append(admin, "--account", "nosuch")...)
 	e.add("unknown domain", "install", append(admin, "--account", "k8s", "--domain", "ROOT/nosuch")...)
-	e.each("no credentials", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "register", "unregister", "plan"}, "--server", a.url)
+	e.each("no credentials", []string{"install", "migrate-rules", "takeover", "adopt", "taint", "plan"}, "--server", a.url)
 	e.each("no release", []string{"upgrade", "rollback"}, "--server", a.url, "--yes")
 	e.add("no release", "test", "--server", a.url, "--yes")
 	e.add("no release", "rotate-keys", "--server", a.url, "--admin-user", "admin", "--admin-password-file", password, "--yes")
-	e.add("to do", "plan", here...)
-	registry := newRegistry(t)
-	e.add("no archive", "images save", filepath.Join(e.dir, "images.tar"), "--from", registry+"/none", "--version", "1.2.3")
-	e.add("no archive", "images load", text, registry+"/none")
-	e.add("no archive", "cks iso", filepath.Join(e.dir, "x.iso"), "--from", upstream, "--images", text)
-	e.add("no archive", "verify image", "--public-key-file", key, "--plain-http", registry+"/none/image:v1")
-	e.add("no archive", "verify files", "--public-key-file", key, none)
+	e.add("to do", "plan", append(slices.Clone(here), "--detailed-exitcode")...)
 
 	// Checks and gates.
-	broken := filepath.Join(e.dir, "broken")
-	require.NoError(t, os.CopyFS(broken, os.DirFS("testdata/verify")))
-	require.NoError(t, os.WriteFile(filepath.Join(broken, "a"), []byte("b"), 0o600))
-	e.add("failed", "verify files", "--public-key-file", key, filepath.Join(broken, "SHA256SUMS"))
 	e.each("failed", []string{"doctor", "status"}, "--server", a.url)
-	cks := newFakeCluster(t)
-	cks.set("/api/v1/nodes", `[{"metadata":{"name":"demo-control-18f0a1b2c3d"}}]`)
-	for _, marks := range []string{"/api/v1/namespaces/kube-system/configmaps/kubeadm-config", "/api/v1/namespaces/kube-system/secrets/cloudstack-secret", "/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager"} {
-		cks.set(marks, `{"metadata":{"name":"x"}}`)
-	}
-	e.add("failed", "cks", "--server", cks.url, "--cloud-config", good)
 	e.add("refused", "install", append(here, "--yes")...)
 	e.add("refused", "taint", append(here, "--yes")...)
-	e.add("refused", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--yes", "--record-dir", e.dir)
+	e.add("refused", "takeover", "--server", left.url, "--cloud-config", leftConfig, "--yes")
 	e.add("refused", "adopt", append(config("again", ""), "--yes", "default/bare")...)
 	e.cks(t)
-	e.registered(t)
-	e.undecided(t, here, []string{"--server", left.url, "--cloud-config", leftConfig, "--record-dir", e.dir})
+	e.undecided(t, here, []string{"--server", left.url, "--cloud-config", leftConfig})
 	e.add("warnings", "doctor", append(here, "--only", "NODE-001", "--fail-on", "warning")...)
 	return e
-}
-
-// registered adds the cases of a cluster with an entry in CloudStack's UI.
-func (e *exitCases) registered(t *testing.T) {
-	t.Helper()
-	_, _, args := registeredCluster(t)
-	_, fresh := cloudConfig(t)
-	for _, name := range []string{"no terminal", "no"} {
-		e.add(name, "register", "--server", e.server, "--cloud-config", fresh, "prod")
-		e.add(name, "unregister", args...)
-	}
-	e.add("refused", "register", append(slices.Clone(args), "other")...)
-	kept, _, args := registeredCluster(t)
-	kept.set("/apis/apps/v1/namespaces/kube-system/deployments", controllerWith("--register-cluster=prod"))
-	e.add("refused", "unregister", args...)
 }
 
 // undecided adds the commands that wait for somebody's consent.
 func (e *exitCases) undecided(t *testing.T, here, left []string) {
 	t.Helper()
-	nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "demo-worker-1"}}}
-	snapshot, err := taint.TakeSnapshot(nodes, e.server, time.Now()).Write(e.dir)
-	require.NoError(t, err)
+	tainted := newFakeCluster(t)
+	tainted.set("/api/v1/nodes", `[{"metadata":{"name":"demo-worker-1","annotations":{"`+taint.MarkAnnotation+`":"2026-11-26T10:00:00Z","`+taint.BeforeAnnotation+`":"{\"labels\":{}}"}},"spec":{"taints":[`+
+		`{"key":"node.cloudprovider.kubernetes.io/uninitialized","value":"true","effect":"PreferNoSchedule"}]}}]`)
 	// Of another CloudStack, in which the rules have their new names.
 	renamed := newFakeCluster(t)
 	_, config := cloudConfig(t)
@@ -256,9 +210,9 @@ func (e *exitCases) undecided(t *testing.T, here, left []string) {
 		e.add(name, "test", "--server", e.server, "--image", "example.org/ccm:v1")
 		e.add(name, "taint", append(slices.Clone(here), "--skip-gate", strings.Join(taint.Gates(), ","))...)
 		e.add(name, "takeover", append(slices.Clone(left), "--accept", "all")...)
-		e.add(name, "taint --undo", append(slices.Clone(here), "--snapshot", snapshot)...)
+		e.add(name, "taint --undo", "--server", tainted.url)
 		e.add(name, "migrate-rules --undo", append([]string{journal}, back...)...)
-		e.add(name, "takeover --undo", "--server", undo.url, "--cloud-config", undoConfig, "--record-dir", e.dir)
+		e.add(name, "takeover --undo", "--server", undo.url, "--cloud-config", undoConfig)
 	}
 }
 

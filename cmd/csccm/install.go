@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -36,8 +35,8 @@ Credentials come from one of
   an administrator   a user for the controller is made in the account that owns
                      the cluster's VMs (--admin-user, or --admin-api-key-file)
   existing keys      --api-key-file and --secret-key-file, the environment
-                     variables CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY,
-                     or --cloud-config
+                     variables CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY
+                     (with CLOUDSTACK_API_URL), or --cloud-config
   another provider   the keys of the one that is replaced (--from-predecessor)
   the cluster        the Secret cloudstack-secret, when nothing else is given
 Passwords and keys are read from files, the environment, stdin or the terminal,
@@ -47,26 +46,23 @@ const installExample = `  # asks for everything
   csccm install
 
   # as an administrator, unattended
-  csccm install --api-url https://cloud.example.org/client/api --admin-user admin \
-    --admin-password-file /run/secrets/password --account k8s --zone zone-1 --yes
+  csccm install --api-url https://cloud.example.org/client/api --account k8s \
+    --admin-user admin --admin-password-file password --zone zone-1 --yes
 
-  # in the place of Apache's provider, with its Secret; nothing may change that can be kept
+  # in the place of Apache's provider, with its Secret; all settings are kept
   csccm install --pin all --yes
 
   # with keys that exist, only showing what would be done
   csccm install --api-url https://cloud.example.org/client/api \
     --api-key-file api.key --secret-key-file secret.key --dry-run`
 
-const fromPredecessorUsage = "use the keys of the provider that is found in the cluster, from the Secret that it reads"
-
-const strictTenancyUsage = "leave Services refused that the policy for tenants refuses, instead of keeping them by chart values"
+const fromPredecessorUsage = "use the keys of the provider that is replaced"
 
 // installFlags are the flags of install as typed.
 type installFlags struct {
 	install.Given
 	options install.Options
 	charts  chartFlags
-	csi     csiFlags
 }
 
 // read reads passwords and keys.
@@ -88,12 +84,15 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	f := &installFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:     "install",
-		Short:   "Install the controller: credentials, Secret, chart, nodes, checks",
+		Short:   "Install the controller, or take another one's place",
 		Long:    installLong,
 		Example: installExample,
-	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
 	g.TimeoutOnTerminal(cmd, 0) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
+	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
+		"journal", "keep-old", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
+		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
 	services := cli.CompleteFrom(g, consentable)
 	cli.CompleteFlag(cmd, "accept", services)
 	cli.CompleteFlag(cmd, "pin", services)
@@ -107,7 +106,7 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
 	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
 	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of the administrator's domain, for example ROOT/k8s (default ROOT)")
-	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with the administrator's password (or CSCCM_ADMIN_PASSWORD)")
+	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with that password (or CSCCM_ADMIN_PASSWORD)")
 	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
 	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
@@ -117,9 +116,8 @@ func (f *installFlags) addAdmin(cmd *cobra.Command) {
 // addAdminCMK are the flags that take the administrator's login from cmk.
 func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "take the administrator's keys or login from a profile of cmk; without a name the current one")
+	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "cmk profile with the administrator's keys or login (current: the one in use)")
 	flags.StringVar(&f.CMKConfig, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
-	flags.Lookup("admin-cmk-profile").NoOptDefVal = credentials.CMKCurrent
 	cli.CompleteFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
 }
 
@@ -127,13 +125,12 @@ func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
 	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, as Pods reach it (usually ends in /client/api)")
-	flags.StringVar(&c.CAFile, "ca-file", "", "PEM certificates that the API's certificate is signed by")
+	flags.StringVar(&c.CAFile, "ca-file", "", "PEM file with the CA of the API's certificate")
 	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
 	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
 	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
-	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "take the controller's keys from a profile of cmk; without a name the current one")
-	flags.Lookup("cmk-profile").NoOptDefVal = credentials.CMKCurrent
+	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "cmk profile with the controller's keys (current: the one in use)")
 	cli.CompleteFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 }
 
@@ -152,28 +149,23 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	f.addAdminCMK(cmd)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
-	flags.StringVar(&o.Project, "project", "", "name or id of the project that owns the cluster's VMs")
+	flags.StringVar(&o.Project, "project", "", "project that owns the cluster's VMs (name or id)")
 	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default any)")
 	flags.StringVar(&o.Region, "region", "", "value of the nodes' region label (default the zone's name)")
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags of CloudStack resources")
 
-	flags.StringSliceVar(&o.With, "with", nil, "what else is installed: csi (the CSI driver for CloudStack); its API commands are in the minimal role, and are verified")
 	f.charts.add(flags)
-	f.csi.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
-	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
-	flags.StringSliceVar(&o.Accept, "accept", nil, "where another provider is replaced: agree to the changes of this Service (namespace/name, or all)")
-	flags.StringSliceVar(&o.Pin, "pin", nil, "where another provider is replaced: keep the current state of this Service by an annotation (namespace/name, or all)")
+	flags.StringSliceVar(&o.Accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
+	flags.StringSliceVar(&o.Pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the replaced controller in the cluster, with no Pods")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
-	flags.StringVar(&o.SnapshotDir, "snapshot-dir", "", "folder for a record of nodes and Services before they change (default the user's state folder)")
 
-	cli.CompleteFlag(cmd, "with", cli.OneOf(install.WithCSI))
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
@@ -193,10 +185,6 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
-	o.SnapshotDir = cmp.Or(o.SnapshotDir, g.StateDir())
-	if err := install.CheckWith(o.With); err != nil {
-		return err
-	}
 	if err := f.readSecrets(g); err != nil {
 		return err
 	}
@@ -204,9 +192,6 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 		return err
 	}
 	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
-	if o.CSI, err = f.csi.options(o.With); err != nil {
-		return err
-	}
 	o.Chart, o.Values, err = f.charts.load(ctx)
 	return err
 }

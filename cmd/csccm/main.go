@@ -31,7 +31,8 @@ func run(args []string, s cli.Streams, die func(int)) int {
 	ctx, stop := interruptible(context.Background(), s.ErrOut, die)
 	defer stop()
 
-	root := newRootCommand(s)
+	g := cli.New(s)
+	root := rootCommand(g)
 	if name := pluginName(args[0]); name != "" {
 		asPlugin(root, name)
 	}
@@ -41,7 +42,7 @@ func run(args []string, s cli.Streams, die func(int)) int {
 		return report.ExitOK
 	}
 	err = cli.Classify(ctx, err)
-	cli.PrintError(s.ErrOut, cmd, err)
+	g.PrintError(cmd, err)
 	return cli.ExitCode(err)
 }
 

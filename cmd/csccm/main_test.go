@@ -47,12 +47,29 @@ func TestHelp(t *testing.T) {
 			require.Equal(t, 0, r.code)
 			require.Empty(t, r.errOut)
 			golden(t, strings.Join(words, "-"), r.out)
+			for line := range strings.Lines(r.out) {
+				require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 80, line)
+			}
 		})
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
 	}
 	visit(root)
+}
+
+// The help of install is one screen of flags; --help=all has the others.
+func TestHelpOfInstall(t *testing.T) {
+	t.Parallel()
+	r := execute(t, "install", "--help")
+	_, flags, _ := strings.Cut(r.out, "\nFlags:\n")
+	require.LessOrEqual(t, strings.Count(flags, "\n"), 45, flags)
+	require.NotContains(t, r.out, "--rollout-timeout")
+	r = execute(t, "install", "--help=all")
+	require.Equal(t, 0, r.code, r.errOut)
+	require.Contains(t, r.out, "--rollout-timeout")
+	r = execute(t, "--help")
+	require.Regexp(t, `(?s)Install:.*Operate:.*Migrate:.*CKS:.*Other:`, r.out)
 }
 
 func everyCommand(c *cobra.Command) []*cobra.Command {

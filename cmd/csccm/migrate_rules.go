@@ -21,7 +21,7 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 	o := migrate.Options{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "migrate-rules",
-		Short: "Rename load balancer rules of older providers in place, without loss of traffic",
+		Short: "Rename load balancer rules of older providers in place",
 		Long: `migrate-rules finds the load balancer rules that older providers made, and gives
 them the names that the controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule
 keeps its id, address, members and traffic; a rule without a protocol gets tcp.
@@ -35,7 +35,7 @@ stays, and the others are deleted once it is seen to serve. Rules of Services th
 are gone are deleted with --delete-orphans, when all their members are nodes of
 this cluster. Rules of other clusters, and what cannot be attributed, are left alone.
 
-What it does is written to a journal, line by line; --undo JOURNAL goes back.` + cli.ServerIsClient,
+What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 		Example: `  # look only
   csccm migrate-rules --dry-run
 
@@ -46,7 +46,7 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.` +
   csccm migrate-rules --lb a0123456789abcdef0123456789abcde
 
   # back to the old names
-  csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-20260101T120000.000Z.jsonl`,
+  csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-2026.jsonl`,
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, o) })
 	flags := cmd.Flags()
 	flags.Lookup("journal").Usage = "file for the journal, which must not exist (default in the user's state folder)"
@@ -69,7 +69,7 @@ func migrateRules(ctx context.Context, g *cli.Globals, o migrate.Options) error 
 	if err := o.ReadUndo(); err != nil {
 		return err
 	}
-	o.CloudConfig, o.Verbose = g.CloudConfig, g.Verbosity > 0
+	o.Verbose = g.Verbosity > 0
 	return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error {
 		o.Controllers = func(ctx context.Context) ([]string, error) { return otherControllers(ctx, e) }
 		return migrate.Run(ctx, e, cs, o)

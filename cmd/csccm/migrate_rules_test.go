@@ -30,7 +30,7 @@ func TestMigrateRules(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal.jsonl")
 
 	// Neither a dry run nor a run without --yes changes anything.
-	for _, extra := range []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--non-interactive"} {
+	for _, extra := range []string{"--dry-run", "--non-interactive"} {
 		c := execute(t, append(base, extra)...)
 		if extra == "--non-interactive" {
 			require.Equal(t, 2, c.code, c.errOut)
@@ -46,7 +46,7 @@ func TestMigrateRules(t *testing.T) {
 
 	c := execute(t, append(base, "--yes", "--journal", journal)...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "2 rules renamed; journal: "+journal+"\nUndo:  csccm migrate-rules --undo "+journal+" --cloud-config "+file+"\n")
+	require.Contains(t, c.out, "2 rules renamed; journal: "+journal+"\nUndo:  csccm migrate-rules --server "+a.url+" --cloud-config "+file+" --undo "+journal+"\n")
 	require.Contains(t, c.errOut, oldLB+"-80 -> "+oldLB+"-tcp-80: renamed")
 	require.Equal(t, 2, cloud.Ledger().Count("updateLoadBalancerRule"))
 	text, err := os.ReadFile(journal)
@@ -92,7 +92,7 @@ func TestMigrateRulesJournalFolder(t *testing.T) {
 	journals, err := filepath.Glob(filepath.Join(state, "csccm", "migrate-rules-*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, journals, 1)
-	require.Contains(t, r.out, "Undo:  csccm migrate-rules --undo "+journals[0])
+	require.Contains(t, r.out, "Undo:  csccm migrate-rules --server "+a.url+" --cloud-config "+file+" --undo "+journals[0])
 }
 
 // A deletion is shown as one, and the address that is left without a rule is named with what to do about it.

@@ -17,8 +17,8 @@ import (
 	"github.com/csccm/csccm/installer/engine/diff"
 )
 
-// Rendering needs no cluster, and neither does what an air-gapped one is prepared with.
-func TestTemplateImagesChartSave(t *testing.T) {
+// Rendering needs no cluster.
+func TestTemplateImages(t *testing.T) {
 	t.Parallel()
 	r := execute(t, "template", "--kube-version", "v1.37.1", "-n", "infra", "--set", "replicaCount=1")
 	require.Equal(t, 0, r.code, r.errOut)
@@ -33,23 +33,6 @@ func TestTemplateImagesChartSave(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.out), &list))
 	require.Len(t, list.Images, 1)
 	require.True(t, strings.HasPrefix(list.Images[0].Mirror, "mirror.example.org/k8s/"), list.Images[0].Mirror)
-
-	dir := filepath.Join(t.TempDir(), "new")
-	r = execute(t, "chart", "save", dir, "--registry", "mirror.example.org/k8s", "-o", "yaml")
-	require.Equal(t, 0, r.code, r.errOut)
-	files, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	lines, err := os.ReadFile(filepath.Join(dir, "images.txt"))
-	require.NoError(t, err)
-	require.Equal(t, list.Images[0].Image+" "+list.Images[0].Mirror+"\n", string(lines))
-	r = execute(t, "chart", "save", filepath.Join(dir, "images.txt"))
-	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, "not a directory\n  fix: name a folder")
-	// What was saved gives the mirror's image.
-	r = execute(t, "images", "--kube-version", "v1.37.1", "--chart", files[0], "--values", filepath.Join(dir, "values-mirror.yaml"))
-	require.Equal(t, 0, r.code, r.errOut)
-	require.Equal(t, list.Images[0].Mirror+"\n", r.out)
 }
 
 // cmk's configuration gives URL and keys; what a flag says goes first.
@@ -76,13 +59,13 @@ secretkey = secret-canary
 		code int
 		err  string
 	}{
-		"a login":              {[]string{"install", "--admin-cmk-profile", "--account", "k8s"}, 1, "no CloudStack API answers at http://127.0.0.1:1/client/api"},
-		"keys":                 {[]string{"install", "--cmk-profile=keys", "--yes"}, 1, "no CloudStack API answers at http://127.0.0.1:1/client/api"},
+		"a login":              {[]string{"install", "--admin-cmk-profile", "current", "--account", "k8s"}, 1, "no CloudStack API answers at http://127.0.0.1:1/client/api"},
+		"keys":                 {[]string{"install", "--cmk-profile", "keys", "--yes"}, 1, "no CloudStack API answers at http://127.0.0.1:1/client/api"},
 		"administrator's keys": {[]string{"install", "--admin-cmk-profile=keys", "--account", "k8s"}, 1, "listing domains"},
-		"URL by flag":          {[]string{"install", "--cmk-profile=keys", "--api-url", "http://127.0.0.1:2/client/api", "--yes"}, 1, "answers at http://127.0.0.1:2/client/api"},
-		"no keys":              {[]string{"install", "--cmk-profile"}, 2, `profile "lab" of ` + file + " has no keys"},
+		"URL by flag":          {[]string{"install", "--cmk-profile", "keys", "--api-url", "http://127.0.0.1:2/client/api", "--yes"}, 1, "answers at http://127.0.0.1:2/client/api"},
+		"no keys":              {[]string{"install", "--cmk-profile", "current"}, 2, `profile "lab" of ` + file + " has no keys"},
 		"no such profile":      {[]string{"install", "--cmk-profile=prod"}, 2, `has no profile "prod"`},
-		"both":                 {[]string{"install", "--cmk-profile=keys", "--admin-cmk-profile=keys"}, 2, "both given"},
+		"both":                 {[]string{"install", "--cmk-profile", "keys", "--admin-cmk-profile=keys"}, 2, "both given"},
 		"no profile":           {[]string{"install", "--cmk-config", file}, 2, "--cmk-config needs"},
 		"and keys of a file":   {[]string{"install", "--admin-cmk-profile=keys", "--api-key-file", file}, 2, "both given"},
 	} {

@@ -13,18 +13,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/plan"
 )
 
-// exitToDo is plan's exit code when something is to do. Elsewhere 2 means usage; plan ends with 1 for that.
+// exitToDo is plan's exit code with --detailed-exitcode when something is to do. Elsewhere 2 means usage, which is 1 then.
 const exitToDo = 2
 
 func newPlanCommand(g *cli.Globals) *cobra.Command {
-	clusterID := ""
+	clusterID, detailed := "", false
 	cmd := g.Command(&cobra.Command{
 		Use:   "plan [NAMESPACE/NAME...]",
-		Short: "Show what the controller would do in CloudStack for each Service",
+		Short: "Show what the controller would do for each Service",
 		Long: `plan shows, for each Service of type LoadBalancer, the actions that the controller
 would take in CloudStack to bring it to what it asks for. It reads only: nothing is
 changed, in CloudStack or in the cluster. Services can be named; NAMESPACE/ stands for
@@ -38,8 +38,8 @@ with the reason and the remedy.
 The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config.
 
-Exit codes, the same in every format and other than those of the other commands:
-0 nothing to do, 1 error (also of usage), 2 something to do, or a Service is refused.`,
+With --detailed-exitcode the exit code says what was found: 0 nothing to do, 1 error
+(also of usage), 2 something to do, or a Service is refused.`,
 		Example: `  # all Services
   csccm plan
 
@@ -47,18 +47,24 @@ Exit codes, the same in every format and other than those of the other commands:
   csccm plan shop/web apps/
 
   # in a pipeline: 2 means that something is to do
-  csccm plan -o json > plan.json
+  csccm plan --detailed-exitcode -o json > plan.json
 
   # before the installation, with credentials from a file
   csccm plan --cloud-config ./cloud-config`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
-	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, args) })
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, args []string) error { return runPlan(ctx, g, clusterID, detailed, args) })
 	cmd.Flags().Lookup("release").Usage = "name of the Helm release whose settings count"
 	cmd.Flags().StringVar(&clusterID, "cluster-id", "", "name of the cluster in tags, instead of the controller's own setting")
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return planError(flagError(cmd, err)) })
+	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something is to do")
 	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return planError(run(cmd, args)) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if detailed {
+			return planError(err)
+		}
+		return err
+	}
 	return cmd
 }
 
@@ -71,7 +77,7 @@ func planError(err error) error {
 	return &report.Error{Err: err, Fix: cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
 }
 
-func runPlan(ctx context.Context, g *cli.Globals, clusterID string, names []string) error {
+func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed bool, names []string) error {
 	services, err := plan.Select(names)
 	if err != nil {
 		return cli.Usage(err)
@@ -81,9 +87,9 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, names []stri
 		return err
 	}
 	defer cs.Close()
-	progress := report.Quiet()
-	if g.Style(g.ErrOut).TTY {
-		progress = g.Progress()
+	progress := g.Progress()
+	if !g.Style(g.ErrOut).TTY {
+		progress = report.Late(progress, slow)
 	}
 	r, err := plan.OfCluster(ctx, c, cs, g.Release, clusterID, services, progress)
 	progress.Close()
@@ -100,7 +106,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, names []stri
 	case r.Summary.Failed > 0:
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
 		return report.Remedied(err, cli.RemedyOf(nil, r.Cause()))
-	case r.ToDo():
+	case detailed && r.ToDo():
 		return &report.ExitError{Code: exitToDo}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/plan"
 )
 
 // serviceForPlan is a Service of the example world that has no address yet.
@@ -28,7 +28,7 @@ func TestPlan(t *testing.T) {
 	cloud, file := cloudConfig(t)
 	secretKey := cloud.Config(t, "").SecretKey
 	a.set("/api/v1/nodes", nodesForPlan)
-	base := []string{"plan", "--server", a.url, "--cloud-config", file}
+	base := []string{"plan", "--detailed-exitcode", "--server", a.url, "--cloud-config", file}
 
 	c := execute(t, base...)
 	require.Equal(t, 0, c.code, c.errOut)
@@ -51,13 +51,18 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, 2, c.code, c.errOut)
 		require.NotContains(t, c.out, secretKey)
 	}
-	require.Contains(t, c.out, "clusterID: kubernetes\n")
+	require.Contains(t, c.out, "clusterID: 5d0c1a52-0000-4000-8000-00000000abcd\n")
 	c = execute(t, append(base, "-o", "json", "--cluster-id", "other")...)
 	var r plan.Report
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, "other", r.Settings.ClusterID)
 	require.Equal(t, plan.Summary{Services: 1, Changing: 1, Actions: r.Summary.Actions}, r.Summary)
 	require.NotZero(t, r.Summary.Actions)
+
+	c = execute(t, "plan", "--server", a.url, "--cloud-config", file)
+	require.Equal(t, 0, c.code, c.errOut)
+	require.Equal(t, 1, execute(t, append(base, "a")...).code, "2 is something to do")
+	require.Equal(t, 2, execute(t, "plan", "a").code)
 
 	// Of a Service that is refused it says why, and what would be right.
 	a.set("/api/v1/services", "["+strings.NewReplacer(`"type":"LoadBalancer",`, `"type":"LoadBalancer","loadBalancerIP":"203.0.113.20",`, "8080", "80").Replace(serviceForPlan)+"]")
@@ -77,6 +82,7 @@ func TestPlanWithoutCloudStack(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("[Global]\napi-url = http://127.0.0.1:1/client/api\napi-key = a\nsecret-key = b\n"), 0o600))
 	c := execute(t, "plan", "--server", a.url, "--cloud-config", file)
 	require.Equal(t, 1, c.code, c.out+c.errOut)
-	require.Contains(t, c.out, "not known")
-	require.Contains(t, c.errOut, "1 of 1 Services could not be looked at\n  fix: check api-url in the cloud-config")
+	require.Empty(t, c.out)
+	require.Contains(t, c.errOut, "cannot reach the API")
+	require.Contains(t, c.errOut, "fix: check api-url in the cloud-config")
 }

@@ -17,7 +17,7 @@ func TestTakeoverFromPredecessor(t *testing.T) {
 	a, _, file := leftCluster(t)
 	config, err := os.ReadFile(file) // #nosec G304 -- a file of the test
 	require.NoError(t, err)
-	base := []string{"takeover", "--server", a.url, "--record-dir", t.TempDir(), "--dry-run", "--accept", "all"}
+	base := []string{"takeover", "--server", a.url, "--dry-run", "--accept", "all"}
 	c := execute(t, append(base, "--from-predecessor")...)
 	require.Equal(t, 2, c.code, c.out+c.errOut)
 	require.Contains(t, c.errOut, "no Secret of the other provider holds a cloud-config; looked at kube-system/cloud-config, kube-system/cloudstack-secret")

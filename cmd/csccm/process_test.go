@@ -24,6 +24,9 @@ import (
 	"github.com/csccm/csccm/installer/engine/exitcodes"
 )
 
+// kubeSystem is the namespace whose UID identifies the cluster.
+const kubeSystem = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"5d0c1a52-0000-4000-8000-00000000abcd"}}`
+
 // asProgram makes the test binary the program itself: a process with signals and an exit code of its own.
 const asProgram = "CSCCM_TEST_PROGRAM"
 
@@ -69,7 +72,6 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 	const worker = `[{"metadata":{"name":"demo-worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1","operatingSystem":"linux"}}}]`
 	a.set("/api/v1/nodes", worker)
 	a.set("/api/v1/nodes/demo-worker-1/proxy/flagz", `{"kind":"Flagz","flags":{"cloud-provider":""}}`) // a warning
-	a.set("/api/v1/namespaces/kube-system", kubeSystem)
 	dir := t.TempDir()
 	// Servers that never answer: one for all, and one for each command that is told to end, which says when it is asked.
 	silent := func(t *testing.T, asked func()) string {
@@ -105,7 +107,7 @@ func TestExitCodesOfTimeouts(t *testing.T) {
 		stderr *bytes.Buffer
 	}
 	waiting := map[string]started{}
-	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt", "register", "unregister"} {
+	for _, command := range []string{"migrate-rules", "takeover", "taint", "adopt"} {
 		cmd, stderr := process(t, dir, command, "--server", a.url, "--cloud-config", file, "--timeout", "15s")
 		require.NoError(t, cmd.Start())
 		waiting[command] = started{cmd, stderr}

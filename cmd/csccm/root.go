@@ -49,6 +49,12 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	root.SetErr(g.ErrOut)
 	root.SetFlagErrorFunc(flagError)
 	g.AddFlags(root.PersistentFlags())
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "kube-context" { // as Helm calls it
+			name = "context"
+		}
+		return pflag.NormalizedName(name)
+	})
 	root.CompletionOptions.DisableDefaultCmd = true // ours says how to load it
 
 	cli.CompleteFlag(root, "namespace", cli.CompleteFrom(g, cluster.NamespaceNames))
@@ -58,32 +64,27 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	})
 	cli.CompleteFlag(root, "color", cli.OneOf("auto", "always", "never"))
 
-	root.AddCommand(
-		newInstallCommand(g),
-		newUpgradeCommand(g),
-		newRollbackCommand(g),
-		newRotateKeysCommand(g),
-		newUninstallCommand(g),
-		newTemplateCommand(g),
-		newImagesCommand(g),
-		newChartCommand(g),
-		newDoctorCommand(g),
-		newStatusCommand(g),
-		newUICommand(g),
-		newTestCommand(g),
-		newSupportBundleCommand(g),
-		newPlanCommand(g),
-		newMigrateRulesCommand(g),
-		newTakeoverCommand(g),
-		newAdoptCommand(g),
-		newRegisterCommand(g),
-		newUnregisterCommand(g),
-		newTaintCommand(g),
-		newCKSCommand(g),
-		newVerifyCommand(g),
-		newVersionCommand(g),
-		newCompletionCommand(g),
-	)
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Install", []*cobra.Command{
+			newInstallCommand(g), newUpgradeCommand(g), newRollbackCommand(g), newUninstallCommand(g), newTemplateCommand(g), newImagesCommand(g),
+		}},
+		{"Operate", []*cobra.Command{
+			newStatusCommand(g), newDoctorCommand(g), newPlanCommand(g), newUICommand(g), newTestCommand(g), newRotateKeysCommand(g), newSupportBundleCommand(g),
+		}},
+		{"Migrate", []*cobra.Command{newTakeoverCommand(g), newMigrateRulesCommand(g), newAdoptCommand(g), newTaintCommand(g)}},
+		{"CKS", []*cobra.Command{newCKSCommand(g)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersionCommand(g), newCompletionCommand(g))
+	cli.AddHelp(root)
 	cli.CompleteRest(g, root)
 	return root
 }

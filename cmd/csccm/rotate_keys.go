@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -21,7 +22,7 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 	admin, o := &installFlags{}, rotate.Options{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Give the controller new API keys, without a moment without",
+		Short: "Replace the controller's API keys without interruption",
 		Long: `Replace the API keys that the controller works with.
 
 A CloudStack user has one pair of keys, and a new pair kills the old one at once. So
@@ -41,10 +42,10 @@ not look, the old pair stays. End it later:
 
   csccm rotate-keys --finish
 
-shows what would stop working, and refuses to break it (without --force).` + cli.ServerIsClient,
+shows what would stop working, and refuses to break it (without --force).`,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
-  csccm rotate-keys --admin-cmk-profile --dry-run
-  csccm rotate-keys --restart-others   # also what reads the Secret only at its start
+  csccm rotate-keys --admin-cmk-profile current --dry-run
+  csccm rotate-keys --restart-others   # who reads the Secret only at startup
   csccm rotate-keys --finish           # end the old pair that was kept`,
 	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error {
 		if o.Force && !o.Finish {
@@ -58,7 +59,7 @@ shows what would stop working, and refuses to break it (without --force).` + cli
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
-			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 				return admin.options.Credentials.LogIn(ctx, e, cfg)
 			}
 			return rotate.Run(ctx, e, o)

@@ -87,7 +87,7 @@ apikey = key-canary
 secretkey = secret-canary
 verifycert = false
 `), 0o600))
-	base := []string{"install", "--kubeconfig", kubeconfig, "--cmk-profile", "--cmk-config", config, "--yes"}
+	base := []string{"install", "--kubeconfig", kubeconfig, "--cmk-profile", "current", "--cmk-config", config, "--yes"}
 	c := execute(t, base...)
 	require.Equal(t, 2, c.code, c.errOut)
 	require.Contains(t, c.errOut, `error: profile "home" of cmk has verifycert = false, which is not taken over without being asked for`)

@@ -21,13 +21,13 @@ func newStatusCommand(g *cli.Globals) *cobra.Command {
 	f := &statusFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "status",
-		Short: "Show controller, nodes, Services and open problems on one screen",
+		Short: "Show controller, nodes, Services and problems",
 		Long: `status sums up what doctor looks at, on one screen: versions, the controller and
 its leader, nodes and their VMs, Services of type LoadBalancer with their rules, and
 the checks that did not pass. It changes nothing.
 
 Exit codes are doctor's: 0 no check failed, 3 a check failed, 4 there are warnings
-and --fail-on=warning is given, 124 --wait ran out of time.`,
+and --fail-on=warning is given, 124 --timeout is over.`,
 		Example: `  csccm status
 
   # all nodes and Services, not only the first
@@ -77,7 +77,8 @@ func (f *statusFlags) write(g *cli.Globals, out io.Writer, s *status.Status) err
 	if g.Format != "text" {
 		return report.Encode(out, g.Format, s)
 	}
-	o := status.TextOptions{Style: g.Style(g.Out), All: g.Verbosity > 0}
+	style := g.Style(g.Out)
+	o := status.TextOptions{Style: style, All: g.Verbosity > 0 || !style.TTY && !f.watch.On} // a pipe has no screen
 	if f.watch.On {
 		o.Lines = watchedLines
 	}

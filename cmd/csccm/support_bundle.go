@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 type bundleFlags struct {
@@ -27,7 +28,7 @@ func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
 	f := &bundleFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "support-bundle",
-		Short: "Gather what helps others to help, without secrets, into one file",
+		Short: "Collect information for a bug report, without secrets",
 		Long: `support-bundle runs all checks and packs their report with what they rest on
 (nodes, Services, rules, the controller's Pods, its log of the last hour, Events)
 into a tar.gz. Unpack it and open index.html in a browser; it needs no network.
@@ -79,7 +80,7 @@ func (f *bundleFlags) run(ctx context.Context, g *cli.Globals) error {
 	}
 	pack := func(w io.Writer) error { return bundle.Write(w, facts.At, files) }
 	if f.file == "-" {
-		return pack(g.Out)
+		return pack(terminal.Raw(g.Out)) // an archive
 	}
 	if f.file == "" {
 		f.file = bundle.Folder(facts.At) + ".tar.gz"

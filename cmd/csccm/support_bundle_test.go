@@ -144,9 +144,10 @@ func TestStatus(t *testing.T) {
 	args, keys := canaryCluster(t)
 	c := execute(t, append([]string{"status"}, args...)...)
 	require.Equal(t, 3, c.code, "as doctor")
-	for _, want := range []string{"Cluster     v1.37.1", "1 of 1 Pods ready", "no leader", "demo-worker-1", "shop/checkout", "203.0.113.20", "2/1"[2:], "CCM-002", "csccm doctor says more"} {
+	for _, want := range []string{"Cluster     v1.37.1", "1 of 1 Pods ready", "no leader", "demo-worker-1", "shop/checkout", "203.0.113.20", "2/1"[2:], "CCM-002"} {
 		require.Contains(t, c.out, want)
 	}
+	require.Regexp(t, "csccm doctor .* says more", c.out)
 	require.LessOrEqual(t, strings.Count(c.out, "\n"), 24, "one screen:\n%s", c.out)
 	require.NotContains(t, c.out, "canary")
 

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -15,22 +14,20 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // taintFlags are the flags of taint.
 type taintFlags struct {
-	o        taint.Options
-	undo     bool
-	snapshot string
+	o    taint.Options
+	undo bool
 }
 
 func newTaintCommand(g *cli.Globals) *cobra.Command {
 	f := &taintFlags{}
 	cmd := g.Command(&cobra.Command{
-		Use:   "taint",
-		Short: "Have existing nodes initialised by the controller, one first, without moving a Pod",
+		Use:   "taint [NODE...]",
+		Short: "Have the controller initialise existing nodes, one first",
 		Long: `taint has nodes initialised that were in the cluster before the controller. The
 controller writes provider ID, zone, region and instance type only to nodes with
 the taint ` + taint.Key + `, which
@@ -41,33 +38,35 @@ Before the first node every gate must pass, or be passed over by its name with
 --skip-gate. One worker goes first and alone, the control plane last. A node that
 is not initialised in time loses csccm's own taint again, and csccm stops.
 
---node names the nodes to work on. A node that is named and was initialised before is
-initialised again, which writes zone, region and instance type again.
+Without arguments it takes every node that needs it. A node that is named and was
+initialised before is initialised again, which writes zone, region and instance
+type again.
 
-What the nodes were is kept in a file and in a ConfigMap; --undo sets the labels
-back. A provider ID stays: the API server lets nobody change one.` + cli.ServerIsClient,
+The labels as they were are kept in an annotation of each node; --undo sets them
+back. A provider ID stays: the API server lets nobody change one.`,
 		Example: `  # look only
   csccm taint --dry-run
 
   # labels again as CloudStack has them, of these nodes
-  csccm taint --node worker-1,worker-2
+  csccm taint worker-1 worker-2
 
   # five nodes at a time after the first
   csccm taint --max-parallel 5 --yes
 
   # labels as they were
   csccm taint --undo`,
-	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cli.CompleteFrom(g, cluster.NodeNames),
+	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
+		f.o.Nodes = args
+		return f.run(ctx, g)
+	})
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.o.Nodes, "node", nil, "only this node, also if it was initialised before; may be repeated")
 	flags.BoolVar(&f.o.ReplaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
 	flags.StringSliceVar(&f.o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
 	flags.IntVar(&f.o.MaxParallel, "max-parallel", 1, "nodes at a time, after the first")
 	flags.DurationVar(&f.o.PerNode, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
 	flags.BoolVar(&f.undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
-	flags.StringVar(&f.snapshot, "snapshot", "", "with --undo: file of the snapshot (default the ConfigMap in the cluster)")
-	flags.StringVar(&f.o.Dir, "snapshot-dir", "", "folder for the snapshot (default the user's state folder)")
-	cli.CompleteFlag(cmd, "node", cli.CompleteFrom(g, cluster.NodeNames))
 	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
 	return cmd
 }
@@ -77,10 +76,8 @@ func (f *taintFlags) validate() error {
 	switch {
 	case f.o.MaxParallel < 1:
 		return cli.Usagef("--max-parallel %d must be 1 or more", f.o.MaxParallel)
-	case f.snapshot != "" && !f.undo:
-		return cli.Usagef("--snapshot is for --undo")
 	case f.undo && (len(f.o.Nodes) > 0 || f.o.ReplaceNoExecute):
-		return cli.Usagef("--undo goes back by the snapshot alone: leave out --node and --replace-no-execute")
+		return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes and --replace-no-execute")
 	}
 	if err := cli.Positive("--node-timeout", f.o.PerNode); err != nil {
 		return err
@@ -98,19 +95,11 @@ func (f *taintFlags) run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	if !f.undo {
-		f.o.Dir = cmp.Or(f.o.Dir, g.StateDir())
 		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, f.o) })
-	}
-	var s *taint.Snapshot
-	var err error
-	if f.snapshot != "" { // judged first: that needs no network
-		if s, err = taint.ReadSnapshotFile(f.snapshot); err != nil {
-			return report.Remedied(cli.Usagef("--snapshot: %w", err), "name the file that csccm taint has named; without --snapshot the one in the cluster is taken")
-		}
 	}
 	c, err := g.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e, s) })
+	return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e) })
 }

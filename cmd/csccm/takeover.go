@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -13,9 +12,9 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/plan"
 )
 
 // takeoverFlags are the flags of takeover.
@@ -30,7 +29,7 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 	f := &takeoverFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "takeover",
-		Short: "Put csccm's controller in the place of another provider, without loss of traffic",
+		Short: "Replace another provider without loss of traffic",
 		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
 (Apache's, also as CloudStack Kubernetes Service deploys it, or Leaseweb's), shows
 what csccm's controller would do otherwise, Service by Service, and swaps the two.
@@ -48,13 +47,13 @@ run it again after that step. It continues where it stopped.
 
 --undo goes back after a takeover with --keep-old: csccm's controller ends, rules get
 their names and annotations their values of before, then the old controller starts
-again. It goes by ConfigMap csccm-takeover. Addresses, ids and members of the rules
+again. Services and the old workload have annotations with what was. Addresses, ids and members of the rules
 stay, and so does what --accept has changed. An old controller that was removed has
-to be applied again first, with no Pods.` + cli.ServerIsClient,
+to be applied again first, with no Pods.`,
 		Example: `  # look only
   csccm takeover --dry-run
 
-  # keep the current state wherever an annotation can, agree to the rest, keep the old Deployment
+  # keep the current state where an annotation can, agree to the rest
   csccm takeover --pin all --accept all --keep-old --yes
 
   # back to the old controller
@@ -67,7 +66,6 @@ to be applied again first, with no Pods.` + cli.ServerIsClient,
 	flags.StringSliceVar(&f.o.Pin, "pin", nil, "keep the current state of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&f.o.KeepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
-	flags.StringVar(&f.o.Dir, "record-dir", "", "folder for the record and the journal (default the user's state folder)")
 	services := cli.CompleteFrom(g, consentable)
 	cli.CompleteFlag(cmd, "accept", services)
 	cli.CompleteFlag(cmd, "pin", services)
@@ -81,12 +79,11 @@ func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, erro
 }
 
 func (f *takeoverFlags) run(ctx context.Context, g *cli.Globals) error {
-	f.o.Dir = cmp.Or(f.o.Dir, g.StateDir())
 	if err := takeover.ConsentNames(f.o.Accept, f.o.Pin); err != nil {
 		return err
 	}
 	if f.undo && (len(f.o.Accept) > 0 || len(f.o.Pin) > 0 || f.o.KeepOld) {
-		return cli.Usagef("--undo goes back by the record alone: leave out --accept, --pin and --keep-old")
+		return cli.Usagef("--undo goes back to what was: leave out --accept, --pin and --keep-old")
 	}
 	body := func(e *engine.Env, cs *cloud.Cloud) error {
 		if f.undo {

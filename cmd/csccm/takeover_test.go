@@ -26,7 +26,7 @@ const (
 func TestTakeoverPlans(t *testing.T) {
 	t.Parallel()
 	a, cloud, file := leftCluster(t)
-	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir()}
+	base := []string{"takeover", "--server", a.url, "--cloud-config", file}
 
 	// Unattended, and nobody agreed: exit code 3, in every format.
 	for _, more := range [][]string{{"--yes"}, {"--dry-run"}, {"--yes", "-o", "json"}} {
@@ -68,27 +68,28 @@ func TestTakeoverShowsThePolicy(t *testing.T) {
 	t.Parallel()
 	a, _, file := leftCluster(t)
 	a.set("/apis/apps/v1/deployments", "["+apacheDeployment+","+ourDeployment+"]")
-	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir(), "--dry-run", "--accept", "all"}
+	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--dry-run", "--accept", "all"}
 	c := execute(t, base...)
 	require.Equal(t, 0, c.code, c.errOut)
 	require.Contains(t, c.out, "The policy for tenants (chart value tenancy) refuses what Services use now:\n! default/documented: ")
-	require.Contains(t, c.out, "Chart values that keep them, to be set before:\ntenancy:\n  annotations:\n    proxy-protocol:\n      allow:\n      - default\n")
+	require.Contains(t, c.out, "To allow it, before: csccm upgrade --server "+a.url+" --set 'tenancy.annotations.proxy-protocol.allow[0]=default'\n")
 	c = execute(t, append(base, "-o", "json")...)
 	var r takeover.Result
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r), c.errOut)
-	require.Contains(t, r.Tenants.Kept(), "default/documented")
+	require.Equal(t, "default/documented", r.Tenants.Refused[0].Service)
 }
 
-// keptOld adds the record of a takeover that kept the old controller. deployments returns both, the old one with replicas.
+// keptOld adds what a takeover keeps on a Service and on the old controller. deployments returns both, the old one with replicas.
 func keptOld(t *testing.T, a *fakeCluster) (deployments func(replicas int) string) {
 	t.Helper()
-	const record = `{"schemaVersion":2,"time":"2026-03-14T15:09:26Z","server":"x","lease":{"namespace":"kube-system","name":"cloud-controller-manager"},
-		"predecessors":[{"family":"apache","kind":"Deployment","namespace":"kube-system","name":"cloud-controller-manager","wanted":2}],"services":[],
-		"pinned":[{"service":"default/documented","annotation":"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol","value":"enabled","before":null}]}`
-	a.setJSON(t, "/api/v1/namespaces/kube-system/configmaps/csccm-takeover",
-		map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": map[string]string{"20260314T150926.000Z.json": record}})
+	const pinned = `"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol":"enabled"`
+	services := a.objects["/api/v1/services"]
+	require.Contains(t, services, pinned)
+	a.set("/api/v1/services", strings.Replace(services, pinned, pinned+`,"`+takeover.BeforeAnnotation+
+		`":"{\"annotations\":{\"service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol\":{\"was\":null,\"set\":\"enabled\"}}}"`, 1))
+	old := strings.Replace(apacheDeployment, `"labels":`, `"annotations":{"csccm.io/replicas-before-takeover":"2"},"labels":`, 1)
 	deployments = func(replicas int) string {
-		return "[" + strings.Replace(apacheDeployment, `"replicas":1`, fmt.Sprintf(`"replicas":%d`, replicas), 1) + "," + ourDeployment + "]"
+		return "[" + strings.Replace(old, `"replicas":1`, fmt.Sprintf(`"replicas":%d`, replicas), 1) + "," + ourDeployment + "]"
 	}
 	return deployments
 }
@@ -105,15 +106,16 @@ func undoneCluster(t *testing.T) (a *fakeCluster, file string) {
 func TestTakeoverUndoPlans(t *testing.T) {
 	t.Parallel()
 	a, cloud, file := leftCluster(t)
-	base := []string{"takeover", "--undo", "--server", a.url, "--cloud-config", file, "--record-dir", t.TempDir()}
+	base := []string{"takeover", "--undo", "--server", a.url, "--cloud-config", file}
 	for flag, value := range map[string]string{"--accept": "all", "--pin": "all", "--keep-old": "true"} {
 		c := execute(t, append(base, flag+"="+value)...)
 		require.Equal(t, 2, c.code, c.errOut)
-		require.Contains(t, c.errOut, "--undo goes back by the record alone")
+		require.Contains(t, c.errOut, "--undo goes back to what was")
 	}
+	a.set("/apis/apps/v1/deployments", "["+ourDeployment+"]")
 	c := execute(t, base...)
-	require.Equal(t, 1, c.code, c.errOut)
-	require.Contains(t, c.errOut, "ConfigMap kube-system/csccm-takeover holds no record of a takeover\n  fix: name the namespace")
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "no controller that a takeover stopped is in the cluster")
 
 	deployments := keptOld(t, a)
 	a.set("/apis/apps/v1/deployments", deployments(1))
@@ -124,7 +126,7 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	a.set("/apis/apps/v1/deployments", `[]`)
 	c = execute(t, append(base, "--yes", "-o", "json")...)
 	require.Equal(t, 3, c.code, c.errOut)
-	require.Contains(t, c.errOut, "was removed: the takeover was without --keep-old\n  fix: apply its manifest again with no Pods (replicas: 0)")
+	require.Contains(t, c.errOut, "no controller that a takeover stopped is in the cluster: it was without --keep-old, or there was none\n  fix: apply the old controller's manifest again with no Pods (replicas: 0, ")
 	require.True(t, json.Valid([]byte(c.out)), c.out)
 
 	a.set("/apis/apps/v1/deployments", deployments(0))
@@ -142,24 +144,4 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	require.Contains(t, c.out, "Starts then: Deployment kube-system/cloud-controller-manager")
 	require.Contains(t, c.out, "with 2 Pods again")
 	requireOnlyReads(t, cloud)
-}
-
-func TestCKS(t *testing.T) {
-	t.Parallel()
-	a, _, file := leftCluster(t)
-	c := execute(t, "cks", "--server", a.url, "--cloud-config", file)
-	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "not made by CKS")
-
-	// As CKS makes one, and somebody removed its provider.
-	a.set("/api/v1/nodes", `[{"metadata":{"name":"k-control-18f0a1b2c3d"}}]`)
-	a.set("/api/v1/namespaces/kube-system/configmaps/kubeadm-config", `{"kind":"ConfigMap","apiVersion":"v1"}`)
-	a.set("/api/v1/namespaces/kube-system/secrets/cloudstack-secret", `{"kind":"Secret","apiVersion":"v1"}`)
-	a.set("/apis/apps/v1/namespaces/kube-system/deployments/cloud-controller-manager", `{"kind":"Deployment","apiVersion":"apps/v1"}`)
-	c = execute(t, "cks", "--server", a.url, "--cloud-config", file)
-	require.Equal(t, 3, c.code, c.out+c.errOut)
-	require.Contains(t, c.out, "CKS will deploy its own provider")
-	c = execute(t, "cks", "--server", a.url, "--cloud-config", file, "-o", "json")
-	require.Equal(t, 3, c.code, "the same exit code in every format")
-	require.True(t, json.Valid([]byte(c.out)))
 }

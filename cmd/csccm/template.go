@@ -4,9 +4,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/images"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // chartFlags choose a chart and its values; commands that render or apply one share them.
@@ -92,15 +91,15 @@ func (f *renderFlags) render(ctx context.Context, g *cli.Globals) (*helm.Chart, 
 	if err != nil {
 		return nil, "", err
 	}
-	version := f.kubeVersion
-	if version == "" {
-		if version, err = kubeVersion(ctx, g); err != nil {
+	kube := f.kubeVersion
+	if kube == "" {
+		if kube, err = kubeVersion(ctx, g); err != nil {
 			return nil, "", err
 		}
-	} else if _, err := semver.NewVersion(version); err != nil {
-		return nil, "", cli.Usagef("--kube-version %q: want a version such as v1.37.1", version)
+	} else if _, err := semver.NewVersion(kube); err != nil {
+		return nil, "", cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
 	}
-	manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: version})
+	manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
 	return chart, manifest, err
 }
 
@@ -153,9 +152,9 @@ func newImagesCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "images",
 		Short: "List the container images, for a mirror",
-		Long: `List the images that the chart needs, one a line. With --registry each line has the
+		Long: `List the images that the chart needs, one per line. With --registry each line has the
 image's name in a mirror too, in the form that copying tools read: SOURCE TARGET.
-save and load carry a whole release to a site without internet, signatures included.`,
+A site without internet: ` + version.Repository + `/blob/main/docs/air-gap.md`,
 		Example: `  csccm images --kube-version v1.37.1
   csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
 	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
@@ -169,59 +168,6 @@ save and load carry a whole release to a site without internet, signatures inclu
 		}
 		return g.Show(imageList{1, chart.Version(), chart.AppVersion(), list}, func(w io.Writer) error {
 			_, err := io.WriteString(w, images.Lines(list))
-			return err
-		})
-	})
-	f.add(cmd)
-	cmd.AddCommand(newImagesSaveCommand(g), newImagesLoadCommand(g))
-	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
-	return cmd
-}
-
-func newChartCommand(g *cli.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "chart",
-		Short: "The Helm chart that csccm carries",
-		Args:  cli.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newChartSaveCommand(g))
-	return cmd
-}
-
-func newChartSaveCommand(g *cli.Globals) *cobra.Command {
-	f := &renderFlags{}
-	var mirror string
-	cmd := g.Command(&cobra.Command{
-		Use:   "save [FOLDER]",
-		Short: "Write the chart and its list of images to a folder, for a cluster without internet",
-		Long: `Write the chart as .tgz and images.txt with its images; with --registry also
-values-mirror.yaml, which makes the chart use the mirror. The same csccm writes the
-same bytes each time. It needs no cluster.`,
-		Example: `  csccm chart save ./airgap --registry mirror.example.org/k8s
-  csccm install --chart ./airgap/cloudstack-ccm-1.2.0.tgz --values ./airgap/values-mirror.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("chart save takes one folder")
-			}
-			return nil
-		},
-	}, cli.FlagRelease, func(ctx context.Context, args []string) error {
-		dir := "."
-		if len(args) == 1 {
-			dir = args[0]
-		}
-		f.kubeVersion = cmp.Or(f.kubeVersion, "v1.37.0") // the images do not depend on it
-		chart, manifest, err := f.render(ctx, g)
-		if err != nil {
-			return err
-		}
-		saved, err := images.SaveChart(dir, chart, manifest, mirror)
-		if err != nil {
-			return err
-		}
-		return g.Show(saved, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, strings.TrimSpace(strings.Join([]string{saved.Chart, saved.Images, saved.Values}, "\n")))
 			return err
 		})
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/lbtest"
-	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -23,7 +23,7 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 	f := &testFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "test",
-		Short: "Make a load balancer, ask it from inside and outside, and remove it again",
+		Short: "Create a load balancer, call it, and remove it",
 		Long: `test proves that Services of type LoadBalancer work. It makes a Service with a small
 Pod in a namespace of its own (or in the one of --in), waits for the address, and asks
 it over TCP and over the PROXY protocol: from a second Pod, and from this machine where
@@ -34,7 +34,7 @@ The Pods run the controller's own image, which the cluster can pull already; --i
 names another place of it. They ask for no rights and fit the Pod Security level
 restricted. While the test runs it uses one public address, and ports 9080 and 9081 of it.
 
-Exit codes: 0 each step went well or was skipped, 3 a step failed.` + cli.ServerIsClient,
+Exit codes: 0 each step went well or was skipped, 3 a step failed.`,
 		Example: `  csccm test
 
   # in a namespace that exists, for a program
@@ -54,7 +54,7 @@ Exit codes: 0 each step went well or was skipped, 3 a step failed.` + cli.Server
 }
 
 func (f *testFlags) run(ctx context.Context, g *cli.Globals) error {
-	if g.Dry && g.Yes {
+	if g.DryRun && g.Yes {
 		return cli.ErrDryYes
 	}
 	if err := cli.Positive("--address-timeout", f.options.AddressTime); err != nil {
@@ -75,17 +75,22 @@ func (f *testFlags) run(ctx context.Context, g *cli.Globals) error {
 		where = "namespace " + o.Namespace
 	}
 	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
-	if g.Dry {
-		_, err := fmt.Fprintf(g.ErrOut, "nothing has been changed: --yes would %s\n", what)
+	e := g.Env()
+	if e.Cluster = c; g.DryRun {
+		_, err := fmt.Fprintf(g.ErrOut, "nothing has been changed: --yes would %s in %s\n", what, e.Where())
 		return err
 	}
-	if err := g.Env().Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
+	if err := e.Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
 		return err
 	}
 	progress := g.Progress()
 	defer progress.Close()
 	t := &lbtest.Tester{
-		Kube: c.Kube, Clock: g.Clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: echo.AskOnce,
+		Kube: c.Kube, Clock: g.Clock, Progress: progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: lbtest.AskOnce,
+	}
+	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
+		defer cs.Close()
+		t.Cloud = cs.Answers
 	}
 	result, err := t.Run(ctx)
 	if result != nil {

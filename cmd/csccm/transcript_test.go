@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// TestMigrateRulesTranscript goes there and back over rules of every kind: legacy names, a duplicate on
-// another address, an orphan, and another cluster's. With CSCCM_TRANSCRIPTS=1 it writes what a person
-// sees to docs/transcripts.
-func TestMigrateRulesTranscript(t *testing.T) {
+// TestMigrateRulesThereAndBack goes there and back over rules of every kind: legacy names, a duplicate on
+// another address, an orphan, and another cluster's.
+func TestMigrateRulesThereAndBack(t *testing.T) {
 	t.Parallel()
 	a := newFakeCluster(t)
 	cloud, file := cloudConfig(t)
@@ -87,17 +86,12 @@ func TestMigrateRulesTranscript(t *testing.T) {
 	require.Equal(t, before, states(t, client), "name, address, port, protocol, algorithm and members are as they were")
 	require.Contains(t, run("--undo", journal, "--yes"), "Nothing to undo")
 	require.NotContains(t, text.String(), secretKey)
-
-	if os.Getenv("CSCCM_TRANSCRIPTS") != "" {
-		page := strings.NewReplacer(" --cloud-config "+file, "", dir, "/home/admin").Replace(text.String())
-		require.NoError(t, os.WriteFile(filepath.Join("..", "..", "docs", "transcripts", "migrate-rules.txt"), []byte(page), 0o600))
-	}
 }
 
 // states are all rules without their ids.
-func states(t *testing.T, client *cloudstack.Client) []string {
+func states(t *testing.T, client *cloudapi.Client) []string {
 	t.Helper()
-	list, err := migrate.Read(t.Context(), client, "")
+	list, err := rules.Read(t.Context(), client, "")
 	require.NoError(t, err)
 	var out []string
 	for i := range list {

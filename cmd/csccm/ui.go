@@ -19,12 +19,12 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/bundle"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/ui"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/podhttp"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/server"
 )
@@ -39,7 +39,7 @@ func newUICommand(g *cli.Globals) *cobra.Command {
 	f := &uiFlags{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "ui",
-		Short: "Show the cluster in its cloud as a live page in the browser",
+		Short: "Show the cluster as a live page in the browser",
 		Long: `ui opens a page that shows which Service has which address, which rule leads to which
 node and VM, what doctor finds, what the controller would do, and what has happened.
 The page changes as the cluster does. It only reads: nothing is changed, in CloudStack
@@ -55,7 +55,7 @@ The credentials are those of the controller, in Secret cloudstack-secret of the
 namespace, or those of --cloud-config. Without either, the page shows Kubernetes alone.`,
 		Example: `  csccm ui
 
-  # on a machine without a browser: print the address, and reach the port through ssh
+  # without a browser here: print the address, reach the port by ssh
   csccm ui --no-open
 
   # one file, for a ticket
@@ -139,7 +139,7 @@ func (k *uiKeys) connect(ctx context.Context) (ui.CloudStack, *ui.Planner, error
 	if err != nil {
 		return nil, nil, err
 	}
-	k.secrets = append(k.secrets, cs.Config.APIKey, cs.Config.SecretKey, cs.Config.PreviousRecordKey)
+	k.secrets = append(k.secrets, cs.Config.APIKey, cs.Config.SecretKey)
 	k.clean = bundle.Redaction(k.secrets)
 	previewer, settings, err := plan.PreviewerOf(ctx, k.cluster, cs, k.globals.Release, "")
 	if err != nil {

@@ -5,12 +5,11 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/commands/install"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -18,10 +17,9 @@ import (
 
 func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	login, o := &installFlags{}, uninstall.Options{}
-	var with []string
 	cmd := g.Command(&cobra.Command{
 		Use:   "uninstall",
-		Short: "Take the controller out of the cluster, and say what stays",
+		Short: "Remove the controller, and list what stays",
 		Long: `Remove the Helm release and wait for the controller's Pods to end.
 
 While Services of type LoadBalancer exist, uninstall refuses: nobody would change
@@ -29,31 +27,21 @@ their rules or release their addresses any more. --orphan-load-balancers leaves
 them in CloudStack as they are; another cloud provider can take them over.
 
 Provider IDs, labels and addresses of the nodes stay, and so do the Secret with the
-credentials (unless --delete-secret is given) and the user in CloudStack. The entry in
-CloudStack's UI goes if the controller keeps it (chart value registerCluster); an entry
-by csccm register stays.
-
-The CSI driver that csccm install --with csi has installed stays unless --with csi is
-given here too; a driver of somebody else always stays. While volumes of the driver
-exist, its removal is refused: --orphan-volumes leaves them as they are.
+credentials (unless --delete-secret is given) and the user in CloudStack. The
+cluster's entry in CloudStack's UI is deleted.
 
 What csccm made in CloudStack is listed: role, account, user and keys, by this
 cluster's ConfigMap csccm-cloudstack, which a failed install leaves too. With
 --delete-user and an administrator's login it is removed: the user always, the
 account only if it owns nothing else, the role only if no account has it; and with
-the user the Secret that holds its keys.` + cli.ServerIsClient,
+the user the Secret that holds its keys.`,
 		Example: `  csccm uninstall --dry-run
   csccm uninstall --yes --delete-secret
-  csccm uninstall --with csi
   csccm uninstall --orphan-load-balancers --remove-finalizers
 
   # with the user that csccm made, shown first
   csccm uninstall --delete-user --admin-user admin --dry-run`,
-	}, cli.Changing, func(ctx context.Context, _ []string) error {
-		if err := install.CheckWith(with); err != nil {
-			return err
-		}
-		o.CSI = slices.Contains(with, install.WithCSI)
+	}, cli.Changing|cli.FlagUnlock, func(ctx context.Context, _ []string) error {
 		if err := o.Validate(); err != nil {
 			return err
 		}
@@ -63,7 +51,7 @@ the user the Secret that holds its keys.` + cli.ServerIsClient,
 			}
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {
-			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 				return login.options.Credentials.LogIn(ctx, e, cfg)
 			}
 			return uninstall.Run(ctx, e, o)
@@ -72,12 +60,9 @@ the user the Secret that holds its keys.` + cli.ServerIsClient,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
 	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
-	flags.StringSliceVar(&with, "with", nil, "what else is removed: csi (the CSI driver that csccm has installed)")
-	flags.BoolVar(&o.OrphanVolumes, "orphan-volumes", false, "with --with csi: go on although volumes of the driver exist, and leave them")
 	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
 	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
 	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
-	cli.CompleteFlag(cmd, "with", cli.OneOf(install.WithCSI))
 	login.addAdmin(cmd)
 	login.addAdminCMK(cmd)
 	return cmd

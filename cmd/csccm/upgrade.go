@@ -21,19 +21,21 @@ func newUpgradeCommand(g *cli.Globals) *cobra.Command {
 	charts, o := &chartFlags{}, upgrade.Options{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "upgrade",
-		Short: "Bring the controller to the version of this csccm, or of another chart",
+		Short: "Upgrade the controller to this csccm or another chart",
 		Long: `Bring the installed release to the chart that csccm carries, or to another one.
 
-Values that were given before stay, over the new chart's defaults; values that the
-new chart has renamed are moved and shown. The plan shows every object that
-changes, as the API server answers to a dry run. The release as it was is kept in
-a file. An older chart is refused unless --allow-downgrade is given. The CSI driver is
-brought to the version of this csccm by csccm install --with csi.`,
+Where chart and values are what is installed, the objects of the release that somebody
+has changed or deleted are restored.
+
+Values that were given before stay, over the new chart's defaults. The plan shows
+every object that changes, as the API server answers to a dry run. The release as
+it was is kept in a file. An older chart is refused unless --allow-downgrade is
+given.`,
 		Example: `  csccm upgrade
-  csccm upgrade --dry-run=server
+  csccm upgrade --dry-run
   csccm upgrade --set replicaCount=3 --yes
-  csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm --version 1.2.0`,
-	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) (err error) {
+  csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm`,
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) (err error) {
 		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}
@@ -51,7 +53,6 @@ brought to the version of this csccm by csccm install --with csi.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
 	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
-	flags.BoolVar(&o.StrictTenancy, "strict-tenancy", false, strictTenancyUsage)
 	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
 	return cmd
 }
@@ -61,16 +62,16 @@ func newRollbackCommand(g *cli.Globals) *cobra.Command {
 		Use:   "rollback [REVISION]",
 		Short: "Go back to an earlier revision of the release",
 		Long: `Make a new revision of the release with the content of an earlier one: the newest
-that worked before the latest, or REVISION. Credentials, nodes, load balancers and
-the CSI driver are not touched.`,
+that worked before the latest, or REVISION. Credentials, nodes and load balancers
+are not touched.`,
 		Example: `  csccm rollback
-  csccm rollback 3 --dry-run=server`,
+  csccm rollback 3 --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := revisionOf(args)
 			return err
 		},
 		ValidArgsFunction: completeRevisions(g),
-	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, args []string) error {
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, args []string) error {
 		revision, err := revisionOf(args)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ func newVersionCommand(g *cli.Globals) *cobra.Command {
 	var clientOnly bool
 	cmd := g.Command(&cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of csccm, its chart, the controller in the cluster and Kubernetes",
+		Short: "Print the versions of csccm, chart, controller and Kubernetes",
 	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
 		v, err := version.Own()
 		if err != nil {

@@ -12,9 +12,10 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	cksfacts "github.com/csccm/csccm/installer/commands/cks/facts"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
@@ -104,7 +105,7 @@ type Env struct {
 	// only thing that a check changes.
 	ProbePod *kubelet.ProbeOptions
 	// DialAPI connects to the address of a CKS cluster's API server; nil for the network.
-	DialAPI cksfacts.Dial
+	DialAPI ckscheck.Dial
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
 
@@ -114,18 +115,16 @@ type Env struct {
 // DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
 const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
-// API is the part of *cloudstack.Client that checks read with.
+// API is the part of *cloudapi.Client that checks read with.
 type API interface {
 	credentials.User
-	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudstack.User, error)
+	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudapi.User, error)
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
 	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
-	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
+	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudapi.KubernetesCluster, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
-	ListDiskOfferings(ctx context.Context) ([]cloudstack.DiskOffering, error)
-	ListDataVolumes(ctx context.Context, projectID string) ([]cloudstack.Volume, error)
 }
 
 // All is the catalogue, in the order in which it is shown.

@@ -10,10 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/check/decide"
-	cksfacts "github.com/csccm/csccm/installer/commands/cks/facts"
-	"github.com/csccm/csccm/installer/commands/cks/preflight"
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -69,12 +68,12 @@ var cksClusterFact = projectFact("the clusters of CKS", func(ctx context.Context
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return decide.CKSFacts{}, err
 	}
-	k, why := decide.CKSOf(clusters, migrate.NodeVMs(nodes, vms), err)
+	k, why := decide.CKSOf(clusters, rules.NodeVMs(nodes, vms), err)
 	if k == nil {
 		return decide.CKSFacts{Why: why}, nil
 	}
-	return decide.CKSFacts{Facts: &preflight.Facts{
-		Now: e.serverTime(ctx), Cluster: k, Nodes: preflight.NodesOf(nodes, k), Unread: map[preflight.Subject]string{},
+	return decide.CKSFacts{Facts: &ckscheck.Facts{
+		Now: e.serverTime(ctx), Cluster: k, Nodes: nodes, Unread: map[ckscheck.Subject]string{},
 	}}, nil
 })
 
@@ -88,45 +87,45 @@ func (e *Env) serverTime(ctx context.Context) time.Time {
 }
 
 // cksFact is a fact about the cluster, whose facts read may change.
-func cksFact(noun string, read func(ctx context.Context, e *Env, project string, f *preflight.Facts) error) *fact[*decide.CKSFacts] {
+func cksFact(noun string, read func(ctx context.Context, e *Env, project string, f *ckscheck.Facts) error) *fact[*decide.CKSFacts] {
 	return projectFact(noun, func(ctx context.Context, e *Env, project string) (*decide.CKSFacts, error) {
 		found, err := cksClusterFact.get(ctx, e)
 		if err != nil || found.Facts == nil {
 			return &found, err
 		}
 		f := *found.Facts
-		f.Unread = map[preflight.Subject]string{}
+		f.Unread = map[ckscheck.Subject]string{}
 		return &decide.CKSFacts{Facts: &f}, read(ctx, e, project, &f)
 	})
 }
 
 var (
-	cksNodesFact = cksFact("the nodes of the CKS cluster", func(context.Context, *Env, string, *preflight.Facts) error { return nil })
+	cksNodesFact = cksFact("the nodes of the CKS cluster", func(context.Context, *Env, string, *ckscheck.Facts) error { return nil })
 
-	cksCertificateFact = cksFact("the certificate of the CKS cluster", func(ctx context.Context, e *Env, _ string, f *preflight.Facts) error {
-		c, err := cksfacts.Serving(ctx, e.DialAPI, f.Cluster.Endpoint)
+	cksCertificateFact = cksFact("the certificate of the CKS cluster", func(ctx context.Context, e *Env, _ string, f *ckscheck.Facts) error {
+		c, err := ckscheck.Serving(ctx, e.DialAPI, f.Cluster.Endpoint)
 		if err != nil {
-			f.Unread[preflight.SubjectCertificate] = err.Error()
+			f.Unread[ckscheck.SubjectCertificate] = err.Error()
 			return nil
 		}
-		f.Certificates = []preflight.Certificate{*c}
+		f.Certificates = []ckscheck.Certificate{*c}
 		return nil
 	})
 
-	cksFirewallFact = cksFact("the firewall rules of the CKS cluster", func(ctx context.Context, e *Env, project string, f *preflight.Facts) error {
+	cksFirewallFact = cksFact("the firewall rules of the CKS cluster", func(ctx context.Context, e *Env, project string, f *ckscheck.Facts) error {
 		if f.Cluster.IPAddressID == "" {
 			return nil
 		}
 		rules, err := e.CloudStack.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: f.Cluster.IPAddressID, ProjectID: project})
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			f.Unread[preflight.SubjectFirewall] = "the role of the keys does not allow it"
+			f.Unread[ckscheck.SubjectFirewall] = "the role of the keys does not allow it"
 			return nil
 		}
 		f.Firewall = rules
 		return err
 	})
 
-	cksNetworkFact = cksFact("the addresses beside the CKS cluster", func(ctx context.Context, e *Env, _ string, f *preflight.Facts) error {
+	cksNetworkFact = cksFact("the addresses beside the CKS cluster", func(ctx context.Context, e *Env, _ string, f *ckscheck.Facts) error {
 		addresses, err := addressesFact.get(ctx, e)
 		if err != nil {
 			return err
@@ -144,7 +143,7 @@ var (
 				f.Addresses = append(f.Addresses, a)
 			}
 		}
-		f.Balancers, f.Services = rules, preflight.ServicesOf(services)
+		f.Balancers, f.Services = rules, services
 		return nil
 	})
 )

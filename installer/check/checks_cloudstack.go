@@ -70,7 +70,7 @@ func cloudStackChecks() []Check {
 			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "After an install, the controller's self-test in a Pod has passed. Else the controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
 			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
-			Remedy: "the controller's log says why: " + decide.ShowLog,
+			Remedy: "the controller's log says why: `" + decide.ShowLog + "`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				if e.SelfTest != nil {
 					return decide.SelfTest(e.SelfTest)
@@ -82,14 +82,14 @@ func cloudStackChecks() []Check {
 			Code: "CS-007", Category: catCloudStack, Title: "API asked over TLS", Severity: SeverityWarning, Phases: both(),
 			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
 			Why:    "Over http:// everybody on the way can read the calls and change the answers; an administrator's login would show the password.",
-			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: `csccm install --api-url {api-url} --overwrite-secret`",
+			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: csccm install --api-url {api-url} --overwrite-secret",
 			Run:    func(_ context.Context, e *Env) Finding { return decide.TLS(e.CloudConfig) },
 		},
 		{
 			Code: "CS-008", Category: catCloudStack, Title: "API's certificate is verified", Severity: SeverityWarning, Phases: both(),
 			What:   "The cloud-config does not have ssl-no-verify = true.",
 			Why:    "With ssl-no-verify whoever answers in the place of CloudStack is believed.",
-			Remedy: "name the certificate that signs the API's with ca-file (`csccm install --ca-file FILE --overwrite-secret`), and remove ssl-no-verify",
+			Remedy: "name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify",
 			Run:    func(_ context.Context, e *Env) Finding { return decide.Verified(e.CloudConfig) },
 		},
 	}
@@ -117,9 +117,6 @@ func (e *Env) secrets() []string {
 	var out []string
 	if e.CloudConfig != nil {
 		out = append(out, e.CloudConfig.APIKey, e.CloudConfig.SecretKey)
-		if k := e.CloudConfig.PreviousRecordKey; k != "" { // who has it forges records
-			out = append(out, k)
-		}
 	}
 	if d := e.facts.driverConfig.Load(); d != nil {
 		out = append(out, d.APIKey, d.SecretKey)

@@ -60,7 +60,7 @@ func clusterChecks() []Check {
 			Code: "K8S-005", Category: catCluster, Title: "Pod security of the namespace", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "The namespace's Pod Security Admission level allows hostNetwork, where the chart's values ask for it.",
 			Why:    "The controller uses the host's network by default, because it starts before a node has one of its own; the levels baseline and restricted refuse that.",
-			Remedy: "label the namespace pod-security.kubernetes.io/enforce=privileged, or install into kube-system; where nodes have a network before the controller runs, --set hostNetwork=false",
+			Remedy: "`kubectl label --overwrite namespace " + decide.WordNamespace + " pod-security.kubernetes.io/enforce=privileged`, or install into kube-system; where nodes have a network before the controller runs, set the chart value hostNetwork to false",
 			Run: func(ctx context.Context, e *Env) Finding {
 				n, err := namespaceFact.get(ctx, e)
 				return decide.PodSecurity(e.Namespace, n, e.hostNetwork(ctx), err)

@@ -13,6 +13,7 @@ import (
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
 const catController = "Controller"
@@ -23,14 +24,19 @@ func controllerChecks() []Check {
 			Code: "CCM-001", Category: catController, Title: "Pods ready", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
 			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
-			Remedy: decide.ShowPods + " and " + decide.ShowLog + " say why",
-			Run:    by2(controllersFact, ownPodsFact, decide.Pods),
+			Remedy: "`" + decide.ShowPods + "` and `" + decide.ShowLog + "` say why",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge2(ctx, e, controllersFact, ownPodsFact, func(c decide.Controllers, pods []corev1.Pod) Finding {
+					records, _ := releasesFact.get(ctx, e) // only choose the remedy
+					return decide.Pods(c, pods, deployed(records) >= 0)
+				})
+			},
 		},
 		{
 			Code: "CCM-002", Category: catController, Title: "One leader", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "The lease of the cloud controller manager is fresh and held by a Pod of this release, and no second such lease is.",
 			Why:    "A stale lease means that nobody works; two fresh leases mean that two providers work on the same nodes and rules.",
-			Remedy: "look at the controller's log (" + decide.ShowLog + "); where another provider holds a lease, take its place with `csccm takeover`",
+			Remedy: "look at the controller's log: `" + decide.ShowLog + "`; where another provider holds a lease, take its place with csccm takeover",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e, leasesFact, controllersFact, ownPodsFact, func(leases []coordinationv1.Lease, c decide.Controllers, pods []corev1.Pod) Finding {
 					return decide.Leader(decide.LeaderFacts{Leases: leases, Pods: pods, Others: e.others(c), Now: e.Clock.Now()})
@@ -41,7 +47,7 @@ func controllerChecks() []Check {
 			Code: "CCM-003", Category: catController, Title: "No other cloud controller manager", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No Deployment, DaemonSet or static Pod of another cloud controller manager is there, and k3s and RKE2 run without their own.",
 			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
-			Remedy: "run `csccm takeover` for Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
+			Remedy: "csccm takeover takes the place of Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e, controllersFact, systemPodsFact, nodesFact, func(c decide.Controllers, pods []corev1.Pod, nodes []corev1.Node) Finding {
 					return decide.Others(e.others(c), decide.LoosePods(pods), nodes)
@@ -52,21 +58,25 @@ func controllerChecks() []Check {
 			Code: "CCM-004", Category: catController, Title: "Health and metrics answer", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CCM-001"},
 			What:   "/healthz of every Pod says ok and /metrics is served, asked through the API server; where it does not get there, the kubelet's probe counts.",
 			Why:    "Kubelets restart a Pod by /healthz, and alerts rest on /metrics.",
-			Remedy: "look at the controller's log (" + decide.ShowLog + "); where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
+			Remedy: "look at the controller's log: `" + decide.ShowLog + "`; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
 			Run:    by(answersFact, decide.Answers),
 		},
 		{
 			Code: "CCM-005", Category: catController, Title: "No open errors", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "No warning of the cloud controllers about a Node or Service that exists is without a later success (an Event, or the condition csccm.io/LoadBalancerReady), and no error is in the controller's log three times within the last ten minutes.",
+			What:   "No warning of the cloud controllers about a Node or Service that exists is open: none later takes it back (an Event, the condition csccm.io/LoadBalancerReady, or a Node that is well), and no error was in the controller's log three times within ten minutes and again within the last three. Events count for an hour.",
 			Why:    "Events and log say what the controller could not do, and why.",
-			Remedy: "follow the message; kubectl describe shows all Events of an object, " + decide.ShowLog + " the whole log",
+			Remedy: "follow the message; kubectl describe shows all Events of an object, `" + decide.ShowLog + "` the whole log",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, eventsFact, func(events []corev1.Event) Finding {
 					services, servicesErr := servicesFact.get(ctx, e)
 					nodes, nodesErr := nodesFact.get(ctx, e)
 					logs, err := logsFact.get(ctx, e)
 					events, logs = decide.Unsolved(events, logs, services)
-					f := decide.Errors(events, logs, decide.LivingOf(services, servicesErr, nodes, nodesErr), e.Clock.Now())
+					var vms *inventory.VMSnapshot
+					if e.CloudStack != nil {
+						vms, _ = vmsFact.get(ctx, e) // without them Events alone close Events
+					}
+					f := decide.Errors(events, logs, decide.LivingOf(services, servicesErr, nodes, nodesErr, vms), e.Clock.Now())
 					if err != nil {
 						f = f.With("log", err.Error())
 					}
@@ -75,10 +85,19 @@ func controllerChecks() []Check {
 			},
 		},
 		{
+			Code: "CCM-006", Category: catController, Title: "Keys on control plane nodes only", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
+			What:   "The controller's Pods run on control plane nodes, where the cluster shows any.",
+			Why:    "The kubelet of a Pod's node may read the Pod's Secrets: on a worker, CloudStack's keys.",
+			Remedy: "`csccm upgrade --set controlPlaneOnly=true --set affinity=null --set nodeSelector=null`",
+			Run: func(ctx context.Context, e *Env) Finding {
+				return judge2(ctx, e, ownPodsFact, nodesFact, decide.Placement)
+			},
+		},
+		{
 			Code: "CKS-001", Category: catController, Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "The cluster was not made by CKS, or a Pod of the controller is named cloud-controller-manager and nodes need no hand: all kubelets run with --cloud-provider=external, or the chart value adoptNodes is set.",
 			Why:    "CKS installs its own provider again on start and upgrade unless a Pod is named cloud-controller-manager, and nodes that it adds run without --cloud-provider=external.",
-			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and run csccm upgrade --set adoptNodes=true, which initialises the nodes that CKS adds",
+			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and have the controller initialise the nodes that CKS adds: `csccm upgrade --set adoptNodes=true`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e, distributionFact, ownPodsFact, func(d decide.Distribution, pods []corev1.Pod) Finding {
 					var kubelets []kubelet.NodeVerdict // only explains

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/kube/helm"
 )
 
 const catHelm = "Helm release"
@@ -17,9 +18,9 @@ func helmChecks() []Check {
 			Code: "HELM-001", Category: catHelm, Title: "Release in a settled state", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "The newest revision of the Helm release is deployed, or there is none yet.",
 			Why:    "A revision that is pending (an installation was killed) blocks every further one; a failed one means that the cluster runs something else than the release says.",
-			Remedy: "run `csccm install` again: it repairs a pending or failed release",
+			Remedy: "wait until a pending revision is no longer worked on; of one that was left by a process that is dead: `csccm upgrade --force-unlock`; of a failed one: remove the cause, then `csccm upgrade`",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
+				return judge(ctx, e, releasesFact, func(records []helm.Release) Finding {
 					return decide.Release(e.Release, e.Namespace, records, e.facts.phase == PhasePreflight)
 				})
 			},
@@ -35,16 +36,16 @@ func helmChecks() []Check {
 			Code: "HELM-003", Category: catHelm, Title: "Cluster is as the release says", Severity: SeverityWarning, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "Every object of the deployed revision is in the cluster and has the fields that the release gives it, as a server-side dry run of applying it says.",
 			Why:    "What somebody changed by hand is undone by the next upgrade, and what is missing does not work.",
-			Remedy: "run `csccm upgrade` or `csccm install` to bring back what the release says, or put the change into the chart's values",
+			Remedy: "`csccm upgrade` brings back what the release says; a change that is to stay goes into the chart's values",
 			Run:    runDrift,
 		},
 		{
 			Code: "HELM-004", Category: catHelm, Title: "Release holds no credentials", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "None of the revisions that Helm keeps holds the CloudStack keys, in values or manifests.",
 			Why:    "Helm stores all values and manifests of a release in Secrets, for years: keys among them outlive every rotation.",
-			Remedy: "keep the keys in a Secret of your own (existingSecret), rotate them, and delete the named Secrets of old revisions",
+			Remedy: "keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the named records",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
+				return judge(ctx, e, releasesFact, func(records []helm.Release) Finding {
 					return decide.Leaks(records, e.secrets())
 				})
 			},

@@ -49,7 +49,7 @@ func nodeChecks() []Check {
 			Code: "NODE-003", Category: catNode, Title: "Provider IDs", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
 			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
-			Remedy: "delete the Node object and restart its kubelet so that it registers again",
+			Remedy: "delete the Node and restart its kubelet, which registers it again",
 			Run: byVMs(func(e *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 				return decide.ProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
 			}),
@@ -58,7 +58,7 @@ func nodeChecks() []Check {
 			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
 			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
-			Remedy: "look at the controller's log (" + decide.ShowLog + ") and at NODE-002; where --node-ip is named, set it to an address of the VM",
+			Remedy: "look at the controller's log, `" + decide.ShowLog + "`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, nodesFact, func(nodes []corev1.Node) Finding {
 					var vms *inventory.VMSnapshot // only explains
@@ -73,7 +73,7 @@ func nodeChecks() []Check {
 			Code: "NODE-005", Category: catNode, Title: "Nothing is evicted by the taint", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
 			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
-			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint --node {nodes} --replace-no-execute`",
+			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint {node names} --replace-no-execute`",
 			Run:    by(nodesFact, decide.NoExecute),
 		},
 		{
@@ -86,8 +86,8 @@ func nodeChecks() []Check {
 		{
 			Code: "NODE-007", Category: catNode, Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
-			Why:    "Only an initialisation changes these labels. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
-			Remedy: "have the node initialised again: `csccm taint --node {nodes}`, which looks for volumes and Pods with the old value first",
+			Why:    "Only an initialisation reads them from CloudStack. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
+			Remedy: "have the node initialised again: `csccm taint {node names}`, which looks for volumes and Pods with the old value first",
 			Run:    runLabels,
 		},
 		{
@@ -152,7 +152,7 @@ func runLabels(ctx context.Context, e *Env) Finding {
 			region = e.CloudConfig.Region
 		}
 		volumes, err := volumesFact.get(ctx, e)
-		f := decide.Labels(nodes, vms, region, volumes)
+		f := decide.Labels(nodes, vms, region, volumes, e.facts.phase == PhaseInstalled)
 		if err != nil {
 			f = f.With("volumes", "not judged: "+err.Error())
 		}

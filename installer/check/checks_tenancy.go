@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 const catTenants = "Tenants"
@@ -21,9 +20,9 @@ func tenancyChecks() []Check {
 	return []Check{
 		{
 			Code: "TEN-001", Category: catTenants, Title: "Admission policies refuse", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001"},
-			What:   "The chart's three ValidatingAdmissionPolicies (-annotations, -records, -tenancy) are there, each is bound with the action Deny, and each has failurePolicy Fail.",
-			Why:    "They keep a tenant from writing annotations that only the controller may write. The controller refuses what the policy forbids without them too, but nobody else sees a forged record before it is used, and users see the refusal in an Event only.",
-			Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`, or `csccm install` where somebody deleted them",
+			What:   "The chart's two ValidatingAdmissionPolicies (-annotations, -records) are there, each is bound with the action Deny, and each has failurePolicy Fail.",
+			Why:    "They keep a tenant from writing annotations that only the controller may write. The controller refuses wrong values without them too, but nobody else sees a forged record before it is used, and users see the refusal in an Event only.",
+			Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e, admissionFact, controllersFact, func(a decide.AdmissionObjects, c decide.Controllers) Finding {
 					return decide.Admission(a, len(c.Ours) > 0)
@@ -34,7 +33,7 @@ func tenancyChecks() []Check {
 			Code: "TEN-002", Category: catTenants, Title: "No Service breaks the policy", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001"},
 			What:   "No Service of type LoadBalancer asks for something that the operator's policy (chart value tenancy, as the running controller has it) does not allow its namespace.",
 			Why:    "The controller changes nothing for a Service that the policy refuses: its ports and members stay as they were, whatever happens to Pods and nodes.",
-			Remedy: "have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart value that is named: `csccm upgrade -f VALUES`",
+			Remedy: "have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart value that is named: csccm upgrade -f VALUES",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e, servicesFact, controllersFact, func(services []corev1.Service, c decide.Controllers) Finding {
 					in := decide.PolicyFacts{Words: c.Words()}
@@ -56,12 +55,12 @@ func tenancyChecks() []Check {
 			Code: "TEN-004", Category: catTenants, Title: "Records agree with CloudStack", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001", "CS-004"},
 			What:   "No Service has a record that the controller acquired an address for it while CloudStack's tags of the address name another cluster or Service, or nothing.",
 			Why:    "Such a record was copied, forged, or outlived its address. The controller does not release an address by it, but somebody tried, or a restore brought an old Service back.",
-			Remedy: "find out who wrote it (kubectl get service {service} -o yaml --show-managed-fields), then remove the annotation service.beta.kubernetes.io/cloudstack-load-balancer-addresses from the Service: the controller writes a true one",
+			Remedy: "find out who wrote it (`kubectl get service {service} -o yaml --show-managed-fields`), then remove the record: `kubectl annotate service {service} service.beta.kubernetes.io/cloudstack-load-balancer-addresses-`; the controller writes a true one",
 			Run: func(ctx context.Context, e *Env) Finding {
-				return judge3(ctx, e, servicesFact, addressesFact, clusterIDFact, func(services []corev1.Service, addresses []cloudstack.PublicIP, id string) Finding {
+				return judge3(ctx, e, servicesFact, addressesFact, clusterIDsFact, func(services []corev1.Service, addresses []cloudstack.PublicIP, ids []string) Finding {
 					apis, err := apisFact.get(ctx, e)
 					_, tags := apis["createTags"]
-					return decide.Records(services, addresses, id, err == nil && tags)
+					return decide.Records(services, addresses, ids, err == nil && tags)
 				})
 			},
 		},
@@ -75,9 +74,9 @@ func (e *Env) policyAddresses(ctx context.Context, services []corev1.Service) ma
 	}
 	addresses, err := addressesFact.get(ctx, e)
 	rules, rulesErr := rulesFact.get(ctx, e)
-	id, idErr := clusterIDFact.get(ctx, e)
+	ids, idErr := clusterIDsFact.get(ctx, e)
 	if err != nil || rulesErr != nil || idErr != nil {
 		return nil
 	}
-	return tenants.Addresses(addresses, rules, services, func(cluster string, own bool) bool { return provider.OwnClusterTag(cluster, id, own) })
+	return tenants.Addresses(addresses, rules, services, ids)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -18,11 +19,21 @@ import (
 	"github.com/csccm/csccm/pkg/provider"
 )
 
-// PhaseOf returns PhaseInstalled when the cluster holds a record of the release. Where that cannot be
-// read, the checks say why.
+// PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no workload
+// of the release (GitOps and csccm template keep no record), no Secret with its credentials. A Secret beside another
+// provider that runs is that provider's. Where something cannot be read, the checks say why.
 func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
-	list, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
-	if err == nil && len(list.Items) == 0 {
+	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+	if err != nil || len(records.Items) > 0 {
+		return PhaseInstalled
+	}
+	env := &Env{Cluster: c, Namespace: c.Namespace, Release: release, facts: &facts{run: ctx}}
+	controllers, err := controllersFact.get(ctx, env)
+	if err != nil || len(controllers.Ours) > 0 {
+		return PhaseInstalled
+	}
+	_, err = c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || len(controllers.Others) > 0 {
 		return PhasePreflight
 	}
 	return PhaseInstalled

@@ -81,7 +81,7 @@ func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Re
 // task is one check of a run.
 type task struct {
 	check  Check
-	hidden bool // runs only because a selected check needs it
+	hidden bool // runs only because a selected check needs it, and is shown if it does not pass
 	ended  chan struct{}
 	result Result
 }
@@ -99,7 +99,7 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 	if env.CloudStack != nil {
 		o := inventory.Options{Clock: work.Clock}
 		if env.CloudConfig != nil {
-			o.ProjectID, o.Zone = env.CloudConfig.ProjectID, env.CloudConfig.Zone
+			o.ProjectID, o.Zone, o.NodeVMs = env.CloudConfig.ProjectID, env.CloudConfig.Zone, env.CloudConfig.NodeVMs
 		}
 		work.facts.inventory = inventory.New(env.CloudStack, o)
 	}
@@ -122,8 +122,8 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 	var results []Result
 	for _, t := range tasks {
 		<-t.ended
-		if t.hidden {
-			continue
+		if t.hidden && t.result.Outcome != Failed && t.result.Outcome != Unknown {
+			continue // as it should be; else it says why the selected ones were skipped
 		}
 		results = append(results, t.result)
 		if progress != nil {
@@ -187,7 +187,7 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
 			r := t.check.result(decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
-			r.follows = o == Skipped && !dep.hidden && dep.check.Category == t.check.Category
+			r.needs = cmp.Or(dep.result.needs, code)
 			return r
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
 )
@@ -150,13 +151,10 @@ var eventsFact = &fact[[]corev1.Event]{"the Events", func(ctx context.Context, e
 	return out, nil
 }}
 
-// releasesFact holds the records that Helm keeps of the release, oldest first.
-var releasesFact = &fact[[]decide.ReleaseRecord]{"Helm's records", func(ctx context.Context, e *Env) ([]decide.ReleaseRecord, error) {
-	secrets, err := listAll(ctx, e, metav1.ListOptions{LabelSelector: "owner=helm,name=" + e.Release}, e.Cluster.Kube.CoreV1().Secrets(e.Namespace).List, func(l *corev1.SecretList) []corev1.Secret { return l.Items })
-	if err != nil {
-		return nil, err
-	}
-	return decide.ReleaseRecords(secrets), nil
+// releasesFact holds the revisions that Helm keeps of the release, oldest first.
+var releasesFact = &fact[[]helm.Release]{"Helm's records", func(ctx context.Context, e *Env) ([]helm.Release, error) {
+	out, err := helm.Records(ctx, e.Cluster.Kube.CoreV1().Secrets(e.Namespace), e.Release)
+	return out, e.Cluster.Explain(err)
 }}
 
 // ownPodsFact are the Pods of the release.
@@ -259,18 +257,18 @@ var labelsFact = &fact[map[string]map[string]string]{"the namespaces", func(ctx 
 	return labels, e.Cluster.Explain(err)
 }}
 
-// clusterIDFact holds by what name the controller knows the cluster in CloudStack's tags.
-var clusterIDFact = &fact[string]{"the cluster's id", func(ctx context.Context, e *Env) (string, error) {
+// clusterIDsFact holds the ids of the cluster in CloudStack's tags: the current one, then former ones.
+var clusterIDsFact = &fact[[]string]{"the cluster's id", func(ctx context.Context, e *Env) ([]string, error) {
 	controllers, err := controllersFact.get(ctx, e)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	id := cluster.Identity{}
 	if words := controllers.Words(); words != nil {
 		id = cluster.IdentityOf(words)
 	}
 	if e.CloudConfig != nil {
-		id.Config = e.CloudConfig.ClusterID
+		id.Config, id.Former = e.CloudConfig.ClusterID, e.CloudConfig.FormerClusterIDs
 	}
 	out, err := id.Resolve(ctx, e.Cluster.Kube)
 	return out, e.Cluster.Explain(err)

@@ -29,6 +29,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -66,7 +67,7 @@ func (w *world) client(t *testing.T, change func(c *cloudstack.Config)) {
 	t.Helper()
 	cfg := *w.env.CloudConfig
 	change(&cfg)
-	client, err := cloudstack.NewClient(&cfg)
+	client, err := cloudapi.NewClient(&cfg)
 	require.NoError(t, err)
 	w.env.CloudStack, w.env.CloudConfig = client, &cfg
 }
@@ -231,7 +232,9 @@ func faults() []fault {
 		}},
 		{code: "NODE-008", outcome: check.Failed, says: "is NotReady", together: true, inject: func(t *testing.T, w *world) {
 			w.lost(t)
-			w.changeNode(t, "lost", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+			w.changeNode(t, "lost", func(n *corev1.Node) {
+				n.Spec.ProviderID, n.Status.Conditions[0].Status = "cloudstack:///99999999-0000-4000-8000-000000000000", corev1.ConditionUnknown
+			})
 		}},
 		{code: "CCM-001", outcome: check.Failed, says: "no Deployment", inject: func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.AppsV1().Deployments(system).Delete(t.Context(), "cloudstack-cloud-controller-manager", metav1.DeleteOptions{}))
@@ -275,8 +278,11 @@ func faults() []fault {
 		{code: "CCM-005", outcome: check.Warning, says: "3 times in the last hour: Cannot patch", inject: func(_ *testing.T, w *world) {
 			w.log += strings.Repeat(w.logLine('E', time.Minute, "x.go:1", `"Cannot patch" err="conflict"`), 3)
 		}},
+		{code: "CCM-006", outcome: check.Warning, says: "runs on node demo-cp-1, which is no control plane node", together: true, inject: func(t *testing.T, w *world) {
+			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" })
+		}},
 		{code: "NODE-009", outcome: check.Warning, says: "its VM demo-worker-2 is Stopped", inject: func(t *testing.T, w *world) {
-			client, err := cloudstack.NewClient(w.env.CloudConfig)
+			client, err := cloudapi.NewClient(w.env.CloudConfig)
 			require.NoError(t, err)
 			vms, err := client.ListVirtualMachines(t.Context(), cloudstack.VMQuery{Name: "demo-worker-2"})
 			require.NoError(t, err)
@@ -295,7 +301,7 @@ func faults() []fault {
 			w.add(t, w.node("c-node-19a2b3c4d5f", "10.1.1.12"))
 			w.kubelet = func(string) string { return "" }
 		}},
-		{code: "LB-001", outcome: check.Failed, says: "members that are no eligible nodes: demo-worker-1", together: true, inject: func(t *testing.T, w *world) {
+		{code: "LB-001", outcome: check.Failed, says: "would remove 1 member from the rule of port 80", inject: func(t *testing.T, w *world) {
 			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels[corev1.LabelNodeExcludeBalancers] = "true" })
 		}},
 		{code: "LB-002", outcome: check.Warning, says: "Service default/web", together: true, inject: func(t *testing.T, w *world) {
@@ -304,7 +310,7 @@ func faults() []fault {
 		{code: "LB-003", outcome: check.Warning, says: "all its members are nodes", inject: func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		}},
-		{code: "LB-005", outcome: check.Failed, says: "port 80/tcp has no port forwarding", inject: func(t *testing.T, w *world) {
+		{code: "LB-001", outcome: check.Failed, says: "would forward port 80/tcp", inject: func(t *testing.T, w *world) {
 			w.changeService(t, func(s *corev1.Service) { s.Annotations[annotation.Mode] = annotation.Direct })
 		}},
 		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
@@ -336,7 +342,7 @@ func (w *world) order(t *testing.T, command string, params url.Values) {
 // renameRule changes the name of the rules that hold a part.
 func (w *world) renameRule(t *testing.T, part, by string) {
 	t.Helper()
-	client, err := cloudstack.NewClient(w.env.CloudConfig)
+	client, err := cloudapi.NewClient(w.env.CloudConfig)
 	require.NoError(t, err)
 	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
 	require.NoError(t, err)
@@ -392,7 +398,7 @@ func tenancyFaults() []fault {
 		}},
 		{code: "TEN-001", outcome: check.Warning, says: "failurePolicy is Ignore", together: true, inject: func(t *testing.T, w *world) {
 			api := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-			p, err := api.Get(t.Context(), release+"-tenancy", metav1.GetOptions{})
+			p, err := api.Get(t.Context(), release+"-annotations", metav1.GetOptions{})
 			require.NoError(t, err)
 			ignore := admissionv1.Ignore
 			p.Spec.FailurePolicy = &ignore
@@ -410,7 +416,7 @@ func tenancyFaults() []fault {
 			w.add(t, s)
 		}},
 		{code: "TEN-004", outcome: check.Warning, says: "says that 203.0.113.20 was acquired for it; CloudStack's tags name nobody", together: true, inject: func(t *testing.T, w *world) {
-			client, err := cloudstack.NewClient(w.env.CloudConfig)
+			client, err := cloudapi.NewClient(w.env.CloudConfig)
 			require.NoError(t, err)
 			addresses, err := client.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
 			require.NoError(t, err)

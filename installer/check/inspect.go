@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,6 +60,7 @@ const (
 	FactControllers = "controllers"
 	FactReleases    = "releases"
 	FactVMs         = "vms"
+	FactRules       = "rules"
 )
 
 // Controller is a Deployment or DaemonSet of a cloud controller manager.
@@ -79,6 +81,13 @@ func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
 	}
 	vm, err := node.Match(f.VMs, n)
 	return vm, err == nil
+}
+
+func (f *Facts) vm(id string) (vm cloudstack.VirtualMachine, known bool) {
+	if f.VMs == nil {
+		return vm, false
+	}
+	return f.VMs.ByID(id)
 }
 
 // Leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
@@ -123,10 +132,20 @@ func (e *Env) exported() *Facts {
 	out.Leases, _ = leasesFact.peek(e)
 	out.Pods, _ = ownPodsFact.peek(e)
 	out.Logs, _ = logsFact.peek(e)
-	balancers, _ := balancersFact.peek(e)
-	out.Rules, out.Members = balancers.Rules, balancers.Members
-	forwarding, _ := forwardingFact.peek(e)
-	out.Forwards = forwarding.Rules
+	balancers, known := balancersFact.peek(e)
+	unless(known, FactRules)
+	planned, _ := plansFact.peek(e)
+	out.Rules, out.Members = balancers.Rules, map[string][]cloudstack.LoadBalancerMember{}
+	maps.Copy(out.Members, planned.members)
+	maps.Copy(out.Members, balancers.Members)
+	for _, list := range out.Members {
+		for i := range list {
+			if vm, known := out.vm(list[i].VMID); known {
+				list[i].Name = vm.Name
+			}
+		}
+	}
+	out.Forwards, _ = forwardsShown.peek(e)
 	if v, _ := versionFact.peek(e); v != nil {
 		out.Version = v.GitVersion
 	}
@@ -135,11 +154,7 @@ func (e *Env) exported() *Facts {
 	}
 	out.Controllers = slices.Concat(controllers.Ours, controllers.Others)
 	for _, r := range records {
-		revision := Revision{Number: r.Revision, Status: r.Status}
-		if c, err := r.Content(); err == nil {
-			revision.ChartVersion, revision.AppVersion = c.Chart.Metadata.Version, c.Chart.Metadata.AppVersion
-		}
-		out.Revisions = append(out.Revisions, revision)
+		out.Revisions = append(out.Revisions, Revision{Number: r.Revision, Status: r.Status, ChartVersion: r.ChartVersion, AppVersion: r.AppVersion})
 	}
 	return out
 }

@@ -5,9 +5,7 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,18 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
-	"github.com/csccm/csccm/installer/storage"
 )
-
-// helmManager is the field manager that Helm writes as.
-const helmManager = "helm"
 
 // atOnce bounds the calls of one check.
 const atOnce = 8
@@ -49,74 +42,28 @@ func parallel[T, R any](ctx context.Context, in []T, do func(context.Context, *T
 
 var errNoConnection = errors.New("no connection for objects of any kind")
 
-// objects reads objects of any kind, those of a chart's manifest, by namespace and name.
-type objects struct {
-	client    dynamic.Interface
-	explain   func(error) error
-	namespace string // of objects that name none
-}
-
-func (e *Env) objects() (*objects, error) {
+// diff compares manifests with the cluster.
+func (e *Env) diff() (*diff.Client, error) {
 	if e.Cluster.REST == nil {
 		return nil, errNoConnection
 	}
 	client, err := dynamic.NewForConfig(e.Cluster.REST)
-	if err != nil {
-		return nil, e.Cluster.Explain(err)
-	}
-	return &objects{client, e.Cluster.Explain, e.Namespace}, nil
-}
-
-func (r *objects) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
-	// A chart holds kinds whose plurals follow the rule.
-	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-	if ns := decide.NamespaceOf(o, r.namespace); ns != "" {
-		return r.client.Resource(resource).Namespace(ns)
-	}
-	return r.client.Resource(resource)
-}
-
-// get reads the object as it is in the cluster; nil when it is not there.
-func (r *objects) get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	live, err := r.of(o).Get(ctx, o.GetName(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // absence is an answer
-	case err != nil:
-		return nil, decide.Unreadable(o.GetKind()+" "+o.GetName(), r.explain(err))
-	}
-	return live, nil
-}
-
-// dryRun asks the API server what the object would become if it were applied, admission and all.
-// Nothing is changed.
-func (r *objects) dryRun(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	body, err := json.Marshal(o.Object)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
-	}
-	return r.of(o).Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
-		DryRun: []string{metav1.DryRunAll}, FieldManager: helmManager, Force: ptr.To(true),
-	})
+	return &diff.Client{Dynamic: client, Release: e.Release, Namespace: e.Namespace}, e.Cluster.Explain(err)
 }
 
 func runConflicts(ctx context.Context, e *Env) Finding {
 	if e.Manifest == "" {
 		return decide.Skipf("no manifest is about to be applied")
 	}
-	client, err := e.objects()
+	client, err := e.diff()
 	if err != nil {
 		return decide.Skipf("%v", err)
 	}
-	wanted, err := diff.Parse(e.Manifest)
+	there, err := client.Live(ctx, e.Manifest)
 	if err != nil {
-		return decide.Unread(decide.Unreadable("the manifest", err))
+		return decide.Unread(decide.Unreadable("the chart's objects", e.Cluster.Explain(err)))
 	}
-	there, err := parallel(ctx, wanted, client.get)
-	if err != nil {
-		return decide.Unread(err)
-	}
-	return decide.Conflicts(there, e.Namespace, e.Release, storage.Release)
+	return decide.Conflicts(there, e.Namespace, e.Release)
 }
 
 // hostNetwork reports whether Pods of the manifest that is about to be applied, or of the deployed release, use the host's network. It is
@@ -129,11 +76,7 @@ func (e *Env) hostNetwork(ctx context.Context) bool {
 		if err != nil || i < 0 {
 			return true
 		}
-		content, err := records[i].Content()
-		if err != nil {
-			return true
-		}
-		manifest = content.Manifest
+		manifest = records[i].Manifest
 	}
 	objects, err := diff.Parse(manifest)
 	if err != nil {
@@ -153,54 +96,26 @@ func (e *Env) hostNetwork(ctx context.Context) bool {
 }
 
 // deployed returns the index of the revision that is deployed; -1 without one.
-func deployed(records []decide.ReleaseRecord) int {
-	return slices.IndexFunc(records, func(r decide.ReleaseRecord) bool { return r.Status == "deployed" })
+func deployed(records []helm.Release) int {
+	return slices.IndexFunc(records, func(r helm.Release) bool { return r.Status == "deployed" })
 }
 
 func runDrift(ctx context.Context, e *Env) Finding {
-	return judge(ctx, e, releasesFact, func(records []decide.ReleaseRecord) Finding {
+	return judge(ctx, e, releasesFact, func(records []helm.Release) Finding {
 		i := deployed(records)
 		if i < 0 {
 			return decide.Skipf("no revision of release %s is deployed", e.Release)
 		}
-		record := records[i]
-		content, err := record.Content()
-		if err != nil {
-			return decide.Unread(decide.Unreadable("revision "+fmt.Sprint(record.Revision), err))
-		}
-		wanted, err := diff.Parse(content.Manifest)
-		if err != nil {
-			return decide.Unread(decide.Unreadable("the release's manifest", err))
-		}
-		client, err := e.objects()
+		client, err := e.diff()
 		if err != nil {
 			return decide.Skipf("%v", err)
 		}
-		drifts, err := parallel(ctx, wanted, func(ctx context.Context, o *unstructured.Unstructured) (decide.ObjectDrift, error) {
-			return compare(ctx, client, o)
-		})
+		changes, err := client.Drift(ctx, records[i].Manifest)
 		if err != nil {
-			return decide.Unread(err)
+			return decide.Unread(decide.Unreadable("the release's objects", e.Cluster.Explain(err)))
 		}
-		return decide.Drift(record.Revision, drifts, e.Namespace)
+		return decide.Drift(records[i].Revision, changes)
 	})
-}
-
-func compare(ctx context.Context, client *objects, wanted *unstructured.Unstructured) (decide.ObjectDrift, error) {
-	out := decide.ObjectDrift{Object: *wanted}
-	live, err := client.get(ctx, wanted)
-	if err != nil || live == nil {
-		out.Absent = err == nil
-		return out, err
-	}
-	would, err := client.dryRun(ctx, wanted)
-	if out.Refused = decide.ReasonOf(err); err != nil && out.Refused == "" || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission") {
-		return out, decide.Unreadable("the difference of "+wanted.GetKind()+" "+wanted.GetName(), client.explain(err))
-	}
-	if err == nil {
-		out.Fields = diff.Lines(live, would)
-	}
-	return out, nil
 }
 
 func runPermissions(ctx context.Context, e *Env) Finding {
@@ -213,9 +128,9 @@ func runPermissions(ctx context.Context, e *Env) Finding {
 	if err != nil {
 		return decide.Unread(decide.Unreadable("the permissions", err))
 	}
-	refused, err := e.refusedObjects(ctx, wanted)
+	refused, err := e.refusedObjects(ctx)
 	if err != nil {
-		return decide.Unread(err)
+		return decide.Unread(decide.Unreadable("the API server's answer to the chart", e.Cluster.Explain(err)))
 	}
 	return decide.Permissions(needed, optional, denied, refused)
 }
@@ -263,25 +178,22 @@ func (e *Env) denied(ctx context.Context, requests []rights.Request) ([]rights.R
 	return out, err
 }
 
-// refusedObjects are the objects of the manifest that the API server would not take from the caller:
-// admission webhooks, quotas and policies refuse what the caller's rights allow.
-func (e *Env) refusedObjects(ctx context.Context, wanted []unstructured.Unstructured) ([]Object, error) {
-	if len(wanted) == 0 || e.Cluster.REST == nil {
+// refusedObjects are the objects of the manifest that the API server would not take from the caller: admission webhooks,
+// quotas and policies refuse what the caller's rights allow.
+func (e *Env) refusedObjects(ctx context.Context) ([]Object, error) {
+	if e.Manifest == "" || e.Cluster.REST == nil {
 		return nil, nil
 	}
-	client, err := e.objects()
+	client, err := e.diff()
 	if err != nil {
 		return nil, err
 	}
-	refused, err := parallel(ctx, wanted, func(ctx context.Context, o *unstructured.Unstructured) (Object, error) {
-		_, err := client.dryRun(ctx, o)
-		if err == nil || apierrors.IsNotFound(err) { // the namespace is still to be made
-			return Object{}, nil
+	changes, err := client.Drift(ctx, e.Manifest)
+	var out []Object
+	for i := range changes {
+		if c := &changes[i]; c.Problem != "" {
+			out = append(out, Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Message: decide.OneLine(c.Problem)})
 		}
-		if why := decide.ReasonOf(err); why != "" {
-			return decide.ObjectOf(o, e.Namespace, "%s", why), nil
-		}
-		return Object{}, decide.Unreadable("the answer to "+o.GetKind()+" "+o.GetName(), e.Cluster.Explain(err))
-	})
-	return slices.DeleteFunc(refused, func(o Object) bool { return o.Name == "" }), err
+	}
+	return out, err
 }

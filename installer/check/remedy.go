@@ -4,43 +4,23 @@
 package check
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // inDocs are the words of the documentation.
 var inDocs = strings.NewReplacer(
-	decide.WordNamespace, "NAMESPACE", decide.WordRelease, "RELEASE", decide.WordNodes, "NODE", decide.WordNodeNames, "NODE", decide.WordWorkload, "-n NAMESPACE KIND/NAME", decide.WordService, "-n NAMESPACE NAME",
+	decide.WordNamespace, "NAMESPACE", decide.WordRelease, "RELEASE", decide.WordNodeNames, "NODE", decide.WordWorkload, "-n NAMESPACE KIND/NAME", decide.WordService, "-n NAMESPACE NAME",
 	decide.WordAPI, "https://HOST/client/api",
 )
 
-// ownCommand finds a command line of csccm in a remedy.
-var ownCommand = regexp.MustCompile("`csccm ([a-z-]+)([^`]*)`")
-
-// withFlags adds the flags that name the controller to a command line, so that it can be copied.
-func (e *Env) withFlags(line string) string {
-	m := ownCommand.FindStringSubmatch(line)
-	out := "csccm " + m[1]
-	if e.Namespace != "" && e.Namespace != metav1.NamespaceSystem {
-		out += " -n " + e.Namespace
-	}
-	if e.Release != "" && e.Release != defaultRelease && m[1] != "migrate-rules" {
-		out += " --release " + e.Release
-	}
-	return "`" + out + m[2] + "`"
-}
-
-// defaultRelease is the name of the Helm release where no --release is given.
-const defaultRelease = "cloudstack-ccm"
-
 // fill replaces the placeholders of a remedy by names of the run.
 func (e *Env) fill(remedy string, objects []Object) string {
-	remedy = ownCommand.ReplaceAllStringFunc(remedy, e.withFlags)
+	if e.Cluster != nil {
+		remedy = e.Cluster.InCommands(remedy)
+	}
 	if !strings.Contains(remedy, "{") {
 		return remedy
 	}
@@ -57,7 +37,7 @@ func (e *Env) fill(remedy string, objects []Object) string {
 	workload := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + strings.ToLower(o.Kind) + "/" + o.Name }, "Deployment", "DaemonSet")
 	service := first(objects, func(o Object) string { return "-n " + o.Namespace + " " + o.Name }, "Service")
 	return strings.NewReplacer(
-		decide.WordNamespace, e.Namespace, decide.WordRelease, e.Release, decide.WordNodes, strings.Join(nodes, ","), decide.WordNodeNames, strings.Join(nodes, " "), decide.WordWorkload, workload, decide.WordService, service, decide.WordAPI, api,
+		decide.WordNamespace, e.Namespace, decide.WordRelease, e.Release, decide.WordNodeNames, strings.Join(nodes, " "), decide.WordWorkload, workload, decide.WordService, service, decide.WordAPI, api,
 	).Replace(remedy)
 }
 

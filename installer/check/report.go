@@ -5,17 +5,12 @@ package check
 
 import (
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/installer/engine/junit"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -45,8 +40,8 @@ type Result struct {
 	DurationMs int64  `json:"durationMs"`
 	// Unfinished: the whole run ended before the check. Programs read that as unknown; a person is told how many.
 	Unfinished bool `json:"-"`
-	// follows: a check of the same category, which this one needs, was skipped. That check's line says why for both.
-	follows bool
+	// needs is the check for which this one was skipped: the first that did not pass. A person is told once.
+	needs string
 }
 
 func (c *Check) result(f Finding, took time.Duration) Result {
@@ -213,46 +208,3 @@ func (r Report) Err(failOn Severity) error {
 	}
 	return nil
 }
-
-// WriteJSON writes the report as Schema describes it.
-func (r Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
-// WriteYAML writes the report as YAML with the fields of Schema.
-func (r Report) WriteYAML(w io.Writer) error {
-	raw, err := yaml.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(raw)
-	return err
-}
-
-// WriteJUnit writes the report for a CI system: a suite for each category, a case for each check. What makes the command
-// fail by failOn is a failure; other warnings are the output of their case.
-func (r Report) WriteJUnit(w io.Writer, failOn Severity) error {
-	var suites []junit.Suite
-	for _, c := range r.Checks {
-		if len(suites) == 0 || suites[len(suites)-1].Name != c.Category {
-			suites = append(suites, junit.Suite{Name: c.Category})
-		}
-		out := junit.Case{Class: c.Code, Name: c.Code + " " + c.Title, Took: junit.Seconds(milliseconds(c.DurationMs))}
-		switch {
-		case c.Outcome == Skipped:
-			out.Skipped = &junit.Skipped{Message: c.Message}
-		case c.Outcome == Failed || failOn == SeverityWarning && c.Outcome != OK:
-			out.Failure = &junit.Failure{Type: c.Code, Message: c.Message, Text: c.plain()}
-		default:
-			out.Output = c.plain()
-		}
-		s := &suites[len(suites)-1]
-		s.Cases = append(s.Cases, out)
-	}
-	return junit.Write(w, "csccm doctor", milliseconds(r.DurationMs), suites)
-}
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

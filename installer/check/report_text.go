@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // TextOptions says how a report is shown to a person.
@@ -30,8 +31,12 @@ const maxObjects = 10
 func (r Report) WriteText(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	category := ""
+	waiting := map[string][]string{} // skipped checks, by what they need
 	for _, c := range r.Checks {
-		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) || c.follows && !o.Verbose {
+		if c.Unfinished || o.Short && (c.Outcome == OK || c.Outcome == Skipped) || c.needs != "" && !o.Verbose {
+			if c.needs != "" && !c.Unfinished && !o.Short && !r.skipped(c.needs) {
+				waiting[c.needs] = append(waiting[c.needs], c.Code)
+			}
 			continue
 		}
 		if !o.Short && c.Category != category {
@@ -43,12 +48,24 @@ func (r Report) WriteText(w io.Writer, o TextOptions) error {
 		}
 		b.WriteString(c.text(o))
 	}
+	if len(waiting) > 0 && !o.Short {
+		b.WriteByte('\n')
+	}
+	for _, code := range slices.Sorted(maps.Keys(waiting)) {
+		b.WriteString(o.Style.Indented(o.Style.Symbol(report.SymbolSkipped)+" ", o.Style.SymbolWidth()+1,
+			fmt.Sprintf("skipped until %s passes: %s", code, strings.Join(waiting[code], ", "))))
+	}
 	if b.Len() > 0 && !o.Short {
 		b.WriteByte('\n')
 	}
 	b.WriteString(r.Summary.text(o.Style, r.Unfinished()))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// skipped reports whether a check was skipped itself. Its line says why for those that need it.
+func (r Report) skipped(code string) bool {
+	return slices.ContainsFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Skipped })
 }
 
 // text draws one result.
@@ -79,7 +96,7 @@ func (r Result) text(o TextOptions) string {
 	}
 	if o.Verbose {
 		for _, k := range slices.Sorted(maps.Keys(r.Evidence)) {
-			b.WriteString(s.Indented(pad+s.Paint(report.Faint, k+":")+" ", indent+len(k)+2, r.Evidence[k]))
+			b.WriteString(s.Indented(pad+s.Paint(report.Faint, terminal.Line(k)+":")+" ", indent+len(k)+2, r.Evidence[k]))
 		}
 	}
 	if r.Outcome != OK && r.Outcome != Skipped {
@@ -144,21 +161,4 @@ func (m Summary) text(s report.Style, unfinished int) string {
 		column += len(text)
 	}
 	return b.String() + "\n"
-}
-
-// plain is the result in words, without colours.
-func (r Result) plain() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Outcome, r.Message)
-	for _, o := range r.Objects {
-		fmt.Fprintf(&b, "- %s", o)
-		if o.Message != "" {
-			b.WriteString(": " + o.Message)
-		}
-		b.WriteByte('\n')
-	}
-	if r.Remedy != "" {
-		fmt.Fprintf(&b, "fix: %s\nsee: %s\n", r.Remedy, r.Hint)
-	}
-	return b.String()
 }

@@ -34,11 +34,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 const (
@@ -122,7 +123,7 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	apiKey, secretKey, known := w.sim.Keys("k8s-owner")
 	require.True(t, known)
 	cfg := &cloudstack.Config{APIURL: cs.URL + "/client/api", APIKey: apiKey, SecretKey: secretKey, Zone: "zone-1"}
-	client, err := cloudstack.NewClient(cfg)
+	client, err := cloudapi.NewClient(cfg)
 	require.NoError(t, err)
 
 	rules, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
@@ -191,7 +192,7 @@ func (w *world) logLine(level byte, ago time.Duration, source, text string) stri
 	return fmt.Sprintf("%c%s       1 %s] %s\n", level, w.now.Add(-ago).UTC().Format("0102 15:04:05.000000"), source, text)
 }
 
-func rename(t *testing.T, client *cloudstack.Client, r cloudstack.LoadBalancerRule, name string) {
+func rename(t *testing.T, client *cloudapi.Client, r cloudstack.LoadBalancerRule, name string) {
 	t.Helper()
 	s, err := client.UpdateLoadBalancerRule(t.Context(), cloudstack.UpdateLoadBalancerRuleRequest{ID: r.ID, Protocol: "tcp", Algorithm: r.Algorithm, Name: name})
 	require.NoError(t, err)
@@ -203,7 +204,7 @@ func rename(t *testing.T, client *cloudstack.Client, r cloudstack.LoadBalancerRu
 func revision(t *testing.T, n int, status, manifest string, values map[string]any) *corev1.Secret {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{
-		"name": release, "version": n, "manifest": manifest, "config": values,
+		"name": release, "version": n, "manifest": manifest, "config": values, "info": map[string]any{"status": status},
 		"chart": map[string]any{"metadata": map[string]any{"name": release, "version": "1.0.0", "appVersion": "v1.0.0"}},
 	})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -20,10 +21,19 @@ import (
 
 // Cloud is CloudStack as the controller's own credentials see it.
 type Cloud struct {
-	Client *cloudstack.Client
+	Client *cloudapi.Client
 	Config *cloudstack.Config
 	From   string // where the credentials came from, for people
 	Close  func()
+}
+
+// Answers makes sure that CloudStack answers. A refusal is an answer: what is refused shows when it is needed.
+func (c *Cloud) Answers(ctx context.Context) error {
+	_, err := c.Client.Capabilities(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindAuth) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsKind(err, cloudstack.KindThrottled) {
+		return nil
+	}
+	return err
 }
 
 // ErrNoCredentials means that there is neither a file nor a Secret.
@@ -86,11 +96,23 @@ func OfSecret(ctx context.Context, c *cluster.Cluster) (*Cloud, error) {
 
 // Open makes the client.
 func (c *Cloud) Open() (*Cloud, error) {
-	client, err := cloudstack.NewClient(c.Config)
+	client, err := cloudapi.NewClient(c.Config)
 	if err != nil {
 		c.Close()
 		return nil, &credentials.Error{What: c.From, Err: err, Fix: "correct it, or give --cloud-config FILE", Code: report.ExitUsage}
 	}
 	c.Client = client
 	return c, nil
+}
+
+// ZoneNames returns the names of the zones.
+func ZoneNames(ctx context.Context, client *cloudapi.Client) ([]string, error) {
+	zones, err := client.ListZones(ctx)
+	return cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name }), err
+}
+
+// ProjectNames returns the names of the projects.
+func ProjectNames(ctx context.Context, client *cloudapi.Client) ([]string, error) {
+	projects, err := client.ListProjects(ctx)
+	return cloudapi.Names(projects, func(p *cloudstack.Project) string { return p.Name }), err
 }

@@ -24,11 +24,10 @@ import (
 )
 
 // DefaultRelease is the name of the Helm release.
-const DefaultRelease = "cloudstack-ccm"
+const DefaultRelease = cluster.DefaultRelease
 
 // Helm is what these commands ask of Helm. *helm.Client has it.
 type Helm interface {
-	Get(ctx context.Context, name string) (*helm.Release, error)
 	History(ctx context.Context, name string) ([]helm.Release, error)
 	Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error)
 	Rollback(ctx context.Context, name string, revision int) (*helm.Release, error)
@@ -39,6 +38,7 @@ type Helm interface {
 // Env is one run of a command.
 type Env struct {
 	Cluster  *cluster.Cluster // nil where a command talks to CloudStack alone
+	Place    string           // where such a command works
 	Helm     Helm
 	Prompt   prompt.Prompter
 	Progress report.Progress
@@ -52,11 +52,15 @@ type Env struct {
 
 	Release        string // name of the Helm release
 	Yes            bool
+	ForceUnlock    bool   // whoever left a pending revision of the release is dead
 	DryRun         bool   // stop after the plan
+	Verbose        bool   // list what is summed up otherwise
 	Output         string // text (also ""), json, yaml
 	Journal        string // file; "" = only the cluster's copy
 	RolloutTimeout time.Duration
 
+	// Objects asks the API server about the objects of the release, and restores them; nil in tests without one.
+	Objects *diff.Client
 	// Diff asks the API server what a manifest would change; nil = not asked.
 	Diff func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error)
 	// PodLogs returns the last lines of a container's log; may be nil.
@@ -73,29 +77,44 @@ func (e *Env) StyleOf(w io.Writer) report.Style {
 	if e.Style == nil {
 		return report.Style{}
 	}
+	if p, ok := w.(*page); ok {
+		w = p.to
+	}
 	return e.Style(w)
 }
 
-// Find reads a release by its name; nil where there is none, or no more than its history.
-func (e *Env) Find(ctx context.Context, name string) (*helm.Release, error) {
-	r, err := e.Helm.Get(ctx, name)
+// History reads the revisions of the release, the newest first; none where there is no release, or no more than its history.
+// A release that somebody is working on is refused, unless ForceUnlock is set.
+func (e *Env) History(ctx context.Context) ([]helm.Release, error) {
+	history, err := e.Helm.History(ctx, e.Release)
 	switch {
-	case errors.Is(err, helm.ErrReleaseNotFound) || err == nil && r.Status == "uninstalled":
-		return nil, nil //nolint:nilnil // no release is an answer
+	case errors.Is(err, helm.ErrReleaseNotFound) || err == nil && (len(history) == 0 || history[0].Status == "uninstalled"):
+		return nil, nil
 	case err != nil:
 		return nil, e.Cluster.Explain(err)
+	case !e.ForceUnlock:
+		err = helm.Pending(&history[0])
 	}
-	return r, nil
+	return history, err
 }
 
-// Deployed reads the release; there must be one.
-func (e *Env) Deployed(ctx context.Context) (*helm.Release, error) {
-	r, err := e.Helm.Get(ctx, e.Release)
-	if errors.Is(err, helm.ErrReleaseNotFound) {
-		return nil, report.Usage(fmt.Sprintf("there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace),
+// Find reads the newest revision of the release; nil where there is none. See History.
+func (e *Env) Find(ctx context.Context) (*helm.Release, error) {
+	history, err := e.History(ctx)
+	if err != nil || len(history) == 0 {
+		return nil, err
+	}
+	return &history[0], nil
+}
+
+// Deployed is History of a release that must exist.
+func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
+	history, err := e.History(ctx)
+	if err == nil && len(history) == 0 {
+		err = report.Usage(fmt.Sprintf("there is no Helm release %s in namespace %s", e.Release, e.Cluster.Namespace),
 			"name it with --release and --namespace, or run csccm install")
 	}
-	return r, e.Cluster.Explain(err)
+	return history, err
 }
 
 // Render renders a chart with the release's values. It refuses another namespace for the objects: csccm looks for the Pods, the
@@ -108,14 +127,23 @@ func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
 	return e.Helm.Template(ctx, r)
 }
 
-// Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, the two
-// manifests are compared.
+// Changes has the API server judge a manifest by dry runs; its refusal is an error. Where it is not asked, or cannot
+// answer a command that changes nothing, the two manifests are compared.
 func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change, error) {
 	if e.Diff == nil {
 		return diff.Between(e.Cluster.Namespace, old, manifest)
 	}
 	e.Progress.Step("Dry run on the API server")
 	changes, err := e.Diff(ctx, e.Cluster.Namespace, old, manifest)
+	if err != nil && e.DryRun && ctx.Err() == nil {
+		e.Progress.Done("not possible (%v): the manifests are compared", err)
+		return diff.Between(e.Cluster.Namespace, old, manifest)
+	}
+	return e.judged(changes, err)
+}
+
+// judged ends the step that found changes. What the API server refuses is an error.
+func (e *Env) judged(changes []diff.Change, err error) ([]diff.Change, error) {
 	if err == nil {
 		err = diff.Refused(changes)
 	}
@@ -125,6 +153,26 @@ func (e *Env) Changes(ctx context.Context, old, manifest string) ([]diff.Change,
 	}
 	e.Progress.Done("%s", diff.Summary(changes))
 	return changes, nil
+}
+
+// Drift returns what somebody has changed of a release's objects, or deleted. What the API server refuses is an error.
+func (e *Env) Drift(ctx context.Context, manifest string) ([]diff.Change, error) {
+	if e.Objects == nil {
+		return nil, nil
+	}
+	e.Progress.Step("Comparing the release's objects with the cluster")
+	return e.judged(e.Objects.Drift(ctx, manifest))
+}
+
+// Restore brings the objects of a release back to what it says.
+func (e *Env) Restore(ctx context.Context, manifest string, changes []diff.Change) error {
+	e.Progress.Step("Restoring the objects of release %s", e.Release)
+	err := Shielded(ctx, func(ctx context.Context) error { return e.Objects.Restore(ctx, manifest, changes) })
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	e.Progress.Done("%s", diff.Summary(changes))
+	return nil
 }
 
 // Rollout waits until the controller's Pods run.

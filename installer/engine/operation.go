@@ -4,10 +4,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -63,7 +67,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	}
 	if len(op.Steps) > 0 {
 		if op.Result != nil && !e.Yes {
-			if err := op.Show(e.ErrOut); err != nil {
+			if err := e.showPlan(op, e.ErrOut); err != nil {
 				return err
 			}
 		}
@@ -80,8 +84,59 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	case e.Structured() || op.Done == nil:
 		return nil
 	}
-	return op.Done(e.Out)
+	text := page{to: e.Out}
+	if err := op.Done(&text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(e.Out, e.Commands(text.String()))
+	return err
 }
+
+// page is text before it is written, in the style of where it goes.
+type page struct {
+	strings.Builder
+	to io.Writer
+}
+
+// Commands has each command line in a text name the cluster, the namespace and the release.
+func (e *Env) Commands(text string) string {
+	if e.Cluster != nil {
+		return e.Cluster.InCommands(text)
+	}
+	if s := e.StyleOf(e.Out); s.Commands != nil {
+		return s.Commands(text)
+	}
+	return text
+}
+
+// Where names the cluster and the namespace, or the CloudStack, that a command works on.
+func (e *Env) Where() string {
+	c := e.Cluster
+	if c == nil {
+		return cmp.Or(e.Place, "CloudStack")
+	}
+	name := "cluster " + cmp.Or(c.Context, c.Server)
+	if c.Server != "" && c.Context != "" {
+		name += " (" + c.Server + ")"
+	}
+	return name + ", namespace " + c.Namespace
+}
+
+// showPlan shows the plan for a person. Where there is something to do, the cluster is named first.
+func (e *Env) showPlan(op *Operation, w io.Writer) error {
+	text := page{to: w}
+	if err := op.Show(&text); err != nil {
+		return err
+	}
+	where := ""
+	if len(op.Steps) > 0 {
+		where = upperFirst(e.Where()) + "\n"
+	}
+	_, err := io.WriteString(w, where+e.Commands(text.String()))
+	return err
+}
+
+func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // show writes the plan where it is the result: in dry runs, and where plan and result are one.
 func (e *Env) show(op *Operation, dry bool) error {
@@ -89,7 +144,7 @@ func (e *Env) show(op *Operation, dry bool) error {
 	case op.Result != nil && !dry:
 		return nil
 	case !e.Structured():
-		return op.Show(e.Out)
+		return e.showPlan(op, e.Out)
 	case op.Result != nil:
 		return report.Encode(e.Out, e.Output, op.Plan)
 	}
@@ -122,15 +177,38 @@ func (e *Env) Agreed(ctx context.Context, what string, q prompt.Question) error 
 		if e.Interactive {
 			why = "-o " + e.Output + " does not ask"
 		}
-		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s, is not given, and %s", what, why), "add --yes to do it, or --dry-run to only look")
+		return report.Usage(fmt.Sprintf("nothing has been changed: --yes, which would %s in %s, is not given, and %s", what, e.Where(), why), "add --yes to do it, or --dry-run to only look")
 	}
 	if q.Message == "" {
-		q.Message = strings.ToUpper(what[:1]) + what[1:]
+		q.Message = upperFirst(what)
 	}
-	q.Flag = "--yes"
-	ok, err := e.Prompt.Confirm(ctx, q)
+	ok, err := e.Confirm(ctx, q)
 	if err == nil && !ok {
 		err = report.Declined("nothing was changed")
 	}
 	return err
+}
+
+// Confirm asks about a change, and says where it would be made.
+func (e *Env) Confirm(ctx context.Context, q prompt.Question) (bool, error) {
+	q.Message, q.Flag = q.Message+" in "+e.Where(), cmp.Or(q.Flag, "--yes")
+	return e.Prompt.Confirm(ctx, q)
+}
+
+// Poll calls done at once and then in each interval, until it reports true or fails, ctx ends, or limit has passed: then
+// inTime is false.
+func Poll(ctx context.Context, c clock.Clock, interval, limit time.Duration, done func() (bool, error)) (inTime bool, err error) {
+	deadline := c.After(limit)
+	for {
+		if ok, err := done(); ok || err != nil {
+			return ok, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-deadline:
+			return false, nil
+		case <-c.After(interval):
+		}
+	}
 }

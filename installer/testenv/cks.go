@@ -4,11 +4,13 @@
 package testenv
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -36,7 +38,7 @@ func NewCKS(t *testing.T) *Cloud {
 	c := NewCloud(t, world)
 	admin := c.Admin(t)
 	for _, v := range []string{"1.33.1", "1.33.4", "1.34.0"} {
-		_, err := admin.AddKubernetesVersion(t.Context(), cloudstack.AddKubernetesVersionRequest{
+		_, err := admin.AddKubernetesVersion(t.Context(), cloudapi.AddKubernetesVersionRequest{
 			Semantic: v, URL: "http://192.0.2.1/" + v + ".iso", MinCPUs: 2, MinMemoryMiB: 2048,
 		})
 		require.NoError(t, err)
@@ -50,33 +52,29 @@ func (c *Cloud) Zone(t *testing.T, name string) string {
 	t.Helper()
 	zones, err := c.Client(t, "").ListZones(t.Context())
 	require.NoError(t, err)
-	for _, z := range zones {
-		if z.Name == name {
-			return z.ID
-		}
-	}
-	require.Fail(t, "no such zone", name)
-	return ""
+	return Named(t, zones, name, func(z cloudstack.Zone) string { return z.Name }).ID
+}
+
+// Named returns the one of a list that has a name.
+func Named[T any](t *testing.T, all []T, want string, name func(T) string) T {
+	t.Helper()
+	i := slices.IndexFunc(all, func(v T) bool { return name(v) == want })
+	require.GreaterOrEqual(t, i, 0, "there is no %s", want)
+	return all[i]
 }
 
 // Cluster creates a cluster of one control node and two workers with version 1.33.1, and returns it as it is then.
-func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudstack.CreateClusterRequest)) *cloudstack.KubernetesCluster {
+func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudapi.CreateClusterRequest)) *cloudapi.KubernetesCluster {
 	t.Helper()
 	api := c.Client(t, "")
 	versions, err := api.ListKubernetesVersions(t.Context(), "")
 	require.NoError(t, err)
 	offerings, err := api.ListServiceOfferings(t.Context(), "")
 	require.NoError(t, err)
-	r := cloudstack.CreateClusterRequest{Name: name, ZoneID: c.Zone(t, "zone-1"), ControlNodes: 1, Size: 2}
-	for _, v := range versions {
-		if v.Semantic == "1.33.1" {
-			r.VersionID = v.ID
-		}
-	}
-	for _, o := range offerings {
-		if o.Name == "node" {
-			r.OfferingID = o.ID
-		}
+	r := cloudapi.CreateClusterRequest{
+		Name: name, ZoneID: c.Zone(t, "zone-1"), ControlNodes: 1, Size: 2,
+		VersionID:  Named(t, versions, "1.33.1", func(v cloudapi.KubernetesVersion) string { return v.Semantic }).ID,
+		OfferingID: Named(t, offerings, "node", func(o cloudapi.ServiceOffering) string { return o.Name }).ID,
 	}
 	if change != nil {
 		change(&r)
@@ -88,4 +86,28 @@ func (c *Cloud) Cluster(t *testing.T, name string, change func(*cloudstack.Creat
 	require.NoError(t, err)
 	c.Ledger().Reset()
 	return k
+}
+
+// Supplied creates cluster demo in network own-net, which was there before, with an address and a rule of Service default/web.
+func (c *Cloud) Supplied(t *testing.T) (ruleID, address string) {
+	t.Helper()
+	api := c.Client(t, "")
+	nets, err := api.ListNetworks(t.Context(), cloudstack.NetworkQuery{})
+	require.NoError(t, err)
+	own := Named(t, nets, "own-net", func(n cloudstack.Network) string { return n.Name })
+	k := c.Cluster(t, "demo", func(r *cloudapi.CreateClusterRequest) { r.NetworkID = own.ID })
+	require.Equal(t, own.Name, k.NetworkName)
+	ip, err := api.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: k.NetworkID})
+	require.NoError(t, err)
+	_, err = api.Jobs().Wait(t.Context(), "associateIpAddress", ip.JobID)
+	require.NoError(t, err)
+	rule, err := api.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
+		Name: "K8s_svc_demo_default_web-tcp-80", PublicIPID: ip.ID, NetworkID: k.NetworkID, PublicPort: 80, PrivatePort: 30080, Protocol: "tcp", Algorithm: "roundrobin",
+	})
+	require.NoError(t, err)
+	_, err = api.Jobs().Wait(t.Context(), "createLoadBalancerRule", rule.JobID)
+	require.NoError(t, err)
+	ips, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{ID: ip.ID})
+	require.NoError(t, err)
+	return rule.ID, ips[0].Address
 }

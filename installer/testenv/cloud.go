@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -73,20 +74,20 @@ func (c *Cloud) File(t *testing.T, user string) string {
 }
 
 // Client is CloudStack with the keys of a user.
-func (c *Cloud) Client(t *testing.T, user string) *cloudstack.Client {
+func (c *Cloud) Client(t *testing.T, user string) *cloudapi.Client {
 	t.Helper()
-	client, err := cloudstack.NewClient(c.Config(t, user))
+	client, err := cloudapi.NewClient(c.Config(t, user))
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client
 }
 
 // Admin is the session of an administrator.
-func (c *Cloud) Admin(t *testing.T) *cloudstack.Client {
+func (c *Cloud) Admin(t *testing.T) *cloudapi.Client {
 	t.Helper()
 	config := cloudconfig.Default()
 	config.APIURL, config.RateLimit = c.URL, 0 // tests count calls
-	client, err := cloudstack.Login(t.Context(), &config, "admin", "password", "ROOT")
+	client, err := cloudapi.Login(t.Context(), &config, "admin", "password", "ROOT")
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return client

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/fakekube"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // Namespace is where the release is.
@@ -43,10 +45,15 @@ type Env struct {
 	Poll func()
 }
 
-// New returns the environment of a cluster with these objects.
+// KubeSystem is the namespace whose UID is the id of a cluster that has no other.
+func KubeSystem() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "the-cluster"}}
+}
+
+// New returns the environment of a cluster with these objects and KubeSystem.
 func New(t *testing.T, objects ...runtime.Object) *Env {
 	t.Helper()
-	e := &Env{Kube: fakekube.New(objects...), Releases: &Helm{}}
+	e := &Env{Kube: fakekube.New(append(objects, KubeSystem())...), Releases: &Helm{}}
 	discovery, ok := e.Kube.Discovery().(*discoveryfake.FakeDiscovery)
 	require.True(t, ok)
 	discovery.FakedServerVersion = &version.Info{GitVersion: KubeVersion, Major: "1", Minor: "37"}
@@ -89,6 +96,15 @@ func ReadyPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: Labels}, Status: corev1.PodStatus{
 		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}}
+}
+
+// Lease is the controller's lease, which stays fresh.
+func Lease(holder string) *coordinationv1.Lease {
+	renewed := metav1.NewMicroTime(time.Now().AddDate(1, 0, 0))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "cloud-controller-manager"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}
 }
 
 // RequireRefusal checks the text, the remedy and the exit code of an error. An error without a code of its own ends with 1.

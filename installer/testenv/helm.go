@@ -14,7 +14,6 @@ import (
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/storage"
 )
 
 // KubeVersion is the version of the cluster.
@@ -27,9 +26,6 @@ type Helm struct {
 	Err     error    // of Apply
 	Render  bool     // manifests are those of the chart, not only its version and values
 	Tests   []string // manifests of the chart's tests
-	// CSI keeps the release of the CSI driver.
-	CSI    *Helm
-	nested bool // this is it
 	// Changed makes of a release what Helm would make in the cluster; the release is nil after Uninstall.
 	Changed func(ctx context.Context, r *helm.Release) error
 }
@@ -42,34 +38,11 @@ func (h *Helm) Release() *helm.Release {
 	return &h.Kept[0]
 }
 
-// of returns where a release is kept.
-func (h *Helm) of(name string) *Helm {
-	if name != storage.Release || h.nested {
-		return h
-	}
-	if h.CSI == nil {
-		h.CSI = &Helm{Render: true}
-	}
-	h.CSI.nested = true
-	return h.CSI
-}
-
-// Get implements engine.Helm.
-func (h *Helm) Get(_ context.Context, name string) (*helm.Release, error) {
-	h = h.of(name)
-	if r := h.Release(); r != nil {
-		kept := *r
-		return &kept, nil
-	}
-	return nil, helm.ErrReleaseNotFound
-}
-
 // History implements engine.Helm.
 func (h *Helm) History(context.Context, string) ([]helm.Release, error) { return h.Kept, nil }
 
 // Apply implements engine.Helm.
 func (h *Helm) Apply(ctx context.Context, r helm.ApplyRequest) (*helm.Release, error) {
-	h = h.of(r.Name)
 	h.Applied++
 	if h.Err != nil {
 		return nil, h.Err
@@ -97,7 +70,7 @@ func (h *Helm) Rollback(ctx context.Context, _ string, revision int) (*helm.Rele
 func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) {
 	r.Revision, r.Status = 1, "deployed"
 	if was := h.Release(); was != nil {
-		was.Status, r.Revision = "superseded", was.Revision+1
+		r.Revision = was.Revision + 1
 	}
 	h.Kept = append([]helm.Release{r}, h.Kept...)
 	if h.Changed != nil {
@@ -106,13 +79,17 @@ func (h *Helm) push(ctx context.Context, r helm.Release) (*helm.Release, error) 
 			return nil, err
 		}
 	}
+	for i := range h.Kept[1:] {
+		if was := &h.Kept[i+1]; was.Deployed() {
+			was.Status = "superseded"
+		}
+	}
 	kept := *h.Release()
 	return &kept, nil
 }
 
 // Uninstall implements engine.Helm.
-func (h *Helm) Uninstall(ctx context.Context, name string) error {
-	h = h.of(name)
+func (h *Helm) Uninstall(ctx context.Context, _ string) error {
 	h.Kept = nil
 	if h.Changed == nil {
 		return nil
@@ -122,7 +99,7 @@ func (h *Helm) Uninstall(ctx context.Context, name string) error {
 
 // Template implements engine.Helm.
 func (h *Helm) Template(ctx context.Context, r helm.ApplyRequest) (string, error) {
-	if h = h.of(r.Name); h.Render {
+	if h.Render {
 		return helm.Template(ctx, Namespace, helm.ApplyRequest{Name: r.Name, Chart: r.Chart, Values: r.Values, KubeVersion: KubeVersion})
 	}
 	values := r.Values

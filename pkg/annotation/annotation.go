@@ -9,7 +9,14 @@
 // from the table.
 package annotation
 
-//go:generate go run ./internal/gendocs -docs ../../docs/annotations.md -policy ../../charts/cloudstack-ccm/templates/admissionpolicy.yaml -records ../../charts/cloudstack-ccm/templates/admissionpolicy-records.yaml
+import (
+	"encoding/json"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+//go:generate go test . -run FilesAreFresh -update
 
 // Prefix is the prefix of all annotations of this provider. It is the one of
 // apache/cloudstack-kubernetes-provider, so that a swap needs no edit.
@@ -25,8 +32,6 @@ const (
 	Algorithm     = Prefix + "algorithm"
 	Mode          = Prefix + "mode"
 	DirectSpread  = Prefix + "direct-spread"
-	IdleTimeout   = Prefix + "idle-timeout"
-	KeepAlive     = Prefix + "keep-alive"
 
 	Internal          = Prefix + "internal"
 	Network           = Prefix + "network"
@@ -109,4 +114,28 @@ type Definition struct {
 type Exclusion struct {
 	Value string
 	Names map[string]string
+}
+
+// Fingerprint identifies what the user of a Service asks for: the spec and the annotations that mean something here. Records that
+// cannot be read are part of it: somebody else wrote them.
+func Fingerprint(svc *corev1.Service) string {
+	if svc.DeletionTimestamp != nil {
+		return "delete"
+	}
+	asked := map[string]string{}
+	for name, value := range svc.Annotations {
+		if !WrittenByController(name) && (strings.HasPrefix(name, Prefix) || name == SourceRangesBeta) {
+			asked[name] = value
+		}
+	}
+	_, unreadable := ParseRecords(svc.Annotations)
+	text, err := json.Marshal(struct {
+		Spec        corev1.ServiceSpec
+		Annotations map[string]string
+		Unreadable  bool
+	}{svc.Spec, asked, unreadable != nil})
+	if err != nil { // strings, numbers and maps of them only
+		panic(err)
+	}
+	return string(text)
 }

@@ -54,14 +54,6 @@ func TestParse(t *testing.T) {
 		{name: "proxy protocol empty", svc: service(map[string]string{ProxyProtocol: ""}), invalid: []string{ProxyProtocol}},
 		{name: "hostname", svc: service(map[string]string{Hostname: "lb.example.org"}), want: with(func(s *Spec) { s.Hostname = "lb.example.org" })},
 		{name: "hostname empty", svc: service(map[string]string{Hostname: ""}), invalid: []string{Hostname}},
-		{name: "idle timeout", svc: service(map[string]string{IdleTimeout: " 1h30m "}), want: with(func(s *Spec) { s.IdleTimeout = 90 * time.Minute })},
-		{name: "idle timeout below a second", svc: service(map[string]string{IdleTimeout: "500ms"}), invalid: []string{IdleTimeout}},
-		{name: "idle timeout of a week", svc: service(map[string]string{IdleTimeout: "168h"}), invalid: []string{IdleTimeout}},
-		{name: "idle timeout without a unit", svc: service(map[string]string{IdleTimeout: "60"}), invalid: []string{IdleTimeout}},
-		{name: "idle timeout empty", svc: service(map[string]string{IdleTimeout: ""}), invalid: []string{IdleTimeout}},
-		{name: "keep-alive off", svc: service(map[string]string{KeepAlive: "off"}), want: with(func(s *Spec) { off := false; s.KeepAlive = &off })},
-		{name: "keep-alive is no boolean", svc: service(map[string]string{KeepAlive: "60s"}), invalid: []string{KeepAlive}},
-		{name: "timeouts and mode direct", svc: service(map[string]string{Mode: Direct, IdleTimeout: "60s"}), invalid: []string{Mode}},
 		{name: "address empty", svc: service(map[string]string{Address: " "}), invalid: []string{Address}},
 		{name: "address empty, and one in the spec", svc: service(map[string]string{Address: ""}, ip("203.0.113.9")), invalid: []string{Address}},
 		{name: "hostname is an address", svc: service(map[string]string{Hostname: "10.0.0.1"}), invalid: []string{Hostname}},
@@ -99,8 +91,15 @@ func TestParse(t *testing.T) {
 		{name: "address IPv6", svc: service(nil, ip("2001:db8::1")), invalid: []string{"spec.loadBalancerIP"}},
 		{name: "upstream's record", svc: service(map[string]string{AssociatedByController: "true"}), want: with(func(s *Spec) { s.AllocatedByPredecessor = true })},
 		{name: "typo", svc: service(map[string]string{Prefix + "proxy-protokoll": "true"}), want: with(func(s *Spec) {
-			s.Warnings = []string{"annotation " + Prefix + "proxy-protokoll is not known and has no effect"}
+			s.Warnings = []string{"annotation " + Prefix + "proxy-protokoll is not known and has no effect, did you mean " + ProxyProtocol + "?"}
 		})},
+		{name: "typo in the prefix", svc: service(map[string]string{"service.beta.kubernetes.io/cloudstack-loadbalancer-keep-ip": "true"}), want: with(func(s *Spec) {
+			s.Warnings = []string{"annotation service.beta.kubernetes.io/cloudstack-loadbalancer-keep-ip is not known and has no effect, did you mean " + KeepIP + "?"}
+		})},
+		{name: "like none", svc: service(map[string]string{"service.beta.kubernetes.io/cloudstack-colour-of-the-ports": "red"}), want: with(func(s *Spec) {
+			s.Warnings = []string{"annotation service.beta.kubernetes.io/cloudstack-colour-of-the-ports is not known and has no effect"}
+		})},
+		{name: "of others", svc: service(map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}), want: with(func(*Spec) {})},
 		{name: "proxy protocol on ports", svc: service(map[string]string{ProxyProtocol: "https, 80"}, ports), want: with(func(s *Spec) { s.ProxyProtocol = Ports{Numbers: []int{80, 443}} })},
 		{name: "proxy protocol on a port that is not there", svc: service(map[string]string{ProxyProtocol: "8080"}, ports), invalid: []string{ProxyProtocol}},
 		{name: "certificate", svc: service(map[string]string{SSLCertificate: cert, SSLPorts: "443"}, ports), want: with(func(s *Spec) {

@@ -14,6 +14,10 @@ import (
 // of the API server within their cost limits.
 const MaxValue = 16384
 
+// MaxSourceRanges is how many source ranges a load balancer rule can have. The virtual router writes them to one line of
+// haproxy.cfg, of which HAProxy reads at most 64 words. With more, every later change of any rule in the network or VPC fails.
+const MaxSourceRanges = 60
+
 // maxName is the length in characters of the names of networks, projects and zones in CloudStack.
 const maxName = 255
 

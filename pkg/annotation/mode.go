@@ -49,7 +49,7 @@ func (p *parser) direct(spec Spec) {
 	}
 	wanted := map[string]bool{
 		ProxyProtocol: spec.ProxyProtocol.Any(), SSLCertificate: spec.SSLCertificate != "", StickinessMethod: spec.Stickiness != nil,
-		Algorithm: spec.AlgorithmSet, Internal: spec.Internal, IdleTimeout: spec.IdleTimeout > 0, KeepAlive: spec.KeepAlive != nil,
+		Algorithm: spec.AlgorithmSet, Internal: spec.Internal,
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if wanted[name] {

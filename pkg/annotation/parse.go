@@ -6,15 +6,17 @@ package annotation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
@@ -38,10 +40,6 @@ type Spec struct {
 	// DirectSpread is over how many nodes forwarded ports are spread at most, where they can be; 0 for
 	// DefaultSpread.
 	DirectSpread int
-	// IdleTimeout is after how long without data the load balancer closes a connection; 0 for the server's default.
-	IdleTimeout time.Duration
-	// KeepAlive is whether the load balancer keeps connections of HTTP clients open; nil for the server's default.
-	KeepAlive *bool
 	// Internal asks for an address of the VPC tier in place of a public one.
 	Internal bool
 	// Network, Project and Zone are names or ids; empty for the default.
@@ -101,8 +99,6 @@ func Parse(svc *corev1.Service) (Spec, error) {
 		Algorithm:     p.algorithm(),
 		Mode:          p.mode(),
 		DirectSpread:  p.directSpread(),
-		IdleTimeout:   p.idleTimeout(),
-		KeepAlive:     p.optional(KeepAlive),
 		Internal:      p.boolean(Internal),
 		Network:       p.word(Network),
 		Project:       p.word(Project),
@@ -291,12 +287,21 @@ func (p *parser) shareWith() []string {
 	return slices.Compact(out)
 }
 
-// unknown warns of annotations under the prefix that nobody reads: most are typos.
+// family is how all names begin that are ours or are meant to be.
+const family = "service.beta.kubernetes.io/cloudstack-"
+
+// unknown warns of annotations that nobody reads: most are typos.
 func (p *parser) unknown() {
 	for name := range p.svc.Annotations {
-		if _, known := byName[name]; strings.HasPrefix(name, Prefix) && !known {
-			p.warnings = append(p.warnings, fmt.Sprintf("annotation %s is not known and has no effect", name))
+		if _, known := byName[name]; known || !strings.HasPrefix(name, family) {
+			continue
 		}
+		text := fmt.Sprintf("annotation %s is not known and has no effect", name)
+		near := typo.Nearest(name, slices.Collect(maps.Keys(byName)))
+		if typo.Distance(name, near[0]) <= 1+len(name[len(family):])/4 {
+			text += ", did you mean " + strings.Join(near, " or ") + "?"
+		}
+		p.warnings = append(p.warnings, text)
 	}
 	slices.Sort(p.warnings)
 }

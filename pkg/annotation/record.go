@@ -45,9 +45,6 @@ type AddressRecord struct {
 	// forwardings that carry no tags, with blanks between them.
 	Forwarded string `json:"forwarded,omitempty"`
 	Forwards  string `json:"forwards,omitempty"`
-	// MAC proves that the controller wrote the record for this Service; see pkg/seal. A record without a valid one
-	// proves nothing.
-	MAC string `json:"mac,omitempty"`
 }
 
 // PendingAllocation is an acquisition whose outcome is not known.
@@ -58,12 +55,18 @@ type PendingAllocation struct {
 	ProjectID string    `json:"project,omitempty"`
 	IP        string    `json:"ip,omitempty"` // requested address
 	Since     time.Time `json:"since"`
-	// MAC is as in AddressRecord.
-	MAC string `json:"mac,omitempty"`
 }
 
 // Empty reports whether there is nothing to remember.
 func (r Records) Empty() bool { return len(r.Addresses) == 0 && len(r.Pending) == 0 }
+
+// Trusted returns the records without those of public addresses that do not say when the account acquired the address: the
+// controller always writes that, and an observation compares it. An admission policy keeps others from writing records; this
+// keeps out what was written where there is none.
+func (r Records) Trusted() Records {
+	r.Addresses = slices.DeleteFunc(slices.Clone(r.Addresses), func(a AddressRecord) bool { return a.Acquired == "" && !a.Internal })
+	return r
+}
 
 // Clone returns a deep copy.
 func (r Records) Clone() Records {
@@ -74,51 +77,8 @@ func (r Records) Clone() Records {
 func (r Records) Equal(o Records) bool {
 	return slices.Equal(r.Addresses, o.Addresses) &&
 		slices.EqualFunc(r.Pending, o.Pending, func(a, b PendingAllocation) bool {
-			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.VPCID == b.VPCID && a.ProjectID == b.ProjectID && a.IP == b.IP && a.Since.Equal(b.Since) && a.MAC == b.MAC
+			return a.JobID == b.JobID && a.NetworkID == b.NetworkID && a.VPCID == b.VPCID && a.ProjectID == b.ProjectID && a.IP == b.IP && a.Since.Equal(b.Since)
 		})
-}
-
-// Signer signs and checks parts of a text.
-type Signer interface {
-	Sign(parts ...string) string
-	Verify(signature string, parts ...string) bool
-}
-
-// Sealed returns a copy in which each record is signed for a Service, named by its cluster and UID.
-func (r Records) Sealed(s Signer, cluster, uid string) Records {
-	out := r.Clone()
-	for i := range out.Addresses {
-		a := &out.Addresses[i]
-		a.MAC = ""
-		a.MAC = s.Sign("address", cluster, uid, compactJSON(a))
-	}
-	for i := range out.Pending {
-		p := &out.Pending[i]
-		p.MAC = ""
-		p.MAC = s.Sign("allocation", cluster, uid, compactJSON(p))
-	}
-	return out
-}
-
-// Proven returns the records that carry a valid signature for the Service under one of the cluster's names, without
-// their signatures, and how many carry none.
-func (r Records) Proven(s Signer, clusters []string, uid string) (proven Records, unproven int) {
-	valid := func(kind, mac, text string) bool {
-		return slices.ContainsFunc(clusters, func(c string) bool { return s.Verify(mac, kind, c, uid, text) })
-	}
-	for _, a := range r.Addresses {
-		mac := a.MAC
-		if a.MAC = ""; valid("address", mac, compactJSON(&a)) {
-			proven.Addresses = append(proven.Addresses, a)
-		}
-	}
-	for _, p := range r.Pending {
-		mac := p.MAC
-		if p.MAC = ""; valid("allocation", mac, compactJSON(&p)) {
-			proven.Pending = append(proven.Pending, p)
-		}
-	}
-	return proven, len(r.Addresses) + len(r.Pending) - len(proven.Addresses) - len(proven.Pending)
 }
 
 // Project is the project that holds what the records name; empty for the default one.

@@ -25,7 +25,6 @@ const (
 	celShare    = `v.trim() == '' || v.split(',').all(n, n.trim() == '*' || n.trim().matches('^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'))`
 	celOff      = `v.trim().lowerAscii() in ['false', 'disabled', 'no', 'off']`
 	celSpread   = `v.trim().matches('^([1-9]|[12][0-9]|3[0-2])$')`
-	celIdle     = `v.trim() != '' && v.trim().matches('^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$')`
 	celDNS      = `size(v.trim()) <= 253 && !isIP(v.trim()) && v.trim().matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`
 )
 
@@ -75,15 +74,8 @@ var table = []Definition{
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
 		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster " +
-			"takes the way through the load balancer too. An empty value is refused: remove the annotation instead.",
-	},
-	{
-		Name: IdleTimeout, Writer: ByUser,
-		Type: "duration", Allowed: "a duration from 1s to 24h in hours, minutes and seconds, like 30m", Default: "the server's: 50 seconds on a virtual router",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "30m", CEL: celIdle,
-		Doc: "After how long without data the load balancer closes a connection of the Service. **No release of CloudStack has it yet**: it needs a server " +
-			"whose load balancer rules have the parameter `idletimeout` (apache/cloudstack#14131), and is refused with the Event `UnsupportedSetting` on others. " +
-			"Where the annotation is removed, rules keep the last value. What helps today: docs/loadbalancers.md.",
+			"takes the way through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the address. " +
+			"An empty value is refused: remove the annotation instead.",
 	},
 	{
 		Name: Internal, Writer: ByUser,
@@ -92,14 +84,6 @@ var table = []Definition{
 		Doc: "Makes an internal load balancer: an address of the VPC tier in place of a public one. Needs a tier whose offering has " +
 			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not available there, and source " +
 			"ranges are enforced by the tier's network ACL list alone.",
-	},
-	{
-		Name: KeepAlive, Writer: ByUser,
-		Type: "boolean", Allowed: booleans, Default: "the server's: that of the network offering",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
-		Doc: "Whether a client may send several requests on one connection to a port that the load balancer reads as HTTP: port 80, ports with a certificate or a " +
-			"cookie. Other ports are not concerned. **No release of CloudStack has it yet**: it needs a server whose load balancer rules have the parameter " +
-			"`keepalive` (apache/cloudstack#14131), and is refused with the Event `UnsupportedSetting` on others. Where the annotation is removed, rules keep the last value.",
 	},
 	{
 		Name: KeepIP, Writer: ByUser,
@@ -113,7 +97,6 @@ var table = []Definition{
 		Since: "v0.2.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
 		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
 			ProxyProtocol: celOff, SSLCertificate: "", StickinessMethod: `v.trim().lowerAscii() == 'none'`, Algorithm: "", Internal: celOff,
-			IdleTimeout: "", KeepAlive: "",
 		}},
 		Doc: "How ports reach the nodes. `proxy`: by load balancer rules. `direct`: by port forwardings, so that Pods see the client's own address " +
 			"(with externalTrafficPolicy Local) and UDP works through a virtual router; each port is led to one node, in a VPC each part of the sources is " +
@@ -161,7 +144,8 @@ var table = []Definition{
 		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
 		Doc: "Who may connect. One list governs the rules, the firewall and the network ACL alike. An **empty** value denies everybody. " +
 			"When several of the annotation, Kubernetes' own annotation and the spec field are set, only sources that are in all of them are let in. " +
-			"IPv6 ranges have no effect: public addresses are IPv4.",
+			"IPv6 ranges have no effect: public addresses are IPv4. A load balancer rule takes at most 60 ranges; more are refused, except with " +
+			"`mode: direct` and for internal load balancers.",
 	},
 	{
 		Name: SSLCertificate, Writer: ByUser,

@@ -4,34 +4,86 @@
 package cloudstack
 
 import (
+	"crypto/hmac"
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
 // access is where calls go and what proves the two sides to each other. It is replaced as a whole, so that
 // no call is signed with one key and sent by another's transport.
 type access struct {
-	endpoint          *url.URL // bare: no query, no user info
-	apiKey, secretKey string
-	base              http.RoundTripper
-	ownBase           bool // base is our http.Transport, whose connection events can be trusted
+	endpoint *url.URL // bare: no query, no user info
+	proof    Proof
+	base     http.RoundTripper
+	ownBase  bool // base is our http.Transport, whose connection events can be trusted
+}
+
+// Proof is what proves the caller to CloudStack: API keys, or a session.
+type Proof interface {
+	// Sign adds the proof to the form of a call.
+	Sign(form url.Values, now time.Time)
+	// Secrets returns what no text may show.
+	Secrets() []string
+}
+
+// keys are the API keys of a user.
+type keys struct{ api, secret string }
+
+// expiresAfter stays below the 15 minutes that a strict server allows, so that a clock
+// up to five minutes ahead or ten behind does no harm.
+const expiresAfter = 10 * time.Minute
+
+// Sign signs a call for this moment.
+func (k keys) Sign(form url.Values, now time.Time) {
+	form.Set("apiKey", k.api)
+	form.Set("signatureversion", "3")
+	form.Set("expires", now.UTC().Add(expiresAfter).Format(time.RFC3339))
+	form.Set(paramSignature, signatureOf(form, k.secret))
+}
+
+// Secrets returns the keys.
+func (k keys) Secrets() []string { return []string{k.api, k.secret} }
+
+// javaForm turns Go's form encoding into Java's with blanks as %20. They differ in ~ and * too: a value with either,
+// signed Go's way, is refused with 401.
+var javaForm = strings.NewReplacer("+", "%20", "%2A", "*", "~", "%7E")
+
+// signatureOf returns the signature of a form: parameters sorted by raw name, values percent-encoded as by javaForm, the
+// whole in lower case, HMAC-SHA1, base64. A parameter named signature is left out.
+func signatureOf(form url.Values, secret string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		if name == paramSignature {
+			continue
+		}
+		for _, v := range form[name] {
+			parts = append(parts, name+"="+javaForm.Replace(url.QueryEscape(v)))
+		}
+	}
+	mac := hmac.New(sha1.New, []byte(secret))
+	mac.Write([]byte(strings.ToLower(strings.Join(parts, "&"))))
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // Adopt takes over endpoint, keys and transport of another client of the same CloudStack, one that has been
 // found to work. Calls that are under way end with the old ones; all later tries use the new ones. The other
-// client can be forgotten. Neither may be a client of a session.
+// client can be forgotten.
 func (c *Client) Adopt(other *Client) {
 	taken, old := other.access.Load(), c.access.Load()
 	c.mu.Lock()
-	for _, k := range []string{old.apiKey, old.secretKey} {
-		if k != "" && !slices.Contains(c.retired, k) {
+	for _, k := range old.proof.Secrets() {
+		if !slices.Contains(c.retired, k) {
 			c.retired = append(c.retired, k) // errors of calls under way may still have it in them
 		}
 	}

@@ -5,7 +5,6 @@ package cloudstack
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -13,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // codeInternal is CloudStack's code for everything that has none of its own.
@@ -21,9 +21,9 @@ const codeInternal = 530
 
 // errorBody is the inner object of a failed answer.
 type errorBody struct {
-	ErrorCode flex.Int `json:"errorcode"`
-	CSCode    flex.Int `json:"cserrorcode"`
-	Text      string   `json:"errortext"`
+	ErrorCode int    `json:"errorcode"`
+	CSCode    int    `json:"cserrorcode"`
+	Text      string `json:"errortext"`
 }
 
 // Texts by which CloudStack tells things that its codes do not.
@@ -31,10 +31,12 @@ const (
 	textNoEntity       = "entity does not exist"
 	textNoProject      = "Unable to find project by id"
 	textProjectRole    = "either does not exist, is not available for user"
-	text2FA            = "two-factor authentication is on for this user, which csccm does not support: use API keys (with keys it is never asked)"
 	textNoCommand      = "the server does not know this command"
 	unknownCommandWrap = "errorresponse"
 )
+
+// TextTwoFactor says why a user's password is of no use.
+const TextTwoFactor = "two-factor authentication is on for this user, which csccm does not support: use API keys (with keys it is never asked)"
 
 // errorFromAnswer makes the *Error of an HTTP answer that is no success. body is
 // the whole answer. The text is not sanitised yet.
@@ -42,27 +44,27 @@ func errorFromAnswer(command string, status int, body []byte) *Error {
 	e := &Error{Command: command, HTTPCode: status}
 	wrap, inner := unwrap(body)
 	var eb errorBody
-	if inner == nil || json.Unmarshal(inner, &eb) != nil {
+	if inner == nil || json.Unmarshal(inner, &eb, decoding) != nil {
 		e.Kind, e.Text = classifyForeign(status, body)
 		return e
 	}
-	e.CSCode, e.Text = int(eb.CSCode), eb.Text
+	e.CSCode, e.Text = eb.CSCode, eb.Text
 	e.Kind = classify(command, status, eb.Text)
 	switch {
 	case status == http.StatusUnauthorized && wrap == unknownCommandWrap:
 		// Key callers get 401 for a command unknown to the server; only the wrapper differs from bad keys.
 		e.Kind, e.Text = KindNotPermitted, textNoCommand
 	case status == http.StatusNetworkAuthenticationRequired:
-		e.Text = text2FA
+		e.Text = TextTwoFactor
 	}
 	return e
 }
 
 // unwrap takes the only member of a JSON object, itself an object; nil for anything else. The
 // name cannot be computed from the command (several commands have odd ones).
-func unwrap(body []byte) (string, json.RawMessage) {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(body, &m) != nil || len(m) != 1 {
+func unwrap(body []byte) (string, jsontext.Value) {
+	var m map[string]jsontext.Value
+	if json.Unmarshal(body, &m, decoding) != nil || len(m) != 1 {
 		return "", nil
 	}
 	for name, inner := range m {
@@ -153,19 +155,4 @@ func delayFromText(text string) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(ms) * time.Millisecond, true
-}
-
-// skewText says what a large clock skew does to signed calls; "" when it is small. offset is how far the server's clock
-// is ahead of this machine's.
-func skewText(offset time.Duration) string {
-	const tolerated = 5 * time.Minute
-	if offset.Abs() <= tolerated {
-		return ""
-	}
-	direction := "ahead of"
-	if offset > 0 {
-		direction = "behind"
-	}
-	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right",
-		offset.Abs().Round(time.Second), direction)
 }

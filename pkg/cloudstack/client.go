@@ -16,8 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
 )
 
 const (
@@ -33,19 +32,19 @@ type Client struct {
 	access     atomic.Pointer[access]
 	timeout    time.Duration // of one HTTP call
 	jobTimeout time.Duration
+	readLimit  time.Duration // of a read with all its tries; 0 for none
 
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
-	limiter  *pace.Limiter                           // nil without a limit
-	auto     *pace.Auto                              // has the limiter, when it follows the server's limit
+	limiter  *ratelimit.Limiter                      // nil without a limit
 	said     func(limit string)
 	observer func(Observation)
 	gate     func() (leave func(), err error)
+	proof    Proof // of WithProof, nil before NewClient has read the keys
+	wrap     func(http.RoundTripper) http.RoundTripper
 
-	session  *session // nil for key clients
 	jobs     *JobWaiter
-	texts    *lean.Strings
 	pageSize atomic.Int64 // the server's maximum, when smaller than ours
 
 	clockOffset atomic.Pointer[time.Duration] // see ClockOffset
@@ -63,6 +62,14 @@ type Option func(*Client)
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) { c.base = rt }
 }
+
+// WithProof replaces the keys of the configuration; wrap returns a transport that sends what else the proof needs.
+func WithProof(p Proof, wrap func(http.RoundTripper) http.RoundTripper) Option {
+	return func(c *Client) { c.proof, c.wrap = p, wrap }
+}
+
+// WithReadLimit ends a read, with all its tries, after a time: somebody waits for the answer.
+func WithReadLimit(d time.Duration) Option { return func(c *Client) { c.readLimit = d } }
 
 // WithClock replaces the clock that retries, rate limit and job polls go by.
 func WithClock(cl clock.Clock) Option { return func(c *Client) { c.clock = cl } }
@@ -96,21 +103,6 @@ type Observation struct {
 // NewClient makes a client that signs with cfg's keys. It makes no call. It
 // fails when api-url, keys or ca-file are not usable.
 func NewClient(cfg *Config, opts ...Option) (*Client, error) {
-	c, err := newClient(cfg, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := cfg.ValidateKeys(); err != nil {
-		return nil, err
-	}
-	a := *c.access.Load()
-	a.apiKey, a.secretKey = cfg.APIKey, cfg.SecretKey
-	c.access.Store(&a)
-	return c, nil
-}
-
-// newClient makes a client without credentials.
-func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if cfg == nil {
 		return nil, &cloudconfig.Error{Err: errors.New("cloudstack: no configuration")}
 	}
@@ -118,13 +110,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	if err != nil {
 		return nil, &cloudconfig.Error{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
-	c := &Client{
-		timeout:    cfg.Timeout,
-		jobTimeout: cfg.JobTimeout,
-		clock:      clock.RealClock{},
-		jitter:     randomJitter,
-		texts:      lean.NewStrings(),
-	}
+	c := &Client{timeout: cfg.Timeout, jobTimeout: cfg.JobTimeout, clock: clock.RealClock{}, jitter: randomJitter}
 	if c.timeout <= 0 {
 		c.timeout = cloudconfig.DefaultTimeout
 	}
@@ -134,8 +120,14 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
+	if c.proof == nil {
+		if err := cfg.ValidateKeys(); err != nil {
+			return nil, err
+		}
+		c.proof = keys{cfg.APIKey, cfg.SecretKey}
+	}
 	c.limit(cfg)
-	a := &access{endpoint: endpoint, base: c.base}
+	a := &access{endpoint: endpoint, proof: c.proof, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
 			return nil, &cloudconfig.Error{Err: err}
@@ -143,7 +135,7 @@ func newClient(cfg *Config, opts []Option) (*Client, error) {
 		a.ownBase = true
 	}
 	c.access.Store(a)
-	c.jobs = newJobWaiter(c, c.clock, c.jobTimeout)
+	c.jobs = newJobWaiter(c.QueryJob, c.runningJobs, c.clock, c.jobTimeout)
 	return c, nil
 }
 
@@ -170,9 +162,6 @@ func (c *Client) String() string {
 	}
 	return "cloudstack.Client(" + c.Endpoint() + ")"
 }
-
-// GoString is String: %#v must not show keys.
-func (c *Client) GoString() string { return c.String() }
 
 // Format writes String for every verb, so that none shows keys.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }

@@ -6,63 +6,50 @@ package cloudstack
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// ListAPIs lists the commands that the caller's role allows, by name. It is the exact test for features;
-// the answer is large (some hundred KB, of which only names are read), so keep what it returns.
-func (c *Client) ListAPIs(ctx context.Context) (map[string]API, error) {
-	apis := map[string]API{}
-	err := c.scanWhole(ctx, "listApis", "api", nil, func() { clear(apis) }, func(s *lean.Scanner, _ int) error {
-		var a API
-		err := s.Object(func(name []byte) (err error) {
-			switch string(name) {
-			case "name":
-				a.Name, err = s.String()
-			case "params":
-				a.Params, err = fields(s)
-			case "response":
-				a.Fields, err = fields(s)
-			}
-			return err
-		})
-		apis[a.Name] = a
-		return err
-	})
+// ListAPIs returns the names of the commands that the caller's role allows. The answer is large (some hundred KB).
+func (c *Client) ListAPIs(ctx context.Context) (sets.Set[string], error) {
+	type api struct {
+		Name string `json:"name"`
+	}
+	list, err := listWhole[api](ctx, c, "listApis", "api", nil)
 	if err != nil {
 		return nil, err
+	}
+	apis := make(sets.Set[string], len(list))
+	for _, a := range list {
+		apis.Insert(a.Name)
 	}
 	return apis, nil
 }
 
-// fields reads the names of parameters, or of the fields of an answer.
-func fields(s *lean.Scanner) (out []APIField, err error) {
-	err = s.Array(func() error {
-		var f APIField
-		err := s.Object(func(name []byte) (err error) {
-			if string(name) == "name" {
-				f.Name, err = s.String()
-			}
-			return err
-		})
-		out = append(out, f)
-		return err
-	})
-	return out, err
+// HasParameter reports whether a command has a parameter on this server.
+func (c *Client) HasParameter(ctx context.Context, command, parameter string) (has bool, err error) {
+	type param struct {
+		Name string `json:"name"`
+	}
+	var answer struct {
+		APIs []struct {
+			Params []param `json:"params"`
+		} `json:"api"`
+	}
+	err = c.Call(ctx, "listApis", map[string]string{"name": command}, &answer)
+	for _, api := range answer.APIs {
+		has = has || slices.Contains(api.Params, param{parameter})
+	}
+	return has, err
 }
 
-// HasParam reports whether the command knows a parameter.
-func (a API) HasParam(name string) bool { return hasName(a.Params, name) }
-
-// HasField reports whether the command's answer has a field.
-func (a API) HasField(name string) bool { return hasName(a.Fields, name) }
-
-func hasName(list []APIField, name string) bool {
-	return slices.ContainsFunc(list, func(f APIField) bool { return strings.EqualFold(f.Name, name) })
+// Capabilities is what listCapabilities says of the server.
+type Capabilities struct {
+	Version string `json:"cloudstackversion"` // for example 4.22.0.0
+	// RateMax calls of an account may be made in each RateInterval; 0 without API throttling.
+	RateMax      int           `json:"apilimitmax"`
+	RateInterval time.Duration `json:"-"`
 }
 
 // Capabilities asks the server what it is.
@@ -70,15 +57,40 @@ func (c *Client) Capabilities(ctx context.Context) (*Capabilities, error) {
 	var answer struct {
 		Capability struct {
 			Capabilities
-			Max      flex.Int `json:"apilimitmax"`
-			Interval flex.Int `json:"apilimitinterval"`
+			Interval int `json:"apilimitinterval"`
 		} `json:"capability"`
 	}
-	if err := c.call(ctx, "listCapabilities", nil, &answer); err != nil {
+	if err := c.Call(ctx, "listCapabilities", nil, &answer); err != nil {
 		return nil, err
 	}
 	says := &answer.Capability.Capabilities
-	says.RateMax, says.RateInterval = int(answer.Capability.Max), time.Duration(answer.Capability.Interval)*time.Second
+	says.RateInterval = time.Duration(answer.Capability.Interval) * time.Second
 	c.follow(says)
 	return says, nil
+}
+
+// Zone is an availability zone.
+type Zone struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// ListZones lists the zones the caller may use. Disabled ones are not among them.
+func (c *Client) ListZones(ctx context.Context) ([]Zone, error) {
+	return List(ctx, c, "listZones", "zone", nil, func(z *Zone) string { return z.ID })
+}
+
+// Project is a CloudStack project.
+type Project struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	DomainID string `json:"domainid"`
+}
+
+// ListProjects lists the projects the caller belongs to; for admins, all they may see.
+func (c *Client) ListProjects(ctx context.Context) ([]Project, error) {
+	// Without listall an admin sees only projects of the own account; for users it changes nothing.
+	f := Params{"listall": "true"}
+	return List(ctx, c, "listProjects", "project", f, func(p *Project) string { return p.ID })
 }

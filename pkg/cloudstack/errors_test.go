@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,7 +64,7 @@ func TestRecordedErrors(t *testing.T) {
 			g := golden(t, name)
 			c := goldenAPI(t, name).client(t)
 			var out map[string]any
-			err := c.call(context.WithValue(t.Context(), singleTry{}, true), g.Command, nil, &out)
+			err := c.Call(context.WithValue(t.Context(), singleTry{}, true), g.Command, nil, &out)
 			e := asError(t, err)
 			require.Equal(t, want.kind, e.Kind, e.Error())
 			require.Equal(t, want.code, e.HTTPCode)
@@ -123,7 +124,7 @@ func TestSecretsInErrors(t *testing.T) {
 		}
 	})
 	c := f.client(t)
-	_, err := c.CreateUser(t.Context(), CreateUserRequest{Account: "a", Username: "u", Password: testPassword})
+	err := c.Call(t.Context(), "createUser", Params{"username": "u", "password": testPassword}, nil)
 	e := asError(t, err)
 	texts := []string{err.Error(), fmt.Sprintf("%v %+v %#v %s %q", err, err, e, err, err)}
 	for _, call := range f.recorded() {
@@ -135,11 +136,27 @@ func TestSecretsInErrors(t *testing.T) {
 
 	for _, v := range []any{
 		c, c.String(), *f.config(), f.config(), struct{ C *Client }{c},
-		UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey}, &UserKeys{APIKey: testAPIKey, SecretKey: testSecretKey},
-		CreateUserRequest{Password: testPassword},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			requireNoSecrets(t, fmt.Sprintf(verb, v))
 		}
 	}
+}
+
+func TestSanitized(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain text":                             "plain text",
+		"see https://h/p?apiKey=abc&signature=d": "see https://h/p",
+		"at http://u:pw@h/p":                     "at http://h/p",
+		"apikey=abcdef, rest":                    "apikey=REDACTED, rest",
+		`"secretkey":"abcdef"`:                   `"secretkey":"REDACTED"`,
+		"sessionkey: abc; x":                     "sessionkey: REDACTED; x",
+		"two\nlines\tand\x00more":                "two lines and more",
+		"mine is TopSecretValue here":            "mine is REDACTED here",
+		"The API [x] does not exist or is not available for the account for user id [9a8b2360-e86e-4f25-acac-8a18ff9a1a4e].": "The API [x] does not exist or is not available for the account.",
+	} {
+		require.Equal(t, want, sanitized(in, "TopSecretValue", "no"))
+	}
+	require.Len(t, sanitized(strings.Repeat("1", 1500)), maxText+3)
 }

@@ -52,8 +52,6 @@ func FuzzAnswers(f *testing.F) {
 		func(ctx context.Context) error { _, err := c.ListAPIs(ctx); return err },
 		func(ctx context.Context) error { _, err := c.Capabilities(ctx); return err },
 		func(ctx context.Context) error { _, err := c.QueryJob(ctx, "j"); return err },
-		func(ctx context.Context) error { _, err := c.ListAccounts(ctx, "", ""); return err },
-		func(ctx context.Context) error { _, err := c.GetUserKeys(ctx, "u"); return err },
 		func(ctx context.Context) error { _, err := c.AssociateIP(ctx, AssociateIPRequest{}); return err },
 		func(ctx context.Context) error { _, err := c.DeleteLoadBalancerRule(ctx, "r"); return err },
 	}

@@ -7,7 +7,8 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // InternalLoadBalancer is one port of an address of a VPC tier.
@@ -21,6 +22,35 @@ type InternalLoadBalancer struct {
 	InstancePort int                  `json:"-"`
 	State        string               `json:"-"`
 	Members      []LoadBalancerMember `json:"-"`
+	Tags         map[string]string    `json:"tags"`
+}
+
+// UnmarshalJSONFrom reads an entry of listLoadBalancers.
+func (b *InternalLoadBalancer) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	type plain InternalLoadBalancer
+	var entry struct {
+		plain
+		Rules []struct {
+			Source   int    `json:"sourceport"`
+			Instance int    `json:"instanceport"`
+			State    string `json:"state"`
+		} `json:"loadbalancerrule"`
+		Instances []struct {
+			ID      string  `json:"id"`
+			Name    string  `json:"name"`
+			State   VMState `json:"state"`
+			Address string  `json:"ipaddress"`
+		} `json:"loadbalancerinstance"`
+	}
+	err := json.UnmarshalDecode(d, &entry)
+	*b = InternalLoadBalancer(entry.plain)
+	for _, r := range entry.Rules {
+		b.Port, b.InstancePort, b.State = r.Source, r.Instance, r.State
+	}
+	for _, i := range entry.Instances {
+		b.Members = append(b.Members, LoadBalancerMember{VMID: i.ID, Name: i.Name, State: i.State, Addresses: []string{i.Address}})
+	}
+	return err
 }
 
 // InternalLoadBalancerQuery filters listLoadBalancers. An unknown ID is KindNotFound.
@@ -28,36 +58,10 @@ type InternalLoadBalancerQuery struct {
 	ID, NetworkID, ProjectID string
 }
 
-type internalJSON struct {
-	InternalLoadBalancer
-	Rules []struct {
-		Source   flex.Int `json:"sourceport"`
-		Instance flex.Int `json:"instanceport"`
-		State    string   `json:"state"`
-	} `json:"loadbalancerrule"`
-	Instances []struct {
-		ID        string `json:"id"`
-		Name      string `json:"name"`
-		State     string `json:"state"`
-		IPAddress string `json:"ipaddress"`
-	} `json:"loadbalancerinstance"`
-}
-
-func (j *internalJSON) toInternal() InternalLoadBalancer {
-	out := j.InternalLoadBalancer
-	for _, r := range j.Rules {
-		out.Port, out.InstancePort, out.State = int(r.Source), int(r.Instance), r.State
-	}
-	for _, i := range j.Instances {
-		out.Members = append(out.Members, LoadBalancerMember{VMID: i.ID, Name: i.Name, State: VMState(i.State), Addresses: []string{i.IPAddress}})
-	}
-	return out
-}
-
 // ListInternalLoadBalancers lists internal load balancers of VPC tiers.
 func (c *Client) ListInternalLoadBalancers(ctx context.Context, q InternalLoadBalancerQuery) ([]InternalLoadBalancer, error) {
-	f := filter{"scheme": "Internal"}.set("id", q.ID).set("networkid", q.NetworkID).set("projectid", q.ProjectID)
-	return list(ctx, c, "listLoadBalancers", "loadbalancer", f, func(j *internalJSON) string { return j.ID }, (*internalJSON).toInternal)
+	f := Params{"scheme": "Internal"}.Set("id", q.ID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID)
+	return List(ctx, c, "listLoadBalancers", "loadbalancer", f, func(b *InternalLoadBalancer) string { return b.ID })
 }
 
 // CreateInternalLoadBalancerRequest makes a port of an address of a tier; Address empty takes a free one.
@@ -69,14 +73,14 @@ type CreateInternalLoadBalancerRequest struct {
 
 // CreateInternalLoadBalancer makes an internal load balancer without members.
 func (c *Client) CreateInternalLoadBalancer(ctx context.Context, r CreateInternalLoadBalancerRequest) (Submitted, error) {
-	f := filter{
+	f := Params{
 		"name": r.Name, "algorithm": r.Algorithm, "networkid": r.NetworkID, "sourceipaddressnetworkid": r.NetworkID, "scheme": "Internal",
 		"sourceport": strconv.Itoa(r.Port), "instanceport": strconv.Itoa(r.InstancePort),
-	}.set("description", r.Description).set("sourceipaddress", r.Address)
-	return c.submit(ctx, "createLoadBalancer", f)
+	}.Set("description", r.Description).Set("sourceipaddress", r.Address)
+	return c.Submit(ctx, "createLoadBalancer", f)
 }
 
 // DeleteInternalLoadBalancer deletes one; one that is gone is KindNotFound.
 func (c *Client) DeleteInternalLoadBalancer(ctx context.Context, id string) (Submitted, error) {
-	return c.submit(ctx, "deleteLoadBalancer", filter{"id": id})
+	return c.Submit(ctx, "deleteLoadBalancer", Params{"id": id})
 }

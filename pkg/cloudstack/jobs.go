@@ -6,13 +6,12 @@ package cloudstack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -20,31 +19,55 @@ const (
 	commandListJobs = "listAsyncJobs"
 )
 
-// jobJSON is queryAsyncJobResult's answer and an item of listAsyncJobs.
-type jobJSON struct {
-	ID         string          `json:"jobid"`
-	Status     flex.Int        `json:"jobstatus"`
-	ResultCode flex.Int        `json:"jobresultcode"`
-	Result     json.RawMessage `json:"jobresult"`
-	InstanceID string          `json:"jobinstanceid"`
+// Submitted is the first answer of an asynchronous call. ID is the object's id
+// where the call creates one, JobID the job to wait for.
+type Submitted struct {
+	ID    string `json:"id"`
+	JobID string `json:"jobid"`
 }
 
-// jobState is a Job with what its error needs.
-type jobState struct {
-	Job
+// JobStatus is the state of an asynchronous job.
+type JobStatus int
+
+// The states of queryAsyncJobResult.
+const (
+	JobPending   JobStatus = 0
+	JobSucceeded JobStatus = 1
+	JobFailed    JobStatus = 2
+	JobCancelled JobStatus = 3
+)
+
+// Job is the answer of queryAsyncJobResult.
+type Job struct {
+	ID         string
+	Status     JobStatus
+	ResultCode int
+	ErrorText  string // of a failed job; empty when the server gave none
+	InstanceID string // object that the job works on; empty when the server does not say
+	// Acquired is the address as a job of associateIpAddress left it; nil for other jobs. Its State may be out of date.
+	Acquired *PublicIP
+
 	hasResult bool // false for a job that a restart of the management server broke off
 }
 
-func (j *jobJSON) state(jobID string, secrets []string) jobState {
-	s := jobState{Job: Job{ID: cmp.Or(j.ID, jobID), Status: JobStatus(j.Status), ResultCode: int(j.ResultCode), InstanceID: j.InstanceID}}
+// jobJSON is queryAsyncJobResult's answer and an item of listAsyncJobs.
+type jobJSON struct {
+	ID         string         `json:"jobid"`
+	Status     int            `json:"jobstatus"`
+	ResultCode int            `json:"jobresultcode"`
+	Result     jsontext.Value `json:"jobresult"`
+	InstanceID string         `json:"jobinstanceid"`
+}
+
+func (j *jobJSON) state(jobID string, secrets []string) *Job {
+	s := &Job{ID: cmp.Or(j.ID, jobID), Status: JobStatus(j.Status), ResultCode: j.ResultCode, InstanceID: j.InstanceID}
 	s.hasResult = len(j.Result) > 0 && string(j.Result) != "null"
 	if s.Status == JobSucceeded {
 		var result struct {
-			IP publicIPJSON `json:"ipaddress"`
+			IP PublicIP `json:"ipaddress"`
 		}
-		if s.hasResult && json.Unmarshal(j.Result, &result) == nil && result.IP.ID != "" {
-			ip := result.IP.toPublicIP()
-			s.Acquired = &ip
+		if s.hasResult && json.Unmarshal(j.Result, &result, decoding) == nil && result.IP.ID != "" {
+			s.Acquired = &result.IP
 		}
 	}
 	if s.Status == JobFailed || s.Status == JobCancelled {
@@ -52,12 +75,12 @@ func (j *jobJSON) state(jobID string, secrets []string) jobState {
 		var text string
 		switch {
 		case !s.hasResult:
-		case json.Unmarshal(j.Result, &text) == nil:
-			s.ErrorText = sanitize.Text(text, secrets...)
-		case json.Unmarshal(j.Result, &eb) == nil:
-			s.ErrorText = sanitize.Text(eb.Text, secrets...)
+		case j.Result.Kind() == '"' && json.Unmarshal(j.Result, &text) == nil:
+			s.ErrorText = sanitized(text, secrets...)
+		case json.Unmarshal(j.Result, &eb, decoding) == nil:
+			s.ErrorText = sanitized(eb.Text, secrets...)
 			if s.ResultCode == 0 {
-				s.ResultCode = int(eb.ErrorCode)
+				s.ResultCode = eb.ErrorCode
 			}
 		}
 	}
@@ -65,10 +88,10 @@ func (j *jobJSON) state(jobID string, secrets []string) jobState {
 }
 
 // ended reports whether the job will not change any more.
-func (s *jobState) ended() bool { return s.Status != JobPending }
+func (s *Job) ended() bool { return s.Status != JobPending }
 
 // err is the failure of an ended job, nil for a success.
-func (s *jobState) err(command string) error {
+func (s *Job) err(command string) error {
 	switch s.Status {
 	case JobSucceeded, JobPending:
 		return nil
@@ -90,33 +113,24 @@ func (s *jobState) err(command string) error {
 // QueryJob reads a job once, whatever its state; a failed job is no error here.
 // A job the server does not know (any more: they are kept for a day) is KindNotFound.
 func (c *Client) QueryJob(ctx context.Context, jobID string) (*Job, error) {
-	s, err := c.queryJob(ctx, jobID)
-	if err != nil {
-		return nil, err
-	}
-	return &s.Job, nil
-}
-
-func (c *Client) queryJob(ctx context.Context, jobID string) (*jobState, error) {
 	var j *jobJSON
-	if err := c.call(ctx, commandQueryJob, map[string]string{"jobid": jobID}, &j); err != nil {
+	if err := c.Call(ctx, commandQueryJob, map[string]string{"jobid": jobID}, &j); err != nil {
 		return nil, err
 	}
 	if j == nil {
-		return nil, badAnswer(commandQueryJob, "the answer is empty")
+		return nil, BadAnswer(commandQueryJob, "the answer is empty")
 	}
-	s := j.state(jobID, c.secrets())
-	return &s, nil
+	return j.state(jobID, c.secrets()), nil
 }
 
 // runningJobs are the ids of the caller's jobs that still run; the server lists no others. One that ends while the
 // server counts and lists makes the count larger than the list: only a full page has another after it.
 func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	size := c.currentPageSize()
-	first := filter{"page": "1", "pagesize": strconv.Itoa(size)}
+	first := Params{"page": "1", "pagesize": strconv.Itoa(size)}
 	jobs, count, err := listPage[jobJSON](ctx, c, commandListJobs, "asyncjobs", first)
 	if err == nil && len(jobs) >= size && count > len(jobs) || c.learnPageSize(err, size) {
-		jobs, err = listAll(ctx, c, commandListJobs, "asyncjobs", nil, func(j *jobJSON) string { return j.ID })
+		jobs, err = List(ctx, c, commandListJobs, "asyncjobs", nil, func(j *jobJSON) string { return j.ID })
 	}
 	if err != nil {
 		return nil, err
@@ -130,10 +144,10 @@ func (c *Client) runningJobs(ctx context.Context) (map[string]struct{}, error) {
 	return running, nil
 }
 
-// submit sends an asynchronous command and checks that the server has answered with a job.
-func (c *Client) submit(ctx context.Context, command string, f filter) (Submitted, error) {
+// Submit sends an asynchronous command and checks that the server has answered with a job.
+func (c *Client) Submit(ctx context.Context, command string, f Params) (Submitted, error) {
 	var s Submitted
-	if err := c.call(ctx, command, f, &s); err != nil {
+	if err := c.Call(ctx, command, f, &s); err != nil {
 		return Submitted{}, err
 	}
 	if s.JobID == "" {

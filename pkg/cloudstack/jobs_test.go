@@ -4,13 +4,400 @@
 package cloudstack
 
 import (
+	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 )
+
+// fakeJobs is a server with jobs that end at a time of the bubble's clock.
+type fakeJobs struct {
+	clk      clock.RealClock
+	mu       sync.Mutex
+	ends     map[string]time.Time
+	failed   map[string]bool
+	unlisted map[string]bool // not shown by the list although they run
+	listErr  error
+	queryErr map[string]error
+	polls    []time.Time
+	lists    int
+	queries  map[string]int
+}
+
+func newFakeJobs() *fakeJobs {
+	return &fakeJobs{
+		ends: map[string]time.Time{}, failed: map[string]bool{}, unlisted: map[string]bool{},
+		queryErr: map[string]error{}, queries: map[string]int{},
+	}
+}
+
+func (f *fakeJobs) add(id string, lasts time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends[id] = f.clk.Now().Add(lasts)
+}
+
+func (f *fakeJobs) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeJobs) queryJob(_ context.Context, id string) (*Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.polls = append(f.polls, f.clk.Now())
+	f.queries[id]++
+	if err := f.queryErr[id]; err != nil {
+		return nil, err
+	}
+	end, ok := f.ends[id]
+	if !ok {
+		return nil, &Error{Kind: KindNotFound, Command: commandQueryJob, HTTPCode: 431, Text: "entity does not exist"}
+	}
+	j := jobJSON{ID: id}
+	if !f.clk.Now().Before(end) {
+		j.Status, j.Result = 1, []byte(`{"success":true}`)
+		if f.failed[id] {
+			j.Status, j.ResultCode, j.Result = 2, 530, []byte(`{"errorcode":530,"errortext":"Failed to assign load balancer rule"}`)
+		}
+	}
+	return j.state(id, nil), nil
+}
+
+func (f *fakeJobs) runningJobs(context.Context) (map[string]struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.polls = append(f.polls, f.clk.Now())
+	f.lists++
+	if f.listErr != nil {
+		return nil, f.listErr
+	}
+	running := map[string]struct{}{}
+	for id, end := range f.ends {
+		if f.clk.Now().Before(end) && !f.unlisted[id] {
+			running[id] = struct{}{}
+		}
+	}
+	return running, nil
+}
+
+// total is the number of calls that the waiter has made.
+func (f *fakeJobs) total() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.polls)
+}
+
+type waited struct {
+	id  string
+	job *Job
+	err error
+}
+
+// run waits for the jobs, all at once.
+func (f *fakeJobs) run(t *testing.T, w *JobWaiter, ids ...string) map[string]waited {
+	t.Helper()
+	results := make(chan waited, len(ids))
+	for _, id := range ids {
+		go func() {
+			job, err := w.Wait(context.Background(), "createTags", id)
+			results <- waited{id, job, err}
+		}()
+	}
+	out := map[string]waited{}
+	for range ids {
+		r := <-results
+		out[r.id] = r
+	}
+	return out
+}
+
+// waiterTest runs a test in a bubble, with a waiter of a server with jobs.
+func waiterTest(t *testing.T, timeout time.Duration, test func(t *testing.T, f *fakeJobs, w *JobWaiter)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeJobs()
+		test(t, f, newJobWaiter(f.queryJob, f.runningJobs, f.clk, timeout))
+	})
+}
+
+func TestTenJobsShareTheirPolls(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		var ids []string
+		for i := range 10 {
+			id := "job-" + strconv.Itoa(i)
+			ids = append(ids, id)
+			f.add(id, time.Duration(300+250*i)*time.Millisecond) // the last ends at 2.55 s
+		}
+		start := f.clk.Now()
+		for id, r := range f.run(t, w, ids...) {
+			require.NoError(t, r.err, id)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		took := f.polls[len(f.polls)-1].Sub(start)
+		results := 0
+		for id, n := range f.queries {
+			if id != "job-9" { // the last one is alone in the end and polled by its own query
+				require.Equal(t, 1, n, "one result read for %s", id)
+			}
+			results += n
+		}
+		polls := f.lists + results - 10 // calls that read no result
+		require.LessOrEqual(t, polls, int(took/minPoll)+1, "at most one poll per 200 ms; took %s", took)
+		require.LessOrEqual(t, f.lists, 10)
+		require.Less(t, took, 4*time.Second, "2.55 s and one interval")
+	})
+}
+
+func TestPollsAreNeverCloserThanTheMinimum(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.listErr = &Error{Kind: KindTransient, Text: "down"}
+		f.add("a", time.Hour)
+		f.add("b", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wait := func(id string) {
+			wg.Go(func() { _, _ = w.Wait(ctx, "createTags", id) })
+		}
+		wait("a")
+		wait("b")
+		synctest.Wait()
+		for i := range 20 { // a new job every 100 ms must not make polls more frequent
+			id := "new-" + strconv.Itoa(i)
+			f.add(id, time.Hour)
+			wait(id)
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		wg.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for i := 1; i < len(f.polls); i++ {
+			require.GreaterOrEqual(t, f.polls[i].Sub(f.polls[i-1]), minPoll)
+		}
+		require.GreaterOrEqual(t, len(f.polls), 8, "new jobs keep the polls frequent")
+	})
+}
+
+func TestIntervalGrowsAndIsResetByANewJob(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "a") })
+		time.Sleep(30 * time.Second)
+		first := f.total()
+		require.Less(t, first, 30, "the interval grows to 2 s")
+		require.Greater(t, first, 15)
+		f.add("b", time.Hour)
+		wg.Go(func() { _, _ = w.Wait(ctx, "createTags", "b") })
+		time.Sleep(time.Second)
+		require.GreaterOrEqual(t, f.total()-first, 3, "a new job is asked for soon")
+		cancel()
+		wg.Wait()
+	})
+}
+
+func TestListRefused(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.listErr = &Error{Kind: KindNotPermitted, HTTPCode: 432, Text: "no"}
+		ids := []string{"a", "b", "c"}
+		for i, id := range ids {
+			f.add(id, time.Duration(i)*300*time.Millisecond)
+		}
+		for id, r := range f.run(t, w, ids...) {
+			require.NoError(t, r.err, id)
+		}
+		require.Equal(t, 1, f.lists, "what the role forbids is asked once")
+	})
+}
+
+func TestJobThatTheListDoesNotShow(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", 2*time.Second)
+		f.add("b", 3*time.Second)
+		f.add("hidden", 1500*time.Millisecond)
+		f.unlisted["hidden"] = true
+		for id, r := range f.run(t, w, "a", "b", "hidden") {
+			require.NoError(t, r.err, id)
+		}
+		require.Less(t, f.queries["hidden"], 8)
+		require.LessOrEqual(t, f.queries["a"], 2)
+	})
+}
+
+func TestUnknownAndForbiddenJobs(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("fine", time.Second)
+		f.queryErr["foreign"] = &Error{Kind: KindNotPermitted, HTTPCode: 531, Text: "not authorized"}
+		f.queryErr["keys"] = &Error{Kind: KindAuth, HTTPCode: 401, Text: "unable to verify"}
+		r := f.run(t, w, "fine", "unknown", "foreign", "keys")
+		require.NoError(t, r["fine"].err)
+		require.True(t, IsNotFound(r["unknown"].err), "%v", r["unknown"].err)
+		require.True(t, IsKind(r["foreign"].err, KindNotPermitted))
+		require.True(t, IsKind(r["keys"].err, KindAuth))
+		e := asError(t, r["foreign"].err)
+		require.Equal(t, "foreign", e.JobID)
+		require.True(t, e.MayHaveHappened)
+
+		_, err := w.Wait(t.Context(), "x", "")
+		require.True(t, IsKind(err, KindInvalid))
+	})
+}
+
+func TestPassingPollErrorsFailNobody(t *testing.T) {
+	waiterTest(t, 10*time.Minute, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Second)
+		f.add("b", time.Second)
+		f.listErr = &Error{Kind: KindTransient, Text: "connection refused"}
+		go func() {
+			for f.total() < 3 {
+				time.Sleep(time.Millisecond)
+			}
+			f.set(func() { f.listErr = nil; f.queryErr["a"] = &Error{Kind: KindThrottled, Text: "slow down"} })
+			for f.total() < 6 {
+				time.Sleep(time.Millisecond)
+			}
+			f.set(func() { delete(f.queryErr, "a") })
+		}()
+		for id, r := range f.run(t, w, "a", "b") {
+			require.NoError(t, r.err, id)
+		}
+	})
+}
+
+func TestJobTimeout(t *testing.T) {
+	waiterTest(t, 3*time.Second, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Hour)
+		f.queryErr["a"] = &Error{Kind: KindTransient, Command: commandQueryJob, Text: "connection refused"}
+		r := f.run(t, w, "a")["a"]
+		require.ErrorIs(t, r.err, ErrJobTimeout)
+		e := asError(t, r.err)
+		require.Equal(t, KindTransient, e.Kind)
+		require.Equal(t, "a", e.JobID)
+		require.True(t, e.MayHaveHappened)
+		require.ErrorContains(t, r.err, "within 3s")
+		require.ErrorContains(t, r.err, "connection refused")
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { _, err := w.Wait(ctx, "x", "a"); done <- err }()
+		synctest.Wait()
+		cancel()
+		err := <-done
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, asError(t, err).MayHaveHappened)
+		polls := f.total()
+		time.Sleep(time.Hour)
+		require.Equal(t, polls, f.total(), "nobody waits, nobody polls")
+	})
+}
+
+func TestTwoCallersOfOneJob(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", 500*time.Millisecond)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				job, err := w.Wait(t.Context(), "createTags", "a")
+				if assert.NoError(t, err) {
+					assert.Equal(t, JobSucceeded, job.Status)
+				}
+			})
+		}
+		wg.Wait()
+		require.LessOrEqual(t, f.queries["a"], 3)
+		require.Zero(t, f.lists)
+	})
+}
+
+// Jobs whose success the caller sees elsewhere cost no result read: one list tells that they have ended.
+func TestUnreadJobs(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("long", 700*time.Millisecond)
+		f.add("read", 100*time.Millisecond)
+		for i := range 8 {
+			f.add("unread-"+strconv.Itoa(i), 100*time.Millisecond)
+		}
+		var wg sync.WaitGroup
+		for id := range f.ends {
+			unread := id != "long" && id != "read"
+			wg.Go(func() {
+				job, err := w.Await(t.Context(), Await{Command: "createTags", JobID: id, Unread: unread})
+				require.NoError(t, err)
+				require.Equal(t, unread, job == nil, id)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 1, f.lists)
+		require.Equal(t, 1, f.queries["read"])
+		require.Len(t, f.queries, 2, "no result is read but those that are asked for: %v", f.queries)
+	})
+}
+
+// A job that is asked for on its own is read even if nobody needs its result: that is what shows its end.
+func TestUnreadJobThatFailsAlone(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("a", time.Second)
+		f.failed["a"] = true
+		_, err := w.Await(t.Context(), Await{Command: "assignToLoadBalancerRule", JobID: "a", Unread: true})
+		require.ErrorContains(t, err, "Failed to assign")
+		require.Zero(t, f.lists)
+	})
+}
+
+// The caller knows best when a job has probably ended, but polls are never closer than the minimum.
+func TestFirstPollComesWhenTheJobIsDue(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		wait := func(id string, lasts, due time.Duration) time.Duration {
+			f.add(id, lasts)
+			begun := f.clk.Now()
+			_, err := w.Await(t.Context(), Await{Command: "createTags", JobID: id, Due: &due})
+			require.NoError(t, err)
+			return f.clk.Since(begun)
+		}
+		require.Equal(t, 50*time.Millisecond, wait("short", 40*time.Millisecond, 50*time.Millisecond))
+		require.Equal(t, minPoll, wait("at once again", 40*time.Millisecond, 50*time.Millisecond))
+		require.Equal(t, 300*time.Millisecond, wait("late", 40*time.Millisecond, 300*time.Millisecond))
+		require.Equal(t, minPoll, wait("long past", 0, -time.Hour))
+	})
+}
+
+func TestResultOfAJobThatHasEnded(t *testing.T) {
+	waiterTest(t, time.Hour, func(t *testing.T, f *fakeJobs, w *JobWaiter) {
+		f.add("done", 0)
+		f.add("failed", 0)
+		f.failed["failed"] = true
+		f.add("runs", time.Second)
+		begun := f.clk.Now()
+		job, err := w.Result(t.Context(), "createTags", "done")
+		require.NoError(t, err)
+		require.Equal(t, JobSucceeded, job.Status)
+		_, err = w.Result(t.Context(), "assignToLoadBalancerRule", "failed")
+		require.True(t, IsKind(err, KindJobFailed), "%v", err)
+		require.Zero(t, f.clk.Since(begun))
+		_, err = w.Result(t.Context(), "createTags", "runs")
+		require.NoError(t, err, "it is waited for")
+		require.GreaterOrEqual(t, f.clk.Since(begun), time.Second)
+	})
+}
 
 func TestJobErrors(t *testing.T) {
 	t.Parallel()

@@ -8,25 +8,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/csccm/csccm/pkg/cloudstack/internal/poll"
 )
 
-// jobAPI is what the waiter needs of the client.
-type jobAPI interface {
-	queryJob(ctx context.Context, jobID string) (*jobState, error)
-	runningJobs(ctx context.Context) (map[string]struct{}, error)
+const (
+	minPoll    = 200 * time.Millisecond // the shortest time between two polls of the process
+	maxPoll    = 2 * time.Second
+	pollGrowth = 1.3 // of the interval, by each poll without a new job
+)
+
+// JobWaiter waits for jobs for all callers with shared polls: a list of the running jobs for several jobs, a query for one. It
+// makes at most one poll per minPoll and reads each result at most once.
+//
+// One goroutine polls, and only while somebody waits. A poll that fails but may succeed later fails no waiter; the next poll
+// asks again, until the waiter's time is up.
+type JobWaiter struct {
+	query   func(ctx context.Context, jobID string) (*Job, error)
+	running func(ctx context.Context) (map[string]struct{}, error)
+	clock   clock.Clock
+	timeout time.Duration // of one job, from the begin of Await
+
+	mu        sync.Mutex
+	jobs      map[string]*waitedJob
+	seq       int
+	stop      context.CancelFunc // of the polling goroutine; nil while there is none
+	wake      chan struct{}      // tells the polling goroutine of a new job; capacity 1
+	interval  time.Duration
+	lastPoll  time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
+	nextPoll  time.Time
+	forbidden bool // the role may not list jobs: ask job by job
+	hides     bool // the list did not show a job that ran: what it does not show may run
+	asked     int  // seq of the job that was queried last
+	lastErr   error
 }
 
-// JobWaiter waits for jobs with polls that all callers share.
-type JobWaiter struct {
-	api     jobAPI
-	poller  *poll.Poller[jobState]
-	clock   clock.Clock
-	timeout time.Duration // of one job, from the begin of Wait
+// waitedJob is a job that somebody waits for.
+type waitedJob struct {
+	id      string
+	seq     int
+	waiters map[chan outcome]struct{}
+	read    bool // somebody needs the result
+	// unlisted is set when the list does not show the job although it runs
+	// (a job of another account, say): only its own query tells its state.
+	unlisted bool
+}
+
+// outcome is the end of a wait. It is empty for a job that has ended and whose result was not read.
+type outcome struct {
+	state *Job
+	lost  error // why the state of the job cannot be read
 }
 
 // Await says how to wait for a job.
@@ -40,33 +75,10 @@ type Await struct {
 	Unread bool
 }
 
-func newJobWaiter(api jobAPI, cl clock.Clock, timeout time.Duration) *JobWaiter {
+func newJobWaiter(query func(context.Context, string) (*Job, error), running func(context.Context) (map[string]struct{}, error), cl clock.Clock, timeout time.Duration) *JobWaiter {
 	registerMetrics() // before anything is counted: registering creates them again
-	return &JobWaiter{api: api, clock: cl, timeout: timeout, poller: poll.New(polledJobs{api}, cl, timeout)}
+	return &JobWaiter{query: query, running: running, clock: cl, timeout: timeout, jobs: map[string]*waitedJob{}}
 }
-
-// polledJobs are the jobs as the poller asks for them.
-type polledJobs struct{ api jobAPI }
-
-// Query reads a job once, and does not try again: the next poll does.
-func (j polledJobs) Query(ctx context.Context, id string) (*jobState, bool, error) {
-	state, err := j.api.queryJob(context.WithValue(ctx, singleTry{}, true), id)
-	return state, err == nil && state.ended(), err
-}
-
-// Running lists the jobs that run, and does not try again: the next poll does.
-func (j polledJobs) Running(ctx context.Context) (map[string]struct{}, error) {
-	return j.api.runningJobs(context.WithValue(ctx, singleTry{}, true))
-}
-
-// Final reports whether a job cannot be asked for at all.
-func (polledJobs) Final(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Kind == KindNotFound || e.Kind == KindNotPermitted || e.Kind == KindAuth || e.Kind == KindInvalid)
-}
-
-// Forbidden reports whether the role may not list jobs.
-func (polledJobs) Forbidden(err error) bool { return IsKind(err, KindNotPermitted) }
 
 // Wait returns when the job has ended: the job, and an *Error when it did not succeed.
 //   - KindJobFailed: the job failed; HTTPCode is its result code.
@@ -82,11 +94,11 @@ func (w *JobWaiter) Wait(ctx context.Context, command, jobID string) (*Job, erro
 
 // Result is Wait for a job that was seen to have ended: it reads the result at once.
 func (w *JobWaiter) Result(ctx context.Context, command, jobID string) (*Job, error) {
-	state, err := w.api.queryJob(ctx, jobID)
+	state, err := w.query(ctx, jobID)
 	if err != nil || !state.ended() {
 		return w.Wait(ctx, command, jobID)
 	}
-	return &state.Job, state.err(command)
+	return state, state.err(command)
 }
 
 // Await is Wait, the caller's way. It returns nil and no error for a job that has ended and whose result was not read.
@@ -97,29 +109,239 @@ func (w *JobWaiter) Await(ctx context.Context, a Await) (*Job, error) {
 	start := w.clock.Now().Add(-a.Age)
 	jobsWaiting.Inc()
 	defer jobsWaiting.Dec()
-	o := w.poller.Await(ctx, a.JobID, *cmp.Or(a.Due, new(poll.Min)), a.Unread)
-	failed := &Error{Kind: KindTransient, Command: a.Command, JobID: a.JobID, MayHaveHappened: true, Err: o.Stopped}
-	switch lost, _ := errors.AsType[*Error](o.Lost); {
-	case lost != nil:
-		e := *lost // shared by all waiters of the job
-		e.Text = "the state of the job of " + a.Command + " cannot be read: " + e.Text
-		e.JobID, e.MayHaveHappened = a.JobID, true
-		return nil, &e
-	case errors.Is(o.Stopped, poll.ErrTimeout):
-		failed.Err = ErrJobTimeout
-		failed.Text = fmt.Sprintf("the job has not ended within %s and may still run", w.timeout)
-	case o.Stopped != nil:
-		failed.Text = "stopped waiting for the job, which may still run"
-	default:
+	out := w.join(a) //nolint:contextcheck // the polling goroutine serves all callers and outlives this one
+	defer w.leave(a.JobID, out)
+	timer := w.clock.NewTimer(w.timeout)
+	defer timer.Stop()
+	failed := &Error{Kind: KindTransient, Command: a.Command, JobID: a.JobID, MayHaveHappened: true}
+	select {
+	case o := <-out:
+		if lost, ok := errors.AsType[*Error](o.lost); ok {
+			*failed = *lost // shared, too
+			failed.Text = "the state of the job of " + a.Command + " cannot be read: " + lost.Text
+			failed.JobID, failed.MayHaveHappened = a.JobID, true
+			return nil, failed
+		}
 		jobDuration.WithLabelValues(a.Command).Observe(w.clock.Since(start).Seconds())
-		if o.State == nil {
+		if o.state == nil {
 			return nil, nil //nolint:nilnil // the third outcome, which the caller has asked for
 		}
-		job := o.State.Job
-		return &job, o.State.err(a.Command)
+		job := *o.state // shared by all waiters of the job
+		return &job, job.err(a.Command)
+	case <-timer.C():
+		failed.Err, failed.Text = ErrJobTimeout, fmt.Sprintf("the job has not ended within %s and may still run", w.timeout)
+	case <-ctx.Done():
+		failed.Err, failed.Text = ctx.Err(), "stopped waiting for the job, which may still run"
 	}
-	if o.LastPoll != nil {
-		failed.Text += "; the last poll failed: " + o.LastPoll.Error()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lastErr != nil {
+		failed.Text += "; the last poll failed: " + w.lastErr.Error()
 	}
 	return nil, failed
+}
+
+// join registers a waiter, and starts the polling goroutine if there is none.
+func (w *JobWaiter) join(a Await) chan outcome {
+	out := make(chan outcome, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j, known := w.jobs[a.JobID]
+	if !known {
+		w.seq++
+		j = &waitedJob{id: a.JobID, seq: w.seq, waiters: map[chan outcome]struct{}{}}
+		w.jobs[a.JobID] = j
+	}
+	j.waiters[out] = struct{}{}
+	j.read = j.read || !a.Unread
+	if known {
+		return out
+	}
+	w.interval = minPoll
+	soon := w.clock.Now().Add(*cmp.Or(a.Due, new(minPoll)))
+	if earliest := w.lastPoll.Add(minPoll); soon.Before(earliest) {
+		soon = earliest
+	}
+	if w.stop == nil {
+		w.nextPoll = soon
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), singleTry{}, true))
+		w.stop, w.wake = cancel, make(chan struct{}, 1)
+		go w.poll(ctx, w.wake)
+		return out
+	}
+	if soon.Before(w.nextPoll) {
+		w.nextPoll = soon
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	return out
+}
+
+// leave removes a waiter; with the last one polling ends.
+func (w *JobWaiter) leave(id string, out chan outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := w.jobs[id]; j != nil {
+		delete(j.waiters, out)
+		if len(j.waiters) == 0 {
+			delete(w.jobs, id)
+		}
+	}
+	w.stopLocked()
+}
+
+// stopLocked ends polling if nobody waits.
+func (w *JobWaiter) stopLocked() {
+	if len(w.jobs) > 0 {
+		return
+	}
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+	w.lastErr = nil
+}
+
+// poll is the one goroutine that asks the server.
+func (w *JobWaiter) poll(ctx context.Context, wake <-chan struct{}) {
+	for {
+		w.mu.Lock()
+		delay := w.nextPoll.Sub(w.clock.Now())
+		w.mu.Unlock()
+		if delay > 0 {
+			timer := w.clock.NewTimer(delay)
+			select {
+			case <-timer.C():
+			case <-wake: // perhaps earlier than planned
+				timer.Stop()
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.pollOnce(ctx)
+	}
+}
+
+// pollOnce asks once, without a retry, which the next poll is: for one job by its own query, for several by one list. It reads
+// the results of those that have vanished from the list.
+func (w *JobWaiter) pollOnce(ctx context.Context) {
+	w.mu.Lock()
+	now := w.clock.Now()
+	w.nextPoll = now.Add(w.interval)
+	w.interval = min(time.Duration(float64(w.interval)*pollGrowth), maxPoll)
+	listed, single := w.planLocked()
+	if single != "" || len(listed) > 0 {
+		w.lastPoll = now
+	}
+	w.mu.Unlock()
+
+	if single != "" {
+		w.read(ctx, single)
+		return
+	}
+	if len(listed) == 0 {
+		return
+	}
+	running, err := w.running(ctx)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch {
+		case IsKind(err, KindNotPermitted):
+			w.forbidden = true
+		case ctx.Err() == nil:
+			w.lastErr = err
+		}
+		return
+	}
+	for _, id := range listed {
+		if _, runs := running[id]; runs {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		j := w.jobs[id]
+		unread := j != nil && !j.read && !w.hides
+		w.mu.Unlock()
+		if unread {
+			w.finish(id, outcome{})
+			continue
+		}
+		if w.read(ctx, id) {
+			w.mu.Lock()
+			if j := w.jobs[id]; j != nil {
+				j.unlisted, w.hides = true, true
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+// planLocked decides what this poll asks: a list for the given jobs, or a single job.
+// Jobs that have to be asked one by one take turns with the list.
+func (w *JobWaiter) planLocked() (listed []string, single string) {
+	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) })
+	if len(jobs) == 0 {
+		return nil, ""
+	}
+	for _, j := range jobs {
+		if !j.unlisted && !w.forbidden {
+			listed = append(listed, j.id)
+		}
+	}
+	if len(listed) >= 2 {
+		jobs = slices.DeleteFunc(jobs, func(j *waitedJob) bool { return !j.unlisted })
+		if len(jobs) == 0 || w.asked >= jobs[len(jobs)-1].seq {
+			w.asked = 0
+			return listed, ""
+		}
+	}
+	next := jobs[max(0, slices.IndexFunc(jobs, func(j *waitedJob) bool { return j.seq > w.asked }))]
+	w.asked = next.seq
+	return nil, next.id
+}
+
+// read asks for one job and tells its waiters when it has ended or cannot be
+// followed. It reports whether the job still runs.
+func (w *JobWaiter) read(ctx context.Context, id string) (pending bool) {
+	state, err := w.query(ctx, id)
+	for _, final := range []Kind{KindNotFound, KindNotPermitted, KindAuth, KindInvalid} {
+		if IsKind(err, final) {
+			w.finish(id, outcome{lost: err})
+			return false
+		}
+	}
+	if err == nil || ctx.Err() == nil {
+		w.mu.Lock()
+		w.lastErr = err
+		w.mu.Unlock()
+	}
+	if err == nil && state.ended() {
+		w.finish(id, outcome{state: state})
+	}
+	return err == nil && !state.ended()
+}
+
+// finish tells the waiters of a job and forgets it.
+func (w *JobWaiter) finish(id string, o outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j := w.jobs[id]
+	if j == nil {
+		return
+	}
+	delete(w.jobs, id)
+	for out := range j.waiters {
+		out <- o // capacity 1, and a waiter gets one outcome
+	}
+	w.stopLocked()
 }

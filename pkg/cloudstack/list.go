@@ -5,38 +5,33 @@ package cloudstack
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
 )
 
 const (
 	maxPageSize  = 500 // CloudStack's default maximum
 	listAttempts = 3   // of a list that changes while it is read page by page
 	maxPages     = 10000
+	maxRoom      = 5000 // items that room is made for before they are read
 )
 
 var pageSizeLimit = regexp.MustCompile(`max allowed page size value: (\d+)`)
 
-// listAll reads all pages of a list command. object is the member that holds the
+// List reads all pages of a list command. object is the member that holds the
 // array, key identifies an entry. A list that cannot be read whole is an error:
 // entries that are missing must never look like objects that do not exist.
-func listAll[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) ([]T, error) {
-	return listPages(ctx, c, listPage[T], command, object, params, key)
-}
-
-func listPages[T any](ctx context.Context, c *Client, read pager[T], command, object string, params map[string]string, key func(*T) string) ([]T, error) {
+func List[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) ([]T, error) {
 	for attempt := 1; ; attempt++ {
-		items, changed, err := listOnce(ctx, c, read, command, object, params, key)
+		items, changed, err := listOnce(ctx, c, command, object, params, key)
 		if err != nil || changed == "" {
 			return items, err
 		}
@@ -46,40 +41,20 @@ func listPages[T any](ctx context.Context, c *Client, read pager[T], command, ob
 	}
 }
 
-// list is listAll with the entries converted; an empty list is nil.
-func list[R, T any](ctx context.Context, c *Client, command, object string, f filter, key func(*R) string, to func(*R) T) ([]T, error) {
-	raw, err := listAll(ctx, c, command, object, f, key)
-	return convert(raw, to), err
-}
-
 const notComplete = "the list is not complete"
 
-// listWhole reads a list of a command that ignores paging and answers with everything.
-func listWhole[R, T any](ctx context.Context, c *Client, command, object string, f filter, to func(*R) T) ([]T, error) {
-	raw, count, err := listPage[R](ctx, c, command, object, f)
-	if err == nil && count > len(raw) {
-		err = badAnswer(command, notComplete)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return convert(raw, to), nil
-}
-
-// convert maps the entries of a list; an empty list is nil.
-func convert[R, T any](raw []R, f func(*R) T) []T {
-	if len(raw) == 0 {
-		return nil
-	}
-	out := make([]T, len(raw))
-	for i := range raw {
-		out[i] = f(&raw[i])
-	}
-	return out
+// listTagged is List for objects with tags; key returns the id and the tags of one. Releases differ in whether several tags are
+// and-ed or or-ed, so the answer is filtered as well.
+func listTagged[T any](ctx context.Context, c *Client, command, object string, f Params, want map[string]string, key func(*T) (id string, tags map[string]string)) ([]T, error) {
+	items, err := List(ctx, c, command, object, f.setTags(want), func(item *T) string { id, _ := key(item); return id })
+	return slices.DeleteFunc(items, func(item T) bool {
+		_, tags := key(&item)
+		return !hasTags(tags, want)
+	}), err
 }
 
 // listOnce reads the pages once. changed says why the result cannot be trusted, if so.
-func listOnce[T any](ctx context.Context, c *Client, read pager[T], command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
+func listOnce[T any](ctx context.Context, c *Client, command, object string, params map[string]string, key func(*T) string) (items []T, changed string, err error) {
 	p := maps.Clone(params)
 	if p == nil {
 		p = map[string]string{}
@@ -88,10 +63,10 @@ func listOnce[T any](ctx context.Context, c *Client, read pager[T], command, obj
 	size := c.currentPageSize()
 	for page := 1; page <= maxPages; page++ {
 		p["page"], p["pagesize"] = strconv.Itoa(page), strconv.Itoa(size)
-		chunk, count, err := read(ctx, c, command, object, p)
+		chunk, count, err := listPage[T](ctx, c, command, object, p)
 		if err != nil {
 			if page == 1 && c.learnPageSize(err, size) {
-				return listOnce(ctx, c, read, command, object, params, key)
+				return listOnce(ctx, c, command, object, params, key)
 			}
 			return nil, "", err
 		}
@@ -119,37 +94,41 @@ func listOnce[T any](ctx context.Context, c *Client, read pager[T], command, obj
 	return nil, fmt.Sprintf("more than %d pages", maxPages), nil
 }
 
-// listPage reads one page. count is -1 when the answer has none, which for
-// CloudStack means an empty list.
-func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (chunk []T, count int, err error) {
-	var raw map[string]json.RawMessage
-	if err := c.call(ctx, command, params, &raw); err != nil {
-		return nil, 0, err
+// listPage reads one page, while it arrives: a list of VMs or of the members of a rule has some 2 KB for each, and CloudStack
+// has no parameter to leave anything out. count is -1 when the answer has none, which for CloudStack means an empty list.
+func listPage[T any](ctx context.Context, c *Client, command, object string, params map[string]string) (items []T, count int, err error) {
+	form := url.Values{"command": {command}, "response": {"json"}}
+	for name, value := range params {
+		form.Set(name, value)
 	}
-	count = -1
-	if n, ok := raw["count"]; ok {
-		var v flex.Int
-		if err := json.Unmarshal(n, &v); err != nil || v < 0 {
-			return nil, 0, badAnswer(command, "count is no number")
-		}
-		count = int(v)
-	}
-	if array, ok := raw[object]; ok {
-		if err := json.Unmarshal(array, &chunk); err != nil {
-			return nil, 0, badAnswer(command, object+" cannot be read: "+err.Error())
-		}
-	} else {
-		for name := range raw {
-			if name != "count" {
-				return nil, 0, badAnswer(command, "the answer has no "+object)
+	failure := c.exchange(ctx, form, func(answer io.Reader) (err error) {
+		items = nil // what an answer that broke off left
+		count, err = scan(answer, object, func(item *T, count int) {
+			if items == nil && count > 0 {
+				items = make([]T, 0, min(count, maxRoom))
 			}
-		}
+			items = append(items, *item)
+		})
+		return err
+	})
+	if failure != nil {
+		return nil, 0, failure
 	}
-	return chunk, count, nil
+	return items, count, nil
 }
 
-func badAnswer(command, text string) *Error {
-	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitize.Text(text)}
+// listWhole reads a list of a command that ignores paging.
+func listWhole[T any](ctx context.Context, c *Client, command, object string, params map[string]string) ([]T, error) {
+	items, count, err := listPage[T](ctx, c, command, object, params)
+	if err == nil && count > len(items) {
+		return nil, &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: notComplete}
+	}
+	return items, err
+}
+
+// BadAnswer is the error for an answer that is not what its command gives.
+func BadAnswer(command, text string) *Error {
+	return &Error{Kind: KindTransient, Command: command, HTTPCode: http.StatusOK, Text: "cannot understand the answer: " + sanitized(text)}
 }
 
 // currentPageSize is 500, or less on a server whose maximum is smaller.
@@ -178,26 +157,30 @@ func (c *Client) learnPageSize(err error, asked int) bool {
 	return true
 }
 
-// filter builds the parameters of a list, leaving out empty ones.
-type filter map[string]string
+// AllProjects is the ProjectID of a query for the objects of all projects of the caller; with ListAll, those of the caller's
+// own account are listed too.
+const AllProjects = "-1"
 
-func (f filter) set(name, value string) filter {
+// Params are the parameters of a list, leaving out empty ones.
+type Params map[string]string
+
+// Set adds a parameter that has a value.
+func (f Params) Set(name, value string) Params {
 	if value != "" {
 		f[name] = value
 	}
 	return f
 }
 
-func (f filter) flag(name string, on bool) filter {
+// Flag adds a parameter that is on.
+func (f Params) Flag(name string, on bool) Params {
 	if on {
 		f[name] = "true"
 	}
 	return f
 }
 
-// tags adds tag filters. Releases differ in whether several are and-ed or
-// or-ed, so the answer must be filtered with hasTags as well.
-func (f filter) tags(tags map[string]string) filter {
+func (f Params) setTags(tags map[string]string) Params {
 	for i, k := range slices.Sorted(maps.Keys(tags)) {
 		prefix := "tags[" + strconv.Itoa(i) + "]."
 		f[prefix+"key"], f[prefix+"value"] = k, tags[k]
@@ -215,4 +198,4 @@ func hasTags(got, want map[string]string) bool {
 	return true
 }
 
-func joinIDs(ids []string) string { return strings.Join(ids, ",") }
+func joined(list []string) string { return strings.Join(list, ",") }

@@ -6,8 +6,67 @@ package cloudstack
 import (
 	"context"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// Network is a guest network.
+type Network struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Type         string `json:"type"`
+	VPCID        string `json:"vpcid"`
+	ACLID        string `json:"aclid"`
+	ACLName      string `json:"aclname"`
+	CIDR         string `json:"cidr"` // of its IPv4 addresses
+	ZoneID       string `json:"zoneid"`
+	State        string `json:"state"` // Allocated until the first VM, then Implemented
+	OfferingName string `json:"networkofferingname"`
+	EgressDenied bool   `json:"-"` // VMs of this isolated network reach the internet only by rules
+	ConserveMode bool   `json:"networkofferingconservemode"`
+	// Services maps a service name ("Lb", "Firewall", "NetworkACL", ...) to its capabilities.
+	// Its providers are in ServiceProviders.
+	Services         map[string]map[string]string `json:"-"`
+	ServiceProviders map[string][]string          `json:"-"`
+}
+
+// HasService reports whether the network's offering has the named service.
+func (n *Network) HasService(name string) bool { _, ok := n.Services[name]; return ok }
+
+// UnmarshalJSONFrom reads an entry of listNetworks.
+func (n *Network) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	type plain Network
+	var entry struct {
+		plain
+		Egress   *bool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
+		Services []struct {
+			Name      string `json:"name"`
+			Providers []struct {
+				Name string `json:"name"`
+			} `json:"provider"`
+			Capabilities []struct {
+				Name  string `json:"name"`
+				Value string `json:"value"`
+			} `json:"capability"`
+		} `json:"service"`
+	}
+	err := json.UnmarshalDecode(d, &entry)
+	*n = Network(entry.plain)
+	n.EgressDenied = entry.Egress != nil && !*entry.Egress
+	n.Services, n.ServiceProviders = make(map[string]map[string]string, len(entry.Services)), make(map[string][]string, len(entry.Services))
+	for _, s := range entry.Services {
+		if n.Services[s.Name] == nil {
+			n.Services[s.Name] = make(map[string]string, len(s.Capabilities))
+		}
+		for _, capability := range s.Capabilities {
+			n.Services[s.Name][capability.Name] = capability.Value
+		}
+		for _, p := range s.Providers {
+			n.ServiceProviders[s.Name] = append(n.ServiceProviders[s.Name], p.Name)
+		}
+	}
+	return err
+}
 
 // NetworkQuery filters listNetworks. As root admin even an ID needs ListAll.
 type NetworkQuery struct {
@@ -15,45 +74,8 @@ type NetworkQuery struct {
 	ListAll               bool
 }
 
-type networkJSON struct {
-	Network
-	ConserveMode flex.Bool  `json:"networkofferingconservemode"`
-	Egress       *flex.Bool `json:"egressdefaultpolicy"` // isolated networks outside of VPCs only
-	Services     []struct {
-		Name      string `json:"name"`
-		Providers []struct {
-			Name string `json:"name"`
-		} `json:"provider"`
-		Capabilities []struct {
-			Name  string      `json:"name"`
-			Value flex.String `json:"value"`
-		} `json:"capability"`
-	} `json:"service"`
-}
-
-func (n *networkJSON) toNetwork() Network {
-	net := n.Network
-	net.ConserveMode, net.EgressDenied = bool(n.ConserveMode), n.Egress != nil && !bool(*n.Egress)
-	net.Services = make(map[string]map[string]string, len(n.Services))
-	net.ServiceProviders = make(map[string][]string, len(n.Services))
-	for _, s := range n.Services {
-		capabilities := net.Services[s.Name]
-		if capabilities == nil {
-			capabilities = make(map[string]string, len(s.Capabilities))
-			net.Services[s.Name] = capabilities
-		}
-		for _, capability := range s.Capabilities {
-			capabilities[capability.Name] = string(capability.Value)
-		}
-		for _, p := range s.Providers {
-			net.ServiceProviders[s.Name] = append(net.ServiceProviders[s.Name], p.Name)
-		}
-	}
-	return net
-}
-
 // ListNetworks lists guest networks with their services.
 func (c *Client) ListNetworks(ctx context.Context, q NetworkQuery) ([]Network, error) {
-	f := filter{}.set("id", q.ID).set("zoneid", q.ZoneID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
-	return list(ctx, c, "listNetworks", "network", f, func(n *networkJSON) string { return n.ID }, (*networkJSON).toNetwork)
+	f := Params{}.Set("id", q.ID).Set("zoneid", q.ZoneID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
+	return List(ctx, c, "listNetworks", "network", f, func(n *Network) string { return n.ID })
 }

@@ -7,9 +7,21 @@ import (
 	"context"
 	"slices"
 	"strconv"
-
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
 )
+
+// PublicIP is a public IP address.
+type PublicIP struct {
+	ID        string `json:"id"`
+	Address   string `json:"ipaddress"`
+	State     string `json:"state"`
+	Allocated string `json:"allocated"` // when the account acquired it, as the server writes it; an address keeps its id when it changes hands
+	// AssociatedNetworkID is the guest network that it serves; empty for a VPC address without rules.
+	AssociatedNetworkID string            `json:"associatednetworkid"`
+	VPCID               string            `json:"vpcid"`
+	SourceNAT           bool              `json:"issourcenat"`
+	StaticNAT           bool              `json:"isstaticnat"`
+	Tags                map[string]string `json:"tags"`
+}
 
 // PublicIPQuery filters listPublicIpAddresses. The server shows allocated
 // addresses only unless AllocatedOnly is false; Tags must all match.
@@ -17,37 +29,17 @@ type PublicIPQuery struct {
 	ID, Address, AssociatedNetworkID, VPCID, ProjectID, State string
 	AllocatedOnly                                             *bool
 	Tags                                                      map[string]string
-}
-
-type publicIPJSON struct {
-	PublicIP
-	SourceNAT flex.Bool  `json:"issourcenat"`
-	StaticNAT flex.Bool  `json:"isstaticnat"`
-	Tags      []flex.Tag `json:"tags"`
-}
-
-func (p *publicIPJSON) toPublicIP() PublicIP {
-	out := p.PublicIP
-	out.SourceNAT, out.StaticNAT, out.Tags = bool(p.SourceNAT), bool(p.StaticNAT), flex.TagMap(p.Tags)
-	return out
+	ListAll                                                   bool
 }
 
 // ListPublicIPs lists public IP addresses.
 func (c *Client) ListPublicIPs(ctx context.Context, q PublicIPQuery) ([]PublicIP, error) {
-	f := filter{}.set("id", q.ID).set("ipaddress", q.Address).set("associatednetworkid", q.AssociatedNetworkID).
-		set("vpcid", q.VPCID).set("projectid", q.ProjectID).set("state", q.State).tags(q.Tags)
+	f := Params{}.Set("id", q.ID).Set("ipaddress", q.Address).Set("associatednetworkid", q.AssociatedNetworkID).
+		Set("vpcid", q.VPCID).Set("projectid", q.ProjectID).Set("state", q.State).Flag("listall", q.ListAll)
 	if q.AllocatedOnly != nil {
 		f["allocatedonly"] = strconv.FormatBool(*q.AllocatedOnly)
 	}
-	ips, err := list(ctx, c, "listPublicIpAddresses", "publicipaddress", f, func(p *publicIPJSON) string { return p.ID }, (*publicIPJSON).toPublicIP)
-	return slices.DeleteFunc(ips, func(p PublicIP) bool { return !hasTags(p.Tags, q.Tags) }), err
-}
-
-// CountFreePublicIPs returns how many public addresses of a zone nobody has. It costs one call, whatever their number.
-func (c *Client) CountFreePublicIPs(ctx context.Context, zoneID string) (int, error) {
-	f := filter{"state": "Free", "page": "1", "pagesize": "1"}.set("zoneid", zoneID)
-	_, n, err := listPage[publicIPJSON](ctx, c, "listPublicIpAddresses", "publicipaddress", f)
-	return max(n, 0), err // -1: the list is empty
+	return listTagged(ctx, c, "listPublicIpAddresses", "publicipaddress", f, q.Tags, func(p *PublicIP) (string, map[string]string) { return p.ID, p.Tags })
 }
 
 // AssociateIPRequest acquires a public IP address for a network or a VPC.
@@ -59,11 +51,59 @@ type AssociateIPRequest struct {
 // AssociateIP acquires a public IP address. Calls of one account should come
 // one after the other; the server locks them with long sleeps.
 func (c *Client) AssociateIP(ctx context.Context, r AssociateIPRequest) (Submitted, error) {
-	return c.submit(ctx, "associateIpAddress", filter{}.set("networkid", r.NetworkID).set("vpcid", r.VPCID).set("projectid", r.ProjectID).
-		set("ipaddress", r.Address).set("customjobid", r.CustomJobID))
+	return c.Submit(ctx, "associateIpAddress", Params{}.Set("networkid", r.NetworkID).Set("vpcid", r.VPCID).Set("projectid", r.ProjectID).
+		Set("ipaddress", r.Address).Set("customjobid", r.CustomJobID))
 }
 
 // DisassociateIP releases an address; its rules and tags go with it.
 func (c *Client) DisassociateIP(ctx context.Context, id string) (Submitted, error) {
-	return c.submit(ctx, "disassociateIpAddress", filter{"id": id})
+	return c.Submit(ctx, "disassociateIpAddress", Params{"id": id})
+}
+
+// Types of resources in CreateTags, ListTags and DeleteTags.
+const (
+	ResourceAddress        = "PublicIpAddress"
+	ResourceRule           = "LoadBalancer"
+	ResourcePortForwarding = "PortForwardingRule"
+	ResourceFirewallRule   = "FirewallRule"
+	ResourceNetworkACL     = "NetworkACL" // an item of a list
+)
+
+// CreateTags tags resources of one type.
+// A key that a resource already has fails the job for all.
+func (c *Client) CreateTags(ctx context.Context, resourceType string, ids []string, tags map[string]string) (Submitted, error) {
+	return c.Submit(ctx, "createTags", Params{"resourcetype": resourceType, "resourceids": joined(ids)}.setTags(tags))
+}
+
+// TagQuery selects tags; empty fields select all.
+type TagQuery struct {
+	ResourceType, Key, Value, ProjectID string
+}
+
+// Tag is one tag of a resource. Load balancer rules that are deleted keep theirs.
+type Tag struct {
+	ResourceType string `json:"resourcetype"`
+	ResourceID   string `json:"resourceid"`
+	Key          string `json:"key"`
+	Value        string `json:"value"`
+}
+
+// ListTags lists tags. The server compares keys and values without regard to case.
+func (c *Client) ListTags(ctx context.Context, q TagQuery) ([]Tag, error) {
+	f := Params{}.Set("resourcetype", q.ResourceType).Set("key", q.Key).Set("value", q.Value).Set("projectid", q.ProjectID)
+	return List(ctx, c, "listTags", "tag", f, func(t *Tag) string { return t.ResourceType + "/" + t.ResourceID + "/" + t.Key })
+}
+
+// DeleteTags removes the tags with the given keys, whatever their values. keys
+// must not be empty: the server would remove all tags of the resources.
+func (c *Client) DeleteTags(ctx context.Context, resourceType string, ids []string, keys []string) (Submitted, error) {
+	const command = "deleteTags"
+	if len(keys) == 0 {
+		return Submitted{}, &Error{Kind: KindInvalid, Command: command, Text: "tag keys are missing, without which all tags would go"}
+	}
+	f := Params{"resourcetype": resourceType, "resourceids": joined(ids)}
+	for i, k := range slices.Sorted(slices.Values(keys)) {
+		f["tags["+strconv.Itoa(i)+"].key"] = k // without a value, which would have to match
+	}
+	return c.Submit(ctx, command, f)
 }

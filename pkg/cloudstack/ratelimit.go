@@ -8,7 +8,18 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
+)
+
+const (
+	defaultTries = 5 // of one call
+	// internalTries is how often a read is sent that the server answers with 530. The code does not tell whether the
+	// failure is one in passing; a read that fails for good costs little this way.
+	internalTries = 4
+	backoffBase   = 200 * time.Millisecond
+	backoffMax    = 5 * time.Second
+	// maxPause bounds what a 429 can make a client wait at once.
+	maxPause = 60 * time.Second
 )
 
 // WithRateLimitLog makes the client call f when it has learnt the server's limit, with what its own limit is now.
@@ -18,34 +29,30 @@ func WithRateLimitLog(f func(limit string)) Option { return func(c *Client) { c.
 func (c *Client) limit(cfg *Config) {
 	switch {
 	case cfg.RateLimit == cloudconfig.AutoRate:
-		c.auto = pace.NewAuto(c.clock)
-		c.limiter = c.auto.Limiter
+		c.limiter = ratelimit.NewAuto(c.clock)
 	case cfg.RateLimit > 0:
 		burst := cfg.RateBurst
 		if burst <= 0 {
 			burst = max(1, int(2*cfg.RateLimit))
 		}
-		c.limiter = pace.Fixed(cfg.RateLimit, burst, c.clock)
+		c.limiter = ratelimit.Fixed(cfg.RateLimit, burst, c.clock)
 	}
 }
 
 // RateLimit says what the client's rate limit is.
 func (c *Client) RateLimit() string {
-	if c.auto != nil {
-		return c.auto.String()
+	if c.limiter == nil {
+		return "none"
 	}
-	if c.limiter != nil {
-		return c.limiter.String()
-	}
-	return "none"
+	return c.limiter.String()
 }
 
 // askingLimit is the key of a context whose call asks for the server's limit: all others wait for it.
 type askingLimit struct{}
 
-// waitTurn waits until the server's own pause (429) is over and the rate limit has room. It fails when ctx ends first,
+// admit waits until the server's own pause (429) is over and the rate limit has room. It fails when ctx ends first,
 // or surely would. done must be called when the call has been answered.
-func (c *Client) waitTurn(ctx context.Context) (done func(), err error) {
+func (c *Client) admit(ctx context.Context) (done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -68,10 +75,8 @@ func (c *Client) waitTurn(ctx context.Context) (done func(), err error) {
 	if ctx.Value(askingLimit{}) != nil {
 		return c.limiter.Now(), nil
 	}
-	if c.auto != nil {
-		c.auto.Ask(func() error { return c.askLimit(ctx) })
-	}
-	return c.limiter.Wait(ctx, flowOf(ctx))
+	c.limiter.Ask(func() error { return c.askLimit(ctx) })
+	return c.limiter.Wait(ctx)
 }
 
 // askLimit asks the server for its limit. A role that may not ask has none until the server refuses a call.
@@ -86,31 +91,52 @@ func (c *Client) askLimit(ctx context.Context) error {
 
 // follow adapts the rate limit to the server's.
 func (c *Client) follow(says *Capabilities) {
-	if c.auto == nil {
-		return
-	}
-	if limit := (pace.Limit{Max: says.RateMax, Interval: says.RateInterval}); c.auto.Follow(limit) && c.said != nil {
-		c.said(c.auto.String())
+	limit := ratelimit.Limit{Max: says.RateMax, Interval: says.RateInterval}
+	if c.limiter != nil && c.limiter.Follow(limit) && c.said != nil {
+		c.said(c.limiter.String())
 	}
 }
 
-// throttled is told of a 429.
+// throttled holds back all calls after a 429.
 func (c *Client) throttled(after time.Duration) {
-	c.pause(after)
-	if c.auto != nil {
-		c.auto.Throttled(after)
+	if c.limiter != nil {
+		c.limiter.Throttled(after)
+	}
+	until := c.clock.Now().Add(min(after, maxPause))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until.After(c.pausedUntil) {
+		c.pausedUntil = until
 	}
 }
 
-type flowKey struct{}
-
-// WithFlow makes calls with this context count for a flow, such as a namespace. When the rate limit makes calls wait,
-// the flows take turns: many calls of one do not hold up a single call of another. Calls without a flow share one.
-func WithFlow(ctx context.Context, flow string) context.Context {
-	return context.WithValue(ctx, flowKey{}, flow)
+// retryDelay is full jitter over an exponentially growing limit. After a 429
+// with a delay the pause does the waiting.
+func (c *Client) retryDelay(try int, res result) time.Duration {
+	if res.throttled > 0 {
+		return 0
+	}
+	limit := backoffMax
+	if try < 6 {
+		limit = min(limit, backoffBase<<(try-1))
+	}
+	return c.jitter(limit)
 }
 
-func flowOf(ctx context.Context) string {
-	flow, _ := ctx.Value(flowKey{}).(string)
-	return flow
+// sleep waits for d or the end of ctx; a wait that ctx's deadline cuts short is not begun.
+func (c *Client) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	if !ratelimit.InTime(ctx, d) {
+		return ratelimit.TooLong(d)
+	}
+	t := c.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

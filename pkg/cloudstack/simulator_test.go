@@ -112,57 +112,8 @@ func TestLifeOfALoadBalancer(t *testing.T) {
 	apis, err := c.ListAPIs(ctx)
 	require.NoError(t, err)
 	require.Contains(t, apis, "createLoadBalancerRule")
-	_, err = c.ListRoles(ctx, "")
+	err = c.Call(ctx, "listRoles", nil, new(any))
 	require.True(t, cloudstack.IsKind(err, cloudstack.KindNotPermitted), "%v", err)
-}
-
-// TestProvisioning is the installer's way from an admin's password to keys of a small role.
-func TestProvisioning(t *testing.T) {
-	t.Parallel()
-	cloud, _ := newCloud(t)
-	ctx := t.Context()
-	_, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: testenv.URL}, "admin", "wrong", "", cloud.Option())
-	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
-	admin, err := cloudstack.Login(ctx, &cloudstack.Config{APIURL: testenv.URL}, "admin", "password", "", cloud.Option())
-	require.NoError(t, err)
-
-	role, err := admin.CreateRole(ctx, "ccm", "User", "for the controller")
-	require.NoError(t, err)
-	for _, rule := range []string{"listZones", "listVirtualMachines", "queryAsyncJobResult"} {
-		require.NoError(t, admin.CreateRolePermission(ctx, role.ID, rule, "allow", ""))
-	}
-	require.NoError(t, admin.CreateRolePermission(ctx, role.ID, "*", "deny", ""))
-	permissions, err := admin.ListRolePermissions(ctx, role.ID)
-	require.NoError(t, err)
-	require.Len(t, permissions, 4)
-	roles, err := admin.ListRoles(ctx, "CCM")
-	require.NoError(t, err)
-	require.Len(t, roles, 1)
-	domains, err := admin.ListDomains(ctx)
-	require.NoError(t, err)
-	require.NotEmpty(t, domains)
-	account, err := admin.CreateAccount(ctx, cloudstack.CreateUserRequest{
-		Account: "ccm", Username: "ccm", Password: "p~*&=", FirstName: "c", LastName: "m", Email: "c@example.com", RoleID: role.ID, DomainID: domains[0].ID,
-	})
-	require.NoError(t, err)
-	require.Len(t, account.Users, 1)
-	users, err := admin.ListUsers(ctx, "ccm", "ccm", domains[0].ID)
-	require.NoError(t, err)
-	require.Len(t, users, 1)
-	none, err := admin.GetUserKeys(ctx, users[0].ID)
-	require.NoError(t, err)
-	require.Empty(t, none.SecretKey)
-	keys, err := admin.RegisterUserKeys(ctx, users[0].ID)
-	require.NoError(t, err)
-
-	c := cloud.Client(keys.APIKey, keys.SecretKey)
-	_, err = c.ListZones(ctx)
-	require.NoError(t, err)
-	_, err = c.ListNetworks(ctx, cloudstack.NetworkQuery{})
-	require.True(t, cloudstack.IsKind(err, cloudstack.KindNotPermitted), "%v", err)
-	require.NoError(t, admin.Logout(ctx))
-	_, err = admin.ListZones(ctx)
-	require.True(t, cloudstack.IsKind(err, cloudstack.KindAuth), "%v", err)
 }
 
 // TestLostAnswer distinguishes calls that may have taken effect from those that have not.

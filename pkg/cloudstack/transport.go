@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -17,21 +18,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/lean"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/sanitize"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
 	"github.com/csccm/csccm/pkg/version"
 )
 
 const (
 	maxAnswerSize = 32 << 20 // bytes; 500 VMs are about 1 MB
 	longAnswer    = 16 << 10
-	// expiresAfter stays below the 15 minutes that a strict server allows, so that a clock
-	// up to five minutes ahead or ten behind does no harm.
-	expiresAfter = 10 * time.Minute
-	commandLogin = "login"
+	commandLogin  = "login"
 	// sensitive parameters are replaced in every text about the call.
-	paramPassword = "password"
+	paramPassword  = "password"
+	paramSignature = "signature"
 )
 
 // exchange performs one call: it waits for the rate limit, signs, sends, and
@@ -39,13 +35,18 @@ const (
 // connection that broke it is called again. Its own error ends the call.
 func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer io.Reader) error) *Error {
 	command := form.Get("command")
+	if c.readLimit > 0 && idempotent(command) {
+		limited, cancel := context.WithTimeout(ctx, c.readLimit)
+		defer cancel()
+		ctx = limited
+	}
 	tries := defaultTries
 	if ctx.Value(singleTry{}) != nil {
 		tries = 1
 	}
 	var last *Error
 	for try := 1; ; try++ {
-		done, err := c.waitTurn(ctx)
+		done, err := c.admit(ctx)
 		if err != nil {
 			if last != nil {
 				return last // the failure says more than the end of the context
@@ -58,7 +59,8 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 			return c.notSent(command, err)
 		}
 		start, a := c.clock.Now(), c.access.Load()
-		signed := c.credentials(a, form)
+		signed := maps.Clone(form)
+		a.proof.Sign(signed, start)
 		res := c.attempt(ctx, a, command, signed, read)
 		leave()
 		done()
@@ -66,13 +68,13 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		if res.err == nil {
 			return nil
 		}
-		secrets := append(c.secrets(), signed.Get(signature.Param)) // now: the keys may have changed meanwhile
+		secrets := append(c.secrets(), signed.Get(paramSignature)) // now: the keys may have changed meanwhile
 		if pw := form.Get(paramPassword); pw != "" {
 			secrets = append(secrets, pw)
 		}
-		res.err.Text = sanitize.Text(res.err.Text, secrets...)
+		res.err.Text = sanitized(res.err.Text, secrets...)
 		if cause := res.err.Err; cause != nil {
-			if clean := sanitize.Text(cause.Error(), secrets...); clean != cause.Error() {
+			if clean := sanitized(cause.Error(), secrets...); clean != cause.Error() {
 				res.err.Err = errors.New(clean) // a proxy or transport has put parts of the request into it
 			}
 		}
@@ -117,22 +119,23 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 	if err != nil {
 		return result{err: &Error{Kind: KindInvalid, Command: command, Text: "cannot build the request: " + err.Error()}}
 	}
-	resp, err := a.base.RoundTrip(req)
+	base := a.base
+	if c.wrap != nil {
+		base = c.wrap(base)
+	}
+	resp, err := base.RoundTrip(req)
 	if err != nil {
 		unsent := isDialError(err) || (a.ownBase && !connected.Load())
 		return c.networkFailure(ctx, command, 0, unsent, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	c.noteTime(resp)
-	if c.session != nil {
-		c.session.store(a.endpoint, resp)
-	}
 	return c.receive(ctx, command, resp, read)
 }
 
 // receive reads an answer.
 func (c *Client) receive(ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error) result {
-	body := &lean.Body{From: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
+	body := &answerBody{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
 	var begin bytes.Buffer
 	_, _ = begin.ReadFrom(io.LimitReader(body, longAnswer)) // body has the error
 	long := begin.Len() == longAnswer && resp.StatusCode == http.StatusOK && wraps(begin.Bytes())
@@ -154,39 +157,40 @@ func (c *Client) receive(ctx context.Context, command string, resp *http.Respons
 		return res
 	}
 	if err != nil {
-		res.err = badAnswer(command, err.Error())
+		res.err = BadAnswer(command, err.Error())
 		return res
 	}
 	_, _ = io.Copy(io.Discard, body) // nothing is left; net/http uses the connection again only after it has seen the end
 	return res
 }
 
+// answerBody is an answer that is read while it arrives. err is why it could not be read to its end, which is not the fault
+// of its content. Nothing is left of from's limit where the answer is too long.
+type answerBody struct {
+	from io.LimitedReader
+	err  error
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
+}
+
 // arrived is the failure of an answer that did not arrive, as far as it was read, or that is too long.
-func (c *Client) arrived(ctx context.Context, command string, status int, body *lean.Body) result {
+func (c *Client) arrived(ctx context.Context, command string, status int, body *answerBody) result {
 	switch {
-	case body.Err != nil:
-		return c.networkFailure(ctx, command, status, false, body.Err)
-	case body.From.N <= 0:
+	case body.err != nil:
+		return c.networkFailure(ctx, command, status, false, body.err)
+	case body.from.N <= 0:
 		return result{status: status, err: &Error{
 			Kind: KindInvalid, Command: command, HTTPCode: status,
 			Text: "the answer is larger than 32 MiB", MayHaveHappened: !idempotent(command),
 		}}
 	}
 	return result{}
-}
-
-// credentials adds what proves the caller to a copy of the form: a signature for this moment, or the session key.
-func (c *Client) credentials(a *access, form url.Values) url.Values {
-	signed := maps.Clone(form)
-	if c.session != nil {
-		c.session.sign(signed)
-		return signed
-	}
-	signed.Set("apiKey", a.apiKey)
-	signed.Set("signatureversion", "3")
-	signed.Set("expires", c.clock.Now().UTC().Add(expiresAfter).Format(time.RFC3339))
-	signed.Set(signature.Param, signature.Of(signed, a.secretKey))
-	return signed
 }
 
 // newRequest puts all of the form into the body of a POST to the bare URL: no
@@ -199,9 +203,6 @@ func (c *Client) newRequest(ctx context.Context, a *access, form url.Values) (*h
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "csccm/"+version.Version)
-	if c.session != nil {
-		c.session.addCookies(req)
-	}
 	return req, nil
 }
 
@@ -230,8 +231,9 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 		res.retry, res.tries = idempotent(command), internalTries
 	case !fromAPI && resp.StatusCode == http.StatusOK:
 		e.MayHaveHappened = !idempotent(command) && len(body) == 0
-	case resp.StatusCode == http.StatusUnauthorized && c.session == nil:
-		if offset, known := c.ClockOffset(); known {
+	case resp.StatusCode == http.StatusUnauthorized:
+		_, signed := c.access.Load().proof.(keys)
+		if offset, known := c.ClockOffset(); known && signed {
 			e.Text += skewText(offset)
 		}
 	}
@@ -256,7 +258,7 @@ func (c *Client) networkFailure(ctx context.Context, command string, status int,
 	return result{err: e, status: status, retry: (unsent || idempotent(command)) && fault == TLSFine}
 }
 
-// notSent is the error of a call that ended while it waited for its turn.
+// notSent is the error of a call that ended while it waited for the rate limit or the write gate.
 func (c *Client) notSent(command string, err error) *Error {
 	e := &Error{Kind: KindTransient, Command: command, Text: "not sent: " + err.Error(), Err: err}
 	c.mu.Lock()
@@ -292,18 +294,45 @@ func idempotent(command string) bool {
 
 // secrets are the strings that must never be in a text, plain and escaped.
 func (c *Client) secrets() []string {
-	a := c.access.Load()
 	c.mu.Lock()
-	keys := append([]string{a.apiKey, a.secretKey}, c.retired...)
+	secrets := append(c.access.Load().proof.Secrets(), c.retired...)
 	c.mu.Unlock()
-	if c.session != nil {
-		keys = append(keys, c.session.sessionKey())
+	for _, s := range secrets {
+		secrets = append(secrets, url.QueryEscape(s))
 	}
-	var out []string
-	for _, k := range keys {
-		if k != "" {
-			out = append(out, k, url.QueryEscape(k))
-		}
+	return secrets
+}
+
+// noteTime keeps how far the server's clock was ahead of ours when it answered.
+func (c *Client) noteTime(resp *http.Response) {
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return
 	}
-	return out
+	offset := date.Sub(c.clock.Now().Truncate(time.Second)) // the header knows no fractions
+	c.clockOffset.Store(&offset)
+}
+
+// ClockOffset is how far the clock of the server is ahead of this machine's, by the Date header of
+// its last answer and exact to some seconds; not known before an answer with one.
+func (c *Client) ClockOffset() (offset time.Duration, known bool) {
+	if d := c.clockOffset.Load(); d != nil {
+		return *d, true
+	}
+	return 0, false
+}
+
+// skewText says what a large clock skew does to signed calls; "" when it is small. offset is how far the server's clock
+// is ahead of this machine's.
+func skewText(offset time.Duration) string {
+	const tolerated = 5 * time.Minute
+	if offset.Abs() <= tolerated {
+		return ""
+	}
+	direction := "ahead of"
+	if offset > 0 {
+		direction = "behind"
+	}
+	return fmt.Sprintf("; this machine's clock is %s %s the server's, which alone can make signed calls fail: set the clock right",
+		offset.Abs().Round(time.Second), direction)
 }

@@ -29,8 +29,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/pace"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/signature"
+	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -55,7 +54,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	require.Equal(t, "2026-11-21T10:10:00Z", got.Form.Get("expires"))
 	require.Equal(t, "a~b*c [d],e=f&g", got.Form.Get("keyword"))
 	require.Equal(t, "v*~", got.Form.Get("tags[0].value"))
-	require.Equal(t, signature.Of(got.Form, testSecretKey), got.Form.Get("signature"))
+	require.Equal(t, signatureOf(got.Form, testSecretKey), got.Form.Get("signature"))
 }
 
 func TestRetries(t *testing.T) {
@@ -138,13 +137,13 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				return jsonReply(code, fmt.Sprintf(`{"x":{"errorcode":%d,"errortext":"no"}}`, code))
 			})
 			c := f.client(t)
-			c.limiter = pace.Fixed(1.0/3600, tries, clock.RealClock{})
+			c.limiter = ratelimit.Fixed(1.0/3600, tries, clock.RealClock{})
 			_, err := c.ListZones(t.Context())
 			require.Error(t, err)
 			calls, seen := f.recorded(), map[string]bool{}
 			require.Len(t, calls, tries)
 			for _, c := range calls {
-				require.Equal(t, signature.Of(c.Form, testSecretKey), c.Form.Get("signature"))
+				require.Equal(t, signatureOf(c.Form, testSecretKey), c.Form.Get("signature"))
 				seen[c.Form.Get("expires")] = true
 			}
 			require.Len(t, seen, tries, "each try must have its own expiry")
@@ -230,7 +229,7 @@ func TestCallsThatEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := always(jsonReply(200, emptyZones))
 		c := f.client(t)
-		c.limiter = pace.Fixed(10, 1, clock.RealClock{})
+		c.limiter = ratelimit.Fixed(10, 1, clock.RealClock{})
 		_, err := c.ListZones(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -412,7 +411,7 @@ func TestAdoptTakesOverKeysAndEndpoint(t *testing.T) {
 	}
 	require.Len(t, one.recorded(), 1)
 	require.Equal(t, "anotherKey-CCCC=", form.Get("apiKey"))
-	require.Equal(t, signature.Of(form, "anotherSecret-DDDD="), form.Get("signature"))
+	require.Equal(t, signatureOf(form, "anotherSecret-DDDD="), form.Get("signature"))
 }
 
 func TestWriteGate(t *testing.T) {
@@ -428,11 +427,11 @@ func TestWriteGate(t *testing.T) {
 	_, err := c.ListZones(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, entered, "reads need no permission")
-	_ = c.call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
+	_ = c.Call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
 	require.Equal(t, 1, entered)
 	require.Zero(t, inside)
 	closed = errors.New("not the leader")
-	err = c.call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
+	err = c.Call(t.Context(), "deleteFirewallRule", nil, &struct{}{})
 	require.ErrorContains(t, err, "not sent: not the leader")
 	require.True(t, IsKind(err, KindTransient))
 	require.Len(t, f.recorded(), 2)
@@ -465,14 +464,14 @@ func TestMetricsAndObserver(t *testing.T) {
 	})
 	var seen []Observation
 	c := f.client(t, WithObserver(func(o Observation) { seen = append(seen, o) }))
-	require.NoError(t, c.call(t.Context(), command, nil, &struct{}{}))
+	require.NoError(t, c.Call(t.Context(), command, nil, &struct{}{}))
 	require.Len(t, seen, 2)
 	require.Equal(t, Observation{Command: command, Code: 503, Kind: KindTransient, Try: 1, Duration: seen[0].Duration}, seen[0])
 	require.Equal(t, Observation{Command: command, Code: 200, OK: true, Try: 2, Duration: seen[1].Duration}, seen[1])
 	synctest.Test(t, func(t *testing.T) {
 		jobs := newFakeJobs()
 		jobs.add("j", 0)
-		_, err := newJobWaiter(jobs, clock.RealClock{}, time.Hour).Wait(t.Context(), command, "j")
+		_, err := newJobWaiter(jobs.queryJob, jobs.runningJobs, clock.RealClock{}, time.Hour).Wait(t.Context(), command, "j")
 		require.NoError(t, err)
 	})
 

@@ -8,8 +8,89 @@ import (
 	"context"
 	"slices"
 
-	"github.com/csccm/csccm/pkg/cloudstack/internal/flex"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// VirtualMachine is an instance as listVirtualMachines shows it.
+type VirtualMachine struct {
+	ID          string  `json:"id"`
+	Name        string  `json:"name"` // host name inside the guest; can change while the VM runs
+	DisplayName string  `json:"displayname"`
+	State       VMState `json:"state"`
+	ZoneID      string  `json:"zoneid"`
+	ZoneName    string  `json:"zonename"`
+	ProjectID   string  `json:"projectid"`
+	Account     string  `json:"account"` // "" for one of a project
+	DomainID    string  `json:"domainid"`
+	// ServiceOfferingID and ServiceOfferingName are empty when the query did not ask for servoff.
+	ServiceOfferingID   string `json:"serviceofferingid"`
+	ServiceOfferingName string `json:"serviceofferingname"`
+	// HostID and HostName are the hypervisor host; root admin only, and only while the VM runs.
+	HostID         string            `json:"hostid"`
+	HostName       string            `json:"hostname"`
+	Hypervisor     string            `json:"hypervisor"`
+	AffinityGroups []AffinityGroup   `json:"affinitygroup"` // empty when the query did not ask for them
+	PublicIP       string            `json:"publicip"`      // static NAT address, if any
+	NICs           []NIC             `json:"nic"`           // default NIC first, then by device id
+	Tags           map[string]string `json:"tags"`
+}
+
+// AffinityGroup is a group that tells where its VMs may run.
+type AffinityGroup struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// VMState is the state of a virtual machine (reference: listVirtualMachines).
+type VMState string
+
+// States of virtual machines that csccm distinguishes.
+const (
+	VMRunning   VMState = "Running"
+	VMStarting  VMState = "Starting"
+	VMStopping  VMState = "Stopping"
+	VMStopped   VMState = "Stopped"
+	VMShutdown  VMState = "Shutdown" // powered off from inside the guest
+	VMMigrating VMState = "Migrating"
+	VMDestroyed VMState = "Destroyed"
+	VMExpunging VMState = "Expunging"
+	VMError     VMState = "Error"
+)
+
+// NIC is one network interface of a VM.
+type NIC struct {
+	ID          string   `json:"id"`
+	NetworkID   string   `json:"networkid"`
+	NetworkName string   `json:"networkname"`
+	DeviceID    int      `json:"deviceid"`
+	Default     bool     `json:"isdefault"`
+	Type        string   `json:"type"`      // Isolated, Shared, L2
+	IPv4        string   `json:"ipaddress"` // empty on L2 networks
+	IPv6        string   `json:"ip6address"`
+	MAC         string   `json:"macaddress"`
+	SecondaryIP []string `json:"secondaryip"`
+	PublicIP    string   `json:"publicip"` // static NAT
+}
+
+// UnmarshalJSONFrom reads an entry of listVirtualMachines.
+func (vm *VirtualMachine) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	type plain VirtualMachine
+	err := json.UnmarshalDecode(d, (*plain)(vm))
+	for i := range vm.NICs {
+		vm.NICs[i].SecondaryIP = append([]string(nil), slices.DeleteFunc(vm.NICs[i].SecondaryIP, func(address string) bool { return address == "" })...)
+	}
+	slices.SortStableFunc(vm.NICs, func(a, b NIC) int {
+		if a.Default != b.Default {
+			if a.Default {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.DeviceID, b.DeviceID)
+	})
+	return err
+}
 
 // VMQuery filters listVirtualMachines; the zero value asks for all the caller's
 // own. An unknown ID is KindNotFound. Tags are always part of the answer.
@@ -22,46 +103,6 @@ type VMQuery struct {
 	WithAffinityGroups bool // adds affgrp to details
 }
 
-// vmJSON leaves out members that the SDK's type cannot read (extradhcpoption,
-// vnfnics: arrays of objects, not of strings).
-type vmJSON struct {
-	VirtualMachine
-	NICs []struct {
-		NIC
-		DeviceID  flex.Int  `json:"deviceid"`
-		Default   flex.Bool `json:"isdefault"`
-		Secondary []struct {
-			Address string `json:"ipaddress"`
-		} `json:"secondaryip"`
-	} `json:"nic"`
-	Tags []flex.Tag `json:"tags"`
-}
-
-func (v *vmJSON) toVM() VirtualMachine {
-	vm := v.VirtualMachine
-	vm.Tags = flex.TagMap(v.Tags)
-	for i := range v.NICs {
-		nic := v.NICs[i].NIC
-		nic.DeviceID, nic.Default = int(v.NICs[i].DeviceID), bool(v.NICs[i].Default)
-		for _, s := range v.NICs[i].Secondary {
-			if s.Address != "" {
-				nic.SecondaryIP = append(nic.SecondaryIP, s.Address)
-			}
-		}
-		vm.NICs = append(vm.NICs, nic)
-	}
-	slices.SortStableFunc(vm.NICs, func(a, b NIC) int {
-		if a.Default != b.Default {
-			if a.Default {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.DeviceID, b.DeviceID)
-	})
-	return vm
-}
-
 // ListVirtualMachines lists VMs with their NICs and tags.
 func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualMachine, error) {
 	// Without nics a VM of several NICs shows only its last one.
@@ -72,9 +113,8 @@ func (c *Client) ListVirtualMachines(ctx context.Context, q VMQuery) ([]VirtualM
 	if q.WithAffinityGroups {
 		details += ",affgrp"
 	}
-	f := filter{"details": details}.
-		set("id", q.ID).set("name", q.Name).set("account", q.Account).set("domainid", q.DomainID).
-		set("zoneid", q.ZoneID).set("networkid", q.NetworkID).set("projectid", q.ProjectID).flag("listall", q.ListAll)
-	raw, err := listPages(ctx, c, leanPage[vmJSON], "listVirtualMachines", "virtualmachine", f, func(v *vmJSON) string { return v.ID })
-	return convert(raw, (*vmJSON).toVM), err
+	f := Params{"details": details}.
+		Set("id", q.ID).Set("name", q.Name).Set("account", q.Account).Set("domainid", q.DomainID).
+		Set("zoneid", q.ZoneID).Set("networkid", q.NetworkID).Set("projectid", q.ProjectID).Flag("listall", q.ListAll)
+	return List(ctx, c, "listVirtualMachines", "virtualmachine", f, func(vm *VirtualMachine) string { return vm.ID })
 }

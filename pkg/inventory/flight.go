@@ -25,24 +25,18 @@ type flight[T any] struct {
 	mu    sync.Mutex
 	seq   uint64 // number of calls started
 	least uint64 // results of calls up to this number are not cached
-	last  *result[T]
+	last  *call[T]
 	calls *call[T] // in flight, or nil
 }
 
-// result is a value as of the time at which its call started.
-type result[T any] struct {
-	value T
-	begun time.Time
-	seq   uint64
-}
-
+// call is a call and its value, which is as of the time at which the call started.
 type call[T any] struct {
 	begun   time.Time
 	seq     uint64
 	cancel  context.CancelFunc
 	waiters int
-	done    chan struct{} // closed when result and err are set
-	result  *result[T]
+	done    chan struct{} // closed when value and err are set
+	value   T
 	err     error
 }
 
@@ -52,7 +46,7 @@ func newFlight[T any](c clock.PassiveClock, fetch func(context.Context) (T, erro
 
 // get returns a result whose call started at most maxAge ago. If maxAge is zero or less, the result comes from a call
 // that started after get was called.
-func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], error) {
+func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*call[T], error) {
 	f.mu.Lock()
 	oldest, after := f.clock.Now().Add(-maxAge), f.seq
 	fresh := func(begun time.Time, seq uint64) bool {
@@ -63,9 +57,9 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 	}
 	for {
 		if f.last != nil && fresh(f.last.begun, f.last.seq) {
-			r := f.last
+			last := f.last
 			f.mu.Unlock()
-			return r, nil
+			return last, nil
 		}
 		if err := ctx.Err(); err != nil {
 			f.mu.Unlock()
@@ -85,7 +79,7 @@ func (f *flight[T]) get(ctx context.Context, maxAge time.Duration) (*result[T], 
 			return nil, waitError(ctx.Err())
 		}
 		if fresh(c.begun, c.seq) {
-			return c.result, c.err
+			return c, c.err
 		}
 		f.mu.Lock()
 	}
@@ -111,13 +105,9 @@ func (f *flight[T]) start(ctx context.Context) *call[T] {
 		value, err := f.fetch(ctx)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if err != nil {
-			c.err = err
-		} else {
-			c.result = &result[T]{value: value, begun: c.begun, seq: c.seq}
-			if c.seq > f.least && (f.last == nil || f.last.seq < c.seq) {
-				f.last = c.result
-			}
+		c.value, c.err = value, err
+		if err == nil && c.seq > f.least && (f.last == nil || f.last.seq < c.seq) {
+			f.last = c
 		}
 		if f.calls == c {
 			f.calls = nil
@@ -143,7 +133,7 @@ func (f *flight[T]) leave(c *call[T]) {
 }
 
 // peek returns the last complete result, or nil.
-func (f *flight[T]) peek() *result[T] {
+func (f *flight[T]) peek() *call[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
@@ -151,11 +141,11 @@ func (f *flight[T]) peek() *result[T] {
 
 // amend changes the value of the last result. It does nothing if the last result is no longer the one that an earlier
 // peek returned, passed as old.
-func (f *flight[T]) amend(old *result[T], change func(T) T) {
+func (f *flight[T]) amend(old *call[T], change func(T) T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.last != nil && old != nil && f.last.seq == old.seq {
-		f.last = &result[T]{value: change(f.last.value), begun: f.last.begun, seq: f.last.seq}
+		f.last = &call[T]{value: change(f.last.value), begun: f.last.begun, seq: f.last.seq}
 	}
 }
 
@@ -166,7 +156,7 @@ func (f *flight[T]) expire() {
 	f.calls = nil // its waiters still get the result
 	f.seq++
 	if f.last != nil {
-		f.last = &result[T]{value: f.last.value, seq: f.last.seq}
+		f.last = &call[T]{value: f.last.value, seq: f.last.seq}
 	}
 	f.least = f.seq
 }

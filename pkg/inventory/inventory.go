@@ -6,13 +6,17 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
@@ -34,6 +38,8 @@ type Options struct {
 	ProjectID string
 	// Zone is the zone's name or ID; empty means all zones. It selects among VMs with the same name.
 	Zone string
+	// NodeVMs is node-vms of the cloud-config; empty means any VM.
+	NodeVMs string
 	// AffinityGroups requests the VMs' affinity groups too.
 	AffinityGroups bool
 	// Clock is the clock to use; nil means the real clock.
@@ -53,7 +59,6 @@ const (
 type Inventory struct {
 	api     API
 	options Options
-	clock   clock.PassiveClock
 	fetches *prometheus.CounterVec
 
 	project *flight[string]
@@ -67,19 +72,17 @@ type Inventory struct {
 
 // New returns an empty inventory. It makes no API call.
 func New(api API, o Options) *Inventory {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
 	i := &Inventory{
-		api:      api,
-		options:  o,
-		clock:    o.Clock,
-		fetches:  newFetches(),
-		vm:       map[string]*flight[*cloudstack.VirtualMachine]{},
-		networks: map[string]*flight[cloudstack.Network]{},
+		api: api, options: o, fetches: newFetches(),
+		vm: map[string]*flight[*cloudstack.VirtualMachine]{}, networks: map[string]*flight[cloudstack.Network]{},
 	}
 	i.project = newFlight(o.Clock, i.fetchProject)
-	i.zones = newFlight(o.Clock, i.fetchZones)
+	i.zones = newFlight(o.Clock, func(ctx context.Context) ([]cloudstack.Zone, error) {
+		zones, err := api.ListZones(ctx)
+		i.fetched("zones", err)
+		return zones, err
+	})
 	i.vms = newFlight(o.Clock, i.fetchVMs)
 	return i
 }
@@ -108,7 +111,7 @@ func (i *Inventory) fetchVMs(ctx context.Context) (*VMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := i.clock.Now()
+	taken := i.options.Clock.Now()
 	// List all zones: a VM found by its ID counts in any zone, so that a wrong zone in the cloud-config can
 	// never make a VM look destroyed.
 	vms, err := i.api.ListVirtualMachines(ctx, cloudstack.VMQuery{ProjectID: project, WithOffering: true, WithAffinityGroups: i.options.AffinityGroups})
@@ -138,7 +141,7 @@ func (i *Inventory) VM(ctx context.Context, id string) (vm cloudstack.VirtualMac
 	i.mu.Lock()
 	f, ok := i.vm[id]
 	if !ok {
-		f = newFlight(i.clock, func(ctx context.Context) (*cloudstack.VirtualMachine, error) { return i.fetchVM(ctx, id) })
+		f = newFlight(i.options.Clock, func(ctx context.Context) (*cloudstack.VirtualMachine, error) { return i.fetchVM(ctx, id) })
 		i.vm[id] = f
 	}
 	i.mu.Unlock()
@@ -187,7 +190,7 @@ func (i *Inventory) fetchVM(ctx context.Context, id string) (*cloudstack.Virtual
 // project that does not exist; a recent list of the project's VMs proves that the project exists.
 func (i *Inventory) projectSeen(project string) bool {
 	last := i.vms.peek()
-	return project == "" || last != nil && i.clock.Since(last.begun) < projectSeenAge
+	return project == "" || last != nil && i.options.Clock.Since(last.begun) < projectSeenAge
 }
 
 // networkIdle is how long a network is cached that nobody requests.
@@ -202,9 +205,9 @@ func (i *Inventory) Network(ctx context.Context, id string, maxAge time.Duration
 		// Drop networks that nobody requests any more: their Services may have been deleted.
 		maps.DeleteFunc(i.networks, func(_ string, other *flight[cloudstack.Network]) bool {
 			last := other.peek()
-			return last != nil && i.clock.Since(last.begun) > networkIdle
+			return last != nil && i.options.Clock.Since(last.begun) > networkIdle
 		})
-		f = newFlight(i.clock, func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
+		f = newFlight(i.options.Clock, func(ctx context.Context) (cloudstack.Network, error) { return i.fetchNetwork(ctx, id) })
 		i.networks[id] = f
 	}
 	i.mu.Unlock()
@@ -247,8 +250,115 @@ func (i *Inventory) Zones(ctx context.Context) ([]cloudstack.Zone, error) {
 	return r.value, nil
 }
 
-func (i *Inventory) fetchZones(ctx context.Context) ([]cloudstack.Zone, error) {
-	zones, err := i.api.ListZones(ctx)
-	i.fetched("zones", err)
-	return zones, err
+// ProjectError means that the configured project was not found or could not be looked up.
+type ProjectError struct {
+	Project string   // as in the cloud-config
+	Known   []string // names of the projects that the key's user belongs to
+	Err     error    // the error of listProjects, if it failed
+}
+
+func (e *ProjectError) Error() string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("project-id %q is a name, and the projects cannot be listed to find its id (give the id instead): %v", e.Project, e.Err)
+	case len(e.Known) == 0:
+		return fmt.Sprintf("project %q not found: the API key's user belongs to no project", e.Project)
+	default:
+		return fmt.Sprintf("project %q not found: the API key's user belongs to %s", e.Project, strings.Join(e.Known, ", "))
+	}
+}
+
+// Unwrap returns the error of listProjects, or a *cloudstack.Error of KindNotFound if the list lacks the project.
+func (e *ProjectError) Unwrap() error {
+	if e.Err == nil {
+		return &cloudstack.Error{Kind: cloudstack.KindNotFound, Command: "listProjects", Text: "no project " + e.Project}
+	}
+	return e.Err
+}
+
+// ProjectID returns the ID of the configured project, or "" if none is configured. An error is a *ProjectError and
+// is not cached: the next call tries again.
+func (i *Inventory) ProjectID(ctx context.Context) (string, error) {
+	p := i.options.ProjectID
+	if p == "" {
+		return "", nil
+	}
+	if _, err := uuid.Parse(p); err == nil && len(p) == 36 {
+		return p, nil
+	}
+	r, err := i.project.get(ctx, time.Duration(math.MaxInt64))
+	if err != nil {
+		return "", err
+	}
+	return r.value, nil
+}
+
+func (i *Inventory) fetchProject(ctx context.Context) (string, error) {
+	projects, err := i.api.ListProjects(ctx)
+	i.fetched("projects", err)
+	if err != nil {
+		return "", &ProjectError{Project: i.options.ProjectID, Err: err}
+	}
+	var known []string
+	found := ""
+	for _, p := range projects {
+		if p.Name == i.options.ProjectID {
+			return p.ID, nil
+		}
+		if found == "" && strings.EqualFold(p.Name, i.options.ProjectID) { // without an exact match ignore letter case, as the server does
+			found = p.ID
+		}
+		known = append(known, fmt.Sprintf("%q", p.Name))
+	}
+	if found != "" {
+		return found, nil
+	}
+	slices.Sort(known)
+	return "", &ProjectError{Project: i.options.ProjectID, Known: known}
+}
+
+func (i *Inventory) scope(projectID string) Scope {
+	return Scope{Project: i.options.ProjectID, ProjectID: projectID, Zone: i.options.Zone, NodeVMs: i.options.NodeVMs}
+}
+
+// Scope returns the configured project and zone.
+func (i *Inventory) Scope() Scope { return i.scope("") }
+
+var (
+	ageDesc = prometheus.NewDesc("cloudstack_inventory_snapshot_age_seconds",
+		"Age of the last complete list of VMs. Absent before the first.", nil, nil)
+	sizeDesc = prometheus.NewDesc("cloudstack_inventory_snapshot_vms",
+		"Number of VMs in the last complete list of VMs. Absent before the first.", nil, nil)
+)
+
+func newFetches() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cloudstack_inventory_fetches_total",
+		Help: "Number of times something was read from CloudStack, by what it was and how it went.",
+	}, []string{"what", "result"})
+}
+
+func (i *Inventory) fetched(what string, err error) {
+	// Create both series together: rate() does not count the first error of a series that starts with it.
+	counter, failed := i.fetches.WithLabelValues(what, "ok"), i.fetches.WithLabelValues(what, "error")
+	if err != nil {
+		counter = failed
+	}
+	counter.Inc()
+}
+
+// Describe implements prometheus.Collector.
+func (i *Inventory) Describe(ch chan<- *prometheus.Desc) {
+	ch <- ageDesc
+	ch <- sizeDesc
+	i.fetches.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (i *Inventory) Collect(ch chan<- prometheus.Metric) {
+	if last := i.vms.peek(); last != nil {
+		ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, i.options.Clock.Since(last.value.Taken).Seconds())
+		ch <- prometheus.MustNewConstMetric(sizeDesc, prometheus.GaugeValue, float64(last.value.Len()))
+	}
+	i.fetches.Collect(ch)
 }

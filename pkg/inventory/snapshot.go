@@ -21,6 +21,7 @@ type Scope struct {
 	Project   string // as in the cloud-config: name or ID; empty means the account's own VMs
 	ProjectID string // resolved from Project
 	Zone      string // name or ID; empty means all zones
+	NodeVMs   string // as in Options
 }
 
 // VMSnapshot is a complete list of the VMs of one project, or of one account, at one time. It is immutable and may
@@ -40,27 +41,16 @@ type VMSnapshot struct {
 
 // NewVMSnapshot returns a snapshot of a complete list.
 func NewVMSnapshot(taken time.Time, scope Scope, vms []cloudstack.VirtualMachine) *VMSnapshot {
-	s := &VMSnapshot{
-		Taken:  taken,
-		scope:  scope,
-		vms:    vms,
-		byID:   make(map[string]int, len(vms)),
-		byName: make(map[string][]int, len(vms)),
-	}
+	s := &VMSnapshot{Taken: taken, scope: scope, vms: vms, byID: make(map[string]int, len(vms)), byName: make(map[string][]int, len(vms))}
 	for i := range vms {
-		s.index(i)
+		s.byID[strings.ToLower(vms[i].ID)] = i
+		if InZone(&vms[i], scope.Zone) {
+			s.inZone++
+			key := strings.ToLower(vms[i].Name)
+			s.byName[key] = append(s.byName[key], i)
+		}
 	}
 	return s
-}
-
-func (s *VMSnapshot) index(i int) {
-	vm := &s.vms[i]
-	s.byID[strings.ToLower(vm.ID)] = i
-	if InZone(vm, s.scope.Zone) {
-		s.inZone++
-		key := strings.ToLower(vm.Name)
-		s.byName[key] = append(s.byName[key], i)
-	}
 }
 
 // with returns a copy of the snapshot with one VM replaced or added.
@@ -80,11 +70,8 @@ func (s *VMSnapshot) with(vm cloudstack.VirtualMachine) *VMSnapshot {
 // without returns a copy of the snapshot which records that the server did not find an ID.
 func (s *VMSnapshot) without(id string) *VMSnapshot {
 	n := *s
-	n.lacks = maps.Clone(s.lacks)
-	if n.lacks == nil {
-		n.lacks = map[string]bool{}
-	}
-	n.lacks[strings.ToLower(id)] = true
+	n.lacks = map[string]bool{strings.ToLower(id): true}
+	maps.Copy(n.lacks, s.lacks)
 	return &n
 }
 
@@ -94,6 +81,9 @@ func (s *VMSnapshot) Lacks(id string) bool { return s.lacks[strings.ToLower(id)]
 
 // All returns every VM of the project, in all zones.
 func (s *VMSnapshot) All() []cloudstack.VirtualMachine { return s.vms }
+
+// NodeVMs returns which VMs may be Nodes, as in Options.
+func (s *VMSnapshot) NodeVMs() string { return s.scope.NodeVMs }
 
 // Len returns the number of VMs.
 func (s *VMSnapshot) Len() int { return len(s.vms) }
@@ -116,12 +106,8 @@ func (s *VMSnapshot) ByID(id string) (cloudstack.VirtualMachine, bool) {
 // ByName returns the VMs with the host name in the configured zone; it ignores letter case. Display names do
 // not count: they are free text and need not be unique.
 func (s *VMSnapshot) ByName(name string) []cloudstack.VirtualMachine {
-	at := s.byName[strings.ToLower(name)]
-	if len(at) == 0 {
-		return nil
-	}
-	out := make([]cloudstack.VirtualMachine, 0, len(at))
-	for _, i := range at {
+	var out []cloudstack.VirtualMachine
+	for _, i := range s.byName[strings.ToLower(name)] {
 		out = append(out, s.vms[i])
 	}
 	return out
@@ -160,14 +146,11 @@ func (s *VMSnapshot) Scope() string {
 }
 
 func (s *VMSnapshot) zones() []string {
-	var names []string
+	names := map[string]bool{}
 	for i := range s.vms {
-		if !slices.Contains(names, s.vms[i].ZoneName) {
-			names = append(names, s.vms[i].ZoneName)
-		}
+		names[s.vms[i].ZoneName] = true
 	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(names))
 }
 
 // String returns project and zone as text for messages.

@@ -6,7 +6,9 @@ package loadbalancer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -49,6 +51,17 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 	return nil
 }
 
+// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
+// anything is looked for in the named project.
+func (p *Planner) CheckProject(ctx context.Context, req Request) error {
+	req.Notify, req.Memory, req.Since = nil, nil, time.Time{}
+	t, err := p.newTask(ctx, req)
+	if err != nil {
+		return err
+	}
+	return p.checkProject(ctx, t)
+}
+
 func (p *Planner) checkProject(ctx context.Context, t *task) error {
 	asked := t.Spec.Project
 	if asked == "" && t.OwnProject == "" {
@@ -70,10 +83,8 @@ func (p *Planner) checkProject(ctx context.Context, t *task) error {
 	if t.Project == "" {
 		has, back = "no project", "remove the annotation"
 	}
-	return &plan.RefusalError{
-		Reason: plan.ReasonProjectChanged, Message: names + ", and the Service has an address in " + has + ", which CloudStack cannot move",
-		Remedy: back + ", or delete and recreate the Service",
-	}
+	return plan.Refuse(plan.ReasonProjectChanged, names+", and the Service has an address in "+has+", which CloudStack cannot move",
+		back+", or delete and recreate the Service")
 }
 
 // desireAt is desire with a description of the network that is no older than maxAge, or than some minutes with zero.
@@ -108,7 +119,10 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		t.network = &n
 	}
 	facts := plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs, Unfit: t.Unfit}
-	p.ask(ctx, &facts, maxAge)
+	if facts.Forwards() {
+		// Where that cannot be found out, the first creation shows it.
+		facts.NoForwards = p.apis.missing(ctx, p.options, maxAge)
+	}
 	t.Desired, refusal = plan.Desire(facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
@@ -122,37 +136,66 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 	return refusal, outside, nil
 }
 
-// ask finds out what the server lacks of what the Service needs of it.
-func (p *Planner) ask(ctx context.Context, facts *plan.Facts, maxAge time.Duration) {
-	if facts.Forwards() {
-		// Where that cannot be found out, the first creation shows it.
-		if lacks, _ := p.apis.missing(ctx, p.options, maxAge, forwardNeeds); lacks != nil {
-			facts.NoForwards = lacks.String()
-		}
-	}
-	var needs []need
-	if facts.Spec.IdleTimeout > 0 {
-		needs = timeoutNeeds(cloudstack.ParamIdleTimeout)
-	}
-	if facts.Spec.KeepAlive != nil {
-		needs = append(needs, timeoutNeeds(cloudstack.ParamKeepAlive)...)
-	}
-	if len(needs) == 0 {
-		return
-	}
-	// A server ignores a parameter that it does not know, so that nothing would show that it has no effect.
-	switch lacks, known := p.apis.missing(ctx, p.options, maxAge, needs); {
-	case !known:
-		facts.NoTimeouts = "listApis, which would say whether it has them, cannot be called"
-	case lacks != nil:
-		facts.NoTimeouts = lacks.String() + " (apache/cloudstack#14131)"
-	}
-}
-
 // some names a few of many.
 func some(names []string) string {
 	if n := len(names); n > 5 {
 		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", n-5)
 	}
 	return strings.Join(names, ", ")
+}
+
+// forwardCommands are the commands that forwarding ports needs.
+var forwardCommands = []string{"createPortForwardingRule", "updatePortForwardingRule", "deletePortForwardingRule", "listPortForwardingRules"}
+
+// forwarding is whether the role may forward ports. It is asked for before the first Service that needs it gets an address.
+type forwarding struct {
+	mu    sync.Mutex
+	asked time.Time // zero: not yet
+	lacks string    // a command that the role does not allow; empty for none
+}
+
+// missing returns a command for port forwarding that the role does not allow; empty for none, and where that cannot be
+// found out. A command that is missing is asked for again when the answer is older than maxAge, except where that is zero.
+func (f *forwarding) missing(ctx context.Context, o Options, maxAge time.Duration) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, known := o.Clock.Now(), !f.asked.IsZero()
+	if o.Commands == nil || known && (f.lacks == "" || maxAge == 0 || now.Sub(f.asked) < maxAge) {
+		return f.lacks
+	}
+	commands, err := o.Commands(ctx)
+	if err != nil || len(commands) == 0 {
+		return f.lacks
+	}
+	f.asked, f.lacks = now, ""
+	for _, name := range forwardCommands {
+		if !commands.Has(name) {
+			f.lacks = name
+			break
+		}
+	}
+	return f.lacks
+}
+
+// memberLists has one copy of each list of members that Services want: most Services of a cluster are served by the same
+// nodes, and a list of a thousand of them is kept as long as its Service.
+type memberLists struct {
+	mu     sync.Mutex
+	recent [16][]string
+	next   int // the oldest of them
+}
+
+// one returns the list itself, or one with the same content that was given before.
+func (l *memberLists) one(list []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range l.recent {
+		if slices.Equal(known, list) {
+			return known
+		}
+	}
+	list = slices.Clip(list) // nobody appends to what others have too
+	l.recent[l.next] = list
+	l.next = (l.next + 1) % len(l.recent)
+	return list
 }

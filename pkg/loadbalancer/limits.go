@@ -5,90 +5,87 @@ package loadbalancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// usage is what a namespace has of the account's addresses.
-type usage struct {
-	held int // by its Services, kept ones included
-	kept int // of Services that are gone
-}
+// ErrNotShared is the error of Book.Reserve for an address of another namespace, ErrTooMany for one above the limit.
+var (
+	ErrNotShared = errors.New("a Service of another namespace has the address and does not share it")
+	ErrTooMany   = errors.New("the Services of the namespace have as many addresses as they may")
+)
 
-// usageOf counts by CloudStack's tags, and by the Services' status for those that the role could not tag.
-func usageOf(namespace string, clusters []string, ips []cloudstack.PublicIP, services []observe.Neighbour) usage {
-	var out usage
-	held := map[string]bool{}
-	prefix := namespace + "/"
-	for i := range ips {
-		tags := ips[i].Tags
-		switch {
-		case !slices.Contains(clusters, tags[plan.TagCluster]):
-		case strings.HasPrefix(tags[plan.TagKeptBy], prefix):
-			out.kept++
-			held[ips[i].Address] = true
-		case tags[plan.TagAllocatedBy] == plan.ManagedBy && strings.HasPrefix(tags[plan.TagService], prefix):
-			held[ips[i].Address] = true
-		}
-	}
-	for i := range services {
-		if services[i].Namespace == namespace {
-			for _, ip := range services[i].Addresses {
-				held[ip] = true
-			}
-		}
-	}
-	out.held = len(held)
-	return out
-}
-
-// usage reads what the Service's namespace has.
-func (p *Planner) usage(ctx context.Context, t *task) (usage, error) {
+// kept counts the addresses that are kept for the Service's namespace.
+func (p *Planner) kept(ctx context.Context, t *task) (int, error) {
 	ips, err := p.reader.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: t.Project})
 	if err != nil {
-		return usage{}, fmt.Errorf("count the addresses of namespace %s: %w", t.Service.Namespace, err)
+		return 0, fmt.Errorf("count the addresses that are kept for namespace %s: %w", t.Service.Namespace, err)
 	}
-	others, err := t.Neighbours(ctx)
-	if err != nil {
-		return usage{}, err
+	n := 0
+	for i := range ips {
+		tags := ips[i].Tags
+		ours := slices.Contains(t.Clusters, tags[plan.TagCluster]) && strings.HasPrefix(tags[plan.TagKeptBy], t.Service.Namespace+"/")
+		used := func(h plan.Holder) bool { return !h.Leaving || h.UID == t.Service.UID } // its own is counted by its plan
+		if ours && !slices.ContainsFunc(p.options.Book.Holders(ips[i].Address), used) {
+			n++
+		}
 	}
-	return usageOf(t.Service.Namespace, t.Clusters, ips, others.List), nil
+	return n, nil
 }
 
-func (p *Planner) keepLimited(t *task) bool {
-	return t.Spec.KeepIP && t.grants.MaxKept >= 0 && !p.unguarded(plan.GuardKeepLimit)
+func (p *Planner) keepLimited(t *task) bool { return t.Spec.KeepIP && t.grants.MaxKept >= 0 }
+
+func refuse(message, remedy string) *plan.RefusalError {
+	return plan.Refuse(plan.ReasonNotAllowed, message, remedy)
 }
 
-// withinLimits refuses to acquire an address that is one too many for the Service's namespace.
-func (p *Planner) withinLimits(ctx context.Context, t *task) error {
-	if t.grants.MaxAddresses < 0 && !p.keepLimited(t) {
-		return nil
+// reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
+// is one too many for its namespace. An empty address is one that is about to be acquired.
+func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
+	acquires, kept := address == "", 0
+	if own := p.options.Book.Holders(address); acquires || !slices.ContainsFunc(own, func(h plan.Holder) bool { return h.UID == t.Service.UID }) {
+		if acquires && p.keepLimited(t) || t.grants.MaxAddresses >= 0 {
+			var err error
+			if kept, err = p.kept(ctx, t); err != nil {
+				return err
+			}
+		}
+		if refusal := p.mayKeep(t, acquires, kept); refusal != nil {
+			return refusal
+		}
 	}
-	has, err := p.usage(ctx, t)
-	if err != nil {
+	limit := t.grants.MaxAddresses
+	if limit >= 0 {
+		limit = max(0, limit-kept)
+	}
+	switch held, err := p.options.Book.Reserve(t.Service.UID, address, limit); {
+	case errors.Is(err, ErrNotShared):
+		return refuse("address "+address+" belongs to a Service of another namespace, which does not share it",
+			"choose another address, or have its Service annotated with "+annotation.ShareWith+" and this Service's namespace")
+	case errors.Is(err, ErrTooMany):
+		return refuse(fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, held+kept, t.grants.MaxAddresses),
+			"share one of them ("+annotation.Address+"), delete a Service, or have the limit raised")
+	default:
 		return err
 	}
+}
+
+// mayKeep refuses to acquire an address that the Service could not keep as it asks for.
+func (p *Planner) mayKeep(t *task, acquires bool, kept int) *plan.RefusalError {
 	switch {
-	case t.grants.MaxAddresses >= 0 && has.held >= t.grants.MaxAddresses:
-		return &plan.RefusalError{
-			Reason:  plan.ReasonNotAllowed,
-			Message: fmt.Sprintf("namespace %s has %d addresses, and may have %d (tenancy.limits.maxAddressesPerNamespace)", t.Service.Namespace, has.held, t.grants.MaxAddresses),
-			Remedy:  "share one of them (" + annotation.Address + "), delete a Service, or have the limit raised",
-		}
-	case p.keepLimited(t) && p.limits().NoTags:
-		return &plan.RefusalError{
-			Reason:  plan.ReasonNotAllowed,
-			Message: annotation.KeepIP + ": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
-			Remedy:  "remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null",
-		}
-	case p.keepLimited(t) && has.kept >= t.grants.MaxKept:
-		return &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has.kept), Remedy: "use one of them (" + annotation.Address + "), remove the annotation, or have the limit raised"}
+	case !acquires || !p.keepLimited(t):
+		return nil
+	case p.limits().NoTags:
+		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
+			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
+	case kept >= t.grants.MaxKept:
+		return refuse(t.keptTooMany(kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
 	}
 	return nil
 }
@@ -98,25 +95,30 @@ func (t *task) keptTooMany(kept int) string {
 }
 
 // limitKept makes the task release what the plan would keep above the limit, or Services that come, move and go would
-// use up the account. changed asks for another plan.
+// use up the account. changed asks for another plan. Until the task ends, no other decides for the namespace.
 func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (changed bool, err error) {
 	kept := 0
 	for _, s := range steps {
-		if act, ok := s.Action.(plan.ForgetAddress); ok && act.Allocated {
+		if s.Kind == plan.ForgetAddress && s.Allocated && s.Keep {
 			kept++
 		}
 	}
 	if kept == 0 || !t.Desired.KeepAddress || !p.keepLimited(t) {
 		return false, nil
 	}
-	has, err := p.usage(ctx, t)
+	unlock, err := p.keeping.Lock(ctx, t.Service.Namespace)
 	if err != nil {
 		return false, err
 	}
-	if has.kept+kept <= t.grants.MaxKept && !p.limits().NoTags {
+	t.unlock = append(t.unlock, unlock)
+	has, err := p.kept(ctx, t)
+	if err != nil {
+		return false, err
+	}
+	if has+kept <= t.grants.MaxKept && !p.limits().NoTags {
 		return false, nil
 	}
-	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has.kept) + "; the address is released"})
+	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is released"})
 	t.Desired.KeepAddress = false
 	return true, nil
 }

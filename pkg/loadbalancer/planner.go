@@ -14,9 +14,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -29,19 +34,12 @@ import (
 
 // Options configure a Planner and a Reconciler.
 type Options struct {
-	// ClusterID names the cluster in tags.
-	ClusterID func() string
-	// FormerClusterID is a name under which this cluster, and perhaps others, tagged earlier: such a tag is believed
-	// only together with the Service's UID. Empty for none.
-	FormerClusterID string
+	// ClusterIDs are the ids of the cluster in tags: the current one, then former ones.
+	ClusterIDs func() []string
 	// ClusterName is what older providers put into rules' names; "kubernetes" when empty.
 	ClusterName string
-	// Seal signs records; without one no record proves anything.
-	Seal annotation.Signer
-	// Neighbours are the cluster's Services of type LoadBalancer, asked for when an address has rules of others.
-	Neighbours func(ctx context.Context) ([]observe.Neighbour, error)
-	// Unguarded switches guards off. Tests show with it that each guard is needed; nothing else sets it.
-	Unguarded map[plan.Guard]bool
+	// Book knows the cluster's Services and their addresses.
+	Book plan.Book
 	// Project returns the id of a project by name or id. The empty name is the configured project, whose id
 	// is empty for the account's own resources. One that does not exist is a *cloudstack.Error of KindNotFound.
 	Project func(ctx context.Context, name string) (string, error)
@@ -52,15 +50,15 @@ type Options struct {
 	// Mode is that of Services that choose none; annotation.Auto when empty.
 	Mode string
 	// Commands lists the commands that the role allows, by name; may be nil.
-	Commands func(ctx context.Context) (map[string]cloudstack.API, error)
+	Commands func(ctx context.Context) (sets.Set[string], error)
+	// HasParameter reports whether a command has a parameter on the server; may be nil.
+	HasParameter func(ctx context.Context, command, parameter string) (bool, error)
 	// Known is what is known of the server beforehand; the rest is learned.
 	Known plan.Limits
 	// LeaveACLs leaves network ACL lists alone.
 	LeaveACLs bool
 	// DriftPeriod is how long what was read is trusted; zero means for ever.
 	DriftPeriod time.Duration
-	// MemberPeriod is the same for the members of rules, which cost a read per rule. Zero: twelve drift periods.
-	MemberPeriod time.Duration
 	// Policy filters plans.
 	Policy plan.Policy
 	// Clock is the real one when nil.
@@ -69,8 +67,6 @@ type Options struct {
 	Log func(service, message string)
 	// Released is called when an address was released; may be nil. It must not block.
 	Released func()
-	// NewJobID makes UUIDs for customjobid; random when nil.
-	NewJobID func() string
 }
 
 // defaultClusterName is the framework's default for --cluster-name.
@@ -80,23 +76,17 @@ func (o Options) withDefaults() Options {
 	if o.ClusterName == "" {
 		o.ClusterName = defaultClusterName
 	}
-	if o.Neighbours == nil {
-		o.Neighbours = func(context.Context) ([]observe.Neighbour, error) { return nil, nil }
+	if o.Book == nil {
+		o.Book = noBook{}
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
-	}
-	if o.MemberPeriod == 0 {
-		o.MemberPeriod = 12 * o.DriftPeriod
 	}
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
 	if o.Released == nil {
 		o.Released = func() {}
-	}
-	if o.NewJobID == nil {
-		o.NewJobID = uuid.NewString
 	}
 	return o
 }
@@ -105,6 +95,8 @@ func (o Options) withDefaults() Options {
 type Request struct {
 	Service plan.Service
 	Spec    annotation.Spec
+	// Absent means that the Service no longer wants a load balancer: everything of it is removed.
+	Absent  bool
 	Members []plan.Member
 	// Reach are all nodes that may serve, if Members are only those that do now; the network is theirs first.
 	Reach []plan.Member
@@ -116,10 +108,25 @@ type Request struct {
 	Records apply.Store
 	Grants  plan.Grants
 	Notify  func(plan.Notice)
-	// BulkSince lets Preview read from whole lists that were begun since, which other Services share; zero for its own
-	// choice.
-	BulkSince time.Time
+	// Memory is what is known of the Service; nil for nothing.
+	Memory *Memory
+	// Since means that what was read before is not trusted; whole lists that were begun since may be shared with other
+	// Services. With zero, what was read counts for a drift period.
+	Since time.Time
+	// Project is where an orphan was found, and AllACLs says that it may have items in network ACL lists that nothing else
+	// shows.
+	Project string
+	AllACLs bool
 }
+
+// noBook is the address book of a cluster without Services.
+type noBook struct{}
+
+func (noBook) Holders(string) []plan.Holder             { return nil }
+func (noBook) ByUID(string) *plan.Holder                { return nil }
+func (noBook) ByLoadBalancer(string) *plan.Holder       { return nil }
+func (noBook) ByName(string, string) *plan.Holder       { return nil }
+func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
 
 // Planner finds out what is to be done for Services. It only reads.
 type Planner struct {
@@ -128,7 +135,9 @@ type Planner struct {
 	reader    observe.Reader
 	server    *plan.Server
 	addresses keyed.Mutex // one submitter per address
-	apis      serverAPIs
+	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
+	apis      forwarding
+	asked     atomic.Bool // whether the server changes rules in place
 	members   memberLists
 }
 
@@ -136,9 +145,9 @@ type Planner struct {
 func NewPlanner(reader observe.Reader, o Options) *Planner {
 	o = o.withDefaults()
 	server := &plan.Server{Known: o.Known}
-	server.Known.LeaveACLs, server.Known.Unclaimed = o.LeaveACLs, o.Unguarded[plan.GuardClaim]
+	server.Known.LeaveACLs = o.LeaveACLs
 	return &Planner{options: o, reader: reader, server: server, observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, MemberPeriod: o.MemberPeriod, Clock: o.Clock, Server: server, Unguarded: o.Unguarded,
+		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, Clock: o.Clock, Server: server,
 	})}
 }
 
@@ -156,41 +165,26 @@ type Preview struct {
 	Notices []plan.Notice `json:"notices,omitempty"`
 }
 
-// Preview says what Ensure would do.
+// Preview says what Reconcile would do.
 func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
-	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
-		if err := p.desire(ctx, t); err != nil {
-			return nil, err
-		}
-		if err := p.observe(ctx, t, false); err != nil {
-			return nil, err
-		}
-		return p.plan(ctx, t)
-	})
-}
-
-// PreviewDelete says what Delete would do.
-func (p *Planner) PreviewDelete(ctx context.Context, req Request) (Preview, error) {
-	return p.preview(ctx, req, func(t *task) ([]plan.Step, error) {
-		t.absent(t.Spec.KeepIP)
-		if err := p.prove(ctx, t); err != nil {
-			return nil, err
-		}
-		steps, _ := plan.Plan(t.Desired, *t.mem.actual, p.limits())
-		return steps, nil
-	})
-}
-
-func (p *Planner) preview(ctx context.Context, req Request, find func(*task) ([]plan.Step, error)) (Preview, error) {
 	out := Preview{Service: req.Service.Key(), Actions: []plan.Step{}}
 	req.Notify = func(n plan.Notice) { out.Notices = append(out.Notices, n) }
-	t, err := p.newTask(ctx, req, newMemory())
+	t, err := p.newTask(ctx, req)
 	if err != nil {
 		return out, err
 	}
 	defer t.release()
 	out.Pending = len(t.records.Pending)
-	steps, err := find(t)
+	var steps []plan.Step
+	if req.Absent {
+		t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+		err = p.prove(ctx, t)
+	} else if err = p.desire(ctx, t); err == nil {
+		err = p.observe(ctx, t, false)
+	}
+	if err == nil {
+		steps, err = p.plan(ctx, t)
+	}
 	if t.mem.actual != nil {
 		out.Desired, out.Actual = &t.Desired, t.mem.actual
 	}
@@ -203,17 +197,6 @@ func (p *Planner) preview(ctx context.Context, req Request, find func(*task) ([]
 
 func (p *Planner) limits() plan.Limits { return p.server.Limits() }
 
-// clusters are the names under which this cluster may have signed and tagged.
-func (p *Planner) clusters() []string {
-	out := []string{p.options.ClusterID()}
-	if former := p.options.FormerClusterID; former != "" && former != out[0] {
-		out = append(out, former)
-	}
-	return out
-}
-
-func (p *Planner) unguarded(g plan.Guard) bool { return p.options.Unguarded[g] }
-
 // mode is the mode of a Service.
 func (p *Planner) mode(spec annotation.Spec) string {
 	return cmp.Or(spec.Mode, p.options.Mode, annotation.Auto)
@@ -223,4 +206,36 @@ func (p *Planner) mode(spec annotation.Spec) string {
 func (p *Planner) CheckService(svc plan.Service, spec annotation.Spec) *plan.RefusalError {
 	spec.Mode = p.mode(spec)
 	return plan.CheckService(svc, spec)
+}
+
+// ServiceOf is what the planner needs of a Service.
+func ServiceOf(svc *corev1.Service) plan.Service {
+	out := plan.Service{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, LB: cloudprovider.DefaultLoadBalancerName(svc)}
+	for _, p := range svc.Spec.Ports {
+		out.Ports = append(out.Ports, plan.Port{Name: p.Name, Protocol: string(p.Protocol), Port: int(p.Port), NodePort: int(p.NodePort)})
+	}
+	out.IPv6Only = len(svc.Spec.IPFamilies) > 0 && !slices.Contains(svc.Spec.IPFamilies, corev1.IPv4Protocol)
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		if i.IP != "" {
+			out.StatusIPs = append(out.StatusIPs, i.IP)
+		}
+	}
+	return out
+}
+
+// NetworkOf is what the planner needs to know of a network that CloudStack has shown.
+func NetworkOf(n *cloudstack.Network) plan.Network {
+	capability := n.Services["Lb"]
+	schemes := strings.ToLower(capability["LbSchemes"])
+	out := plan.Network{
+		ID: n.ID, Name: n.Name, VPCID: n.VPCID, Type: n.Type, CIDR: n.CIDR, ACLID: n.ACLID, ACLName: n.ACLName, Conserve: n.ConserveMode,
+		LoadBalancer: n.HasService("Lb"), Firewall: n.HasService("Firewall"), DNS: n.HasService("Dns"),
+		Public: schemes == "" || strings.Contains(schemes, "public"), Internal: strings.Contains(schemes, "internal"),
+		TLS: strings.EqualFold(capability["SslTermination"], "true"), Providers: n.ServiceProviders["Lb"],
+	}
+	out.Forwards = (n.Type == "Isolated" || n.VPCID != "") && slices.ContainsFunc(n.ServiceProviders["PortForwarding"], plan.IsVirtualRouter)
+	for _, p := range strings.Split(capability["SupportedProtocols"], ",") {
+		out.Protocols = append(out.Protocols, strings.ToLower(strings.TrimSpace(p)))
+	}
+	return out
 }

@@ -5,17 +5,31 @@ package loadbalancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
-	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
+
+// API is what the package needs of CloudStack.
+type API = apply.API
+
+// FromClient makes a client an API.
+func FromClient(c *cloudstack.Client) API { return clientAPI{c, c.Jobs()} }
+
+type clientAPI struct {
+	*cloudstack.Client
+	*cloudstack.JobWaiter
+}
 
 // Result is what a Service got.
 type Result struct {
@@ -29,112 +43,82 @@ type Result struct {
 	Done int
 }
 
-// Reconciler brings Services to their desired state, many at a time and each by
-// one goroutine at a time: callers of Ensure, Repair, Delete, Exists and CleanOrphan hold
-// the Service's Turn. It remembers what it read and wrote, so that a
-// Service with nothing to do costs nothing.
+// Reconciler brings Services to their desired state, many at a time. For each Service there is one call at a time; what is
+// remembered of it is the caller's Memory, so that a Service with nothing to do costs no call.
 type Reconciler struct {
 	*Planner
 	api     API
 	applier *apply.Applier
-	metrics *Metrics
-	turns   keyed.Mutex // one task per Service, see Turn
-
-	mu       sync.Mutex
-	services map[string]*memory // by UID
+	metrics *metrics
 }
 
 // New makes a Reconciler. It makes no call.
 func New(api API, o Options) *Reconciler {
 	p := NewPlanner(api, o)
 	return &Reconciler{
-		Planner: p, api: api, metrics: newMetrics(), services: map[string]*memory{},
+		Planner: p, api: api, metrics: newMetrics(),
 		applier: &apply.Applier{
-			API: api, Server: p.server, Clock: p.options.Clock, NewJobID: p.options.NewJobID, Touch: p.observer.Touch, Released: p.options.Released,
+			API: api, Server: p.server, Clock: p.options.Clock, Touch: p.observer.Touch, Released: p.options.Released,
 		},
 	}
 }
 
 // Metrics are the Reconciler's metrics.
-func (r *Reconciler) Metrics() *Metrics { return r.metrics }
+func (r *Reconciler) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{r.metrics.actions, r.metrics.kinds, r.metrics.drifted, r.metrics.held}
+}
 
 // applies reports whether plans are done in full.
 func (r *Reconciler) applies() bool {
 	return r.options.Policy == "" || r.options.Policy == plan.PolicyApply
 }
 
-// Turn waits until no other task works on a Service, named by its UID, and returns what ends the turn.
-func (r *Reconciler) Turn(ctx context.Context, uid string) (end func(), err error) {
-	return r.turns.Lock(ctx, uid)
+// Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only when
+// nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
+// *cloudstack.Error; the next call goes on from where this one stopped.
+func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
+	for range 3 {
+		var t *task
+		if t, err = r.begin(ctx, req); err == nil {
+			if req.Absent {
+				result, err = r.remove(ctx, t)
+			} else {
+				result, err = r.ensure(ctx, t)
+			}
+			t.release()
+		}
+		if req.Absent && observe.ProjectMissing(req.Service, req.Spec, err) {
+			req.Spec.Project = "" // what the Service had before it named that project is in the configured one
+			continue
+		}
+		if !errors.Is(err, apply.ErrRecordsChanged) {
+			break
+		}
+		req.Spec.Records = t.records.Clone() // those that the API server has
+	}
+	return result, err
 }
 
 // begin makes a task with what is remembered of the Service.
 func (r *Reconciler) begin(ctx context.Context, req Request) (*task, error) {
-	r.mu.Lock()
-	mem, ok := r.services[req.Service.UID]
-	if !ok {
-		mem = newMemory()
-		r.services[req.Service.UID] = mem
-	}
-	r.mu.Unlock()
-	t, err := r.newTask(ctx, req, mem)
+	t, err := r.newTask(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	t.work = &apply.Work{
-		Subject: t.Subject, Records: t.records, Memory: &mem.changes, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
-		MayAcquire: func(ctx context.Context) error { return r.withinLimits(ctx, t) },
+		Subject: t.Subject, Records: t.records, Memory: &t.mem.changes, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
+		MayAcquire: func(ctx context.Context, address string) error { return r.reserve(ctx, t, address) },
+		HeldByOther: func(ip string) bool {
+			return slices.ContainsFunc(r.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })
+		},
 	}
 	return t, nil
 }
 
-// forget drops the memory of a Service that has nothing left.
-func (r *Reconciler) forget(uid string) {
-	r.mu.Lock()
-	delete(r.services, uid)
-	r.mu.Unlock()
-}
-
 // failed forgets what is no longer certain. It passes errors through.
 func (r *Reconciler) failed(t *task, err error) error {
-	t.mem.actual = nil
-	t.mem.done = nil
-	t.mem.survey = t.Survey
-	t.mem.rules.Forget()
+	t.mem.actual, t.mem.whole = nil, t.Whole
 	return err
-}
-
-// Ensure brings a Service to its desired state. Errors are *plan.RefusalError when the
-// Service cannot be served, *plan.WaitError, or wrap *cloudstack.Error;
-// the next call then goes on from where this one stopped.
-func (r *Reconciler) Ensure(ctx context.Context, req Request) (Result, error) {
-	t, err := r.begin(ctx, req)
-	if err != nil {
-		return Result{}, err
-	}
-	defer t.release()
-	return r.ensure(ctx, t)
-}
-
-// Repair is Ensure for the drift loop: what is remembered is not trusted, and
-// the reads may be shared with other Services by way of whole lists that were
-// begun since; the zero time asks for this Service alone.
-func (r *Reconciler) Repair(ctx context.Context, req Request, since time.Time) (Result, error) {
-	t, err := r.begin(ctx, req)
-	if err != nil {
-		return Result{}, err
-	}
-	defer t.release()
-	if t.mem.readAt.Before(since) || since.IsZero() {
-		t.mem.actual = nil
-		t.Verify = true
-	}
-	t.BulkSince = since
-	t.tierAge = freshAge
-	if !since.IsZero() {
-		t.tierAge = max(time.Second, r.options.Clock.Since(since)) // read once a round for all Services of the tier
-	}
-	return r.ensure(ctx, t)
 }
 
 func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
@@ -144,19 +128,22 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
-	if t.mem.aclID != "" && t.mem.aclID != t.Desired.ACLID {
-		t.AllACLs = true // the list was replaced: our items of the old one go
+	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
+		t.AllACLs = true // the list was replaced: our items of the old one are removed
 	}
 	if err := r.look(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
 	t.BulkSince = time.Time{}
 	var result Result
-	// A second round only when the first showed something new of the server.
-	for range 3 {
+	// A second round when the first showed something new of the server, or proved ours what was of unknown origin.
+	for round := range 3 {
 		steps, err := r.plan(ctx, t)
 		if err != nil {
 			return Result{}, r.failed(t, err)
+		}
+		if round == 0 {
+			r.metrics.planned(steps)
 		}
 		r.noteDrift(t, steps)
 		result.Plan = append(result.Plan, steps...)
@@ -165,22 +152,22 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		if err != nil {
 			return result, r.failed(t, err)
 		}
-		if !t.work.Again {
+		if t.work.Again {
+			if err := r.observe(ctx, t, false); err != nil {
+				return result, r.failed(t, err)
+			}
+		} else if len(steps) == 0 || !r.applies() {
 			break
-		}
-		if err := r.observe(ctx, t, false); err != nil {
-			return result, r.failed(t, err)
 		}
 	}
 	if r.applies() {
 		t.records.Keep(t.mem.actual)
-		if err := t.records.Save(ctx); err != nil {
+		t.work.Actual = t.mem.actual
+		if err := t.work.RecordServing(ctx, true); err != nil {
 			return result, r.failed(t, err)
 		}
-		d := t.Desired
-		t.mem.done, t.mem.aclID = &d, d.ACLID
 	}
-	t.mem.survey = false
+	t.mem.whole = false
 	t.noteTags()
 	r.metrics.hold(t.Service.UID, len(t.mem.actual.Addresses))
 	if result.Unserved = t.nobodyFit(); result.Unserved == nil {
@@ -188,7 +175,11 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	}
 	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
 		result.IP = target.IP
-		t.noteNoLongerAsked(target.IP)
+	}
+	if r.applies() {
+		t.noteNoLongerAsked(result.IP)
+		d := t.Desired
+		t.mem.done, t.mem.tried = &d, nil
 	}
 	return result, nil
 }
@@ -205,29 +196,34 @@ func (r *Reconciler) settle(ctx context.Context, t *task) error {
 // apply does the part of a plan that the policy allows.
 func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) error {
 	t.work.Actual, t.work.Again = t.mem.actual, false
-	if steps = r.options.Policy.Filter(steps); len(steps) == 0 {
+	target := plan.Target(t.Desired, *t.mem.actual)
+	unrecorded := target != nil && !target.Recorded && r.applies()
+	if steps = r.options.Policy.Filter(steps); len(steps) == 0 && !unrecorded {
 		return nil
 	}
 	if err := r.lock(ctx, t); err != nil {
 		return err
 	}
 	defer t.release()
+	if target != nil {
+		if err := r.reserve(ctx, t, target.Key()); err != nil {
+			return err
+		}
+	}
 	if err := r.applier.Do(ctx, t.work, steps); err != nil {
 		return err
 	}
 	for _, s := range steps {
-		on, ok := s.OnRule()
-		if !ok {
+		a := t.mem.actual.Find(s.AddressID)
+		if a == nil || !s.OnRule() {
 			continue
 		}
-		t.mem.rules.Deleted(on.RuleID)
-		if a := t.mem.actual.Find(on.AddressID); a != nil {
-			if rule := a.Rule(on.RuleID, on.Port); rule != nil {
-				if slices.Equal(rule.Members, t.Desired.Members) {
-					rule.Members = t.Desired.Members // which other Services share
-				}
-				t.mem.rules.Wrote(rule, r.options.Clock.Now())
+		if rule := a.Rule(s.ItemID, s.Port); rule != nil {
+			if slices.Equal(rule.Members, t.Desired.Members) {
+				rule.Members = t.Desired.Members // which other Services share
 			}
+			rule.MembersAt = r.options.Clock.Now()
+			rule.ExtrasAt = rule.MembersAt
 		}
 	}
 	return nil
@@ -235,11 +231,10 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 
 // noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
 func (t *task) noteNoLongerAsked(ip string) {
-	if t.mem.asked == ip && t.Desired.Address == "" {
+	if done := t.mem.done; done != nil && ip != "" && done.Address == ip && t.Desired.Address == "" {
 		t.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: fmt.Sprintf(
 			"%s and spec.loadBalancerIP no longer name an address: the Service keeps %s; to change it name another one, or delete and recreate the Service", annotation.Address, ip)})
 	}
-	t.mem.asked = t.Desired.Address
 }
 
 // noteTags warns of tags that two syncs in a row could not set: one failure passes.
@@ -254,38 +249,31 @@ func (t *task) noteTags() {
 	}
 }
 
-// noteDrift counts what others undid: actions towards a state that was reached before.
+// noteDrift reports what others undid.
 func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
-	r.metrics.planned(steps)
-	if !t.read || t.mem.done == nil || !t.mem.done.Equal(t.Desired) {
+	if t.mem.done == nil || len(steps) == 0 {
 		return
 	}
-	repairs := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
-		return plan.Is[plan.RememberAddress](s) || plan.Is[plan.TagAddress](s) || plan.Is[plan.TagRules](s) || plan.Is[plan.TagForwards](s)
-	})
-	if len(repairs) == 0 {
-		return
+	if t.read {
+		back := steps
+		if !t.mem.done.Equal(t.Desired) {
+			back, _ = plan.Plan(*t.mem.done, *t.mem.actual, r.limits())
+		}
+		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
+			r.metrics.drifted.Add(float64(len(repairs)))
+			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})
+		}
 	}
-	r.metrics.drifted.Add(float64(len(repairs)))
-	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})
+	if t.mem.tried == nil {
+		t.mem.tried = plan.Changed{}
+	}
+	t.mem.tried.Add(steps)
 }
 
-// Delete removes everything of a Service's. It returns nil only when nothing is left.
-func (r *Reconciler) Delete(ctx context.Context, req Request) (Result, error) {
-	t, err := r.begin(ctx, req)
-	if observe.ProjectMissing(req.Service, req.Spec, err) {
-		r.forget(req.Service.UID)
-		return Result{}, nil
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	defer t.release()
-	return r.remove(ctx, t)
-}
-
+// remove deletes everything of the Service's.
 func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
-	t.absent(t.Spec.KeepIP)
+	t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
+	t.mem.done, t.mem.tried = nil, nil
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
@@ -297,69 +285,82 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 		return Result{}, r.failed(t, err)
 	}
 	r.metrics.planned(steps)
-	if err := r.apply(ctx, t, steps); err != nil {
-		return Result{Plan: steps, Done: t.work.Done}, r.failed(t, err)
+	result := Result{Plan: steps}
+	err = r.apply(ctx, t, steps)
+	result.Done = t.work.Done
+	if err != nil {
+		return result, r.failed(t, err)
 	}
-	if !r.applies() {
-		return Result{Plan: steps}, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
+	if !r.applies() && len(steps) > 0 {
+		return result, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
 	}
 	t.records.Addresses = nil
 	if err := t.records.Save(ctx); err != nil {
-		return Result{Plan: steps}, r.failed(t, err)
+		return result, r.failed(t, err)
 	}
 	if len(t.records.Pending) > 0 {
-		return Result{Plan: steps}, r.failed(t, &plan.WaitError{
+		return result, r.failed(t, &plan.WaitError{
 			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
 		})
 	}
 	r.metrics.hold(t.Service.UID, 0)
-	r.forget(t.Service.UID)
-	return Result{Plan: steps}, nil
+	return result, nil
 }
 
-// Exists reports whether anything of a Service's exists, and its addresses.
-func (r *Reconciler) Exists(ctx context.Context, req Request) ([]string, bool, error) {
-	t, err := r.begin(ctx, req)
-	if observe.ProjectMissing(req.Service, req.Spec, err) {
-		r.forget(req.Service.UID)
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	defer t.release()
-	if !t.records.Empty() {
-		var ips []string
-		for _, a := range t.records.Addresses {
-			if a.IP != "" {
-				ips = append(ips, a.IP)
-			}
-		}
-		return ips, true, nil
-	}
-	t.absent(false)
-	if err := r.observe(ctx, t, true); err != nil {
-		return nil, false, r.failed(t, err)
-	}
-	var ips []string
-	for i := range t.mem.actual.Addresses {
-		if a := &t.mem.actual.Addresses[i]; a.Ours() {
-			ips = append(ips, a.IP)
-		}
-	}
-	if len(ips) == 0 {
-		r.forget(t.Service.UID)
-	}
-	return ips, len(ips) > 0, nil
+// metrics are a Reconciler's.
+type metrics struct {
+	actions *prometheus.HistogramVec
+	kinds   *prometheus.CounterVec
+	drifted prometheus.Counter
+	held    prometheus.GaugeFunc
+
+	mu        sync.Mutex
+	addresses map[string]int // by Service UID
 }
 
-// CheckProject refuses a Service that has an address in another project than the one that it names now. It comes before
-// anything is looked for in the named project.
-func (r *Reconciler) CheckProject(ctx context.Context, req Request) error {
-	req.Notify = nil
-	t, err := r.begin(ctx, req)
-	if err != nil {
-		return err
+func newMetrics() *metrics {
+	m := &metrics{
+		actions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "cloudstack_load_balancer_plan_actions",
+			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
+			Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200},
+		}, nil),
+		kinds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cloudstack_load_balancer_planned_actions_total",
+			Help: "Actions planned, by kind.",
+		}, []string{"kind"}),
+		drifted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cloudstack_drift_repaired_total",
+			Help: "Actions that undid changes which others made in CloudStack.",
+		}),
+		addresses: map[string]int{},
 	}
-	return r.checkProject(ctx, t)
+	m.held = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cloudstack_load_balancer_addresses", Help: "Public addresses that Services use."}, m.sum)
+	return m
+}
+
+func (m *metrics) planned(steps []plan.Step) {
+	m.actions.WithLabelValues().Observe(float64(len(steps)))
+	for _, s := range steps {
+		m.kinds.WithLabelValues(s.Kind).Inc()
+	}
+}
+
+// hold notes how many addresses a Service has.
+func (m *metrics) hold(uid string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.addresses[uid] = n
+	if n == 0 {
+		delete(m.addresses, uid)
+	}
+}
+
+func (m *metrics) sum() (n float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, held := range m.addresses {
+		n += float64(held)
+	}
+	return n
 }

@@ -4,47 +4,53 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // bulkAge is how old whole lists may be for the first look at a Service after a start.
 const bulkAge = 30 * time.Second
 
-// memory is what is known of one Service. Only the holder of the Service's Turn uses it.
-type memory struct {
+// Memory is what is known of one Service in CloudStack; the zero Memory knows nothing. To lose it costs calls, never
+// correctness. One caller at a time uses it.
+type Memory struct {
 	// actual is the state as last read and since written; nil when not known.
 	actual  *plan.Actual
-	readAt  time.Time
-	rules   observe.Memory
+	readAt  time.Time // zero: this process has not looked at the Service
 	changes apply.Memory
-	// done is the desired state that was last reached.
+	// done is the desired state that was last reached, and tried what plans since then change.
 	done     *plan.Desired
-	aclID    string // the network ACL list that was last brought to the desired state
-	survey   bool   // the last attempt failed, and had to look closely
-	asked    string // the address that was last asked for by name
-	untagged int    // syncs in a row that could not tag
+	tried    plan.Changed
+	whole    bool // the last attempt failed, and had read the whole: so does the next one at once
+	untagged int  // syncs in a row that could not tag
 }
 
-func newMemory() *memory { return &memory{rules: observe.NewMemory(), changes: apply.NewMemory()} }
+// ReadAt is when CloudStack was last read for the Service, if what was read still counts.
+func (m *Memory) ReadAt() time.Time {
+	if m.actual == nil {
+		return time.Time{}
+	}
+	return m.readAt
+}
 
 // task is one piece of work on one Service.
 type task struct {
 	observe.Query // how to look, and with it the Service
 	refresh       func(ctx context.Context) (members, reach []plan.Member, err error)
 	grants        plan.Grants
-	mem           *memory
+	mem           *Memory
 	records       *apply.Records
 	network       *plan.Network
-	// proven is set when the addresses themselves were read in this task, which releasing one asks for.
+	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
 	// tierAge is how old the description of a VPC tier may be, as its network ACL list may have been replaced; zero for
@@ -53,7 +59,7 @@ type task struct {
 	work    *apply.Work // nil where nothing is changed
 
 	locked []string
-	unlock func()
+	unlock []func()
 }
 
 // once passes each notice on once; notify may be nil.
@@ -69,36 +75,26 @@ func once(notify func(plan.Notice)) func(plan.Notice) {
 
 // newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
 // Service names.
-func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task, error) {
+func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
+	mem := req.Memory
+	if mem == nil {
+		mem = &Memory{}
+	}
+	if mem.changes.Releasing == nil {
+		mem.changes = apply.NewMemory()
+	}
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
 		Subject: &plan.Subject{
-			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Unfit: req.Unfit, Clusters: p.clusters(), Written: map[string]plan.Written{}, Notify: once(req.Notify),
+			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Unfit: req.Unfit, Clusters: p.options.ClusterIDs(), Written: map[string][]string{}, Notify: once(req.Notify),
 		},
-		Releasing: mem.changes.Releasing, Memory: &mem.rules,
+		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
 	}}
 	t.Spec.Mode = p.mode(t.Spec)
-	var known *observe.Neighbours
-	t.Neighbours = func(ctx context.Context) (*observe.Neighbours, error) {
-		if known == nil {
-			list, err := p.options.Neighbours(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("list the Services that may share an address: %w", err)
-			}
-			known = observe.IndexNeighbours(list)
-		}
-		return known, nil
-	}
-	t.records = mem.changes.Records(req.Spec.Records)
-	t.records.Store, t.records.Sign = req.Records, func(r annotation.Records) annotation.Records {
-		if p.options.Seal == nil {
-			return r.Clone()
-		}
-		return r.Sealed(p.options.Seal, t.Clusters[0], t.Service.UID)
-	}
-	t.records.Records = p.signed(t, t.records.Stored())
+	t.records = apply.NewRecords(req.Spec.Records, req.Records)
+	t.Records = t.records.Records
 	var err error
-	own := t.records.Project()
-	if t.records.Empty() && req.Spec.Project != "" {
+	own := cmp.Or(t.records.Project(), req.Project)
+	if own == "" && t.records.Empty() && req.Spec.Project != "" {
 		if own, err = p.options.Project(ctx, req.Spec.Project); err != nil {
 			return nil, err
 		}
@@ -107,37 +103,23 @@ func (p *Planner) newTask(ctx context.Context, req Request, mem *memory) (*task,
 	if own == "" {
 		t.Project, err = p.options.Project(ctx, "")
 	}
-	if !req.BulkSince.IsZero() {
-		t.BulkSince = req.BulkSince
-	} else if !mem.rules.Known() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0) {
+	switch {
+	case !req.Since.IsZero():
+		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
+		if mem.readAt.Before(req.Since) {
+			mem.actual, t.Verify = nil, true
+		}
+	case mem.readAt.IsZero() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
 		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)
 	}
 	return t, err
 }
 
-// signed are the records that this controller signed for the Service. What anybody else wrote there proves nothing.
-func (p *Planner) signed(t *task, stored annotation.Records) annotation.Records {
-	if p.unguarded(plan.GuardSeal) {
-		return stored.Clone()
-	}
-	if p.options.Seal == nil {
-		return annotation.Records{}
-	}
-	proven, unproven := stored.Proven(p.options.Seal, t.Clusters, t.Service.UID)
-	current, _ := stored.Proven(p.options.Seal, t.Clusters[:1], t.Service.UID)
-	t.Former = len(current.Addresses) < len(proven.Addresses)
-	if unproven > 0 {
-		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonUnverifiedRecord, Message: fmt.Sprintf(
-			"ignored %s in the annotations %s and %s: not written by this controller with its current keys", plural.Count(unproven, "record"), annotation.Addresses, annotation.Allocation)})
-	}
-	return proven
-}
-
 // lock makes the task the only one that works on the addresses it knows: two
 // creations on one address at once make the server sleep or fail, and what
 // was read before a release must still hold when it is done.
-func (p *Planner) lock(ctx context.Context, t *task) (err error) {
+func (p *Planner) lock(ctx context.Context, t *task) error {
 	var ids []string
 	for _, rec := range t.records.Addresses {
 		ids = append(ids, rec.ID)
@@ -150,25 +132,61 @@ func (p *Planner) lock(ctx context.Context, t *task) (err error) {
 	if t.Desired.Internal && t.Desired.Address != "" { // another Service may have a port of it, or be about to
 		ids = append(ids, plan.InternalID(t.Desired.NetworkID, t.Desired.Address))
 	}
-	if t.unlock != nil && !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(t.locked, id) }) {
+	if len(t.unlock) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(t.locked, id) }) {
 		return nil
 	}
 	t.release() // all at once, or two tasks may wait for each other
-	if t.unlock, err = p.addresses.Lock(ctx, ids...); err == nil {
-		t.locked = ids
+	unlock, err := p.addresses.Lock(ctx, ids...)
+	if err == nil {
+		t.locked, t.unlock = ids, append(t.unlock, unlock)
 	}
 	return err
 }
 
+// release unlocks the addresses. What was proven while they were locked is proven no longer.
 func (t *task) release() {
-	if t.unlock != nil {
-		t.unlock()
+	for _, unlock := range t.unlock {
+		unlock()
 	}
-	t.locked, t.unlock = nil, nil
+	t.locked, t.unlock, t.proven = nil, nil, false
 }
 
-// prove reads what CloudStack has while nobody else works on it.
+// observe reads what concerns the Service into the memory; with whole as closely as can be.
+func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
+	t.read, t.Whole, t.Records = true, whole, t.records.Records
+	if t.mem.actual != nil {
+		t.Last = t.mem.actual
+	}
+	seen, err := p.observer.Observe(ctx, t.Query)
+	if err != nil {
+		return err
+	}
+	t.Known = true
+	if p.limits().LeaveACLs {
+		t.Desired.ACLID = ""
+	}
+	t.mem.actual, t.mem.readAt = &seen.Actual, seen.Begun
+	return nil
+}
+
+// look makes the memory hold the actual state: from memory while that is young, else by reading.
+func (p *Planner) look(ctx context.Context, t *task) error {
+	if t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod) {
+		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.mem.actual) != nil
+		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
+		// An address or list that was not looked for before has to be read first.
+		if address && aclKnown {
+			return nil
+		}
+	}
+	// An address that is asked for and not known to be used is looked at closely at once.
+	known := func(rec annotation.AddressRecord) bool { return rec.IP == t.Desired.Address }
+	return p.observe(ctx, t, t.mem.whole || t.Desired.Address != "" && !t.Desired.Internal && !slices.ContainsFunc(t.records.Addresses, known))
+}
+
+// prove reads the whole of what CloudStack has, by calls of its own, while nobody else works on it.
 func (p *Planner) prove(ctx context.Context, t *task) error {
+	t.BulkSince = time.Time{}
 	for {
 		if err := p.lock(ctx, t); err != nil {
 			return err
@@ -181,15 +199,78 @@ func (p *Planner) prove(ctx context.Context, t *task) error {
 			return err
 		}
 		if slices.Equal(before, t.locked) {
+			t.proven = true
 			return nil
 		}
 	}
 }
 
-// absent makes the task delete everything of the Service's.
-func (t *task) absent(keepAddress bool) {
-	t.Desired = plan.Desired{Absent: true, KeepAddress: keepAddress}
-	t.Forwards = t.Forwards || plan.Facts{Service: t.Service, Spec: t.Spec}.Forwards()
+// plan plans from memory, and once more from a proving read when something would be released.
+func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
+	for {
+		t.mem.actual.Consult(p.options.Book, t.Service)
+		if refusal := plan.CheckCluster(*t.mem.actual, t.Clusters); refusal != nil {
+			return nil, refusal
+		}
+		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.limits())
+		if plan.NeedsDetails(t.Desired, target) && !t.Whole {
+			if err := p.observe(ctx, t, true); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if plan.NeedsInPlace(steps) && !p.asked.Load() {
+			if err := p.askInPlace(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if refusal := plan.CheckPorts(t.Desired, t.grants); refusal != nil {
+			return nil, refusal
+		}
+		if refusal := plan.Fits(t.Desired, target, t.network, t.grants); refusal != nil {
+			return nil, refusal
+		}
+		if refusal := plan.CheckACL(t.Desired, *t.mem.actual, steps); refusal != nil {
+			return nil, refusal
+		}
+		proof := slices.ContainsFunc(steps, func(s plan.Step) bool {
+			return s.Kind == plan.ReleaseAddress || s.Kind == plan.ForgetAddress
+		})
+		if proof && !t.proven {
+			if err := p.prove(ctx, t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if fewer, err := p.limitKept(ctx, t, steps); err != nil {
+			return nil, err
+		} else if fewer {
+			continue
+		}
+		if err := t.mem.changes.DeletionsRunning(steps, *t.mem.actual, p.options.Clock.Now()); err != nil {
+			return nil, err
+		}
+		if t.read {
+			for _, n := range plan.Warnings(t.Desired, target, t.network, p.limits()) {
+				t.Notify(n)
+			}
+		}
+		return steps, nil
+	}
+}
+
+// askInPlace asks the server, once, whether it changes rules in place. One that does not say is taken for one that does not.
+func (p *Planner) askInPlace(ctx context.Context) error {
+	if p.options.HasParameter != nil {
+		has, err := p.options.HasParameter(ctx, "updateLoadBalancerRule", "cidrlist")
+		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return fmt.Errorf("ask how the server changes load balancer rules: %w", err)
+		}
+		p.server.InPlace.Store(has)
+	}
+	p.asked.Store(true)
+	return nil
 }
 
 // nobodyFit says that forwarded ports lead to nobody who could serve; nil when that is not so.

@@ -26,8 +26,8 @@ const (
 type AddressRules struct {
 	// Internal, if not empty, restricts InternalIP to NIC addresses in these networks, in the order of the list.
 	Internal []netip.Prefix
-	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the
-	// order of the list. NIC addresses in them are not InternalIP.
+	// External, if not empty, defines ExternalIP: exactly the NIC and static NAT addresses in these networks, in the order
+	// of the list. NIC addresses in them are not InternalIP.
 	External []netip.Prefix
 }
 
@@ -53,29 +53,42 @@ func ParseCIDRs(s string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Of returns the rules for one Node: r, with each list replaced that the Node sets by annotation. The error
-// names the annotations that cannot be parsed; the returned rules ignore them.
-func (r AddressRules) Of(n *corev1.Node) (AddressRules, error) {
+// Of returns the rules for one Node: each list is replaced if the Node has its annotation. The error names the
+// ignored annotations: invalid ones, and networks for InternalIP with none of the VM's addresses.
+func (r AddressRules) Of(n *corev1.Node, vm *cloudstack.VirtualMachine) (AddressRules, error) {
 	if n == nil {
 		return r, nil
 	}
 	var errs []error
-	for _, a := range []struct {
-		key  string
-		list *[]netip.Prefix
-	}{{AnnotationInternalCIDRs, &r.Internal}, {AnnotationExternalCIDRs, &r.External}} {
-		text, ok := n.Annotations[a.key]
+	parse := func(list *[]netip.Prefix, annotation string, choose bool) {
+		text, ok := n.Annotations[annotation]
 		if !ok {
-			continue
+			return
 		}
-		list, err := ParseCIDRs(text)
+		parsed, err := ParseCIDRs(text)
+		own, all := ownAddresses(vm)
+		if err == nil && choose && all && len(parsed) > 0 && !slices.ContainsFunc(own, func(ip netip.Addr) bool { return within(parsed, ip) }) {
+			err = fmt.Errorf("VM %s has no address in %s", vm.Name, text)
+		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("annotation %s: %w", a.key, err))
-			continue
+			errs = append(errs, fmt.Errorf("annotation %s: %w", annotation, err))
+			return
 		}
-		*a.list = list
+		*list = parsed
 	}
+	parse(&r.Internal, AnnotationInternalCIDRs, true)
+	parse(&r.External, AnnotationExternalCIDRs, false)
 	return r, errors.Join(errs...)
+}
+
+// ownAddresses returns the addresses of a VM's NICs. all is false if CloudStack may not know each: in L2 networks.
+func ownAddresses(vm *cloudstack.VirtualMachine) (ips []netip.Addr, all bool) {
+	all = len(vm.NICs) > 0
+	for _, nic := range vm.NICs {
+		has := parseIPs(append([]string{nic.IPv4, nic.IPv6}, nic.SecondaryIP...)...)
+		ips, all = append(ips, has...), all && len(has) > 0
+	}
+	return ips, all
 }
 
 // addressesOf returns the VM's addresses as CloudStack reports them, those of the default NIC first:
@@ -87,9 +100,9 @@ func (r AddressRules) Of(n *corev1.Node) (AddressRules, error) {
 //     kubelet uses that address as its --node-ip.
 //   - Hostname: the Node's name.
 //
-// Non-empty lists of AddressRules replace these defaults. When no internal address is left (no NIC yet, L2
-// networks only, no address in the configured networks), the Node keeps its current addresses and its
-// kubelet's --node-ip: an answer with only a host name would remove them.
+// Non-empty lists of AddressRules replace these defaults. When no internal address is left (no NIC yet, L2 networks
+// only, no address in the configured networks), the Node keeps its current addresses and its kubelet's --node-ip: an
+// answer with only a host name would remove them. Of these only the VM's own are kept, where CloudStack knows them.
 func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRules) []corev1.NodeAddress {
 	var list []corev1.NodeAddress
 	add := func(t corev1.NodeAddressType, ips []netip.Addr) {
@@ -102,7 +115,9 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 	told := providedIPs(n)
 	nics := defaultFirst(vm.NICs)
 	var internal, external []netip.Addr
+	nat := []string{vm.PublicIP}
 	for i, nic := range nics {
+		nat = append(nat, nic.PublicIP)
 		for _, ip := range parseIPs(nic.IPv4, nic.IPv6) {
 			switch {
 			case len(rules.External) > 0 && within(rules.External, ip):
@@ -116,10 +131,6 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 			}
 		}
 	}
-	nat := []string{vm.PublicIP}
-	for _, nic := range nics {
-		nat = append(nat, nic.PublicIP)
-	}
 	for _, ip := range parseIPs(nat...) {
 		if len(rules.External) == 0 || within(rules.External, ip) {
 			external = append(external, ip)
@@ -130,13 +141,16 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 	if n == nil {
 		return list
 	}
-	if !slices.ContainsFunc(list, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP }) {
+	if own, all := ownAddresses(vm); len(internalIPs(list)) == 0 {
+		keep := func(t corev1.NodeAddressType, ips []netip.Addr) {
+			add(t, slices.DeleteFunc(ips, func(ip netip.Addr) bool { return all && !slices.Contains(own, ip) }))
+		}
 		for _, a := range n.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
-				add(a.Type, parseIPs(a.Address))
+				keep(a.Type, parseIPs(a.Address))
 			}
 		}
-		add(corev1.NodeInternalIP, told)
+		keep(corev1.NodeInternalIP, told)
 	}
 	if len(list) == 0 {
 		return nil
@@ -144,8 +158,8 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 	return append(list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
 }
 
-// UnlistedNodeIPs returns the kubelet's --node-ip addresses that are not in listed. The cloud-provider
-// framework neither initialises such a Node nor updates its addresses, and reports that only in its log.
+// UnlistedNodeIPs returns the kubelet's --node-ip addresses that are not in listed. The cloud-provider framework
+// neither initialises such a Node nor updates its addresses, and reports that only in its log.
 func UnlistedNodeIPs(n *corev1.Node, listed []corev1.NodeAddress) []string {
 	var out []string
 	for _, ip := range providedIPs(n) {
@@ -175,14 +189,11 @@ func parseIPs(in ...string) []netip.Addr {
 	return out
 }
 
-func within(list []netip.Prefix, ip netip.Addr) bool { return rank(list, ip) < len(list) }
+func within(list []netip.Prefix, ip netip.Addr) bool { return rank(list, ip) >= 0 }
 
-// rank returns the index of the first network that contains the address, or len(list) if none does.
+// rank returns the index of the first network that contains the address, or -1.
 func rank(list []netip.Prefix, ip netip.Addr) int {
-	if i := slices.IndexFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) }); i >= 0 {
-		return i
-	}
-	return len(list)
+	return slices.IndexFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 func inOrder(list []netip.Prefix, ips []netip.Addr) []netip.Addr {
@@ -197,13 +208,11 @@ func public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !carrierGrade.Contains(ip)
 }
 
-// defaultFirst sorts the default NIC to the front: CloudStack does not guarantee an order.
+// defaultFirst moves the default NIC to the front: CloudStack does not guarantee an order.
 func defaultFirst(nics []cloudstack.NIC) []cloudstack.NIC {
-	rank := func(n cloudstack.NIC) int {
-		if n.Default {
-			return 0
-		}
-		return 1
+	i := slices.IndexFunc(nics, func(n cloudstack.NIC) bool { return n.Default })
+	if i < 0 {
+		return nics
 	}
-	return slices.SortedStableFunc(slices.Values(nics), func(a, b cloudstack.NIC) int { return rank(a) - rank(b) })
+	return slices.Concat(nics[i:i+1], nics[:i], nics[i+1:])
 }

@@ -74,7 +74,7 @@ func TestAddressRules(t *testing.T) {
 			require.NoError(t, err)
 			n := newNode("n", c.node...)
 			assert.Equal(t, c.want, described(t, vm, Options{Node: n, Addresses: rules}))
-			_, err = rules.Of(n)
+			_, err = rules.Of(n, &vm)
 			if c.err == "" {
 				require.NoError(t, err)
 			} else {

@@ -4,41 +4,28 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
-
-// Lookup finds VMs of one project, for example in an inventory snapshot.
-type Lookup interface {
-	// ByID searches all zones: IDs are unique.
-	ByID(id string) (cloudstack.VirtualMachine, bool)
-	// ByName ignores letter case and searches only the configured zone, if there is one.
-	ByName(name string) []cloudstack.VirtualMachine
-}
-
-// explainer is a Lookup that helps with error messages.
-type explainer interface {
-	// Scope describes where the Lookup searches: "project p, zone z (12 VMs)".
-	Scope() string
-	// Near suggests VMs that do not match a name but are probably meant. Each suggestion is a clause for an error
-	// message: "VM w1 of zone-2 is outside of the configured zone".
-	Near(name string) []string
-}
 
 // NotFoundError means that no VM was found for a Node.
 type NotFoundError struct {
 	Node  string
 	ID    string   // VM ID from the provider ID; empty when searched by name
 	Names []string // names that were searched
-	Scope string   // where it was searched, see explainer
+	Scope string   // where it was searched
 	// State is the state of a matching VM that is destroyed or expunging; empty when no VM matched at all.
 	State cloudstack.VMState
-	Near  []string // suggestions, see explainer
+	Near  []string // VMs that are probably meant, as clauses
 }
 
 func (e *NotFoundError) Error() string {
@@ -46,67 +33,39 @@ func (e *NotFoundError) Error() string {
 	if e.ID != "" {
 		what = "the id " + e.ID + " (its provider id)"
 	}
-	where := ""
-	if e.Scope != "" {
-		where = " in " + e.Scope
-	}
 	if e.State != "" {
-		return fmt.Sprintf("node %q has no VM: the VM with %s%s is %s", e.Node, what, where, e.State)
+		return fmt.Sprintf("node %q has no VM: the VM with %s in %s is %s", e.Node, what, e.Scope, e.State)
 	}
-	near := ""
-	if len(e.Near) > 0 {
-		near = "; " + strings.Join(e.Near, "; ")
-	}
-	return fmt.Sprintf("node %q has no VM: no VM with %s%s%s", e.Node, what, where, near)
+	return strings.Join(append([]string{fmt.Sprintf("node %q has no VM: no VM with %s in %s", e.Node, what, e.Scope)}, e.Near...), "; ")
 }
 
-// AmbiguousError means that several VMs have a Node's name.
-type AmbiguousError struct {
-	Node  string
-	Name  string
-	Scope string
-	VMs   []cloudstack.VirtualMachine
-}
+// AmbiguousError means that several VMs have a Node's name, or that several Nodes have a VM's name.
+type AmbiguousError struct{ error }
 
-func (e *AmbiguousError) Error() string {
-	list := make([]string, 0, len(e.VMs))
-	for i := range e.VMs {
-		vm := &e.VMs[i]
-		list = append(list, fmt.Sprintf("%s (id %s, zone %s, %s)", vm.Name, vm.ID, vm.ZoneName, vm.State))
-	}
-	where := ""
-	if e.Scope != "" {
-		where = " in " + e.Scope
-	}
-	return fmt.Sprintf("node %q is ambiguous: %d VMs are named %q%s: %s; rename one, set the zone in the cloud-config, or start the kubelet with --provider-id=%s",
-		e.Node, len(e.VMs), e.Name, where, strings.Join(list, ", "), ProviderID(FormUpstream, "VM-ID"))
-}
+// RefusedError means that a Node is not given the VM that its kubelet names.
+type RefusedError struct{ error }
 
-// Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old
-// name is not the Node's VM. Otherwise Match searches by name, in the order of Names; the first name with a match
-// decides, and two VMs with that name are an error.
+// Match finds a Node's VM. If the provider ID contains a CloudStack ID, only that ID counts: a new VM with the old name
+// is not the Node's VM. Otherwise Match searches by name, in the order of Names; the first name with a match decides,
+// and two VMs with that name are an error.
 //
-// Errors are *NotFoundError, *AmbiguousError and *ProviderIDError.
-func Match(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, error) {
+// Errors are *NotFoundError, *AmbiguousError, *RefusedError and *ProviderIDError.
+func Match(vms *inventory.VMSnapshot, n *corev1.Node) (cloudstack.VirtualMachine, error) {
 	id, kind, err := ParseProviderID(n.Spec.ProviderID)
 	if err != nil {
 		return cloudstack.VirtualMachine{}, fmt.Errorf("node %q: %w", n.Name, err)
 	}
 	if kind.IsCloudStack() {
-		vm, ok := lookup.ByID(id)
+		vm, ok := vms.ByID(id)
 		if !ok || Gone(vm.State) {
-			return cloudstack.VirtualMachine{}, &NotFoundError{Node: n.Name, ID: id, Scope: scopeOf(lookup), State: vm.State}
+			return cloudstack.VirtualMachine{}, &NotFoundError{Node: n.Name, ID: id, Scope: vms.Scope(), State: vm.State}
 		}
-		return vm, nil
+		return bind(vms, &vm, n)
 	}
-	return matchByName(lookup, n)
-}
-
-func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, error) {
-	notFound := &NotFoundError{Node: n.Name, Names: Names(n), Scope: scopeOf(lookup)}
+	notFound := &NotFoundError{Node: n.Name, Names: Names(n), Scope: vms.Scope()}
 	for _, name := range notFound.Names {
 		var found []cloudstack.VirtualMachine
-		for _, vm := range lookup.ByName(name) {
+		for _, vm := range vms.ByName(name) {
 			// Admins still see destroyed VMs; a new VM may already have the name.
 			if Gone(vm.State) {
 				notFound.State = vm.State
@@ -117,53 +76,107 @@ func matchByName(lookup Lookup, n *corev1.Node) (cloudstack.VirtualMachine, erro
 		switch len(found) {
 		case 0:
 		case 1:
-			return found[0], nil
+			return bind(vms, &found[0], n)
 		default:
 			slices.SortFunc(found, func(a, b cloudstack.VirtualMachine) int { return strings.Compare(a.ID, b.ID) })
-			return cloudstack.VirtualMachine{}, &AmbiguousError{Node: n.Name, Name: name, Scope: notFound.Scope, VMs: found}
+			var list []string
+			for _, vm := range found {
+				list = append(list, fmt.Sprintf("%s (id %s, zone %s, %s)", vm.Name, vm.ID, vm.ZoneName, vm.State))
+			}
+			return cloudstack.VirtualMachine{}, &AmbiguousError{fmt.Errorf(
+				"node %q is ambiguous: %d VMs are named %q in %s: %s; rename one, set the zone in the cloud-config, or start the kubelet with --provider-id=%s",
+				n.Name, len(found), name, notFound.Scope, strings.Join(list, ", "), ProviderID(FormUpstream, "VM-ID"))}
 		}
 	}
-	if l, ok := lookup.(explainer); ok {
-		for _, name := range notFound.Names {
-			notFound.Near = append(notFound.Near, l.Near(name)...)
-		}
+	for _, name := range notFound.Names {
+		notFound.Near = append(notFound.Near, vms.Near(name)...)
 	}
 	return cloudstack.VirtualMachine{}, notFound
 }
 
-// SharedVMError means that a VM found by a Node's name also belongs to, or also matches, another Node.
-type SharedVMError struct {
-	Node, Other string
-	VM          cloudstack.VirtualMachine
-}
-
-func (e *SharedVMError) Error() string {
-	return fmt.Sprintf("node %q is ambiguous: VM %s (id %s), found by the node's name, fits node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names that differ before the first dot",
-		e.Node, e.VM.Name, e.VM.ID, e.Other, ProviderID(FormUpstream, "VM-ID"))
-}
-
-// Unshared returns a *SharedVMError if another Node has the VM as its provider ID or matches it by name too. It
-// matters when the VM was found only by the first label of n's name: web.a and web.b cannot both be the VM web.
-func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
-	if strings.EqualFold(vm.Name, n.Name) {
-		return nil // Node names are unique
+// bind returns the VM that a Node names, or a *RefusedError. A kubelet chooses all but the Node's name freely. A VM of
+// another name must have the kubelet's addresses, or match node-vms. An initialised Node keeps a VM that was renamed.
+func bind(vms *inventory.VMSnapshot, vm *cloudstack.VirtualMachine, n *corev1.Node) (cloudstack.VirtualMachine, error) {
+	pattern := vms.NodeVMs()
+	switch {
+	case pattern != "" && !mayBeNode(pattern, vm):
+		return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
+			"node %q is refused: VM %s (id %s) is none of the VMs that may be nodes (node-vms = %s in the cloud-config)", n.Name, vm.Name, vm.ID, pattern)}
+	case named(n, vm), hasVMID(n) && (pattern != "" || !HasTaint(n)), sameAddresses(vm, n):
+		return *vm, nil
 	}
-	id := strings.ToLower(vm.ID)
+	return cloudstack.VirtualMachine{}, &RefusedError{fmt.Errorf(
+		"node %q is refused: only its kubelet says that VM %s (id %s) is its VM, and the VM has neither the node's name nor its addresses; give VM and node the same name, start the kubelet with --node-ip, or set node-vms in the cloud-config",
+		n.Name, vm.Name, vm.ID)}
+}
+
+// mayBeNode reports whether a VM matches node-vms of the cloud-config: a pattern of names, or a tag as key=value.
+func mayBeNode(pattern string, vm *cloudstack.VirtualMachine) bool {
+	if key, value, tag := strings.Cut(pattern, "="); tag {
+		has, ok := vm.Tags[strings.TrimSpace(key)]
+		return ok && has == strings.TrimSpace(value)
+	}
+	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(vm.Name))
+	return ok && err == nil
+}
+
+// sameAddresses reports whether all addresses that a kubelet gives are the VM's, and it gives some.
+func sameAddresses(vm *cloudstack.VirtualMachine, n *corev1.Node) bool {
+	ips := append(providedIPs(n), parseIPs(internalIPs(n.Status.Addresses)...)...)
+	has, _ := ownAddresses(vm)
+	return len(ips) > 0 && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !slices.Contains(has, ip) })
+}
+
+// older reports whether a Node was created before another one: of two Nodes with one VM, the older one has it.
+func older(a, b *corev1.Node) bool {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c < 0
+	}
+	return cmp.Or(strings.Compare(string(a.UID), string(b.UID)), strings.Compare(a.Name, b.Name)) < 0
+}
+
+func hasVMID(n *corev1.Node) bool {
+	_, kind, err := ParseProviderID(n.Spec.ProviderID)
+	return err == nil && kind.IsCloudStack()
+}
+
+func taken(n, by *corev1.Node, vm string) error {
+	return &RefusedError{fmt.Errorf("node %q is refused: VM %s belongs to node %q, which is older; if that one is no longer in use, delete it with kubectl", n.Name, vm, by.Name)}
+}
+
+// Unshared returns an error if an older Node has the VM. Of two Nodes without provider ID, web.a and web.b, none gets web.
+func Unshared(vm *cloudstack.VirtualMachine, n *corev1.Node, nodes []*corev1.Node) error {
 	for _, other := range nodes {
-		if other.Name == n.Name {
+		id := other.Spec.ProviderID
+		byID := len(id) >= len(vm.ID) && equalFold(id[len(id)-len(vm.ID):], vm.ID)
+		if other == n || other.Name == n.Name || !byID && (!named(other, vm) || hasVMID(other)) {
 			continue
 		}
-		host, _, _ := strings.Cut(other.Name, ".")
-		claims := other.Spec.ProviderID == "" && strings.EqualFold(host, vm.Name)
-		if claims || strings.HasSuffix(strings.ToLower(other.Spec.ProviderID), id) {
-			return &SharedVMError{Node: n.Name, Other: other.Name, VM: *vm}
+		switch {
+		case !byID && !hasVMID(n) && !strings.EqualFold(vm.Name, n.Name):
+			return &AmbiguousError{fmt.Errorf("node %q is ambiguous: VM %s (id %s), found by the node's name, fits node %q as well; start the kubelets with --provider-id=%s, or give nodes and VMs names that differ before the first dot",
+				n.Name, vm.Name, vm.ID, other.Name, ProviderID(FormUpstream, "VM-ID"))}
+		case older(other, n):
+			return taken(n, other, fmt.Sprintf("%s (id %s)", vm.Name, vm.ID))
 		}
 	}
 	return nil
 }
 
-// Names returns the names that a Node's VM may have, in lower case and in order of preference: the Node's name,
-// its host name (label, then status), and then the first label of each of these that is an FQDN.
+// named reports whether a Node's name, which its kubelet cannot choose, or the first label of it, is a VM's name.
+func named(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
+	end := len(vm.Name)
+	return len(n.Name) >= end && (len(n.Name) == end || n.Name[end] == '.') && equalFold(n.Name[:end], vm.Name)
+}
+
+// equalFold is strings.EqualFold for ASCII, and looks at the end first: names and ids of a cluster begin alike.
+func equalFold(a, b string) bool {
+	last := len(a) - 1
+	return last >= 0 && (a[last]^b[last])&^('a'-'A') == 0 && strings.EqualFold(a, b)
+}
+
+// Names returns the names that a Node's VM may have, in lower case and in order of preference: the Node's name, its
+// host name (label, then status), and then the first label of each of these that is an FQDN.
 func Names(n *corev1.Node) []string {
 	full := []string{n.Name, n.Labels[corev1.LabelHostname]}
 	for _, a := range n.Status.Addresses {
@@ -181,16 +194,11 @@ func Names(n *corev1.Node) []string {
 		add(s)
 	}
 	for _, s := range full {
-		if first, _, fqdn := strings.Cut(s, "."); fqdn && !numeric(first) {
+		if first, _, fqdn := strings.Cut(s, "."); fqdn && strings.Trim(first, "0123456789") != "" { // not the first octet of an IPv4 address
 			add(first)
 		}
 	}
 	return names
-}
-
-// numeric reports whether s consists of digits, as the first octet of an IPv4 address does, which is not a host name.
-func numeric(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // Gone reports whether a VM in this state no longer exists for its cluster.
@@ -201,11 +209,4 @@ func Gone(s cloudstack.VMState) bool {
 // Off reports whether a VM in this state is shut down: it does not run, and its volumes can be detached.
 func Off(s cloudstack.VMState) bool {
 	return s == cloudstack.VMStopped || s == cloudstack.VMShutdown
-}
-
-func scopeOf(l Lookup) string {
-	if s, ok := l.(explainer); ok {
-		return s.Scope()
-	}
-	return ""
 }

@@ -6,6 +6,7 @@ package node
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,36 +14,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
-type lookup []cloudstack.VirtualMachine
-
-func (l lookup) ByID(id string) (cloudstack.VirtualMachine, bool) {
-	for _, vm := range l {
-		if vm.ID == id {
-			return vm, true
-		}
-	}
-	return cloudstack.VirtualMachine{}, false
+// lookup is a complete list of VMs; node-vms of the cloud-config may be given.
+func lookup(nodeVMs string, vms ...cloudstack.VirtualMachine) *inventory.VMSnapshot {
+	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{Project: "p", NodeVMs: nodeVMs}, vms)
 }
-
-func (l lookup) ByName(name string) (out []cloudstack.VirtualMachine) {
-	for _, vm := range l {
-		if strings.EqualFold(vm.Name, name) {
-			out = append(out, vm)
-		}
-	}
-	return out
-}
-
-func (l lookup) Near(string) []string { return nil }
-
-func (l lookup) Scope() string { return `project "p", zone "z"` }
 
 func id(n byte) string { return strings.Repeat(string('0'+rune(n)), 8) + someID[8:] }
 
 func vm(n byte, name string, state cloudstack.VMState) cloudstack.VirtualMachine {
 	return cloudstack.VirtualMachine{ID: id(n), Name: name, State: state, ZoneName: "zone-1"}
+}
+
+func at(ip string, vm cloudstack.VirtualMachine) cloudstack.VirtualMachine {
+	vm.NICs = []cloudstack.NIC{{Default: true, IPv4: ip}}
+	return vm
 }
 
 type nodeOption func(*corev1.Node)
@@ -67,16 +55,16 @@ func newNode(name string, options ...nodeOption) *corev1.Node {
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	vms := lookup{
-		vm(1, "worker-1", cloudstack.VMRunning),
-		vm(2, "Worker-2", cloudstack.VMStopped),
+	vms := lookup("",
+		at("10.0.0.1", vm(1, "worker-1", cloudstack.VMRunning)),
+		at("10.0.0.2", vm(2, "Worker-2", cloudstack.VMStopped)),
 		vm(3, "twin", cloudstack.VMRunning),
 		vm(4, "TWIN", cloudstack.VMRunning),
 		vm(5, "reborn", cloudstack.VMDestroyed),
 		vm(6, "reborn", cloudstack.VMRunning),
 		vm(7, "dead", cloudstack.VMExpunging),
 		vm(8, "broken", cloudstack.VMError),
-	}
+	)
 	for _, c := range []struct {
 		name string
 		node *corev1.Node
@@ -88,30 +76,30 @@ func TestMatch(t *testing.T) {
 		{name: "by name", node: newNode("worker-1"), want: 1},
 		{name: "by name without case", node: newNode("worker-2"), want: 2},
 		{name: "by the first label of an FQDN", node: newNode("worker-1.example.org"), want: 1},
-		{name: "by the host name label", node: newNode("ip-10-0-0-1", hostLabel("worker-1")), want: 1},
-		{name: "by the host name in the status", node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org")), want: 2},
+		{name: "by the host name label and an address", node: newNode("ip-10-0-0-1", hostLabel("worker-1"), provided("10.0.0.1")), want: 1},
+		{name: "by the host name in the status and an address", node: newNode("n1", address(corev1.NodeHostName, "WORKER-2.example.org"), address(corev1.NodeInternalIP, "10.0.0.2")), want: 2},
 		{name: "by name with a provider id of another scheme", node: newNode("worker-1", providerID("k3s://worker-1")), want: 1},
 		{name: "a destroyed VM with the same name is ignored", node: newNode("reborn"), want: 6},
 		{name: "a VM in error exists", node: newNode("broken"), want: 8},
 		{
 			name: "the provider id decides: no fall-back to the name", node: newNode("worker-1", providerID("cloudstack:///"+id(9))),
-			err: `node "worker-1" has no VM: no VM with the id ` + id(9) + ` (its provider id) in project "p", zone "z"`,
+			err: `node "worker-1" has no VM: no VM with the id ` + id(9) + ` (its provider id) in project "p", all zones (8 VMs)`,
 		},
 		{
 			name: "destroyed, by id", node: newNode("reborn", providerID("cloudstack:///"+id(5))),
-			err: `node "reborn" has no VM: the VM with the id ` + id(5) + ` (its provider id) in project "p", zone "z" is Destroyed`,
+			err: `node "reborn" has no VM: the VM with the id ` + id(5) + ` (its provider id) in project "p", all zones (8 VMs) is Destroyed`,
 		},
 		{
 			name: "destroyed, by name", node: newNode("dead"),
-			err: `node "dead" has no VM: the VM with the name "dead" in project "p", zone "z" is Expunging`,
+			err: `node "dead" has no VM: the VM with the name "dead" in project "p", all zones (8 VMs) is Expunging`,
 		},
 		{
 			name: "not found", node: newNode("Nobody.example.org"),
-			err: `node "Nobody.example.org" has no VM: no VM with the name "nobody.example.org" or "nobody" in project "p", zone "z"`,
+			err: `node "Nobody.example.org" has no VM: no VM with the name "nobody.example.org" or "nobody" in project "p", all zones (8 VMs)`,
 		},
 		{
 			name: "two VMs with the same name", node: newNode("twin"),
-			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", zone "z": twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
+			err: `node "twin" is ambiguous: 2 VMs are named "twin" in project "p", all zones (8 VMs): twin (id ` + id(3) + `, zone zone-1, Running), TWIN (id ` + id(4) + `, zone zone-1, Running); rename one`,
 		},
 		{name: "no CloudStack id", node: newNode("worker-1", providerID("cloudstack:///worker-1")), err: `node "worker-1": provider id "cloudstack:///worker-1": "worker-1" is no UUID`},
 		{name: "no name at all", node: newNode(""), err: "has no VM"},
@@ -151,7 +139,7 @@ func TestUnshared(t *testing.T) {
 		{name: "the VM has the full name", node: newNode("WEB"), others: []*corev1.Node{newNode("web.b")}},
 		{name: "the other nodes have other VMs", node: newNode("web.a"), others: []*corev1.Node{newNode("web.b", providerID("cloudstack:///"+id(2))), newNode("db.a")}},
 		{name: "another new node matches too", node: newNode("web.a"), others: []*corev1.Node{newNode("Web.b")}, err: `fits node "Web.b" as well`},
-		{name: "another node has the VM", node: newNode("web.a"), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `fits node "x" as well`},
+		{name: "another node has the VM", node: newNode("web.a", created(1)), others: []*corev1.Node{newNode("x", providerID("external-cloudstack://"+id(1)))}, err: `belongs to node "x"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +161,7 @@ func FuzzMatch(f *testing.F) {
 	f.Add("kühl", "KÜHL", "", "cloudstack:///x")
 	f.Add(strings.Repeat("a", 63), strings.Repeat("A", 63), "..", "k3s://")
 	f.Fuzz(func(t *testing.T, name, vmName, host, provider string) {
-		vms := lookup{vm(1, vmName, cloudstack.VMRunning), vm(2, "other", cloudstack.VMRunning)}
+		vms := lookup("", vm(1, vmName, cloudstack.VMRunning), vm(2, "other", cloudstack.VMRunning))
 		n := newNode(name, hostLabel(host), providerID(provider))
 		got, err := Match(vms, n)
 		if err != nil {

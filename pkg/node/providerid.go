@@ -1,13 +1,14 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node maps Kubernetes Nodes to CloudStack virtual machines and back: provider IDs, names,
-// addresses and labels. It consists of pure functions: no client, no clock, no context.
+// Package node has all that concerns Nodes. The mapping of Nodes to VMs is pure functions: provider IDs, names,
+// addresses, labels, load balancer members. Nodes serves the framework's Node controllers and runs two of csccm's own.
 package node
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,9 +20,7 @@ const (
 	KindNone       Kind = ""                    // the Node has no provider ID
 	KindExternal   Kind = "external-cloudstack" // upstream's provider and csccm
 	KindCloudStack Kind = "cloudstack"          // Cluster API, the old in-tree provider
-	KindK3s        Kind = "k3s"                 // k3s's embedded cloud controller: the ID is the Node's name
-	KindRKE2       Kind = "rke2"                // RKE2's embedded cloud controller: the ID is the Node's name
-	KindForeign    Kind = "foreign"             // any other scheme
+	KindForeign    Kind = "foreign"             // any other scheme, such as k3s or rke2 with the Node's name as ID
 )
 
 // IsCloudStack reports whether a provider ID of this kind contains the ID of a CloudStack VM.
@@ -30,8 +29,8 @@ func (k Kind) IsCloudStack() bool { return k == KindExternal || k == KindCloudSt
 // Form is the format of new provider IDs.
 type Form string
 
-// Formats of new provider IDs. A Node's provider ID cannot be changed once it is set, so the format only
-// matters for Nodes without a provider ID.
+// Formats of new provider IDs. A Node's provider ID cannot be changed once it is set, so the format only matters for
+// Nodes without a provider ID.
 const (
 	FormUpstream   Form = "external-cloudstack" // external-cloudstack://ID
 	FormClusterAPI Form = "cloudstack"          // cloudstack:///ID
@@ -39,19 +38,22 @@ const (
 
 // ParseForm parses the value of --provider-id-format. It accepts the scheme with or without "://" and slashes.
 func ParseForm(s string) (Form, error) {
-	switch f := Form(strings.TrimRight(strings.TrimRight(strings.TrimSpace(s), "/"), ":")); f {
-	case "":
-		return FormUpstream, nil
-	case FormUpstream, FormClusterAPI:
-		return f, nil
-	default:
-		return "", fmt.Errorf("provider id format %q is not known: use %q (external-cloudstack://ID, the default) or %q (cloudstack:///ID, as Cluster API writes it)",
-			s, FormUpstream, FormClusterAPI)
-	}
+	return oneOf("provider id format", strings.TrimRight(strings.TrimSpace(s), ":/"), FormUpstream, FormClusterAPI)
 }
 
-// vmID matches CloudStack's IDs. Everything else is rejected: an ID that the server cannot parse must never
-// lead to "this VM does not exist".
+// oneOf returns the value that a text names: one of the known ones, the first of which is the default.
+func oneOf[T ~string](what, text string, known ...T) (T, error) {
+	switch value := T(strings.TrimSpace(text)); {
+	case value == "":
+		return known[0], nil
+	case slices.Contains(known, value):
+		return value, nil
+	}
+	return "", fmt.Errorf("%s %q is not known: use one of %q, the first is the default", what, text, known)
+}
+
+// vmID matches CloudStack's IDs. Everything else is rejected: an ID that the server cannot parse must never lead to
+// "this VM does not exist".
 var vmID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // ProviderIDError means that a provider ID with a CloudStack scheme, or without any scheme, is invalid.
@@ -67,9 +69,9 @@ func (e *ProviderIDError) Error() string {
 
 // ParseProviderID parses a Node's spec.providerID.
 //
-// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, and
-// a region or zone before the ID (cloudstack://region/ID). The returned ID is in lower case. It is empty
-// for KindNone and for other schemes; neither is an error, because such a Node is found by its name.
+// It accepts external-cloudstack://ID, cloudstack://ID and cloudstack:///ID with any number of slashes, and a region or
+// zone before the ID (cloudstack://region/ID). The returned ID is in lower case. It is empty for KindNone and for other
+// schemes; neither is an error, because such a Node is found by its name.
 func ParseProviderID(s string) (id string, kind Kind, err error) {
 	if s == "" {
 		return "", KindNone, nil
@@ -82,14 +84,11 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 		}
 		return "", KindNone, &ProviderIDError{ProviderID: s, Reason: "it has no scheme"}
 	}
-	kind = schemeKind(scheme)
-	if !kind.IsCloudStack() {
-		return "", kind, nil
+	if kind = Kind(strings.ToLower(scheme)); !kind.IsCloudStack() {
+		return "", KindForeign, nil
 	}
 	rest = strings.Trim(rest, "/")
-	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
-		rest = rest[i+1:]
-	}
+	rest = rest[strings.LastIndexByte(rest, '/')+1:]
 	id = strings.ToLower(rest)
 	switch {
 	case id == "":
@@ -98,15 +97,6 @@ func ParseProviderID(s string) (id string, kind Kind, err error) {
 		return "", kind, &ProviderIDError{ProviderID: s, Reason: fmt.Sprintf("%q is no UUID", rest)}
 	}
 	return id, kind, nil
-}
-
-func schemeKind(scheme string) Kind {
-	switch k := Kind(strings.ToLower(scheme)); k {
-	case KindExternal, KindCloudStack, KindK3s, KindRKE2:
-		return k
-	default:
-		return KindForeign
-	}
 }
 
 // ProviderID returns the provider ID of a VM in the given format; an unknown or empty form means FormUpstream.

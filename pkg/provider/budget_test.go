@@ -6,18 +6,23 @@ package provider
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // snapshots are reads that all Services share; they have budgets of their own.
@@ -53,14 +58,14 @@ func TestBudget(t *testing.T) {
 				do()
 				calls := env.calls()
 				own := without(calls, snapshots...)
-				t.Logf("%-28s %3d calls, budget %3d, snapshots %d, polls %d", what, len(own), budget, len(calls)-len(own), env.Ledger().Count(testenv.Polls...))
+				t.Logf("%-28s %3d calls, budget %3d, snapshots %d, polls %d\n%s", what, len(own), budget, len(calls)-len(own), env.Ledger().Count(testenv.Polls...), tally(own))
 				assert.LessOrEqual(t, len(own), budget, "%s: %v", what, own)
 				return calls
 			}
 			// Without any other Service or Node having been looked at, the two snapshots come on top.
 			created := 6 + 2*n
-			if n == 1 {
-				created-- // the results of three jobs are shorter than the list that proves them
+			if n > 1 {
+				created++ // one list of rules in place of the results of 2n jobs, which count as polls
 			}
 			spend("create", created, func() { env.mustSync("web") })
 			if n > 1 {
@@ -69,7 +74,7 @@ func TestBudget(t *testing.T) {
 			calls := spend("sync again", 0, func() { env.mustSync("web") })
 			assert.Empty(t, calls)
 			env.advance(6 * time.Minute)
-			spend("sync after the drift period", 2, func() { env.mustSync("web") })
+			spend("sync after the drift period", 3, func() { env.mustSync("web") })
 			calls = spend("update, same nodes", 0, func() {
 				env.update("web", "w2", "w1")
 			})
@@ -83,14 +88,15 @@ func TestBudget(t *testing.T) {
 			})
 			// A restart forgets the members; They are read rule by rule or, if there are fewer VMs, VM by VM.
 			env.restart()
-			spend("restart", 2+min(n, 5), func() { env.mustSync("web") })
-			spend("add a port", 4, func() {
+			env.noticed()
+			spend("restart", 3+min(n, 5), func() { env.mustSync("web") })
+			spend("add a port", 5, func() {
 				env.changed(func(s *corev1.Service) {
 					s.Spec.Ports = append(s.Spec.Ports, servicePorts(9999)...)
 					s.Spec.Ports[len(s.Spec.Ports)-1].NodePort = 32099
 				})
 			})
-			spend("delete", 4, func() { require.NoError(t, env.remove("web")) })
+			spend("delete", 5, func() { require.NoError(t, env.remove("web")) })
 		})
 	}
 }
@@ -119,19 +125,13 @@ func TestBudgetOfNodeEvents(t *testing.T) {
 	}
 	env := newEnv(t, withNodes(nodes+1))
 	list := nodesUpTo(nodes)
-	byName := map[string]*corev1.Service{}
 	env.createMany(services, []int{80})
-	env.each(services, func(name string) error {
-		_, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get(name), list)
-		return err
-	})
-	for i := range services {
-		name := fmt.Sprintf("web%d", i)
-		byName[name] = env.get(name)
-	}
 	update := func() {
-		env.each(services, func(name string) error { return env.lb.UpdateLoadBalancer(t.Context(), "", byName[name], list) })
+		env.setNodes(slices.Clone(list))
+		env.each(services, env.attempt)
 	}
+	env.noticed()
+	update()
 
 	random := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- a test
 	changes := 0
@@ -203,15 +203,9 @@ func TestBudgetAtScale(t *testing.T) {
 			env := newEnv(t, withNodes(size.nodes+1))
 			nodes := nodesUpTo(size.nodes)
 			env.createMany(size.services, someOrTen(size.ports))
-			ensure := func(name string) error {
-				status, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get(name), nodes)
-				if err != nil {
-					return err
-				}
-				env.edit(name, func(s *corev1.Service) { s.Status.LoadBalancer = *status })
-				return nil
-			}
-			update := func(name string) error { return env.lb.UpdateLoadBalancer(t.Context(), "", env.get(name), nodes) }
+			env.setNodes(nodes)
+			env.noticed()
+			ensure := env.attempt
 			spend := func(what string, budget int, do func()) {
 				t.Helper()
 				env.reset()
@@ -223,22 +217,153 @@ func TestBudgetAtScale(t *testing.T) {
 			s, n, v := size.services, size.ports, size.nodes+1+7
 			rules := s*n + 2
 			pages := func(x int) int { return (x + 499) / 500 }
-			lists := pages(rules) + pages(s+2) + pages(v) + 1 // rules, firewall, VMs, network
+			lists := pages(rules) + pages(s+2) + pages(s+6) + pages(v) + 1 // rules, firewall, addresses, VMs, network
 			members := min(s*n, v*pages(rules))
 
-			spend("create", s*(6+2*n)+pages(v)+1, func() { env.each(s, ensure) })
+			spend("create", s*(7+2*n)+pages(v)+1, func() { env.each(s, ensure) })
 			env.restart()
 			spend("restart", lists+members, func() { env.each(s, ensure) })
 			spend("re-sync", 0, func() { env.each(s, ensure) })
 			env.advance(5 * time.Minute)
-			// The search for orphans adds the list of addresses.
-			spend("drift round", lists+members+pages(s+6), func() { env.round(0) })
-			spend("update, same nodes", 0, func() { env.each(s, update) })
-			nodes = nodesUpTo(size.nodes + 1)
-			spend("a node joins", s*n+pages(v), func() { env.each(s, update) })
-			nodes = nodesUpTo(size.nodes)
-			spend("a node leaves", s*n+pages(v), func() { env.each(s, update) })
+			spend("drift round", lists+members, func() { env.round(0) })
+			spend("update, same nodes", 0, func() { env.each(s, ensure) })
+			env.setNodes(nodesUpTo(size.nodes + 1))
+			spend("a node joins", s*n+pages(v), func() { env.each(s, ensure) })
+			env.setNodes(nodesUpTo(size.nodes))
+			spend("a node leaves", s*n+pages(v), func() { env.each(s, ensure) })
 			require.NotContains(t, env.event("DriftRepaired"), "repairing")
 		})
 	}
+}
+
+// One list of an address's rules shows which jobs on them succeeded. Results are read of those that no list shows: of
+// the acquisition, the address's tags and the single firewall rule.
+func TestResultsOfFewJobsAreRead(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	env.create("web", someOrTen(10))
+	env.reset()
+	env.mustSync("web")
+	assert.LessOrEqual(t, env.Ledger().Count("queryAsyncJobResult"), 3+2, "polls of a lone job and of the last one are such calls, too")
+	assert.Equal(t, 2, count(env.calls(), "listLoadBalancerRules"), "a look for rules before, and the proof")
+}
+
+// A job whose effect the list does not show is asked for its result, and so are all if there is no list: nothing is
+// taken for done that is not, and CloudStack's own words are passed on.
+func TestJobsThatTheListDoesNotProve(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault simulator.Fault
+		want  string // of the error; empty for none
+	}{
+		"members are refused":    {simulator.Fault{Command: "assignToLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultJobFails, Count: 1}, "cloudstack assignToLoadBalancerRule: Failed to assign load balancer rule (code 530)"},
+		"a rule is refused":      {simulator.Fault{Command: "createLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultJobFails, Count: 1}, "cloudstack createLoadBalancerRule: "},
+		"the list is refused":    {simulator.Fault{Command: "listLoadBalancerRules", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431}, ""},
+		"members, and no list":   {simulator.Fault{Command: "listLoadBalancerRules", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431}, "cloudstack assignToLoadBalancerRule: Failed to assign load balancer rule (code 530)"},
+		"tags of rules are late": {simulator.Fault{Command: "createTags", Caller: "ccm", Kind: simulator.FaultJobFails, Count: 1}, ""},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := newEnv(t)
+			env.create("web", []int{80, 81, 82})
+			var once sync.Once
+			var stop []func()
+			env.watch(func(command string) {
+				if command == "createTags" { // of the address: what comes before it has an effect of its own
+					once.Do(func() {
+						stop = append(stop, env.Inject(tc.fault))
+						if name == "members, and no list" {
+							stop = append(stop, env.Inject(simulator.Fault{Command: "assignToLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultJobFails, Count: 1}))
+						}
+					})
+				}
+			})
+			err := env.sync("web")
+			if tc.want != "" {
+				require.ErrorContains(t, err, tc.want)
+			} else {
+				require.NoError(t, err)
+			}
+			for _, f := range stop {
+				f()
+			}
+			env.mustSync("web")
+			env.round(0)
+			rules := grep(env.dump(), webLB)
+			assert.Len(t, rules, 3)
+			for _, rule := range rules {
+				assert.Contains(t, rule, "[w1 w2]")
+			}
+			require.NoError(t, env.remove("web"))
+			assert.Equal(t, env.before, env.dump())
+		})
+	}
+}
+
+// Many Services at once with rate-limit = auto: a server that throttles refuses no call, and one that does not is not
+// held back.
+func TestAutomaticRateLimit(t *testing.T) {
+	t.Parallel()
+	const services = 50
+	for name, tc := range map[string]struct {
+		settings string
+		most     time.Duration // that the Services take
+	}{
+		"throttled":     {"settings: {throttleMax: 25, throttleIntervalSeconds: 1}\n", 50 * time.Second},
+		"by the minute": {"settings: {throttleMax: 600, throttleIntervalSeconds: 60}\n", 100 * time.Second},
+		"free":          {"", 12 * time.Second},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var refused atomic.Int64
+				env := newEnv(t, withNodes(2), func(env *serviceEnv, w *string) {
+					var err error
+					env.latency, err = simulator.Profile("simulator")
+					require.NoError(t, err)
+					env.auto = true
+					env.look = func(_ url.Values, res *http.Response) {
+						if res.StatusCode == http.StatusTooManyRequests {
+							refused.Add(1)
+						}
+					}
+					*w = strings.Replace(*w, "zones:\n", tc.settings+"zones:\n", 1)
+				})
+				time.Sleep(time.Minute) // the test itself has made calls as the account
+				env.createMany(services, someOrTen(2))
+				begun := time.Now()
+				env.setNodes(nodesUpTo(2))
+				env.noticed()
+				env.each(services, env.attempt)
+				took := time.Since(begun)
+				require.Zero(t, refused.Load())
+				require.LessOrEqual(t, took, tc.most)
+				require.Equal(t, 1, env.Ledger().Count("listCapabilities"))
+				t.Logf("%s: %d calls, %d polls", took, len(env.calls()), env.Ledger().Count(testenv.Polls...))
+			})
+		})
+	}
+}
+
+// Three firewall rules take at most 1.0 s over the time of one: CloudStack lets one that is submitted while the job of the one
+// before runs wait for 5 s.
+func TestBudgetOfFirewallRules(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		took := func(rules int, ports ...int) time.Duration {
+			env := newEnv(t, func(env *serviceEnv, _ *string) {
+				var err error
+				env.latency, err = simulator.Profile("simulator")
+				require.NoError(t, err)
+				env.auto = true
+			})
+			env.create("web", ports)
+			begun := time.Now()
+			env.mustSync("web")
+			took := time.Since(begun)
+			require.Len(t, env.firewallAt(env.ip("web")), rules)
+			return took
+		}
+		one, three := took(1, 80, 81, 82), took(3, 80, 443, 8443)
+		t.Logf("one: %s, three: %s", one, three)
+		require.LessOrEqual(t, three, one+time.Second)
+	})
 }

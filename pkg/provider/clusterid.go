@@ -11,76 +11,66 @@ import (
 	"time"
 	"unicode"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 )
 
-// commonClusterID is the framework's default for --cluster-name. It was the id of every cluster that was given none.
+// commonClusterID is the framework's default for --cluster-name, which says nothing about a cluster.
 const commonClusterID = "kubernetes"
 
-// ClusterID returns the name of the cluster in CloudStack's tags: --cluster-id, else cluster-id of the
-// cloud-config, else --cluster-name unless that is "kubernetes", the default that every cluster has, else the UID
-// of namespace kube-system. Without that UID (it could not be read) the old default "kubernetes" remains.
+// ClusterID returns the id of the cluster in CloudStack's tags: --cluster-id, else cluster-id of the cloud-config, else
+// --cluster-name unless that is "kubernetes", the default that every cluster has, else the UID of namespace kube-system.
 func ClusterID(flag, config, clusterName, kubeSystemUID string) string {
 	if clusterName == commonClusterID {
 		clusterName = ""
 	}
-	return cmp.Or(flag, config, clusterName, kubeSystemUID, commonClusterID)
+	return cmp.Or(flag, config, clusterName, kubeSystemUID)
 }
 
-// OwnClusterTag reports whether a cluster tag names the cluster with this id. Versions before the UID of kube-system
-// became the default wrote "kubernetes" for every cluster without an id. Such a tag counts only where the tagged
-// Service UID is of this cluster.
-func OwnClusterTag(tag, id string, ownServiceUID bool) bool {
-	return tag != "" && (tag == id || tag == commonClusterID && ownServiceUID)
+func (p *Provider) uid() string {
+	if uid := p.clusterUID.Load(); uid != nil {
+		return *uid
+	}
+	return ""
 }
 
-// clusterID names the cluster in tags.
+// clusterID is the id of the cluster in tags; empty while nothing but the UID can tell it, and that was not read yet.
 func (p *Provider) clusterID() string {
-	return ClusterID(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, p.clusterUID)
+	return ClusterID(p.options.ClusterID, p.config.ClusterID, p.options.ClusterName, p.uid())
 }
 
-// needsClusterUID reports whether nothing but the cluster itself can tell its id. The entry in CloudStack's UI always names
-// the cluster by the UID.
-func (p *Provider) needsClusterUID() bool {
-	return p.clusterUID == "" && (p.clusterID() == commonClusterID || p.options.RegisterCluster != "")
+// clusterIDs are the ids of the cluster in tags: the current one, then former ones.
+func (p *Provider) clusterIDs() []string {
+	return append([]string{p.clusterID()}, p.config.FormerClusterIDs...)
 }
 
-// readClusterUID reads the UID of namespace kube-system where it is needed. Two clusters never have the same one, so
-// that none takes what belongs to another for its own. A controller that may not read the namespace goes on as
-// "kubernetes", the id that clusters had before.
+// readClusterUID reads the UID of namespace kube-system where it is needed: as the id of a cluster that was given none, and
+// for the entry in CloudStack's UI. Two clusters never have the same one, so that none takes what belongs to another.
 func (p *Provider) readClusterUID(ctx context.Context, kube kubernetes.Interface) error {
-	if !p.needsClusterUID() {
+	if p.uid() != "" || p.clusterID() != "" && p.options.RegisterCluster == "" {
 		return nil
 	}
 	ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		klog.ErrorS(err, "The cluster has no id of its own in CloudStack's tags; allow the controller to get namespace kube-system, or set --cluster-id", "clusterID", commonClusterID)
-		return nil
-	case err != nil:
-		return fmt.Errorf("read the UID of namespace %s, the cluster's id: %w", metav1.NamespaceSystem, err)
+	if err != nil {
+		return fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w (allow it, or set --cluster-id)", metav1.NamespaceSystem, err)
 	}
-	p.clusterUID = string(ns.UID)
+	uid := string(ns.UID)
+	p.clusterUID.Store(&uid)
 	return nil
 }
 
-// awaitClusterUID is readClusterUID for a controller that starts: nothing can be decided before the id is known.
-func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interface) {
-	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+// awaitClusterUID reads the cluster's UID, and again until it can: without the id nothing can be told ours. It reports
+// whether it was read before the context ended.
+func (p *Provider) awaitClusterUID(ctx context.Context, kube kubernetes.Interface) bool {
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		err := p.readClusterUID(ctx, kube)
 		if err != nil {
-			klog.ErrorS(err, "It is tried again")
+			klog.ErrorS(err, "No Service is worked on before the id of the cluster is known; it is tried again")
 		}
 		return err == nil, nil
-	})
-	if p.options.CleanOrphans && p.clusterID() == commonClusterID {
-		klog.ErrorS(nil, "--clean-orphans has no effect: the cluster has no id of its own, and what another cluster made in this account or project would be removed; set --cluster-id")
-		p.options.CleanOrphans = false
-	}
+	}) == nil
 }
 
 // maxClusterID leaves room in the reason of a network ACL item (255 characters) for the Service's UID and name.

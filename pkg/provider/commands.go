@@ -3,92 +3,52 @@
 
 package provider
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// Command is a command of the CloudStack API that the controller may call.
-type Command struct {
-	Name string
-	// Optional commands are made up for when the role refuses them; Without says how.
-	Optional bool
-	Without  string
+// needed are the commands of the CloudStack API without which the controller cannot work.
+var needed = []string{
+	"listVirtualMachines", "listNetworks", "listPublicIpAddresses", "associateIpAddress", "disassociateIpAddress",
+	"listLoadBalancerRules", "createLoadBalancerRule", "updateLoadBalancerRule", "deleteLoadBalancerRule",
+	"assignToLoadBalancerRule", "removeFromLoadBalancerRule", "listLoadBalancerRuleInstances", "listFirewallRules",
+	"createFirewallRule", "deleteFirewallRule", "queryAsyncJobResult",
 }
 
 const withoutForwards = "ports cannot be forwarded: no UDP through a virtual router, no mode direct"
 
-// Commands are all commands that the controller may call. Every one is allowed to the default User role.
-var Commands = []Command{
-	// nodes
-	{Name: "listVirtualMachines"},
-	{Name: "listZones", Optional: true, Without: "the zone of the cloud-config is not checked at start"},
-	{Name: "listProjects", Optional: true, Without: "project-id in the cloud-config must be an id, not a name"},
-
-	{Name: "listCapabilities", Optional: true, Without: "rate-limit = auto learns of API throttling when a call is refused"},
-
-	// load balancers
-	{Name: "listNetworks"},
-	{Name: "listPublicIpAddresses"},
-	{Name: "associateIpAddress"},
-	{Name: "disassociateIpAddress"},
-	{Name: "listLoadBalancerRules"},
-	{Name: "createLoadBalancerRule"},
-	{Name: "updateLoadBalancerRule"},
-	{Name: "deleteLoadBalancerRule"},
-	{Name: "assignToLoadBalancerRule"},
-	{Name: "removeFromLoadBalancerRule"},
-	{Name: "listLoadBalancerRuleInstances"},
-	{Name: "listFirewallRules"},
-	{Name: "createFirewallRule"},
-	{Name: "deleteFirewallRule"},
-	{Name: "listNetworkACLs", Optional: true, Without: "network ACL lists of VPC tiers are left alone"},
-	{Name: "createNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
-	{Name: "deleteNetworkACL", Optional: true, Without: "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)"},
-	{Name: "listPortForwardingRules", Optional: true, Without: "port forwardings do not keep an address from being released, and ports cannot be forwarded"},
-	{Name: "createPortForwardingRule", Optional: true, Without: withoutForwards},
-	{Name: "updatePortForwardingRule", Optional: true, Without: withoutForwards},
-	{Name: "deletePortForwardingRule", Optional: true, Without: withoutForwards},
-	{Name: "listLoadBalancers", Optional: true, Without: "there are no internal load balancers"},
-	{Name: "createLoadBalancer", Optional: true, Without: "there are no internal load balancers"},
-	{Name: "deleteLoadBalancer", Optional: true, Without: "there are no internal load balancers"},
-	{Name: "listLBStickinessPolicies", Optional: true, Without: "there are no stickiness policies"},
-	{Name: "createLBStickinessPolicy", Optional: true, Without: "there are no stickiness policies"},
-	{Name: "deleteLBStickinessPolicy", Optional: true, Without: "there are no stickiness policies"},
-	{Name: "listSslCerts", Optional: true, Without: "TLS cannot be ended at the router"},
-	{Name: "assignCertToLoadBalancer", Optional: true, Without: "TLS cannot be ended at the router"},
-	{Name: "createTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
-	{Name: "listTags", Optional: true, Without: "the tags of deleted rules stay in CloudStack"},
-	{Name: "deleteTags", Optional: true, Without: "names and the Service's annotations alone prove ownership"},
-
-	{Name: "listApis", Optional: true, Without: "whether the role may forward ports shows only when a port is forwarded; the annotations idle-timeout and keep-alive are refused"},
-
-	// jobs
-	{Name: "queryAsyncJobResult"},
-	{Name: "listAsyncJobs", Optional: true, Without: "each job is polled on its own"},
+// Losses are what the controller cannot do without the other commands that it may call, by their names.
+var Losses = map[string]string{
+	"listZones":                "the zone of the cloud-config is not checked at start",
+	"listProjects":             "project-id in the cloud-config must be an id, not a name",
+	"listCapabilities":         "rate-limit = auto learns of API throttling when a call is refused",
+	"listNetworkACLs":          "network ACL lists of VPC tiers are left alone",
+	"createNetworkACL":         "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
+	"deleteNetworkACL":         "network ACL lists of VPC tiers must be left alone (--manage-network-acls=false)",
+	"listPortForwardingRules":  "port forwardings do not keep an address from being released, and ports cannot be forwarded",
+	"createPortForwardingRule": withoutForwards,
+	"updatePortForwardingRule": withoutForwards,
+	"deletePortForwardingRule": withoutForwards,
+	"listLoadBalancers":        "there are no internal load balancers",
+	"createLoadBalancer":       "there are no internal load balancers",
+	"deleteLoadBalancer":       "there are no internal load balancers",
+	"listLBStickinessPolicies": "there are no stickiness policies",
+	"createLBStickinessPolicy": "there are no stickiness policies",
+	"deleteLBStickinessPolicy": "there are no stickiness policies",
+	"listSslCerts":             "TLS cannot be ended at the router",
+	"assignCertToLoadBalancer": "TLS cannot be ended at the router",
+	"createTags":               "names and the Service's annotations alone prove ownership",
+	"listTags":                 "the tags of deleted rules stay in CloudStack",
+	"deleteTags":               "names and the Service's annotations alone prove ownership",
+	"listApis":                 "whether the role may forward ports shows only when a port is forwarded, and rules are changed as on CloudStack before 4.22",
+	"listAsyncJobs":            "each job is polled on its own",
 }
 
-// RequiredCommands are the names of Commands: what the minimal role allows.
-var RequiredCommands = names(func(Command) bool { return true })
-
-// OptionalCommands are the names of those that the controller can do without.
-var OptionalCommands = names(func(c Command) bool { return c.Optional })
-
-// Losses are what the controller cannot do without the commands that are optional, by their names.
-var Losses = func() map[string]string {
-	out := map[string]string{}
-	for _, c := range Commands {
-		if c.Optional {
-			out[c.Name] = c.Without
-		}
-	}
-	return out
-}()
-
-func names(want func(Command) bool) []string {
-	var out []string
-	for _, c := range Commands {
-		if want(c) {
-			out = append(out, c.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
+var (
+	// OptionalCommands are the names of the commands that the controller can do without.
+	OptionalCommands = slices.Sorted(maps.Keys(Losses))
+	// RequiredCommands are the names of all commands that the controller may call: what the minimal role allows. Every one is
+	// allowed to the default User role.
+	RequiredCommands = slices.Sorted(slices.Values(slices.Concat(needed, OptionalCommands)))
+)

@@ -4,15 +4,14 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/event"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -63,6 +60,75 @@ func TestDriftIsRepaired(t *testing.T) {
 			assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
 		})
 	}
+}
+
+// What others removed is reported although the Service or its nodes changed before the next sync, and although a sync failed
+// in between: with the same Event, and in the metric. What the controller itself did is no drift.
+func TestDriftIsReportedWhateverElseChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*serviceEnv){
+		"a node left": func(env *serviceEnv) {
+			env.advance(6 * time.Minute)
+			env.mustSync("web", "w1", "w2")
+		},
+		"a node left, and the first sync knew nothing of the rule": func(env *serviceEnv) {
+			require.Error(env.t, env.sync("web", "w1", "w2"), "the rule, of which a member is to be removed, is gone")
+			env.mustSync("web", "w1", "w2")
+		},
+		"an annotation, a node, and failures": func(env *serviceEnv) {
+			env.edit("web", annotate(annotation.Algorithm, "source"))
+			for _, command := range []string{"createLoadBalancerRule", "assignToLoadBalancerRule"} {
+				env.advance(6 * time.Minute)
+				env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "injected", Nth: 1})
+				require.ErrorContains(env.t, env.sync("web", "w1", "w4"), "injected", command)
+			}
+			env.mustSync("web", "w1", "w4")
+		},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := served(t, []int{80, 443}, by("w1", "w2", "w3"))
+			rules := env.rulesAt(env.ip("web"))
+			at := slices.IndexFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicPort == 443 })
+			env.did(env.inspect.DeleteLoadBalancerRule(t.Context(), rules[at].ID))
+			env.events()
+			change(env)
+			assert.Len(t, env.rulesAt(env.ip("web")), 2)
+			events := slices.DeleteFunc(env.events(), func(e string) bool { return !strings.Contains(e, " "+string(plan.ReasonDriftRepaired)+" ") })
+			if assert.Len(t, events, 1) {
+				assert.Contains(t, events[0], "443")
+			}
+			assert.InDelta(t, 2, env.counted("cloudstack_drift_repaired_total"), 0, "the rule and its members")
+		})
+	}
+
+	// The controller replaces a rule and fails in between; a VM is destroyed, and with it goes a member.
+	env := served(t, []int{80, 443}, by("w1", "w2", "w3"))
+	env.events()
+	env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "injected", Nth: 1})
+	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].NodePort++ })
+	require.ErrorContains(t, env.sync("web", "w1", "w2", "w3"), "injected")
+	env.mustSync("web", "w1", "w2", "w3")
+	env.Admin("destroyVirtualMachine", "id", env.vm("w3"), "expunge", "true")
+	env.advance(6 * time.Minute)
+	env.mustSync("web", "w1", "w2", "w4")
+	assert.Empty(t, env.event(plan.ReasonDriftRepaired))
+	assert.Zero(t, env.counted("cloudstack_drift_repaired_total"))
+}
+
+// counted returns the value of a counter of the controller.
+func (env *serviceEnv) counted(name string) float64 {
+	env.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(env.lb.Metrics()...)
+	families, err := registry.Gather()
+	require.NoError(env.t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	env.t.Fatalf("there is no metric %s", name)
+	return 0
 }
 
 // The drift loop does not restore a Service that the framework has deleted or changed.
@@ -122,76 +188,13 @@ func TestNamesOfClusters(t *testing.T) {
 		require.NoError(t, err, c.name)
 	}
 
-	assert.Equal(t, "kubernetes", ClusterID("", "", "kubernetes", ""), "no UID could be read")
+	assert.Empty(t, ClusterID("", "", "kubernetes", ""), "no UID was read yet")
 	for _, id := range []string{strings.Repeat("a", 129), " prod", "prod\n", "prod \U0001F680", "\xff"} {
 		o := DefaultOptions()
 		o.ClusterID = id
 		_, err := New(&cloudstack.Config{APIURL: "http://127.0.0.1/client/api", APIKey: "key", SecretKey: "secret"}, o)
 		require.ErrorContains(t, err, "cluster-id", id)
 	}
-
-	env := served(t, []int{80}, withDeps(func(d *loadBalancerDeps) { d.ClusterID = func() string { return "kubernetes" } }), by("w1"))
-	env.forget("web") // as if it were another cluster's
-	env.restart()
-	env.events()
-	env.round(0)
-	env.round(5 * time.Minute)
-	assert.Contains(t, env.event(event.Orphan), `another cluster called "kubernetes"`)
-}
-
-func TestOrphans(t *testing.T) {
-	t.Parallel()
-	for _, clean := range []bool{false, true} {
-		parallel(t, fmt.Sprintf("clean %v", clean), func(t *testing.T) {
-			env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) {
-				d.CleanOrphans = clean
-				d.ClusterID = func() string { return "The Cluster (" + strings.Repeat("x", maxClusterID-14) + ")" } // as long and odd as it may be
-			}))
-			empty := env.dump()
-			env.create("mail", []int{80})
-			env.mustSync("mail", "v1")
-			env.create("web", []int{80})
-			env.mustSync("web", "w1")
-			want := env.dump()
-			// Deleted with the finalizer taken off by hand.
-			env.forget("web")
-			env.forget("mail")
-			env.restart()
-			env.events()
-			env.round(0)
-			assert.Empty(t, env.event(event.Orphan), "one look is no proof")
-			assert.Equal(t, want, env.dump())
-			env.round(5 * time.Minute)
-			assert.NotEmpty(t, env.event(event.Orphan))
-			if clean {
-				want = empty
-			}
-			assert.Equal(t, want, env.dump())
-		})
-	}
-}
-
-// A drift round changes a Service's status while its endpoints are followed (for the race detector).
-func TestEndpointsAreFollowedDuringADriftRound(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var group sync.WaitGroup
-	group.Go(func() {
-		for ctx.Err() == nil {
-			env.lb.wake(ctx, webUID)
-		}
-	})
-	for i := range 100 {
-		ctx, state, unlock := env.lb.turnOf(ctx, webUID)
-		env.lb.publish(ctx, state, func(context.Context, loadbalancer.Request) (loadbalancer.Result, error) {
-			return loadbalancer.Result{IP: fmt.Sprintf("203.0.113.%d", 50+i%2)}, nil
-		})
-		unlock()
-	}
-	cancel()
-	group.Wait()
 }
 
 // A drift round with one Service reads each list once, and the members in the cheaper of two ways.
@@ -258,11 +261,11 @@ func TestTagsOfDeletedRulesAreSwept(t *testing.T) {
 		env.did(env.inspect.CreateTags(ctx, plan.ResourceRule, []string{id}, tags))
 	}
 
-	ours := map[string]string{plan.TagCluster: "test", "team": "web"}
+	ours := map[string]string{plan.TagCluster: "test", "team": "web"} // the controller tags its own itself
 	inner, err := env.inspect.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{})
 	require.NoError(t, err)
 	require.Len(t, inner, 1)
-	tag(inner[0].ID, ours)
+	require.Equal(t, "test", inner[0].Tags[plan.TagCluster])
 	hidden := env.did(env.inspect.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
 		Name: "hidden", NetworkID: inner[0].NetworkID, Port: 99, InstancePort: 99, Algorithm: "roundrobin",
 	}))
@@ -342,4 +345,25 @@ func TestSweepWithoutTheRight(t *testing.T) {
 		assert.Equal(t, before, env.ruleTags())
 		assert.Empty(t, env.events())
 	}
+}
+
+// An address that was released behind the back of a running controller is replaced within two rounds, and the status says so,
+// also when the release met a repair, to which CloudStack then answered that there is no such address: found by make cloud.
+func TestReleasedAddressIsReplaced(t *testing.T) {
+	t.Parallel()
+	setup := setupOf(roomyWorld)
+	setup.drift = 10 * time.Second
+	withController(t, setup, func(env *frameworkEnv) {
+		ip := env.serves("web", []int{80, 443})
+		env.deleteRules(ip)
+		env.Inject(simulator.Fault{
+			Command: "createLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431, CSErrorCode: 4350, Text: "ip is not associated with any network", Nth: 1,
+		})
+		time.Sleep(10 * time.Second)
+		require.Contains(t, strings.Join(env.said(), "\n"), "is not associated with any network")
+		env.did(env.inspect.DisassociateIP(env.t.Context(), env.address(ip).ID))
+		time.Sleep(20 * time.Second)
+		assert.True(t, env.holds(env.ip("web")))
+		assert.Len(t, env.rulesAt(env.ip("web")), 2, env.said())
+	})
 }

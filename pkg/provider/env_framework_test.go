@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,22 +24,24 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	clienttesting "k8s.io/client-go/testing"
-	servicecontroller "k8s.io/cloud-provider/controllers/service"
-	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // The last of Kubernetes' error handlers sleeps until a time after the previous error, which may have happened in another bubble.
 func init() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] } //nolint:reassign // it is a setting of the process
 
-// frameworkEnv is the framework's service controller with its informers on a fake API server, our provider, and a
-// simulated CloudStack, in the bubble of a synctest: time passes only while everybody waits.
+// frameworkEnv is the controller of Services with its informers on a fake API server, and a simulated CloudStack, in the bubble of a synctest: time passes only while everybody waits.
 type frameworkEnv struct {
 	account
-	p    *Provider
-	stop func()
+	setup controllerSetup
+	p     *Provider
+	stop  func()
+	// metrics are those of the controller that was started last.
+	metrics *prometheus.Registry
 	// probing says whether kubelets answer, in place of a network.
 	probing atomic.Pointer[func(ctx context.Context, address string) bool]
 
@@ -46,21 +49,49 @@ type frameworkEnv struct {
 	events []string // one entry for each write of an Event, repeats included
 }
 
+// controllerSetup is the world of a test and the settings of its controller. A test may change the settings between stop
+// and start.
+type controllerSetup struct {
+	simulator.Options
+	world string
+	vpc   bool     // the world has a VPC, which dump describes, too
+	nodes []string // of the cluster at the beginning
+
+	clusterID string
+	formerIDs string // former-cluster-ids of the cloud-config; none when empty
+	// drift is the drift period. With 24 hours no Service causes the rounds that look for orphans.
+	drift        time.Duration
+	cleanOrphans bool
+	tenancy      string // as JSON; the default policy when empty
+}
+
+// setupOf returns the usual settings for a world.
+func setupOf(world string) controllerSetup {
+	return controllerSetup{world: world, nodes: []string{"w1", "w2"}, clusterID: "test", drift: 24 * time.Hour}
+}
+
 // withFramework runs a test with a CloudStack of the given options and world.
 func withFramework(t *testing.T, o simulator.Options, world string, test func(*frameworkEnv)) {
 	t.Helper()
-	if raceDetector {
-		t.Skip("the framework's service controller has a data race of its own: serviceCache.allServices reads what processServiceCreateOrUpdate writes")
-	}
+	setup := setupOf(world)
+	setup.Options = o
+	withController(t, setup, test)
+}
+
+// withController runs a test with a world and a controller that has run for a minute.
+func withController(t *testing.T, setup controllerSetup, test func(*frameworkEnv)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cloud := testenv.New(t, world, o)
-		env := &frameworkEnv{account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect")}}
-		for _, verb := range []string{"create", "patch"} {
-			env.kube.PrependReactor(verb, "events", env.countEvent)
+		cloud := testenv.New(t, setup.world, setup.Options)
+		env := &frameworkEnv{
+			account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc},
+			setup:   setup,
 		}
-		for _, n := range nodesNamed("w1", "w2") {
-			_, err := env.kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
-			require.NoError(t, err)
+		for _, verb := range []string{"create", "patch"} {
+			env.react(verb, "events", env.countEvent)
+		}
+		for _, node := range setup.nodes {
+			env.joins(node)
 		}
 		env.start()
 		defer func() { env.stop() }()
@@ -90,21 +121,24 @@ func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Objec
 func (env *frameworkEnv) start() {
 	ctx, cancel := context.WithCancel(env.t.Context())
 	cfg := env.Config(testAPIKey, testSecret)
-	cfg.ClusterID = "test"
-	o := DefaultOptions()
-	o.DriftPeriod = 24 * time.Hour // no Service causes the rounds that look for orphans
-	o.ProbeKubelet = func(ctx context.Context, address string) bool { return (*env.probing.Load())(ctx, address) }
+	cfg.ClusterID = env.setup.clusterID
 	var err error
+	if former := env.setup.formerIDs; former != "" {
+		cfg, err = cloudconfig.Parse(strings.NewReader(string(cfg.Render()) + "former-cluster-ids = " + former + "\n"))
+		require.NoError(env.t, err)
+	}
+	o := DefaultOptions()
+	o.DriftPeriod, o.CleanOrphans, o.Tenancy = env.setup.drift, env.setup.cleanOrphans, env.setup.tenancy
+	env.metrics = prometheus.NewRegistry()
+	o.RegisterMetrics = env.metrics.MustRegister
+	o.ProbeKubelet = func(ctx context.Context, address string) bool { return (*env.probing.Load())(ctx, address) }
 	env.p, err = New(cfg, o, env.Option())
 	require.NoError(env.t, err)
 	factory := informers.NewSharedInformerFactory(env.kube, 0)
 	env.p.start(env.kube, ctx.Done())
 	env.p.SetInformers(factory)
-	c, err := servicecontroller.New(env.p, env.kube, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "kubernetes", nil)
-	require.NoError(env.t, err)
+	require.NoError(env.t, env.p.StartServices(ctx, factory, 10))
 	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	go c.Run(ctx, 10, controllersmetrics.NewControllerManagerMetrics("test"))
 	env.stop = func() {
 		cancel()
 		factory.Shutdown()
@@ -157,16 +191,6 @@ func tally(list []string) string {
 	return strings.Join(out, "\n")
 }
 
-// remembered reports what the controller still remembers of Services: how many have records, and how many are known.
-func (env *frameworkEnv) remembered() (records, known int) {
-	synctest.Wait()
-	env.p.records.mu.Lock()
-	defer env.p.records.mu.Unlock()
-	env.p.lb.mu.Lock()
-	defer env.p.lb.mu.Unlock()
-	return len(env.p.records.byUID), len(env.p.lb.known)
-}
-
 // label sets a label of a Node, as kubectl does; an empty value removes it.
 func (env *frameworkEnv) label(node, name, value string) {
 	env.t.Helper()
@@ -200,7 +224,7 @@ func (env *frameworkEnv) addresses() []string {
 // ready is the condition that says whether the load balancer is as asked for.
 func (env *frameworkEnv) ready(key string) metav1.Condition {
 	env.t.Helper()
-	c := apimeta.FindStatusCondition(env.get(key).Status.Conditions, ConditionReady)
+	c := apimeta.FindStatusCondition(env.get(key).Status.Conditions, service.ConditionReady)
 	require.NotNil(env.t, c)
 	return *c
 }
@@ -214,4 +238,10 @@ func (env *frameworkEnv) failures(command string) int {
 		}
 	}
 	return n
+}
+
+// addressesOf are the addresses of the account that carry tags of a Service.
+func (env *frameworkEnv) addressesOf(svc *corev1.Service) []string {
+	env.t.Helper()
+	return grep(env.addresses(), string(svc.UID))
 }

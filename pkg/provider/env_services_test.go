@@ -27,6 +27,13 @@ type apiServer struct {
 	created int // Services so far
 }
 
+// react makes the API server answer what matches by a function, also while controllers use it: the fake's own method takes no lock.
+func (a *apiServer) react(verb, resource string, by clienttesting.ReactionFunc) {
+	a.kube.Lock()
+	defer a.kube.Unlock()
+	a.kube.PrependReactor(verb, resource, by)
+}
+
 func (a *apiServer) split(key string) (namespace, name string) {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return namespace, name

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -30,6 +32,7 @@ import (
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
@@ -109,7 +112,7 @@ func (c laterClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration
 // serviceEnv is a simulated CloudStack, an API server with Services, and the load balancers of the controller.
 type serviceEnv struct {
 	account
-	lb       *loadBalancer
+	lb       *service.Controller
 	recorder *record.FakeRecorder
 	clock    *clocktesting.FakeClock
 	killer   *killer
@@ -119,11 +122,17 @@ type serviceEnv struct {
 	servedBy []string // see by
 	servedAs []func(*corev1.Service)
 	latency  simulator.LatencyProfile
-	deps     func(*loadBalancerDeps)
+	deps     func(*service.Deps)
 	look     func(url.Values, *http.Response)     // called with each answer
 	auto     bool                                 // rate-limit = auto, and jobs are not polled more often than in production
 	later    atomic.Int64                         // how far the simulator's clock is ahead, in nanoseconds
 	watching atomic.Pointer[func(command string)] // called after each call of the controller
+
+	// lies changes the copies of Services that the controller sees; may be nil.
+	lies func(*corev1.Service)
+
+	mu      sync.Mutex
+	current []*corev1.Node // of the cluster
 }
 
 type envOption func(env *serviceEnv, world *string)
@@ -132,7 +141,7 @@ func withWorld(change func(string) string) envOption {
 	return func(_ *serviceEnv, w *string) { *w = change(*w) }
 }
 
-func withDeps(change func(*loadBalancerDeps)) envOption {
+func withDeps(change func(*service.Deps)) envOption {
 	return func(env *serviceEnv, _ *string) { env.deps = change }
 }
 
@@ -147,7 +156,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 		clock:    clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
 		nodes:    []string{"w1", "w2"},
 	}
-	env.kube.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+	env.react("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return env.killer.isDead(), nil, errKilled
 	})
 	world := lbWorld
@@ -159,7 +168,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	env.restart()
 	before, _ := dumps.LoadOrStore(world, sync.OnceValue(env.dump)) // there are no ids in it
 	env.before = before.(func() []string)()
-	t.Cleanup(func() { env.lb.wakeups.ShutDown() })
+	t.Cleanup(func() { env.lb.Stop() })
 	return env
 }
 
@@ -196,7 +205,7 @@ func (env *serviceEnv) config(key, secret string) *cloudstack.Config {
 func (env *serviceEnv) restart() {
 	env.killer.revive(env.t.Context())
 	if env.lb != nil {
-		env.lb.wakeups.ShutDown()
+		env.lb.Stop()
 	}
 	cfg := env.config(testAPIKey, testSecret)
 	cfg.ClusterID, cfg.ProjectID = "test", env.project
@@ -208,7 +217,8 @@ func (env *serviceEnv) restart() {
 	}
 	p, err := New(cfg, o, cloudstack.WithTransport(env.Transport(env.around)), cloudstack.WithClock(ticks))
 	require.NoError(env.t, err)
-	deps := p.loadBalancerDeps(env.kube, env.recorder)
+	deps := p.serviceDeps(env.kube, env.recorder)
+	deps.Services, deps.Nodes = env.services, env.clusterNodes
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}}
 	if env.tenants {
 		deps.API = instantJobs{deps.API}
@@ -217,7 +227,55 @@ func (env *serviceEnv) restart() {
 	if env.deps != nil {
 		env.deps(&deps)
 	}
-	env.lb = newLoadBalancer(deps)
+	env.lb = service.New(deps)
+}
+
+// services and clusterNodes are the caches of the controller: they have what the API server has.
+func (env *serviceEnv) services() ([]*corev1.Service, error) {
+	list, err := env.kube.CoreV1().Services(metav1.NamespaceAll).List(env.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*corev1.Service, 0, len(list.Items))
+	for i := range list.Items {
+		if env.lies != nil {
+			env.lies(&list.Items[i])
+		}
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+func (env *serviceEnv) clusterNodes() ([]*corev1.Node, error) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	return env.current, nil
+}
+
+// setNodes makes these the nodes of the cluster.
+func (env *serviceEnv) setNodes(nodes []*corev1.Node) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.current = nodes
+}
+
+// noticed tells the controller of the Services that there are, as its informer does.
+func (env *serviceEnv) noticed() {
+	all, _ := env.services()
+	for _, svc := range all {
+		env.lb.ServiceAdded(svc)
+	}
+}
+
+// attempt syncs a Service once, unless it waits.
+func (env *serviceEnv) attempt(key string) error {
+	svc := env.get(key)
+	if env.lies != nil {
+		env.lies(svc)
+	}
+	env.lb.ServiceAdded(svc) // as its informer shows it
+	_, err := env.lb.Sync(env.killer.life(), service.KeyOf(svc))
+	return err
 }
 
 // around lets the killer and the watcher see each call of the controller.
@@ -245,23 +303,16 @@ func (env *serviceEnv) around(_ *http.Request, form url.Values, send func() (*ht
 // watch sets what is called after each call of the controller.
 func (env *serviceEnv) watch(after func(command string)) { env.watching.Store(&after) }
 
-// sync does what the framework does for a changed Service. A type other than LoadBalancer is a removal.
+// sync does what the queue does for a changed Service, whose time has come. A type other than LoadBalancer is a removal.
 func (env *serviceEnv) sync(key string, nodes ...string) error {
 	env.t.Helper()
 	if nodes == nil {
 		nodes = env.nodes
 	}
-	svc := env.get(key)
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return env.remove(key)
-	}
-	env.lb.backoff.Forget(svc.UID) // its time has come
-	status, err := env.lb.EnsureLoadBalancer(env.killer.life(), "kubernetes", svc, nodesNamed(nodes...))
-	if err != nil {
-		return err
-	}
-	env.edit(key, func(s *corev1.Service) { s.Status.LoadBalancer = *status })
-	return nil
+	env.setNodes(nodesNamed(nodes...))
+	env.noticed()
+	env.lb.Retry(service.KeyOf(env.get(key)))
+	return env.attempt(key)
 }
 
 func (env *serviceEnv) mustSync(key string, nodes ...string) {
@@ -278,27 +329,21 @@ func (env *serviceEnv) serveMany(n int, ports []int, nodes ...string) {
 	}
 }
 
-// remove does what the framework does for a Service that has no load balancer any more.
+// remove makes a Service one without a load balancer, syncs it, and makes it one of type LoadBalancer again.
 func (env *serviceEnv) remove(key string) error {
 	env.t.Helper()
-	svc := env.get(key)
-	env.lb.backoff.Forget(svc.UID) // its time has come
-	_, exists, err := env.lb.GetLoadBalancer(env.killer.life(), "kubernetes", svc)
-	if err == nil && exists {
-		err = env.lb.EnsureLoadBalancerDeleted(env.killer.life(), "kubernetes", svc)
-	}
-	if err == nil {
-		env.edit(key, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
+	env.edit(key, ofType(corev1.ServiceTypeClusterIP))
+	err := env.sync(key)
+	if !env.killer.isDead() {
+		env.edit(key, ofType(corev1.ServiceTypeLoadBalancer))
 	}
 	return err
 }
 
-// exists asks the controller, as the framework does before it drops its finalizer.
-func (env *serviceEnv) exists(key string) bool {
+// exists reports whether anything is in CloudStack that was not there at the start.
+func (env *serviceEnv) exists(string) bool {
 	env.t.Helper()
-	_, exists, err := env.lb.GetLoadBalancer(env.t.Context(), "kubernetes", env.get(key))
-	require.NoError(env.t, err)
-	return exists
+	return !slices.Equal(env.before, env.dump())
 }
 
 // removed removes the load balancer of a Service and checks that the account is as it was before.
@@ -308,10 +353,11 @@ func (env *serviceEnv) removed(key string) {
 	require.Equal(env.t, env.before, env.dump(), "nothing is left and nothing else was changed")
 }
 
-// update passes changed nodes to the controller, as the framework does.
+// update syncs a Service with other nodes.
 func (env *serviceEnv) update(key string, nodes ...string) {
 	env.t.Helper()
-	require.NoError(env.t, env.lb.UpdateLoadBalancer(env.t.Context(), "", env.get(key), nodesNamed(nodes...)))
+	env.setNodes(nodesNamed(nodes...))
+	require.NoError(env.t, env.attempt(key))
 }
 
 // changed edits the Service web as a user does, and syncs it.
@@ -338,7 +384,10 @@ func (env *serviceEnv) advance(d time.Duration) { env.clock.Step(d) }
 // round runs a round of the drift loop after a time.
 func (env *serviceEnv) round(after time.Duration) {
 	env.advance(after)
-	env.lb.driftRound(env.t.Context())
+	env.noticed()
+	for _, k := range env.lb.Round(env.t.Context()) {
+		_, _ = env.lb.Sync(env.t.Context(), k)
+	}
 }
 
 func (env *serviceEnv) events() []string { return drain(env.recorder.Events) }
@@ -447,4 +496,12 @@ func (k *killer) strikes(command string) (before, after bool) {
 	}
 	k.dead = true
 	return !k.after, k.after
+}
+
+// forget deletes a Service that has no finalizer any more, which the controller learns by its informer.
+func (env *serviceEnv) forget(key string) {
+	env.t.Helper()
+	svc := env.get(key)
+	env.apiServer.forget(key)
+	env.lb.ServiceDeleted(svc)
 }

@@ -41,11 +41,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -65,6 +67,7 @@ func takenOver(t *testing.T, ports []int, rules string, annotations ...string) *
 		return w
 	}))
 	env.create("web", ports, annotate(annotations...), func(s *corev1.Service) {
+		s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} // of the controller that served it before
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.40"}}
 	})
 	return env
@@ -150,16 +153,14 @@ func TestFlaw18RuleWithoutProtocolIsDeleted(t *testing.T) {
 	assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"), "rule and firewall are gone; the address was never ours")
 }
 
-func TestFlaw25HostnameInGetLoadBalancer(t *testing.T) {
+func TestFlaw25HostnameStays(t *testing.T) {
 	t.Parallel()
 	env := served(t, []int{80}, by("w1"), as(annotate(annotation.Hostname, "lb.example.org")))
 	for range 2 { // the second time by a controller that has just started
-		status, exists, err := env.lb.GetLoadBalancer(t.Context(), "", env.get("web"))
-		require.NoError(t, err)
-		assert.True(t, exists)
-		assert.Equal(t, env.get("web").Status.LoadBalancer, *status)
-		assert.Equal(t, "lb.example.org", status.Ingress[0].Hostname)
-		assert.Empty(t, status.Ingress[0].IP)
+		env.mustSync("web", "w1")
+		ingress := env.get("web").Status.LoadBalancer.Ingress[0]
+		assert.Equal(t, "lb.example.org", ingress.Hostname)
+		assert.Empty(t, ingress.IP)
 		env.restart()
 	}
 }
@@ -200,25 +201,6 @@ func TestFlaw08ACLItemsAreTheServicesOwn(t *testing.T) {
 	assert.Equal(t, before, grep(env.dump(), "acl "), "the operator's items for port 80 are untouched: "+strings.Join(before, "; "))
 }
 
-// A VM that is being made has no NIC yet.
-func TestFlaw13VMWithoutNIC(t *testing.T) {
-	t.Parallel()
-	p := newFakeProvider(t, machines(2))
-	p.api.vms[1].NICs = nil
-	nodes := []*corev1.Node{k8sNode("w1", ""), k8sNode("w2", "")}
-	vms, err := p.inventory.VMs(t.Context(), 0)
-	require.NoError(t, err)
-	members, failed := new(nodeMemo).match(vms, nodes)
-	require.Len(t, members, 1, "the other node serves")
-	assert.Equal(t, vmID(1), members[0].VMID)
-	require.Len(t, failed, 1)
-	require.ErrorContains(t, failed[0].err, "has no NIC")
-
-	// The node itself waits without ending anything.
-	p.describe(nodes[1])
-	assert.True(t, p.exists(initialised(2)[1]))
-}
-
 func TestFlaw14NetworkOfTheNodes(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, withWorld(func(w string) string {
@@ -250,7 +232,7 @@ func TestFlaw16NoEligibleNode(t *testing.T) {
 	env := served(t, []int{80, 81})
 	for _, do := range []func() error{
 		func() error { return env.sync("web", []string{}...) },
-		func() error { return env.lb.UpdateLoadBalancer(t.Context(), "", env.get("web"), nil) },
+		func() error { env.setNodes(nil); return env.attempt("web") },
 	} {
 		env.mustSync("web")
 		env.events()
@@ -277,7 +259,7 @@ func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
 				// The framework drops its finalizer when GetLoadBalancer says that nothing exists.
 				for attempt := 0; ; attempt++ {
 					require.Less(t, attempt, 5)
-					if !env.exists("web") || env.lb.EnsureLoadBalancerDeleted(t.Context(), "", env.get("web")) == nil {
+					if env.remove("web") == nil {
 						break
 					}
 					if restarted {
@@ -401,7 +383,7 @@ func TestFlaw23VMsOfOtherZones(t *testing.T) {
 		return strings.Replace(w, "virtualMachines:\n", "virtualMachines:\n  - {name: w5, zone: zone-2, account: k8s, nics: [{network: far-net, ip: 10.9.1.25}]}\n", 1)
 	})
 	env := newEnv(t, world)
-	env.deps = func(d *loadBalancerDeps) {
+	env.deps = func(d *service.Deps) {
 		d.Inventory = inventory.New(env.client(testAPIKey, testSecret), inventory.Options{Zone: "zone-1", Clock: env.clock})
 	}
 	env.restart()

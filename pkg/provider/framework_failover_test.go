@@ -24,7 +24,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/failover"
+	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -135,7 +136,7 @@ func TestNodeSelectorEndsAWait(t *testing.T) {
 	withFramework(t, simulator.Options{}, lbWorld, func(env *frameworkEnv) {
 		n := k8sNode("stranger", "") // no VM has that name
 		n.Labels = map[string]string{"tier": "web"}
-		_, err := env.kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+		_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), n, metav1.CreateOptions{})
 		require.NoError(t, err)
 		synctest.Wait() // the informer has it
 		env.create("web", []int{80}, annotate(annotation.NodeSelector, "tier=web"))
@@ -151,7 +152,7 @@ func TestNodeSelectorEndsAWait(t *testing.T) {
 func TestDriftRoundSeesLabels(t *testing.T) {
 	t.Parallel()
 	labelled := map[string]string{}
-	env := newEnv(t, withDeps(func(d *loadBalancerDeps) {
+	env := newEnv(t, withDeps(func(d *service.Deps) {
 		d.Nodes = func() ([]*corev1.Node, error) {
 			nodes := nodesNamed("w1", "w2")
 			for _, n := range nodes {

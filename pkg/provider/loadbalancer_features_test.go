@@ -5,11 +5,10 @@ package provider
 
 import (
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // policies are the stickiness of the Service's rules by port.
@@ -101,9 +101,9 @@ func (a *apiServer) endpoints(nodes endpoints) {
 // local makes the Service web with externalTrafficPolicy Local, and syncs it while its endpoints are followed.
 func (env *serviceEnv) local(nodes ...string) {
 	env.t.Helper()
-	go env.lb.run(env.t.Context())
 	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
 	env.mustSync("web", nodes...)
+	go env.lb.Run(env.t.Context(), 4)
 	env.watched("endpointslices")
 }
 
@@ -111,6 +111,7 @@ func (env *serviceEnv) local(nodes ...string) {
 func (env *serviceEnv) members(want string) {
 	env.t.Helper()
 	require.Eventually(env.t, func() bool {
+		env.advance(time.Second) // changes of endpoints are gathered
 		lines := of(env.dump(), env.ip("web"))
 		return len(lines) == 3 && strings.Contains(lines[2], want)
 	}, waitLong, waitStep, want)
@@ -148,30 +149,6 @@ func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
 	env.members("[w2]")
 }
 
-// Endpoints that become ready while the Service is being synced are not missed: the next drift round is minutes away.
-func TestEndpointsThatChangeDuringASync(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	env.local("w1", "w2", "w3")
-	env.members("[]")
-	var once sync.Once
-	during := func(command string) {
-		if command == "createFirewallRule" {
-			once.Do(func() {
-				env.endpoints(endpoints{"w2": readyEndpoint})
-				assert.Eventually(t, func() bool {
-					list, err := env.lb.endpoints.lister.List(labels.Everything())
-					return err == nil && len(list) == 1
-				}, waitLong, waitStep)
-			})
-		}
-	}
-	env.watching.Store(&during)
-	env.edit("web", func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} })
-	env.mustSync("web", "w1", "w2", "w3")
-	env.members("[w2]")
-}
-
 // Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
 func TestNodesInSeveralNetworks(t *testing.T) {
 	t.Parallel()
@@ -187,9 +164,9 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.131"}}
 	sync := func() {
 		t.Helper()
-		status, err := env.lb.EnsureLoadBalancer(t.Context(), "", env.get("web"), nodes)
-		require.NoError(t, err)
-		env.edit("web", func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+		env.setNodes(nodes)
+		env.noticed()
+		require.NoError(t, env.attempt("web"))
 	}
 	backends := func() map[string][]string {
 		t.Helper()
@@ -278,23 +255,23 @@ func TestConditions(t *testing.T) {
 		return apimeta.FindStatusCondition(env.get("web").Status.Conditions, kind)
 	}
 	env.mustSync("web", "w1")
-	require.NotNil(t, condition(ConditionReady))
-	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
+	require.NotNil(t, condition(service.ConditionReady))
+	assert.Equal(t, metav1.ConditionTrue, condition(service.ConditionReady).Status)
 	assert.Nil(t, condition(corev1.LoadBalancerPortsError))
 
 	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP }, annotate(annotation.Mode, annotation.Proxy))
 	require.Error(t, env.sync("web", "w1"))
-	assert.Equal(t, metav1.ConditionFalse, condition(ConditionReady).Status)
-	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(ConditionReady).Reason)
+	assert.Equal(t, metav1.ConditionFalse, condition(service.ConditionReady).Status)
+	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(service.ConditionReady).Reason)
 	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
 	require.NotNil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 	assert.Equal(t, string(plan.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
 	env.changed(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP }, "w1")
-	assert.Equal(t, metav1.ConditionTrue, condition(ConditionReady).Status)
+	assert.Equal(t, metav1.ConditionTrue, condition(service.ConditionReady).Status)
 	assert.Equal(t, metav1.ConditionFalse, condition(corev1.LoadBalancerPortsError).Status)
 	assert.Nil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
 
 	require.NoError(t, env.remove("web"))
-	assert.Nil(t, condition(ConditionReady), "a Service that is no load balancer any more")
+	assert.Nil(t, condition(service.ConditionReady), "a Service that is no load balancer any more")
 }

@@ -18,49 +18,30 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider/deletion"
-	"github.com/csccm/csccm/pkg/provider/failover"
-	"github.com/csccm/csccm/pkg/provider/outofservice"
+	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for.
+// Options are the settings of a Provider that the cloud-config, whose form is upstream's, has no place for. Those with a flag are
+// described by AddFlags.
 type Options struct {
-	// ProviderIDFormat of Nodes without one: external-cloudstack or cloudstack.
-	ProviderIDFormat string
-	// InstanceTypeFormat of the instance type label: keep-separators or upstream.
+	ProviderIDFormat   string
 	InstanceTypeFormat string
-	// DriftPeriod is how long the state of a load balancer, once read, is trusted; zero means for ever.
-	DriftPeriod time.Duration
-	// ClusterID is written into the tags of what the controller creates. Empty means the cloud-config's
-	// cluster-id, then ClusterName.
-	ClusterID string
+	DriftPeriod        time.Duration
+	ClusterID          string
 	// ClusterName is the framework's --cluster-name.
-	ClusterName string
-	// Policy filters what is done in CloudStack for Services: apply, no-delete or dry-run.
-	Policy string
-	// ManageNetworkACLs keeps the network ACL lists of VPC tiers to the Services' source ranges.
-	ManageNetworkACLs bool
-	// DirectSuspectAfter is the age of a kubelet's lease from which on its node may be suspected, see failover.Suspicion. Zero:
-	// none is.
+	ClusterName        string
+	Policy             string
+	ManageNetworkACLs  bool
 	DirectSuspectAfter time.Duration
-	// LBMode is the mode of Services that choose none; empty for that of the cloud-config.
-	LBMode string
-	// CleanOrphans removes what Services that are gone left in CloudStack. The cluster must have an id of its own.
-	CleanOrphans bool
-	// Tenancy is what the Services of a namespace may ask for, as JSON (tenancy.Policy); empty means tenancy.Default().
-	Tenancy string
-	// DeletionGuard limits the deletion of Nodes.
-	DeletionGuard deletion.Options
-	// AdoptNodes has Nodes initialised that joined without the taint of external cloud providers.
-	AdoptNodes bool
-	// OutOfService says which Nodes get the taint node.kubernetes.io/out-of-service when their VMs are down: workers, all
-	// or off.
-	OutOfService string
-	// RegisterCluster is the name under which the cluster is shown in CloudStack's UI; empty means it is not.
-	RegisterCluster string
-	// Nodes say how Nodes are described.
-	Nodes NodeOptions
+	LBMode             string
+	CleanOrphans       bool
+	Tenancy            string
+	DeletionGuard      node.DeletionLimit
+	AdoptNodes         bool
+	OutOfService       string
+	RegisterCluster    string
+	Nodes              NodeOptions
 
 	// ConfigFile is where the cloud-config comes from, for FollowConfig.
 	ConfigFile string
@@ -80,12 +61,9 @@ type Options struct {
 
 // NodeOptions are what users can say about the description of Nodes. The zero value says nothing.
 type NodeOptions struct {
-	// InternalCIDRs and ExternalCIDRs are lists of networks, see node.AddressRules.
-	InternalCIDRs, ExternalCIDRs string
-	// Labels are words of node.ExtraLabelWords.
-	Labels []string
-	// LabelTagPrefix chooses the VM tags that become labels.
-	LabelTagPrefix string
+	InternalCIDRs, ExternalCIDRs string   // see node.AddressRules
+	Labels                       []string // words of node.ExtraLabelWords
+	LabelTagPrefix               string
 }
 
 // DefaultOptions returns the values used when nothing else is said.
@@ -97,8 +75,8 @@ func DefaultOptions() Options {
 		DirectSuspectAfter: 12 * time.Second,
 		Policy:             string(plan.PolicyApply),
 		ManageNetworkACLs:  true,
-		OutOfService:       string(outofservice.Workers),
-		DeletionGuard:      deletion.Options{Percent: 20, Window: 10 * time.Minute},
+		OutOfService:       string(node.OutOfServiceWorkers),
+		DeletionGuard:      node.DeletionLimit{Percent: 20, Window: 10 * time.Minute},
 	}
 }
 
@@ -154,9 +132,9 @@ func (o *Options) Validate() error {
 
 // settings are Options in the form in which they are used.
 type settings struct {
-	metadata node.Options // but for the Node and the region
-	tenancy  tenancy.Policy
-	scope    outofservice.Scope
+	metadata     node.Options // but for the Node and the region
+	tenancy      tenancy.Policy
+	outOfService node.OutOfService
 }
 
 func (o *Options) parse() (s settings, err error) {
@@ -176,9 +154,11 @@ func (o *Options) parse() (s settings, err error) {
 	check("node-external-cidrs", err)
 	s.metadata.Labels, err = node.ParseExtraLabels(o.Nodes.Labels, o.Nodes.LabelTagPrefix)
 	check("node-labels", err)
-	s.tenancy, err = parseTenancy(o.Tenancy)
+	if s.tenancy, err = tenancy.Default(), nil; o.Tenancy != "" {
+		s.tenancy, err = tenancy.Parse([]byte(o.Tenancy))
+	}
 	check("tenancy", err)
-	s.scope, err = outofservice.ParseScope(o.OutOfService)
+	s.outOfService, err = node.ParseOutOfService(o.OutOfService)
 	check("out-of-service-taint", err)
 	if o.DriftPeriod != 0 && o.DriftPeriod < 10*time.Second {
 		check("drift-period", fmt.Errorf("%s is too short: at least 10s, or 0 to trust what was read until the controller restarts", o.DriftPeriod))

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // No load balancer rule is created or changed on an address after the creation of a firewall rule was submitted: for a new
@@ -98,7 +99,7 @@ func (o *oneByOne) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.J
 func TestInternalLoadBalancersOneByOne(t *testing.T) {
 	t.Parallel()
 	var order *oneByOne
-	env := newEnv(t, withVPC, withDeps(func(d *loadBalancerDeps) {
+	env := newEnv(t, withVPC, withDeps(func(d *service.Deps) {
 		order = &oneByOne{API: d.API, running: map[string]string{}}
 		d.API = order
 	}))

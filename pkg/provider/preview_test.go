@@ -4,8 +4,6 @@
 package provider
 
 import (
-	"github.com/csccm/csccm/pkg/provider/event"
-
 	"slices"
 	"strings"
 	"testing"
@@ -13,14 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/failover"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
@@ -45,7 +42,7 @@ func (env *serviceEnv) preview(nodes ...string) loadbalancer.Preview {
 func kinds(actions []plan.Step) []string {
 	var out []string
 	for i := range actions {
-		out = append(out, actions[i].Kind())
+		out = append(out, actions[i].Kind)
 	}
 	return out
 }
@@ -78,11 +75,12 @@ func TestPreviewIsWhatIsDone(t *testing.T) {
 	assert.Contains(t, kinds(p.Actions), "release-address")
 	assert.True(t, p.Desired.Absent)
 	require.NoError(t, env.remove("web"))
+	env.edit("web", ofType(corev1.ServiceTypeClusterIP))
 	assert.Empty(t, env.preview("w1", "w2").Actions)
 }
 
 func ofFirewall(k string) bool {
-	return k == "open-firewall" || k == "close-firewall"
+	return k == "open-firewall" || k == "close-firewall" || k == "tag-firewall"
 }
 
 // The Events of a sync are in the preview: here of a node that has no VM, beside one that has.
@@ -98,60 +96,15 @@ func TestPreviewTellsWhatEventsWould(t *testing.T) {
 	assert.Empty(t, env.events(), "and in no Event")
 }
 
-func TestHandles(t *testing.T) {
-	t.Parallel()
-	class := "other.example.org/lb"
-	now := metav1.Now()
-	finalizer := []string{servicehelpers.LoadBalancerCleanupFinalizer}
-	for name, c := range map[string]struct {
-		change func(*corev1.Service)
-		want   bool
-	}{
-		"load balancer":              {func(*corev1.Service) {}, true},
-		"of another class":           {func(s *corev1.Service) { s.Spec.LoadBalancerClass = &class }, false},
-		"never one":                  {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, false},
-		"no longer one":              {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeNodePort, finalizer }, true},
-		"being deleted":              {func(s *corev1.Service) { s.DeletionTimestamp, s.Finalizers = &now, finalizer }, true},
-		"being deleted, cleaned up":  {func(s *corev1.Service) { s.DeletionTimestamp = &now }, false},
-		"its class, being deleted":   {func(s *corev1.Service) { s.DeletionTimestamp, s.Spec.LoadBalancerClass = &now, &class }, false},
-		"with the finalizer, living": {func(s *corev1.Service) { s.Finalizers = finalizer }, true},
-	} {
-		assert.Equal(t, c.want, Handles(newService([]int{80}, c.change)), name)
-	}
-}
-
-func TestEligible(t *testing.T) {
-	t.Parallel()
-	now := metav1.Now()
-	for name, c := range map[string]struct {
-		change func(*corev1.Node)
-		want   bool
-	}{
-		"plain": {func(*corev1.Node) {}, true},
-		"not ready": {func(n *corev1.Node) {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
-		}, true},
-		"excluded":          {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""} }, false},
-		"excluded: true":    {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} }, false},
-		"excluded: false":   {func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "false"} }, true},
-		"by the autoscaler": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}} }, false},
-		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &now }, false},
-	} {
-		n := k8sNode("w1", "")
-		c.change(n)
-		assert.Equal(t, c.want, len(Eligible([]*corev1.Node{n})) == 1, name)
-	}
-}
-
 // Under the policies dry-run and no-delete nothing is done, or nothing taken away.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
-	env := served(t, []int{80, 81}, withDeps(func(d *loadBalancerDeps) { d.Policy = plan.PolicyDryRun }), by("w1"))
+	env := served(t, []int{80, 81}, withDeps(func(d *service.Deps) { d.Policy = plan.PolicyDryRun }), by("w1"))
 	assert.Equal(t, env.before, env.dump())
-	assert.Contains(t, env.event(event.DryRun), "acquire an address")
+	assert.Contains(t, env.event(service.DryRun), "acquire an address")
 	require.NoError(t, env.remove("web"), "nothing is there")
 
-	env.deps = func(d *loadBalancerDeps) { d.Policy = plan.PolicyNoDelete }
+	env.deps = func(d *service.Deps) { d.Policy = plan.PolicyNoDelete }
 	env.restart()
 	env.mustSync("web")
 	full := env.dump()

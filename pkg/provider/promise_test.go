@@ -218,10 +218,12 @@ func testPoint(t *testing.T, sc scenario, p point, want, empty []string) {
 		remove = env.Inject(simulator.Fault{Command: p.command, Nth: p.nth, Kind: p.kind})
 	}
 	err := sc.act(env)
+	for _, f := range env.Faults() {
+		require.Positive(t, f.Hits, "%s was not hit", f.Fault)
+	}
 	if p.kill {
-		if env.killer.isDead() {
-			require.Error(t, err, "a dead process does not succeed")
-		}
+		require.True(t, env.killer.isDead(), "the call at which the process is killed was not made")
+		require.Error(t, err, "a dead process does not succeed")
 		env.restart()
 		time.Sleep(time.Second) // jobs under way end
 		env.advance(20 * time.Second)

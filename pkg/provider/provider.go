@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -24,6 +26,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
@@ -35,13 +39,15 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider/adoption"
-	"github.com/csccm/csccm/pkg/provider/deletion"
-	"github.com/csccm/csccm/pkg/provider/event"
-	"github.com/csccm/csccm/pkg/provider/outofservice"
 	"github.com/csccm/csccm/pkg/registration"
-	"github.com/csccm/csccm/pkg/seal"
+	"github.com/csccm/csccm/pkg/selftest"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
+)
+
+var (
+	errNoNodes    = errors.New("the list of Nodes is not loaded yet")
+	errNoServices = errors.New("the list of Services is not loaded yet")
 )
 
 const (
@@ -51,6 +57,8 @@ const (
 	Alias = "cloudstack"
 
 	component = "cloudstack-cloud-controller-manager"
+	// serviceComponent is that of Kubernetes' own service controller: tools look for its Events.
+	serviceComponent = "service-controller"
 )
 
 // Provider implements cloudprovider.Interface for one project of one CloudStack.
@@ -58,25 +66,19 @@ type Provider struct {
 	config    *cloudstack.Config
 	options   Options
 	tenancy   tenancy.Policy
-	scope     outofservice.Scope
 	client    *cloudstack.Client
 	inventory *inventory.Inventory
-	instances *instances
-	lb        *loadBalancer // nil before Initialize
-	metrics   *nodeMetrics
+	instances *node.Nodes
+	services  *service.Controller // nil before Initialize
 
-	recordKeys    recordKeys
-	clusterUID    string // the UID of namespace kube-system; see readClusterUID
+	clusterUID    atomic.Pointer[string] // the UID of namespace kube-system; see readClusterUID
 	clientOptions []cloudstack.Option
 	reloader      *reloader // nil unless the framework made the provider
 
 	initialize   sync.Once
-	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's, as the next two
-	serviceCache atomic.Pointer[coreinformers.ServiceInformer]
-	factory      atomic.Pointer[informers.SharedInformerFactory]
-	services     sync.Once // followServices
-	records      *recordsCache
-	events       atomic.Pointer[event.Nodes]
+	kube         kubernetes.Interface                       // set by Initialize
+	nodeCache    atomic.Pointer[coreinformers.NodeInformer] // the framework's, as the next one
+	serviceCache atomic.Pointer[cache.SharedIndexInformer]
 }
 
 var (
@@ -146,25 +148,23 @@ func assemble(cfg *cloudstack.Config, o Options, api inventory.API) (*Provider, 
 		config:  cfg,
 		options: o,
 		tenancy: settings.tenancy,
-		scope:   settings.scope,
-		records: newRecordsCache(),
 		inventory: inventory.New(api, inventory.Options{
 			ProjectID:      cfg.ProjectID,
 			Zone:           cfg.Zone,
+			NodeVMs:        cfg.NodeVMs,
 			AffinityGroups: settings.metadata.Labels.AffinityGroups,
 			Clock:          o.Clock,
 		}),
 	}
-	p.recordKeys.use(cfg)
-	p.metrics = newNodeMetrics(p)
-	p.instances = &instances{
-		vms:      p.inventory,
-		metadata: settings.metadata,
-		nodes:    p.nodes,
-		guard:    deletion.NewGuard(o.DeletionGuard, o.Clock),
-		events:   p.events.Load,
-		metrics:  p.metrics,
-	}
+	p.instances = node.New(node.Deps{
+		VMs:          p.inventory,
+		List:         p.nodes,
+		Metadata:     settings.metadata,
+		Limit:        o.DeletionGuard,
+		OutOfService: settings.outOfService,
+		Adopt:        o.AdoptNodes,
+		Clock:        o.Clock,
+	})
 	return p, nil
 }
 
@@ -184,25 +184,55 @@ func (p *Provider) Initialize(clientBuilder cloudprovider.ControllerClientBuilde
 }
 
 func (p *Provider) start(kube kubernetes.Interface, stop <-chan struct{}) {
-	recorder := newRecorder(kube, stop)
-	p.events.Store(event.NewNodes(recorder, p.options.Clock))
-	p.awaitClusterUID(wait.ContextForChannel(stop), kube)
-	p.lb = newLoadBalancer(p.loadBalancerDeps(kube, recorder))
+	ctx := wait.ContextForChannel(stop)
+	p.kube = kube
+	p.services = service.New(p.serviceDeps(kube, newRecorder(kube, stop, serviceComponent)))
+	context.AfterFunc(ctx, p.services.Stop) // also where StartServices is not called
 	if p.options.RegisterMetrics != nil {
-		p.options.RegisterMetrics(slices.Concat(p.lb.collectors(), p.metrics.all(), []prometheus.Collector{p.inventory})...)
+		p.options.RegisterMetrics(slices.Concat(p.services.Metrics(), p.instances.Metrics(), []prometheus.Collector{p.inventory})...)
 	}
-	go p.contact(wait.ContextForChannel(stop))
-	go p.lb.run(wait.ContextForChannel(stop))
-	if c := p.outOfService(kube); c.Scope != outofservice.Off {
-		p.instances.holds.Store(c)
-		go c.Run(wait.ContextForChannel(stop))
-	}
-	if p.options.AdoptNodes {
-		go p.adoption(kube).Run(wait.ContextForChannel(stop))
-	}
+	go p.contact(ctx)
+	p.instances.Start(ctx, kube, newRecorder(kube, stop, component))
 	if p.options.RegisterCluster != "" {
-		go p.registration().Run(wait.ContextForChannel(stop))
+		go func() {
+			if p.awaitClusterUID(ctx, kube) {
+				p.registration().Run(ctx)
+			}
+		}()
 	}
+}
+
+// StartServices runs the controller of Services, in place of Kubernetes' own. It is called after Initialize, and before the
+// informers of the factory start.
+func (p *Provider) StartServices(ctx context.Context, factory informers.SharedInformerFactory, workers int) error {
+	informer, nodes := factory.Core().V1().Services().Informer(), factory.Core().V1().Nodes().Informer()
+	if err := informer.SetTransform(service.Cached); err != nil {
+		return err
+	}
+	p.serviceCache.Store(&informer)
+	seen, err := informer.AddEventHandler(p.services.ServiceHandler())
+	if err != nil {
+		return err
+	}
+	seenNodes, err := nodes.AddEventHandler(p.services.NodeHandler())
+	if err != nil {
+		return err
+	}
+	go func() {
+		if p.awaitClusterUID(ctx, p.kube) && cache.WaitForCacheSync(ctx.Done(), seen.HasSynced, seenNodes.HasSynced) {
+			p.services.Run(ctx, workers)
+		}
+	}()
+	return nil
+}
+
+// allServices lists the cluster's Services from the informer's cache.
+func (p *Provider) allServices() ([]*corev1.Service, error) {
+	informer := p.serviceCache.Load()
+	if informer == nil || !(*informer).HasSynced() {
+		return nil, errNoServices
+	}
+	return corelisters.NewServiceLister((*informer).GetIndexer()).List(labels.Everything())
 }
 
 // registration is the controller of the cluster's entry in CloudStack's UI.
@@ -211,76 +241,78 @@ func (p *Provider) registration() *registration.Controller {
 		API:       p.client,
 		Project:   p.inventory.ProjectID,
 		Name:      p.options.RegisterCluster,
-		ClusterID: p.clusterUID,
+		ClusterID: p.uid(),
 		Nodes:     p.nodes,
-		VMs:       func(ctx context.Context) (node.Lookup, error) { return p.inventory.VMs(ctx, missAge) },
+		VMs:       func(ctx context.Context) (*inventory.VMSnapshot, error) { return p.inventory.VMs(ctx, node.MissAge) },
 		Clock:     p.options.Clock,
 	}
 }
 
-// outOfService is the controller of the taint on Nodes whose VMs are down.
-func (p *Provider) outOfService(kube kubernetes.Interface) *outofservice.Controller {
-	return &outofservice.Controller{
-		Kube:    kube,
-		Nodes:   p.nodes,
-		Down:    p.instances.down,
-		Running: p.instances.running,
-		Scope:   p.scope,
-		Percent: p.options.DeletionGuard.Percent,
-		Events:  p.events.Load(),
-		Metrics: p.metrics.outOfService,
-		Clock:   p.options.Clock,
-	}
-}
-
-// adoption is the controller of Nodes that joined without the taint.
-func (p *Provider) adoption(kube kubernetes.Interface) *adoption.Controller {
-	return &adoption.Controller{
-		Kube:     kube,
-		Nodes:    p.nodes,
-		VM:       p.instances.own,
-		Metadata: p.instances.metadata,
-		Events:   p.events.Load(),
-		Clock:    p.options.Clock,
-	}
-}
-
-// loadBalancerDeps is what Services are worked on with.
-func (p *Provider) loadBalancerDeps(kube kubernetes.Interface, recorder event.Recorder) loadBalancerDeps {
-	return loadBalancerDeps{
+// serviceDeps is what Services are worked on with.
+func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recorder) service.Deps {
+	return service.Deps{
 		Options: loadbalancer.Options{
-			ClusterID:       p.clusterID,
-			ClusterName:     p.options.ClusterName,
-			FormerClusterID: commonClusterID,
-			Seal:            seal.New(p.recordKeys.list),
-			DriftPeriod:     p.options.DriftPeriod,
-			Policy:          plan.Policy(p.options.Policy),
-			LeaveACLs:       !p.options.ManageNetworkACLs,
-			Mode:            cmp.Or(p.options.LBMode, p.config.LBMode),
-			Commands:        p.client.ListAPIs,
+			ClusterIDs:   p.clusterIDs,
+			ClusterName:  p.options.ClusterName,
+			DriftPeriod:  p.options.DriftPeriod,
+			Policy:       plan.Policy(p.options.Policy),
+			LeaveACLs:    !p.options.ManageNetworkACLs,
+			Mode:         cmp.Or(p.options.LBMode, p.config.LBMode),
+			Commands:     p.client.ListAPIs,
+			HasParameter: p.client.HasParameter,
 		},
 		API:          loadbalancer.FromClient(p.client),
 		Inventory:    p.inventory,
 		InventoryOf:  p.inventoryOf,
 		Kube:         kube,
 		Recorder:     recorder,
-		Services:     p.servicesOf(kube),
+		Services:     p.allServices,
 		Nodes:        p.nodes,
 		CleanOrphans: p.options.CleanOrphans,
 		SuspectAfter: p.options.DirectSuspectAfter,
 		Probe:        p.options.ProbeKubelet,
 		Tenancy:      p.tenancy,
 		Clock:        p.options.Clock,
-		Records:      p.records,
 	}
+}
+
+// SelfTest proves that the cloud-config is sufficient.
+func (p *Provider) SelfTest(ctx context.Context, out io.Writer) error {
+	t := &selftest.Test{Config: p.config, Client: p.client, Required: RequiredCommands, Optional: OptionalCommands, Out: out}
+	return t.Run(ctx)
+}
+
+// NewPreviewer makes a Previewer that decides as a controller with these options and this cloud-config would. It
+// makes no call to CloudStack.
+func NewPreviewer(ctx context.Context, cfg *cloudstack.Config, o Options, client *cloudstack.Client, kube kubernetes.Interface) (*service.Previewer, error) {
+	p, err := assemble(cfg, o, client)
+	if err != nil {
+		return nil, err
+	}
+	p.client = client
+	if err := p.readClusterUID(ctx, kube); err != nil {
+		return nil, err
+	}
+	return service.NewPreviewer(p.serviceDeps(kube, nil), func(ctx context.Context) ([]*corev1.Service, error) {
+		// What the API server has in memory will do.
+		list, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, fmt.Errorf("list Services: %w", err)
+		}
+		out := make([]*corev1.Service, 0, len(list.Items))
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
+		return out, nil
+	}), nil
 }
 
 // inventoryOf is the inventory of a project that a Service names.
 func (p *Provider) inventoryOf(project string) *inventory.Inventory {
-	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, Clock: p.options.Clock})
+	return inventory.New(p.client, inventory.Options{ProjectID: project, Zone: p.config.Zone, NodeVMs: p.config.NodeVMs, Clock: p.options.Clock})
 }
 
-func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRecorder {
+func newRecorder(kube kubernetes.Interface, stop <-chan struct{}, component string) record.EventRecorder {
 	broadcaster := record.NewBroadcaster(record.WithContext(wait.ContextForChannel(stop)))
 	broadcaster.StartStructuredLogging(0)
 	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: kube.CoreV1().Events("")})
@@ -291,11 +323,10 @@ func newRecorder(kube kubernetes.Interface, stop <-chan struct{}) record.EventRe
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	var nodes coreinformers.NodeInformer = factory.Core().V1().Nodes()
 	// This asks the factory to start it.
-	if err := nodes.Informer().SetTransform(cachedNode); err != nil {
+	if err := nodes.Informer().SetTransform(service.Cached); err != nil {
 		klog.ErrorS(err, "Nodes are cached whole, which needs more memory")
 	}
 	p.nodeCache.Store(&nodes)
-	p.factory.Store(&factory)
 }
 
 // nodes lists the cluster's Nodes from the framework's cache.
@@ -307,17 +338,8 @@ func (p *Provider) nodes() ([]*corev1.Node, error) {
 	return (*c).Lister().List(labels.Everything())
 }
 
-// LoadBalancer is supported once the provider is initialised. The service controller asks for it before it uses the
-// Services informer.
-func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	if p.lb == nil {
-		return nil, false
-	}
-	if factory := p.factory.Load(); factory != nil {
-		p.services.Do(func() { p.followServices(*factory) })
-	}
-	return p.lb, true
-}
+// LoadBalancer is not supported: the controller of Services is our own, see StartServices.
+func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
 
 // InstancesV2 is how the framework learns of VMs.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) { return p.instances, true }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/tenancy"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // withOtherProject adds a project beside what the cluster has.
@@ -108,7 +109,7 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	env.changed(annotate(annotation.Network, "inner"), "x1", "x2")
 }
 
-// A Service that names a project which does not exist can be deleted; otherwise the framework would keep its finalizer
+// A Service that names a project which does not exist can be deleted; otherwise its finalizer would stay
 // for ever.
 func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
 	t.Parallel()
@@ -119,7 +120,6 @@ func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
 			require.Error(t, env.sync("web", "w1"))
 			assert.False(t, env.exists("web"))
 			require.NoError(t, env.remove("web"))
-			require.NoError(t, env.lb.EnsureLoadBalancerDeleted(t.Context(), "kubernetes", env.get("web")), "as when its type changes")
 			assert.Equal(t, env.before, env.dump())
 		})
 	}
@@ -174,9 +174,9 @@ func TestInterruptionOfAnInternalBalancerIsAnnounced(t *testing.T) {
 
 func withTenancy(t *testing.T, text string) envOption {
 	t.Helper()
-	policy, err := parseTenancy(text)
+	settings, err := (&Options{Tenancy: text}).parse()
 	require.NoError(t, err)
-	return func(env *serviceEnv, _ *string) { env.deps = func(d *loadBalancerDeps) { d.Tenancy = policy } }
+	return func(env *serviceEnv, _ *string) { env.deps = func(d *service.Deps) { d.Tenancy = settings.tenancy } }
 }
 
 func (env *serviceEnv) namespaceReads() int {
@@ -234,7 +234,7 @@ func TestTenancyReadsLabels(t *testing.T) {
 	_, err = env.kube.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	env.mustSync("web", "w1")
-	env.advance(namespaceAge)
+	env.advance(time.Minute)
 	require.ErrorContains(t, env.sync("web", "w1"), "tenancy.annotations.network")
 	require.NoError(t, env.remove("web"), "what is refused can be deleted")
 }
@@ -245,7 +245,7 @@ func TestTenancyWithoutLabels(t *testing.T) {
 	env := newEnv(t, withTenancy(t, `{"trustedNamespaces":[{"matchLabels":{"team":"red"}}],"annotations":{"network":{"deny":true}}}`))
 	env.namespace("default", map[string]string{"team": "red"})
 	fail := true
-	env.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+	env.react("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return fail, nil, errors.New("the API server is away")
 	})
 	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
@@ -256,20 +256,4 @@ func TestTenancyWithoutLabels(t *testing.T) {
 	assert.Empty(t, env.calls())
 	fail = false
 	env.mustSync("web", "w1")
-}
-
-func TestGrants(t *testing.T) {
-	t.Parallel()
-	parse := func(text string) tenancy.Policy {
-		p, err := parseTenancy(text)
-		require.NoError(t, err)
-		return p
-	}
-	shop := tenancy.Namespace{Name: "shop"}
-	assert.Equal(t, plan.Grants{MaxAddresses: -1, MaxKept: 2}, grantsOf(parse(""), shop, ""))
-	assert.Equal(t, plan.AllGrants(), grantsOf(parse(""), tenancy.Namespace{Name: "kube-system"}, ""))
-	assert.Equal(t, plan.AllGrants(), grantsOf(parse("{}"), shop, ""))
-	p := parse(`{"sourceNATAddress":{"allow":["shop"],"deny":true},"foreignAddress":{"values":["203.0.113.9"]},"limits":{"maxAddressesPerNamespace":3,"keepIP":{"maxPerNamespace":0}}}`)
-	assert.Equal(t, plan.Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: 3}, grantsOf(p, shop, "203.0.113.9"))
-	assert.Equal(t, plan.Grants{MaxAddresses: 3}, grantsOf(p, tenancy.Namespace{Name: "blog"}, "203.0.113.8"))
 }

@@ -4,6 +4,9 @@
 package provider
 
 import (
+	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -83,6 +87,41 @@ func TestServiceOnEveryRelease(t *testing.T) {
 	}
 }
 
+// Before 4.22 the router learns of a changed protocol only with another algorithm. The port stays open on all releases. A
+// server that does not say what it can is taken for an older one.
+func TestProtocolOnEveryRelease(t *testing.T) {
+	t.Parallel()
+	for _, version := range append(simulator.Releases(), "4.22 without listApis") {
+		parallel(t, version, func(t *testing.T) {
+			release, unknown := strings.CutSuffix(version, " without listApis")
+			env := served(t, []int{80}, asRelease(release))
+			if unknown {
+				env.Inject(simulator.Fault{Command: "listApis", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "The API [listApis] does not exist or is not available"})
+			}
+			inPlace := since(release, "4.22") && !unknown
+			for _, protocol := range []string{"tcp-proxy", "tcp"} {
+				var sent []string
+				env.look = func(form url.Values, _ *http.Response) {
+					if strings.HasSuffix(form.Get("command"), "LoadBalancerRule") {
+						sent = append(sent, form.Get("command")+" "+form.Get("protocol")+" "+form.Get("algorithm"))
+					}
+				}
+				env.edit("web", annotate(annotation.ProxyProtocol, strconv.FormatBool(protocol == "tcp-proxy")))
+				env.events()
+				env.mustSync("web")
+				want := []string{"updateLoadBalancerRule " + protocol + " leastconn", "updateLoadBalancerRule " + protocol + " roundrobin"}
+				if inPlace {
+					want = want[1:]
+				}
+				assert.Equal(t, want, sent)
+				assert.Equal(t, inPlace, env.event(plan.ReasonRuleReapplied) == "")
+			}
+			env.look = nil
+			env.removed("web")
+		})
+	}
+}
+
 // In a VPC the ranges of the rule are the only filter. If the release has none, an Event says so; if it cannot change
 // them, the rule is replaced.
 func TestRangesInAVPCOnEveryRelease(t *testing.T) {
@@ -125,31 +164,12 @@ func TestRangesInAVPCOnEveryRelease(t *testing.T) {
 // default list.
 func withVPC(env *serviceEnv, w *string) {
 	env.vpc = true
-	*w += `
-  - {address: 203.0.113.50, vpc: vpc-1}
-vpcs:
-  - name: vpc-1
-    cidr: 10.2.0.0/16
-    account: k8s
-    aclLists:
-      - name: acl-1
-        items:
-          - {number: 1, protocol: tcp, startPort: 22, endPort: 22, cidrs: [198.51.100.0/24], reason: by hand}
+	*w += "\n  - {address: 203.0.113.50, vpc: vpc-1}\n" + vpcHead + `
           - {number: 5, protocol: tcp, startPort: 80, endPort: 80, cidrs: [192.0.2.0/24], action: Deny, reason: "Service default/web (csccm other ` + webUID + `)"}
           - {number: 10, protocol: all, action: Deny, reason: wall}
 `
-	*w = strings.Replace(*w, "networks:\n", `networks:
-  - {name: tier, vpc: vpc-1, account: k8s, cidr: 10.2.1.0/24, acl: acl-1}
-  - {name: inner, vpc: vpc-1, account: k8s, cidr: 10.2.2.0/24, acl: acl-1, offering: DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB}
-  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}
-`, 1)
-	*w = strings.Replace(*w, "virtualMachines:\n", `virtualMachines:
-  - {name: v1, account: k8s, nics: [{network: tier, ip: 10.2.1.21}]}
-  - {name: v2, account: k8s, nics: [{network: tier, ip: 10.2.1.22}]}
-  - {name: i1, account: k8s, nics: [{network: inner, ip: 10.2.2.21}]}
-  - {name: i2, account: k8s, nics: [{network: inner, ip: 10.2.2.22}]}
-  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}
-`, 1)
+	*w = strings.Replace(*w, "networks:\n", "networks:\n"+vpcTiers+"  - {name: denied, vpc: vpc-1, account: k8s, cidr: 10.2.3.0/24, acl: default_deny}\n", 1)
+	*w = strings.Replace(*w, "virtualMachines:\n", "virtualMachines:\n"+vpcMachines+"  - {name: d1, account: k8s, nics: [{network: denied, ip: 10.2.3.21}]}\n", 1)
 }
 
 func TestServiceOnATier(t *testing.T) {
@@ -221,7 +241,7 @@ func TestAddressesOfAVPC(t *testing.T) {
 		env := served(t, []int{80}, withVPC, by("d1"))
 		assert.Contains(t, env.event(plan.ReasonDefaultACL), "list of its own")
 		ready := func() *metav1.Condition {
-			return apimeta.FindStatusCondition(env.get("web").Status.Conditions, ConditionReady)
+			return apimeta.FindStatusCondition(env.get("web").Status.Conditions, service.ConditionReady)
 		}
 		require.NotNil(t, ready())
 		assert.Equal(t, metav1.ConditionFalse, ready().Status)
@@ -238,10 +258,10 @@ func TestAddressesOfAVPC(t *testing.T) {
 	parallel(t, "under default_deny nobody is missed who is not to come in", func(t *testing.T) {
 		env := served(t, []int{80}, withVPC, by("d1"), as(annotate(annotation.SourceCIDRs, "")))
 		assert.Empty(t, env.event(plan.ReasonDefaultACL))
-		assert.True(t, apimeta.IsStatusConditionTrue(env.get("web").Status.Conditions, ConditionReady))
+		assert.True(t, apimeta.IsStatusConditionTrue(env.get("web").Status.Conditions, service.ConditionReady))
 	})
 	parallel(t, "ACLs can be left alone", func(t *testing.T) {
-		env := served(t, []int{80}, withVPC, withDeps(func(d *loadBalancerDeps) { d.LeaveACLs = true }), by("v1"))
+		env := served(t, []int{80}, withVPC, withDeps(func(d *service.Deps) { d.LeaveACLs = true }), by("v1"))
 		assert.Empty(t, grep(env.dump(), ownReason))
 		assert.Zero(t, env.Ledger().Count("createNetworkACL"))
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 const (
@@ -141,7 +142,7 @@ func (r *reloader) fail(now digest, result string, err error) {
 	r.retryAt = clock.Now().Add(r.pause)
 	r.pending.Set(1)
 	r.results.WithLabelValues(result).Inc()
-	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy", remedy(err), "retryIn", r.pause)
+	klog.ErrorS(err, "Changed credentials or CA certificates do not work; those in use are kept", "remedy", selftest.Remedy(err), "retryIn", r.pause)
 }
 
 // try makes a client of the new configuration and lets it read what the controller lives by. Only if that
@@ -173,10 +174,10 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		}
 		if common == 0 {
 			trial.CloseIdleConnections()
-			return &settingError{
-				fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
+			return &selftest.Problem{
+				Text: fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
 					last.Len(), p.inventory.Scope(), len(vms)),
-				"use a key of the account that owns the VMs; for a move to another one, restart the controller",
+				Remedy: "use a key of the account that owns the VMs; for a move to another one, restart the controller",
 			}
 		}
 	}
@@ -184,8 +185,10 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		klog.InfoS("A changed value of the cloud-config takes effect when the controller restarts", "key", name)
 	}
 	p.client.Adopt(trial)
-	p.recordKeys.use(cfg)
 	p.inventory.Forget()
+	if p.services != nil {
+		p.services.Retry()
+	}
 	return nil
 }
 

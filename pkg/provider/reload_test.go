@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -21,6 +22,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/selftest"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -195,22 +197,22 @@ func TestTryContact(t *testing.T) {
 		{name: "a zone by id", config: cloudstack.Config{Zone: "z2"}, api: &fakeCloud{}},
 		{
 			name: "no such zone", config: cloudstack.Config{Zone: "zone-3"}, api: &fakeCloud{},
-			err: `zone "zone-3" not found: the zones are "zone-1", "zone-2"`, remedy: "correct or remove zone",
+			err: `there is no zone "zone-3"`, remedy: "set zone in the cloud-config to one of these, or remove it: zone-1, zone-2",
 		},
 		{name: "zones may not be listed", config: cloudstack.Config{Zone: "zone-3"}, api: zoneless{&fakeCloud{}, cloudstack.KindNotPermitted}},
 		{name: "zones cannot be listed now", config: cloudstack.Config{Zone: "zone-3"}, api: zoneless{&fakeCloud{}, cloudstack.KindTransient}, err: "list zones", remedy: "if CloudStack is down"},
 		{
 			name: "no such project", config: cloudstack.Config{ProjectID: "prod"}, api: &fakeCloud{},
-			err: `project "prod" not found: the API key's user belongs to "dev"`, remedy: "correct project-id",
+			err: `project "prod" not found: the API key's user belongs to "dev"`, remedy: "set project-id",
 		},
 		{
 			name: "a wrong key", api: &fakeCloud{listErr: &cloudstack.Error{Kind: cloudstack.KindAuth, Command: "listVirtualMachines"}},
-			err: "listVirtualMachines", remedy: "check api-key and secret-key",
+			err: "listVirtualMachines", remedy: "check both keys",
 		},
 		{
 			name: "a project of others", config: cloudstack.Config{ProjectID: project},
 			api: &fakeCloud{listErr: &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listVirtualMachines"}},
-			err: project, remedy: "belongs to the project",
+			err: project, remedy: "a member of the project",
 		},
 		{name: "anything else", api: &fakeCloud{listErr: errors.New("odd")}, err: "odd", remedy: "see the error"},
 		{
@@ -227,31 +229,25 @@ func TestTryContact(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.err)
-			assert.Contains(t, remedy(err), c.remedy)
+			assert.Contains(t, selftest.Remedy(err), c.remedy)
 		})
 	}
 }
 
 func TestContactTriesUntilCloudStackIsThere(t *testing.T) {
 	t.Parallel()
-	c, o := fakeClockOptions()
-	api := &fakeCloud{vms: machines(1), listErr: &cloudstack.Error{Kind: cloudstack.KindTransient, Command: "listVirtualMachines"}}
-	p, err := assemble(&cloudstack.Config{}, o, api)
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() { p.contact(t.Context()); close(done) }()
-	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
-		c.Step(time.Duration(seconds)*time.Second - time.Millisecond)
-		require.True(t, c.HasWaiters(), "it waits %d s", seconds)
-		c.Step(time.Millisecond)
-	}
-	require.Eventually(t, c.HasWaiters, waitLong, time.Millisecond)
-	lists, _ := api.counts()
-	assert.Equal(t, 9, lists)
-	api.set(func(f *fakeCloud) { f.listErr = nil })
-	c.Step(contactLastPause)
-	<-done
+	synctest.Test(t, func(t *testing.T) {
+		api := &fakeCloud{vms: machines(1), listErr: &cloudstack.Error{Kind: cloudstack.KindTransient, Command: "listVirtualMachines"}}
+		p, err := assemble(&cloudstack.Config{}, DefaultOptions(), api)
+		require.NoError(t, err)
+		begun, done := time.Now(), make(chan struct{})
+		go func() { p.contact(t.Context()); close(done) }()
+		time.Sleep(time.Minute + time.Second)
+		assert.Equal(t, 7, api.listed(), "one try each 10 seconds")
+		api.set(func(f *fakeCloud) { f.listErr = nil })
+		<-done
+		assert.Equal(t, 70*time.Second, time.Since(begun))
+	})
 }
 
 func TestOutage(t *testing.T) {
@@ -275,23 +271,4 @@ func TestOutage(t *testing.T) {
 		c.Step(step.after)
 	}
 	require.Equal(t, []time.Duration{time.Minute + 2*time.Second}, over)
-}
-
-func TestOwnClusterTag(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		tag, id string
-		ownUID  bool
-		want    bool
-	}{
-		"our id":                              {"uid", "uid", false, true},
-		"another cluster":                     {"other", "uid", true, false},
-		"the old default, our Service":        {"kubernetes", "uid", true, true},
-		"the old default, another's Service":  {"kubernetes", "uid", false, false},
-		"the old default is still our own id": {"kubernetes", "kubernetes", false, true},
-		"no tag":                              {"", "uid", true, false},
-		"no tag and no id":                    {"", "", true, false},
-	} {
-		assert.Equal(t, tt.want, OwnClusterTag(tt.tag, tt.id, tt.ownUID), name)
-	}
 }

@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -69,7 +71,7 @@ func (r *tenantRun) acquireReleased(nth int) {
 			continue
 		}
 		for _, rec := range records.Addresses {
-			if rec.MAC != "" && rec.Allocated && !rec.Internal && r.now[rec.ID] == nil {
+			if rec.Allocated && !rec.Internal && r.now[rec.ID] == nil {
 				free = append(free, rec)
 			}
 		}
@@ -202,13 +204,12 @@ func (r *tenantRun) tryDelete(key string) {
 
 // driftOnce is a round of the drift loop, Service by Service, so that a seed always gives the same order.
 func (r *tenantRun) driftOnce() {
-	since := r.clock.Now()
-	all := r.lb.settledServices()
-	slices.Sort(all)
-	for _, uid := range all {
-		r.lb.repair(r.t.Context(), uid, since)
+	r.noticed()
+	keys := r.lb.Round(r.t.Context())
+	slices.SortFunc(keys, func(a, b service.Key) int { return cmp.Compare(a.UID, b.UID) })
+	for _, k := range keys {
+		_, _ = r.lb.Sync(r.t.Context(), k)
 	}
-	r.lb.lookForOrphans(r.t.Context(), since)
 }
 
 // live is something that victims, their friend or the cluster do.

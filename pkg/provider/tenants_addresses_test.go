@@ -181,19 +181,6 @@ func TestTenantEKeepIPLoop(t *testing.T) {
 			assert.Len(t, grep(env.dump(), "address "), kept+1)
 		})
 	}
-	parallel(t, "set just before the deletion", func(t *testing.T) {
-		env := newTenantEnv(t)
-		before := len(grep(env.dump(), "address "))
-		for i := range 5 {
-			env.create(fmt.Sprintf("attacker/web%d", i), []int{80})
-			env.mustSync(fmt.Sprintf("attacker/web%d", i))
-		}
-		for i := range 5 {
-			env.edit(fmt.Sprintf("attacker/web%d", i), annotate(annotation.KeepIP, "true"))
-			env.mustDelete(fmt.Sprintf("attacker/web%d", i))
-		}
-		assert.LessOrEqual(t, len(grep(env.dump(), "address ")), before+keptPerNamespace)
-	})
 }
 
 // The default policy denies settings that open ports elsewhere or use objects of the account.

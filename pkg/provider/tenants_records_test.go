@@ -88,7 +88,7 @@ func forgeries() map[string]forgery {
 			port: 80, write: list(at(idleIP), predecessor), then: []func(*corev1.Service){unset(annotation.Addresses, annotation.Address)},
 		},
 		"an address by Leaseweb's annotation": {port: 80, write: leasewebID(idleIP, predecessor)},
-		"a copy of the victim's record": {port: 81, write: func(env *serviceEnv) []func(*corev1.Service) {
+		"a copy of the victim's record": {port: 81, sameNamespace: true, write: func(env *serviceEnv) []func(*corev1.Service) {
 			return []func(*corev1.Service){annotate(annotation.Addresses, env.get("victim/web").Annotations[annotation.Addresses])}
 		}},
 		"an address that the victim keeps": {port: 80, sameNamespace: true, write: func(env *serviceEnv) []func(*corev1.Service) {

@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // tenantRun is an environment with victims, an attacker and foreign objects, and the state that the checks compare with.
@@ -39,10 +40,12 @@ type tenantRun struct {
 // byHandIP is an idle address that a victim uses and that the controller did not acquire.
 const byHandIP = secondIdleIP
 
-func newTenantRun(t *testing.T, guard plan.Guard, noTags bool) *tenantRun {
+func newTenantRun(t *testing.T, guard missingGuard, noTags bool) *tenantRun {
 	t.Helper()
 	r := &tenantRun{used: map[string]map[int]bool{}}
-	options := []envOption{withDeps(func(d *loadBalancerDeps) { unguard(d, guard) })}
+	options := []envOption{func(env *serviceEnv, _ *string) {
+		env.deps = func(d *service.Deps) { guard.apply(env, d) }
+	}}
 	if noTags {
 		options = append(options, withoutTags)
 	}

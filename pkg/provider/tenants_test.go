@@ -5,14 +5,24 @@ package provider
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -33,7 +43,7 @@ type episodeResult struct {
 }
 
 // episode runs until a violation. Every third seed's role may not tag. guard is taken out of the controller.
-func episode(t *testing.T, seed uint64, steps int, guard plan.Guard) episodeResult {
+func episode(t *testing.T, seed uint64, steps int, guard missingGuard) episodeResult {
 	t.Helper()
 	out := episodeResult{seed: seed}
 	r := newTenantRun(t, guard, seed%3 == 0)
@@ -64,7 +74,7 @@ func TestTenants(t *testing.T) {
 	t.Logf("seed %d, %d steps", seed, steps)
 	syncs := 0
 	for done := 0; done < steps; seed++ {
-		one := episode(t, seed, min(episodeSteps, steps-done), "")
+		one := episode(t, seed, min(episodeSteps, steps-done), missingGuard{})
 		done += len(one.actions)
 		syncs += one.syncs
 		if len(one.violations) > 0 {
@@ -78,27 +88,57 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// guards are the checks that separate tenants: those of plan.Guard and the operator's policy. Each can be
-// disabled alone.
-var guards = append([]plan.Guard{guardTenancy}, plan.Guards()...)
-
-const guardTenancy plan.Guard = "tenancy"
-
-// unguard disables a guard of the controller; none for an empty name.
-func unguard(d *loadBalancerDeps, guard plan.Guard) {
-	switch guard {
-	case "":
-	case guardTenancy:
-		d.Tenancy = tenancy.Policy{}
-	default:
-		d.Unguarded = map[plan.Guard]bool{guard: true}
-	}
+// missingGuard takes one of the checks out that separate tenants, or what it relies on. The product has no switch for that:
+// the controller is given another policy, other answers of CloudStack, or other Services than there are.
+type missingGuard struct {
+	name   string
+	policy func(*tenancy.Policy)
+	api    func(loadbalancer.API) loadbalancer.API
+	// service changes the copy of a Service that the controller sees.
+	service func(*corev1.Service)
+	seed    uint64 // one that finds a violation; where it finds nothing any more, the test tries all from 1
 }
 
-// findingSeeds are seeds that find a violation without a guard; for the others seed 1 does. They save time alone: where one
-// finds nothing any more, the test tries all from 1, and logs which to write here.
-var findingSeeds = map[plan.Guard]uint64{
-	guardTenancy: 2, "kept": 2, "source-nat": 2, "foreign-address": 2, "forwards": 6, "keep-limit": 7, "predecessor": 19, "tags": 55, "leaseweb": 56,
+var missingGuards = []missingGuard{
+	{name: "tenancy", policy: func(p *tenancy.Policy) { *p = tenancy.Policy{} }, seed: 2},
+	{name: "source-nat", policy: func(p *tenancy.Policy) { p.SourceNATAddress = tenancy.Rule{} }, seed: 2},
+	{name: "foreign-address", policy: func(p *tenancy.Policy) { p.ForeignAddress = tenancy.Rule{} }, seed: 2},
+	{name: "keep-limit", policy: func(p *tenancy.Policy) { p.Limits.KeepIP.MaxPerNamespace = nil }, seed: 7},
+	{name: "forwards", api: func(a loadbalancer.API) loadbalancer.API { return noForwards{a} }, seed: 6},
+	{name: "tags", api: func(a loadbalancer.API) loadbalancer.API { return noAddressTags{a} }, seed: 55},
+	{name: "sharing", service: func(s *corev1.Service) {
+		if s.Annotations[annotation.ShareWith] == "" {
+			annotate(annotation.ShareWith, "*")(s)
+		}
+	}},
+}
+
+// noForwards hides port forwardings, noAddressTags the tags of addresses.
+type noForwards struct{ loadbalancer.API }
+
+func (noForwards) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
+	return nil, nil
+}
+
+type noAddressTags struct{ loadbalancer.API }
+
+func (n noAddressTags) ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
+	list, err := n.API.ListPublicIPs(ctx, q)
+	for i := range list {
+		list[i].Tags = nil
+	}
+	return list, err
+}
+
+// apply takes the guard out.
+func (g missingGuard) apply(env *serviceEnv, d *service.Deps) {
+	if g.policy != nil {
+		g.policy(&d.Tenancy)
+	}
+	if g.api != nil {
+		d.API = g.api(d.API)
+	}
+	env.lies = g.service
 }
 
 // Each guard is needed: without it a run finds a violation. The seeds are fixed, so the number of steps is always the same.
@@ -108,21 +148,132 @@ func TestTenantsFindsAMissingGuard(t *testing.T) {
 		t.Skip("takes many steps")
 	}
 	const most = 60_000
-	for _, guard := range guards {
-		parallel(t, string(guard), func(t *testing.T) {
+	for _, guard := range missingGuards {
+		parallel(t, guard.name, func(t *testing.T) {
 			for next, done := uint64(0), 0; done < most; next++ {
 				seed := next
 				if next == 0 {
-					seed = cmp.Or(findingSeeds[guard], 1)
+					seed = cmp.Or(guard.seed, 1)
 				}
 				one := episode(t, seed, episodeSteps, guard)
 				done += len(one.actions)
 				if len(one.violations) > 0 {
-					t.Logf("guard removed -> steps until found: %-24s %6d  (%s, seed %d)", guard, done, one.violations[0].kind, seed)
+					t.Logf("guard removed -> steps until found: %-24s %6d  (%s, seed %d)", guard.name, done, one.violations[0].kind, seed)
 					return
 				}
 			}
-			t.Errorf("without the guard %s nothing is found in %d steps", guard, most)
+			t.Errorf("without the guard %s nothing is found in %d steps", guard.name, most)
 		})
 	}
+}
+
+// What CloudStack would write unchanged into the router's haproxy.cfg is refused.
+func TestTenantDStickinessOptions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string][2]string{
+		"a quote":              {"lb-cookie", `cookie-name="SRV`},
+		"a comment":            {"lb-cookie", "cookie-name=SRV#x"},
+		"a backslash":          {"lb-cookie", `cookie-name=SRV\`},
+		"a semicolon":          {"lb-cookie", "cookie-name=SRV;x"},
+		"a variable":           {"lb-cookie", "cookie-name=${HOME}"},
+		"a carriage return":    {"lb-cookie", "cookie-name=SRV\rx"},
+		"a line":               {"lb-cookie", "cookie-name=SRV\nmode http"},
+		"a vertical tab":       {"lb-cookie", "cookie-name=SRV\vx"},
+		"a zero":               {"lb-cookie", "cookie-name=SRV\x00"},
+		"another script":       {"lb-cookie", "cookie-name=ЅRV"},
+		"a long name":          {"lb-cookie", "cookie-name=" + strings.Repeat("x", 5000)},
+		"a domain":             {"lb-cookie", "domain=a_b..example"},
+		"a domain with quotes": {"lb-cookie", `domain="example.org`},
+		"a long domain":        {"lb-cookie", "domain=" + strings.Repeat("x.", 200) + "org"},
+		"a mode":               {"lb-cookie", "mode=insert;x"},
+		"an expiry":            {"source", "expire=x"},
+		"an expiry with text":  {"source", "expire=30m#"},
+		"a negative table":     {"source", "tablesize=-1"},
+		"a table of text":      {"source", "tablesize=many"},
+		"a huge table":         {"source", "tablesize=999999999999999999999"},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			env := newTenantEnv(t)
+			env.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, tc[0], annotation.StickinessOptions, tc[1]))
+			env.refused("attacker/web", plan.ReasonInvalidAnnotation)
+		})
+	}
+	for name, options := range map[string][2]string{
+		"cookie": {"lb-cookie", "cookie-name=SRV_1.a-b,domain=example.org,mode=insert,nocache"},
+		"source": {"source", "expire=30m,tablesize=200k"},
+	} {
+		parallel(t, "good "+name, func(t *testing.T) {
+			env := newTenantEnv(t)
+			env.create("attacker/web", []int{80}, annotate(annotation.StickinessMethod, options[0], annotation.StickinessOptions, options[1]))
+			env.mustSync("attacker/web")
+		})
+	}
+}
+
+// HAProxy has not had app-cookie since 1.6: one such rule keeps the router from taking any change of the network.
+func TestTenantDAppCookieOnAVirtualRouter(t *testing.T) {
+	t.Parallel()
+	for _, namespace := range []string{attackerNS, trustedNS} {
+		env := newTenantEnv(t)
+		key := namespace + "/web"
+		env.create(key, []int{80}, annotate(annotation.StickinessMethod, "app-cookie", annotation.StickinessOptions, "cookie-name=SRV,holdtime=3h,length=52"))
+		env.refused(key, plan.ReasonInvalidAnnotation, plan.ReasonUnsupportedNetwork)
+		env.edit(key, unset(annotation.StickinessMethod, annotation.StickinessOptions))
+		env.mustSync(key)
+		before := env.dump()
+		env.edit(key, annotate(annotation.StickinessMethod, "app-cookie", annotation.StickinessOptions, "cookie-name=SRV,holdtime=3h,length=52"))
+		require.Error(t, env.sync(key), "a running Service")
+		env.same(before, "the refused change")
+	}
+}
+
+// called makes a controller of a cluster with that id, which was called kubernetes before.
+func called(id string) func(*service.Deps) {
+	return func(d *service.Deps) {
+		d.ClusterIDs = func() []string { return slices.Compact([]string{id, commonClusterID}) }
+	}
+}
+
+// What the controller made under the former default name goes on being its own, and gets the new name.
+func TestTenantCFormerNameOfTheCluster(t *testing.T) {
+	t.Parallel()
+	for _, record := range []string{"with its record", "without its record"} {
+		parallel(t, record, func(t *testing.T) {
+			env := served(t, []int{80}, withDeps(called(commonClusterID)), by("w1"))
+			ip := env.ip("web")
+			require.Contains(t, strings.Join(of(env.dump(), ip), "\n"), "csccm-cluster=kubernetes")
+			if record == "without its record" {
+				env.edit("web", func(s *corev1.Service) { delete(s.Annotations, annotation.Addresses) })
+			}
+			env.deps = called("uid-of-kube-system")
+			env.restart()
+			env.mustSync("web", "w1")
+			assert.Equal(t, ip, env.ip("web"))
+			now := strings.Join(of(env.dump(), ip), "\n")
+			assert.Contains(t, now, "csccm-cluster=uid-of-kube-system")
+			assert.NotContains(t, now, "csccm-cluster=kubernetes")
+			env.restart()
+			env.reset()
+			env.mustSync("web", "w1")
+			assert.Zero(t, env.Ledger().Count("createTags", "deleteTags"))
+			env.removed("web")
+		})
+	}
+}
+
+// Another cluster that has no id either is called kubernetes too: its addresses are not ours.
+func TestTenantCAnotherClusterOfTheFormerName(t *testing.T) {
+	t.Parallel()
+	other := plan.Tags(commonClusterID, plan.Service{Namespace: "default", Name: "web", UID: mailUID})
+	var tags []string
+	for k, v := range other {
+		tags = append(tags, k+": "+v)
+	}
+	slices.Sort(tags)
+	env := newEnv(t, withWorld(func(w string) string {
+		return w + "  - {address: 203.0.113.44, network: k8s-net, tags: {" + strings.Join(tags, ", ") + "}}\n"
+	}), withDeps(called("uid-of-kube-system")))
+	env.create("web", []int{80}, annotate(annotation.Address, "203.0.113.44"))
+	require.ErrorContains(t, env.sync("web", "w1"), "another cluster")
+	assert.Equal(t, env.before, env.dump())
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package registration_test
+package registration
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/registration"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -60,10 +58,17 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-func ownAccount(context.Context) (string, error) { return "", nil }
+func (e *env) controller(uid string, nodes func() ([]*corev1.Node, error)) *Controller {
+	return &Controller{
+		API: e.api, Project: func(context.Context) (string, error) { return "", nil }, Name: "prod", ClusterID: uid, Nodes: nodes, Clock: clock.RealClock{},
+		VMs: func(ctx context.Context) (*inventory.VMSnapshot, error) {
+			return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
+		},
+	}
+}
 
-func (e *env) wanted(workers ...string) *registration.Wanted {
-	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
+func (e *env) wanted(workers ...string) *Entry {
+	w := &Entry{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
 	for _, name := range workers {
 		w.Workers = append(w.Workers, e.vms[name])
 	}
@@ -104,7 +109,7 @@ func TestEntryFollowsNodes(t *testing.T) {
 		{"one for another", []string{"w2", "w3"}, []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"}},
 	} {
 		e.Ledger().Reset()
-		_, err := registration.Sync(t.Context(), e.api, "", e.wanted(step.workers...))
+		_, err := Sync(t.Context(), e.api, e.wanted(step.workers...))
 		require.NoError(t, err, step.name)
 		assert.Equal(t, append([]string{"listKubernetesClusters"}, step.calls...), e.Calls("ccm"), step.name)
 		control, size, names := e.entry(t)
@@ -112,23 +117,11 @@ func TestEntryFollowsNodes(t *testing.T) {
 		assert.EqualValues(t, len(step.workers), size, step.name)
 		assert.ElementsMatch(t, append([]string{"c1"}, step.workers...), names, step.name)
 	}
-	gone, err := registration.Unregister(t.Context(), e.api, "", "uid-1")
-	require.NoError(t, err)
-	require.NotNil(t, gone)
-	vms, err := e.api.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
-	require.NoError(t, err)
-	require.Len(t, vms, 4, "no VM is touched")
-	for i := range vms {
-		assert.Equal(t, cloudstack.VMRunning, vms[i].State)
-	}
-	gone, err = registration.Unregister(t.Context(), e.api, "", "uid-1")
-	require.NoError(t, err)
-	assert.Nil(t, gone)
 }
 
 func TestPlanLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
-	w := &registration.Wanted{Name: "prod", ClusterID: "uid-1", Control: []string{"c1"}, Workers: []string{"w1", "w2"}}
+	w := &Entry{Name: "prod", ClusterID: "uid-1", Control: []string{"c1"}, Workers: []string{"w1", "w2"}}
 	external := func(name, description string, vms ...string) cloudstack.KubernetesCluster {
 		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Description: description, Type: cloudstack.ExternalManaged, VMs: vms}
 	}
@@ -138,16 +131,16 @@ func TestPlanLeavesOthersAlone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		entries []cloudstack.KubernetesCluster
-		want    *registration.Plan
+		want    *changes
 		err     string
 	}{
-		{"none yet", nil, &registration.Plan{AddControl: []string{"c1"}, AddWorkers: []string{"w1", "w2"}}, ""},
+		{"none yet", nil, &changes{control: []string{"c1"}, workers: []string{"w1", "w2"}}, ""},
 		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")},
-			&registration.Plan{AddControl: []string{"c1"}, AddWorkers: []string{"w1", "w2"}}, ""},
-		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", w.Description(), "c1", "w1", "old")},
-			&registration.Plan{EntryID: "id-prod", AddControl: []string{}, AddWorkers: []string{"w2"}, Remove: []string{"old"}}, ""},
-		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", w.Description(), "c1", "w1", "w2")},
-			&registration.Plan{EntryID: "id-production", AddControl: []string{}, AddWorkers: []string{}, Remove: []string{}}, ""},
+			&changes{control: []string{"c1"}, workers: []string{"w1", "w2"}}, ""},
+		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", mark+w.ClusterID, "c1", "w1", "old")},
+			&changes{id: "id-prod", control: []string{}, workers: []string{"w2"}, remove: []string{"old"}}, ""},
+		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", mark+w.ClusterID, "c1", "w1", "w2")},
+			&changes{id: "id-production", control: []string{}, workers: []string{}, remove: []string{}}, ""},
 		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, nil, `not this cluster (id id-prod, description "by hand")`},
 		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, nil, "choose another name"},
 		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, nil, "shows VMs of this cluster already"},
@@ -156,17 +149,13 @@ func TestPlanLeavesOthersAlone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := registration.MakePlan(c.entries, w)
+			p, err := w.plan(c.entries)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
 			}
 			require.NoError(t, err)
-			assert.ElementsMatch(t, c.want.AddControl, p.AddControl)
-			assert.ElementsMatch(t, c.want.AddWorkers, p.AddWorkers)
-			assert.ElementsMatch(t, c.want.Remove, p.Remove)
-			assert.Equal(t, c.want.EntryID, p.EntryID)
-			assert.Equal(t, c.name != "ours, renamed in the UI", p.Changes())
+			assert.Equal(t, c.want, p)
 		})
 	}
 }
@@ -191,17 +180,11 @@ func TestControllerFollowsNodes(t *testing.T) {
 			mu.Unlock()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &registration.Controller{
-			API: e.api, Project: ownAccount, Name: "prod", ClusterID: "uid-1", Clock: clock.RealClock{},
-			Nodes: func() ([]*corev1.Node, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				return slices.Clone(nodes), nil
-			},
-			VMs: func(ctx context.Context) (node.Lookup, error) {
-				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
-			},
-		}
+		c := e.controller("uid-1", func() ([]*corev1.Node, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(nodes), nil
+		})
 		go c.Run(ctx)
 		defer func() { cancel(); synctest.Wait() }()
 		time.Sleep(time.Minute)
@@ -244,13 +227,7 @@ func TestControllerNeedsTheClustersUID(t *testing.T) {
 		e := newEnv(t)
 		n := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "external-cloudstack://" + e.vms["w1"]}}
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &registration.Controller{
-			API: e.api, Project: ownAccount, Name: "prod", Clock: clock.RealClock{},
-			Nodes: func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil },
-			VMs: func(ctx context.Context) (node.Lookup, error) {
-				return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
-			},
-		}
+		c := e.controller("", func() ([]*corev1.Node, error) { return []*corev1.Node{n}, nil })
 		e.Ledger().Reset()
 		go c.Run(ctx)
 		time.Sleep(time.Hour)

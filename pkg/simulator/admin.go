@@ -23,7 +23,6 @@ import (
 //	GET    /faults                         the armed faults, each with its number of hits
 //	POST   /faults {"fault":"TEXT"}        arms a fault (ParseFault)
 //	DELETE /faults, /faults/ID             disarms all faults, or one
-//	GET    /world?secrets=true             the current world as YAML (Dump)
 //	POST   /restart {"away":"20s"}         Restart
 //	POST   /clock {"step":"1h"}            advances the clock, unless it is the real clock
 //
@@ -45,7 +44,7 @@ func (s *Simulator) AdminHandler(routes ...AdminRoute) http.Handler {
 	for pattern, f := range map[string]func(*http.Request) (int, any, error){
 		"GET /healthz": s.adminHealth, "GET /ledger": s.adminLedger, "DELETE /ledger": s.adminResetLedger,
 		"GET /faults": s.adminFaults, "POST /faults": s.adminInject, "DELETE /faults": s.adminDisarm, "DELETE /faults/{id}": s.adminDisarm,
-		"GET /world": s.adminWorld, "POST /restart": s.adminRestart, "POST /clock": s.adminClock,
+		"POST /restart": s.adminRestart, "POST /clock": s.adminClock,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { adminAnswer(w, r, f) })
 	}
@@ -191,12 +190,6 @@ func (s *Simulator) adminDisarm(r *http.Request) (int, any, error) {
 		return 0, nil, adminError{http.StatusNotFound, fmt.Sprintf("no fault has the id %d", id)}
 	}
 	return http.StatusNoContent, nil, nil
-}
-
-func (s *Simulator) adminWorld(r *http.Request) (int, any, error) {
-	secrets := r.URL.Query().Get("secrets")
-	text, err := s.DumpYAML(DumpOptions{Secrets: secrets == "true"})
-	return http.StatusOK, text, err
 }
 
 func (s *Simulator) adminRestart(r *http.Request) (int, any, error) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/identity"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -166,25 +165,6 @@ func htmlPage(w http.ResponseWriter, status int, text, uri string) {
 		status, html.EscapeString(text), status, html.EscapeString(text), html.EscapeString(uri), status, html.EscapeString(text))
 }
 
-// permits applies the project role of a member. Admins of the project may call every command.
-func permits(m *store.ProjectMember, api *catalogue.API) *wire.Error {
-	if m.Admin || m.Role == nil || m.Role.Removed {
-		return nil
-	}
-	for _, r := range m.Role.Rules {
-		if !r.Matches(api.Name) {
-			continue
-		}
-		if r.Allow {
-			return nil
-		}
-		return &wire.Error{
-			Status: http.StatusUnauthorized, CS: wire.CSGeneric, Text: "The given command '" + api.Name + "' either does not exist, is not available for user.",
-		}
-	}
-	return nil
-}
-
 // checkAvailable checks the role (error 432), before any check of the parameters.
 func checkAvailable(c *wire.Call) *wire.Error {
 	if !c.Caller.Account.Role.Allows(c.API) {
@@ -198,7 +178,7 @@ func checkAvailable(c *wire.Call) *wire.Error {
 }
 
 // projectByID are the commands whose project is in the parameter id instead of projectid.
-var projectByID = store.SetOf("suspendProject", "updateProject", "activateProject", "deleteProject")
+var projectByID = store.SetOf("suspendProject", "deleteProject")
 
 // checkProject refuses callers who are not members of the project of the call. The parameter name is case-sensitive.
 func checkProject(c *wire.Call) *wire.Error {
@@ -214,10 +194,7 @@ func checkProject(c *wire.Call) *wire.Error {
 	if !ok || p.Removed || !c.Caller.Account.Normal() {
 		return nil
 	}
-	if m := p.Membership(c.Caller); m != nil {
-		return permits(m, c.API)
-	}
-	if c.API.Name == "updateProjectInvitation" { // an invited user is not a member yet
+	if p.Admits(c.Caller) {
 		return nil
 	}
 	e := wire.Errf(wire.CodeUnsupported, wire.CSGeneric, "The API [%s] does not exist or is not available for this account/user in project [%s].", c.API.Name, p.UUID)

@@ -162,7 +162,6 @@ func TestContractOfKubernetes(t *testing.T) {
 		{"create: defaults", newCluster + ` => description=c1 controlnodes=1 masternodes=1 etcdnodes=0 clustertype=CloudManaged \
 				autoscalingenabled=false csienabled=false \
 			associatednetworkname=c1-network minsize=- maxsize=- keypair=- > virtualmachines.0.id=vm networkid=net
-			owner listVolumes virtualmachineid={vm} => size=8589934592
 			owner listNetworks id={net} => networkofferingname=DefaultNetworkOfferingforKubernetesService displaytext=owner-network`},
 		// The notes call masternodes an alias. The command does not read it.
 		{"create: masternodes", newCluster + ` masternodes=3 => controlnodes=1`},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/events"
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -43,14 +42,8 @@ func (h *env) everything(name string, owner ...string) {
 		of = append(of, owner[i]+"="+owner[i+1])
 	}
 	h.play(strings.ReplaceAll(`
-		root createAffinityGroup name={N}-apart type="host anti-affinity" OWNER > apart
-		root createInstanceGroup name={N}-group OWNER
-		root createSSHKeyPair name={N}-key OWNER
-		root listDiskOfferings name=Small > disk
 		root createNetwork name={N}-net zoneid={zone} networkofferingid={isolated} OWNER > net
-		root deployVirtualMachine name={N}-1 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} \
-			affinitygroupids={apart}`+
-		` group={N}-group diskofferingid={disk} OWNER > first
+		root deployVirtualMachine name={N}-1 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > first
 		root deployVirtualMachine name={N}-2 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > second \
 			nic.0.id=nic
 		root addIpToNic nicid={nic}
@@ -61,7 +54,6 @@ func (h *env) everything(name string, owner ...string) {
 		root assignToLoadBalancerRule id={rule} virtualmachineids={first}
 		root createLBStickinessPolicy lbruleid={rule} methodname=LbCookie name={N}-sticky
 		root createFirewallRule ipaddressid={ip} protocol=tcp startport=8000 endport=8001
-		root createEgressFirewallRule networkid={net} protocol=tcp startport=443 endport=443
 		root createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=22 privateport=22 virtualmachineid={first}
 		root enableStaticNat ipaddressid={nat} virtualmachineid={second}
 		root createTags resourceids={held} resourcetype=PublicIpAddress tags[0].key={N} tags[0].value=v
@@ -90,28 +82,38 @@ func (h *env) everything(name string, owner ...string) {
 	h.ok(h.root("uploadSslCert", append(owner, "name", name+"-cert", "certificate", cert.pem, "privatekey", pem)...))
 }
 
+// eachTable visits the tables of the store by the name of their field, in lower case.
+func eachTable(st *store.State, visit func(name string, rows reflect.Value)) {
+	v := reflect.ValueOf(st).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.IsExported() && f.Type.Kind() == reflect.Pointer && strings.HasPrefix(f.Type.Elem().Name(), "Table[") {
+			visit(strings.ToLower(f.Name), v.Field(i).Elem().FieldByName("Rows"))
+		}
+	}
+}
+
 // ownedIDs are the UUIDs of all rows that the account owns, by table; the account's own and its events and jobs are left out.
 func (h *env) ownedIDs(a *store.Account) map[string][]string {
 	out := map[string][]string{}
-	tables, names := dump.StateTables(h.sim.st)
-	for _, name := range names {
-		if name == "events" || name == "users" || name == "accounts" || name == "projects" {
-			continue
+	eachTable(h.sim.st, func(name string, rows reflect.Value) {
+		if name == "events" || name == "jobs" || name == "users" || name == "accounts" || name == "projects" {
+			return
 		}
-		tables[name].EachRow(func(row any, _ int64) {
+		for i := range rows.Len() {
+			row := rows.Index(i).Interface()
 			e := row.(interface{ Ent() *store.Entity }).Ent()
 			if events.OwnerOf(row) == a && !e.Removed {
 				out[name] = append(out[name], e.UUID)
 			}
-		})
-	}
+		}
+	})
 	return out
 }
 
 // ownedTables are the tables whose rows belong to accounts.
 var ownedTables = []string{
-	"networks", "vpcs", "aclLists", "aclItems", "vms", "nics", "secondary", "volumes", "affinity", "groups", "keypairs", "ips", "lbRules", "fwRules", "egress",
-	"pfRules", "policies", "certs", "kubernetesClusters",
+	"networks", "vpcs", "acllists", "aclitems", "vms", "secondary", "ips", "lbrules", "fwrules", "pfrules", "policies", "certs", "kubernetesclusters",
 }
 
 // startFresh starts a fresh world with room for many objects and tenants.
@@ -171,15 +173,31 @@ func TestDeletionLeavesNothing(t *testing.T) {
 // TestOwnedTables: whatever has a field named owner or account is among the tables that deletion is tested with.
 func TestOwnedTables(t *testing.T) {
 	t.Parallel()
-	st := store.NewState()
-	tables, names := dump.StateTables(st)
-	for _, name := range names {
-		typ := reflect.TypeOf(tables[name].NewRow()).Elem()
-		for _, field := range []string{"owner", "account"} {
-			f, ok := typ.FieldByName(field)
+	eachTable(store.NewState(), func(name string, rows reflect.Value) {
+		for _, field := range []string{"Owner", "Account"} {
+			f, ok := rows.Type().Elem().Elem().FieldByName(field)
 			if ok && f.Type == reflect.TypeFor[*store.Account]() && !strings.Contains("users accounts projects events", name) {
 				require.Contains(t, ownedTables, name)
 			}
 		}
-	}
+	})
+}
+
+// TestTagsOutliveTheirAccount: the addresses of a deleted account become free with their tags, those of a release without.
+func TestTagsOutliveTheirAccount(t *testing.T) {
+	t.Parallel()
+	startNetwork(t).play(`
+		d/a associateIpAddress networkid={net} ipaddress=203.0.113.30 > kept
+		d/a associateIpAddress networkid={net} ipaddress=203.0.113.31 > released
+		d/a createTags resourceids={kept},{released} resourcetype=PublicIpAddress tags[0].key=k tags[0].value=v
+		d/a disassociateIpAddress id={released}
+		root deleteProject id={projects:p} cleanup=true
+		root listAccounts name=a domainid={d} > a
+		root deleteAccount id={a}
+		d/b createNetwork zoneid={zone} name=theirs networkofferingid={isolated} > theirs
+		d/b associateIpAddress networkid={theirs} ipaddress=203.0.113.30
+		d/b associateIpAddress networkid={theirs} ipaddress=203.0.113.31
+		d/b listPublicIpAddresses id={kept} => tags#=1
+		d/b listPublicIpAddresses id={released} => tags#=0
+	`)
 }

@@ -3,14 +3,12 @@
 
 package simulator
 
-//go:generate go run ../internal/schemagen -title "World of cloudstack-sim" -root World -out world.schema.json internal/world/world.go internal/settings/settings.go
 //go:generate go run ./internal/policydoc ../../docs/support-policy.md
 
 import (
 	"io"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -83,8 +81,6 @@ type (
 	ArmedFault = fault.Armed
 	// LatencyProfile is how long the answers of commands take.
 	LatencyProfile = wire.Profile
-	// DumpOptions choose what a dump holds.
-	DumpOptions = dump.Options
 	// Difference is a parameter or command that differs between CloudStack releases.
 	Difference = catalogue.Difference
 )

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -243,14 +242,10 @@ func TestRestartDuringDeployment(t *testing.T) {
 		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
 	h.clock.Step(40 * time.Second)
 	require.Equal(t, store.VMStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
-	w, err := h.sim.Dump(dump.Options{})
-	require.NoError(t, err)
 	h.sim.Restart(0)
-	for _, s := range []*env{h, start(t, Options{World: w, Clock: h.clock})} {
-		v := s.first(s.root("listVirtualMachines", "id", vm), "virtualmachine")
-		require.Equal(t, store.VMStopped, v["state"])
-		require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
-	}
+	v := h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")
+	require.Equal(t, store.VMStopped, v["state"])
+	require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
 }
 
 func TestLedger(t *testing.T) {
@@ -379,6 +374,48 @@ func TestCreatesOnOneAddressWait(t *testing.T) {
 		return len(done) == 1
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, http.StatusOK, <-done)
+}
+
+// TestFirewallRulesOfOneAddressWaitForEachOther: a rule that is submitted before the job of the one before has ended waits 5 s.
+// One that waits for the job, and one of another address, does not.
+func TestFirewallRulesOfOneAddressWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"simulator", "production"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			profile, err := wire.NamedProfile(name)
+			require.NoError(t, err)
+			h := start(t, Options{Latency: profile})
+			ip := h.legacyIP()
+			job := profile.JobTime("createFirewallRule")
+			created := make(chan time.Duration, 1)
+			// create sends a call and moves the clock until its answer is there.
+			create := func(port string) time.Duration {
+				begin := h.clock.Now()
+				go func() {
+					h.ok(h.call(owner, "createFirewallRule", "ipaddressid", ip, "protocol", "udp", "startport", port))
+					created <- h.clock.Since(begin)
+				}()
+				for {
+					select {
+					case took := <-created:
+						return took
+					default:
+					}
+					if h.clock.HasWaiters() {
+						h.clock.Step(time.Millisecond)
+					}
+				}
+			}
+			quick := profile.CallTime("createFirewallRule") + createTime + 2*time.Millisecond
+			require.LessOrEqual(t, create("1"), quick)
+			second := create("2")
+			require.Greater(t, second, 5*time.Second)
+			require.Less(t, second, 5*time.Second+2*quick)
+			h.clock.Step(job)
+			require.LessOrEqual(t, create("3"), quick)
+		})
+	}
 }
 
 func TestSamePortAtOnce(t *testing.T) {

@@ -31,8 +31,8 @@ import (
 // were made, on one simulator that begins as a fresh installation. Nothing is
 // put into its state from behind: testdata/golden-scenario.txt holds the calls
 // that set the scene and those that must have been made between the recordings.
-// testdata/golden-clusters and testdata/golden-forwards with their scenarios are
-// the same of another server.
+// testdata/golden-clusters, testdata/golden-forwards and testdata/golden-tags with
+// their scenarios are the same of other servers.
 
 // scenario replays the recordings.
 type scenario struct {
@@ -95,6 +95,11 @@ func TestGoldenClusters(t *testing.T) {
 func TestGoldenForwards(t *testing.T) {
 	t.Parallel()
 	replayAll(t, "testdata/golden-forwards")
+}
+
+func TestGoldenTags(t *testing.T) {
+	t.Parallel()
+	replayAll(t, "testdata/golden-tags")
 }
 
 // replayAll replays the recordings of a folder.

@@ -40,24 +40,6 @@ func TestContractOfRoles(t *testing.T) {
 			root listRoles name=ccm state=disabled => count 0`},
 		{"list: admins only", `k8s-owner listRoles => 432/9999 The API [listRoles] does not exist or is not available`},
 
-		{"update: role", `root updateRole id={nowhere} name=x => 431/9999 Invalid parameter id value={nowhere}`},
-		{"update: type", `root updateRole id={role} type=Bogus => 530/9999 Illegal RoleType name provided
-			root updateRole id={role} type=DomainAdmin => type=DomainAdmin`},
-		{"update: type in use", `root createAccount username=u password=p firstname=f lastname=l email=e@x roleid={role}
-			root updateRole id={role} type=Admin => 531/4365 Found accounts that have role in use, won't allow to change role type`},
-		{"update: name", `root updateRole id={role} name=user => 530/9999 Entity already exists 
-			+ name=renamed description=d ispublic=false => name=renamed description=d ispublic=false`},
-		{"update: of default roles only ispublic", `root updateRole id={builtin} name=x \
-			=> 531/4365 Default roles cannot be updated (with the exception of making it private/public).
-			+ ispublic=false name=x => 531/4365 Default roles cannot be updated
-			+ ispublic=false name=- => ispublic=false`},
-
-		{"disable and enable", `root disableRole id={role} => success=true
-			root disableRole id={role} => 531/4365 Role is already disabled
-			root listRoles id={role} => state=disabled
-			root enableRole id={role} => success=true
-			root enableRole id={role} => 531/4365 Role is already enabled`},
-
 		{"delete: default roles", `root deleteRole id={builtin} => 531/4365 Default roles cannot be deleted`},
 		{"delete: in use", `root createAccount username=u password=p firstname=f lastname=l email=e@x roleid={role}
 			root deleteRole id={role} => 531/4365 Found accounts that have role in use, won't allow to delete role`},
@@ -78,27 +60,5 @@ func TestContractOfRoles(t *testing.T) {
 		{"add a rule: it comes last", `root createRolePermission roleid={role} rule=* permission=deny description=d \
 				=> permission=deny description=d roleid={role} rolename=-
 			root listRolePermissions roleid={role} => count 2 rule=listZones /rolepermission.1.rule=*`},
-
-		{"change a rule: order, or one", `root updateRolePermission roleid={role} ruleorder={rule} permission=allow \
-			=> 431/9999 Parameters permission and ruleid must be mutually exclusive with ruleorder`},
-		{"change a rule: permission", `root updateRolePermission roleid={role} ruleid={rule} permission=x \
-				=> 431/9999 Values for permission parameter should be: allow or deny
-			+ permission=deny => success=true
-			root listRolePermissions roleid={role} => permission=deny`},
-		{"change a rule: nothing to do", `root updateRolePermission roleid={role} ruleid={rule} => success=false`},
-		{"change a rule: default roles", `root listRolePermissions roleid={builtin} > theirs
-			root updateRolePermission roleid={builtin} ruleid={theirs} permission=deny \
-				=> 531/4365 Role permission cannot be updated for Default roles
-			root updateRolePermission roleid={builtin} ruleorder={theirs} => 531/4365 Role permission cannot be updated for Default roles`},
-		{"change the order: all rules, once", `root createRolePermission roleid={role} rule=* permission=deny > deny
-			root updateRolePermission roleid={role} ruleorder={deny} => success=false
-			root updateRolePermission roleid={role} ruleorder={deny},{rule} => success=true
-			root listRolePermissions roleid={role} => rule=*`},
-
-		{"delete a rule: default roles", `root listRolePermissions roleid={builtin} > theirs
-			root deleteRolePermission id={theirs} => 531/4365 Role permission cannot be deleted for Default roles`},
-		{"delete a rule", `root deleteRolePermission id={rule} => success=true
-			root deleteRolePermission id={rule} => 431/9999 Invalid parameter id value
-			root listRolePermissions roleid={role} => count 0`},
 	})
 }

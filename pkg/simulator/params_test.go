@@ -136,7 +136,7 @@ func TestMissingParametersInOrder(t *testing.T) {
 	h := startYAML(t, lbWorld)
 	for command, first := range map[string]string{
 		"createTags": "tags", "deleteTags": "resourcetype", "createLoadBalancerRule": "algorithm", "createFirewallRule": "ipaddressid",
-		"addNicToVirtualMachine": "virtualmachineid", "removeNicFromVirtualMachine": "virtualmachineid", "updateDefaultNicForVirtualMachine": "virtualmachineid",
+		"addNicToVirtualMachine": "virtualmachineid", "removeNicFromVirtualMachine": "virtualmachineid",
 		"createVPC": "zoneid",
 	} {
 		h.play("d/a " + command + " => 431/9999 due to missing parameter " + first)
@@ -300,8 +300,6 @@ func TestProjectOfACall(t *testing.T) {
 	p := h.idOf("projects", "p")
 	h.set("p", p, "P", strings.ToUpper(p), "stranger", "does not exist or is not available for this account/user in project ["+p).play(`
 		d/b suspendProject id={p} => 432/9999 The API [suspendProject] {stranger}
-		d/b updateProject id={p} => 432/9999 The API [updateProject] {stranger}
-		d/b activateProject id={p} => 432/9999 The API [activateProject] {stranger}
 		d/b deleteProject id={p} => 432/9999 The API [deleteProject] {stranger}
 		d/b listVirtualMachines projectid={p} => 432/9999 The API [listVirtualMachines] {stranger}
 		d/b listVirtualMachines projectid={P} => 432/9999 The API [listVirtualMachines] {stranger}
@@ -309,7 +307,6 @@ func TestProjectOfACall(t *testing.T) {
 		d/a listVirtualMachines projectId={p} => count 1
 		d/b listVirtualMachines projectid=-1
 		d/da suspendProject id={p}
-		d/a activateProject id={p}
 	`)
 	require.Equal(t, "errorresponse", h.call("d/b", "suspendProject", "id", p).key)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 )
 
 // patchReleases are those between the minor ones that differ from both.
@@ -135,13 +134,13 @@ func TestAnswersOfReleases(t *testing.T) {
 			assert.Equal(t, !has("4.22"), len(h.ok(h.call(u, "listNetworks", "name", "no-such-network")).items("network")) > 0)
 
 			// Commands that are not there are unknown, with or without keys.
-			a := h.call(u, "reserveIpAddress", "id", h.ipID("203.0.113.8"))
+			a := h.call(u, "addVirtualMachinesToKubernetesCluster", "id", h.ipID("203.0.113.8"), "virtualmachineids", h.ipID("203.0.113.8"))
 			b := h.call(u, "noSuchCommand")
-			assert.Equal(t, !has("4.17"), a.status == b.status && a.key == b.key, a.raw)
+			assert.Equal(t, !has("4.19"), a.status == b.status && a.key == b.key, a.raw)
 			shown := func(command string) []map[string]any {
 				return h.call("admin", "listApis", "name", command).items("api")
 			}
-			assert.Equal(t, has("4.17"), len(shown("reserveIpAddress")) == 1)
+			assert.Equal(t, has("4.19"), len(shown("addVirtualMachinesToKubernetesCluster")) == 1)
 			params := shown("createLoadBalancerRule")[0]["params"].([]any)
 			assert.Equal(t, has("4.18"), slices.ContainsFunc(params, func(p any) bool { return p.(map[string]any)["name"] == "cidrlist" }))
 
@@ -170,19 +169,6 @@ func TestAnswersOfReleases(t *testing.T) {
 	}
 }
 
-// A dump goes on as the release that it was.
-func TestDumpKeepsTheRelease(t *testing.T) {
-	t.Parallel()
-	h := releaseEnv(t, "4.17")
-	w, err := h.sim.Dump(dump.Options{Secrets: true})
-	require.NoError(t, err)
-	again := start(t, Options{World: w})
-	a := again.call("d/a", "listCapabilities")
-	assert.Contains(t, a.raw, "4.17.0.0")
-	assert.Len(t, again.call("admin", "listApis", "name", "reserveIpAddress").items("api"), 1)
-	assert.Empty(t, again.call("admin", "listApis", "name", "listBgpPeers").items("api"))
-}
-
 func TestSupportPolicyIsFresh(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/support-policy.md"
@@ -191,5 +177,5 @@ func TestSupportPolicyIsFresh(t *testing.T) {
 	assert.Empty(t, stale, "go generate ./pkg/simulator")
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "CloudStack "+Releases()[0]+" to "+Releases()[len(Releases())-1])
+	assert.Contains(t, string(text), Releases()[0]+" to "+Releases()[len(Releases())-1])
 }

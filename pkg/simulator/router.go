@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"maps"
@@ -37,6 +38,10 @@ type RouterRule struct {
 	Filtered bool
 	Filter   []RouterFilter
 }
+
+// RouterRanges is how many source ranges a rule can have. With more, the job of every later change of a rule in the network or
+// VPC fails until the rule is deleted or has fewer.
+const RouterRanges = store.MaxRanges
 
 // RouterMember is an address that a rule forwards to.
 type RouterMember struct {
@@ -137,7 +142,7 @@ func (w *watch) wake() {
 func routed(st *store.State, r *store.LBRule) (RouterRule, bool) {
 	out := RouterRule{
 		ID: r.UUID, Name: r.Name, Address: r.IP.Addr, Port: r.PublicPort, PrivatePort: r.PrivatePort, Internal: r.Internal,
-		Algorithm: strings.ToLower(r.Algorithm), Protocol: r.Protocol, CIDRList: r.CIDRs,
+		Algorithm: strings.ToLower(r.Algorithm), Protocol: cmp.Or(r.Told, r.Protocol), CIDRList: r.CIDRs,
 	}
 	for _, m := range r.Members {
 		addr, err := netip.ParseAddr(m.IP)

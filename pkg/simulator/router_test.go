@@ -4,7 +4,9 @@
 package simulator
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +75,96 @@ func TestRouterAndStickiness(t *testing.T) {
 	h.sim.Inject(Fault{Command: "createLBStickinessPolicy", Kind: FaultJobNeverEnds})
 	h.ok(create("6m"))
 	require.Equal(t, "5m", h.sim.Router().Rules[0].Sticky.Params["expire"])
+}
+
+// manyRanges returns a cidrlist of n source ranges.
+func manyRanges(n int) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("192.0.%d.0/24", i)
+	}
+	return strings.Join(out, ",")
+}
+
+// TestTooManySourceRangesStopTheRouter: every change of a rule of the network fails until the long rule is shortened or
+// deleted; other networks, names and firewall rules do not notice.
+func TestTooManySourceRangesStopTheRouter(t *testing.T) {
+	t.Parallel()
+	h := startLB(t).set("most", manyRanges(RouterRanges)).set("more", manyRanges(RouterRanges+1))
+	h.play(`
+		d/a assignToLoadBalancerRule id={rule} virtualmachineids={vms:own-1}
+		d/a createLoadBalancerRule publicipid={ip} name=long algorithm=source publicport=81 privateport=1 protocol=tcp cidrlist={most} > long
+		d/a assignToLoadBalancerRule id={long} virtualmachineids={vms:own-1}
+		d/a createLoadBalancerRule publicipid={ip} name=longer algorithm=source publicport=82 privateport=1 protocol=tcp cidrlist={more} > longer
+		d/a assignToLoadBalancerRule id={rule} virtualmachineids={vms:own-2}  # a rule without members is on no router
+		d/a assignToLoadBalancerRule id={longer} virtualmachineids={vms:own-1} => job 530 Failed to assign load balancer rule
+
+		# Rules of the same network.
+		d/a removeFromLoadBalancerRule id={rule} virtualmachineids={vms:own-2} => job 530 Failed to remove specified load balancer rule
+		d/a listLoadBalancerRuleInstances id={rule} => count 2
+		d/a createLoadBalancerRule publicipid={ip} name=new algorithm=source publicport=83 privateport=1 protocol=tcp > new
+		d/a assignToLoadBalancerRule id={new} virtualmachineids={vms:own-1} => job 530 Failed to assign load balancer rule
+		d/a listLoadBalancerRules id={new} => state=Add
+		d/a updateLoadBalancerRule id={rule} algorithm=source protocol=tcp => job 530 Failed to update load balancer rule
+		d/a updateLoadBalancerRule id={rule} name=renamed algorithm=source protocol=tcp
+		d/a createLBStickinessPolicy lbruleid={rule} name=s methodname=LbCookie => job 530 Failed to create stickiness policy
+		d/a deleteLoadBalancerRule id={long} => job 530 Unable to remove load balancer rule
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=443
+
+		# A rule of another network.
+		d/b createLoadBalancerRule publicipid={ips:203.0.113.10} name=b algorithm=source publicport=80 privateport=1 protocol=tcp > b
+		d/b assignToLoadBalancerRule id={b} virtualmachineids={vms:b-1}
+
+		d/a updateLoadBalancerRule id={longer} algorithm=source protocol=tcp cidrlist=10.0.0.0/8
+		d/a deleteLoadBalancerRule id={long}
+		d/a updateLoadBalancerRule id={longer} algorithm=source protocol=tcp cidrlist={more} => job 530 Failed to update load balancer rule
+		d/a deleteLoadBalancerRule id={new} => job 530 Unable to remove load balancer rule
+		d/a deleteLoadBalancerRule id={longer}
+		d/a deleteLoadBalancerRule id={new}
+	`)
+}
+
+// TestTooManySourceRangesStopReleases: an address of another tier of the VPC stays in state Releasing.
+func TestTooManySourceRangesStopReleases(t *testing.T) {
+	t.Parallel()
+	h := startYAML(t, routerWorld).set("more", manyRanges(RouterRanges+1))
+	h.set("net", h.netID("inner")).play(`
+		a createLoadBalancerRule publicipid={ips:203.0.113.9} networkid={networks:tier} name=p algorithm=source publicport=80 privateport=1 \
+			protocol=tcp cidrlist={more} > long
+		a assignToLoadBalancerRule id={long} virtualmachineids={vms:tier-1} => job 530 Failed to assign load balancer rule
+		a associateIpAddress vpcid={vpcs:v} > other
+		a createLoadBalancerRule publicipid={other} networkid={networks:tier} name=q algorithm=source publicport=80 privateport=1 protocol=tcp
+		a disassociateIpAddress id={other} => job 530 Failed to disassociate ip address
+		a listPublicIpAddresses allocatedonly=false state=Releasing => count 1
+		a disassociateIpAddress id={ips:203.0.113.9}
+		a disassociateIpAddress id={other}
+	`)
+}
+
+// TestOldReleaseTellsRouterOfAlgorithmsOnly: before 4.22 a changed protocol is listed, but not in force until the router is
+// told of something else.
+func TestOldReleaseTellsRouterOfAlgorithmsOnly(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"4.19.3": "tcp", "4.22": "tcp-proxy"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			h := releaseEnv(t, version)
+			rule := h.rule("80", "protocol", "tcp")
+			inForce := func() string {
+				for _, r := range h.sim.Router().Rules {
+					if r.ID == rule {
+						return r.Protocol
+					}
+				}
+				return "none"
+			}
+			h.done("d/a", h.call("d/a", "assignToLoadBalancerRule", "id", rule, "virtualmachineids", h.vmID("own-1")))
+			require.Equal(t, "tcp", inForce())
+			h.done("d/a", h.call("d/a", "updateLoadBalancerRule", "id", rule, "protocol", "tcp-proxy"))
+			require.Equal(t, "tcp-proxy", h.first(h.call("d/a", "listLoadBalancerRules", "id", rule), "loadbalancerrule")["protocol"])
+			require.Equal(t, want, inForce())
+			h.done("d/a", h.call("d/a", "updateLoadBalancerRule", "id", rule, "algorithm", "leastconn"))
+			require.Equal(t, "tcp-proxy", inForce())
+		})
+	}
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -41,6 +40,7 @@ import (
 //	  wait 20s                 time passes
 //	  restart                  the management server is killed and comes back
 //	  upload-certificate CALLER > PREFIX
+//	  server > PREFIX                 the id of the management server itself
 //	  take-addresses, give-addresses   reserves all free public addresses, and gives them back
 //	  ? CALLER command a=b => ANSWER   a call like recorded ones (testdata/golden-neighbours.txt) with what expect wants
 //	at-once CASE               it was called before the job of the call before it had ended
@@ -121,7 +121,7 @@ func parseStep(t *testing.T, text string) step {
 	}
 	words := fields(call)
 	switch words[0] {
-	case "keys", "fault", "wait", "restart", "take-addresses", "give-addresses", "upload-certificate":
+	case "keys", "fault", "wait", "restart", "take-addresses", "give-addresses", "upload-certificate", "server":
 		s.command = words[0]
 		for _, w := range words[1:] {
 			s.args = append(s.args, [2]string{w})
@@ -188,6 +188,9 @@ func (s *scenario) run(step step) (why string) {
 		return ""
 	case "upload-certificate":
 		s.uploadCertificate(step)
+		return ""
+	case "server":
+		s.ids.bind(s.ids.full(step.binds[0][1]), s.h.sim.st.MsID)
 		return ""
 	}
 	var pairs []string
@@ -258,15 +261,18 @@ func (s *scenario) rememberKeys(c *goldenCase, got reply) {
 	s.keep(caller, plain)
 }
 
-// addresses reserves all free addresses of the zone, or releases them again.
+// addresses takes all free addresses of the zone, or gives them back: no command of a cloud that is not ours does so.
 func (s *scenario) addresses(take bool) {
-	state, command := "Reserved", "releaseIpAddress"
+	from, to := store.IPReserved, store.IPFree
 	if take {
-		state, command = "Free", "reserveIpAddress"
+		from, to = to, from
 	}
-	list := s.h.ok(s.h.root("listPublicIpAddresses", "listall", "true", "allocatedonly", "false", "state", state)).items("publicipaddress")
-	for _, ip := range list {
-		s.h.ok(s.h.root(command, "id", id(ip)))
+	s.h.sim.mu.Lock()
+	defer s.h.sim.mu.Unlock()
+	for _, ip := range s.h.sim.st.IPs.Rows {
+		if ip.State == from {
+			ip.State = to
+		}
 	}
 }
 
@@ -367,14 +373,17 @@ func (h *env) resolve(text string) string {
 // idOf returns the id of the object with a name, or a public IP address, in a table of the store.
 func (h *env) idOf(table, name string) (found string) {
 	h.t.Helper()
-	tables, _ := dump.StateTables(h.sim.st)
-	require.Contains(h.t, tables, table)
-	tables[table].EachRow(func(row any, _ int64) {
-		entity := row.(interface{ Ent() *store.Entity }).Ent()
-		for _, field := range []string{"Name", "Username", "Addr"} {
-			f := reflect.ValueOf(row).Elem().FieldByName(field)
-			if f.IsValid() && fmt.Sprint(f) == name && found == "" && !entity.Removed {
-				found = entity.UUID
+	eachTable(h.sim.st, func(of string, rows reflect.Value) {
+		if !strings.EqualFold(of, table) {
+			return
+		}
+		for i := range rows.Len() {
+			entity := rows.Index(i).Interface().(interface{ Ent() *store.Entity }).Ent()
+			for _, field := range []string{"Name", "Username", "Addr"} {
+				f := rows.Index(i).Elem().FieldByName(field)
+				if f.IsValid() && fmt.Sprint(f) == name && found == "" && !entity.Removed {
+					found = entity.UUID
+				}
 			}
 		}
 	})

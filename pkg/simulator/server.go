@@ -206,7 +206,7 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 			return nil, err
 		}
 		if key != "" {
-			release, err := s.locks.Acquire(ctx, key)
+			release, err := s.acquire(ctx, c, key)
 			if err != nil {
 				return nil, nil
 			}
@@ -242,6 +242,28 @@ func (s *Simulator) execute(ctx context.Context, c *wire.Call) (any, *wire.Error
 	body, err := jobs.Submit(c, spec)
 	s.scheduled()
 	return result(body, err)
+}
+
+// acquire takes the lock of the row of a create phase. In profiles with latency, it also waits until no job holds the row.
+func (s *Simulator) acquire(ctx context.Context, c *wire.Call, key string) (release func(), err error) {
+	for {
+		release, err := s.locks.Acquire(ctx, key)
+		retry := s.server.Latency.LockRetry
+		if err != nil || retry == 0 || c.Cmd.Busy == nil || !s.busy(c) {
+			return release, err
+		}
+		release()
+		if err := wire.Sleep(ctx, s.server.Clock, retry); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Simulator) busy(c *wire.Call) bool {
+	s.runDue()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return c.Cmd.Busy(c)
 }
 
 // createTime is how long a create phase holds the lock of its row in profiles with latency.

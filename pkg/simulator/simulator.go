@@ -76,7 +76,7 @@ func New(o Options) (*Simulator, error) {
 		return nil, err
 	}
 	s := &Simulator{
-		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r).With(o.World.Proposals), Sessions: wire.NewSessions(), Inside: o.Inside},
+		server: wire.Server{Clock: o.Clock, Latency: o.Latency, Cat: implemented.cat.At(r), Sessions: wire.NewSessions(), Inside: o.Inside},
 		cmds:   implemented.byName, log: o.Logger, ledger: newLedger(), locks: wire.NewRowLocks(o.Clock, o.Latency.LockRetry), st: st,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

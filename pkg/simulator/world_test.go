@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 func readSchema(t *testing.T) map[string]any {
@@ -148,4 +150,18 @@ func TestFreshWorld(t *testing.T) {
 		admin listZones
 	`)
 	require.NotContains(t, string(FreshYAML()), "apiKey")
+}
+
+// TestSchemaFitsWorlds checks the example and a key that does not exist with the schema.
+func TestSchemaFitsWorlds(t *testing.T) {
+	t.Parallel()
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("world.schema.json", any(readSchema(t))))
+	schema, err := c.Compile("world.schema.json")
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, yaml.Unmarshal(ExampleYAML(), &doc))
+	require.NoError(t, schema.Validate(doc))
+	doc["zonez"] = []any{}
+	require.Error(t, schema.Validate(doc), "an unknown key must not fit")
 }

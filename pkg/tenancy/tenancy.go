@@ -2,15 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenancy decides what the Services of a namespace may ask of CloudStack. A cluster's operator writes one
-// Policy: the chart's value tenancy. The API server enforces it by a ValidatingAdmissionPolicy that the chart renders
-// from the same value, and the controller enforces it again. The package is pure: no clients, no clock.
+// Policy: the chart's value tenancy. The controller enforces it. The package is pure: no clients, no clock.
 package tenancy
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/go-json-experiment/json"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // Everybody matches every namespace in a list of Namespaces.
@@ -65,8 +75,6 @@ type KeepIPLimit struct {
 type Namespaces struct {
 	Name     string
 	Selector *metav1.LabelSelector
-
-	compiled labels.Selector
 }
 
 // Named returns the Namespaces that match one name, or all for "*".
@@ -100,22 +108,12 @@ func (p Policy) Trusts(ns Namespace) bool { return anyMatches(p.TrustedNamespace
 
 // NeedsLabels reports whether a decision may depend on the labels of the namespace.
 func (p Policy) NeedsLabels() bool {
-	selects := func(list []Namespaces) bool {
-		return slices.ContainsFunc(list, func(n Namespaces) bool { return n.Selector != nil })
-	}
-	if selects(p.TrustedNamespaces) || selects(p.SourceNATAddress.Allow) || selects(p.ForeignAddress.Allow) {
-		return true
-	}
+	lists := [][]Namespaces{p.TrustedNamespaces, p.SourceNATAddress.Allow, p.ForeignAddress.Allow}
 	for _, r := range p.Annotations {
-		if selects(r.Allow) {
-			return true
-		}
+		lists = append(lists, r.Allow)
 	}
-	return false
+	return slices.ContainsFunc(slices.Concat(lists...), func(n Namespaces) bool { return n.Selector != nil })
 }
-
-// restricted reports whether the rule refuses namespaces that it does not name.
-func (r Rule) restricted() bool { return r.Deny || len(r.Allow) > 0 }
 
 func anyMatches(list []Namespaces, ns Namespace) bool {
 	return slices.ContainsFunc(list, func(n Namespaces) bool { return n.Matches(ns) })
@@ -126,12 +124,159 @@ func (n Namespaces) Matches(ns Namespace) bool {
 	if n.Selector == nil {
 		return n.Name == Everybody || n.Name != "" && n.Name == ns.Name
 	}
-	selector := n.compiled
-	if selector == nil {
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(n.Selector); err != nil {
-			return false
+	selector, err := metav1.LabelSelectorAsSelector(n.Selector)
+	return err == nil && selector.Matches(labels.Set(ns.Labels))
+}
+
+var strict = json.RejectUnknownMembers(true)
+
+// Parse reads a policy as the chart writes it: JSON, in which a name that is not known is an error.
+// What the text leaves out is not restricted; the defaults are in Default alone.
+func Parse(text []byte) (Policy, error) {
+	var p Policy
+	if err := json.Unmarshal(text, &p, strict); err != nil {
+		return Policy{}, fmt.Errorf("tenancy: %w", err)
+	}
+	return p, p.validate()
+}
+
+// UnmarshalJSON reads a namespace's name, "*" or a label selector.
+func (n *Namespaces) UnmarshalJSON(text []byte) error {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '"' {
+		var name string
+		if err := json.Unmarshal(text, &name); err != nil {
+			return err
+		}
+		if name != Everybody && len(validation.IsDNS1123Label(name)) > 0 {
+			return fmt.Errorf("%q is not a namespace; allowed: a namespace's name, \"*\" or a label selector", name)
+		}
+		*n = Namespaces{Name: name}
+		return nil
+	}
+	var s metav1.LabelSelector
+	if err := json.Unmarshal(text, &s, strict); err != nil {
+		return fmt.Errorf("%s is not a namespace's name, \"*\" or a label selector: %w", text, err)
+	}
+	if len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+		return errors.New("a label selector without matchLabels and matchExpressions would match every namespace; use \"*\" for that")
+	}
+	if _, err := metav1.LabelSelectorAsSelector(&s); err != nil {
+		return fmt.Errorf("label selector %s: %w", text, err)
+	}
+	*n = Namespaces{Selector: &s}
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (n Namespaces) MarshalJSON() ([]byte, error) {
+	if n.Selector != nil {
+		return json.Marshal(n.Selector)
+	}
+	return json.Marshal(n.Name)
+}
+
+// validate returns everything that is wrong with the policy, joined.
+func (p Policy) validate() error {
+	var errs []error
+	names := AnnotationNames()
+	for _, name := range slices.Sorted(maps.Keys(p.Annotations)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("tenancy.annotations: there is no annotation %q; allowed: %s", name, strings.Join(names, ", ")))
 		}
 	}
-	return selector.Matches(labels.Set(ns.Labels))
+	for name, limit := range map[string]int{
+		"maxAddressesPerNamespace": p.Limits.MaxAddressesPerNamespace, "maxPortsPerService": p.Limits.MaxPortsPerService,
+		"keepIP.maxPerNamespace": ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0),
+	} {
+		if limit < 0 {
+			errs = append(errs, fmt.Errorf("tenancy.limits.%s: %d is negative", name, limit))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AnnotationNames returns the names that rules for annotations may have, sorted: the annotations that users set,
+// without their prefix.
+func AnnotationNames() []string {
+	var out []string
+	for _, d := range annotation.Table() {
+		if name, ok := strings.CutPrefix(d.Name, annotation.Prefix); ok && d.Writer == annotation.ByUser {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Denial is why the policy refuses something.
+type Denial struct { //nolint:errname // a decision first; the controller makes a RefusalError of it
+	Rule    string // the chart value that refuses it, such as tenancy.annotations.network
+	Message string // what is refused
+	Remedy  string // what a tenant and an operator can do
+}
+
+func (d *Denial) Error() string { return d.Message + "; " + d.Remedy }
+
+// Check returns why the policy refuses what the Service itself shows: its annotations, spec.loadBalancerIP and ports.
+// It returns nil when the policy allows them.
+func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
+	if p.Trusts(ns) {
+		return nil
+	}
+	for _, rule := range slices.Sorted(maps.Keys(p.Annotations)) {
+		name := annotation.Prefix + rule
+		value, set := svc.Annotations[name]
+		value = strings.TrimSpace(value)
+		if set && (value != "" || name != annotation.Address) { // an empty address asks for any address, as annotation.Parse reads it
+			if d := p.Allows(rule, ns, value); d != nil {
+				return d
+			}
+		}
+		if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); ip != "" && name == annotation.Address {
+			if d := p.Annotations[rule].decide("annotations."+rule, "spec.loadBalancerIP", ns, ip); d != nil {
+				return d
+			}
+		}
+	}
+	if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep && ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 1) == 0 {
+		return denied("limits.keepIP.maxPerNamespace", "annotation "+annotation.KeepIP+" is not allowed in namespace "+ns.Name,
+			"remove the annotation, or ask your cluster's operator, who can raise the limit")
+	}
+	if limit := p.Limits.MaxPortsPerService; limit > 0 && len(svc.Spec.Ports) > limit {
+		return denied("limits.maxPortsPerService", fmt.Sprintf("the Service has %d ports, and in namespace %s %d are allowed", len(svc.Spec.Ports), ns.Name, limit),
+			"use several Services, or ask your cluster's operator, who can raise the limit")
+	}
+	return nil
+}
+
+// Allows returns why a rule refuses a value to a namespace, nil when it does not. The rule is the name of an
+// annotation without its prefix, SourceNATAddress or ForeignAddress.
+func (p Policy) Allows(rule string, ns Namespace, value string) *Denial {
+	if p.Trusts(ns) {
+		return nil
+	}
+	switch rule {
+	case SourceNATAddress:
+		return p.SourceNATAddress.decide(rule, "the source NAT address of a network", ns, value)
+	case ForeignAddress:
+		return p.ForeignAddress.decide(rule, "an address that this cluster did not acquire", ns, value)
+	}
+	return p.Annotations[rule].decide("annotations."+rule, "annotation "+annotation.Prefix+rule, ns, value)
+}
+
+func (r Rule) decide(path, what string, ns Namespace, value string) *Denial {
+	switch {
+	case (r.Deny || len(r.Allow) > 0) && !anyMatches(r.Allow, ns):
+		return denied(path, fmt.Sprintf("%s (%q) is not allowed in namespace %s", what, value, ns.Name),
+			fmt.Sprintf("do without it, or ask your cluster's operator, who can add the namespace to tenancy.%s.allow", path))
+	case len(r.Values) > 0 && !slices.Contains(r.Values, value):
+		return denied(path, fmt.Sprintf("%s: %q is not one of the allowed values: %s", what, value, strings.Join(r.Values, ", ")),
+			fmt.Sprintf("use one of them, or ask your cluster's operator, who can add the value to tenancy.%s.values", path))
+	}
+	return nil
+}
+
+func denied(path, message, remedy string) *Denial {
+	rule := "tenancy." + path
+	return &Denial{Rule: rule, Message: message + " (chart value " + rule + ")", Remedy: remedy}
 }

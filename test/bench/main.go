@@ -3,7 +3,7 @@
 
 // Command bench measures the controller, which runs as a process, with a real API server and the simulator: how long
 // Services take, how many API calls they need, and how much CPU and memory the controller uses. It prints Markdown
-// tables; docs/performance.md holds those of one run.
+// tables; docs/contributing/performance.md holds those of one run.
 package main
 
 import (

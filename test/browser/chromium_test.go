@@ -222,11 +222,6 @@ func (tb *tab) slash() {
 	}
 }
 
-func (tb *tab) shiftTab() {
-	tb.Helper()
-	tb.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
-}
-
 // texts returns the visible text of all elements of a selector.
 func (tb *tab) texts(selector string) []string {
 	tb.Helper()

@@ -53,7 +53,7 @@ func TestPictures(t *testing.T) {
 					e.until(`!document.getElementById('details').hidden`)
 				}
 				e.settle()
-				quality := int64(40)
+				quality := int64(35)
 				picture := call(e.tab, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatWebp, Quality: &quality})
 				if err := os.WriteFile(file, picture.Data, 0o644); err != nil {
 					t.Fatal(err)

@@ -42,9 +42,9 @@ func TestPatches(t *testing.T) {
 		o.Health, o.Why, o.Label = model.HealthError, []string{"the address is gone"}, "no address"
 	})
 	e.until(`document.querySelector('#details .why li')?.textContent === 'the address is gone'`)
-	e.want(box(id), "error: web-0003 no address")
+	e.want(box(id), "error: web-0003 the address is gone")
 	e.until(`document.getElementById('announce').textContent === 'web-0003: error'`)
-	if got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map').contains(n)).length`); got > 8 {
+	if got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map-area').contains(n)).length`); got > 8 {
 		t.Errorf("%d nodes of the map changed for one object", got)
 	}
 

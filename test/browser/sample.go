@@ -99,7 +99,7 @@ func sample(services, nodes int) model.Snapshot {
 	slices.SortFunc(s.Links, func(a, b model.Link) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	s.Checks = []model.Check{
 		{Code: "CS-001", Title: "CloudStack answers", Category: "CloudStack", Status: "ok", Message: "4.20.1.0"},
-		{Code: "NODE-001", Title: "Kubelets run with an external provider", Category: "Nodes", Status: "error", Message: "1 of 3 kubelets does not", Remedy: "Run csccm taint.", Objects: []string{"node/node-0000", "node/gone"}, Link: "https://example.com/checks#node-001"},
+		{Code: "NODE-001", Title: "Kubelets run with an external provider", Category: "Nodes", Status: "error", Message: "1 of 3 kubelets does not", Remedy: "Run csccm taint.", Objects: []model.About{{ID: "node/node-0000", Text: "Node node-0000"}, {Text: "Node gone"}}, Link: "https://example.com/checks#node-001"},
 		{Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Category: "Nodes", Status: "warning", Message: "node-0016: addresses differ", Remedy: "Start the kubelet with --node-ip."},
 		{Code: "LB-003", Title: "Probes", Category: "Load balancers", Status: "skipped", Message: "no Service asks for it"},
 	}
@@ -123,7 +123,7 @@ func hostile() model.Snapshot {
 	service := model.Object{ID: "service/" + evil + "/x", Kind: model.KindService, Name: evil, Group: evil, Health: model.Health(evil), Label: evil}
 	s.Objects = append(s.Objects, service, model.Object{ID: evil, Kind: model.Kind(evil), Name: evil})
 	s.Links = append(s.Links, model.Link{From: service.ID, To: "address/a-0000", Label: evil, Health: model.Health(evil)}, model.Link{From: evil, To: "group/node/" + evil})
-	s.Checks = []model.Check{{Code: evil, Title: evil, Category: evil, Status: evil, Message: evil, Remedy: evil, Objects: []string{evil, service.ID}, Link: address}}
+	s.Checks = []model.Check{{Code: evil, Title: evil, Category: evil, Status: evil, Message: evil, Remedy: evil, Objects: []model.About{{ID: evil, Text: evil}, {ID: service.ID, Text: evil}}, Link: address}}
 	s.Plans = []model.Plan{{Service: service.ID, Actions: []model.Action{{Sign: evil, Label: evil}}}, {Service: evil, Refusal: evil, Remedy: evil}}
 	s.Nodes = []model.Node{{Name: evil, Kubelet: evil, Evidence: evil, ProviderID: evil, VMID: evil, VMState: evil, Kubernetes: []string{evil}, CloudStack: []string{address}, Health: model.Health(evil), Why: []string{evil}}}
 	s.Timeline = []model.Entry{{At: at, Kind: evil, Object: service.ID, Reason: evil, Message: evil, Warning: true, Count: 2}}

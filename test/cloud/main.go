@@ -43,6 +43,7 @@ func main() {
 type settings struct {
 	suite.Options
 	only       []string
+	third      int
 	list       bool
 	clean, all bool
 	cleanRun   string
@@ -68,7 +69,7 @@ func run(ctx context.Context, interrupted func(), args []string, getenv func(str
 	if s.clean {
 		return clean(ctx, s, stderr)
 	}
-	names, err := suite.Select(s.only)
+	names, err := suite.Select(s.only, s.third)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "cloud:", err)
 		return exitUsage
@@ -184,8 +185,10 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (*settin
 	f.StringVar(&s.Record, "record", env("RECORD"), "folder for answers whose shape is not recorded, without ids and secrets (CLOUD_RECORD)")
 	f.StringVar(&s.Shapes, "write-shapes", "", "with the simulator: write the shapes that it gives beyond the recordings to this file (test/cloud/shape/simulator.json)")
 	only := f.String("only", getenv("ONLY"), "parts of the names of the scenarios to run, comma separated (ONLY)")
+	f.IntVar(&s.third, "third", 0, "run only the first, second or third part of the scenarios: 1, 2 or 3")
+	f.StringVar(&s.Version, "simulator-version", "", "release of CloudStack that a simulator plays, such as 4.19 (default: the newest)")
 	f.StringVar(&s.Profile, "profile", "instant", "how long a simulator's calls take: instant, simulator or production")
-	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file, in the place of the one that a page has, such as docs/cloud.md (CLOUD_OUT)")
+	f.StringVar(&s.out, "out", env("OUT"), "write the table to this Markdown file (CLOUD_OUT)")
 	f.StringVar(&s.junit, "junit", env("JUNIT"), "write the results to this JUnit file (CLOUD_JUNIT)")
 	f.StringVar(&s.binDir, "bin-dir", getenv("CSCCM_BIN_DIR"), "folder with the product's programs; empty: build them")
 	f.StringVar(&s.JournalDir, "journal-dir", "", "folder of the journals (default ~/.local/state/csccm-cloud)")

@@ -50,20 +50,12 @@ func TestNodesAreAdopted(t *testing.T) {
 		t.Errorf("Events NodeAdopted on %v, want %v", adopted, want)
 	}
 	e.csccm(t, "", "doctor", "--only", "NODE-001,NODE-006,NODE-007").want(t, 0, "2 of 3 nodes without it; the controller initialises such nodes")
-	e.entryOnDemand(t, cp1.Name, worker1.Name, worker2.Name)
+	e.uninstalledWithEntry(t)
 }
 
-// entryOnDemand hands the entry from the controller to csccm register and back, and uninstalls the controller with it.
-func (e *clusterEnv) entryOnDemand(t *testing.T, nodes ...string) {
+// uninstalledWithEntry uninstalls the controller, and the entry with it.
+func (e *clusterEnv) uninstalledWithEntry(t *testing.T) {
 	t.Helper()
-	e.csccm(t, "", "register", "--yes").want(t, 0, "which the controller keeps")
-	e.csccm(t, "", "register", "day", "--yes").want(t, 3, "under the name night")
-	e.csccm(t, "", "unregister", "--yes").want(t, 3, "would create the entry again")
-	e.csccm(t, "", "upgrade", "--set", "registerCluster=", "--yes").want(t, 0)
-	e.csccm(t, "", "unregister", "--yes").want(t, 0)
-	e.csccm(t, "", "register", "night", "--yes").want(t, 0, "csccm upgrade --set registerCluster=night")
-	e.entry(t, nodes...)
-	e.csccm(t, "", "upgrade", "--set", "registerCluster=night", "--yes").want(t, 0)
 	e.csccm(t, "", "uninstall", "--orphan-load-balancers", "--yes").want(t, 0, "entry night in CloudStack's UI; no VM is changed")
 	client, err := e.cloud.Client(owner)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 	before := e.state(t)
 	everywhere := map[string][]string{
 		"install": {"--cloud-config", file}, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "plan": nil, "migrate-rules": nil,
-		"takeover": nil, "taint": nil, "cks": nil,
+		"takeover": nil, "taint": nil,
 	}
 	each := func(t *testing.T, what, fix string, more ...string) {
 		t.Helper()
@@ -191,7 +191,7 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 	t.Run("a chart value that is wrong", func(t *testing.T) {
 		for _, args := range [][]string{
 			{"install", "--cloud-config", file, "--yes"}, {"install", "--cloud-config", file, "--dry-run"},
-			{"install", "--cloud-config", file, "--dry-run=server"}, {"install", "--cloud-config", file, "--plan"}, {"template"}, {"images"},
+			{"install", "--cloud-config", file, "--dry-run"}, {"template"}, {"images"},
 		} {
 			e.csccm(t, "", append(args, "--set", "replicaCount=many")...).refused(t, 2, "chart values: replicaCount: ", "values.schema.json")
 		}

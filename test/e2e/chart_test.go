@@ -186,7 +186,7 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 // apply installs or upgrades, without a look at the objects.
 func (s *shelf) apply(t *testing.T, values map[string]any) *helm.Release {
 	t.Helper()
-	r, err := s.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: s.chart, Values: values, ResetValues: true})
+	r, err := s.helm.Apply(t.Context(), helm.ApplyRequest{Name: release, Chart: s.chart, Values: values})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,17 +14,9 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/cks/iso"
 	isotest "github.com/csccm/csccm/installer/commands/cks/iso/testenv"
-	"github.com/csccm/csccm/installer/commands/cks/iso/volume"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
-
-// archives are images that no node of a test pulls.
-type archives struct{}
-
-func (archives) ForNode(_ context.Context, reference, _, file string) (string, error) {
-	return "sha256:" + strings.Repeat("0", 64), os.WriteFile(file, isotest.Archive(reference), 0o600)
-}
 
 // cksProjectWorld is the example world with the cluster's VMs in a project, and the account that CKS makes for such a cluster: its
 // role allows neither tags nor zones.
@@ -55,11 +46,11 @@ func TestClusterFromAnISOOfCKS(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "csccm.iso")
 	request := applyRequest(t, nil)
 	if _, err := iso.Make(t.Context(), &iso.Options{
-		From: isotest.Upstream("v1.37.1", "amd64").ISO(t), To: to, Chart: request.Chart, Values: request.Values, Images: archives{}, Progress: func(string) {},
+		From: isotest.Upstream("v1.37.1", "amd64").ISO(t), To: to, Chart: request.Chart, Values: request.Values, Image: isotest.Image(t, "ghcr.io/csccm/cloudstack-ccm:"+request.Chart.AppVersion()),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	disk, err := volume.Open(to)
+	disk, err := iso.Open(to)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,25 +60,24 @@ func TestKubernetesServiceOnATerminal(t *testing.T) {
 	e.csccm(t, "", cks("versions")...).want(t, 0, "1.36.3", "Ready")
 
 	create := cks("create", "prod", "--version", "1.36.3", "--offering", "node", "--network", "prod-net", "--size", "1", "--with", "csccm")
-	e.dialog(t, []answer{{"Create cluster prod?", "y" + enter}}, append(create, podNetwork...)...).shows(t, 0,
+	e.dialog(t, []answer{{"Create cluster prod in CloudStack ", "y" + enter}}, append(create, podNetwork...)...).shows(t, 0,
 		"event KUBERNETES.CLUSTER.CREATE", "Cluster prod: Running", "Took the place of Deployment kube-system/cloud-controller-manager",
 		"the controller initialises such nodes (adoptNodes)", "0 warning, 0 failed", "Cluster prod: Running")
 	e.initialised(t, 2)
 	e.csccm(t, "", cks("show", "prod")...).want(t, 0, "prod-node-")
-	e.csccm(t, "", "cks").want(t, 0, "the controller initialises such nodes")
+	e.csccm(t, "", "doctor", "--only", "CKS").want(t, 0, "the controller initialises the nodes that CKS adds")
 	e.service(t, "web", 80)
 	e.address(t, "web")
 
-	e.dialog(t, []answer{{"Scale cluster prod?", "y" + enter}}, cks("scale", "prod", "--size", "2")...).shows(t, 0, "1 -> 2", "Cluster prod: Running")
+	e.dialog(t, []answer{{"Scale cluster prod in CloudStack ", "y" + enter}}, cks("scale", "prod", "--size", "2")...).shows(t, 0, "1 -> 2", "Cluster prod: Running")
 	e.initialised(t, 3) // the node that CloudStack added
-	e.dialog(t, []answer{{"Upgrade cluster prod?", "y" + enter}}, cks("upgrade", "prod", "--version", "1.37.1")...).shows(t, 0, "Cluster prod: Running")
+	e.dialog(t, []answer{{"Upgrade cluster prod in CloudStack ", "y" + enter}}, cks("upgrade", "prod", "--version", "1.37.1")...).shows(t, 0, "Cluster prod: Running")
 	e.csccm(t, "", cks("list")...).want(t, 0, "v1.37.1")
 	e.csccm(t, "", cks("kubeconfig", "prod", "--output-file", "prod.kubeconfig")...).want(t, 0)
 	e.csccm(t, "", "doctor", "--kubeconfig", "prod.kubeconfig").want(t, 0, "0 warning, 0 failed")
 
-	e.dialog(t, []answer{{"Delete cluster prod?", "y" + enter}}, cks("delete", "prod", "--remove-services")...).shows(t, 0,
+	e.dialog(t, []answer{{"Delete cluster prod in CloudStack ", "y" + enter}}, cks("delete", "prod", "--remove-services")...).shows(t, 0,
 		"before that, delete Service default/web", "their rules are gone", "Cluster prod: deleted")
-	e.page(t, "cks.txt")
 	e.nothingOfCKS(t)
 }
 

@@ -32,14 +32,13 @@ func TestInstallOnATerminal(t *testing.T) {
 		user      = "CloudStack administrator:"
 		domain    = "Domain of the account that owns the cluster's VMs:"
 		account   = "Account that owns the cluster's VMs:"
-		zone, yes = "Zone of the cluster's VMs:", "Go on?"
+		zone, yes = "Zone of the cluster's VMs:", "Go on in cluster "
 	)
 	install := append([]string{"install"}, processFlags...)
 	e.dialog(t, []answer{{how, terminate}}, install...).want(t, report.ExitInterrupted, "interrupted")
 	e.dialog(t, []answer{
 		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", "half" + interrupt},
 	}, install...).want(t, report.ExitInterrupted)
-	e.paged = e.session.Len()
 	e.dialog(t, []answer{
 		{how, enter}, // the first: a login
 		{url, "cloud.example.org" + enter},
@@ -52,21 +51,20 @@ func TestInstallOnATerminal(t *testing.T) {
 		{domain, "ROOT/nosuch" + enter}, {domain, clearLine + "ROOT/tenants" + enter},
 		{account, "nosuch" + enter}, {account, clearLine + "k8s" + enter}, {account, clearLine + "ROOT/k8s" + enter},
 		{zone, down + enter},
-		{"Do this in CloudStack?", enter},
+		{"Do this in CloudStack for the controller in cluster ", enter},
 		{yes, "n" + enter},
 	}, install...).shows(t, report.ExitUsage, // a prompt shows why it refuses the last answer, in place of the one before
 		"no CloudStack API answers at "+e.cloud.URL+"/elsewhere",
 		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
 		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: type ROOT/k8s)`,
-		"To do in CloudStack:", "Do this in CloudStack? Yes", "Go on? No",
+		"To do in CloudStack:", "Do this in CloudStack for the controller in cluster ", "namespace kube-system? Yes", "Go on in cluster ", "namespace kube-system? No",
 		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
-		"csccm uninstall --delete-user")
+		"csccm uninstall --context ", " --delete-user removes it")
 	for _, secret := range []string{"wrong-word", "plain-word"} {
 		if strings.Contains(e.session.String(), secret) {
 			t.Errorf("the password %s is on the screen", secret)
 		}
 	}
-	e.page(t, "install-wrong-answers.txt")
 
 	e.dialog(t, []answer{
 		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
@@ -74,12 +72,11 @@ func TestInstallOnATerminal(t *testing.T) {
 	}, install...).shows(t, 0,
 		"Log in as a CloudStack administrator", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
 		"Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,
-		"Helm install release kube-system/"+release, "Node demo-worker-1 is initialised by a taint", "Go on? Yes",
+		"Helm install release kube-system/"+release, "Node demo-worker-1 is initialised by a taint", "Go on in cluster ", "namespace kube-system? Yes",
 		"The controller's self-test in the cluster: passed", "runs in namespace kube-system; 3 of 3 nodes initialised.",
-		"The same again: csccm install --api-url "+e.cloud.URL+" --admin-user admin --admin-password-file FILE")
+		"The same again: csccm install --context ", " --api-url "+e.cloud.URL+" --admin-user admin --admin-password-file FILE")
 	e.initialised(t, 3)
-	e.dialog(t, []answer{{yes, "n" + enter}}, install...).shows(t, report.ExitUsage, "Helm keep release", "nothing was changed: not confirmed")
-	e.page(t, "install-interactive.txt")
+	e.dialog(t, nil, install...).shows(t, 0, "Helm keep release", "3 of 3 nodes initialised.") // nothing to do, nothing to ask
 }
 
 // TestInstallTakesOverOnATerminal installs in the place of another provider. A person agrees to what changes of one
@@ -112,10 +109,10 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "leastconn" {
 		t.Errorf("the rule has changed to %+v", now[mail])
 	}
-	e.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on?", enter}}, install...).shows(t, 0,
+	e.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on in cluster ", enter}}, install...).shows(t, 0,
 		"found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
-		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on? Yes",
+		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on in cluster ", "namespace kube-system? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
 		"Took the place of Deployment kube-system/"+oldName, "--accept default/mail --pin default/documented --yes")
 	e.taken(t, w)
@@ -123,7 +120,6 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "roundrobin" {
 		t.Errorf("the change that was agreed to is not made: %+v", now[mail])
 	}
-	e.page(t, "install-takeover.txt")
 }
 
 // testTaint has csccm ask before it taints a node that was there before any provider, and before it sets it back.
@@ -132,19 +128,18 @@ func testTaint(t *testing.T, e *clusterEnv) {
 	if id := e.node(t, worker2.Name).Spec.ProviderID; id != "" {
 		t.Fatalf("provider ID %q", id)
 	}
-	const question, back = "Taint 1 node, demo-worker-2 first and alone?", "Set the labels of the nodes back that csccm tainted?"
+	const question, back = "Taint 1 node, demo-worker-2 first and alone in cluster ", "Set the labels of these nodes back in cluster "
 	e.csccm(t, "", "taint", "--dry-run").want(t, 0)
-	e.dialog(t, []answer{{question, enter}}, "taint").shows(t, report.ExitUsage, "demo-worker-2 needs taint", question+" No") // no is the default
+	e.dialog(t, []answer{{question, enter}}, "taint").shows(t, report.ExitUsage, "demo-worker-2 needs taint", question, "namespace kube-system? No") // no is the default
 	if labelled() {
 		t.Error("declined, it is initialised")
 	}
-	e.dialog(t, []answer{{question, "y" + enter}}, "taint").shows(t, 0, question+" Yes", "Initialised: demo-worker-2. Back: csccm taint --undo")
+	e.dialog(t, []answer{{question, "y" + enter}}, "taint").shows(t, 0, question, "namespace kube-system? Yes", "Initialised: demo-worker-2. Back: csccm taint --context ")
 	if n := e.node(t, worker2.Name); !labelled() || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
 		t.Errorf("provider ID %q, taints %v, labels %v", n.Spec.ProviderID, n.Spec.Taints, n.Labels)
 	}
-	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, back+" Yes", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
+	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, back, "namespace kube-system? Yes", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
 	if n := e.node(t, worker2.Name); labelled() || n.Spec.ProviderID == "" {
 		t.Errorf("set back, it has provider ID %q and labels %v", n.Spec.ProviderID, n.Labels)
 	}
-	e.page(t, "taint.txt")
 }

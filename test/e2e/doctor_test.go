@@ -71,7 +71,7 @@ func TestDoctorOnAHundredNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.secret(t, string(e.config(t, owner).Render()))
-	e.install(t, map[string]any{"driftPeriod": "10h"}) // its calls would count as doctor's
+	e.install(t, map[string]any{"controlPlaneOnly": false, "driftPeriod": "10h"}) // its calls would count as doctor's
 	for i := range manyServices {
 		e.service(t, fmt.Sprintf("web-%d", i), 80)
 	}

@@ -55,9 +55,7 @@ type env struct {
 	home   string // of csccm, and its working directory
 	// more are arguments and environment of every csccm.
 	more, environ []string
-	// session is what csccm was asked and said; before paged it is on a page of docs/transcripts already.
-	session bytes.Buffer
-	paged   int
+	session       bytes.Buffer // what csccm was asked and said
 }
 
 // output collects what a program writes, also while it runs.
@@ -128,19 +126,6 @@ func (e *env) csccm(t *testing.T, stdin string, args ...string) said {
 
 func (e *env) record(s said, started time.Time) {
 	fmt.Fprintf(&e.session, "$ csccm %s\n%s[exit code %d after %s]\n\n", strings.Join(s.args, " "), s.all, s.code, time.Since(started).Round(100*time.Millisecond))
-}
-
-// page writes the session so far as a page of docs/transcripts, if CSCCM_TRANSCRIPTS is set, and begins another one.
-func (e *env) page(t *testing.T, name string) {
-	t.Helper()
-	text := strings.NewReplacer(e.home, "/home/admin", e.cloud.URL, "https://cloud.example.org/client/api").Replace(e.session.String()[e.paged:])
-	e.paged = e.session.Len()
-	if os.Getenv("CSCCM_TRANSCRIPTS") == "" {
-		return
-	}
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", "transcripts", name), []byte(text), 0o644); err != nil { // #nosec G306 -- documentation
-		t.Fatal(err)
-	}
 }
 
 // file writes a file that commands read.

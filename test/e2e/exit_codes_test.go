@@ -70,11 +70,11 @@ func TestExitCodesOnACluster(t *testing.T) {
 		e.csccm(t, "", args...).refused(t, code, "not given, and there is no terminal to ask on", "--yes")
 	})
 	row("no", func(t *testing.T, command string, args []string, code int) {
-		question := map[string]string{"uninstall": "Uninstall?"}[command]
-		e.dialog(t, []answer{{cmp.Or(question, "Go on?"), "n" + enter}}, args...).want(t, code, "not confirmed")
+		question := map[string]string{"uninstall": "Uninstall in cluster "}[command]
+		e.dialog(t, []answer{{cmp.Or(question, "Go on in cluster "), "n" + enter}}, args...).want(t, code, "not confirmed")
 	})
 	row("fine", func(t *testing.T, _ string, args []string, code int) {
-		for _, flag := range []string{"--dry-run", "--dry-run=client", "--dry-run=server"} {
+		for _, flag := range []string{"--dry-run"} {
 			e.csccm(t, "", append(slices.Clone(args), flag)...).want(t, code)
 		}
 	})

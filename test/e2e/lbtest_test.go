@@ -121,7 +121,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	run("it passes", func(t *testing.T) {
 		s := e.csccm(t, "", "test", "--yes", "-o", "json").want(t, 0)
 		var r lbtest.Result
-		if err := json.Unmarshal([]byte(s.out), &r); err != nil || !r.Passed || len(r.Steps) != 6 {
+		if err := json.Unmarshal([]byte(s.out), &r); err != nil || !r.Passed || len(r.Steps) != 7 {
 			t.Fatalf("%v\n%s", err, s.all)
 		}
 		for _, step := range r.Steps {
@@ -129,8 +129,8 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 				t.Errorf("%+v", step)
 			}
 		}
-		if !strings.HasPrefix(r.Address, "127.77.0.") || !strings.Contains(r.Steps[4].Text, "PROXY protocol names the client 127.0.0.1:") {
-			t.Errorf("%s: %s", r.Address, r.Steps[4].Text)
+		if !strings.HasPrefix(r.Address, "127.77.0.") || !strings.Contains(r.Steps[5].Text, "PROXY protocol names the client 127.0.0.1:") {
+			t.Errorf("%s: %s", r.Address, r.Steps[5].Text)
 		}
 	})
 	run("it fails", func(t *testing.T) {

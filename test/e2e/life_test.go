@@ -17,7 +17,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -54,7 +53,6 @@ func TestCSCCM(t *testing.T) {
 				t.Errorf("no JSON: %s", s.out)
 			}
 		}},
-		{"doctor finds drift", e.testDrift},
 		{"status", func(t *testing.T) {
 			if s := e.csccm(t, "", "status").want(t, 0, ip, worker1.Name); strings.Count(s.out, "\n") > 30 {
 				t.Errorf("it has %d lines", strings.Count(s.out, "\n"))
@@ -145,27 +143,6 @@ func (e *clusterEnv) testNodes(t *testing.T) {
 	}
 }
 
-// testDrift changes by hand what the release made, which a server-side dry run shows, and changes it back.
-func (e *clusterEnv) testDrift(t *testing.T) {
-	deployments := e.Client.AppsV1().Deployments(metav1.NamespaceSystem)
-	list, err := deployments.List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 {
-		t.Fatalf("%d Deployments: %v", len(list.Items), err)
-	}
-	d := &list.Items[0]
-	patch := func(limit int32) {
-		body := fmt.Appendf(nil, `{"spec":{"revisionHistoryLimit":%d}}`, limit)
-		if _, err := deployments.Patch(t.Context(), d.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	was := *d.Spec.RevisionHistoryLimit
-	patch(was + 1)
-	s := e.csccm(t, "", "doctor", "--only", "HELM-003")
-	s.want(t, s.code, fmt.Sprintf("the release would change spec.revisionHistoryLimit: %d -> %d", was+1, was))
-	patch(was)
-}
-
 // Of the example world: the name and the address of a load balancer of another provider.
 const (
 	legacyBalancer = "a0123456789abcdef0123456789abcde"
@@ -212,7 +189,7 @@ func (e *clusterEnv) testPlan(t *testing.T) {
 	if _, err := services.Create(t.Context(), udp, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.csccm(t, "", "plan", "default/udp").want(t, 2, "refused: UnsupportedProtocol", "fix: ")
+	e.csccm(t, "", "plan", "--detailed-exitcode", "default/udp").want(t, 2, "refused: UnsupportedProtocol", "fix: ")
 	e.remove(t, "udp")
 }
 
@@ -294,17 +271,14 @@ func TestLeastRights(t *testing.T) {
 	e.csccm(t, "", "doctor", "--phase", "preflight", "--only", "K8S-003").want(t, 3, "patch nodes")
 	as(rights.Operator)
 	for _, args := range append(reads, []string{"support-bundle", "--file", filepath.Join(e.home, "bundle.tar.gz")},
-		[]string{"migrate-rules", "--yes"}, []string{"taint", "--dry-run"}, []string{"takeover", "--dry-run"},
-		[]string{"register", "demo", "--yes"}, []string{"unregister", "--yes"}) {
+		[]string{"migrate-rules", "--yes"}, []string{"taint", "--dry-run"}, []string{"takeover", "--dry-run"}) {
 		e.csccm(t, "", args...).want(t, 0)
 	}
-	e.paged = e.session.Len()
 	upgrade := []string{"upgrade", "--set", "logVerbosity=4"}
-	e.csccm(t, "", append(upgrade, "--dry-run=server")...).want(t, 0, `"--v=2"`, `"--v=4"`, "change Deployment")
+	e.csccm(t, "", append(upgrade, "--dry-run")...).want(t, 0, `"--v=2"`, `"--v=4"`, "change Deployment")
 	e.csccm(t, "", append(upgrade, "--yes")...).want(t, 0, "Go back: csccm rollback")
 	e.csccm(t, "", "upgrade", "--yes").want(t, 0)
 	e.csccm(t, "", "rollback", "--yes").want(t, 0)
-	e.page(t, "upgrade.txt")
 	if r, err := e.helm.Get(t.Context(), release); err != nil || fmt.Sprint(r.Values["logVerbosity"]) == "4" {
 		t.Errorf("after the rollback: %v, %v", r, err)
 	}
@@ -320,7 +294,6 @@ func TestLeastRights(t *testing.T) {
 		want(t, 0, "csccm may not read Secrets in namespaces other than kube-system")
 	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--observe", "3s", "--yes").
 		want(t, 0, "the old keys of kubeadmin are worthless")
-	e.page(t, "rotate-keys.txt")
 	if secret() == before {
 		t.Error("the keys are the same")
 	}
@@ -336,5 +309,4 @@ func TestLeastRights(t *testing.T) {
 	if s := e.csccm(t, "", "uninstall", "--delete-secret", "-o", "json", "--yes").want(t, 0); !json.Valid([]byte(s.out)) {
 		t.Errorf("no JSON: %s", s.out)
 	}
-	e.page(t, "uninstall.txt")
 }

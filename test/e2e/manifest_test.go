@@ -10,23 +10,24 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-// TestPlainManifest applies what people without Helm get, twice, and removes it.
+// TestPlainManifest applies what csccm template renders for people without Helm, twice, and removes it.
 func TestPlainManifest(t *testing.T) {
 	t.Parallel()
-	manifest, err := helm.Manifest(t.Context(), applyRequest(t, nil).Chart, "v1.37.0")
+	chart := applyRequest(t, nil).Chart
+	manifest, err := helm.Template(t.Context(), "kube-system", helm.ApplyRequest{Name: chart.Name(), Chart: chart, KubeVersion: "v1.37.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := newDirectEnv(t, 1)
 	kubectl := func(args ...string) string {
 		t.Helper()
-		out, err := e.kubectl(t.Context(), string(manifest), append(args, "-f", "-")...)
+		out, err := e.kubectl(t.Context(), manifest, append(args, "-f", "-")...)
 		if err != nil {
 			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 		}
 		return out
 	}
-	objects := strings.Count(string(manifest), "\nkind: ")
+	objects := strings.Count(manifest, "\nkind: ")
 	if out := kubectl("apply", "--validate=strict"); strings.Count(out, " created\n") != objects || strings.Contains(out, "Warning") {
 		t.Errorf("want %d objects created and no warning:\n%s", objects, out)
 	}

@@ -98,7 +98,7 @@ const metricsHead = `# Metrics, alerts, dashboard
 The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accounts that may ` + "`get`" + ` the URL ` + "`/metrics`" + `. Both replicas serve;
 only the leader works, so most numbers of the other stay at 0.
 
-The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values.md](values.md)); all are off by
+The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values](../charts/cloudstack-ccm/README.md#metrics)); all are off by
 default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets the right, and verifies the
 certificate: [chart.md](chart.md#verified-scrapes).
 
@@ -122,7 +122,7 @@ const alertsHead = `
 
 ` + "`prometheusRule.disabled`" + ` leaves out alerts by name; ` + "`prometheusRule.alertLabels`" + ` adds labels for Alertmanager's routes.
 
-Each alert has a page that says what it means, how to see it and how to end it: [runbooks](runbooks/README.md#alerts).
+What each alert means, how to see it and how to end it: [runbooks](runbooks.md#alerts).
 `
 
 // metricsPage is docs/metrics.md.

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	tenantsTranscript = "../../docs/transcripts/tenants.txt"
+	tenantsTranscript = "testdata/tenants.txt"
 	controllerAccount = "system:serviceaccount:kube-system:cloudstack-cloud-controller-manager"
 	record            = `[{"id":"8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11","ip":"203.0.113.20","allocated":true}]`
 )
 
 var generatedName = regexp.MustCompile(`forged-[a-z0-9]{5}`)
 
-// tenants is an API server with the chart's admission policies, and users with the role edit in one namespace each.
+// tenants is an API server with the chart's admission policies, and a user with the role edit in one namespace.
 type tenants struct {
 	env
 	text bytes.Buffer // the transcript
@@ -46,27 +46,22 @@ func TestTenantsAreRefused(t *testing.T) {
 	}
 	s.allowed(t, "shop", "another controller's class", s.service("other-class", "LoadBalancer", map[string]string{"network": "backbone"}, "loadBalancerClass: example.org/other"))
 
-	s.say("# user tenant: role edit in namespace shop. The chart's policies are those of its default values, and")
-	s.say("# tenancy.annotations.network.allow is [platform].")
+	s.say("# user tenant: role edit in namespace shop. The chart's policies are those of its default values.")
 	s.refused(t, "a forged record", "-records", "addresses is written by the controller", s.service("forged", "LoadBalancer", map[string]string{"addresses": record}))
 	s.refused(t, "a forged record, and a name that the API server generates", "-records", "addresses is written by", s.service("", "ClusterIP", map[string]string{"addresses": record}, "generateName: forged-"))
 	s.refused(t, "a record of another provider on a Service that has no load balancer", "-records", "ip-associated-by-controller is written by",
 		s.service("plain-clusterip", "ClusterIP", map[string]string{"ip-associated-by-controller": "true"}))
-	s.refused(t, "a network that the operator does not allow in this namespace", "-tenancy", "tenancy.annotations.network", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
 	s.refused(t, "a cookie name that would break the router's configuration", "-annotations", "stickiness-options: allowed",
 		s.service("cookie", "LoadBalancer", map[string]string{"stickiness": "lb-cookie", "stickiness-options": `cookie-name=SRV insert#`}))
-	s.refused(t, "101 ports", "-tenancy", "tenancy.limits.maxPortsPerService", s.service("ports", "LoadBalancer", nil, portList(101)))
+	s.refused(t, "61 source ranges, with which the virtual router would refuse every later change", "-annotations", "use fewer, larger ranges",
+		s.service("ranges", "LoadBalancer", nil, rangeList(61)))
 	s.refused(t, "an address that is none", "-annotations", "spec.loadBalancerIP", s.service("address", "LoadBalancer", nil, "loadBalancerIP: 203.0.113.300"))
 
 	// Annotations of a Service without a load balancer are nobody's business until it gets one.
-	for _, tc := range []struct{ name, value, policy, text string }{
-		{"network", "backbone", "-tenancy", "tenancy.annotations.network"},
-		{"keep-ip", "maybe", "-annotations", "keep-ip: allowed"},
-	} {
-		has, name := map[string]string{tc.name: tc.value}, "later-"+tc.name
-		s.allowed(t, "shop", tc.name+" of a Service that has no load balancer", s.service(name, "ClusterIP", has))
-		s.refused(t, "the Service has had the annotation "+tc.name+" while it was a ClusterIP, and becomes a load balancer", tc.policy, tc.text, s.service(name, "LoadBalancer", has))
-	}
+	has, later := map[string]string{"keep-ip": "maybe"}, "later-keep-ip"
+	s.allowed(t, "shop", "keep-ip of a Service that has no load balancer", s.service(later, "ClusterIP", has))
+	s.refused(t, "the Service has had the annotation keep-ip while it was a ClusterIP, and becomes a load balancer", "-annotations", "keep-ip: allowed",
+		s.service(later, "LoadBalancer", has))
 
 	// What the controller wrote.
 	address := annotations + "addresses"
@@ -77,7 +72,7 @@ func TestTenantsAreRefused(t *testing.T) {
 	s.refusedCommand(t, "-records", "addresses is written by", "annotate", "--overwrite", "service", "plain-loadbalancer", address+"=[]")
 	s.refusedCommand(t, "-records", "addresses is written by", "annotate", "service", "plain-loadbalancer", address+"-")
 	s.allowed(t, "shop", "an edit that keeps the record", s.service("plain-loadbalancer", "LoadBalancer", map[string]string{"algorithm": "source"}))
-	s.allowed(t, "platform", "a namespace that the rule allows", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
+	s.allowed(t, "shop", "what the controller judges by the operator's policy", s.service("network", "LoadBalancer", map[string]string{"network": "backbone"}))
 	if out, err := s.as(t, controllerAccount, "shop", "", "annotate", "service", "plain-loadbalancer", address+"-"); err != nil {
 		t.Errorf("the controller may not remove its record: %v\n%s", err, out)
 	}
@@ -95,10 +90,8 @@ func newTenants(t *testing.T) *tenants {
 		t.Fatal(err)
 	}
 	s.install(t)
-	for _, namespace := range []string{"shop", "platform"} {
-		s.admin(t, "create", "namespace", namespace)
-		s.admin(t, "-n", namespace, "create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant")
-	}
+	s.admin(t, "create", "namespace", "shop")
+	s.admin(t, "-n", "shop", "create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant")
 	s.await(t)
 	return s
 }
@@ -108,7 +101,6 @@ func (s *tenants) install(t *testing.T) {
 	t.Helper()
 	manifest, err := helm.Template(t.Context(), metav1.NamespaceSystem, helm.ApplyRequest{
 		Name: release, Chart: applyRequest(t, nil).Chart, KubeVersion: "v1.37.1",
-		Values: map[string]any{"tenancy": map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"platform"}}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +129,7 @@ func (s *tenants) await(t *testing.T) {
 		return err
 	})
 	policies, err := s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(policies.Items) != 3 {
+	if err != nil || len(policies.Items) != 2 {
 		t.Fatalf("%d policies: %v", len(policies.Items), err)
 	}
 	for i := range policies.Items {
@@ -156,7 +148,6 @@ func (s *tenants) await(t *testing.T) {
 	for policy, service := range map[string]string{
 		"-annotations": s.service("a", "LoadBalancer", map[string]string{"keep-ip": "maybe"}),
 		"-records":     s.service("a", "ClusterIP", map[string]string{"addresses": "x"}),
-		"-tenancy":     s.service("a", "LoadBalancer", map[string]string{"zone": "x"}),
 	} {
 		s.eventually(t, "the policy "+policy, func(context.Context) error {
 			out, err := s.as(t, "tenant", "shop", service, "create", "--dry-run=server", "-f", "-")
@@ -178,12 +169,9 @@ func (s *tenants) service(name, kind string, has map[string]string, lines ...str
 		ports = "externalName: example.org"
 	}
 	for _, line := range lines {
-		switch {
-		case strings.HasPrefix(line, "generateName:"):
+		if strings.HasPrefix(line, "generateName:") {
 			meta += "  " + line + "\n"
-		case strings.HasPrefix(line, "ports:"):
-			ports = line
-		default:
+		} else {
 			spec += "  " + line + "\n"
 		}
 	}
@@ -196,12 +184,12 @@ func (s *tenants) service(name, kind string, has map[string]string, lines ...str
 	return "apiVersion: v1\nkind: Service\nmetadata:\n" + meta + "spec:\n  type: " + kind + "\n" + spec + "  " + ports + "\n"
 }
 
-func portList(n int) string {
-	ports := make([]string, 0, n)
+func rangeList(n int) string {
+	ranges := make([]string, 0, n)
 	for i := range n {
-		ports = append(ports, fmt.Sprintf("{name: p%d, port: %d}", i+1, 1000+i))
+		ranges = append(ranges, fmt.Sprintf("10.0.%d.0/24", i))
 	}
-	return "ports: [" + strings.Join(ports, ", ") + "]"
+	return "loadBalancerSourceRanges: [" + strings.Join(ranges, ", ") + "]"
 }
 
 // as runs kubectl as somebody in a namespace.
@@ -257,13 +245,13 @@ func (s *tenants) judge(t *testing.T, what, policy, text, out string, err error)
 
 func (s *tenants) say(line string) { s.text.WriteString(line + "\n") }
 
-// shorter leaves out most of a long list of ports.
+// shorter leaves out most of a long list of source ranges.
 func shorter(manifest string) string {
-	head, tail, ok := strings.Cut(manifest, "{name: p3,")
+	head, tail, ok := strings.Cut(manifest, "10.0.2.0/24")
 	if !ok {
 		return manifest
 	}
-	last := strings.LastIndex(tail, "{name: p")
+	last := strings.LastIndex(tail, "10.0.")
 	return head + "..., " + tail[last:]
 }
 

@@ -304,5 +304,5 @@ func (s *stream) outage(t *testing.T) {
 		}
 		return nil
 	})
-	s.csccm(t, "", "doctor", "--only", "CS-006").want(t, 0, "that is over")
+	s.csccm(t, "", "doctor", "--only", "CS-006").want(t, 0, "reached; it was not for")
 }

@@ -225,7 +225,7 @@ func (p *shown) leads(from string, kind model.Kind, name string) bool {
 
 func (p *shown) rules() (ids []string) {
 	for i := range p.now.Objects {
-		if p.now.Objects[i].Kind == model.KindRule {
+		if o := &p.now.Objects[i]; o.Kind == model.KindRule && o.Health != model.HealthPlanned {
 			ids = append(ids, p.now.Objects[i].ID)
 		}
 	}

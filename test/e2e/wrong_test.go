@@ -56,7 +56,7 @@ func TestWrong(t *testing.T) { //nolint:tparallel // the parts share one cluster
 	noProject.ProjectID = "no-such-project"
 
 	e.secret(t, good+"\nflavour = vanilla\n")
-	e.install(t, nil)
+	e.install(t, map[string]any{"controlPlaneOnly": false})
 	for _, c := range []struct{ name, config, want string }{
 		{"unknown key", "", "flavour"},
 		{"wrong key", string(wrongKey.Render()), "401"},

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 const (
@@ -42,7 +43,7 @@ func columns(width int, leftTitle, rightTitle string, left, right []string) []st
 	}
 	half := (width - 3) / 2
 	line := func(a, b string) string {
-		a, b = report.Cut(a, half), report.Cut(b, half)
+		a, b = terminal.Cut(a, half), terminal.Cut(b, half)
 		return strings.TrimRight(a+strings.Repeat(" ", half-utf8.RuneCountInString(a))+" │ "+b, " ")
 	}
 	out := []string{line(leftTitle, rightTitle)}
@@ -62,7 +63,7 @@ func columns(width int, leftTitle, rightTitle string, left, right []string) []st
 func indented(lines []string, width int) []string {
 	out := make([]string, 0, len(lines))
 	for _, line := range lines {
-		out = append(out, "  "+report.Cut(line, width-2))
+		out = append(out, "  "+terminal.Cut(line, width-2))
 	}
 	return out
 }

@@ -209,7 +209,7 @@ func (l *lesson) recorded() []byte {
 	if i := strings.Index(text, chapters.Before[:40]); i >= 0 {
 		text = text[i:] // without the messages of the build
 	}
-	return []byte("# Written by make lesson LESSONFLAGS='--transcript docs/transcripts/lesson.txt'.\n\n" +
+	return []byte("# Written by make lesson LESSONFLAGS='--transcript test/lesson/chapters/testdata/lesson.txt'.\n\n" +
 		strings.NewReplacer(l.Dir, "/tmp/csccm-lesson", l.cloud.URL, "http://127.0.0.1:8080/client/api").Replace(text))
 }
 

@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/lbtest"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/echo"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/internal/console"
 	"github.com/csccm/csccm/test/lesson/chapters"
 	"github.com/csccm/csccm/test/testenv"
@@ -81,7 +81,7 @@ func (s *side) createPod(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: hello},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: hello, Image: testenv.ControllerImage, Command: []string{"/cloudstack-ccm"},
-			Args: []string{"--" + lbtest.ServeFlag + "=127.0.0.1:0", "--" + lbtest.TokenFlag + "=" + hello},
+			Args: []string{"--" + echo.ServeFlag + "=127.0.0.1:0", "--" + echo.TokenFlag + "=" + hello},
 		}}},
 	}
 	return testenv.Wait(ctx, limit, "the Pod "+hello+" to be created", func(ctx context.Context) error { // needs the service account "default"
@@ -125,7 +125,7 @@ func (l *lesson) install(ctx context.Context) error {
 	}
 	for _, line := range lines(out.String()) {
 		if !strings.HasPrefix(line, " ") { // without the details of the steps
-			l.Printf("%s\n", report.Cut(line, l.Style.Width))
+			l.Printf("%s\n", terminal.Cut(line, l.Style.Width))
 		}
 	}
 	return nil

@@ -17,10 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/lesson/chapters"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -237,7 +237,7 @@ func (l *lesson) table(calls []simulator.Call) {
 			number += "-" + strconv.Itoa(i)
 		}
 		line := fmt.Sprintf("%5s  %-25s %-55s %s", number, c.Command, chapters.Purposes[c.Command], parameters(c))
-		l.Printf("%s\n", report.Cut(strings.TrimRight(line, " "), cmp.Or(l.Style.Width, defaultWidth)))
+		l.Printf("%s\n", terminal.Cut(strings.TrimRight(line, " "), cmp.Or(l.Style.Width, defaultWidth)))
 	}
 }
 

@@ -108,7 +108,8 @@ func (s *side) start(ctx context.Context, l *lesson, binary string) (err error) 
 	for i, name := range append([]string{s.controlPlane()}, s.workerNames()...) {
 		o := processnode.Options{Name: name, Address: s.address(i), Dir: l.Dir}
 		if !s.isWorker(name) {
-			o.Labels = testenv.ExampleNodes()[0].Labels
+			// Without the label of a control plane node, as in a managed cluster: two Pods of the controller run, on any node.
+			o.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 		}
 		if s.joined[name], err = s.cluster.Join(ctx, o); err != nil {
 			return err

@@ -5,13 +5,15 @@ package release
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	imagename "github.com/google/go-containerregistry/pkg/name"
+	ocireg "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -33,28 +36,15 @@ import (
 
 const limit = 10 * time.Minute
 
-// serve runs the registry and web site of the release program and returns their address.
-func serve(t *testing.T, s *source, site string) (host string) {
+// serve serves a registry and a web site on loopback and returns their address.
+func serve(t *testing.T, site string) (host string) {
 	t.Helper()
-	if err := os.MkdirAll(site, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), s.program, "serve", "--site", site)
-	cmd.Dir = s.dir
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	host, err = bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("release serve prints no address: %v", err)
-	}
-	return strings.TrimSpace(host)
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", ocireg.New(ocireg.Logger(log.New(io.Discard, "", 0)), ocireg.WithReferrersSupport(true)))
+	mux.Handle("/", http.FileServer(http.Dir(site)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
 }
 
 // pull downloads an image for this machine's platform, as a node would, and returns the path of the program in it.
@@ -75,7 +65,7 @@ func pull(t *testing.T, reference string) (program string) {
 		if err != nil {
 			t.Fatalf("the image %s does not contain %s: %v", reference, name, err)
 		}
-		if strings.TrimPrefix(header.Name, "/") != name {
+		if header.Typeflag != tar.TypeReg || path.Base(header.Name) != name {
 			continue
 		}
 		program = filepath.Join(t.TempDir(), name)

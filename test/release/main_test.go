@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release tests a release from the source tree to a running cluster: the release program makes and publishes
-// it, a server on loopback serves it, and the real helm verifies, installs, upgrades and rolls it back.
+// Package release tests a release from the source tree to a running cluster: release/steps makes and publishes it, a
+// server on loopback serves it, and the real helm verifies, installs, upgrades and rolls it back.
 package release
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-var update = flag.Bool("update", false, "regenerate docs/transcripts/release.txt")
+// rehearse needs goreleaser, syft, cosign, crane and helm in bin/ (make release-tools).
+var rehearse = flag.Bool("rehearse", false, "make the releases with goreleaser, sign and verify them, and write bin/rehearsal.txt")
 
 // tools holds the path of helm, and why the tests are skipped, if they are.
 var tools struct{ helm, skip string }

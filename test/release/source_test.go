@@ -19,11 +19,12 @@ import (
 
 // source is a copy of this checkout in its own git repository, with the keys that sign its releases.
 type source struct {
-	t                            *testing.T
-	work, dir, program           string
-	key, public, secret, keyring string
-	env                          []string
-	text                         bytes.Buffer // what the maintainer does, for the transcript
+	t                    *testing.T
+	root, work, dir      string
+	secret, keyring      string // of the chart's provenance file
+	key, public, signing string // of cosign, in a rehearsal
+	env                  []string
+	text                 bytes.Buffer // commands of the maintainer, for the transcript
 }
 
 const (
@@ -37,31 +38,41 @@ func newSource(t *testing.T) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, work := filepath.Dir(module), t.TempDir()
-	s := &source{t: t, work: work, dir: filepath.Join(work, "tree"), program: filepath.Join(work, "release")}
-	s.run(root, "go", "build", "-trimpath", "-o", s.program, "./release")
+	work := t.TempDir()
+	s := &source{t: t, root: filepath.Dir(module), work: work, dir: filepath.Join(work, "tree")}
 	// All files that git would commit, without test/, which a release does not need.
-	for name := range strings.SplitSeq(s.run(root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
+	for name := range strings.SplitSeq(s.run(s.root, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
 		if name == "" || strings.HasPrefix(name, "test/") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, name))
+		file := filepath.Join(s.root, name)
+		info, err := os.Stat(file)
 		if os.IsNotExist(err) {
 			continue // deleted, and not committed yet
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.write(name, text)
+		if err := os.Chmod(filepath.Join(s.dir, name), info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.git("init", "-q")
-	s.key, s.public = filepath.Join(work, "cosign.key"), filepath.Join(work, "cosign.pub")
-	s.say("The maintainer: a key pair, and its public key into the repository and its pages.")
-	s.release("key", "--prefix", strings.TrimSuffix(s.key, ".key"))
-	s.release("publish-key", "--public-key-file", s.public)
-	s.commit("all of it")
-
+	s.git("remote", "add", "origin", "https://github.com/csccm/csccm") // goreleaser asks for its name
 	s.secret, s.keyring = pgp(t, work, "release")
+	passphrase := filepath.Join(work, "passphrase")
+	if err := os.WriteFile(passphrase, []byte(password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.env = []string{
+		"PATH=" + filepath.Dir(tools.helm) + ":" + filepath.Join(s.root, "bin") + ":" + os.Getenv("PATH"),
+		"CHART_SIGN=--sign --key release --keyring " + s.secret + " --passphrase-file " + passphrase,
+	}
 	return s
 }
 
@@ -103,21 +114,24 @@ func (s *source) write(name string, text []byte) {
 	}
 }
 
-func (s *source) run(dir, program string, args ...string) string {
-	s.t.Helper()
+// try runs a program without cgo, like the product, so that both use the same entries of the build cache.
+func (s *source) try(dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.t.Context(), program, args...)
 	cmd.Dir = dir
-	// Without cgo, like the product, so that both use the same entries of the build cache.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"COSIGN_PASSWORD="+password, "HELM_KEY_PASSPHRASE="+password)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"COSIGN_PASSWORD="+password)
 	cmd.Env = append(cmd.Env, s.env...)
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (s *source) run(dir, program string, args ...string) string {
+	s.t.Helper()
+	out, err := s.try(dir, program, args...)
 	if err != nil {
-		s.t.Fatalf("%s %v: %v\n%s%s", program, args, err, out, errs.Bytes())
+		s.t.Fatalf("%s %v: %v\n%s", program, args, err, out)
 	}
-	return string(out)
+	return out
 }
 
 func (s *source) git(args ...string) {
@@ -125,30 +139,43 @@ func (s *source) git(args ...string) {
 	s.run(s.dir, "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
 }
 
-func (s *source) commit(message string) {
-	s.t.Helper()
-	s.git("add", "-A")
-	s.git("commit", "-q", "-m", message)
-}
-
-func (s *source) say(text string) { fmt.Fprintf(&s.text, "\n# %s\n", text) }
-
-// tag tags the last commit.
+// tag commits the tree and tags the commit.
 func (s *source) tag(version string) {
 	s.t.Helper()
+	s.git("add", "-A")
+	s.git("commit", "-q", "--allow-empty", "-m", version)
 	s.git("tag", "v"+version)
 	fmt.Fprintf(&s.text, "\n$ git tag v%s\n", version)
 }
 
-// release runs the release program on the tree.
-func (s *source) release(args ...string) string {
+func (s *source) say(text string) { fmt.Fprintf(&s.text, "\n# %s\n", text) }
+
+// step runs a step of release/steps, or a tool, in the tree.
+func (s *source) step(program string, args ...string) string {
 	s.t.Helper()
-	out := s.run(s.dir, s.program, args...)
-	fmt.Fprintf(&s.text, "\n$ release %s\n%s", strings.Join(args, " "), out)
+	fmt.Fprintf(&s.text, "\n$ %s %s\n", program, strings.Join(args, " "))
+	if program == "release/steps" {
+		program = filepath.Join(s.dir, program)
+	} else {
+		program = filepath.Join(s.root, "bin", program)
+	}
+	out := s.run(s.dir, program, args...)
+	s.text.WriteString(out)
 	return out
 }
 
-// transcript returns what the maintainer did, with the folders of a maintainer.
+// refused runs a tool that must fail with an output that contains want.
+func (s *source) refused(want, program string, args ...string) {
+	s.t.Helper()
+	fmt.Fprintf(&s.text, "\n$ %s %s\n", program, strings.Join(args, " "))
+	out, err := s.try(s.dir, filepath.Join(s.root, "bin", program), args...)
+	s.text.WriteString(out)
+	if err == nil || !strings.Contains(out, want) {
+		s.t.Fatalf("%s %v: want an error with %q, got %v\n%s", program, args, want, err, out)
+	}
+}
+
+// transcript returns the commands of the maintainer, with the folders of a maintainer.
 func (s *source) transcript() string {
 	return strings.ReplaceAll(s.text.String(), s.work, "/home/maintainer")
 }

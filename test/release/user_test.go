@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -69,37 +68,21 @@ func (u *user) fails(want string, args ...string) {
 	}
 }
 
-// stable holds replacements for the parts of the transcript that differ between runs.
-var stable = []struct {
-	pattern *regexp.Regexp
-	by      string
-}{
-	{regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}`), "Sat Nov 21 12:00:00 2026"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [-+]\d{4} [A-Z]+)?`), "2026-11-21T12:00:00Z"},
-	{regexp.MustCompile(`127\.0\.0\.1:\d+/client/api`), "127.0.0.1:8080/client/api"},
-}
-
-// keep writes the transcript with -update.
+// keep writes the transcript of a rehearsal.
 func (u *user) keep() {
 	u.t.Helper()
 	text := strings.ReplaceAll(strings.ReplaceAll(u.text.String(), u.host, "127.0.0.1:5000"), u.home, "/home/me")
-	for _, s := range stable {
-		text = s.pattern.ReplaceAllString(text, s.by)
-	}
-	text = regexp.MustCompile(`(?m)[ \t]+$`).ReplaceAllString(text, "")
 	if strings.Contains(text, password) {
 		u.t.Error("the transcript contains the password")
 	}
-	if !*update {
+	if !*rehearse {
 		return
 	}
 	module, err := plane.ModuleDir()
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	file := filepath.Join(module, "..", "docs", "transcripts", "release.txt")
-	head := "# A release from its keys and tag to its way back, on a real API server; written by make release-rehearsal.\n"
-	if err := os.WriteFile(file, []byte(head+text), 0o644); err != nil { // #nosec G306 -- a page of the documentation
+	if err := os.WriteFile(filepath.Join(module, "..", "bin", "rehearsal.txt"), []byte(text), 0o600); err != nil {
 		u.t.Fatal(err)
 	}
 }

@@ -45,6 +45,11 @@ func Build(ctx context.Context, o BuildOptions) (Binaries, error) {
 		return Binaries{}, err
 	}
 	root := filepath.Dir(module)
+	if dir != "" { // programs are started in other folders
+		if dir, err = filepath.Abs(dir); err != nil {
+			return Binaries{}, err
+		}
+	}
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {

@@ -144,7 +144,8 @@ func chartAlone(ctx context.Context, e *env) (string, error) {
 	flags.KubeConfig, flags.CacheDir = &e.Kubeconfig, &cache
 	client := must(helm.New(flags, namespace, func(string, ...any) {}))
 	chart := must(helm.Embedded())
-	must(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart}))
+	values := map[string]any{"controlPlaneOnly": false} // no Node has the label of control plane nodes
+	must(client.Apply(ctx, helm.ApplyRequest{Name: controller, Chart: chart, Values: values}))
 	return e.installed(ctx)
 }
 

@@ -85,3 +85,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "cloudstack-ccm.runs" -}}
 {{- if or (not .root.Values.controllers) (has .name .root.Values.controllers) -}}true{{- end -}}
 {{- end -}}
+
+{{/* Not empty if a rule has a label selector: then the controller must read namespaces. */}}
+{{- define "cloudstack-ccm.tenancy.selects" -}}
+{{- $lists := list .Values.tenancy.trustedNamespaces -}}
+{{- range append (append (values (default dict .Values.tenancy.annotations)) .Values.tenancy.sourceNATAddress) .Values.tenancy.foreignAddress -}}
+{{- $lists = append $lists (default dict .).allow -}}
+{{- end -}}
+{{- range $lists -}}{{- range . -}}{{- if kindIs "map" . -}}true{{- end -}}{{- end -}}{{- end -}}
+{{- end -}}

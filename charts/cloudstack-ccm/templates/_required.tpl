@@ -4,7 +4,7 @@ the defaults of this one. What then would be rendered nobody asked for, such as 
 */}}
 {{- define "cloudstack-ccm.required" -}}
 {{- range $path := list
-  "admissionPolicy.enabled" "adoptNodes" "apiServer.port" "caBundle.key" "concurrentNodeSyncs" "concurrentServiceSyncs" "existingSecret.key"
+  "admissionPolicy.enabled" "adoptNodes" "apiServer.port" "caBundle.key" "concurrentNodeSyncs" "concurrentServiceSyncs" "controlPlaneOnly" "existingSecret.key"
   "existingSecret.name" "fullnameOverride" "grafanaDashboard.enabled" "hostNetwork" "image.pullPolicy" "image.repository"
   "kind" "kubeAPI.burst" "kubeAPI.qps" "leaderElection.leaseName" "leaderElection.leaseNamespace" "loadBalancers.cleanOrphans"
   "loadBalancers.manageNetworkACLs" "logFormat" "logVerbosity" "metricsReader.create" "networkPolicy.enabled" "nodes.deletionLimit"

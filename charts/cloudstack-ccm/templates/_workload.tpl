@@ -193,27 +193,26 @@ spec:
 {{- define "cloudstack-ccm.affinity" -}}
 {{- if .Values.affinity }}
 {{- toYaml .Values.affinity }}
-{{- else if eq .Values.kind "DaemonSet" }}
-{{- if not .Values.nodeSelector }}
-# Required: a DaemonSet has a Pod on every node that it may run on, and only one leads.
+{{- else }}
 nodeAffinity:
+{{- if .Values.controlPlaneOnly }}
+  # Required: the kubelet of the Pods' node may read CloudStack's keys.
   requiredDuringSchedulingIgnoredDuringExecution:
     nodeSelectorTerms:
       - matchExpressions:
           - key: node-role.kubernetes.io/control-plane
             operator: Exists
-{{- end }}
 {{- else }}
-# Preferred, not required: hosted control planes have no such node.
-nodeAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100
       preference:
         matchExpressions:
           - key: node-role.kubernetes.io/control-plane
             operator: Exists
-# Two replicas on one node help nobody, be it the only one of the control plane. The scheduler
-# weighs the spread below like the preference above; together with this it wins.
+{{- end }}
+{{- if eq .Values.kind "Deployment" }}
+# Two replicas on one node help nobody. The scheduler weighs the spread below like a preference for
+# nodes; together with this it wins.
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100
@@ -222,6 +221,7 @@ podAntiAffinity:
         labelSelector:
           matchLabels:
             {{- include "cloudstack-ccm.selectorLabels" $ | nindent 12 }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -17,13 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Templates of the generated pages.
-var (
-	//go:embed readme.md.tmpl
-	readmePage string
-	//go:embed values.md.tmpl
-	valuesPage string
-)
+//go:embed readme.md.tmpl
+var page string
 
 // Value is one documented value of values.yaml.
 type Value struct {
@@ -43,8 +38,8 @@ type chartYAML struct {
 	KubeVersion string `yaml:"kubeVersion"`
 }
 
-// Generate returns a page for the chart in files.
-func Generate(files fs.FS, page string) ([]byte, error) {
+// Generate returns the README.md of the chart in files.
+func Generate(files fs.FS) ([]byte, error) {
 	var chart chartYAML
 	raw, err := fs.ReadFile(files, "Chart.yaml")
 	if err != nil {

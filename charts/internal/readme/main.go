@@ -1,10 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command readme generates the README.md of a chart, a page of its values, and the descriptions and defaults in its
+// Command readme generates the README.md of a chart, and the descriptions and defaults in its
 // values.schema.json from its values.yaml.
 //
-//	readme [--check] CHART-DIR VALUES-PAGE
+//	readme [--check] CHART-DIR
 package main
 
 import (
@@ -26,14 +26,13 @@ func main() {
 }
 
 func run(args []string, check bool) error {
-	if len(args) != 2 {
-		return errors.New("want two arguments: the chart's directory and the page of its values")
+	if len(args) != 1 {
+		return errors.New("want one argument: the chart's directory")
 	}
 	folder := os.DirFS(args[0])
 	pages := map[string]func() ([]byte, error){
-		filepath.Join(args[0], "README.md"):          func() ([]byte, error) { return Generate(folder, readmePage) },
+		filepath.Join(args[0], "README.md"):          func() ([]byte, error) { return Generate(folder) },
 		filepath.Join(args[0], "values.schema.json"): func() ([]byte, error) { return Schema(folder) },
-		args[1]: func() ([]byte, error) { return Generate(folder, valuesPage) },
 	}
 	for file, generate := range pages {
 		want, err := generate()

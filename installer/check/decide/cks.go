@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/installer/commands/cks/preflight"
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
@@ -17,15 +18,15 @@ import (
 type CKSFacts struct {
 	// Why says why there is nothing to check; then Facts is nil.
 	Why   string
-	Facts *preflight.Facts
+	Facts *ckscheck.Facts
 }
 
 // CKSOf chooses the cluster that has the nodes' VMs.
-func CKSOf(clusters []cloudstack.KubernetesCluster, vms map[string]bool, err error) (*cloudstack.KubernetesCluster, string) {
+func CKSOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool, err error) (*cloudapi.KubernetesCluster, string) {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil, "not checked: the role of the keys may not list the clusters of CKS"
 	}
-	k := preflight.ClusterOf(clusters, vms)
+	k := ckscheck.ClusterOf(clusters, vms)
 	switch {
 	case k == nil:
 		return nil, "not made by CKS: none of its clusters has these nodes"
@@ -37,20 +38,20 @@ func CKSOf(clusters []cloudstack.KubernetesCluster, vms map[string]bool, err err
 
 // CKSNodes decides CKS-002.
 func CKSNodes(c *CKSFacts) Finding {
-	return c.judge("all VMs of the cluster run, and their nodes are Ready", func(f *preflight.Facts) []preflight.Finding {
-		return append(preflight.State(f), preflight.Nodes(f)...)
+	return c.judge("all VMs of the cluster run, and their nodes are Ready", func(f *ckscheck.Facts) []ckscheck.Finding {
+		return append(ckscheck.State(f), ckscheck.Nodes(f)...)
 	})
 }
 
 // CKSCertificates decides CKS-003.
 func CKSCertificates(c *CKSFacts) Finding {
-	return c.judge("the API server's certificate is valid for more than 30 days", preflight.Certificates)
+	return c.judge("the API server's certificate is valid for more than 30 days", ckscheck.Certificates)
 }
 
 // CKSChangeable decides CKS-004.
 func CKSChangeable(c *CKSFacts) Finding {
-	return c.judge("nothing known is in the way of scaling and upgrading the cluster", func(f *preflight.Facts) []preflight.Finding {
-		return append(preflight.Offerings(f), preflight.Firewall(f)...)
+	return c.judge("nothing known is in the way of scaling and upgrading the cluster", func(f *ckscheck.Facts) []ckscheck.Finding {
+		return append(ckscheck.Offerings(f), ckscheck.Firewall(f)...)
 	})
 }
 
@@ -59,7 +60,7 @@ func CKSLeftovers(c *CKSFacts) Finding {
 	if c.Why != "" {
 		return Skipf("%s", c.Why)
 	}
-	left := preflight.Leftovers(c.Facts)
+	left := ckscheck.Leftovers(c.Facts)
 	ours := map[string]bool{} // names of this cluster in tags
 	living := 0
 	for _, l := range left {
@@ -86,21 +87,21 @@ func CKSLeftovers(c *CKSFacts) Finding {
 	return Passf("%s", all).Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
 }
 
-// judge makes one finding of those of the preflight.
-func (c *CKSFacts) judge(well string, rule func(*preflight.Facts) []preflight.Finding) Finding {
+// judge makes one finding of those of the ckscheck.
+func (c *CKSFacts) judge(well string, rule func(*ckscheck.Facts) []ckscheck.Finding) Finding {
 	if c.Why != "" {
 		return Skipf("%s", c.Why)
 	}
 	var objects []Object
 	var remedies, unread []string
-	worst := preflight.Warning
+	worst := ckscheck.Warning
 	for _, f := range rule(c.Facts) {
-		if f.Severity == preflight.NotChecked {
+		if f.Severity == ckscheck.NotChecked {
 			unread = append(unread, f.Object+": "+f.What)
 			continue
 		}
-		if f.Severity == preflight.Error {
-			worst = preflight.Error
+		if f.Severity == ckscheck.Error {
+			worst = ckscheck.Error
 		}
 		kind, name := cksObject(f.Object)
 		if f.Reference != "" {
@@ -117,7 +118,7 @@ func (c *CKSFacts) judge(well string, rule func(*preflight.Facts) []preflight.Fi
 		return Skipf("not checked: %s", strings.Join(unread, "; "))
 	case len(objects) == 0:
 		return Passf("%s", well)
-	case worst == preflight.Error:
+	case worst == ckscheck.Error:
 		out = Problemf("%s of cluster %s", plural.Count(len(objects), "problem"), c.Facts.Cluster.Name)
 	default:
 		out = Warnf("%s of cluster %s", plural.Count(len(objects), "problem"), c.Facts.Cluster.Name)

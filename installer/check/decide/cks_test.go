@@ -7,48 +7,59 @@ import (
 	"testing"
 	"time"
 
-	"github.com/csccm/csccm/installer/commands/cks/preflight"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
+
+// ready is a Node with its condition Ready.
+func ready(name string, status corev1.ConditionStatus) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	return n
+}
 
 func TestDecideCKSCluster(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	facts := func(change func(f *preflight.Facts)) *CKSFacts {
-		f := &preflight.Facts{Now: now, Unread: map[preflight.Subject]string{}, Cluster: &cloudstack.KubernetesCluster{
-			Name: "c1", Type: cloudstack.CloudManaged, State: "Running", OfferingID: "o", ControlNodes: 1, IPAddressID: "ip", IPAddress: "203.0.113.1",
-			Nodes: []cloudstack.ClusterVM{{ID: "vm0", Name: "c1-control-1", State: "Running"}},
-		}, Nodes: []preflight.Node{{Name: "c1-control-1", VMID: "vm0", Ready: true}}, Firewall: []cloudstack.FirewallRule{{PublicIPID: "ip", Protocol: "tcp", StartPort: 2222, EndPort: 2222}}}
+	facts := func(change func(f *ckscheck.Facts)) *CKSFacts {
+		f := &ckscheck.Facts{Now: now, Unread: map[ckscheck.Subject]string{}, Cluster: &cloudapi.KubernetesCluster{
+			Name: "c1", Type: cloudapi.CloudManaged, State: "Running", OfferingID: "o", ControlNodes: 1, IPAddressID: "ip", IPAddress: "203.0.113.1",
+			Nodes: []cloudapi.ClusterVM{{ID: "vm0", Name: "c1-control-1", State: "Running"}},
+		}, Nodes: []corev1.Node{ready("c1-control-1", corev1.ConditionTrue)}, Firewall: []cloudstack.FirewallRule{{PublicIPID: "ip", Protocol: "tcp", StartPort: 2222, EndPort: 2222}}}
 		change(f)
 		return &CKSFacts{Facts: f}
 	}
-	same := func(*preflight.Facts) {}
+	same := func(*ckscheck.Facts) {}
 	none := &CKSFacts{Why: "not made by CKS"}
 	for _, rule := range []func(*CKSFacts) Finding{CKSNodes, CKSCertificates, CKSChangeable, CKSLeftovers} {
 		expect{Skipped, "not made by CKS", nil}.verify(t, rule(none))
 	}
 	expect{OK, "all VMs of the cluster run", nil}.verify(t, CKSNodes(facts(same)))
-	expect{Warning, "1 problem of cluster c1", []string{"KubernetesCluster c1: it is Alert"}}.verify(t, CKSNodes(facts(func(f *preflight.Facts) { f.Cluster.State = "Alert" })))
-	expect{"", "1 problem of cluster c1", []string{"Node c1-control-1: it is not Ready"}}.verify(t, CKSNodes(facts(func(f *preflight.Facts) { f.Nodes[0].Ready = false })))
-	expect{"", "1 problem", []string{"VirtualMachine c1-control-1: it is Stopped"}}.verify(t, CKSNodes(facts(func(f *preflight.Facts) { f.Cluster.Nodes[0].State = "Stopped" })))
+	expect{Warning, "1 problem of cluster c1", []string{"KubernetesCluster c1: it is Alert"}}.verify(t, CKSNodes(facts(func(f *ckscheck.Facts) { f.Cluster.State = "Alert" })))
+	expect{"", "1 problem of cluster c1", []string{"Node c1-control-1: it is not Ready"}}.verify(t, CKSNodes(facts(func(f *ckscheck.Facts) { f.Nodes[0] = ready("c1-control-1", corev1.ConditionFalse) })))
+	expect{"", "1 problem", []string{"VirtualMachine c1-control-1: it is Stopped"}}.verify(t, CKSNodes(facts(func(f *ckscheck.Facts) { f.Cluster.Nodes[0].State = "Stopped" })))
 
 	certificate := func(days int) *CKSFacts {
-		return facts(func(f *preflight.Facts) {
-			f.Certificates = []preflight.Certificate{{Of: preflight.SubjectCertificate, NotAfter: now.AddDate(0, 0, days)}}
+		return facts(func(f *ckscheck.Facts) {
+			f.Certificates = []ckscheck.Certificate{{Of: ckscheck.SubjectCertificate, NotAfter: now.AddDate(0, 0, days)}}
 		})
 	}
 	expect{OK, "valid for more than 30 days", nil}.verify(t, CKSCertificates(certificate(31)))
 	expect{Warning, "1 problem", []string{"Certificate API server: it expires on 2026-12-03"}}.verify(t, CKSCertificates(certificate(10)))
 	expect{"", "1 problem", []string{"Certificate API server: it expired on 2026-11-22"}}.verify(t, CKSCertificates(certificate(-1)))
-	expect{Skipped, "not checked: the certificate of the API server: no answer", nil}.verify(t, CKSCertificates(facts(func(f *preflight.Facts) {
-		f.Unread[preflight.SubjectCertificate] = "no answer"
+	expect{Skipped, "not checked: the certificate of the API server: no answer", nil}.verify(t, CKSCertificates(facts(func(f *ckscheck.Facts) {
+		f.Unread[ckscheck.SubjectCertificate] = "no answer"
 	})))
 
 	expect{OK, "nothing known is in the way", nil}.verify(t, CKSChangeable(facts(same)))
-	expect{"", "1 problem", []string{"KubernetesCluster c1: it was created without an offering"}}.verify(t, CKSChangeable(facts(func(f *preflight.Facts) {
+	expect{"", "1 problem", []string{"KubernetesCluster c1: it was created without an offering"}}.verify(t, CKSChangeable(facts(func(f *ckscheck.Facts) {
 		f.Cluster.OfferingID, f.Cluster.WorkerOfferingID = "", "o"
-		f.Unread[preflight.SubjectFirewall] = "the role of the keys does not allow it"
+		f.Unread[ckscheck.SubjectFirewall] = "the role of the keys does not allow it"
 	})))
-	expect{Warning, "1 problem", []string{"PublicIpAddress 203.0.113.1: CloudStack's own firewall rule"}}.verify(t, CKSChangeable(facts(func(f *preflight.Facts) { f.Firewall = nil })))
+	expect{Warning, "1 problem", []string{"PublicIpAddress 203.0.113.1: CloudStack's own firewall rule"}}.verify(t, CKSChangeable(facts(func(f *ckscheck.Facts) { f.Firewall = nil })))
 	expect{OK, "would leave nothing behind", nil}.verify(t, CKSLeftovers(facts(same)))
 }

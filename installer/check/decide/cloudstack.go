@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -84,6 +85,9 @@ func Endpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Fin
 		return Problemf("%s: %v", url, err).Fix("%s", credentials.Remedy(err))
 	}
 	f := Passf("CloudStack %s at %s", c.Version, url).With("version", c.Version).With("url", url).With("rate limit", rateLimit(cfg, c))
+	for _, m := range MissingFeatures(c.Version) {
+		f.Message += fmt.Sprintf("; without %s (CloudStack %s): %s", m.What, m.Since, m.Without)
+	}
 	if c.RateMax > 0 {
 		f.Message += "; rate-limit is " + rateLimit(cfg, c)
 		if cfg != nil && cfg.RateLimit != cloudconfig.AutoRate && (cfg.RateLimit == 0 || cfg.RateLimit*c.RateInterval.Seconds() > float64(c.RateMax)) {
@@ -125,7 +129,7 @@ func releaseOf(version string) (v [2]int, known bool) {
 var adminCommands = []string{"createZone", "createRole", "createDomain"}
 
 // Keys decides CS-002.
-func Keys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr error) Finding {
+func Keys(capabilitiesErr error, apis sets.Set[string], apisErr error) Finding {
 	for _, err := range []error{capabilitiesErr, apisErr} {
 		if cloudstack.IsKind(err, cloudstack.KindAuth) {
 			return Problemf("%v", Cause(err))
@@ -147,7 +151,7 @@ func Keys(capabilitiesErr error, apis map[string]cloudstack.API, apisErr error) 
 }
 
 // Commands decides CS-003.
-func Commands(required, optional []string, losses map[string]string, apis map[string]cloudstack.API, err error) Finding {
+func Commands(required, optional []string, losses map[string]string, apis sets.Set[string], err error) Finding {
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return Unknownf("the role does not allow listApis, so its permissions cannot be read").
 			Fix("allow listApis to the role, or compare the role with the list of commands in the documentation")

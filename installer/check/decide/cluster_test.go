@@ -4,9 +4,6 @@
 package decide
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -22,6 +19,7 @@ import (
 	kversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
@@ -154,68 +152,37 @@ func TestDecidePermissions(t *testing.T) {
 	expect{Warning, "the caller may not: get nodes/proxy", nil}.verify(t, decide(nil, kubelets))
 }
 
-func packed(t *testing.T, text string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	return []byte(base64.StdEncoding.EncodeToString(b.Bytes()))
-}
-
-func helmSecret(name, version, status string, data []byte) corev1.Secret {
-	return corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: map[string]string{"owner": "helm", "name": "cloudstack-ccm", "version": version, "status": status}},
-		Type:       "helm.sh/release.v1", Data: map[string][]byte{"release": data},
-	}
-}
-
-func TestReleaseRecords(t *testing.T) {
-	t.Parallel()
-	other := helmSecret("x", "9", "deployed", nil)
-	other.Type = corev1.SecretTypeOpaque
-	r := ReleaseRecords([]corev1.Secret{
-		helmSecret("v10", "10", "deployed", packed(t, `{"config":{}}`)), other, helmSecret("v2", "2", "superseded", []byte("***")),
-	})
-	require.Len(t, r, 2)
-	require.Equal(t, "v2", r[0].secret, "by number, not by text")
-	require.Error(t, r[0].Err)
-	require.JSONEq(t, `{"config":{}}`, r[1].text)
-}
-
 func TestDecideRelease(t *testing.T) {
 	t.Parallel()
-	record := func(status string) []ReleaseRecord {
-		return []ReleaseRecord{{secret: "v1", Revision: 1, Status: "superseded"}, {secret: "v2", Revision: 2, Status: status}}
+	record := func(status string) []helm.Release {
+		return []helm.Release{{Name: "x", Revision: 1, Status: "superseded"}, {Name: "x", Revision: 2, Status: status}}
 	}
-	decide := func(r []ReleaseRecord, preflight bool) Finding {
+	decide := func(r []helm.Release, preflight bool) Finding {
 		return Release("csccm", "kube-system", r, preflight)
 	}
 	expect{OK, "is not in namespace", nil}.verify(t, decide(nil, false))
 	expect{OK, "revision 2: deployed", nil}.verify(t, decide(record("deployed"), false))
-	expect{"", "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-upgrade"), false))
-	expect{"", "failed", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("failed"), false))
-	expect{Warning, "interrupted", []string{"Secret kube-system/v2: "}}.verify(t, decide(record("pending-install"), true))
+	expect{"", "was killed", []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}}.verify(t, decide(record("pending-upgrade"), false))
+	expect{"", "failed", []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}}.verify(t, decide(record("failed"), false))
+	expect{Warning, "was killed", []string{"Secret kube-system/sh.helm.release.v1.x.v2: "}}.verify(t, decide(record("pending-install"), true))
 }
 
 func TestDecideLeaks(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("AbC123_-", 10)
-	text := func(s string) []ReleaseRecord {
-		return []ReleaseRecord{{secret: "v1", Revision: 1, text: "{}"}, {secret: "v2", Revision: 2, text: s}}
+	text := func(s string) []helm.Release {
+		return []helm.Release{{Name: "x", Revision: 1}, {Name: "x", Revision: 2, Manifest: s}}
 	}
 	for name, tt := range map[string]struct {
-		records []ReleaseRecord
+		records []helm.Release
 		want    expect
 	}{
 		"none":           {nil, expect{Skipped, "no release", nil}},
 		"clean":          {text(`{"config":{"existingSecret":{"name":"cloudstack-secret","key":"cloud-config"}}}`), expect{OK, "2 revisions", nil}},
-		"our key":        {text(`{"config":{"foo":"canary-secret"}}`), expect{"", "1 record", []string{"Secret v2: revision 2"}}},
-		"any key in INI": {text(`{"manifest":"secret-key = ` + key + `"}`), expect{"", "", []string{"Secret v2: revision 2"}}},
-		"any key, YAML":  {text(`{"manifest":"apiKey: ` + key + `"}`), expect{"", "", []string{"Secret v2: revision 2"}}},
+		"our key":        {[]helm.Release{{Name: "x", Revision: 2, Values: map[string]any{"foo": "canary-secret"}}}, expect{"", "1 record", []string{"Secret sh.helm.release.v1.x.v2: revision 2"}}},
+		"any key in INI": {text(`{"manifest":"secret-key = ` + key + `"}`), expect{"", "", []string{"Secret sh.helm.release.v1.x.v2: revision 2"}}},
+		"any key, YAML":  {text(`{"manifest":"apiKey: ` + key + `"}`), expect{"", "", []string{"Secret sh.helm.release.v1.x.v2: revision 2"}}},
 		"short values":   {text(`{"manifest":"secret-key: cloud-config"}`), expect{OK, "", nil}},
-		"not readable":   {[]ReleaseRecord{{secret: "v1", Err: errors.New("no gzip")}}, expect{Unknown, "v1", nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -238,6 +205,4 @@ func TestDecideConflicts(t *testing.T) {
 	expect{OK, "3 objects of the chart, 1 of them", nil}.verify(t, Conflicts([]*unstructured.Unstructured{ours, nil, nil}, "kube-system", "r"))
 	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.verify(t,
 		Conflicts([]*unstructured.Unstructured{ours, nobodys, others}, "kube-system", "r"))
-	require.Empty(t, NamespaceOf(nobodys, "r"))
-	require.Equal(t, "r", NamespaceOf(others, "r"))
 }

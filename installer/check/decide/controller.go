@@ -79,7 +79,7 @@ func (c Controllers) Pods(pods []corev1.Pod) []corev1.Pod {
 const manyRestarts = 3
 
 // Pods decides CCM-001, by the Pods of the release.
-func Pods(c Controllers, pods []corev1.Pod) Finding {
+func Pods(c Controllers, pods []corev1.Pod, helm bool) Finding {
 	var wanted, ready int32
 	var objects []Object
 	var images []string
@@ -94,7 +94,7 @@ func Pods(c Controllers, pods []corev1.Pod) Finding {
 		}
 	}
 	if len(c.Ours) == 0 {
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace).Fix("run `csccm install`")
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace).Fix("`csccm install`")
 	}
 	var restarts []Object
 	for _, p := range pods {
@@ -113,8 +113,13 @@ func Pods(c Controllers, pods []corev1.Pod) Finding {
 	switch {
 	case len(objects) > 0:
 		f := Problemf("%d of %s ready", ready, plural.Count(int(wanted), "Pod")).About(objects...)
-		if ready > 0 {
+		switch {
+		case ready > 0:
 			f.Outcome = Warning // another Pod works
+		case wanted == 0 && helm:
+			f = f.Fix("restore what the release says: `csccm upgrade`")
+		case wanted == 0:
+			f = f.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", c.Ours[0].Namespace, c.Ours[0].Name)
 		}
 		return f
 	case len(restarts) > 0:
@@ -174,6 +179,26 @@ func restartsOf(p *corev1.Pod) int {
 	return n
 }
 
+// Placement decides CCM-006.
+func Placement(pods []corev1.Pod, nodes []corev1.Node) Finding {
+	workers := map[string]bool{}
+	for i := range nodes {
+		if !node.ControlPlane(&nodes[i]) {
+			workers[nodes[i].Name] = true
+		}
+	}
+	if len(workers) == len(nodes) {
+		return Passf("no node has the label of a control plane node")
+	}
+	var objects []Object
+	for i := range pods {
+		if p := &pods[i]; workers[p.Spec.NodeName] {
+			objects = append(objects, Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Message: "runs on node " + p.Spec.NodeName + ", which is no control plane node"})
+		}
+	}
+	return Passf("%s", plural.Count(len(pods), "Pod")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
+}
+
 // LeaderFacts is what CCM-002 is decided by.
 type LeaderFacts struct {
 	Leases []coordinationv1.Lease
@@ -211,9 +236,9 @@ func Leader(f LeaderFacts) Finding {
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
-		return Problemf("nobody holds a lease").Fix("look at the controller's log: it does not get as far as the election: %s", ShowLog)
+		return Problemf("nobody holds a lease").Fix("look at the controller's log, which does not get as far as the election: `%s`", ShowLog)
 	case len(fresh) == 0:
-		return Problemf("nobody has renewed the lease").About(stale...)
+		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", Restart, ShowLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
 	case len(f.Others) > 0 && !holds(holder, f.Pods):
@@ -299,11 +324,11 @@ func Others(others []Workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
 func remedyForOthers(others []Workload, static, builtIn bool) string {
 	var parts []string
 	if slices.ContainsFunc(others, func(w Workload) bool { return w.replaceable }) {
-		parts = append(parts, "run `csccm takeover`, which stops the other provider for CloudStack and keeps all that it made")
+		parts = append(parts, "`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
 	}
 	for i := range others {
 		if w := &others[i]; !w.replaceable {
-			parts = append(parts, fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: kubectl -n %[2]s delete %[4]s %[3]s",
+			parts = append(parts, fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`",
 				w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind)))
 		}
 	}

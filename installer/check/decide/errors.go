@@ -6,7 +6,6 @@ package decide
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +14,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // eventWindow is how far back Events count.
@@ -27,17 +28,24 @@ const eventWindow = time.Hour
 var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
 
 // successes are the reasons that end what a warning began.
-var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced"}
+var successes = []string{"EnsuredLoadBalancer", "UpdatedLoadBalancer", "DeletedLoadBalancer", "Synced", string(node.ReasonInService), string(node.ReasonAdopted)}
+
+// overWhenWell are the reasons of warnings about a Node that are over when it is Ready, initialised and one VM: not every
+// repair has an Event.
+var overWhenWell = []string{
+	string(node.ReasonWithoutVM), string(node.ReasonAmbiguousVM), string(node.ReasonInvalidProviderID), string(node.ReasonDeletionRefused),
+	string(node.ReasonNotAdopted), string(node.ReasonOutOfService), string(node.ReasonOutOfServiceRefused),
+}
 
 // Living reports whether a Service (by namespace/name and, if given, UID) or a Node exists. What was said about one that
 // is gone is over.
 type Living struct {
 	services map[string]string // UID by namespace/name; nil = not known
-	nodes    map[string]bool   // nil = not known
+	nodes    map[string]bool   // nil = not known; true for those that are well
 }
 
 // LivingOf returns what exists, as far as it could be read.
-func LivingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error) Living {
+func LivingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node, nodesErr error, vms *inventory.VMSnapshot) Living {
 	var l Living
 	if servicesErr == nil {
 		l.services = map[string]string{}
@@ -48,7 +56,8 @@ func LivingOf(services []corev1.Service, servicesErr error, nodes []corev1.Node,
 	if nodesErr == nil {
 		l.nodes = map[string]bool{}
 		for i := range nodes {
-			l.nodes[nodes[i].Name] = true
+			n := &nodes[i]
+			l.nodes[n.Name] = vms != nil && hasVM(vms, n) && node.Ready(n) && initialised(n)
 		}
 	}
 	return l
@@ -64,14 +73,20 @@ func (l *Living) object(o *corev1.ObjectReference) bool {
 	case "Service":
 		return l.service(o.Namespace+"/"+o.Name, string(o.UID))
 	case "Node":
-		return l.nodes == nil || l.nodes[o.Name]
+		_, there := l.nodes[o.Name]
+		return l.nodes == nil || there
 	}
 	return true
 }
 
+// over reports whether the state of a Node shows that what an Event says is no longer so.
+func (l *Living) over(e *corev1.Event) bool {
+	return e.InvolvedObject.Kind == "Node" && l.nodes[e.InvolvedObject.Name] && slices.Contains(overWhenWell, e.Reason)
+}
+
 // Errors decides CCM-005.
 func Errors(events []corev1.Event, logs []Log, there Living, now time.Time) Finding {
-	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) })
+	events = slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !there.object(&e.InvolvedObject) || there.over(&e) })
 	open := openWarnings(events, now)
 	inLog, all := errorClasses(logs, there, now)
 	f := Passf("none in the last hour")
@@ -124,6 +139,9 @@ func fromCloud(e *corev1.Event) bool {
 
 func objectKey(e *corev1.Event) string {
 	o := &e.InvolvedObject
+	if o.Kind == "Node" { // components give it different UIDs
+		return o.Kind + "/" + o.Name
+	}
 	return o.Kind + "/" + o.Namespace + "/" + o.Name + "/" + string(o.UID)
 }
 
@@ -154,6 +172,9 @@ type errorClass struct {
 // openErrors is how often a class must show within recentlyEnough to be reported: single failures
 // are tried again and mended without anybody's doing.
 const openErrors = 3
+
+// openFor is how long after its last time an error counts as open.
+const openFor = 3 * time.Minute
 
 // errorClasses sorts the errors of the last hour, the most frequent first.
 func errorClasses(logs []Log, there Living, now time.Time) (open []Object, all []string) {
@@ -192,7 +213,7 @@ func errorClasses(logs []Log, there Living, now time.Time) (open []Object, all [
 			text += ": " + OneLine(why)
 		}
 		all = append(all, text)
-		if recent[k] >= openErrors {
+		if recent[k] >= openErrors && now.Sub(c.last.At) <= openFor {
 			open = append(open, Object{Kind: "Pod", Name: c.pod, Message: "logs " + text})
 		}
 	}
@@ -207,7 +228,7 @@ var repairs = []string{string(plan.ReasonDriftRepaired), string(plan.ReasonAddre
 func Unsolved(events []corev1.Event, logs []Log, services []corev1.Service) ([]corev1.Event, []Log) {
 	ready := map[string]time.Time{} // since when, by namespace/name
 	for i := range services {
-		c := apimeta.FindStatusCondition(services[i].Status.Conditions, provider.ConditionReady)
+		c := apimeta.FindStatusCondition(services[i].Status.Conditions, service.ConditionReady)
 		if c != nil && c.Status == "True" {
 			ready[services[i].Namespace+"/"+services[i].Name] = c.LastTransitionTime.Time
 		}
@@ -229,9 +250,6 @@ func Unsolved(events []corev1.Event, logs []Log, services []corev1.Service) ([]c
 	return events, logs
 }
 
-// retried is Kubernetes' word about a Service whose load balancer failed.
-var retried = regexp.MustCompile(`^error processing service (\S+) \(retrying in ([^)]+)\)`)
-
 // NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
 func NextTries(logs []Log) map[string]time.Time {
 	said := map[string]time.Time{}
@@ -252,12 +270,8 @@ func NextTries(logs []Log) map[string]time.Time {
 
 // nextTry reads one line; service is "" where it is about something else.
 func nextTry(l *podlog.Line) (service string, wait time.Duration) {
-	text := l.Get("in")
 	service = l.Get("service")
-	if m := retried.FindStringSubmatch(l.Message); m != nil {
-		service, text = m[1], m[2]
-	}
-	wait, err := time.ParseDuration(text)
+	wait, err := time.ParseDuration(l.Get("in"))
 	if err != nil || service == "" {
 		return "", 0
 	}

@@ -152,8 +152,7 @@ func Unread(err error) Finding {
 const (
 	WordNamespace = "{namespace}"  // of the controller
 	WordRelease   = "{release}"    // Helm release
-	WordNodes     = "{nodes}"      // of the finding, separated by commas, as csccm takes them
-	WordNodeNames = "{node names}" // of the finding, separated by blanks, as kubectl takes them
+	WordNodeNames = "{node names}" // of the finding, separated by blanks
 	WordWorkload  = "{workload}"   // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
 	WordService   = "{service}"    // the first Service of the finding: -n NAMESPACE NAME
 	WordAPI       = "{api-url}"    // of CloudStack, over TLS

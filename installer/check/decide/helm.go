@@ -4,112 +4,47 @@
 package decide
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// ReleaseRecord is one revision as Helm stores it in a Secret.
-type ReleaseRecord struct {
-	secret   string
-	Revision int
-	Status   string
-	// text is the decoded record: values, manifest and chart.
-	text string
-	Err  error // why text is empty
-}
-
-// ReleaseContent is the part of a decoded record that checks read.
-type ReleaseContent struct {
-	Manifest string `json:"manifest"`
-	Chart    struct {
-		Metadata struct {
-			Name       string `json:"name"`
-			Version    string `json:"version"`
-			AppVersion string `json:"appVersion"`
-		} `json:"metadata"`
-	} `json:"chart"`
-	Info struct {
-		LastDeployed string `json:"last_deployed"`
-	} `json:"info"`
-}
-
-// Content decodes the record.
-func (r *ReleaseRecord) Content() (c ReleaseContent, err error) {
-	if r.Err != nil {
-		return c, r.Err
-	}
-	return c, json.Unmarshal([]byte(r.text), &c)
-}
-
-// ReleaseRecords reads Helm's Secrets, the newest revision last.
-func ReleaseRecords(secrets []corev1.Secret) []ReleaseRecord {
-	var out []ReleaseRecord
-	for i := range secrets {
-		s := &secrets[i]
-		if s.Type != "helm.sh/release.v1" {
-			continue
-		}
-		r := ReleaseRecord{secret: s.Name, Status: s.Labels["status"]}
-		r.Revision, _ = strconv.Atoi(s.Labels["version"])
-		r.text, r.Err = decodeRelease(s.Data["release"])
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b ReleaseRecord) int { return a.Revision - b.Revision })
-	return out
-}
-
-// maxRelease bounds what is unpacked of a record: a Secret holds at most 1 MiB, packed.
-const maxRelease = 64 << 20
-
-// decodeRelease undoes base64 over gzip over JSON.
-func decodeRelease(data []byte) (string, error) {
-	packed, err := base64.StdEncoding.DecodeString(string(data))
-	if err != nil {
-		return "", fmt.Errorf("no base64: %w", err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return "", fmt.Errorf("no gzip: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxRelease))
-	if err != nil {
-		return "", fmt.Errorf("gzip: %w", err)
-	}
-	return string(text), nil
+// recordOf names the Secret in which Helm stores a revision.
+func recordOf(r *helm.Release) string {
+	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", r.Name, r.Revision)
 }
 
 // Release decides HELM-001.
-func Release(name, namespace string, records []ReleaseRecord, preflight bool) Finding {
+func Release(name, namespace string, records []helm.Release, preflight bool) Finding {
 	if len(records) == 0 {
 		return Passf("release %s is not in namespace %s", name, namespace).With("status", "absent")
 	}
-	last := records[len(records)-1]
-	object := Object{Kind: "Secret", Namespace: namespace, Name: last.secret}
-	f := Problemf("release %s, revision %d: %s", name, last.Revision, last.Status)
+	last := &records[len(records)-1]
+	f := Problemf("release %s, revision %d: %s", name, last.Revision, last.Status).About(Object{Kind: "Secret", Namespace: namespace, Name: recordOf(last)})
+	command := "upgrade"
+	if !slices.ContainsFunc(records, func(r helm.Release) bool { return r.Deployed() || r.Status == "superseded" }) {
+		command = "install"
+	}
 	switch {
-	case last.Status == "deployed":
+	case last.Deployed():
 		f = Passf("release %s, revision %d: deployed", name, last.Revision)
 	case strings.HasPrefix(last.Status, "pending"):
-		f = Problemf("release %s, revision %d: %s; an installation was interrupted, or is running now", name, last.Revision, last.Status).About(object)
+		f.Message += "; helm or csccm is working on it, or was killed"
+		f = f.Fix("wait until that has ended; if nobody works on it any more: `csccm %s --force-unlock`", command)
 	default:
-		f = f.About(object)
+		f = f.Fix("remove the cause, which the Pods or the history of the release name (helm -n %s history %s), then: `csccm %s`", namespace, name, command)
 	}
 	if preflight && f.Outcome != OK {
-		f.Outcome = Warning // the installation that follows repairs it
+		f.Outcome = Warning // the installation that follows judges it
 	}
 	return f.With("status", last.Status).With("revision", strconv.Itoa(last.Revision))
 }
@@ -118,30 +53,28 @@ func Release(name, namespace string, records []ReleaseRecord, preflight bool) Fi
 var credentialLine = regexp.MustCompile(`(?i)(api-key|secret-key|apikey|secretkey)\s*[=:]\s*["']?[A-Za-z0-9_\-]{40,}`)
 
 // Leaks decides HELM-004.
-func Leaks(records []ReleaseRecord, secrets []string) Finding {
+func Leaks(records []helm.Release, secrets []string) Finding {
 	if len(records) == 0 {
 		return Skipf("there is no release")
 	}
 	var objects []Object
-	var unreadable []string
-	for _, r := range records {
-		if r.Err != nil {
-			unreadable = append(unreadable, r.secret)
-			continue
-		}
-		found := credentialLine.MatchString(r.text)
-		for _, s := range secrets {
-			found = found || s != "" && strings.Contains(r.text, s)
-		}
+	for i := range records {
+		r := &records[i]
+		values, _ := json.Marshal(r.Values)
+		text := strings.Join(append(r.Tests, r.Manifest, r.Notes, string(values)), "\n")
+		found := credentialLine.MatchString(text) || slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(text, s) })
 		if found {
-			objects = append(objects, Object{Kind: "Secret", Name: r.secret, Message: fmt.Sprintf("revision %d holds credentials", r.Revision)})
+			objects = append(objects, Object{Kind: "Secret", Name: recordOf(r), Message: fmt.Sprintf("revision %d holds credentials", r.Revision)})
 		}
 	}
-	switch {
-	case len(objects) > 0:
-		return Problemf("%s of Helm with credentials", plural.Count(len(objects), "record")).About(objects...)
-	case len(unreadable) > 0:
-		return Unknownf("records of Helm that cannot be decoded: %s", strings.Join(unreadable, ", "))
+	if len(objects) > 0 {
+		var names []string
+		for _, o := range objects {
+			names = append(names, o.Name)
+		}
+		return Problemf("%s of Helm with credentials", plural.Count(len(objects), "record")).About(objects...).
+			Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n %s delete secret %s`",
+				WordNamespace, strings.Join(names, " "))
 	}
 	return Passf("%s searched", plural.Count(len(records), "revision"))
 }
@@ -169,65 +102,36 @@ func Conflicts(live []*unstructured.Unstructured, namespace string, releases ...
 	return Passf("%s of the chart, %d of them there as the release's", plural.Count(len(live), "object"), there).Unless(objects, "object", "%s of the chart exist without being the release's")
 }
 
-// ObjectDrift is one object of the release and how it differs from the cluster.
-type ObjectDrift struct {
-	Object  unstructured.Unstructured
-	Absent  bool     // it is not in the cluster
-	Refused string   // why the API server would not take it
-	Fields  []string // differences: "path: old -> new"
-}
-
-// ReasonOf returns why the API server refused an object; "" if it did not judge the object.
-func ReasonOf(err error) string {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
-		return OneLine(err.Error())
-	}
-	return ""
-}
-
 // Drift decides HELM-003.
-func Drift(revision int, drifts []ObjectDrift, namespace string) Finding {
+func Drift(revision int, changes []diff.Change) Finding {
 	var out []Object
-	for i := range drifts {
-		d := &drifts[i]
+	for i := range changes {
+		c := &changes[i]
+		o := Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}
 		switch {
-		case d.Absent:
-			out = append(out, ObjectOf(&d.Object, namespace, "is in the release and not in the cluster"))
-		case d.Refused != "":
-			out = append(out, ObjectOf(&d.Object, namespace, "the API server would not take it as the release has it: %s", d.Refused))
-		case len(d.Fields) > 0:
-			more := ""
-			if n := len(d.Fields) - maxFields; n > 0 {
-				more = fmt.Sprintf("; and %s more", plural.Count(n, "field"))
-				d.Fields = d.Fields[:maxFields]
+		case c.Action == diff.Create:
+			o.Message = "is in the release and not in the cluster"
+		case c.Problem != "":
+			o.Message = "the API server would not take it as the release has it: " + OneLine(c.Problem)
+		case c.Action == diff.Update:
+			lines, more := c.Lines, ""
+			if n := len(lines) - maxFields; n > 0 {
+				lines, more = lines[:maxFields], fmt.Sprintf("; and %s more", plural.Count(n, "field"))
 			}
-			out = append(out, ObjectOf(&d.Object, namespace, "the release would change %s%s", strings.Join(d.Fields, "; "), more))
+			if len(c.By) > 0 {
+				more += "; changed by " + strings.Join(c.By, ", ")
+			}
+			o.Message = "the release would change " + strings.Join(lines, "; ") + more
+		default:
+			continue
 		}
+		out = append(out, o)
 	}
 	if len(out) > 0 {
-		return Problemf("%d of %s differ from revision %d", len(out), plural.Count(len(drifts), "object"), revision).About(out...)
+		return Problemf("%d of %s differ from revision %d", len(out), plural.Count(len(changes), "object"), revision).About(out...)
 	}
-	return Passf("%s as in revision %d", plural.Count(len(drifts), "object"), revision)
+	return Passf("%s as in revision %d", plural.Count(len(changes), "object"), revision)
 }
 
 // maxFields is how many differing fields of one object are named.
 const maxFields = 5
-
-// clusterKinds are the kinds of a chart that are in no namespace.
-var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
-
-// NamespaceOf returns the namespace of an object of a release; "" for a cluster-wide kind.
-func NamespaceOf(o *unstructured.Unstructured, release string) string {
-	switch {
-	case slices.Contains(clusterKinds, o.GetKind()):
-		return ""
-	case o.GetNamespace() != "":
-		return o.GetNamespace()
-	}
-	return release
-}
-
-// ObjectOf names an object of a release in a finding.
-func ObjectOf(o *unstructured.Unstructured, namespace, format string, args ...any) Object {
-	return Object{Kind: o.GetKind(), Namespace: NamespaceOf(o, namespace), Name: o.GetName(), Message: fmt.Sprintf(format, args...)}
-}

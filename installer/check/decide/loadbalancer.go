@@ -4,20 +4,25 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	lbrules "github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider/failover"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // BalanceFacts is what the checks of load balancers are decided by.
@@ -26,40 +31,81 @@ type BalanceFacts struct {
 	VMs       *inventory.VMSnapshot
 	Services  []corev1.Service
 	Balancers Balancers
-	// Forwarding is read where a Service may have ports that are forwarded.
-	Forwarding Forwarding
-	Events     []corev1.Event
-	Next       map[string]time.Time // when the controller tries a Service again, by namespace/name
-	Now        time.Time
+	Plans     Plans
+	Events    []corev1.Event
+	Next      map[string]time.Time // when the controller tries a Service again, by namespace/name
+	Now       time.Time
+}
+
+// Balancers are the public load balancer rules that providers for Kubernetes name.
+type Balancers struct {
+	Rules   []cloudstack.LoadBalancerRule
+	Members map[string][]cloudstack.LoadBalancerMember // by rule id, of those whose names do not say whose they are
+}
+
+// Plans are what the controller would do for Services, as csccm plan says, by namespace/name.
+type Plans struct {
+	ByName map[string]Planned
+	// Sampled: Services that look as they should are not all among them.
+	Sampled bool
+	Err     error // none could be made
+}
+
+// Planned is the plan of one Service.
+type Planned struct {
+	Refused string // why it would not be served; "" if it would
+	Remedy  string // of the refusal
+	Actions []string
+	Err     error // why there is no plan
+}
+
+// Settled reports whether a Service looks as it should without its plan: the controller calls it Ready.
+func Settled(s *corev1.Service, mode string) bool {
+	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady) && !MayForward(s, mode)
+}
+
+// MayForward reports whether a Service may have ports that are forwarded: whether it has depends on its network, too.
+func MayForward(s *corev1.Service, mode string) bool {
+	if !balanced(s) {
+		return false
+	}
+	spec, err := annotation.Parse(s)
+	spec.Mode = cmp.Or(spec.Mode, mode)
+	return err == nil && plan.Facts{Service: loadbalancer.ServiceOf(s), Spec: spec}.Forwards()
+}
+
+// balanced reports whether the controller serves a Service.
+func balanced(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }
 
 // Plan returns what csccm migrate-rules would do.
-func (in *BalanceFacts) Plan() migrate.Plan {
-	inv := migrate.Inventory{Services: in.Services, NodeVMs: map[string]bool{}}
+func (in *BalanceFacts) Plan() lbrules.Plan {
+	inv := lbrules.Inventory{Services: in.Services, NodeVMs: map[string]bool{}}
 	for i := range in.Nodes {
 		if vm, err := node.Match(in.VMs, &in.Nodes[i]); err == nil {
 			inv.NodeVMs[vm.ID] = true
 		}
 	}
 	for _, r := range in.Balancers.Rules {
-		inv.Rules = append(inv.Rules, migrate.Rule{LoadBalancerRule: r, Members: in.Balancers.Members[r.ID]})
+		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: in.Balancers.Members[r.ID]})
 	}
-	return migrate.MakePlan(inv, migrate.Selection{})
+	return lbrules.MakePlan(inv, lbrules.Selection{})
 }
 
-func ruleObject(i *migrate.Item, message string) Object {
+func ruleObject(i *lbrules.Item, message string) Object {
 	return Object{Kind: "LoadBalancerRule", Name: i.Name, Message: fmt.Sprintf("%s:%d, %s", i.PublicIP, i.Port, message)}
 }
 
 // OldNames decides LB-002.
-func OldNames(p migrate.Plan) Finding {
+func OldNames(p lbrules.Plan) Finding {
 	var objects []Object
 	for i := range p.Items {
 		it := &p.Items[i]
 		switch {
-		case it.Verdict == migrate.VerdictRename:
+		case it.Verdict == lbrules.VerdictRename:
 			objects = append(objects, ruleObject(it, "Service "+it.Service))
-		case it.Verdict == migrate.VerdictOrphan && it.Family == migrate.FamilyLegacy:
+		case it.Verdict == lbrules.VerdictOrphan && it.Family == lbrules.FamilyLegacy:
 			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
 		}
 	}
@@ -67,11 +113,11 @@ func OldNames(p migrate.Plan) Finding {
 }
 
 // Duplicates decides LB-004.
-func Duplicates(p migrate.Plan) Finding {
+func Duplicates(p lbrules.Plan) Finding {
 	var objects []Object
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Verdict == migrate.VerdictSurplus || it.Verdict == migrate.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
+		if it.Verdict == lbrules.VerdictSurplus || it.Verdict == lbrules.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
 			objects = append(objects, ruleObject(it, it.Reason))
 		}
 	}
@@ -79,12 +125,12 @@ func Duplicates(p migrate.Plan) Finding {
 }
 
 // Orphans decides LB-003.
-func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterID string) Finding {
+func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterIDs []string) Finding {
 	p := in.Plan()
 	var objects []Object
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Service == "" && it.OurNodes && it.Family != migrate.FamilyForeign {
+		if it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign {
 			objects = append(objects, ruleObject(it, "all its members are nodes of this cluster"))
 		}
 	}
@@ -95,15 +141,15 @@ func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterID string)
 	for i := range addresses {
 		a := &addresses[i]
 		uid := a.Tags[plan.TagServiceUID]
-		if uid != "" && a.Tags[plan.TagCluster] == clusterID && !living[uid] {
+		if cluster := a.Tags[plan.TagCluster]; uid != "" && slices.Contains(clusterIDs, cluster) && !living[uid] {
 			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
-				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], clusterID)})
+				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)})
 		}
 	}
 	return Passf("none").Unless(objects, "object", "%s without a Service")
 }
 
-// Services compares each Service with its rules.
+// Services decides LB-001: by the controller's own plan, and for Services that are in no sample by the list of rules.
 func Services(in BalanceFacts) Finding {
 	// Rules by Service and port, those with names of older providers too: they serve all the same.
 	p := in.Plan()
@@ -113,52 +159,100 @@ func Services(in BalanceFacts) Finding {
 	}
 	rules := map[string][]cloudstack.LoadBalancerRule{}
 	for _, r := range in.Balancers.Rules {
-		if service := whose[r.ID]; service != "" {
-			key := fmt.Sprintf("%s:%d", service, r.PublicPort)
+		if of := whose[r.ID]; of != "" {
+			key := fmt.Sprintf("%s:%d", of, r.PublicPort)
 			rules[key] = append(rules[key], r)
 		}
 	}
-	eligible := eligibleVMs(in.Nodes, in.VMs)
 	var objects []Object
+	var remedies []string
 	checked, pending := 0, 0
 	for i := range in.Services {
 		s := &in.Services[i]
 		if !balanced(s) {
 			continue
 		}
-		if len(s.Status.LoadBalancer.Ingress) == 0 && in.Now.Sub(s.CreationTimestamp.Time) < patience {
+		name := s.Namespace + "/" + s.Name
+		planned, known := in.Plans.ByName[name]
+		var problems []string
+		switch {
+		case known && planned.Refused != "":
+			problems = append(problems, "refused: "+planned.Refused)
+			if planned.Remedy != "" {
+				remedies = append(remedies, name+": "+planned.Remedy)
+			}
+		case in.working(s):
 			pending++
 			continue
+		case known && planned.Err != nil:
+			problems = append(problems, "cannot be compared: "+OneLine(planned.Err.Error()))
+		case known:
+			problems = planned.actions()
+			if len(problems) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
+				problems = append(in.problems(s, rules), problems...)
+			}
+		default:
+			problems = in.problems(s, rules)
 		}
 		checked++
-		if problems := in.problems(s, rules, eligible); len(problems) > 0 {
-			if at := in.Next[s.Namespace+"/"+s.Name]; at.After(in.Now) {
+		if len(problems) > 0 {
+			if at := in.Next[name]; at.After(in.Now) {
 				problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(in.Now).Round(time.Second)))
 			}
 			objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
 		}
 	}
+	text := plural.Count(checked, "Service")
 	switch {
 	case len(objects) > 0:
-		return Problemf("something is missing or wrong for %d of %s", len(objects), plural.Count(checked, "Service")).About(objects...)
+		f := Problemf("something is missing or wrong for %d of %s", len(objects), text).About(objects...)
+		if len(remedies) == len(objects) {
+			f = f.Fix("%s", strings.Join(remedies, "; "))
+		}
+		return f
 	case checked == 0 && pending == 0:
 		return Passf("no Services of type LoadBalancer")
-	case pending > 0:
-		return Passf("%s, %d more being set up%s", plural.Count(checked, "Service"), pending, in.sampled())
 	}
-	return Passf("%s%s", plural.Count(checked, "Service"), in.sampled())
+	if pending > 0 {
+		text += fmt.Sprintf(", %d more being set up", pending)
+	}
+	if in.Plans.Sampled {
+		text += fmt.Sprintf("; compared with the controller's plan are %d of them, --only LB compares all", len(in.Plans.ByName))
+	}
+	f := Passf("%s", text)
+	if in.Plans.Err != nil {
+		f = f.With("plan", "not made, only rules were compared: "+in.Plans.Err.Error())
+	}
+	return f
 }
 
-// sampled says of how many rules not all members were read.
-func (in *BalanceFacts) sampled() string {
-	if n := len(in.Balancers.Unread); n > 0 {
-		return fmt.Sprintf("; of %d of %s only some members were read, --only LB reads all", n, plural.Count(len(in.Balancers.Rules), "rule"))
+// working reports whether the controller is about to do what is missing: a Service is new, or changed just now.
+func (in *BalanceFacts) working(s *corev1.Service) bool {
+	if in.Now.Sub(s.CreationTimestamp.Time) < patience && !apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady) {
+		return true
 	}
-	return ""
+	c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
+	return c != nil && c.Status != metav1.ConditionTrue && in.Now.Sub(c.LastTransitionTime.Time) < patience
 }
 
-func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule, eligible []cloudstack.VirtualMachine) []string {
-	if len(s.Status.LoadBalancer.Ingress) == 0 {
+// maxActions is how many actions of a Service are named.
+const maxActions = 4
+
+// actions says what the controller would do.
+func (p *Planned) actions() []string {
+	if len(p.Actions) <= maxActions {
+		return p.Actions
+	}
+	return append(slices.Clone(p.Actions[:maxActions]), fmt.Sprintf("%d more actions", len(p.Actions)-maxActions))
+}
+
+// problems compares a Service with the list of rules.
+func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule) []string {
+	var ips []string
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		ips = append(ips, cmp.Or(i.IP, i.Hostname))
+	}
+	if len(ips) == 0 {
 		text := fmt.Sprintf("has no address since %s", in.Now.Sub(s.CreationTimestamp.Time).Round(time.Second))
 		if why := lastWarning(in.Events, s); why != "" {
 			text += ": " + why
@@ -166,87 +260,30 @@ func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstac
 		return []string{text}
 	}
 	var out []string
-	forwarded, _ := in.forwarded(s)
 	for _, p := range s.Spec.Ports {
-		if p.NodePort == 0 {
-			continue // allocateLoadBalancerNodePorts: false; the controller says what it makes of it
-		}
-		if slices.ContainsFunc(forwarded, func(f plan.ForwardPort) bool { return f.PublicPort == int(p.Port) }) {
-			continue // LB-005
-		}
 		found := rules[fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, p.Port)]
-		switch len(found) {
-		case 0:
+		switch {
+		case p.NodePort == 0 || p.Protocol == corev1.ProtocolUDP || len(found) > 1: // the controller says it, or LB-004
+		case len(found) == 0:
 			out = append(out, fmt.Sprintf("port %d has no rule", p.Port))
-		case 1:
-			for _, problem := range in.ruleProblems(s, &found[0], int(p.NodePort), eligible) {
-				out = append(out, fmt.Sprintf("port %d: %s", p.Port, problem))
-			}
-		default: // LB-004 says it
+		case found[0].PublicIP != "" && len(s.Status.LoadBalancer.Ingress[0].IP) > 0 && !slices.Contains(ips, found[0].PublicIP):
+			out = append(out, fmt.Sprintf("port %d: its rule is on %s, the Service shows %s", p.Port, found[0].PublicIP, strings.Join(ips, ", ")))
+		case found[0].PrivatePort != int(p.NodePort):
+			out = append(out, fmt.Sprintf("port %d: its rule goes to port %d, the node port is %d", p.Port, found[0].PrivatePort, p.NodePort))
 		}
 	}
 	return out
 }
 
-func (in *BalanceFacts) ruleProblems(s *corev1.Service, r *cloudstack.LoadBalancerRule, nodePort int, eligible []cloudstack.VirtualMachine) []string {
-	var out []string
-	var ips []string
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		if i.IP != "" {
-			ips = append(ips, i.IP)
-		}
-	}
-	if len(ips) > 0 && !slices.Contains(ips, r.PublicIP) {
-		out = append(out, fmt.Sprintf("its rule is on %s, the Service shows %s", r.PublicIP, strings.Join(ips, ", ")))
-	}
-	if r.PrivatePort != nodePort {
-		out = append(out, fmt.Sprintf("its rule goes to port %d, the node port is %d", r.PrivatePort, nodePort))
-	}
-	if in.Balancers.Unread[r.ID] {
-		return out
-	}
-	members := in.Balancers.Members[r.ID]
-	if r.State != ruleActive && len(members) > 0 {
-		out = append(out, fmt.Sprintf("its rule is in state %s", r.State))
-	}
-	missing, extra := compareMembers(r, members, eligible)
-	if len(missing) > 0 {
-		out = append(out, "members missing: "+strings.Join(missing, ", "))
-	}
-	if len(extra) > 0 {
-		out = append(out, "members that are no eligible nodes: "+strings.Join(extra, ", "))
-	}
-	return out
-}
-
-// ruleActive is the state of a rule that serves.
-const ruleActive = "Active"
-
-func onNetwork(vm *cloudstack.VirtualMachine, network string) bool {
-	return network == "" || slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network })
-}
-
-// eligibleVMs are the VMs of the nodes that the service controller hands to a load balancer: those
-// without the label for exclusion, without the autoscaler's taint, and not being deleted.
-func eligibleVMs(nodes []corev1.Node, vms *inventory.VMSnapshot) []cloudstack.VirtualMachine {
-	var out []cloudstack.VirtualMachine
-	for i := range nodes {
-		n := &nodes[i]
-		if failover.ExcludedByLabel(n) || failover.Leaving(n) {
-			continue
-		}
-		if vm, err := node.Match(vms, n); err == nil {
-			out = append(out, vm)
-		}
-	}
-	return out
-}
-
+// lastWarning returns why a Service has no load balancer: its condition says so, or the last Event that is not about a node.
 func lastWarning(events []corev1.Event, s *corev1.Service) string {
+	if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+		return c.Reason + ": " + OneLine(c.Message)
+	}
 	var last *corev1.Event
 	for i := range events {
 		e := &events[i]
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == s.UID && e.InvolvedObject.Kind == "Service" &&
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == s.UID && e.InvolvedObject.Kind == "Service" && !strings.HasPrefix(e.Reason, "Node") &&
 			(last == nil || eventTime(e).After(eventTime(last))) {
 			last = e
 		}

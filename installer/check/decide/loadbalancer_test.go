@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider/failover"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 const (
@@ -56,14 +57,30 @@ func TestDecidePods(t *testing.T) {
 	const deployment = "Deployment kube-system/cloudstack-cloud-controller-manager"
 	decide := func(w Workload, pods ...corev1.Pod) Finding {
 		c := ControllersOf("r", "kube-system", []Workload{w})
-		return Pods(c, c.Pods(append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}})))
+		return Pods(c, c.Pods(append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}})), true)
 	}
 	expect{OK, "2 Pods", nil}.verify(t, decide(ours(2, 2), pod("a", true), pod("b", true)))
 	expect{Warning, "1 of 2 Pods ready", []string{deployment + ": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image"}}.verify(t, decide(ours(2, 1), pod("a", true), pod("b", false, waiting)))
 	expect{"", "0 of 1 Pod ready", []string{deployment, "Pod kube-system/a: not scheduled: 0/3"}}.verify(t, decide(ours(1, 0), pod("a", false, unscheduled)))
 	expect{"", "0 of 0 Pods", []string{deployment}}.verify(t, decide(ours(0, 0)))
 	expect{Warning, "restart", []string{"Pod kube-system/a: restarted 7 times"}}.verify(t, decide(ours(1, 1), pod("a", true, restarts)))
-	expect{"", "release r has no Deployment", nil}.verify(t, Pods(ControllersOf("r", "kube-system", nil), nil))
+	expect{"", "release r has no Deployment", nil}.verify(t, Pods(ControllersOf("r", "kube-system", nil), nil, true))
+}
+
+func TestSecurityCheckNamesPodsOnWorkers(t *testing.T) {
+	t.Parallel()
+	node := func(name string, labels map[string]string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	role := map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	one := []corev1.Node{node("node-of-a", role), node("node-of-b", nil)}
+	two := []corev1.Node{one[0], node("node-of-b", role)}
+	pending := pod("c", false, func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	expect{OK, "0 Pods", nil}.verify(t, Placement(nil, one))
+	expect{OK, "2 Pods", nil}.verify(t, Placement([]corev1.Pod{pod("a", true), pending}, one))
+	expect{OK, "2 Pods", nil}.verify(t, Placement([]corev1.Pod{pod("a", true), pod("b", true)}, two))
+	expect{OK, "no node has the label", nil}.verify(t, Placement([]corev1.Pod{pod("b", true)}, one[1:]))
+	expect{"", "1 Pod with the keys on workers", []string{"Pod kube-system/b: runs on node node-of-b, which is no control plane node"}}.verify(t, Placement([]corev1.Pod{pod("a", true), pod("b", true)}, one))
 }
 
 func lease(name, holder string, ago time.Duration) coordinationv1.Lease {
@@ -209,8 +226,7 @@ func healthy() BalanceFacts {
 	return BalanceFacts{
 		Nodes: []corev1.Node{nodeWith("a"), nodeWith("b"), nodeWith("c")}, VMs: threeVMs(), Services: []corev1.Service{lbService()}, Now: now,
 		Balancers: Balancers{
-			Rules:   []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)},
-			Members: map[string][]cloudstack.LoadBalancerMember{"1": members(idA, idB, idC)},
+			Rules: []cloudstack.LoadBalancerRule{lbRule("1", lbWeb+"-tcp-80", 80)},
 		},
 	}
 }
@@ -244,26 +260,26 @@ func TestDecideServices(t *testing.T) {
 			in.Services[0].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "web.example.org"}}
 		}, expect{OK, "", nil}},
 		{"another node port", func(in *BalanceFacts) { in.Balancers.Rules[0].PrivatePort = 31000 }, expect{"", "", []string{web + "port 80: its rule goes to port 31000, the node port is 30080"}}},
-		{"state", func(in *BalanceFacts) { in.Balancers.Rules[0].State = "Add" }, expect{"", "", []string{web + "port 80: its rule is in state Add"}}},
-		{"a member is missing", func(in *BalanceFacts) { in.Balancers.Members["1"] = members(idA) }, expect{"", "", []string{web + "port 80: members missing: b, c"}}},
-		{"a stranger among the members", func(in *BalanceFacts) { in.Nodes = in.Nodes[:2] }, expect{"", "", []string{web + "port 80: members that are no eligible nodes: c"}}},
-		{"an excluded node need not be", func(in *BalanceFacts) {
-			in.Nodes[2].Labels[corev1.LabelNodeExcludeBalancers] = ""
-			in.Nodes[1].Labels[corev1.LabelNodeExcludeBalancers] = "true"
-			in.Nodes[0].Labels[corev1.LabelNodeExcludeBalancers] = "false"
-			in.Balancers.Members["1"] = members(idA, idC)
-		}, expect{"", "", []string{web + "port 80: members that are no eligible nodes: c"}}},
-		{"a node that goes need not be", func(in *BalanceFacts) {
-			in.Nodes[2].Spec.Taints = []corev1.Taint{{Key: failover.TaintBeingDeleted}}
-			in.Balancers.Members["1"] = members(idA, idB)
-		}, expect{OK, "", nil}},
-		{"a node in another network need not be", func(in *BalanceFacts) {
-			other := vm(idC, "c", "10.2.2.2")
-			other.NICs[0].NetworkID = "net-2"
-			in.VMs = snapshot(vm(idA, "a", ""), vm(idB, "b", ""), other)
-			in.Balancers.Members["1"] = members(idA, idB)
-		}, expect{OK, "", nil}},
-		{"NotReady nodes stay members", func(in *BalanceFacts) { notReadyNode(&in.Nodes[0]) }, expect{OK, "", nil}},
+		{"the plan is empty", func(in *BalanceFacts) {
+			in.Balancers.Rules, in.Plans.ByName = nil, map[string]Planned{"default/web": {}}
+		}, expect{OK, "1 Service", nil}},
+		{"the plan has actions", func(in *BalanceFacts) {
+			in.Plans.ByName = map[string]Planned{"default/web": {Actions: []string{"would open port 80", "b", "c", "d", "e", "f"}}}
+		}, expect{"", "1 of 1 Service", []string{web + "would open port 80; b; c; d; 2 more actions"}}},
+		{"a Service that was just changed is being worked on", func(in *BalanceFacts) {
+			in.Plans.ByName = map[string]Planned{"default/web": {Actions: []string{"would open port 80"}}}
+			in.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
+		}, expect{OK, "0 Services, 1 more being set up", nil}},
+		{"a new Service that is refused is given no time", func(in *BalanceFacts) {
+			in.Services[0].Status.LoadBalancer.Ingress, in.Services[0].CreationTimestamp = nil, metav1.NewTime(now)
+			in.Plans.ByName = map[string]Planned{"default/web": {Refused: "port 80 is taken", Remedy: "use another port"}}
+		}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}}},
+		{"no plan", func(in *BalanceFacts) {
+			in.Plans.ByName = map[string]Planned{"default/web": {Err: errors.New("no answer")}}
+		}, expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}}},
+		{"a sample", func(in *BalanceFacts) {
+			in.Plans = Plans{ByName: map[string]Planned{"default/other": {}}, Sampled: true}
+		}, expect{OK, "1 Service; compared with the controller's plan are 1 of them, --only LB compares all", nil}},
 		{"a rule that Leaseweb's provider has named serves all the same", func(in *BalanceFacts) {
 			in.Balancers.Rules[0].Name = "K8s_svc_kubernetes_default_web-tcp-80"
 		}, expect{OK, "", nil}},
@@ -289,7 +305,7 @@ func TestDecideRuleNames(t *testing.T) {
 	in := healthy()
 	expect{OK, "none", nil}.verify(t, OldNames(in.Plan()))
 	expect{OK, "none", nil}.verify(t, Duplicates(in.Plan()))
-	expect{OK, "none", nil}.verify(t, Orphans(in, nil, "kubernetes"))
+	expect{OK, "none", nil}.verify(t, Orphans(in, nil, nil))
 
 	in.Balancers.Rules = []cloudstack.LoadBalancerRule{
 		lbRule("1", lbWeb+"-80", 80), lbRule("2", lbWeb+"-443", 443), lbRule("3", lbWeb+"-tcp-443", 443),
@@ -304,9 +320,9 @@ func TestDecideRuleNames(t *testing.T) {
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
 		return cloudstack.PublicIP{Address: address, Tags: map[string]string{plan.TagCluster: clusterID, plan.TagServiceUID: uid, plan.TagService: "default/old"}}
 	}
-	expect{"", "2 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old"}}.verify(t, Orphans(in, []cloudstack.PublicIP{
-		tagged("203.0.113.50", "kubernetes", "gone"), tagged("203.0.113.51", "kubernetes", uidWeb), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
-	}, "kubernetes"))
+	expect{"", "3 objects", []string{"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old", "PublicIpAddress 203.0.113.54: default/old"}}.verify(t, Orphans(in, []cloudstack.PublicIP{
+		tagged("203.0.113.50", "ours", "gone"), tagged("203.0.113.51", "former", uidWeb), tagged("203.0.113.54", "former", "gone"), tagged("203.0.113.52", "another", "gone"), {Address: "203.0.113.53"},
+	}, []string{"ours", "former"}))
 }
 
 // CCM-003 recommends a takeover only for providers that one can replace, and names the others.
@@ -319,7 +335,7 @@ func TestRemedyForOthers(t *testing.T) {
 	}
 	apache, leaseweb := of("a", "apache/cloudstack-kubernetes-provider:v1.2.0"), of("l", "mirror/ccm:1", "--cloud-provider=cloudstack")
 	openstack := of("openstack-cloud-controller-manager", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1", "--cloud-provider=openstack")
-	const takes, removes = "run `csccm takeover`", "kubectl -n ops delete deployment openstack-cloud-controller-manager"
+	const takes, removes = "`csccm takeover` stops", "kubectl -n ops delete deployment openstack-cloud-controller-manager"
 	for name, tt := range map[string]struct {
 		others []Workload
 		says   []string

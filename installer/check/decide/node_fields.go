@@ -48,7 +48,7 @@ func wantedTopology(n *corev1.Node, vms *inventory.VMSnapshot, region string) (l
 // Labels compares the labels that nodes have with what CloudStack says, and looks for volumes
 // that no node could mount: those bound to values that no node has, or will have once it is
 // initialised (again).
-func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volumes []corev1.PersistentVolume) Finding {
+func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volumes []corev1.PersistentVolume, installed bool) Finding {
 	var out []Object
 	var now, after []topology
 	judged := 0
@@ -65,6 +65,9 @@ func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volum
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
+			if !labelled && want[key] != "" && key != corev1.LabelInstanceTypeStable && installed && initialised(n) {
+				differ = append(differ, fmt.Sprintf("%s is missing, CloudStack says %s", key, want[key]))
+			}
 			if !labelled || want[key] == "" || have == want[key] || key == corev1.LabelInstanceTypeStable && have == otherType {
 				continue
 			}
@@ -85,6 +88,12 @@ func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volum
 		return Skipf("no node has a VM")
 	}
 	return Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume"))
+}
+
+// initialised reports whether the controller has initialised a node, or another provider for CloudStack.
+func initialised(n *corev1.Node) bool {
+	_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
 }
 
 func withOldNames(t topology) topology {
@@ -248,7 +257,7 @@ func Addresses(nodes int, suspects []Suspect) Finding {
 		return Problemf("kubelet and controller both write the addresses of %s", plural.Count(len(fights), "node")).About(append(fights, odd...)...)
 	case len(odd) > 0:
 		return Warnf("%s with other addresses than CloudStack has", plural.Count(len(odd), "node")).About(odd...).
-			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: %s", ShowLog)
+			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
 	}
 	return Passf("%s", plural.Count(nodes, "node"))
 }

@@ -84,11 +84,17 @@ func Kubelets(verdicts []kubelet.NodeVerdict, controller []corev1.Pod) Finding {
 // Matches decides NODE-002.
 func Matches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 	var objects []Object
-	nodeOf := map[string]string{} // by VM id
+	all := make([]*corev1.Node, 0, len(nodes))
+	for i := range nodes {
+		all = append(all, &nodes[i])
+	}
 	f := Passf("%s in %s", plural.Count(len(nodes), "node"), vms.Scope())
 	for i := range nodes {
 		n := &nodes[i]
 		vm, err := node.Match(vms, n)
+		if err == nil {
+			err = node.Unshared(&vm, n, all)
+		}
 		if err != nil {
 			text := strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
 			if likely := likelyVM(n, vms); likely != "" {
@@ -98,11 +104,6 @@ func Matches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 			objects = append(objects, NodeObject(n, "%s", text))
 			continue
 		}
-		if other, taken := nodeOf[vm.ID]; taken {
-			objects = append(objects, NodeObject(n, "has the same VM as node %s: %s (%s)", other, vm.Name, vm.ID))
-			continue
-		}
-		nodeOf[vm.ID] = n.Name
 		f = f.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
 	}
 	switch {
@@ -123,25 +124,43 @@ func ProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed bool)
 		switch {
 		case err != nil:
 			wrong = append(wrong, NodeObject(n, "%v", err))
-		case kind == node.KindNone && installed:
+		case kind == node.KindNone && installed && !node.HasTaint(n) && hasVM(vms, n):
 			odd = append(odd, NodeObject(n, "has no provider ID: it was never initialised"))
-		case kind == node.KindNone:
+		case kind == node.KindNone: // waits for NODE-004, or NODE-002 says it
 		case !kind.IsCloudStack():
 			odd = append(odd, NodeObject(n, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
 		default:
-			if vm, ok := vms.ByID(id); !ok || node.Gone(vm.State) {
+			switch vm, ok := vms.ByID(id); {
+			case !ok:
 				wrong = append(wrong, NodeObject(n, "%q names no VM of %s", n.Spec.ProviderID, vms.Scope()))
+			case node.Gone(vm.State):
+				wrong = append(wrong, NodeObject(n, "its VM %s (%s) is %s", vm.Name, id, vm.State))
 			}
 		}
 	}
 	switch {
 	case len(wrong) > 0:
-		return Problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...)
+		return Problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...).
+			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
 	case len(odd) > 0:
 		return Warnf("%s without a provider ID of CloudStack", plural.Count(len(odd), "node")).About(odd...).
-			Fix("have the node initialised: `csccm taint`; a foreign provider ID stays")
+			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
 	return Passf("%s", plural.Count(len(nodes), "node"))
+}
+
+// namesOf returns the names of objects as a command line has them.
+func namesOf(objects []Object) string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, o.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func hasVM(vms *inventory.VMSnapshot, n *corev1.Node) bool {
+	_, err := node.Match(vms, n)
+	return err == nil
 }
 
 // patience is how long a node may take to be initialised.
@@ -236,6 +255,10 @@ func Doomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 			continue
 		}
 		notReady++
+		// The controller deletes a Node by its provider ID alone.
+		if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err != nil || !kind.IsCloudStack() {
+			continue
+		}
 		_, err := node.Match(vms, n)
 		if _, missing := errors.AsType[*node.NotFoundError](err); missing {
 			objects = append(objects, NodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))

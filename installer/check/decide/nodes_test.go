@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -78,10 +79,21 @@ func TestDecideMatches(t *testing.T) {
 	expect{OK, "2 nodes in", nil}.verify(t, f)
 	require.Equal(t, "VM b ("+idB+"), Running", f.Evidence["Node x"])
 	f = Matches([]corev1.Node{nodeWith("a"), nodeWith("lost"), nodeWith("x", providerID("cloudstack:///"+idA))}, threeVMs())
-	expect{"", "2 of 3 nodes", []string{"Node lost: has no VM", "Node x: the same VM as node a"}}.verify(t, f)
+	expect{"", "2 of 3 nodes", []string{"Node lost: has no VM", `Node x: belongs to node "a", which is older`}}.verify(t, f)
 	f = Matches([]corev1.Node{nodeWith("a")}, snapshot(vm(idA, "a", ""), vm(idB, "A", "")))
 	expect{"", "1 of 1 node", []string{"Node a: 2 VMs are named"}}.verify(t, f)
 	expect{Skipped, "", nil}.verify(t, Matches(nil, threeVMs()))
+}
+
+// The Node that was created later is the one that is named, in whatever order the API server lists them.
+func TestSecurityCheckNamesTheLaterNode(t *testing.T) {
+	t.Parallel()
+	first, later := nodeWith("z", providerID("cloudstack:///"+idA)), nodeWith("a")
+	first.CreationTimestamp, later.CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now.Add(time.Minute))
+	for _, nodes := range [][]corev1.Node{{first, later}, {later, first}} {
+		f := Matches(nodes, threeVMs())
+		expect{"", "1 of 2 nodes", []string{`Node a: belongs to node "z", which is older`}}.verify(t, f)
+	}
 }
 
 func TestDecideProviderIDs(t *testing.T) {
@@ -92,7 +104,7 @@ func TestDecideProviderIDs(t *testing.T) {
 	expect{Warning, "", []string{"Node c: another cloud provider"}}.verify(t, ProviderIDs([]corev1.Node{nodeWith("c", providerID("k3s://c"))}, threeVMs(), false))
 	destroyed := vm(idC, "c", "")
 	destroyed.State = cloudstack.VMDestroyed
-	expect{"", "3 nodes", []string{"Node a: is no UUID", "Node b: names no VM", "Node c: names no VM"}}.verify(t, ProviderIDs([]corev1.Node{
+	expect{"", "3 nodes", []string{"Node a: is no UUID", "Node b: names no VM", "Node c: its VM c (" + idC + ") is Destroyed"}}.verify(t, ProviderIDs([]corev1.Node{
 		nodeWith("a", providerID("cloudstack:///worker-1")), nodeWith("b", providerID("cloudstack:///"+idB)), nodeWith("c", providerID("cloudstack://"+idC)),
 	}, snapshot(destroyed), false))
 }
@@ -122,7 +134,8 @@ func TestDecideUninitialised(t *testing.T) {
 func TestDecideDoomed(t *testing.T) {
 	t.Parallel()
 	expect{OK, "3 nodes, 1 NotReady", nil}.verify(t, Doomed([]corev1.Node{nodeWith("a"), nodeWith("b", notReadyNode), nodeWith("unknown-but-ready")}, threeVMs()))
-	expect{"", "1 node", []string{"Node x: is NotReady and has no VM"}}.verify(t, Doomed([]corev1.Node{nodeWith("x", notReadyNode)}, threeVMs()))
+	expect{"", "1 node", []string{"Node x: is NotReady and has no VM"}}.verify(t, Doomed([]corev1.Node{nodeWith("x", notReadyNode, providerID("cloudstack:///99999999-0000-4000-8000-000000000000"))}, threeVMs()))
+	expect{OK, "1 node, 1 NotReady", nil}.verify(t, Doomed([]corev1.Node{nodeWith("x", notReadyNode)}, threeVMs())) // nothing proves that it may be deleted
 	expect{OK, "", nil}.verify(t, Doomed([]corev1.Node{nodeWith("a", notReadyNode)}, snapshot(vm(idA, "a", ""), vm(idB, "a", ""))))
 }
 
@@ -150,11 +163,11 @@ func TestDecideEndpoint(t *testing.T) {
 
 func TestDecideKeys(t *testing.T) {
 	t.Parallel()
-	apis := map[string]cloudstack.API{"listZones": {}}
+	apis := sets.New("listZones")
 	expect{OK, "1 commands", nil}.verify(t, Keys(nil, apis, nil))
 	expect{"", "401", nil}.verify(t, Keys(csError(cloudstack.KindAuth, "401"), nil, csError(cloudstack.KindAuth, "401")))
 	expect{OK, "accepted", nil}.verify(t, Keys(csError(cloudstack.KindNotPermitted, ""), nil, csError(cloudstack.KindNotPermitted, "")))
-	expect{Warning, "administrator", nil}.verify(t, Keys(nil, map[string]cloudstack.API{"createRole": {}}, nil))
+	expect{Warning, "administrator", nil}.verify(t, Keys(nil, sets.New("createRole"), nil))
 	expect{Unknown, "boom", nil}.verify(t, Keys(errors.New("boom"), nil, nil))
 }
 
@@ -162,13 +175,7 @@ func TestDecideCommands(t *testing.T) {
 	t.Parallel()
 	required, optional := []string{"assignToLoadBalancerRule", "createTags"}, []string{"createTags"}
 	losses := map[string]string{"createTags": "names alone prove ownership"}
-	apis := func(names ...string) map[string]cloudstack.API {
-		m := map[string]cloudstack.API{}
-		for _, n := range names {
-			m[n] = cloudstack.API{Name: n}
-		}
-		return m
-	}
+	apis := sets.New[string]
 	expect{OK, "all 2", nil}.verify(t, Commands(required, optional, losses, apis("assignToLoadBalancerRule", "createTags"), nil))
 	lesser := Commands(required, optional, losses, apis("assignToLoadBalancerRule"), nil)
 	expect{Warning, "createTags", nil}.verify(t, lesser)

@@ -70,6 +70,8 @@ const (
 	contactMade     = "CloudStack can be used"
 	contactFailed   = "CloudStack cannot be used"
 	contactAgain    = "CloudStack answers again"
+	configWaits     = "A changed value of the cloud-config takes effect when the controller restarts"
+	configUsed      = "Changed credentials or CA certificates are in use"
 	errPrefix       = "cloudstack "
 	errUnreached    = "cannot reach the API"
 	errNoAnswer     = "no answer in time"
@@ -79,7 +81,7 @@ const (
 	podNameFix      = "the Pod uses the node's resolver with hostNetwork: make the name known to it, set dnsPolicy of the chart, or write an address into api-url"
 	podTrustFix     = "give the chart the CA of CloudStack's certificate (caBundle.configMapName; csccm install --ca-file FILE does it)"
 	podProxyFix     = "correct proxy.http and proxy.https of the chart, or add CloudStack's host to proxy.noProxy"
-	podAnyContactFx = "the controller's log says more: " + ShowLog
+	podAnyContactFx = "the controller's log says more: `" + ShowLog + "`"
 )
 
 // contactOf says whether a Pod reached CloudStack, by its log.
@@ -112,6 +114,21 @@ func contactIn(log *Log, now time.Time) contactOf {
 	return c
 }
 
+// waiting returns the settings of the cloud-config that a Pod does not use yet, by its log: it names them when it begins to use
+// the rest of a changed file.
+func waiting(log *Log) []string {
+	var named, out []string
+	for i := range log.Lines {
+		switch l := &log.Lines[i]; l.Message {
+		case configWaits:
+			named = append(named, l.Get("key"))
+		case configUsed:
+			named, out = nil, named
+		}
+	}
+	return out
+}
+
 // works reports whether the newest line is no failure.
 func (c *contactOf) works() bool { return c.last != c.failure }
 
@@ -140,15 +157,20 @@ func Contact(logs []Log, now time.Time) Finding {
 			last = &c
 		}
 	}
+	for i := range logs {
+		if keys := waiting(&logs[i]); len(keys) > 0 && down == nil {
+			return Problemf("the controller still works with the old %s", strings.Join(keys, ", ")).
+				About(Object{Kind: "Pod", Name: logs[i].Pod, Message: "read the cloud-config's " + strings.Join(keys, ", ") + " when it started"}).Fix("restart the controller: `%s`", Restart)
+		}
+	}
 	switch {
 	case lines == 0:
 		return Unknownf("the controller's log of the last hour is empty")
 	case down != nil:
 		return down.broken(now)
 	case over != nil:
-		return Warnf("CloudStack was not reached for %s, until %s ago; that is over", over.again.Get("after"), ago(over.again, now)).
-			About(Object{Kind: "Pod", Name: over.pod, Message: OneLine(over.failure.Get("err"))}).
-			With("at", over.again.At.Format(time.RFC3339)).Fix("none needed; look into it if it comes again")
+		return Passf("reached; it was not for %s, until %s ago", over.again.Get("after"), ago(over.again, now)).
+			With("at", over.again.At.Format(time.RFC3339)).With("Pod "+over.pod, OneLine(over.failure.Get("err")))
 	case last == nil:
 		return Passf("no failed call in %s of the log", plural.Count(lines, "line"))
 	case last.last.Message == contactMade:

@@ -19,7 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 func wrote(ago time.Duration, level byte, message string, values ...podlog.Value) podlog.Line {
@@ -34,6 +34,10 @@ func TestDecideContact(t *testing.T) {
 	can, cannot := wrote(30*time.Minute, 'I', contactMade), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
 	decide := func(lines ...podlog.Line) Finding { return Contact([]Log{{"p", lines}}, now) }
 	expect{Skipped, "no Pod", nil}.verify(t, Contact(nil, now))
+	waits := wrote(time.Minute, 'I', configWaits, podlog.Value{Key: "key", Text: "zone"})
+	used := wrote(time.Minute, 'I', configUsed)
+	expect{"", "the controller still works with the old zone", []string{"Pod p: read the cloud-config's zone"}}.verify(t, decide(can, waits, used))
+	expect{OK, "", nil}.verify(t, decide(can, waits, used, used)) // the file is again what it was
 	expect{Unknown, "empty", nil}.verify(t, decide())
 	expect{OK, contactMade, nil}.verify(t, decide(can))
 	expect{OK, "no failed call in 1 line", nil}.verify(t, decide(wrote(time.Minute, 'I', "hello")))
@@ -46,10 +50,10 @@ func TestDecideContact(t *testing.T) {
 	}
 	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
 	f = decide(can, failed, again(3*time.Minute))
-	expect{Warning, "not reached for 1m2s, until 3m0s ago; that is over", []string{"Pod p: no such host"}}.verify(t, f)
-	require.Equal(t, "none needed; look into it if it comes again", f.Remedy)
+	expect{OK, "reached; it was not for 1m2s, until 3m0s ago", nil}.verify(t, f)
+	require.Empty(t, f.Remedy)
 	f = decide(failed, again(3*time.Minute), wrote(3*time.Minute, 'I', contactMade)) // it began during the outage
-	expect{Warning, "not reached for 1m2s, until 3m0s ago; that is over", []string{"Pod p: no such host"}}.verify(t, f)
+	expect{OK, "reached; it was not for 1m2s, until 3m0s ago", nil}.verify(t, f)
 	expect{"", "no such host", []string{"Pod p: 1m0s ago, 2 failed calls"}}.verify(t, decide(failed, again(3*time.Minute), cannot))
 	expect{OK, "no failed call for 14m0s", nil}.verify(t, decide(wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14*time.Minute)))
 	expect{OK, "no failed call for 1m0s", nil}.verify(t, decide(again(time.Minute))) // the failures are in lines that were not read
@@ -130,7 +134,7 @@ func TestDecideLabels(t *testing.T) {
 		return v
 	}
 	decide := func(n corev1.Node, v ...corev1.PersistentVolume) Finding {
-		return Labels([]corev1.Node{n}, threeVMs(), "", v)
+		return Labels([]corev1.Node{n}, threeVMs(), "", v, false)
 	}
 	bound := corev1.VolumeBound
 	expect{OK, "1 node, 0 volumes", nil}.verify(t, decide(nodeWith("a", zone("zone-1"))))
@@ -159,7 +163,7 @@ func TestSolvedErrorsAreNotOpen(t *testing.T) {
 		return []corev1.Service{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Status: corev1.ServiceStatus{Conditions: []metav1.Condition{{
-				Type: provider.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+				Type: service.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-ago)),
 			}}},
 		}}
 	}

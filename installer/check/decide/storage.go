@@ -12,10 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/csccm/csccm/installer/storage"
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/ini"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
@@ -25,34 +23,63 @@ import (
 type Storage struct {
 	Driver      *storagev1.CSIDriver // nil where there is none
 	Deployments []appsv1.Deployment  // of the driver
-	DaemonSets  []appsv1.DaemonSet
-	Classes     []storagev1.StorageClass
 	Volumes     []corev1.PersistentVolume
-	// Nodes and Attachments are read where the driver is used.
-	Nodes       []storagev1.CSINode
-	Attachments []storagev1.VolumeAttachment
+	Nodes       []storagev1.CSINode // read where the driver is used
+}
+
+// Names of the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver), as its version 3.0 uses them.
+const (
+	// DriverName is the name of the CSIDriver object, and the provisioner of its StorageClasses.
+	DriverName = "csi.cloudstack.apache.org"
+	// ZoneKey is the topology key whose value is the id of a node's zone in CloudStack.
+	ZoneKey = "topology." + DriverName + "/zone"
+)
+
+// driverConfigKeys are the keys of a cloud-config that the driver knows. It exits at startup when it finds another one.
+var driverConfigKeys = []string{"api-url", "api-key", "secret-key", "project-id", "ssl-no-verify", "zone"}
+
+// UnknownToDriver returns the keys in a cloud-config with which the driver exits.
+func UnknownToDriver(file string) []string {
+	var out []string
+	for _, l := range ini.Scan(file) {
+		if name := strings.ToLower(l.Name); (l.Kind == ini.Key || l.Kind == ini.Bare) && !slices.Contains(driverConfigKeys, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// DriverKeys says which cloud-config the driver reads.
+type DriverKeys struct {
+	Used    bool     // the cluster has the driver
+	Problem string   // what is wrong with the Secret; "" if nothing is known to be
+	Unknown []string // keys with which the driver exits
+	Note    string   // for people: whose keys they are
+}
+
+// StorageKeys decides STOR-001.
+func StorageKeys(k DriverKeys) Finding {
+	switch {
+	case !k.Used:
+		return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
+	case k.Problem != "":
+		return Problemf("%s", k.Problem)
+	case len(k.Unknown) > 0:
+		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(k.Unknown, ", ")).With("keys", k.Note)
+	}
+	return Passf("the CSI driver can read its cloud-config").With("keys", k.Note)
 }
 
 // StorageOf returns what of the objects belongs to the driver.
-func StorageOf(driver *storagev1.CSIDriver, deployments []appsv1.Deployment, sets []appsv1.DaemonSet, classes []storagev1.StorageClass, volumes []corev1.PersistentVolume) Storage {
+func StorageOf(driver *storagev1.CSIDriver, deployments []appsv1.Deployment, volumes []corev1.PersistentVolume) Storage {
 	s := Storage{Driver: driver}
 	for i := range deployments {
 		if ofDriver(deployments[i].Name, &deployments[i].Spec.Template) {
 			s.Deployments = append(s.Deployments, deployments[i])
 		}
 	}
-	for i := range sets {
-		if ofDriver(sets[i].Name, &sets[i].Spec.Template) {
-			s.DaemonSets = append(s.DaemonSets, sets[i])
-		}
-	}
-	for i := range classes {
-		if classes[i].Provisioner == storage.DriverName {
-			s.Classes = append(s.Classes, classes[i])
-		}
-	}
 	for i := range volumes {
-		if csi := volumes[i].Spec.CSI; csi != nil && csi.Driver == storage.DriverName {
+		if csi := volumes[i].Spec.CSI; csi != nil && csi.Driver == DriverName {
 			s.Volumes = append(s.Volumes, volumes[i])
 		}
 	}
@@ -62,7 +89,7 @@ func StorageOf(driver *storagev1.CSIDriver, deployments []appsv1.Deployment, set
 // ofDriver reports whether a workload runs the driver, by the name of the image, which mirrors keep, or by the
 // names in the driver's chart and manifests.
 func ofDriver(name string, t *corev1.PodTemplateSpec) bool {
-	return name == "cloudstack-csi-controller" || name == "cloudstack-csi-node" || slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool {
+	return name == "cloudstack-csi-controller" || slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool {
 		repository, _, _ := strings.Cut(path.Base(c.Image), "@")
 		repository, _, _ = strings.Cut(repository, ":")
 		return repository == "cloudstack-csi-driver"
@@ -71,7 +98,7 @@ func ofDriver(name string, t *corev1.PodTemplateSpec) bool {
 
 // Used reports whether the cluster has the driver, or anything that needs it.
 func (s *Storage) Used() bool {
-	return s.Driver != nil || len(s.Deployments)+len(s.DaemonSets)+len(s.Classes)+len(s.Volumes) > 0
+	return s.Driver != nil || len(s.Deployments)+len(s.Volumes) > 0
 }
 
 // Secret returns where the driver's controller has its cloud-config from; "" where it is from no Secret.
@@ -101,67 +128,13 @@ func (s *Storage) ConfigKey() string {
 	return key
 }
 
-// CSIDriver decides STOR-001.
-func CSIDriver(s Storage, nodes []corev1.Node) Finding {
-	if !s.Used() {
-		return Skipf("not used: no CSIDriver, StorageClass or volume is of %s", storage.DriverName)
-	}
-	driver := func(format string, args ...any) Object {
-		return Object{Kind: "CSIDriver", Name: storage.DriverName, Message: fmt.Sprintf(format, args...)}
-	}
-	var objects []Object
-	switch {
-	case s.Driver == nil:
-		objects = append(objects, driver("does not exist"))
-	case s.Driver.Spec.AttachRequired != nil && !*s.Driver.Spec.AttachRequired:
-		objects = append(objects, driver("has attachRequired: false, so no volume is attached to a VM"))
-	}
-	if len(s.Deployments) == 0 {
-		objects = append(objects, driver("no Deployment of its controller exists"))
-	}
-	if len(s.DaemonSets) == 0 {
-		objects = append(objects, driver("no DaemonSet for the nodes exists"))
-	}
-	for i := range s.Deployments {
-		objects = append(objects, unready(DeploymentOf(&s.Deployments[i]))...)
-	}
-	desired := int32(0)
-	for i := range s.DaemonSets {
-		desired += s.DaemonSets[i].Status.DesiredNumberScheduled
-		objects = append(objects, unready(DaemonSetOf(&s.DaemonSets[i]))...)
-	}
-	registered := s.registered()
-	if len(registered) < int(desired) {
-		for i := range nodes {
-			if _, ok := registered[nodes[i].Name]; !ok && s.wanted(&nodes[i]) {
-				objects = append(objects, NodeObject(&nodes[i], "the driver is not registered in its CSINode: no volume can be mounted there"))
-			}
-		}
-	}
-	return Passf("registered on %s, %s", plural.Count(len(registered), "node"), plural.Count(len(s.Volumes), "volume")).
-		Unless(objects, "object", "something is missing or not ready: %s")
-}
-
-func unready(w Workload) []Object {
-	o := w.object()
-	switch {
-	case w.Wanted == 0 && w.Kind == "Deployment":
-		o.Message = "has 0 replicas"
-	case w.Ready < w.Wanted:
-		o.Message = fmt.Sprintf("%d of %s ready", w.Ready, plural.Count(int(w.Wanted), "Pod"))
-	default:
-		return nil
-	}
-	return []Object{o}
-}
-
 // registered are the entries of the driver by Node.
 func (s *Storage) registered() map[string]*storagev1.CSINodeDriver {
 	out := map[string]*storagev1.CSINodeDriver{}
 	for i := range s.Nodes {
 		drivers := s.Nodes[i].Spec.Drivers
 		for j := range drivers {
-			if drivers[j].Name == storage.DriverName {
+			if drivers[j].Name == DriverName {
 				out[s.Nodes[i].Name] = &drivers[j]
 			}
 		}
@@ -169,15 +142,11 @@ func (s *Storage) registered() map[string]*storagev1.CSINodeDriver {
 	return out
 }
 
-// wanted reports whether a DaemonSet of the driver selects the node.
-func (s *Storage) wanted(n *corev1.Node) bool {
-	return slices.ContainsFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool {
-		return labels.SelectorFromSet(d.Spec.Template.Spec.NodeSelector).Matches(labels.Set(n.Labels))
-	})
-}
-
 // Topology decides STOR-002.
 func Topology(s Storage, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
+	if !s.Used() {
+		return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
+	}
 	var objects []Object
 	var again []string // Nodes to register again
 	zones, judged := map[string]bool{}, 0
@@ -191,18 +160,18 @@ func Topology(s Storage, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding
 		zones[vm.ZoneID] = true
 		entry := registered[n.Name]
 		if entry == nil {
-			continue // STOR-001
+			continue // the driver does not run there
 		}
 		judged++
-		label, labelled := n.Labels[storage.ZoneKey]
+		label, labelled := n.Labels[ZoneKey]
 		was := len(objects)
 		switch {
 		case entry.NodeID != vm.ID:
 			objects = append(objects, NodeObject(n, "its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM", entry.NodeID, vm.Name, vm.ID))
-		case !slices.Contains(entry.TopologyKeys, storage.ZoneKey):
-			objects = append(objects, NodeObject(n, "its CSINode lacks the topology key %s", storage.ZoneKey))
+		case !slices.Contains(entry.TopologyKeys, ZoneKey):
+			objects = append(objects, NodeObject(n, "its CSINode lacks the topology key %s", ZoneKey))
 		case !labelled || label != vm.ZoneID:
-			objects = append(objects, NodeObject(n, "its label %s is %q, its zone %s is %s", storage.ZoneKey, label, vm.ZoneName, vm.ZoneID))
+			objects = append(objects, NodeObject(n, "its label %s is %q, its zone %s is %s", ZoneKey, label, vm.ZoneName, vm.ZoneID))
 		}
 		if len(objects) > was {
 			again = append(again, n.Name)
@@ -217,8 +186,8 @@ func Topology(s Storage, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding
 	case len(again) == 0 && len(objects) > 0:
 		f = f.Fix("a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume")
 	case len(again) > 0:
-		f = f.Fix("let the driver register again: kubectl label node %s %s-, then delete the driver's Pods on them: kubectl get pods -A -o wide shows which",
-			strings.Join(again, " "), storage.ZoneKey)
+		f = f.Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)",
+			strings.Join(again, " "), ZoneKey)
 	}
 	return f
 }
@@ -234,7 +203,7 @@ func (s *Storage) stranded(zones map[string]bool) []Object {
 		var wants []string
 		for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
 			for _, e := range t.MatchExpressions {
-				if e.Key == storage.ZoneKey && e.Operator == corev1.NodeSelectorOpIn {
+				if e.Key == ZoneKey && e.Operator == corev1.NodeSelectorOpIn {
 					wants = append(wants, e.Values...)
 				}
 			}
@@ -244,51 +213,4 @@ func (s *Storage) stranded(zones map[string]bool) []Object {
 		}
 	}
 	return out
-}
-
-// Offerings decides STOR-003.
-func Offerings(s Storage, nodes []corev1.Node, offerings []cloudstack.DiskOffering) Finding {
-	zones := map[string]bool{}
-	for i := range nodes {
-		if zone := nodes[i].Labels[storage.ZoneKey]; zone != "" {
-			zones[zone] = true
-		}
-	}
-	var objects []Object
-	for i := range s.Classes {
-		c := &s.Classes[i]
-		if why := offeringProblem(c, offerings); why != "" {
-			objects = append(objects, classObject(c, why))
-		}
-		immediate := c.VolumeBindingMode == nil || *c.VolumeBindingMode == storagev1.VolumeBindingImmediate
-		if immediate && len(c.AllowedTopologies) == 0 && len(zones) > 1 {
-			objects = append(objects, classObject(c, fmt.Sprintf(
-				"volumeBindingMode is Immediate and the nodes are in %d zones: the driver creates a volume for one zone only", len(zones))))
-		}
-	}
-	return Passf("%s", plural.Count(len(s.Classes), "StorageClass")).Unless(objects, "problem", "no volume can be created as asked: %s")
-}
-
-func classObject(c *storagev1.StorageClass, message string) Object {
-	return Object{Kind: "StorageClass", Name: c.Name, Message: message}
-}
-
-func offeringProblem(c *storagev1.StorageClass, offerings []cloudstack.DiskOffering) string {
-	id := c.Parameters[storage.DiskOfferingKey]
-	if id == "" {
-		return "has no parameter " + storage.DiskOfferingKey
-	}
-	at := slices.IndexFunc(offerings, func(o cloudstack.DiskOffering) bool { return strings.EqualFold(o.ID, id) })
-	if at < 0 {
-		return fmt.Sprintf("its disk offering %s does not exist, or the driver's keys may not see it", id)
-	}
-	switch o := &offerings[at]; {
-	case o.State == "Inactive":
-		return fmt.Sprintf("its disk offering %s is inactive", o.Name)
-	case !o.Customized:
-		return fmt.Sprintf("its disk offering %s has a fixed size (%d GiB), the driver needs one of custom size", o.Name, o.SizeGiB)
-	case o.StorageType == "local":
-		return fmt.Sprintf("its disk offering %s is on local storage, the driver needs shared storage", o.Name)
-	}
-	return ""
 }

@@ -12,12 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 // AdmissionObjects are the admission policies that carry the release's labels, and their bindings.
@@ -27,7 +26,7 @@ type AdmissionObjects struct {
 }
 
 // admissionPolicies are the ends of the names of the chart's policies.
-var admissionPolicies = []string{"-annotations", "-records", "-tenancy"}
+var admissionPolicies = []string{"-annotations", "-records"}
 
 // Admission decides TEN-001.
 func Admission(a AdmissionObjects, installed bool) Finding {
@@ -93,12 +92,20 @@ func Policy(in PolicyFacts) Finding {
 		whose = "--tenancy of the controller"
 	}
 	var objects []Object
-	for _, r := range tenants.Refused(p, in.View) {
+	values, refused, err := tenants.Keep(p, in.View)
+	if err != nil {
+		return Unread(err)
+	}
+	for _, r := range refused {
 		namespace, name, _ := strings.Cut(r.Service, "/")
 		objects = append(objects, Object{Kind: "Service", Namespace: namespace, Name: name, Message: r.Message})
 	}
 	if len(objects) > 0 {
-		return Problemf("%s more than the policy allows", plural.Count(len(objects), "setting")).About(objects...).With("policy", whose)
+		f := Problemf("%s more than the policy allows", plural.Count(len(objects), "setting")).About(objects...).With("policy", whose)
+		if flags := tenants.Flags(values); flags != "" {
+			f = f.Fix("have the owner of the Service remove what is not allowed, or allow it: `csccm upgrade %s`", flags)
+		}
+		return f
 	}
 	return Passf("none").With("policy", whose)
 }
@@ -127,7 +134,7 @@ func Shared(in BalanceFacts, addresses []cloudstack.PublicIP) Finding {
 }
 
 // Records compares records with tags. Where the role may not tag, an address without tags says nothing.
-func Records(services []corev1.Service, addresses []cloudstack.PublicIP, clusterID string, mayTag bool) Finding {
+func Records(services []corev1.Service, addresses []cloudstack.PublicIP, clusterIDs []string, mayTag bool) Finding {
 	byID := map[string]*cloudstack.PublicIP{}
 	for i := range addresses {
 		byID[addresses[i].ID] = &addresses[i]
@@ -146,7 +153,7 @@ func Records(services []corev1.Service, addresses []cloudstack.PublicIP, cluster
 				continue // LB-001 says what is missing
 			}
 			silent := !rec.Tagged && !mayTag
-			if why := contradiction(a, clusterID, string(s.UID), silent); why != "" {
+			if why := contradiction(a, clusterIDs, string(s.UID), silent); why != "" {
 				objects = append(objects, serviceObject(s, fmt.Sprintf("says that %s was acquired for it; %s", a.Address, why)))
 			}
 		}
@@ -160,14 +167,14 @@ func serviceObject(s *corev1.Service, message string) Object {
 
 // contradiction returns how the tags of an address contradict that it was acquired for a Service; "" when they do not.
 // silent means that missing tags are no contradiction.
-func contradiction(a *cloudstack.PublicIP, clusterID, uid string, silent bool) string {
+func contradiction(a *cloudstack.PublicIP, clusterIDs []string, uid string, silent bool) string {
 	cluster, tagged := a.Tags[plan.TagCluster], a.Tags[plan.TagServiceUID]
 	switch {
 	case cluster == "" && tagged == "" && silent:
 		return ""
 	case cluster == "" && tagged == "":
 		return "CloudStack's tags name nobody"
-	case !provider.OwnClusterTag(cluster, clusterID, tagged == uid):
+	case !slices.Contains(clusterIDs, cluster):
 		return fmt.Sprintf("CloudStack's tags name cluster %q", cluster)
 	case tagged != "" && tagged != uid:
 		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[plan.TagService])

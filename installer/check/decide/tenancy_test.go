@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -51,17 +51,17 @@ func TestDecideAdmission(t *testing.T) {
 		change func(*AdmissionObjects)
 		expect expect
 	}{
-		"whole":                  {func(*AdmissionObjects) {}, expect{OK, "3 policies", nil}},
-		"the default of the API": {func(a *AdmissionObjects) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "3 policies", nil}},
-		"none": {func(a *AdmissionObjects) { *a = AdmissionObjects{} }, expect{"", "3 of 3", []string{
-			kind + "*-annotations: not in", kind + "*-records: not in", kind + "*-tenancy: not in",
+		"whole":                  {func(*AdmissionObjects) {}, expect{OK, "2 policies", nil}},
+		"the default of the API": {func(a *AdmissionObjects) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "2 policies", nil}},
+		"none": {func(a *AdmissionObjects) { *a = AdmissionObjects{} }, expect{"", "2 of 2", []string{
+			kind + "*-annotations: not in", kind + "*-records: not in",
 		}}},
-		"open":      {func(a *AdmissionObjects) { a.Policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{kind + "prod-records: failurePolicy is Ignore"}}},
-		"not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[:2] }, expect{"", "1 of 3", []string{kind + "prod-tenancy: no binding"}}},
+		"open":      {func(a *AdmissionObjects) { a.Policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{kind + "prod-records: failurePolicy is Ignore"}}},
+		"not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[:1] }, expect{"", "1 of 2", []string{kind + "prod-records: no binding"}}},
 		"bound to warn": {func(a *AdmissionObjects) {
 			a.Bindings[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}
-		}, expect{"", "1 of 3", []string{kind + "prod-annotations: no binding"}}},
-		"open and not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 3", []string{
+		}, expect{"", "1 of 2", []string{kind + "prod-annotations: no binding"}}},
+		"open and not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{
 			kind + "prod-annotations: failurePolicy", kind + "prod-annotations: no binding",
 		}}},
 	} {
@@ -131,8 +131,7 @@ func TestDecideRecords(t *testing.T) {
 		says        string // "" for OK
 	}{
 		"ours":                                   {record, tags(id, "1"), true, false, ""},
-		"the old default, our Service":           {record, tags("kubernetes", "1"), true, false, ""},
-		"the old default, another Service":       {record, tags("kubernetes", "9"), true, false, `name cluster "kubernetes"`},
+		"a former id":                            {record, tags("former", "1"), true, false, ""},
 		"another cluster":                        {record, tags("prod", "1"), true, false, `name cluster "prod"`},
 		"another Service":                        {record, tags(id, "9"), true, false, "Service x/y with another UID"},
 		"left to the others":                     {record, tags(id, ""), true, false, ""},
@@ -151,7 +150,7 @@ func TestDecideRecords(t *testing.T) {
 			if tt.predecessor {
 				s.Annotations[annotation.AssociatedByController] = "true"
 			}
-			f := Records([]corev1.Service{s}, []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}, id, tt.mayTag)
+			f := Records([]corev1.Service{s}, []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}, []string{id, "former"}, tt.mayTag)
 			if tt.says == "" {
 				expect{OK, "none", nil}.verify(t, f)
 				return

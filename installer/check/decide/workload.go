@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/takeover/family"
-	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/kube/family"
 )
 
 // Workload is a Deployment or DaemonSet of any namespace.

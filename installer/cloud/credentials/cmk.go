@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/ini"
+	"github.com/csccm/csccm/pkg/cloudstack/ini"
 )
 
 // CMKCurrent asks for the profile that the file itself says is in use.

@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -75,7 +76,7 @@ func explain(doing string, err error) error {
 	return e
 }
 
-// ExplainLogin puts an error of cloudstack.Login in the operator's terms.
+// ExplainLogin puts an error of cloudapi.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
 	var api *cloudstack.Error
 	var known *Error
@@ -122,7 +123,7 @@ func (e *RefusedError) Remedy() string { return e.err.Fix }
 func (e *RefusedError) Unwrap() error { return e.err }
 
 // MustBeAdmin refuses a user who may not make users. who names the user.
-func MustBeAdmin(ctx context.Context, session *cloudstack.Client, who string) error {
+func MustBeAdmin(ctx context.Context, session *cloudapi.Client, who string) error {
 	_, err := session.ListDomains(ctx)
 	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return explain("listing domains", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -82,12 +83,12 @@ func newEnvOf(t *testing.T, version string) *env {
 }
 
 // admin is the session of the root administrator, boss that of an administrator of ROOT/tenants.
-func (e *env) admin() *cloudstack.Client { e.t.Helper(); return e.login("admin", "ROOT") }
-func (e *env) boss() *cloudstack.Client  { e.t.Helper(); return e.login("boss", "tenants") }
+func (e *env) admin() *cloudapi.Client { e.t.Helper(); return e.login("admin", "ROOT") }
+func (e *env) boss() *cloudapi.Client  { e.t.Helper(); return e.login("boss", "tenants") }
 
-func (e *env) login(user, domain string) *cloudstack.Client {
+func (e *env) login(user, domain string) *cloudapi.Client {
 	e.t.Helper()
-	session, err := cloudstack.Login(e.t.Context(), e.config(credentials.Keys{}), user, "password", domain)
+	session, err := cloudapi.Login(e.t.Context(), e.config(credentials.Keys{}), user, "password", domain)
 	require.NoError(e.t, err)
 	e.t.Cleanup(func() { _ = session.Logout(context.WithoutCancel(e.t.Context())) })
 	return session
@@ -99,9 +100,9 @@ func (e *env) config(keys credentials.Keys) *cloudstack.Config {
 	return &cfg
 }
 
-func (e *env) as(keys credentials.Keys) *cloudstack.Client {
+func (e *env) as(keys credentials.Keys) *cloudapi.Client {
 	e.t.Helper()
-	client, err := cloudstack.NewClient(e.config(keys))
+	client, err := cloudapi.NewClient(e.config(keys))
 	require.NoError(e.t, err)
 	return client
 }
@@ -124,14 +125,14 @@ func (e *env) request(account, project string) credentials.Request {
 	}
 }
 
-func (e *env) plan(admin *cloudstack.Client, r credentials.Request) *credentials.Provision {
+func (e *env) plan(admin *cloudapi.Client, r credentials.Request) *credentials.Provision {
 	e.t.Helper()
 	p, err := credentials.Plan(e.t.Context(), admin, r)
 	require.NoError(e.t, err)
 	return p
 }
 
-func (e *env) apply(admin *cloudstack.Client, p *credentials.Provision) credentials.Keys {
+func (e *env) apply(admin *cloudapi.Client, p *credentials.Provision) credentials.Keys {
 	e.t.Helper()
 	keys, err := p.Apply(e.t.Context(), admin, nothing)
 	require.NoError(e.t, err)
@@ -139,7 +140,7 @@ func (e *env) apply(admin *cloudstack.Client, p *credentials.Provision) credenti
 }
 
 // refused is the error of a plan that cannot be.
-func (e *env) refused(admin *cloudstack.Client, r credentials.Request, says, remedy string) {
+func (e *env) refused(admin *cloudapi.Client, r credentials.Request, says, remedy string) {
 	e.t.Helper()
 	_, err := credentials.Plan(e.t.Context(), admin, r)
 	require.ErrorContains(e.t, err, says)
@@ -149,7 +150,7 @@ func (e *env) refused(admin *cloudstack.Client, r credentials.Request, says, rem
 }
 
 // stays makes the plan again: the same keys, and nothing to do. Registering would kill the pair in use.
-func (e *env) stays(admin *cloudstack.Client, r credentials.Request, keys credentials.Keys) {
+func (e *env) stays(admin *cloudapi.Client, r credentials.Request, keys credentials.Keys) {
 	e.t.Helper()
 	before, again := e.writes(), e.plan(admin, r)
 	require.False(e.t, again.Changes(), "%q", again.Steps)

@@ -10,12 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // listDomains returns the domains that the administrator sees, with their paths from ROOT on.
-func listDomains(ctx context.Context, admin *cloudstack.Client) ([]cloudstack.Domain, error) {
+func listDomains(ctx context.Context, admin *cloudapi.Client) ([]cloudapi.Domain, error) {
 	domains, err := admin.ListDomains(ctx)
 	for i := range domains {
 		domains[i].Path = domainPath(domains[i])
@@ -24,10 +25,10 @@ func listDomains(ctx context.Context, admin *cloudstack.Client) ([]cloudstack.Do
 }
 
 // findDomain resolves a path or id. Without one it returns the administrator's own domain: ROOT for a root administrator.
-func findDomain(ctx context.Context, admin *cloudstack.Client, want string) (cloudstack.Domain, error) {
+func findDomain(ctx context.Context, admin *cloudapi.Client, want string) (cloudapi.Domain, error) {
 	domains, err := listDomains(ctx, admin)
 	if err != nil {
-		return cloudstack.Domain{}, err
+		return cloudapi.Domain{}, err
 	}
 	if want == "" {
 		want = TopDomain(domains)
@@ -39,18 +40,18 @@ func findDomain(ctx context.Context, admin *cloudstack.Client, want string) (clo
 		}
 		known = append(known, d.Path)
 	}
-	return cloudstack.Domain{}, report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", want),
+	return cloudapi.Domain{}, report.Usage(fmt.Sprintf("there is no domain %q that this administrator can see", want),
 		"name one of these with --domain: "+some(known))
 }
 
 // CheckDomain refuses a domain that the administrator does not see.
-func CheckDomain(ctx context.Context, admin *cloudstack.Client, want string) error {
+func CheckDomain(ctx context.Context, admin *cloudapi.Client, want string) error {
 	_, err := findDomain(ctx, admin, want)
 	return err
 }
 
 // TopDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
-func TopDomain(domains []cloudstack.Domain) string {
+func TopDomain(domains []cloudapi.Domain) string {
 	top := ""
 	for _, d := range domains {
 		if path := domainPath(d); top == "" || strings.Count(path, "/") < strings.Count(top, "/") {
@@ -60,7 +61,7 @@ func TopDomain(domains []cloudstack.Domain) string {
 	return cmp.Or(top, DefaultDomain)
 }
 
-func domainPath(d cloudstack.Domain) string {
+func domainPath(d cloudapi.Domain) string {
 	if d.Path == "" {
 		return normalPath(d.Name)
 	}
@@ -80,7 +81,7 @@ func normalPath(s string) string {
 }
 
 // findProject returns the project of that name or id in a domain; "" is any.
-func findProject(ctx context.Context, admin *cloudstack.Client, want, domainID string) (cloudstack.Project, error) {
+func findProject(ctx context.Context, admin *cloudapi.Client, want, domainID string) (cloudstack.Project, error) {
 	projects, err := admin.ListProjects(ctx)
 	if err != nil {
 		return cloudstack.Project{}, explain("listing projects", err)
@@ -117,7 +118,7 @@ func pickProject(projects []cloudstack.Project, want string) (cloudstack.Project
 }
 
 // findAccount is the account of that exact name in the domain itself, or nil.
-func findAccount(ctx context.Context, admin *cloudstack.Client, name string, domain cloudstack.Domain) (*cloudstack.Account, error) {
+func findAccount(ctx context.Context, admin *cloudapi.Client, name string, domain cloudapi.Domain) (*cloudapi.Account, error) {
 	accounts, err := admin.ListAccounts(ctx, name, domain.ID)
 	if err != nil {
 		return nil, explain(fmt.Sprintf("looking for account %q", name), err)
@@ -132,7 +133,7 @@ func findAccount(ctx context.Context, admin *cloudstack.Client, name string, dom
 
 // accountElsewhere says in which other domains there is an account of that name; "" where there is none. It is part of a
 // remedy, so an error only leaves it out.
-func accountElsewhere(ctx context.Context, admin *cloudstack.Client, name string) string {
+func accountElsewhere(ctx context.Context, admin *cloudapi.Client, name string) string {
 	accounts, err := admin.ListAccounts(ctx, name, "")
 	if err != nil {
 		return ""
@@ -160,12 +161,12 @@ func accountElsewhere(ctx context.Context, admin *cloudstack.Client, name string
 
 // freeUserName is kubeadmin, or ACCOUNT-kubeadmin where another account of the
 // domain has that one: user names are unique in a domain.
-func freeUserName(ctx context.Context, admin *cloudstack.Client, domain cloudstack.Domain, account string) (string, error) {
+func freeUserName(ctx context.Context, admin *cloudapi.Client, domain cloudapi.Domain, account string) (string, error) {
 	users, err := admin.ListUsers(ctx, DefaultUser, "", domain.ID)
 	if err != nil {
 		return "", explain(fmt.Sprintf("looking for user %q", DefaultUser), err)
 	}
-	taken := slices.ContainsFunc(users, func(u cloudstack.User) bool {
+	taken := slices.ContainsFunc(users, func(u cloudapi.User) bool {
 		return u.Username == DefaultUser && (u.DomainID == "" || u.DomainID == domain.ID)
 	})
 	if taken {

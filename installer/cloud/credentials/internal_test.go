@@ -16,17 +16,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/seal"
 )
 
-func allow(rule string) cloudstack.RolePermission {
-	return cloudstack.RolePermission{Rule: rule, Permission: "allow"}
+func allow(rule string) cloudapi.RolePermission {
+	return cloudapi.RolePermission{Rule: rule, Permission: "allow"}
 }
 
-func deny(rule string) cloudstack.RolePermission {
-	return cloudstack.RolePermission{Rule: rule, Permission: "deny"}
+func deny(rule string) cloudapi.RolePermission {
+	return cloudapi.RolePermission{Rule: rule, Permission: "deny"}
 }
 
 func TestRuleMatches(t *testing.T) {
@@ -52,39 +52,39 @@ func TestRuleMatches(t *testing.T) {
 
 func TestPlanRole(t *testing.T) {
 	t.Parallel()
-	ours := &cloudstack.Role{ID: "r", Type: "User", Description: roleDescription}
-	theirs := &cloudstack.Role{ID: "r", Type: "User", Description: "hand made"}
+	ours := &cloudapi.Role{ID: "r", Type: "User", Description: roleDescription}
+	theirs := &cloudapi.Role{ID: "r", Type: "User", Description: "hand made"}
 	commands := []string{"listZones", "createTags"}
 	tests := map[string]struct {
-		role  *cloudstack.Role
-		rules []cloudstack.RolePermission
+		role  *cloudapi.Role
+		rules []cloudapi.RolePermission
 		want  rolePlan
 		err   string
 	}{
 		"none": {want: rolePlan{Name: "n", Create: true, Add: commands, Close: true}},
 		"half made, as a crash leaves it": {
-			role: ours, rules: []cloudstack.RolePermission{allow("listZones")},
+			role: ours, rules: []cloudapi.RolePermission{allow("listZones")},
 			want: rolePlan{Name: "n", ID: "r", Add: []string{"createTags"}, Close: true},
 		},
 		"all but the closing deny": {
-			role: ours, rules: []cloudstack.RolePermission{allow("listZones"), allow("createTags")},
+			role: ours, rules: []cloudapi.RolePermission{allow("listZones"), allow("createTags")},
 			want: rolePlan{Name: "n", ID: "r", Close: true},
 		},
 		"complete": {
-			role: ours, rules: []cloudstack.RolePermission{allow("list*"), allow("createTags"), deny("*")},
+			role: ours, rules: []cloudapi.RolePermission{allow("list*"), allow("createTags"), deny("*")},
 			want: rolePlan{Name: "n", ID: "r"},
 		},
 		"closed too early": {
-			role: ours, rules: []cloudstack.RolePermission{allow("listZones"), deny("*"), allow("createTags")},
+			role: ours, rules: []cloudapi.RolePermission{allow("listZones"), deny("*"), allow("createTags")},
 			err: `role "n" denies createTags, and CloudStack adds rules only behind its closing deny`,
 		},
 		"foreign role is never changed": {
-			role: theirs, rules: []cloudstack.RolePermission{allow("listZones")}, want: rolePlan{Name: "n", ID: "r"},
+			role: theirs, rules: []cloudapi.RolePermission{allow("listZones")}, want: rolePlan{Name: "n", ID: "r"},
 		},
 		"foreign role that denies": {
-			role: theirs, rules: []cloudstack.RolePermission{deny("create*")}, err: `role "n" denies createTags`,
+			role: theirs, rules: []cloudapi.RolePermission{deny("create*")}, err: `role "n" denies createTags`,
 		},
-		"wrong type": {role: &cloudstack.Role{ID: "r", Name: "n", Type: "Admin"}, err: "is of type Admin"},
+		"wrong type": {role: &cloudapi.Role{ID: "r", Name: "n", Type: "Admin"}, err: "is of type Admin"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,32 +110,6 @@ func TestDomainPaths(t *testing.T) {
 	} {
 		require.Equal(t, want, normalPath(in), in)
 	}
-}
-
-func TestCarryRecordKey(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		was  *cloudstack.Config
-		want string
-	}{
-		"nothing before":          {nil, ""},
-		"no keys before":          {&cloudstack.Config{}, ""},
-		"the same keys":           {&cloudstack.Config{SecretKey: "new"}, ""},
-		"the same keys, rotated":  {&cloudstack.Config{SecretKey: "new", PreviousRecordKey: "p"}, "p"},
-		"other keys":              {&cloudstack.Config{SecretKey: "old"}, seal.DeriveKey("old")},
-		"other keys, once before": {&cloudstack.Config{SecretKey: "old", PreviousRecordKey: "p"}, seal.DeriveKey("old")},
-	} {
-		next := &cloudstack.Config{SecretKey: "new"}
-		CarryRecordKey(next, tt.was)
-		require.Equal(t, tt.want, next.PreviousRecordKey, name)
-	}
-	// A record signed before is believed by a controller that knows the new cloud-config alone.
-	was := &cloudstack.Config{SecretKey: "old"}
-	next := &cloudstack.Config{SecretKey: "new"}
-	CarryRecordKey(next, was)
-	signature := seal.New(func() []string { return []string{seal.DeriveKey(was.SecretKey)} }).Sign("cluster", "uid")
-	after := seal.New(func() []string { return []string{seal.DeriveKey(next.SecretKey), next.PreviousRecordKey} })
-	require.True(t, after.Verify(signature, "cluster", "uid"))
 }
 
 func TestPlainHTTP(t *testing.T) {
@@ -222,7 +196,7 @@ func TestTwoFactorLogin(t *testing.T) {
 		t.Cleanup(server.Close)
 		cfg := cloudconfig.Default()
 		cfg.APIURL = server.URL + "/client/api"
-		_, err := cloudstack.Login(t.Context(), &cfg, "admin", "word-canary", "ROOT")
+		_, err := cloudapi.Login(t.Context(), &cfg, "admin", "word-canary", "ROOT")
 		err = ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
 		var e *Error
 		require.ErrorAs(t, err, &e, name)

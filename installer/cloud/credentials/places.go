@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -45,11 +46,11 @@ func (p Place) Flag() string {
 }
 
 // AdminPlaces returns where an administrator sees VMs, by account and by project.
-func AdminPlaces(ctx context.Context, admin *cloudstack.Client) []Place {
+func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	vms, _ := admin.ListVirtualMachines(ctx, cloudstack.VMQuery{ListAll: true}) // only explains
 	domains, _ := admin.ListDomains(ctx)
 	path := func(id string) string {
-		if i := slices.IndexFunc(domains, func(d cloudstack.Domain) bool { return d.ID == id }); i >= 0 {
+		if i := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == id }); i >= 0 {
 			return domainPath(domains[i])
 		}
 		return id

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/plural"
@@ -41,7 +42,7 @@ type Request struct {
 type Provision struct {
 	Steps []string
 
-	Domain  cloudstack.Domain
+	Domain  cloudapi.Domain
 	Account string
 	User    string
 	Project cloudstack.Project // zero without a project
@@ -66,7 +67,7 @@ func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 func (p *Provision) NewKeys() bool { return p.register }
 
 // Plan reads what exists and says what is missing. It changes nothing.
-func Plan(ctx context.Context, admin *cloudstack.Client, r Request) (*Provision, error) {
+func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, error) {
 	p := &Provision{Account: r.Account, User: r.User}
 	var err error
 	if p.Domain, err = findDomain(ctx, admin, r.Domain); err != nil {
@@ -100,7 +101,7 @@ func Plan(ctx context.Context, admin *cloudstack.Client, r Request) (*Provision,
 }
 
 // noAccount is the error for an account that does not exist and is not made.
-func (p *Provision) noAccount(ctx context.Context, admin *cloudstack.Client, r Request) error {
+func (p *Provision) noAccount(ctx context.Context, admin *cloudapi.Client, r Request) error {
 	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
 		"name the account that owns the cluster's VMs (--account, --domain)")
 	if r.Project != "" { // whose domain a member must be of
@@ -119,7 +120,7 @@ func (p *Provision) noAccount(ctx context.Context, admin *cloudstack.Client, r R
 
 // planProject finds the project, and with it the domain of the account: CloudStack
 // looks for a member by its name in the project's own domain and nowhere else.
-func (p *Provision) planProject(ctx context.Context, admin *cloudstack.Client, r Request) error {
+func (p *Provision) planProject(ctx context.Context, admin *cloudapi.Client, r Request) error {
 	domainID := ""
 	if r.Domain != "" {
 		domainID = p.Domain.ID
@@ -135,7 +136,7 @@ func (p *Provision) planProject(ctx context.Context, admin *cloudstack.Client, r
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(domains, func(d cloudstack.Domain) bool { return d.ID == p.Project.DomainID })
+	i := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
 	if i < 0 {
 		return report.Usage(fmt.Sprintf("project %q is of a domain that this administrator does not see, and its members must be of the same domain", p.Project.Name),
 			"log in as an administrator of that domain")
@@ -146,7 +147,7 @@ func (p *Provision) planProject(ctx context.Context, admin *cloudstack.Client, r
 
 // planAccount is the plan for an account that does not exist: minimal role,
 // account with its first user, keys.
-func (p *Provision) planAccount(ctx context.Context, admin *cloudstack.Client, r Request) error {
+func (p *Provision) planAccount(ctx context.Context, admin *cloudapi.Client, r Request) error {
 	name := cmp.Or(r.Role, DefaultRole)
 	plan, err := roleFor(ctx, admin, name, p.Account, r.Commands)
 	if err != nil {
@@ -171,7 +172,7 @@ func (p *Provision) planAccount(ctx context.Context, admin *cloudstack.Client, r
 }
 
 // planUser is the plan for an account that exists.
-func (p *Provision) planUser(ctx context.Context, admin *cloudstack.Client, r Request) error {
+func (p *Provision) planUser(ctx context.Context, admin *cloudapi.Client, r Request) error {
 	users, err := admin.ListUsers(ctx, "", p.Account, p.Domain.ID)
 	if err != nil {
 		return explain(fmt.Sprintf("listing the users of account %q", p.Account), err)
@@ -184,7 +185,7 @@ func (p *Provision) planUser(ctx context.Context, admin *cloudstack.Client, r Re
 	}
 	for _, name := range candidates {
 		if known < 0 {
-			known = slices.IndexFunc(users, func(u cloudstack.User) bool { return u.Username == name && u.Account == p.Account })
+			known = slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == name && u.Account == p.Account })
 		}
 	}
 	if known >= 0 {
@@ -204,11 +205,11 @@ func (p *Provision) planUser(ctx context.Context, admin *cloudstack.Client, r Re
 
 // holder returns the index of the account's user whose keys the cluster's Secret holds; -1 when there is none or another
 // user is wanted.
-func (r Request) holder(users []cloudstack.User, account string) int {
+func (r Request) holder(users []cloudapi.User, account string) int {
 	if r.InUse.APIKey == "" {
 		return -1
 	}
-	i := slices.IndexFunc(users, func(u cloudstack.User) bool { return u.Account == account && u.APIKey == r.InUse.APIKey })
+	i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Account == account && u.APIKey == r.InUse.APIKey })
 	if i < 0 || r.User != "" && r.User != users[i].Username && !slices.Contains(r.Former, r.User) {
 		return -1
 	}
@@ -218,7 +219,7 @@ func (r Request) holder(users []cloudstack.User, account string) int {
 // planKeys re-uses the keys of an existing user. Registering again would kill
 // the old pair at once for whoever works with it, so it is done only for a user
 // that has none.
-func (p *Provision) planKeys(ctx context.Context, admin *cloudstack.Client, r Request, user cloudstack.User) error {
+func (p *Provision) planKeys(ctx context.Context, admin *cloudapi.Client, r Request, user cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Remedied(fmt.Errorf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
 			"enable the user, or choose another with --user")
@@ -241,7 +242,7 @@ func (p *Provision) planKeys(ctx context.Context, admin *cloudstack.Client, r Re
 
 // planMembership adds an existing account to the project. Administrators have
 // no call in our list that tells the members, so the user's own keys are asked;
-// without keys the call is planned, and being a member already is no error.
+// without keys the call is planned, which CloudStack answers with success for a member.
 func (p *Provision) planMembership(ctx context.Context, r Request) error {
 	if p.Project.ID == "" {
 		return nil
@@ -266,7 +267,7 @@ func (p *Provision) step(format string, args ...any) {
 
 // Apply makes what the plan lists and returns the keys. Run again after a
 // failure, a new plan holds what is left.
-func (p *Provision) Apply(ctx context.Context, admin *cloudstack.Client, done func(step string)) (Keys, error) {
+func (p *Provision) Apply(ctx context.Context, admin *cloudapi.Client, done func(step string)) (Keys, error) {
 	roleID := ""
 	if p.role != nil {
 		var err error
@@ -300,10 +301,10 @@ func (p *Provision) Apply(ctx context.Context, admin *cloudstack.Client, done fu
 	return p.keys, nil
 }
 
-func (p *Provision) applyUser(ctx context.Context, admin *cloudstack.Client, roleID string, done func(string)) error {
+func (p *Provision) applyUser(ctx context.Context, admin *cloudapi.Client, roleID string, done func(string)) error {
 	switch {
 	case p.newAccount:
-		account, err := admin.CreateAccount(ctx, cloudstack.CreateUserRequest{
+		account, err := admin.CreateAccount(ctx, cloudapi.CreateUserRequest{
 			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
 			Email: p.User + "@localhost", RoleID: roleID, DomainID: p.Domain.ID,
 		})
@@ -331,21 +332,18 @@ func (p *Provision) applyUser(ctx context.Context, admin *cloudstack.Client, rol
 	return nil
 }
 
-func (p *Provision) join(ctx context.Context, admin *cloudstack.Client) error {
+func (p *Provision) join(ctx context.Context, admin *cloudapi.Client) error {
 	doing := fmt.Sprintf("adding account %q to project %q", p.Account, p.Project.Name)
 	submitted, err := admin.AddAccountToProject(ctx, p.Project.ID, p.Account)
 	if err == nil && submitted.JobID != "" {
 		_, err = admin.Jobs().Wait(ctx, "addAccountToProject", submitted.JobID)
 	}
-	if err != nil && strings.Contains(strings.ToLower(err.Error()), "already") {
-		return nil // a member already
-	}
 	return explain(doing, err)
 }
 
 // NewUser is the request for a user of the controller, who only ever works by keys.
-func NewUser(account, name, domainID string) cloudstack.CreateUserRequest {
-	return cloudstack.CreateUserRequest{
+func NewUser(account, name, domainID string) cloudapi.CreateUserRequest {
+	return cloudapi.CreateUserRequest{
 		Account: account, Username: name, Password: unusablePassword(), FirstName: "Kubernetes", LastName: account,
 		Email: name + "@localhost", DomainID: domainID,
 	}

@@ -201,3 +201,14 @@ func TestDomainAdminMakesAccount(t *testing.T) {
 		})
 	}
 }
+
+// Where projects invite their members, an invitation that is pending makes nobody a member.
+func TestPendingInvitationIsNoMembership(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin, r := e.admin(), e.request("", "shop")
+	e.sim.Inject(simulator.Fault{Command: "addAccountToProject", Kind: simulator.FaultJobFails, Count: 1, Text: "There is already a pending invitation for the account"})
+	_, err := e.plan(admin, r).Apply(t.Context(), admin, nothing)
+	require.ErrorContains(t, err, "already a pending invitation")
+	require.ErrorContains(t, err, `to project "shop"`)
+}

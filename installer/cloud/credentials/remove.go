@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -34,7 +35,7 @@ type RemovalStep struct {
 
 // PlanRemoval decides what of the list is removed: users and keys always; an account if nothing but csccm's own users
 // is in it, because deleting an account deletes all that it owns; a role if no account uses it.
-func PlanRemoval(ctx context.Context, admin *cloudstack.Client, m *Made) (*Removal, error) {
+func PlanRemoval(ctx context.Context, admin *cloudapi.Client, m *Made) (*Removal, error) {
 	r := &Removal{}
 	users, err := admin.ListUsers(ctx, "", "", "")
 	if err != nil {
@@ -64,13 +65,13 @@ func PlanRemoval(ctx context.Context, admin *cloudstack.Client, m *Made) (*Remov
 }
 
 // accounts plans the accounts, and returns the ids of those that are deleted.
-func (r *Removal) accounts(m *Made, users []cloudstack.User, accounts []cloudstack.Account) map[string]bool {
+func (r *Removal) accounts(m *Made, users []cloudapi.User, accounts []cloudapi.Account) map[string]bool {
 	deleted := map[string]bool{}
 	for _, o := range m.Objects {
 		if o.Kind != MadeAccount {
 			continue
 		}
-		i := slices.IndexFunc(accounts, func(a cloudstack.Account) bool {
+		i := slices.IndexFunc(accounts, func(a cloudapi.Account) bool {
 			return a.Name == o.Name && a.DomainID == o.DomainID && (o.ID == "" || a.ID == o.ID)
 		})
 		if i < 0 {
@@ -110,8 +111,8 @@ func (r *Removal) accounts(m *Made, users []cloudstack.User, accounts []cloudsta
 	return deleted
 }
 
-func (r *Removal) user(o MadeObject, users []cloudstack.User, deleted map[string]bool) {
-	i := slices.IndexFunc(users, func(u cloudstack.User) bool {
+func (r *Removal) user(o MadeObject, users []cloudapi.User, deleted map[string]bool) {
+	i := slices.IndexFunc(users, func(u cloudapi.User) bool {
 		return u.Username == o.Name && u.Account == o.Account && u.DomainID == o.DomainID && (o.ID == "" || u.ID == o.ID)
 	})
 	switch {
@@ -124,14 +125,14 @@ func (r *Removal) user(o MadeObject, users []cloudstack.User, deleted map[string
 	}
 }
 
-func (r *Removal) key(u cloudstack.User) {
+func (r *Removal) key(u cloudapi.User) {
 	if u.APIKey != "" {
 		r.APIKeys = append(r.APIKeys, u.APIKey)
 	}
 }
 
-func (r *Removal) role(o MadeObject, roles []cloudstack.Role, accounts []cloudstack.Account, deleted map[string]bool) {
-	i := slices.IndexFunc(roles, func(x cloudstack.Role) bool { return x.Name == o.Name && (o.ID == "" || x.ID == o.ID) })
+func (r *Removal) role(o MadeObject, roles []cloudapi.Role, accounts []cloudapi.Account, deleted map[string]bool) {
+	i := slices.IndexFunc(roles, func(x cloudapi.Role) bool { return x.Name == o.Name && (o.ID == "" || x.ID == o.ID) })
 	if i < 0 {
 		r.Gone = append(r.Gone, o)
 		return
@@ -150,7 +151,7 @@ func (r *Removal) role(o MadeObject, roles []cloudstack.Role, accounts []cloudst
 }
 
 // Do removes the step's object and returns the entries of the list that are done with.
-func (s *RemovalStep) Do(ctx context.Context, admin *cloudstack.Client) ([]MadeObject, error) {
+func (s *RemovalStep) Do(ctx context.Context, admin *cloudapi.Client) ([]MadeObject, error) {
 	var err error
 	switch s.object.Kind {
 	case MadeAccount:

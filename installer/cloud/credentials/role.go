@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -45,7 +46,7 @@ func (p rolePlan) changes() bool { return p.Create || len(p.Add) > 0 || p.Close 
 
 // planRole compares the role as it is with the commands that it must allow.
 // role is nil when there is none.
-func planRole(name string, role *cloudstack.Role, rules []cloudstack.RolePermission, commands []string) (rolePlan, error) {
+func planRole(name string, role *cloudapi.Role, rules []cloudapi.RolePermission, commands []string) (rolePlan, error) {
 	p := rolePlan{Name: name}
 	if role == nil {
 		p.Create, p.Add, p.Close = true, slices.Clone(commands), true
@@ -80,7 +81,7 @@ func planRole(name string, role *cloudstack.Role, rules []cloudstack.RolePermiss
 	return p, nil
 }
 
-func checkRoleType(role *cloudstack.Role) error {
+func checkRoleType(role *cloudapi.Role) error {
 	if strings.EqualFold(role.Type, userRoleType) {
 		return nil
 	}
@@ -89,12 +90,12 @@ func checkRoleType(role *cloudstack.Role) error {
 }
 
 // roleFor returns what is to be done for the role of a new account.
-func roleFor(ctx context.Context, admin *cloudstack.Client, name, account string, commands []string) (rolePlan, error) {
+func roleFor(ctx context.Context, admin *cloudapi.Client, name, account string, commands []string) (rolePlan, error) {
 	role, err := findRole(ctx, admin, name)
 	if err != nil {
 		return rolePlan{}, err
 	}
-	var rules []cloudstack.RolePermission
+	var rules []cloudapi.RolePermission
 	if role != nil {
 		rules, err = admin.ListRolePermissions(ctx, role.ID)
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -115,7 +116,7 @@ func roleFor(ctx context.Context, admin *cloudstack.Client, name, account string
 
 // mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
 // only root administrators may.
-func mayMakeRole(ctx context.Context, admin *cloudstack.Client, name, account string) error {
+func mayMakeRole(ctx context.Context, admin *cloudapi.Client, name, account string) error {
 	apis, err := admin.ListAPIs(ctx)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil // unknown: createRole shows it
@@ -144,7 +145,7 @@ const (
 )
 
 // judge evaluates rules as CloudStack does.
-func judge(rules []cloudstack.RolePermission, command string) ruleVerdict {
+func judge(rules []cloudapi.RolePermission, command string) ruleVerdict {
 	for _, r := range rules {
 		if !ruleMatches(r.Rule, command) {
 			continue
@@ -180,7 +181,7 @@ func ruleMatches(rule, command string) bool {
 }
 
 // findRole is the role of that exact name, or nil.
-func findRole(ctx context.Context, admin *cloudstack.Client, name string) (*cloudstack.Role, error) {
+func findRole(ctx context.Context, admin *cloudapi.Client, name string) (*cloudapi.Role, error) {
 	roles, err := admin.ListRoles(ctx, name)
 	if err != nil {
 		return nil, explain("listing roles", err)
@@ -194,7 +195,7 @@ func findRole(ctx context.Context, admin *cloudstack.Client, name string) (*clou
 }
 
 // apply makes the role as planned and returns its id.
-func (p *rolePlan) apply(ctx context.Context, admin *cloudstack.Client) (string, error) {
+func (p *rolePlan) apply(ctx context.Context, admin *cloudapi.Client) (string, error) {
 	if p.Create {
 		role, err := admin.CreateRole(ctx, p.Name, userRoleType, roleDescription)
 		if err != nil {

@@ -18,10 +18,8 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/storage"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/seal"
 )
 
 // The Secret has upstream's name and key, so that a swap in either direction
@@ -85,8 +83,6 @@ const (
 	SecretKeep      SecretAction = "keep"
 	SecretCreate    SecretAction = "create"
 	SecretOverwrite SecretAction = "overwrite" // needs the operator's consent
-	// SecretAdd adds the CSI driver's cloud-config and changes nothing else.
-	SecretAdd SecretAction = "extend"
 )
 
 // SecretPlan is the way from the Secret as it is to the wanted configuration.
@@ -94,7 +90,7 @@ type SecretPlan struct {
 	Action      SecretAction
 	Namespace   string
 	Name        string
-	Differences []string // for overwrite and extend: what changes, without secrets
+	Differences []string // for overwrite: what changes, without secrets
 
 	data    map[string][]byte
 	current *corev1.Secret
@@ -108,15 +104,11 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if s.Config != nil {
 		inPod.CAFile = s.Config.CAFile // a path in the Pod that somebody set up by hand
 	}
-	CarryRecordKey(&inPod, s.Config)
 	if err := inPod.Validate(); err != nil {
 		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
 	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: map[string][]byte{}, current: s.object}
-	if s.object != nil && s.object.Data[storage.ConfigKey] != nil {
-		p.data[storage.ConfigKey] = nil
-	}
-	Put(p.data, &inPod)
+	p.data[SecretKey] = inPod.Render()
 	if !s.Exists {
 		return p, nil
 	}
@@ -135,27 +127,6 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 // KeepSecret is the plan that uses the Secret as it is.
 func KeepSecret(s *Secret) *SecretPlan {
 	return &SecretPlan{Action: SecretKeep, Namespace: s.Namespace, Name: s.Name, current: s.object}
-}
-
-// Put writes a cloud-config into the data of a Secret, and that of the CSI driver where the data has one.
-func Put(data map[string][]byte, cfg *cloudstack.Config) {
-	data[SecretKey] = cfg.Render()
-	if _, there := data[storage.ConfigKey]; there {
-		data[storage.ConfigKey] = storage.CloudConfig(cfg)
-	}
-}
-
-// ForDriver has the Secret hold the cloud-config of the CSI driver too, made of the controller's.
-func (p *SecretPlan) ForDriver(cfg *cloudstack.Config) {
-	file := storage.CloudConfig(cfg)
-	if p.Action == SecretKeep {
-		if bytes.Equal(p.current.Data[storage.ConfigKey], file) {
-			return
-		}
-		p.Action, p.data = SecretAdd, map[string][]byte{}
-		p.Differences = []string{storage.ConfigKey + ": the cloud-config of the CSI driver is added"}
-	}
-	p.data[storage.ConfigKey] = file
 }
 
 // Apply carries the plan out. Overwriting keeps the object's other keys, labels
@@ -191,7 +162,7 @@ func (p *SecretPlan) apply(ctx context.Context, kube kubernetes.Interface, dryRu
 			return fmt.Errorf("creating Secret %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		return nil
-	case SecretOverwrite, SecretAdd:
+	case SecretOverwrite:
 		object := p.current.DeepCopy()
 		if object.Data == nil {
 			object.Data = map[string][]byte{}
@@ -266,17 +237,4 @@ func (s *Secret) LocalConfig(ctx context.Context, kube kubernetes.Interface) (cf
 	}
 	local.CAFile = f.Name()
 	return &local, cleanup, nil
-}
-
-// CarryRecordKey prepares next, a cloud-config that replaces was. The controller signs its records on Services with a
-// key that is derived from the secret key: where that changes, the derived key of the old one goes along, so that the
-// controller still believes the records that it wrote before, also after a restart.
-func CarryRecordKey(next, was *cloudstack.Config) {
-	switch {
-	case was == nil || was.SecretKey == "":
-	case was.SecretKey == next.SecretKey:
-		next.PreviousRecordKey = was.PreviousRecordKey
-	default:
-		next.PreviousRecordKey = seal.DeriveKey(was.SecretKey)
-	}
 }

@@ -11,15 +11,18 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // User is the part of the CloudStack client that verification calls, with the controller's keys.
-// *cloudstack.Client has it.
+// *cloudapi.Client has it.
 type User interface {
 	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
-	ListAPIs(ctx context.Context) (map[string]cloudstack.API, error)
+	ListAPIs(ctx context.Context) (sets.Set[string], error)
 	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
 	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
 	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
@@ -280,7 +283,7 @@ func (v *Verified) scope() string {
 var ProbeKeys = Keys{APIKey: "probe", SecretKey: "probe"}
 
 // Probe reports what answers at a URL that is no CloudStack; nil for a CloudStack.
-func Probe(ctx context.Context, apiURL string, api *cloudstack.Client) error {
+func Probe(ctx context.Context, apiURL string, api *cloudapi.Client) error {
 	_, err := api.Capabilities(ctx)
 	var answer *cloudstack.Error
 	switch {
@@ -293,6 +296,6 @@ func Probe(ctx context.Context, apiURL string, api *cloudstack.Client) error {
 }
 
 // CheckKeys asks CloudStack whether it takes keys. It refuses nothing that only the role lacks.
-func CheckKeys(ctx context.Context, apiURL string, api *cloudstack.Client) error {
+func CheckKeys(ctx context.Context, apiURL string, api *cloudapi.Client) error {
 	return (&Verified{}).server(ctx, api, Want{APIURL: apiURL})
 }

@@ -8,22 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func TestExplainLogin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	cfg := e.config(credentials.Keys{})
-	_, err := cloudstack.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
+	_, err := cloudapi.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
 	require.Error(t, err)
 	err = credentials.ExplainLogin(e.url, "admin", "ROOT", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT"`)
 	require.NotContains(t, err.Error(), "canary")
 
 	cfg.APIURL = "http://127.0.0.1:1/client/api" // nobody's, whatever else runs on the machine
-	_, err = cloudstack.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
+	_, err = cloudapi.Login(t.Context(), cfg, "admin", "wrong-canary", "ROOT")
 	err = credentials.ExplainLogin(cfg.APIURL, "admin", "ROOT", err)
 	require.ErrorContains(t, err, "no CloudStack API answers at "+cfg.APIURL)
 	require.NotContains(t, err.Error(), "canary")
@@ -38,12 +38,12 @@ func TestLoginDomains(t *testing.T) {
 		"twin-owner": {"tenants", "/tenants", "/tenants/", "ROOT/tenants", "/ROOT/tenants", "root/Tenants"},
 	} {
 		for _, domain := range domains {
-			client, err := cloudstack.Login(t.Context(), e.config(credentials.Keys{}), user, "password", domain)
+			client, err := cloudapi.Login(t.Context(), e.config(credentials.Keys{}), user, "password", domain)
 			require.NoError(t, err, "%s in %q", user, domain)
 			require.NoError(t, client.Logout(t.Context()))
 		}
 	}
-	_, err := cloudstack.Login(t.Context(), e.config(credentials.Keys{}), "admin", "password", "/none")
+	_, err := cloudapi.Login(t.Context(), e.config(credentials.Keys{}), "admin", "password", "/none")
 	err = credentials.ExplainLogin(e.url, "admin", "/none", err)
 	require.ErrorContains(t, err, `refuses the login of user "admin" in domain "ROOT/none"`)
 	require.ErrorContains(t, err, "Unable to find the domain from the path /none/")

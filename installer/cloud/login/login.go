@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Login asks for what is missing of an administrator's login and logs in.
@@ -29,7 +29,7 @@ type Login struct {
 	AnyUser bool // a user who is no administrator will do
 
 	// Do logs in. Its session must be that of an administrator, unless AnyUser is set.
-	Do func(ctx context.Context, user, password, domain string) (*cloudstack.Client, error)
+	Do func(ctx context.Context, user, password, domain string) (*cloudapi.Client, error)
 }
 
 const passwordFlags = "--admin-password-file FILE or --admin-password-stdin, or set CSCCM_ADMIN_PASSWORD"

@@ -17,7 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // Verdict says what is done with a Service's address.
@@ -59,11 +59,11 @@ func (p *Plan) Count(v Verdict) int {
 
 // Facts are what a plan rests on.
 type Facts struct {
-	ClusterID string
-	Services  []corev1.Service // all of the cluster
-	Addresses []cloudstack.PublicIP
-	Rules     []cloudstack.LoadBalancerRule
-	Forwards  []cloudstack.PortForwarding
+	ClusterIDs []string         // the current one, then former ones
+	Services   []corev1.Service // all of the cluster
+	Addresses  []cloudstack.PublicIP
+	Rules      []cloudstack.LoadBalancerRule
+	Forwards   []cloudstack.PortForwarding
 }
 
 // Selected chooses Services: those that are named, or, with none named, those whose annotation says that Apache's
@@ -74,7 +74,7 @@ func Selected(services []corev1.Service, names []string) (chosen []corev1.Servic
 		s := &services[i]
 		key := s.Namespace + "/" + s.Name
 		recorded, _ := annotation.Bool(s.Annotations[annotation.AssociatedByController])
-		if !provider.Handles(s) || len(names) == 0 && !recorded || len(names) > 0 && !slices.Contains(names, key) {
+		if !service.Handles(s) || len(names) == 0 && !recorded || len(names) > 0 && !slices.Contains(names, key) {
 			continue
 		}
 		found[key] = true
@@ -90,7 +90,7 @@ func Selected(services []corev1.Service, names []string) (chosen []corev1.Servic
 
 // MakePlan decides about the chosen Services. It is pure.
 func MakePlan(f Facts, chosen []corev1.Service) *Plan {
-	p := &Plan{ClusterID: f.ClusterID, Items: []Item{}}
+	p := &Plan{ClusterID: f.ClusterIDs[0], Items: []Item{}}
 	for i := range chosen {
 		p.Items = append(p.Items, f.item(&chosen[i]))
 	}
@@ -108,7 +108,7 @@ func (f *Facts) item(svc *corev1.Service) Item {
 	}
 	out.Address, out.AddressID = address.Address, address.ID
 	if address.Tags[plan.TagServiceUID] == id.UID && address.Tags[plan.TagAllocatedBy] == plan.ManagedBy &&
-		provider.OwnClusterTag(address.Tags[plan.TagCluster], f.ClusterID, true) {
+		slices.Contains(f.ClusterIDs, address.Tags[plan.TagCluster]) {
 		out.Verdict = Done
 		return out
 	}
@@ -120,7 +120,7 @@ func (f *Facts) item(svc *corev1.Service) Item {
 
 // forwards reports whether a port forwarding is the Service's by its tags.
 func (f *Facts) forwards(fw *cloudstack.PortForwarding, id plan.Service) bool {
-	return fw.Tags[plan.TagServiceUID] == id.UID && provider.OwnClusterTag(fw.Tags[plan.TagCluster], f.ClusterID, true)
+	return fw.Tags[plan.TagServiceUID] == id.UID && slices.Contains(f.ClusterIDs, fw.Tags[plan.TagCluster])
 }
 
 // addressOf finds the one address on which the Service has rules by its own name, or port forwardings.
@@ -157,8 +157,8 @@ func (f *Facts) against(id plan.Service, a *cloudstack.PublicIP) string {
 			return fmt.Sprintf("its tag %s=%s gives the address to another Service", key, tag)
 		}
 	}
-	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !provider.OwnClusterTag(cluster, f.ClusterID, a.Tags[plan.TagServiceUID] == id.UID) {
-		return fmt.Sprintf("its tags give the address to cluster %s", cluster)
+	if cluster := a.Tags[plan.TagCluster]; cluster != "" && !slices.Contains(f.ClusterIDs, cluster) {
+		return fmt.Sprintf("its tags give the address to cluster %s; if this cluster had that id, add it to former-cluster-ids in the cloud-config", cluster)
 	}
 	switch {
 	case a.SourceNAT:

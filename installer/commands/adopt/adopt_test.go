@@ -24,7 +24,7 @@ const (
 	mailUID = "9d3e1b52-0000-4000-8000-00000000abcd"
 )
 
-func service(name, uid string, recorded bool) corev1.Service {
+func newService(name, uid string, recorded bool) corev1.Service {
 	s := corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), Annotations: map[string]string{}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
@@ -41,22 +41,22 @@ func ruleOf(s corev1.Service, address, port string) cloudstack.LoadBalancerRule 
 
 func TestMakePlan(t *testing.T) {
 	t.Parallel()
-	web, mail := service("web", webUID, true), service("mail", mailUID, false)
+	web, mail := newService("web", webUID, true), newService("mail", mailUID, false)
 	for name, tc := range map[string]struct {
 		address cloudstack.PublicIP
 		more    func(*Facts)
 		verdict Verdict
 		why     string
 	}{
-		"what the old provider acquired":    {verdict: Adopt},
-		"shared within the cluster":         {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
-		"handed over already":               {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
-		"handed over under the former name": {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("kubernetes", loadbalancer.ServiceOf(&web))}},
-		"source NAT":                        {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
-		"static NAT":                        {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
-		"another Service's":                 {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&mail))}},
-		"kept for another Service":          {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagKeptBy: "default/old"}}},
-		"another cluster's":                 {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagCluster: "c2"}}},
+		"what the old provider acquired": {verdict: Adopt},
+		"shared within the cluster":      {verdict: Adopt, more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(mail, "ip", "25")) }},
+		"handed over already":            {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&web))}},
+		"handed over under a former id":  {verdict: Done, address: cloudstack.PublicIP{Tags: plan.Tags("former", loadbalancer.ServiceOf(&web))}},
+		"source NAT":                     {verdict: Refused, why: "source NAT", address: cloudstack.PublicIP{SourceNAT: true}},
+		"static NAT":                     {verdict: Refused, why: "static NAT", address: cloudstack.PublicIP{StaticNAT: true}},
+		"another Service's":              {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: plan.Tags("c1", loadbalancer.ServiceOf(&mail))}},
+		"kept for another Service":       {verdict: Refused, why: "another Service", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagKeptBy: "default/old"}}},
+		"another cluster's":              {verdict: Refused, why: "cluster c2", address: cloudstack.PublicIP{Tags: map[string]string{plan.TagCluster: "c2"}}},
 		"a forwarded port": {verdict: Refused, why: "forwarded to VM db", more: func(f *Facts) {
 			f.Forwards = []cloudstack.PortForwarding{{PublicIPID: "ip", StartPort: 22, VMName: "db"}}
 		}},
@@ -76,7 +76,7 @@ func TestMakePlan(t *testing.T) {
 			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{Name: "by-hand", PublicIPID: "ip"})
 		}},
 		"a rule of a Service that is gone": {verdict: Refused, why: "no Service", more: func(f *Facts) {
-			f.Rules = append(f.Rules, ruleOf(service("old", "0e3e1b52-0000-4000-8000-00000000abcd", false), "ip", "1"))
+			f.Rules = append(f.Rules, ruleOf(newService("old", "0e3e1b52-0000-4000-8000-00000000abcd", false), "ip", "1"))
 		}},
 		"no rules":               {verdict: Refused, why: "migrate-rules", more: func(f *Facts) { f.Rules = nil }},
 		"rules on two addresses": {verdict: Refused, why: "several addresses", more: func(f *Facts) { f.Rules = append(f.Rules, ruleOf(web, "other", "443")) }},
@@ -86,7 +86,7 @@ func TestMakePlan(t *testing.T) {
 			a := tc.address
 			a.ID, a.Address = "ip", "203.0.113.7"
 			f := Facts{
-				ClusterID: "c1", Services: []corev1.Service{web, mail}, Addresses: []cloudstack.PublicIP{{ID: "other"}, a},
+				ClusterIDs: []string{"c1", "former"}, Services: []corev1.Service{web, mail}, Addresses: []cloudstack.PublicIP{{ID: "other"}, a},
 				Rules: []cloudstack.LoadBalancerRule{ruleOf(web, "ip", "80")},
 			}
 			if tc.more != nil {

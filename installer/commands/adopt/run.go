@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -106,7 +106,7 @@ func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release st
 	if err != nil {
 		return nil, nil, err
 	}
-	controller, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client, c.Kube)
+	controller, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client.Client, c.Kube)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,7 +122,7 @@ func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release st
 	if err != nil {
 		return nil, nil, err
 	}
-	facts := &Facts{ClusterID: controller.ClusterID(), Services: list.Items}
+	facts := &Facts{ClusterIDs: append([]string{controller.ClusterID()}, cs.Config.FormerClusterIDs...), Services: list.Items}
 	if facts.Addresses, err = cs.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project}); err != nil {
 		return nil, nil, err
 	}

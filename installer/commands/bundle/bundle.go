@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Input is the content of a bundle.
@@ -48,7 +50,7 @@ func Folder(at time.Time) string { return "csccm-support-" + at.UTC().Format("20
 func Files(in Input) ([]File, error) {
 	var secrets []string
 	if c := in.Env.CloudConfig; c != nil {
-		secrets = []string{c.APIKey, c.SecretKey, c.PreviousRecordKey}
+		secrets = []string{c.APIKey, c.SecretKey}
 	}
 	r := newRedactor(secrets, in.KeepNames)
 	in.learnNames(r)
@@ -83,7 +85,11 @@ func Files(in Input) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]File{index, text}, files...), nil
+	files = append([]File{index, text}, files...)
+	for i := range files {
+		files[i].Body = []byte(terminal.Plain(string(files[i].Body))) // somebody reads them on a terminal
+	}
+	return files, nil
 }
 
 // learnNames registers the names of this cluster for redaction.
@@ -113,6 +119,12 @@ func (in *Input) learnNames(r *redactor) {
 			r.name("node", members[i].Name)
 		}
 	}
+	if f.VMs != nil {
+		for _, vm := range f.VMs.All() {
+			r.name("node", vm.Name)
+		}
+	}
+	in.learnDeleted(r)
 	for i := range f.Forwards {
 		r.name("node", f.Forwards[i].VMName)
 	}
@@ -135,6 +147,35 @@ func (in *Input) learnNames(r *redactor) {
 		r.name("cluster", c.ClusterID)
 	}
 	r.ready()
+}
+
+// deletedName is a Service, Node or VM in an Event or a log, which may be gone. The second form is that of Kubernetes'
+// cloud-node-lifecycle-controller.
+var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"([^"\\]+)|checking if (node) (\S+) (?:exists|is shutdown)`)
+
+// learnDeleted registers the names of Services and Nodes that Events and logs still tell of.
+func (in *Input) learnDeleted(r *redactor) {
+	var texts []string
+	for i := range in.Facts.Events {
+		if e := &in.Facts.Events[i]; listedEvent(e) {
+			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
+		}
+	}
+	for _, l := range in.Facts.Logs {
+		for _, line := range l.Lines {
+			texts = append(texts, line.Message)
+			for _, v := range line.Values {
+				texts = append(texts, v.Key+` "`+v.Text+`"`, v.Text)
+			}
+		}
+	}
+	for _, m := range deletedName.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
+		for _, name := range strings.FieldsFunc(m[2]+m[4], func(c rune) bool { return strings.ContainsRune(`[], /:"`, c) }) {
+			if name != corev1.NamespaceDefault && name != "kube-system" {
+				r.name(strings.ToLower(m[1]+m[3]), name)
+			}
+		}
+	}
 }
 
 // page is what csccm ui shows, as a page that a browser shows without a network.

@@ -1,226 +1,278 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cks says what a cluster of CloudStack Kubernetes Service needs so that
-// csccm's controller works in it and stays. CKS deploys a provider of its own
-// when a worker starts or the cluster is upgraded, unless a Pod's line of
-// "kubectl get pods -A" holds "cloud-controller-manager"; it keeps a Secret
-// cloudstack-secret that is there; and it starts kubelets without
-// --cloud-provider=external.
+// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and the
+// versions that it can install. They talk to CloudStack alone.
 package cks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/Masterminds/semver/v3"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/cks/preflight"
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/taint"
-	"github.com/csccm/csccm/installer/commands/takeover"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
-// PodMark is what CKS greps the list of all Pods for.
-const PodMark = "cloud-controller-manager"
+// schemaVersion is that of all results of this package.
+const schemaVersion = 1
 
-// Facts is what Judge decides by.
-type Facts struct {
-	Distribution cluster.Distribution
-	// Cluster is CKS's own object; nil when it is not known. Why says why not.
-	Cluster *cloudstack.KubernetesCluster
-	Why     string
-	// Pods are namespace/name of those that keep CKS from deploying its provider.
-	Pods         []string
-	Predecessors []takeover.Predecessor
-	Own          takeover.Own
-	// Secret is the problem with Secret cloudstack-secret; "" when it is good. Project is its project-id.
-	Secret, Project string
-	// NotExternal and Waiting are names of nodes: kubelets without the flag, and nodes that nothing initialised.
-	NotExternal, Waiting []string
-	// Adopts: the controller initialises nodes whose kubelets run without the flag.
-	Adopts bool
+// Service is CKS as a command sees it.
+type Service struct {
+	*engine.Env
+	API *cloudapi.Client
+	// Project is the id of the project that owns the clusters; "" is the account of the credentials.
+	Project string
+	// All shows more than the last events.
+	All bool
+	// Kube connects to a cluster by its kubeconfig; nil is the usual way.
+	Kube func(kubeconfig string) (kubernetes.Interface, error)
 }
 
-// Finding is one thing that a CKS cluster needs.
-type Finding struct {
-	Topic  string `json:"topic"`
-	OK     bool   `json:"ok"`
-	Text   string `json:"text"`
-	Remedy string `json:"remedy,omitempty"`
-	// Failed tells a thing that does not work from one that will need a hand.
-	Failed bool `json:"failed,omitempty"`
+// States of a cluster.
+const (
+	stateRunning = "Running"
+	stateStopped = "Stopped"
+	stateAlert   = "Alert" // the control plane or the number of nodes is not as it must be
+	stateError   = "Error" // it could not be started
+)
+
+func inProgress(state string) bool {
+	return slices.Contains([]string{
+		"Created", "Starting", "Stopping", "Scaling", "ScalingStoppedCluster", "Upgrading", "Importing", "RemovingNodes", "Recovering", "Destroying",
+	}, state)
 }
 
-// Report is what csccm cks shows.
-type Report struct {
-	SchemaVersion int       `json:"schemaVersion"`
-	CKS           bool      `json:"cks"`
-	Cluster       string    `json:"cluster,omitempty"` // name in CloudStack
-	Findings      []Finding `json:"findings"`
+// explain says in the operator's terms why a call failed. doing is what was tried, such as "list the clusters".
+func explain(doing string, err error) error {
+	var known *report.Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	e := &report.Error{What: doing, Err: err, Fix: "correct what CloudStack names, then run the command again"}
+	var api *cloudstack.Error
+	switch {
+	case !errors.As(err, &api):
+		e.Fix = ""
+	case api.Kind == cloudstack.KindNotPermitted && strings.HasSuffix(api.Command, "KubernetesSupportedVersion"):
+		e.What += ": only an administrator may"
+		e.Fix = "log in as one, with --admin-user USER and --admin-password-file FILE, or with --admin-cmk-profile PROFILE"
+	case api.Kind == cloudstack.KindNotPermitted:
+		e.Fix = "use credentials whose role allows " + api.Command +
+			"; where no role has it, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
+	case api.Kind == cloudstack.KindAuth:
+		e.Fix = "check the credentials: --cloud-config, --admin-user or --cmk-profile"
+	case api.Kind == cloudstack.KindTransient, api.Kind == cloudstack.KindThrottled:
+		e.Fix = "check that the management server answers, then run the command again"
+	case strings.Contains(err.Error(), "endpoint.url"):
+		e.Fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
+	}
+	return e
 }
 
-// Failed reports whether anything does not work.
-func (r *Report) Failed() bool {
-	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Failed })
+// named is how people name an object.
+type named struct {
+	id    string
+	names []string // the first is shown
+	where string   // what tells objects of the same name apart; may be ""
 }
 
-// Judge decides. It is pure.
-func Judge(f *Facts) *Report {
-	r := &Report{SchemaVersion: 1, CKS: f.Cluster != nil || f.Distribution == cluster.CKS, Findings: []Finding{}}
-	add := func(topic string, ok bool, text, remedy string) *Finding {
-		if ok {
-			remedy = ""
+// pick returns the object that a person names, by its id or name. flag is what names it; "" is an argument.
+func pick[T any](noun, flag, want string, items []T, name func(*T) named) (*T, error) {
+	if flag != "" {
+		flag = " with " + flag
+	}
+	var found []*T
+	var known, same []string
+	for i := range items {
+		n := name(&items[i])
+		if strings.EqualFold(n.id, want) {
+			return &items[i], nil
 		}
-		r.Findings = append(r.Findings, Finding{Topic: topic, OK: ok, Text: text, Remedy: remedy})
-		return &r.Findings[len(r.Findings)-1]
+		if slices.Contains(n.names, want) {
+			found, same = append(found, &items[i]), append(same, strings.TrimSuffix(n.id+" ("+n.where+")", " ()"))
+		}
+		known = append(known, n.names[0])
 	}
 	switch {
-	case f.Cluster != nil:
-		r.Cluster = f.Cluster.Name
-		add("cluster", true, fmt.Sprintf("%s (%s), state %s, version %s, network %s", f.Cluster.Name, f.Cluster.Type, f.Cluster.State, f.Cluster.Version, f.Cluster.NetworkName), "")
-	case r.CKS:
-		add("cluster", true, "made by CKS, by its nodes' names; CloudStack's own object is not known: "+f.Why, "")
-	default:
-		add("cluster", true, "not made by CKS"+otherThanCKS(f.Distribution)+": the rest does not concern it", "")
-		return r
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q: %s", len(found), noun, want, strings.Join(same, ", ")), "give the id of one"+flag)
+	case len(known) == 0:
+		return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "there is none that these credentials see")
 	}
-	if f.Secret == "" {
-		project := "the account's own resources"
-		if f.Project != "" {
-			project = "project " + f.Project
-		}
-		add("secret", true, "kube-system/cloudstack-secret is good, for "+project+"; CKS keeps it as it is, and its CSI driver reads it too", "")
-	} else {
-		add("secret", false, f.Secret, "csccm install, with credentials: CKS would otherwise put its own in place").Failed = true
-	}
-	if len(f.Pods) > 0 {
-		add("provider", true, fmt.Sprintf("CKS will not deploy its own: Pods named %s are there (%s)", PodMark, strings.Join(f.Pods, ", ")), "")
-	} else {
-		add("provider", false, "no Pod's name holds "+PodMark+": CKS will deploy its own provider when a node is added or the cluster is upgraded",
-			"csccm install; keep the chart's fullnameOverride").Failed = true
-	}
-	old := slices.DeleteFunc(slices.Clone(f.Predecessors), func(p takeover.Predecessor) bool { return p.Wanted == 0 })
-	switch {
-	case len(old) > 0:
-		add("controller", false, "the provider in charge is "+old[0].String(), "csccm takeover")
-	case f.Own.Ready == 0:
-		add("controller", false, "no Pod of csccm's controller is ready", "csccm install, or csccm doctor").Failed = true
-	default:
-		add("controller", true, fmt.Sprintf("csccm's, %s ready", plural.Count(int(f.Own.Ready), "Pod")), "")
-	}
-	switch n := len(f.NotExternal); {
-	case n > 0 && f.Adopts:
-		add("kubelets", true, fmt.Sprintf("%s without --cloud-provider=external; the controller initialises such nodes (adoptNodes)", plural.Count(n, "kubelet")), "")
-	case n > 0:
-		add("kubelets", false, fmt.Sprintf("%d of the nodes' kubelets run without --cloud-provider=external: %s", n, list(f.NotExternal)), kubelet.Remedy(cluster.CKS))
-	default:
-		add("kubelets", true, "none is known to run without --cloud-provider=external; nodes that CKS adds will", "")
-	}
-	after := "; run csccm upgrade --set adoptNodes=true, or csccm taint after CKS has added nodes"
-	if f.Adopts {
-		after = "; nodes that CKS adds are initialised within a minute"
-	}
-	if n := len(f.Waiting); n > 0 {
-		add("nodes", false, fmt.Sprintf("%s without a provider ID: %s", plural.Count(n, "node"), list(f.Waiting)), "csccm taint; an Event NodeNotAdopted says why the controller leaves a node out")
-	} else {
-		add("nodes", true, "all have a provider ID"+after, "")
-	}
-	return r
+	return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "name one of these"+flag+": "+some(known))
 }
 
-func list(names []string) string {
-	const most = 5
+// some names up to ten, sorted.
+func some(names []string) string {
+	const most = 10
 	slices.Sort(names)
-	if n := len(names) - most; n > 0 {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", n)
+	if names = slices.Compact(names); len(names) > most {
+		names = append(names[:most:most], "...")
 	}
 	return strings.Join(names, ", ")
 }
 
-// API is what Gather asks of CloudStack.
-type API interface {
-	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudstack.KubernetesCluster, error)
+func nameOfVersion(v *cloudapi.KubernetesVersion) named {
+	where := "all zones"
+	if v.ZoneName != "" {
+		where = "zone " + v.ZoneName
+	}
+	if v.Arch != "" {
+		where += ", " + v.Arch
+	}
+	return named{v.ID, []string{v.Name, v.Semantic, "v" + v.Semantic}, where}
 }
 
-// Gather reads the facts. vms and api may be nil: then CloudStack's own object is not looked for.
-func Gather(ctx context.Context, c *cluster.Cluster, api API, vms node.Lookup, projectID, release string) (*Facts, error) {
-	f := &Facts{Why: "there are no credentials"}
-	var err error
-	nodes := cluster.List(ctx, &err, c.Kube.CoreV1().Nodes().List).Items
-	pods := cluster.List(ctx, &err, c.Kube.CoreV1().Pods(metav1.NamespaceAll).List).Items
+func nameOfZone(z *cloudstack.Zone) named { return named{z.ID, []string{z.Name}, ""} }
+
+func nameOfOffering(o *cloudapi.ServiceOffering) named {
+	return named{o.ID, []string{o.Name}, fmt.Sprintf("%d CPUs, %d MiB", o.CPUs, o.MemoryMiB)}
+}
+
+// clusters lists the clusters, by name.
+func (s *Service) clusters(ctx context.Context) ([]cloudapi.KubernetesCluster, error) {
+	all, err := s.API.ListKubernetesClusters(ctx, s.Project)
+	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesCluster) int { return strings.Compare(a.Name, b.Name) })
+	return all, explain("list the clusters", err)
+}
+
+// cluster returns the cluster that a person names.
+func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.KubernetesCluster, error) {
+	all, err := s.clusters(ctx)
 	if err != nil {
-		return nil, c.Explain(err)
-	}
-	if f.Distribution, _, err = c.Distribution(ctx, nodes); err != nil {
 		return nil, err
 	}
-	for i := range pods {
-		if line := pods[i].Namespace + "/" + pods[i].Name; strings.Contains(line, PodMark) {
-			f.Pods = append(f.Pods, line)
-		}
+	if len(all) == 0 {
+		return nil, report.Usage(fmt.Sprintf("there is no cluster %q: there is none at all in %s", want, s.Scope()),
+			"name its project with --project, or create it with csccm cks create")
 	}
-	found, err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace)
+	return pick("cluster", "", want, all, func(k *cloudapi.KubernetesCluster) named {
+		return named{k.ID, []string{k.Name}, "state " + k.State + ", zone " + k.ZoneName}
+	})
+}
+
+// Scope names whose clusters are seen.
+func (s *Service) Scope() string {
+	if s.Project != "" {
+		return "project " + s.Project
+	}
+	return "the account of the credentials"
+}
+
+// versions lists the versions that a zone can install, or all for "", the newest first.
+func (s *Service) versions(ctx context.Context, zoneID string) ([]cloudapi.KubernetesVersion, error) {
+	all, err := s.API.ListKubernetesVersions(ctx, zoneID)
+	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return compareVersions(b.Semantic, a.Semantic) })
+	return all, explain("list the Kubernetes versions", err)
+}
+
+// compareVersions orders semantic versions; a text that is none comes before all others.
+func compareVersions(a, b string) int {
+	va, aerr := semver.NewVersion(a)
+	vb, berr := semver.NewVersion(b)
+	switch {
+	case aerr != nil && berr != nil:
+		return strings.Compare(a, b)
+	case aerr != nil:
+		return -1
+	case berr != nil:
+		return 1
+	}
+	return va.Compare(vb)
+}
+
+// Completions list names for completion, by what they name.
+var Completions = map[string]func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error){
+	"cluster": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
+		all, err := api.ListKubernetesClusters(ctx, project)
+		return cloudapi.Names(all, func(k *cloudapi.KubernetesCluster) string { return k.Name }), err
+	},
+	"version": func(ctx context.Context, api *cloudapi.Client, _ string) ([]string, error) {
+		all, err := api.ListKubernetesVersions(ctx, "")
+		return cloudapi.Names(all, func(v *cloudapi.KubernetesVersion) string { return v.Semantic }), err
+	},
+	"offering": func(ctx context.Context, api *cloudapi.Client, _ string) ([]string, error) {
+		all, err := api.ListServiceOfferings(ctx, "")
+		return cloudapi.Names(all, func(o *cloudapi.ServiceOffering) string { return o.Name }), err
+	},
+	"network": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
+		all, err := api.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
+		return cloudapi.Names(all, func(n *cloudstack.Network) string { return n.Name }), err
+	},
+	"keypair": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
+		all, err := api.ListKeyPairs(ctx, project)
+		return cloudapi.Names(all, func(k *cloudapi.KeyPair) string { return k.Name }), err
+	},
+}
+
+// reader reads facts for the preflight, and asks the cluster itself where it can be reached. k is nil before a create.
+func (s *Service) reader(ctx context.Context, k *cloudapi.KubernetesCluster) *ckscheck.Reader {
+	r := &ckscheck.Reader{API: s.API, ProjectID: s.Project, Clock: s.Clock}
+	if k == nil {
+		return r
+	}
+	kube, err := s.inside(ctx, k)
 	if err != nil {
-		return nil, c.Explain(err)
+		r.NoKube = err.Error()
+	} else {
+		r.Kube = kube
 	}
-	f.Adopts = node.Adopts(pods)
-	f.Predecessors, f.Own = found.Predecessors, found.Own
-	secret, err := credentials.ReadSecret(ctx, c.Kube, metav1.NamespaceSystem)
-	switch {
-	case err != nil:
-		return nil, c.Explain(err)
-	case !secret.Exists:
-		f.Secret = "Secret kube-system/cloudstack-secret does not exist"
-	case secret.Problem != nil:
-		f.Secret = secret.Problem.Error()
-	default:
-		f.Project = secret.Config.ProjectID
-	}
-	for _, v := range kubelet.Verify(ctx, c, nodes) {
-		if v.Verdict == kubelet.NotExternal {
-			f.NotExternal = append(f.NotExternal, v.Node)
-		}
-	}
-	for i := range nodes {
-		n := &nodes[i]
-		if !taint.Initialised(n) && n.Spec.ProviderID == "" {
-			f.Waiting = append(f.Waiting, n.Name)
-		}
-	}
-	if api == nil {
-		return f, nil
-	}
-	return f, f.find(ctx, api, projectID, migrate.NodeVMs(nodes, vms))
+	return r
 }
 
-// find looks for the cluster whose VMs are the nodes.
-func (f *Facts) find(ctx context.Context, api API, projectID string, nodes map[string]bool) error {
-	clusters, err := api.ListKubernetesClusters(ctx, projectID)
-	switch {
-	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		f.Why = "the credentials may not list clusters, or CKS is switched off"
-		return nil
-	case err != nil:
-		return fmt.Errorf("list the clusters of CKS: %w", err)
+// insideTimeout bounds one request to a cluster's API server.
+const insideTimeout = 5 * time.Second
+
+// inside connects to a cluster by its kubeconfig. No error shows a part of that.
+func (s *Service) inside(ctx context.Context, k *cloudapi.KubernetesCluster) (kubernetes.Interface, error) {
+	if k.State != stateRunning && k.State != stateAlert {
+		return nil, fmt.Errorf("the cluster is %s", k.State)
 	}
-	f.Why = "none of its clusters has this cluster's nodes"
-	f.Cluster = preflight.ClusterOf(clusters, nodes)
-	return nil
+	text, err := s.API.KubernetesClusterConfig(ctx, k.ID)
+	if err != nil {
+		return nil, errors.New("CloudStack does not give the cluster's kubeconfig")
+	}
+	if s.Kube != nil {
+		return s.Kube(text)
+	}
+	config, err := RESTConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = insideTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, errUnusable
+	}
+	if _, err := client.Discovery().ServerVersion(); err != nil {
+		return nil, fmt.Errorf("the API server at %s does not answer", config.Host)
+	}
+	return client, nil
 }
 
-// otherThanCKS names the distribution where it is recognised.
-func otherThanCKS(d cluster.Distribution) string {
-	if d == cluster.Unknown {
-		return ""
+var errUnusable = errors.New("the cluster's kubeconfig cannot be used")
+
+// RESTConfig returns the connection that a kubeconfig of CloudStack describes. Its errors do not quote the kubeconfig, and
+// what CloudStack answers starts no program here.
+func RESTConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+	if err != nil {
+		return nil, errUnusable
 	}
-	return " (" + string(d) + ")"
+	config.ExecProvider, config.AuthProvider = nil, nil
+	return config, nil
 }

@@ -4,117 +4,185 @@
 package cks
 
 import (
-	"context"
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/csccm/csccm/installer/commands/takeover"
-	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-func topics(r *Report) (warned, failed []string) {
-	for _, f := range r.Findings {
-		switch {
-		case f.Failed:
-			failed = append(failed, f.Topic)
-		case !f.OK:
-			warned = append(warned, f.Topic)
-		}
+func cluster(state string, change ...func(*cloudapi.KubernetesCluster)) *cloudapi.KubernetesCluster {
+	k := &cloudapi.KubernetesCluster{
+		ID: "k", Name: "demo", State: state, Type: cloudapi.CloudManaged, ZoneID: "z", VersionID: "v", Version: "v1.33.1", OfferingID: "o", OfferingName: "node",
+		ControlNodes: 1, Size: 2,
 	}
-	return warned, failed
+	for _, c := range change {
+		c(k)
+	}
+	return k
 }
 
-func TestJudge(t *testing.T) {
+func external(k *cloudapi.KubernetesCluster) { k.Type = cloudstack.ExternalManaged }
+
+func TestPick(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		change         func(f *Facts)
-		warned, failed []string
-	}{
-		"all well":              {func(*Facts) {}, nil, nil},
-		"no Secret":             {func(f *Facts) { f.Secret = "does not exist" }, nil, []string{"secret"}},
-		"its own would return":  {func(f *Facts) { f.Pods = nil }, nil, []string{"provider"}},
-		"its own is in charge":  {func(f *Facts) { f.Predecessors = []takeover.Predecessor{{Kind: "Deployment", Wanted: 1}} }, []string{"controller"}, nil},
-		"its own is stopped":    {func(f *Facts) { f.Predecessors = []takeover.Predecessor{{Kind: "Deployment"}} }, nil, nil},
-		"ours is not ready":     {func(f *Facts) { f.Own.Ready = 0 }, nil, []string{"controller"}},
-		"kubelets and new node": {func(f *Facts) { f.NotExternal, f.Waiting = []string{"a"}, []string{"a", "b"} }, []string{"kubelets", "nodes"}, nil},
-		"nodes are adopted":     {func(f *Facts) { f.NotExternal, f.Adopts = []string{"a"}, true }, nil, nil},
+	versions := []cloudapi.KubernetesVersion{
+		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1", ZoneName: "a"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1", ZoneName: "b"}, {ID: "3", Name: "new", Semantic: "1.34.0"},
 	}
-	for name, tt := range tests {
+	for want, id := range map[string]string{"1": "1", "v1.33.1-b": "2", "1.34.0": "3", "v1.34.0": "3", "new": "3"} {
+		v, err := pick("version", "--version", want, versions, nameOfVersion)
+		require.NoError(t, err)
+		require.Equal(t, id, v.ID)
+	}
+	_, err := pick("version", "--version", "1.33.1", versions, nameOfVersion)
+	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1": 1 (zone a), 2 (zone b)`, "the id of one with --version", report.ExitUsage)
+	_, err = pick("version", "", "x", versions, nameOfVersion)
+	testenv.RequireRefusal(t, err, `there is no version "x"`, "name one of these: new, v1.33.1, v1.33.1-b", report.ExitUsage)
+	_, err = pick("version", "", "x", nil, nameOfVersion)
+	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
+}
+
+func TestCompareVersions(t *testing.T) {
+	t.Parallel()
+	require.Negative(t, compareVersions("1.9.9", "1.10.0"))
+	require.Positive(t, compareVersions("1.10.0", "x"))
+	require.Negative(t, compareVersions("x", "1.0.0"))
+	require.Negative(t, compareVersions("x", "y"))
+}
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	change := func(what, from, to string) func(*Plan) { return func(p *Plan) { p.change(what, from, to) } }
+	for name, tc := range map[string]struct {
+		op      operation
+		state   string
+		change  func(*Plan)
+		action  Action
+		refused string
+	}{
+		"size":                         {opScale, "Running", change("workers", "2", "3"), ActionChange, ""},
+		"the same size":                {opScale, "Running", change("workers", "2", "2"), ActionNone, ""},
+		"size, while it scales":        {opScale, "Scaling", change("workers", "2", "3"), ActionFollow, ""},
+		"the same size, while it does": {opScale, "Scaling", change("workers", "2", "2"), ActionFollow, ""},
+		"size, while it is upgraded":   {opScale, "Upgrading", change("workers", "2", "3"), "", "is Upgrading: another operation"},
+		"scale in alert":               {opScale, "Alert", change("workers", "2", "3"), "", "can scale it only while it is Running or Stopped"},
+		"start":                        {opStart, "Stopped", change("state", "Stopped", "Running"), ActionChange, ""},
+		"start a running one":          {opStart, "Running", change("state", "Running", "Running"), ActionNone, ""},
+		"start a starting one":         {opStart, "Starting", change("state", "Starting", "Running"), ActionFollow, ""},
+		"stop a starting one":          {opStop, "Starting", change("state", "Starting", "Stopped"), "", "another operation"},
+		"upgrade":                      {opUpgrade, "Running", change("version", "v1", "v2"), ActionChange, ""},
+		"upgrade a stopped one":        {opUpgrade, "Stopped", change("version", "v1", "v2"), "", "can upgrade it only while it is Running"},
+		"delete":                       {opDelete, "Error", change("state", "Error", "deleted"), ActionChange, ""},
+		"delete again":                 {opDelete, "Destroying", change("state", "Destroying", "deleted"), ActionFollow, ""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &Facts{Distribution: cluster.CKS, Pods: []string{"kube-system/cloudstack-cloud-controller-manager-x"}, Own: takeover.Own{Installed: true, Ready: 2}}
-			tt.change(f)
-			r := Judge(f)
-			warned, failed := topics(r)
-			require.Equal(t, tt.warned, warned)
-			require.Equal(t, tt.failed, failed)
-			require.Equal(t, len(tt.failed) > 0, r.Failed())
-			for _, x := range r.Findings {
-				require.Equal(t, x.OK, x.Remedy == "", x.Topic)
+			k := cluster(tc.state)
+			p := tc.op.plan(k)
+			tc.change(p)
+			err := tc.op.decide(p, k)
+			if tc.refused != "" {
+				testenv.RequireRefusal(t, err, tc.refused, "", report.ExitCheckFailed)
+				return
 			}
+			require.NoError(t, err)
+			require.Equal(t, tc.action, p.Action)
+			var text bytes.Buffer
+			require.NoError(t, p.Write(&text, report.Style{}))
+			require.Contains(t, text.String(), "demo")
 		})
 	}
-	r := Judge(&Facts{Distribution: cluster.Kubeadm})
-	require.False(t, r.CKS)
-	require.Len(t, r.Findings, 1)
 }
 
-type clusters struct {
-	list []cloudstack.KubernetesCluster
-	err  error
-}
-
-func (c clusters) ListKubernetesClusters(context.Context, string) ([]cloudstack.KubernetesCluster, error) {
-	return c.list, c.err
-}
-
-type vm struct{ id string }
-
-func (v vm) ByID(string) (cloudstack.VirtualMachine, bool) { return cloudstack.VirtualMachine{}, false }
-func (v vm) ByName(name string) []cloudstack.VirtualMachine {
-	return []cloudstack.VirtualMachine{{ID: v.id, Name: name, State: cloudstack.VMRunning}}
-}
-
-func TestGather(t *testing.T) {
+func TestPlanCreate(t *testing.T) {
 	t.Parallel()
-	const name = "cloud-controller-manager"
-	kube := fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-control-18f0a1b2c3d"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "k-node-18f0a1b2c3e"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-secret"}, Data: map[string][]byte{
-			"cloud-config": []byte("[Global]\napi-url = http://cs/client/api\napi-key = k\nsecret-key = s\nproject-id = p\n"),
-		}},
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: appsv1.DeploymentSpec{
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Args: []string{"--cloud-provider=external-cloudstack"}}}}},
-		}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-abc"}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}},
-	)
-	c := cluster.NewForTest(kube)
-	api := clusters{list: []cloudstack.KubernetesCluster{{Name: "other", VMs: []string{"x"}}, {Name: "mine", Type: "CloudManaged", VMs: []string{"y", "id"}}}}
-	f, err := Gather(t.Context(), c, api, vm{"id"}, "", "cloudstack-ccm")
-	require.NoError(t, err)
-	require.Equal(t, cluster.CKS, f.Distribution)
-	require.Equal(t, "mine", f.Cluster.Name)
-	require.Equal(t, []string{"kube-system/" + name + "-abc"}, f.Pods)
-	require.Empty(t, f.Secret)
-	require.Equal(t, "p", f.Project)
-	require.Len(t, f.Predecessors, 1)
-	require.Len(t, f.Waiting, 2)
-	warned, failed := topics(Judge(f))
-	require.Contains(t, warned, "controller")
-	require.Empty(t, failed)
+	for name, tc := range map[string]struct {
+		existing *cloudapi.KubernetesCluster
+		size     int
+		action   Action
+		refused  string
+		code     int
+	}{
+		"new":         {nil, 0, ActionChange, "", 0},
+		"again":       {cluster("Running"), 2, ActionNone, "", 0},
+		"going on":    {cluster("Starting"), 0, ActionFollow, "", 0},
+		"another":     {cluster("Running"), 3, "", "workers 2, not 3", report.ExitUsage},
+		"in Error":    {cluster("Error"), 0, "", "in state Error", report.ExitFailure},
+		"an external": {cluster("Running", external), 0, "", "type ExternalManaged, not CloudManaged", report.ExitUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := planCreate(tc.existing, request{CreateClusterRequest: cloudapi.CreateClusterRequest{Name: "demo", ZoneID: "z", VersionID: "v", OfferingID: "o", Size: tc.size}})
+			if tc.refused != "" {
+				testenv.RequireRefusal(t, err, tc.refused, "", tc.code)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.action, p.Action)
+		})
+	}
+}
 
-	f, err = Gather(t.Context(), c, clusters{err: &cloudstack.Error{Kind: cloudstack.KindNotPermitted}}, vm{"id"}, "", "cloudstack-ccm")
+func TestPreflightStops(t *testing.T) {
+	t.Parallel()
+	p := opScale.plan(cluster("Running"))
+	p.Findings = []ckscheck.Finding{{Code: "limit", Severity: ckscheck.Error, Object: "account k8s", What: "too many VMs"}, {Code: "x", Severity: ckscheck.Warning}}
+	testenv.RequireRefusal(t, p.judge(nil), "cannot scale cluster demo, the preflight has found 1 problem: account k8s: too many VMs", "--ignore-preflight limit", report.ExitCheckFailed)
+	require.NoError(t, p.judge([]string{"limit"}))
+}
+
+func TestGoals(t *testing.T) {
+	t.Parallel()
+	job := func(status cloudstack.JobStatus, text string) *cloudstack.Job {
+		return &cloudstack.Job{Status: status, ErrorText: text}
+	}
+	five := scaled(cloudapi.ScaleClusterRequest{Size: 5})
+	is := func(state string, size int) *cloudapi.KubernetesCluster {
+		return cluster(state, func(k *cloudapi.KubernetesCluster) { k.Size = size })
+	}
+	gone := goal(func(k *cloudapi.KubernetesCluster) bool { return k == nil })
+	for name, tc := range map[string]struct {
+		goal  goal
+		look  look
+		over  bool
+		cause string
+	}{
+		"the job runs":                  {five, look{is("Running", 5), job(cloudstack.JobPending, "")}, false, ""},
+		"the job has failed":            {five, look{is("Scaling", 2), job(cloudstack.JobFailed, "no capacity")}, true, "no capacity"},
+		"the job broke off":             {five, look{is("Scaling", 2), job(cloudstack.JobFailed, "")}, true, "the job ended without a reason given, perhaps by a restart of the management server"},
+		"the job is done":               {five, look{is("Running", 5), job(cloudstack.JobSucceeded, "")}, true, ""},
+		"the job is done, but not that": {five, look{is("Alert", 5), job(cloudstack.JobSucceeded, "")}, true, "it ended in state Alert, and is not as it was asked for"},
+		"no job, it works":              {five, look{is("Scaling", 2), nil}, false, ""},
+		"no job, it is done":            {five, look{is("Running", 5), nil}, true, ""},
+		"no job, it is not":             {five, look{is("Running", 2), nil}, true, "it ended in state Running, and is not as it was asked for"},
+		"gone meanwhile":                {five, look{nil, nil}, true, "the cluster does not exist any more"},
+		"deleted":                       {gone, look{nil, job(cloudstack.JobSucceeded, "")}, true, ""},
+		"deleting":                      {gone, look{is("Destroying", 2), nil}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			over, cause := tc.goal.judge(tc.look)
+			require.Equal(t, tc.over, over)
+			require.Equal(t, tc.cause, cause)
+		})
+	}
+}
+
+func TestParseAutoscaling(t *testing.T) {
+	t.Parallel()
+	a, err := ParseAutoscaling("2-5")
 	require.NoError(t, err)
-	require.Nil(t, f.Cluster)
-	require.Contains(t, f.Why, "may not")
-	_, err = Gather(t.Context(), c, clusters{err: &cloudstack.Error{Kind: cloudstack.KindTransient}}, vm{"id"}, "", "cloudstack-ccm")
-	require.Error(t, err)
+	require.Equal(t, &Range{2, 5}, a.Range)
+	a, err = ParseAutoscaling("off")
+	require.NoError(t, err)
+	require.Nil(t, a.Range)
+	for _, bad := range []string{"", "3", "5-2", "0-3", "a-b", "2-2"} {
+		_, err = ParseAutoscaling(bad)
+		require.Error(t, err, bad)
+	}
 }

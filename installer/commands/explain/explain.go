@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explain says of each alert, each reason of an Event or a condition, and each check what it means, how to see it
-// and how to end it. The texts are those of the tables; docs/runbooks and csccm doctor --explain show the same.
+// and how to end it. The texts are those of the tables; docs/runbooks.md and csccm doctor --explain show the same.
 package explain
 
 import (
@@ -17,8 +17,9 @@ import (
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/pkg/provider"
-	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
+	"github.com/csccm/csccm/pkg/service/reasons"
 	"github.com/csccm/csccm/pkg/typo"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -59,7 +60,7 @@ type Topic struct {
 	Entries []Entry `json:"entries"`
 }
 
-const pageBase = version.Pages + "docs/runbooks/"
+const pageBase = version.Pages + "docs/runbooks.md"
 
 // Topics are all topics: alerts, reasons, checks.
 var Topics = sync.OnceValue(func() []Topic {
@@ -69,20 +70,23 @@ var Topics = sync.OnceValue(func() []Topic {
 			out[i].Entries = append(out[i].Entries, e)
 			return
 		}
+		if page == "" {
+			page = pageBase + anchor(name)
+		}
 		out = append(out, Topic{Name: name, Page: page, Entries: []Entry{e}})
 	}
 	for _, a := range alerts() {
-		add(a.Alert, pageBase+a.Alert+".md", a.entry())
+		add(a.Alert, "", a.entry())
 	}
-	reason := func(r *event.Row, e Entry) { add(string(r.Reason), pageBase+string(r.Reason)+".md", e) }
-	for i := range event.OnServices {
-		reason(&event.OnServices[i], eventEntry("Service", &event.OnServices[i]))
+	reason := func(r *plan.EventRow, e Entry) { add(string(r.Reason), "", e) }
+	for i := range reasons.Events {
+		reason(&reasons.Events[i], eventEntry("Service", &reasons.Events[i]))
 	}
-	for i := range event.OnNodes {
-		reason(&event.OnNodes[i], eventEntry("Node", &event.OnNodes[i]))
+	for i := range reasons.NodeEvents {
+		reason(&reasons.NodeEvents[i], eventEntry("Node", &reasons.NodeEvents[i]))
 	}
-	for i := range event.OnConditions {
-		r := &event.OnConditions[i]
+	for i := range reasons.Conditions {
+		r := &reasons.Conditions[i]
 		reason(r, Entry{Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy})
 	}
 	catalogue := check.All()
@@ -95,7 +99,7 @@ var Topics = sync.OnceValue(func() []Topic {
 	return out
 })
 
-func eventEntry(object string, r *event.Row) Entry {
+func eventEntry(object string, r *plan.EventRow) Entry {
 	e := Entry{
 		Kind: Event, Object: object, Severity: "Normal", When: r.When, Means: r.Means, End: r.Remedy,
 		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" + string(r.Reason)},
@@ -104,8 +108,8 @@ func eventEntry(object string, r *event.Row) Entry {
 		e.Severity = "Warning"
 	}
 	if r.Condition {
-		e.InCondition = provider.ConditionReady
-		e.See = append(e.See, event.DescribeService, event.PlanService)
+		e.InCondition = service.ConditionReady
+		e.See = append(e.See, "kubectl describe service -n NAMESPACE NAME", "csccm plan NAMESPACE/NAME")
 	}
 	for _, line := range r.See {
 		if !slices.Contains(e.See, line) {

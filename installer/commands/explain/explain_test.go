@@ -5,8 +5,11 @@ package explain
 
 import (
 	"bytes"
+	"go/ast"
+	"go/types"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,14 +19,15 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/provider/event"
+	"github.com/csccm/csccm/pkg/service/reasons"
+	"github.com/csccm/csccm/pkg/testenv/source"
 )
 
 // sources are where the texts of an entry are.
 var sources = map[Kind]string{
 	Alert:     "charts/cloudstack-ccm/monitoring/alerts.yaml (annotations summary and description, runbook.see, runbook.end)",
-	Event:     "pkg/provider/event/table_services.go or table_nodes.go",
-	Condition: "pkg/provider/event/table_conditions.go",
+	Event:     "pkg/service/reasons/reasons.yaml or pkg/node/events.go",
+	Condition: "pkg/service/reasons/reasons.yaml",
 	Check:     "installer/check/checks_*.go",
 }
 
@@ -50,30 +54,43 @@ func TestEverythingIsExplained(t *testing.T) {
 		}
 	}
 	assert.Equal(t, len(check.All()), kinds[Check])
-	assert.Equal(t, len(event.OnServices)+len(event.OnNodes), kinds[Event])
-	assert.Equal(t, len(event.OnConditions), kinds[Condition])
+	assert.Equal(t, len(reasons.Events)+len(reasons.NodeEvents), kinds[Event])
+	assert.Equal(t, len(reasons.Conditions), kinds[Condition])
 	assert.Equal(t, len(alerts()), kinds[Alert])
 	assert.Greater(t, kinds[Alert], 10)
 }
 
-// TestRunbooksAreFresh: docs/runbooks holds what the tables say, and nothing else.
+// TestEveryReasonIsExplained: each reason that the controller declares is a topic, whether a table has it or not.
+func TestEveryReasonIsExplained(t *testing.T) {
+	t.Parallel()
+	declared := 0
+	for path, file := range source.Files(t, "../../../pkg") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			v, ok := n.(*ast.ValueSpec)
+			if !ok || v.Type == nil || !strings.HasSuffix(types.ExprString(v.Type), "Reason") {
+				return true
+			}
+			for _, value := range v.Values {
+				if text, ok := value.(*ast.BasicLit); ok {
+					name, err := strconv.Unquote(text.Value)
+					require.NoError(t, err)
+					declared++
+					_, err = Find(name)
+					assert.NoError(t, err, "%s: %s has no text", path, name)
+				}
+			}
+			return true
+		})
+	}
+	require.Greater(t, declared, 30)
+}
+
+// TestRunbooksAreFresh: docs/runbooks.md holds what the tables say.
 func TestRunbooksAreFresh(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("..", "..", "..", "docs", "runbooks")
-	pages := Pages()
-	for name, want := range pages {
-		have, err := os.ReadFile(filepath.Join(dir, name)) // #nosec G304 -- a page of the repository
-		if err != nil || string(have) != want {
-			t.Errorf("docs/runbooks/%s is not what the tables say (%v): make generate", name, err)
-		}
-	}
-	files, err := os.ReadDir(dir)
+	have, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "runbooks.md"))
 	require.NoError(t, err)
-	for _, f := range files {
-		if _, ok := pages[f.Name()]; !ok {
-			t.Errorf("docs/runbooks/%s: there is no such alert or reason any more: make generate", f.Name())
-		}
-	}
+	require.Equal(t, Page(), string(have), "make generate")
 }
 
 func TestFind(t *testing.T) {

@@ -13,21 +13,30 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-//go:generate go run ./gen ../../../docs/runbooks
+//go:generate go run ./gen ../../../docs
 
 // link matches a link of a text that leads to another page.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 
-// fromRunbooks makes the links of a text start at docs/runbooks.
-func fromRunbooks(text string) string {
-	return link.ReplaceAllStringFunc(text, func(l string) string {
-		m := link.FindStringSubmatch(l)
-		if here, ok := strings.CutPrefix(m[2], "runbooks/"); ok {
-			return "[" + m[1] + "](" + here + ")"
-		}
-		return "[" + m[1] + "](../" + m[2] + ")"
-	})
+// family returns the section of docs/runbooks.md that explains an entry; "" for a check, which docs/checks.md explains.
+func (e *Entry) family() string {
+	switch e.Kind {
+	case Alert:
+		return "Alerts"
+	case Condition:
+		return "Conditions of a Service"
+	case Event:
+		return "Events on " + e.Object + "s"
+	case Check:
+	}
+	return ""
 }
+
+// anchor returns the anchor of a heading.
+func anchor(name string) string { return "#" + strings.ToLower(name) }
+
+// onPage makes the links of a text that lead to the page of runbooks stay on it.
+func onPage(text string) string { return strings.ReplaceAll(text, "](runbooks.md#", "](#") }
 
 // plain makes links readable on a terminal.
 func plain(text string) string { return link.ReplaceAllString(text, "$1 (docs/$2)") }
@@ -60,31 +69,48 @@ func (e *Entry) what() string {
 
 const generated = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain/gen. Do not edit. -->\n\n"
 
-// Pages are the files of docs/runbooks: one for each alert and reason, and an index. Checks have docs/checks.md.
-func Pages() map[string]string {
-	out := map[string]string{"README.md": index()}
-	for _, t := range Topics() {
-		if t.Entries[0].Kind == Check {
-			continue
-		}
-		var b strings.Builder
-		b.WriteString(generated + "# " + t.Name + "\n")
-		for i := range t.Entries {
-			e := &t.Entries[i]
-			head := "##"
-			if len(t.Entries) > 1 {
-				fmt.Fprintf(&b, "\n## On a %s\n", e.Object)
-				head = "###"
+// getEvents begins the command that shows an Event, which the page says once.
+const getEvents = "kubectl get events -A --field-selector "
+
+// noEnd is how what is well ends.
+const noEnd = "none needed"
+
+const intro = generated + `# Runbooks
+
+What each name means, how to see it, how to end it: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `; their annotation
+` + "`runbook_url`" + ` leads here), [Events on Services](#events-on-services), [Events on Nodes](#events-on-nodes), and
+[reasons of conditions](#conditions-of-a-service) that no Event has. ` + "`csccm doctor --explain NAME`" + ` prints the same without a
+network, also for the code of a [check](checks.md). To see an Event: ` + "`" + getEvents + "reason=NAME`" + `.
+`
+
+// Page is docs/runbooks.md, a section for each family. Checks have docs/checks.md.
+func Page() string {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, family := range []string{"Alerts", "Events on Services", "Events on Nodes", "Conditions of a Service"} {
+		fmt.Fprintf(&b, "\n## %s\n", family)
+		for _, t := range Topics() {
+			if t.Entries[0].family() != family {
+				continue // a name has one heading, so that links find it
 			}
-			fmt.Fprintf(&b, "\n%s.\n\n**%s** %s\n", strings.ReplaceAll(e.what(), e.InCondition, code(e.InCondition)), sentence(fromRunbooks(e.When)), fromRunbooks(e.Means))
-			fmt.Fprintf(&b, "\n%s How to see it\n", head)
-			block(&b, "sh", e.See)
-			block(&b, "promql", e.Queries)
-			fmt.Fprintf(&b, "\n%s How to end it\n\n%s\n", head, sentence(fromRunbooks(e.End)))
+			fmt.Fprintf(&b, "\n### %s\n", t.Name)
+			for i := range t.Entries {
+				t.Entries[i].write(&b, "Event on a "+t.Entries[0].Object+", ")
+			}
 		}
-		out[t.Name+".md"] = b.String()
 	}
-	return out
+	return b.String()
+}
+
+// write writes what the page says of an entry. The heading has said what the entry is, if that begins with said.
+func (e *Entry) write(b *strings.Builder, said string) {
+	fmt.Fprintf(b, "\n%s.\n\n**%s** %s\n",
+		strings.ReplaceAll(strings.TrimPrefix(e.what(), said), e.InCondition, code(e.InCondition)), sentence(onPage(e.When)), onPage(e.Means))
+	block(b, "sh", slices.DeleteFunc(slices.Clone(e.See), func(line string) bool { return strings.HasPrefix(line, getEvents) }))
+	block(b, "promql", e.Queries)
+	if e.End != noEnd {
+		fmt.Fprintf(b, "\nHow to end it: %s\n", sentence(onPage(e.End)))
+	}
 }
 
 func code(text string) string {
@@ -98,43 +124,6 @@ func block(b *strings.Builder, language string, lines []string) {
 	if len(lines) > 0 {
 		fmt.Fprintf(b, "\n```%s\n%s\n```\n", language, strings.Join(lines, "\n"))
 	}
-}
-
-func index() string {
-	var alerts, conditions strings.Builder
-	for _, t := range Topics() {
-		switch e := &t.Entries[0]; e.Kind {
-		case Alert:
-			fmt.Fprintf(&alerts, "| [%s](%s.md) | %s | %s | %s |\n", t.Name, t.Name, e.Severity, e.For, e.When)
-		case Condition:
-			fmt.Fprintf(&conditions, "| [`%s`](%s.md) | %s |\n", t.Name, t.Name, fromRunbooks(e.When))
-		case Check, Event:
-		}
-	}
-	return generated + `# Runbooks
-
-One page for each alert of the chart and each reason of an Event or a condition: what it means, how to see it, how to end it.
-` + "`csccm doctor --explain NAME`" + ` prints the same without a network, also for the code of a [check](../checks.md).
-
-## Alerts
-
-The chart creates them with ` + "`prometheusRule.enabled`" + ` ([metrics](../metrics.md)); their annotation ` + "`runbook_url`" + ` leads here.
-
-| alert | severity | after | summary |
-|---|---|---|---|
-` + alerts.String() + `
-## Events
-
-The tables are where the rest of the subject is: [Events on Services](../troubleshooting.md#events-on-services),
-[Events on Nodes](../nodes.md#finding-the-vm).
-
-## Conditions of a Service
-
-A refused Service has the reason of its Event in the condition, too. Besides:
-
-| reason | when |
-|---|---|
-` + conditions.String()
 }
 
 // Plain returns the topic without markup: for programs and terminals.

@@ -6,7 +6,6 @@ package install
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +15,10 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/selftest"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in
@@ -42,7 +43,6 @@ func (in *Installer) applySecret(ctx context.Context) error {
 	}
 	in.Progress.Done("%s", map[credentials.SecretAction]string{
 		credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
-		credentials.SecretAdd: "has the CSI driver's cloud-config now",
 	}[in.plan.secret.Action])
 	return nil
 }
@@ -51,12 +51,19 @@ func (in *Installer) applySecret(ctx context.Context) error {
 func (in *Installer) applyChart(ctx context.Context) error {
 	p := in.plan.Chart
 	in.Progress.Step("Helm release %s/%s", p.Namespace, p.Release)
-	if p.Action == "keep" {
+	switch p.Action {
+	case diff.Keep:
 		in.Progress.Done("revision %d is what is wanted", in.facts.release.Revision)
-		return nil
+		return in.restart(ctx)
+	case actionRestore:
+		in.note("%s", diff.Summary(in.plan.Objects))
+		if err := in.Restore(ctx, in.facts.release.Manifest, in.plan.Objects); err != nil {
+			return err
+		}
+		return in.restart(ctx)
 	}
 	release, err := in.Helm.Apply(ctx, helm.ApplyRequest{
-		Name: p.Release, Chart: in.Chart, Values: in.Values, Description: "csccm install",
+		Name: p.Release, Chart: in.Chart, Values: in.plan.values, Description: "csccm install",
 	})
 	if err != nil {
 		return in.Cluster.Explain(err)
@@ -64,6 +71,29 @@ func (in *Installer) applyChart(ctx context.Context) error {
 	in.facts.release = release
 	in.note("revision %d, chart %s", release.Revision, release.ChartVersion)
 	in.Progress.Done("revision %d, chart %s", release.Revision, release.ChartVersion)
+	return nil
+}
+
+// restart has the running controller read what it reads of the cloud-config only when it starts, such as the zone.
+func (in *Installer) restart(ctx context.Context) error {
+	if in.plan.secret.Action != credentials.SecretOverwrite || in.existing.Config == nil {
+		return nil
+	}
+	keys := in.existing.Config.NeedsRestart(in.config)
+	if len(keys) == 0 {
+		return nil
+	}
+	in.Progress.Step("Restarting the controller, which reads %s when it starts", strings.Join(keys, ", "))
+	w := in.Waiter()
+	workload, _, err := w.Read(ctx)
+	if err == nil && workload != nil {
+		err = w.Restart(ctx, workload)
+	}
+	if err != nil {
+		return err
+	}
+	in.note("restarted for %s", strings.Join(keys, ", "))
+	in.Progress.Done("")
 	return nil
 }
 
@@ -152,7 +182,7 @@ func (in *Installer) awaitNodes(ctx context.Context) error {
 		}
 		return nil
 	}
-	in.Progress.Step("Waiting for the controller to initialise %s", count(len(waiting), "node"))
+	in.Progress.Step("Waiting for the controller to initialise %s", plural.Count(len(waiting), "node"))
 	began := in.Clock.Now()
 	e := in.executor()
 	group, gctx := errgroup.WithContext(ctx)
@@ -194,18 +224,10 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 		return nil
 	}
 	if in.SkipTaint {
-		in.Progress.Info("%s left as before (--skip-taint): csccm taint%s has the controller initialise them", count(1+len(plan.Rest), "node"), in.namespaceFlag())
+		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", plural.Count(1+len(plan.Rest), "node"))
 		return nil
 	}
-	if in.SnapshotDir != "" {
-		path, err := taint.TakeSnapshot(in.facts.nodes, in.Cluster.Server, in.Clock.Now()).Write(in.SnapshotDir)
-		if err != nil {
-			return err
-		}
-		in.note("the nodes as they were: %s", path)
-		in.Progress.Info("the nodes as they were: %s", path)
-	}
-	in.note("%s to initialise, %s first", count(1+len(plan.Rest), "node"), plan.Canary)
+	in.note("%s to initialise, %s first", plural.Count(1+len(plan.Rest), "node"), plan.Canary)
 	e := in.executor()
 	in.Progress.Step("Initialising node %s, alone at first", plan.Canary)
 	if err := e.Canary(ctx, plan); err != nil {
@@ -215,7 +237,7 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	if len(plan.Rest) == 0 {
 		return nil
 	}
-	in.Progress.Step("Initialising %s", count(len(plan.Rest), "more node"))
+	in.Progress.Step("Initialising %s", plural.Count(len(plan.Rest), "more node"))
 	if err := e.Rest(ctx, plan); err != nil {
 		return err
 	}
@@ -223,49 +245,11 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 	return nil
 }
 
-const (
-	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
-	// a csccm that was killed during a takeover, and the time until a Pod tries again.
-	leaderTimeout = 90 * time.Second
-	leaderPoll    = 2 * time.Second
-
-	leaderCheck = "CCM-002"
-)
-
-// awaitLeader waits until a Pod of the controller leads. A ready Pod need not lead yet: the lease of a controller
-// that is gone must expire first.
+// awaitLeader waits until a Pod of the controller leads. After the limit it goes on: the checks after the install say what is
+// wrong.
 func (in *Installer) awaitLeader(ctx context.Context) error {
-	return in.awaitCheck(ctx, leaderCheck, "a leader", leaderTimeout)
-}
-
-// awaitCheck waits until a check passes. After the limit it goes on: the checks after the install say what is wrong.
-func (in *Installer) awaitCheck(ctx context.Context, code, what string, limit time.Duration) error {
-	began := in.Clock.Now()
-	for waiting := false; ; waiting = true {
-		r := in.checks(ctx, in.checkEnv(), check.Selection{
-			Phase: check.PhaseInstalled, Only: []string{code}, Skip: in.SkipChecks,
-		}, nil)
-		failed := slices.ContainsFunc(r.Checks, func(c check.Result) bool { return c.Code == code && c.Outcome == check.Failed })
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !failed:
-			if waiting {
-				in.Progress.Done("after %s", in.Clock.Since(began).Round(time.Second))
-			}
-			return nil
-		case in.Clock.Since(began) >= limit:
-			in.Progress.Fail("not within %s", limit)
-			return nil
-		case !waiting:
-			in.Progress.Step("Waiting for %s", what)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-in.Clock.After(leaderPoll):
-		}
-	}
+	_, err := check.AwaitLeader(ctx, in.checkEnv(), in.checks, in.SkipChecks, in.Progress)
+	return err
 }
 
 // postflight runs the checks of an installed controller.

@@ -13,7 +13,9 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // preflight runs the checks that make sense before an install; a failed one
@@ -21,7 +23,7 @@ import (
 func (in *Installer) preflight(ctx context.Context) error {
 	in.Progress.Step("Checks before the install")
 	env := in.checkEnv()
-	env.Manifest, env.Replaces = in.plan.manifests(), in.replaces()
+	env.Manifest, env.Replaces = in.plan.manifest, in.replaces()
 	if in.cloud == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloudStack = nil, nil, "the controller's user is not made yet"
 	}
@@ -57,7 +59,7 @@ func checksFailed(phase check.Phase, failed ...check.Result) error {
 	} else {
 		for i := range failed {
 			c := &failed[i]
-			what += "\n  " + c.Code + ": " + report.Cut(c.Message, briefly)
+			what += "\n  " + c.Code + ": " + terminal.Cut(c.Message, briefly)
 			if c.Remedy != "" {
 				what += "\n    fix: " + c.Remedy
 			}
@@ -101,7 +103,7 @@ func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.
 		in.sayObjects(c)
 	}
 	s := result.Summary
-	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, count(s.Warning, "warning"), s.Failed)
+	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, plural.Count(s.Warning, "warning"), s.Failed)
 	if len(failed) > 0 {
 		in.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)
@@ -123,11 +125,12 @@ func (in *Installer) sayObjects(c *check.Result) {
 // matchesVMs is the check that matchNodes stands for before there are keys.
 const matchesVMs = "NODE-002"
 
-// matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. The
+// matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. On a
+// terminal it offers those that do; moved reports whether one was chosen. The
 // administrator's login lists its VMs; where it may not, the checks with the user's keys judge later.
-func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision) error {
+func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision) (moved bool, err error) {
 	if slices.Contains(in.SkipChecks, matchesVMs) || len(in.facts.nodes) == 0 {
-		return nil
+		return false, nil
 	}
 	place := credentials.Place{Account: plan.Account, Domain: plan.Domain.Path}
 	query := cloudstack.VMQuery{Account: plan.Account, DomainID: plan.Domain.ID}
@@ -136,18 +139,25 @@ func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision
 	}
 	vms, err := in.admin.ListVirtualMachines(ctx, query)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
+	var places []credentials.Place
 	finding, ok := check.Misplaced(in.facts.nodes, vms, place, in.newConfig().Zone, func() []credentials.Place {
-		return credentials.AdminPlaces(ctx, in.admin)
+		places = credentials.AdminPlaces(ctx, in.admin)
+		return places
 	})
 	if ok {
-		return nil
+		return false, nil
 	}
-	return checksFailed(check.PhasePreflight, check.Result{
+	if in.Interactive {
+		if moved, err = in.askOwner(ctx, finding.Message, places); moved || err != nil {
+			return moved, err
+		}
+	}
+	return false, checksFailed(check.PhasePreflight, check.Result{
 		Code: matchesVMs, Outcome: check.Failed, Message: finding.Message, Remedy: finding.Remedy, Objects: finding.Objects,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -18,6 +19,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/registration"
 )
 
 // credentials finds out, by reading alone, whose keys the controller will use.
@@ -118,13 +120,15 @@ func (in *Installer) planProvision(ctx context.Context) error {
 			return err
 		}
 	}
-	plan, err := credentials.Plan(ctx, in.admin, in.request())
-	if err != nil {
-		return err
-	}
-	in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
-	if err := in.matchNodes(ctx, plan); err != nil {
-		return err
+	var plan *credentials.Provision
+	for moved := true; moved; {
+		if plan, err = credentials.Plan(ctx, in.admin, in.request()); err != nil {
+			return err
+		}
+		in.Progress.Done("user %q in account %q of domain %s", plan.User, plan.Account, plan.Domain.Path)
+		if moved, err = in.matchNodes(ctx, plan); err != nil {
+			return err
+		}
 	}
 	in.provision = plan
 	in.config = in.newConfig()
@@ -158,7 +162,7 @@ func (in *Installer) seesProject(ctx context.Context, keys credentials.Keys, pro
 	cfg := in.newConfig()
 	cfg.ProjectID = ""
 	cfg.APIKey, cfg.SecretKey = keys.APIKey, keys.SecretKey
-	api, err := cloudstack.NewClient(cfg)
+	api, err := cloudapi.NewClient(cfg)
 	if err != nil {
 		return false, err
 	}
@@ -223,7 +227,7 @@ func (in *Installer) confirmProvision(ctx context.Context) error {
 			return err
 		}
 	}
-	return in.agreed(ctx, "Do this in CloudStack")
+	return in.agreed(ctx, "Do this in CloudStack for the controller")
 }
 
 // declined is an install that the operator did not confirm. It names what the run has made in CloudStack before.
@@ -233,12 +237,12 @@ func (in *Installer) declined() error {
 	}
 	return &report.Error{
 		What: "not confirmed: nothing was changed in the cluster. " + in.madeInCloudStack(),
-		Fix:  "run csccm install again to go on with it; " + in.removeMade(), Code: report.ExitUsage,
+		Fix:  "run csccm install again to go on with it; " + removeMade, Code: report.ExitUsage,
 	}
 }
 
 func (in *Installer) agreed(ctx context.Context, question string) error {
-	ok, err := in.Prompt.Confirm(ctx, prompt.Question{Message: question, Flag: "--yes", Default: "yes"})
+	ok, err := in.Confirm(ctx, prompt.Question{Message: question, Default: "yes"})
 	if err != nil {
 		return err
 	}
@@ -260,13 +264,13 @@ func (in *Installer) namedAccount() string {
 // verify proves that the keys are good for what the controller does.
 func (in *Installer) verify(ctx context.Context) error {
 	in.Progress.Step("Credentials against CloudStack")
-	cloud, err := cloudstack.NewClient(in.config)
+	cloud, err := cloudapi.NewClient(in.config)
 	if err != nil {
 		return err
 	}
 	verified, err := credentials.Verify(ctx, cloud, credentials.Want{
 		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
-		Required: in.requiredCommands(), Optional: credentials.Without(provider.OptionalCommands, in.shared()),
+		Required: credentials.Without(provider.RequiredCommands, provider.OptionalCommands), Optional: provider.OptionalCommands,
 	})
 	for _, f := range verified.Findings {
 		in.sayFinding(f.OK, f.Subject, f.Text)
@@ -277,10 +281,20 @@ func (in *Installer) verify(ctx context.Context) error {
 	in.cloud = cloud
 	if verified.Project.ID != "" && in.config.ProjectID != verified.Project.ID {
 		in.config.ProjectID = verified.Project.ID // the id outlives a renaming
-		if in.cloud, err = cloudstack.NewClient(in.config); err != nil {
+		if in.cloud, err = cloudapi.NewClient(in.config); err != nil {
 			return err
 		}
 	}
 	in.Progress.Done("verified")
 	return nil
+}
+
+// roleCommands returns what the minimal role allows.
+func (in *Installer) roleCommands() []string {
+	all := slices.Clone(provider.RequiredCommands)
+	if name, _ := in.effectiveValues()["registerCluster"].(string); name != "" {
+		all = append(append(all, registration.Commands...), registration.UnregisterCommand)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

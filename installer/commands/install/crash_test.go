@@ -14,7 +14,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine/journal"
-	"github.com/csccm/csccm/pkg/fakekube"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // Whatever write to the cluster is the last one of a run, done or lost, the

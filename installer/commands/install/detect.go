@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -29,8 +29,10 @@ type facts struct {
 	distribution string
 	nodes        []corev1.Node
 	kubelets     []kubelet.NodeVerdict
-	release      *helm.Release // nil = none
+	release      *helm.Release  // nil = none
+	values       map[string]any // that the release keeps
 	controllers  *takeover.Facts
+	placement    string // where the Pods with the keys run
 }
 
 // detect reads what is there. It changes nothing.
@@ -51,8 +53,12 @@ func (in *Installer) detect(ctx context.Context) error {
 		return err
 	}
 	f.distribution = string(distribution)
-	if f.release, err = in.Helm.Get(ctx, in.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
-		return in.Cluster.Explain(err)
+	history, err := in.History(ctx)
+	if err != nil {
+		return err
+	}
+	if len(history) > 0 {
+		f.release, f.values = &history[0], helm.Values(history)
 	}
 	if in.existing, err = credentials.ReadSecret(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
 		return in.Cluster.Explain(err)
@@ -62,6 +68,7 @@ func (in *Installer) detect(ctx context.Context) error {
 		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
 		in.Values = helm.MergeValues(in.Values, map[string]any{"adoptNodes": true})
 	}
+	in.placePods()
 	if err := in.findControllers(ctx); err != nil {
 		return err
 	}
@@ -72,9 +79,30 @@ func (in *Installer) detect(ctx context.Context) error {
 	return in.judgeKubelets(ctx)
 }
 
+// placePods chooses where the Pods run, and how many, as far as the operator did not: on control plane nodes only, because the
+// kubelet of a Pod's node may read the keys.
+func (in *Installer) placePods() {
+	workers := slices.DeleteFunc(slices.Clone(in.facts.nodes), func(n corev1.Node) bool { return node.ControlPlane(&n) })
+	values := in.effectiveValues()
+	switch n := len(in.facts.nodes) - len(workers); {
+	case values["affinity"] != nil || values["controlPlaneOnly"] != nil || values["kind"] == "DaemonSet":
+		in.facts.placement = "as the chart's values say"
+	case n == 0:
+		in.Values = helm.MergeValues(in.Values, map[string]any{"controlPlaneOnly": false})
+		in.facts.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
+	case n == 1:
+		in.facts.placement = "on the one control plane node"
+		if values["replicaCount"] == nil {
+			in.Values = helm.MergeValues(in.Values, map[string]any{"replicaCount": 1})
+		}
+	default:
+		in.facts.placement = "on control plane nodes only"
+	}
+}
+
 // describeCluster leaves out a distribution that is not recognised: that it is unknown helps nobody.
 func describeCluster(version string, d cluster.Distribution, nodes int) string {
-	parts := []string{"Kubernetes " + version, string(d), count(nodes, "node")}
+	parts := []string{"Kubernetes " + version, string(d), plural.Count(nodes, "node")}
 	if d == cluster.Unknown {
 		parts = slices.Delete(parts, 1, 2)
 	}
@@ -120,5 +148,3 @@ func (in *Installer) judgeKubelets(ctx context.Context) error {
 	}
 	return nil
 }
-
-func count(n int, noun string) string { return plural.Count(n, noun) }

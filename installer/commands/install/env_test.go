@@ -21,6 +21,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/commands/taint"
@@ -221,7 +222,7 @@ func (e *env) rotate(t *testing.T) {
 		return said, nil
 	}
 	require.NoError(t, rotate.Run(t.Context(), &run, rotate.Options{
-		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
 		},
 		Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
@@ -235,7 +236,7 @@ func (e *env) uninstall(t *testing.T, dry bool) {
 	run.DryRun = dry
 	require.NoError(t, uninstall.Run(t.Context(), &run, uninstall.Options{
 		DeleteUser: true,
-		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			require.Equal(t, e.cloud.URL, cfg.APIURL, "the login goes to the API of the list")
 			require.Empty(t, cfg.SecretKey)
 			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)

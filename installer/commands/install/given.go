@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/cloud/login"
 	"github.com/csccm/csccm/installer/engine"
@@ -94,6 +95,7 @@ func (f *Given) Read(o *Options) error {
 		c.CAFile = cmp.Or(c.CAFile, cfg.CAFile)
 		o.fill(cfg) // flags go over it
 	case !admin && !c.FromPredecessor:
+		c.APIURL = cmp.Or(c.APIURL, f.Getenv("CLOUDSTACK_API_URL"))
 		for name, to := range map[string]*string{"CLOUDSTACK_API_KEY": &c.Keys.APIKey, "CLOUDSTACK_SECRET_KEY": &c.Keys.SecretKey} {
 			if *to == "" {
 				var note string
@@ -153,7 +155,7 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 	if err != nil {
 		return err
 	}
-	c.Origin = []string{flag + "=" + p.Name}
+	c.Origin = []string{flag, p.Name}
 	if f.CMKConfig != "" {
 		c.Origin = append(c.Origin, "--cmk-config", f.CMKConfig)
 	}
@@ -225,12 +227,12 @@ func (c *CredentialOptions) checkLogin(apiURL string) error {
 
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
 // is missing. The password is forgotten.
-func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudstack.Client, func(), error) {
+func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	if err := c.checkLogin(cfg.APIURL); err != nil {
 		return nil, nil, err
 	}
 	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	var session *cloudstack.Client
+	var session *cloudapi.Client
 	end := func() {
 		if session != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -240,7 +242,7 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 	}
 	if c.AdminKeys != (credentials.Keys{}) {
 		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
-		session, err := cloudstack.NewClient(cfg)
+		session, err := cloudapi.NewClient(cfg)
 		if err == nil && !c.AnyUser {
 			err = credentials.MustBeAdmin(ctx, session, "the user of the administrator's keys")
 		}
@@ -253,9 +255,9 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 	l := &login.Login{
 		Prompt: e.Prompt, Progress: e.Progress, Again: e.Interactive, APIURL: cfg.APIURL, AnyUser: c.AnyUser,
 		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain,
-		Do: func(ctx context.Context, user, password, domain string) (_ *cloudstack.Client, err error) {
+		Do: func(ctx context.Context, user, password, domain string) (_ *cloudapi.Client, err error) {
 			end() // of a user who is no administrator
-			session, err = cloudstack.Login(ctx, cfg, user, password, domain)
+			session, err = cloudapi.Login(ctx, cfg, user, password, domain)
 			return session, err
 		},
 	}

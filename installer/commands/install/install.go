@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
@@ -39,8 +40,6 @@ type Options struct {
 	Region    string
 	ClusterID string
 
-	With            []string // what else is installed, and works with the keys: WithCSI
-	CSI             CSIOptions
 	OverwriteSecret bool
 	Chart           *helm.Chart
 	ChartRef        string // as given, for the flag line; "" = embedded
@@ -49,7 +48,6 @@ type Options struct {
 
 	SkipChecks      []string
 	RequireExternal bool // a kubelet that is not external, or unknown, stops the install
-	StrictTenancy   bool // leave Services refused that the policy for tenants refuses
 	SkipTaint       bool // leave existing nodes as they are
 	SkipSelfTest    bool // do not run the controller's self-test in the cluster
 
@@ -61,7 +59,6 @@ type Options struct {
 
 	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode     time.Duration // 0 = taint.DefaultPerNode
-	SnapshotDir string        // of the nodes before they are tainted, and of what a takeover found
 }
 
 // fill takes what no flag has given from a configuration.
@@ -84,14 +81,14 @@ type Installer struct {
 	checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
 	kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
 
-	admin     *cloudstack.Client // an administrator's session
+	admin     *cloudapi.Client // an administrator's session
 	ends      []func()
 	config    *cloudstack.Config // of the controller, for this machine
 	existing  *credentials.Secret
 	provision *credentials.Provision // nil when keys are there
 	caPEM     []byte
-	cloud     *cloudstack.Client // with the controller's keys; nil while they are still to be made
-	tested    *selftest.Result   // in the cluster; nil where it did not run
+	cloud     *cloudapi.Client // with the controller's keys; nil while they are still to be made
+	tested    *selftest.Result // in the cluster; nil where it did not run
 	facts     *facts
 	plan      *Plan
 	taker     *takeover.Taker // nil where no other provider is there
@@ -103,13 +100,9 @@ type Installer struct {
 
 // New returns an install that has not begun.
 func New(e *engine.Env, o Options) *Installer {
-	back := "csccm uninstall takes the controller away again"
-	if slices.Contains(o.With, WithCSI) {
-		back = "csccm uninstall --with " + WithCSI + " takes the controller and the CSI driver away again"
-	}
 	in := &Installer{
 		Env: e, Options: o, checks: check.Run, kubelets: kubelet.Verify, warned: map[string]bool{}, note: func(string, ...any) {},
-		session: e.Session(Command, back),
+		session: e.Session(Command, "csccm uninstall takes the controller away again"),
 	}
 	e.Scrub = in.scrub
 	return in
@@ -161,8 +154,6 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		[]engine.Step{
 			in.recorded("initialisation of new nodes", in.awaitNodes),
 			in.recorded("initialisation of existing nodes", in.taintNodes),
-			in.recorded("Helm release of the CSI driver", in.applyDriver), // its Pods need nodes that are initialised
-			in.recorded("rollout of the CSI driver", in.awaitDriver),
 			in.recorded("leader", in.awaitLeader),
 			in.recorded("checks after the install", in.postflight),
 			read("summary", in.summary),

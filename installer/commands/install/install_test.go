@@ -39,7 +39,6 @@ func TestInstallAsAdmin(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	o := e.admin()
-	o.SnapshotDir = t.TempDir()
 	in := e.install(t, o)
 	require.Equal(t, 3, e.initialised(t))
 	require.NotContains(t, e.Releases.Release().Values, "apiKey")
@@ -92,6 +91,40 @@ func TestInstallAsDomainAdmin(t *testing.T) {
 	e.install(t, o)
 	require.Contains(t, e.Stderr.String(), `user "kubeadmin" in account "k8s" of domain ROOT/tenants`)
 	require.Equal(t, 3, e.initialised(t))
+}
+
+// The Pods, whose node's kubelet may read the keys, run on control plane nodes where there are any. The plan says where.
+func TestSecurityInstallPlacesPods(t *testing.T) {
+	t.Parallel()
+	cp, worker := demoNodes()[0], demoNodes()[1]
+	second := aNode("demo-worker-2", "10.1.1.22")
+	second.Labels["node-role.kubernetes.io/control-plane"] = ""
+	for name, tc := range map[string]struct {
+		nodes     []kruntime.Object
+		values    map[string]any
+		placement string
+		want      map[string]any // of controlPlaneOnly and replicaCount
+	}{
+		"one control plane node":  {[]kruntime.Object{cp, worker}, nil, "on the one control plane node", map[string]any{"replicaCount": 1}},
+		"two":                     {[]kruntime.Object{cp, worker, second}, nil, "on control plane nodes only", nil},
+		"a managed control plane": {[]kruntime.Object{worker}, nil, "on any node, whose kubelet may then read the keys", map[string]any{"controlPlaneOnly": false}},
+		"replicas are given":      {[]kruntime.Object{cp, worker}, map[string]any{"replicaCount": 3}, "on the one", map[string]any{"replicaCount": 3}},
+		"the operator chose":      {[]kruntime.Object{cp, worker}, map[string]any{"controlPlaneOnly": false}, "as the chart's values say", map[string]any{"controlPlaneOnly": false}},
+		"a DaemonSet":             {[]kruntime.Object{worker}, map[string]any{"kind": "DaemonSet"}, "as the chart's values say", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnvOf(t, simulator.ExampleWorld(), testenv.Owner, tc.nodes...)
+			e.DryRun = true
+			o := e.keys(t)
+			o.Values = tc.values
+			in := e.install(t, o)
+			require.Contains(t, e.Stdout.String(), "  Pods        "+tc.placement)
+			for _, value := range []string{"controlPlaneOnly", "replicaCount"} {
+				require.Equal(t, tc.want[value], in.plan.values[value], value)
+			}
+		})
+	}
 }
 
 func TestInstallDeclined(t *testing.T) {
@@ -283,6 +316,7 @@ func TestHalfInstalledRelease(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"failed", "pending-install", "pending-upgrade"} {
 		e := newEnv(t)
+		e.ForceUnlock = true
 		e.Releases.Kept = []helm.Release{{Name: engine.DefaultRelease, Status: status, Revision: 1, ChartVersion: "0.0.1"}}
 		e.Releases.Err = errors.New("chart values: replicaCount: got string, want integer")
 		require.Equal(t, e.Releases.Err, e.installer(t, e.keys(t)).Run(t.Context()))

@@ -57,9 +57,7 @@ func (in *Installer) madeInCloudStack() string {
 }
 
 // removeMade says how to remove what this run has made in CloudStack.
-func (in *Installer) removeMade() string {
-	return "csccm uninstall --delete-user" + in.namespaceFlag() + " removes it"
-}
+const removeMade = "csccm uninstall --delete-user removes it"
 
 // sayMade names, where the install fails, what it has made in CloudStack.
 func (in *Installer) sayMade(err error) {
@@ -67,5 +65,5 @@ func (in *Installer) sayMade(err error) {
 	if err == nil || len(in.made) == 0 || strings.Contains(err.Error(), made) {
 		return
 	}
-	in.Progress.Info("%s; the next run goes on with it, and %s", made, in.removeMade())
+	in.Progress.Info("%s; the next run goes on with it, and %s", made, removeMade)
 }

@@ -11,9 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/testenv"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -110,7 +110,7 @@ func TestFailedInstallIsRemoved(t *testing.T) {
 				require.NotEmpty(t, o.ID, o)
 			}
 			if foreign {
-				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudstack.CreateUserRequest{
+				_, err = e.cloud.Admin(t).CreateUser(t.Context(), cloudapi.CreateUserRequest{
 					Account: made.Objects[1].Name, DomainID: made.Objects[1].DomainID, Username: "somebody", Password: "password-1", FirstName: "a", LastName: "b", Email: "c@d",
 				})
 				require.NoError(t, err)

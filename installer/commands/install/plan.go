@@ -6,16 +6,18 @@ package install
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/commands/takeover"
-	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
@@ -27,8 +29,6 @@ type Plan struct {
 	CloudStack    PlanCloudStack `json:"cloudStack"`
 	Secret        PlanSecret     `json:"secret"`
 	Chart         PlanChart      `json:"chart"`
-	// Driver is nil where the CSI driver is not asked for.
-	Driver *PlanDriver `json:"driver,omitempty"`
 	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
 	Takeover *takeover.Plan `json:"takeover,omitempty"`
 	// Tenants is nil where the policy for tenants refuses no Service.
@@ -40,6 +40,7 @@ type Plan struct {
 
 	secret   *credentials.SecretPlan
 	manifest string
+	values   map[string]any // of the release, with those that it keeps
 }
 
 // PlanCluster names the cluster.
@@ -66,7 +67,7 @@ type PlanCloudStack struct {
 type PlanSecret struct {
 	Namespace   string   `json:"namespace"`
 	Name        string   `json:"name"`
-	Action      string   `json:"action"` // create, keep, overwrite, extend
+	Action      string   `json:"action"` // create, keep, overwrite
 	Differences []string `json:"differences,omitempty"`
 }
 
@@ -74,13 +75,17 @@ type PlanSecret struct {
 type PlanChart struct {
 	Release    string         `json:"release"`
 	Namespace  string         `json:"namespace"`
-	Action     string         `json:"action"` // install, upgrade, keep
+	Action     string         `json:"action"` // install, upgrade, keep, restore
 	Chart      string         `json:"chart"`
 	Version    string         `json:"version"`
 	AppVersion string         `json:"appVersion"`
 	From       string         `json:"from,omitempty"` // chart version that is there
 	Values     map[string]any `json:"values,omitempty"`
+	Placement  string         `json:"placement"` // where the Pods with the keys run
 }
+
+// actionRestore is the action for a release that is what is wanted, and whose objects somebody has changed or deleted.
+const actionRestore = "restore"
 
 // makePlan decides what is to be done; it changes nothing.
 func (in *Installer) makePlan(ctx context.Context) error {
@@ -97,10 +102,7 @@ func (in *Installer) makePlan(ctx context.Context) error {
 		in.plan.CloudStack.Steps = append(in.plan.CloudStack.Steps, in.provision.Steps...)
 	}
 	in.plan.Secret = PlanSecret{Namespace: in.existing.Namespace, Name: in.existing.Name, Action: in.expectedSecretAction()}
-	if err := in.planChart(ctx); err != nil {
-		return err
-	}
-	return in.planDriver(ctx)
+	return in.planChart(ctx)
 }
 
 // expectedSecretAction is what will probably happen to the Secret, before the
@@ -126,12 +128,11 @@ func (in *Installer) planChart(ctx context.Context) error {
 	chart := in.Chart
 	p := PlanChart{
 		Release: in.Release, Namespace: in.Cluster.Namespace, Action: "install",
-		Chart: chart.Source, Version: chart.Version(), AppVersion: chart.AppVersion(), Values: values,
+		Chart: chart.Source, Version: chart.Version(), AppVersion: chart.AppVersion(), Values: values, Placement: in.facts.placement,
 	}
 	release := in.facts.release
-	if release != nil && release.Deployed() {
-		values = helm.MergeValues(release.Values, values) // as Apply does
-	}
+	values = helm.MergeValues(in.facts.values, values)
+	in.plan.values = values
 	manifest, err := in.Render(ctx, helm.ApplyRequest{Name: in.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
 	if err != nil {
 		return err
@@ -164,25 +165,14 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 		}
 	}
 	var err error
-	if in.plan.Objects, err = in.changes(ctx, &in.plan.Chart, old, in.plan.manifest); err != nil {
+	if in.plan.Chart.Action != diff.Keep {
+		in.plan.Objects, err = in.Changes(ctx, old, in.plan.manifest)
 		return err
 	}
-	d := in.plan.Driver
-	if !d.installs() {
-		return nil
+	if in.plan.Objects, err = in.Drift(ctx, old); err == nil && diff.Different(in.plan.Objects) {
+		in.plan.Chart.Action = actionRestore
 	}
-	more, err := in.changes(ctx, &d.PlanChart, d.was, d.manifest)
-	in.plan.Objects = append(in.plan.Objects, more...)
 	return err
-}
-
-// changes has the API server judge the objects of a release.
-func (in *Installer) changes(ctx context.Context, p *PlanChart, old, manifest string) ([]diff.Change, error) {
-	changes, err := in.Changes(ctx, old, manifest)
-	if err == nil && p.Action == diff.Keep && slices.ContainsFunc(changes, func(c diff.Change) bool { return c.Action == diff.Create }) {
-		p.Action = "upgrade" // somebody deleted an object of the release
-	}
-	return changes, err
 }
 
 // planNodes says which existing nodes are to be initialised, and the Secret's
@@ -194,9 +184,6 @@ func (in *Installer) planNodes(ctx context.Context) error {
 		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {
 			return err
 		}
-	}
-	if in.plan.Driver.installs() {
-		secret.ForDriver(in.config)
 	}
 	in.plan.secret = secret
 	in.plan.Secret.Action, in.plan.Secret.Differences = string(secret.Action), secret.Differences
@@ -230,7 +217,7 @@ func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
 		return nil, in.Cluster.Explain(err)
 	}
 	in.facts.nodes = list.Items
-	inv := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID, Zone: in.config.Zone, Clock: in.Clock})
+	inv := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID, Zone: in.config.Zone, NodeVMs: in.config.NodeVMs, Clock: in.Clock})
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
@@ -240,4 +227,32 @@ func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
 		return nil, err
 	}
 	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region, LabelForm: form}), nil
+}
+
+// planTenants names the Services that the chart's policy for tenants refuses.
+func (in *Installer) planTenants(ctx context.Context) (err error) {
+	var addresses func([]corev1.Service) (map[string]tenants.Address, error)
+	if in.cloud != nil { // without keys CloudStack's addresses are not known
+		addresses = func(services []corev1.Service) (map[string]tenants.Address, error) {
+			return in.tenantsAddresses(ctx, services)
+		}
+	}
+	in.plan.Tenants, err = tenants.Decide(ctx, in.Env, in.plan.manifest, addresses)
+	return err
+}
+
+func (in *Installer) tenantsAddresses(ctx context.Context, services []corev1.Service) (map[string]tenants.Address, error) {
+	ids, err := cluster.Identity{Config: in.config.ClusterID, Former: in.config.FormerClusterIDs}.Resolve(ctx, in.Cluster.Kube)
+	if err != nil {
+		return nil, in.Cluster.Explain(err)
+	}
+	addresses, err := in.cloud.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: in.config.ProjectID})
+	if err != nil {
+		return nil, fmt.Errorf("list public addresses: %w", err)
+	}
+	rules, err := in.cloud.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: in.config.ProjectID})
+	if err != nil {
+		return nil, fmt.Errorf("list load balancer rules: %w", err)
+	}
+	return tenants.Addresses(addresses, rules, services, ids), nil
 }

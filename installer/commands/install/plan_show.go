@@ -16,6 +16,8 @@ import (
 	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 func (in *Installer) printPlan() error {
@@ -28,12 +30,12 @@ func (in *Installer) printPlan() error {
 func (in *Installer) printText(w io.Writer) error {
 	p := in.plan
 	var b strings.Builder
-	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, count(p.Cluster.Nodes, "node"))
+	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, plural.Count(p.Cluster.Nodes, "node"))
 	for _, s := range p.CloudStack.Done {
-		fmt.Fprintf(&b, "  CloudStack  done: %s\n", s)
+		fmt.Fprintf(&b, "  CloudStack  done: %s\n", terminal.Line(s))
 	}
 	for _, s := range p.CloudStack.Steps {
-		fmt.Fprintf(&b, "  CloudStack  %s\n", s)
+		fmt.Fprintf(&b, "  CloudStack  %s\n", terminal.Line(s))
 	}
 	fmt.Fprintf(&b, "  Secret      %s %s/%s\n", p.Secret.Action, p.Secret.Namespace, p.Secret.Name)
 	for _, d := range p.Secret.Differences {
@@ -48,8 +50,8 @@ func (in *Installer) printText(w io.Writer) error {
 	for _, line := range flatten("", p.Chart.Values) {
 		fmt.Fprintf(&b, "              %s\n", line)
 	}
-	b.WriteString(p.Driver.text())
-	b.WriteString(diff.Text(p.Objects, "              "))
+	fmt.Fprintf(&b, "  Pods        %s\n", p.Chart.Placement)
+	b.WriteString(diff.Text(p.Objects, "              ", in.Verbose))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (in *Installer) printText(w io.Writer) error {
 	}
 	switch {
 	case in.SkipTaint:
-		fmt.Fprintf(&b, "  Nodes       left as they are (--skip-taint); csccm taint%s has them initialised later\n", in.namespaceFlag())
+		b.WriteString(in.Commands("  Nodes       left as they are (--skip-taint); csccm taint has them initialised later\n"))
 	case p.Nodes == nil:
 		fmt.Fprintf(&b, "  Nodes       planned once the credentials are there\n")
 	default:
@@ -109,9 +111,10 @@ func describeNodes(p *taint.Plan) string {
 		if it.Name == p.Canary {
 			what += ", first"
 		}
-		fmt.Fprintf(&b, "  Node        %s %s; VM %s, zone %s, %s\n", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none))
+		text := fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none))
+		fmt.Fprintf(&b, "  Node        %s\n", terminal.Line(text))
 		for _, n := range it.Notes {
-			fmt.Fprintf(&b, "              ! %s\n", n)
+			fmt.Fprintf(&b, "              ! %s\n", terminal.Line(n))
 		}
 	}
 	return b.String()
@@ -157,10 +160,18 @@ func (in *Installer) confirm(ctx context.Context) error {
 	if err := in.printText(in.ErrOut); err != nil {
 		return err
 	}
-	if err := in.consent(ctx); err != nil {
+	if err := in.consent(ctx); err != nil || in.nothingToDo() {
 		return err
 	}
 	return in.agreed(ctx, "Go on")
+}
+
+// nothingToDo reports whether the plan changes neither cluster nor CloudStack.
+func (in *Installer) nothingToDo() bool {
+	p := in.plan
+	return p.Secret.Action == string(credentials.SecretKeep) && p.Chart.Action == diff.Keep && p.Takeover == nil && len(p.CloudStack.Steps) == 0 && in.caPEM == nil &&
+		!slices.ContainsFunc(p.Objects, func(c diff.Change) bool { return c.Action != diff.Keep }) &&
+		(in.SkipTaint || p.Nodes != nil && !slices.ContainsFunc(p.Nodes.Items, func(it taint.Item) bool { return it.State == taint.StateNeeds }))
 }
 
 // overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/commands/taint"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Result is what a finished install says.
@@ -26,7 +26,6 @@ type Result struct {
 	Initialised   int    `json:"initialised"`
 	// Takeover is set where another provider was replaced.
 	Takeover *ResultTakeover `json:"takeover,omitempty"`
-	Driver   *ResultDriver   `json:"driver,omitempty"`
 	Command  []string        `json:"command"` // that repeats the install, without secrets
 }
 
@@ -34,15 +33,13 @@ type Result struct {
 type ResultTakeover struct {
 	Replaced []string `json:"replaced"`
 	Kept     bool     `json:"kept"` // they are still there, with no Pods
-	// Journal is the file that csccm migrate-rules --undo goes back by; "" where no rule was renamed.
-	Journal string `json:"journal,omitempty"`
 }
 
 func (in *Installer) tookOver() *ResultTakeover {
 	if in.taker == nil {
 		return nil
 	}
-	r := &ResultTakeover{Replaced: []string{}, Kept: in.KeepOld, Journal: in.taker.Journal}
+	r := &ResultTakeover{Replaced: []string{}, Kept: in.KeepOld}
 	for i := range in.taker.Plan.Predecessors {
 		r.Replaced = append(r.Replaced, in.taker.Plan.Predecessors[i].String())
 	}
@@ -60,9 +57,6 @@ func (in *Installer) summary(ctx context.Context) error {
 		return err
 	}
 	r.Nodes, r.Initialised = len(plan.Items), done(plan)
-	if r.Driver, err = in.driverResult(ctx); err != nil {
-		return err
-	}
 	if in.Structured() {
 		return report.Encode(in.Out, in.Output, r)
 	}
@@ -71,20 +65,17 @@ func (in *Installer) summary(ctx context.Context) error {
 			return err
 		}
 		back := ""
-		switch {
-		case t.Kept:
-			back = "Back to it:  csccm takeover --undo" + in.namespaceFlag() + "\n"
-		case t.Journal != "":
-			back = "Names of the rules, back:  csccm migrate-rules --undo " + t.Journal + "\n"
+		if t.Kept {
+			back = in.Commands("Back to it:  csccm takeover --undo\n")
 		}
 		if _, err := io.WriteString(in.Out, back); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
-%sCheck it at any time:  csccm doctor%s
+Check it at any time:  %s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, count(r.Nodes, "node"), r.Driver.text(r.Namespace), in.namespaceFlag(), report.ShellLine(r.Command...))
+`, r.AppVersion, r.Namespace, r.Initialised, plural.Count(r.Nodes, "node"), in.Commands("csccm doctor"), report.ShellLine(r.Command...))
 	return err
 }
 
@@ -98,18 +89,11 @@ func done(p *taint.Plan) int {
 	return n
 }
 
-func (in *Installer) namespaceFlag() string {
-	if in.Cluster.Namespace == "kube-system" {
-		return ""
-	}
-	return " -n " + in.Cluster.Namespace
-}
-
 // FlagLine is the command that repeats this install without questions. It names
 // where secrets come from, never what they are.
 func (in *Installer) FlagLine() []string {
 	c := &in.Credentials
-	line := []string{"csccm", "install"}
+	line := append([]string{"csccm", "install"}, in.Cluster.Args(in.Release)...)
 	add := func(flag string, value any) {
 		switch v := value.(type) {
 		case bool:
@@ -128,12 +112,6 @@ func (in *Installer) FlagLine() []string {
 		}
 		line = append(line, otherwise...)
 	}
-	if in.Cluster.Namespace != "kube-system" {
-		add("--namespace", in.Cluster.Namespace)
-	}
-	if in.Release != engine.DefaultRelease {
-		add("--release", in.Release)
-	}
 	source := c.Source
 	if c.FromPredecessor {
 		source = SourceSecret // which holds the keys now; the other provider's Secret may go with it
@@ -148,7 +126,7 @@ func (in *Installer) FlagLine() []string {
 		if c.AdminUser == "" {
 			from("--admin-api-key-file", "FILE", "--admin-secret-key-file", "FILE")
 		} else {
-			if len(c.Origin) == 0 || !strings.HasPrefix(c.Origin[0], "--admin-cmk-profile") {
+			if len(c.Origin) == 0 || c.Origin[0] != "--admin-cmk-profile" {
 				add("--admin-user", c.AdminUser)
 				add("--admin-domain", c.AdminDomain)
 			}
@@ -168,12 +146,12 @@ func (in *Installer) FlagLine() []string {
 	add("--zone", in.Zone)
 	add("--region", in.Region)
 	add("--cluster-id", in.ClusterID)
-	add("--with", strings.Join(in.With, ","))
-	line = append(line, in.CSI.Flags...)
 	add("--chart", in.ChartRef)
 	line = append(line, in.ValueFlags...)
-	add("--strict-tenancy", in.StrictTenancy)
+	add("--skip-check", strings.Join(in.SkipChecks, ","))
+	add("--require-external", in.RequireExternal)
 	add("--skip-self-test", in.SkipSelfTest)
+	add("--skip-taint", in.SkipTaint)
 	if in.taker != nil {
 		add("--accept", strings.Join(in.Accept, ","))
 		add("--pin", strings.Join(in.Pin, ","))

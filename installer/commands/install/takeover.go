@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
@@ -16,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // sourcePredecessor is the answer of the person at the terminal; the keys are then given ones.
@@ -52,7 +54,7 @@ func (in *Installer) usePredecessor(ctx context.Context) error {
 func (in *Installer) userOf(ctx context.Context, cfg *cloudstack.Config) string {
 	local := *cfg
 	local.CAFile = in.Credentials.CAFile
-	api, err := cloudstack.NewClient(&local)
+	api, err := cloudapi.NewClient(&local)
 	if err != nil {
 		return ""
 	}
@@ -60,7 +62,7 @@ func (in *Installer) userOf(ctx context.Context, cfg *cloudstack.Config) string 
 	if err != nil {
 		return "" // verification says what is wrong
 	}
-	i := slices.IndexFunc(users, func(u cloudstack.User) bool { return u.APIKey == cfg.APIKey })
+	i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey == cfg.APIKey })
 	if i < 0 {
 		return ""
 	}
@@ -148,9 +150,9 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 		return err
 	}
 	in.taker = takeover.NewTaker(source, plan, takeover.Options{
-		Server: in.Cluster.Server, Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld, Dir: o.SnapshotDir,
+		Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld,
 	})
-	in.Progress.Done("%s, %s", count(len(plan.Services), "Service"), count(ruleCount(plan), "rule"))
+	in.Progress.Done("%s, %s", plural.Count(len(plan.Services), "Service"), plural.Count(ruleCount(plan), "rule"))
 	return nil
 }
 
@@ -180,10 +182,7 @@ func (in *Installer) addValues(ctx context.Context, values map[string]string) er
 
 // effectiveValues are the values that the release will have.
 func (in *Installer) effectiveValues() map[string]any {
-	if r := in.facts.release; r != nil && r.Deployed() {
-		return helm.MergeValues(r.Values, in.Values)
-	}
-	return in.Values
+	return helm.MergeValues(in.facts.values, in.Values)
 }
 
 // labelForm is how the controller will write instance types.

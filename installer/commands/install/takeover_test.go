@@ -62,7 +62,7 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 // taking are the options of an unattended install with the credentials that the other provider has.
 func (e *env) taking(t *testing.T) Options {
 	t.Helper()
-	return Options{SnapshotDir: t.TempDir(), Pin: []string{takeover.All}, Accept: []string{takeover.All}}
+	return Options{Pin: []string{takeover.All}, Accept: []string{takeover.All}}
 }
 
 // rules are the rules of the recorded account by id.
@@ -124,7 +124,7 @@ func TestInstallTakesOver(t *testing.T) {
 
 			// The second install finds nobody to replace.
 			n := e.Releases.Applied
-			require.Nil(t, e.install(t, Options{SnapshotDir: t.TempDir()}).plan.Takeover)
+			require.Nil(t, e.install(t, Options{}).plan.Takeover)
 			require.Equal(t, n, e.Releases.Applied, "no new revision")
 		})
 	}
@@ -185,7 +185,7 @@ func TestInstallAsksAboutTheTakeover(t *testing.T) {
 
 	// What was kept on purpose is not taken over again.
 	e.Yes, e.Interactive = true, false
-	require.Nil(t, e.install(t, Options{SnapshotDir: t.TempDir()}).plan.Takeover)
+	require.Nil(t, e.install(t, Options{}).plan.Takeover)
 	_, err = e.Kube.AppsV1().Deployments("kube-system").Get(t.Context(), "cloud-controller-manager", metav1.GetOptions{})
 	require.NoError(t, err)
 }

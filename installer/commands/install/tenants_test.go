@@ -5,7 +5,6 @@ package install
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,71 +28,25 @@ func usesNetwork(t *testing.T) *env {
 	return e
 }
 
-func TestInstallKeepsServicesOfThePolicy(t *testing.T) {
-	t.Parallel()
-	allowed := map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"shop"}}}}
-	for name, tt := range map[string]struct {
-		change func(o *Options, e *env)
-		kept   bool
-		says   []string
-	}{
-		"unattended": {func(*Options, *env) {}, true, []string{
-			"Service shop/web is kept by a chart value", "chart values keep shop/web: tenancy.annotations.network.allow=[shop]", "--strict-tenancy leaves them refused",
-		}},
-		"strict":                 {func(o *Options, _ *env) { o.StrictTenancy = true }, false, []string{"Service shop/web is refused"}},
-		"asked, yes":             {func(_ *Options, e *env) { e.Answers("yes", "yes") }, true, []string{"Keep the Service shop/web by chart values (tenancy)"}},
-		"asked, no":              {func(_ *Options, e *env) { e.Answers("no", "yes") }, false, []string{"Keep the Service shop/web by chart values (tenancy)"}},
-		"the operator allows it": {func(o *Options, _ *env) { o.Values = map[string]any{"tenancy": allowed} }, true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := usesNetwork(t)
-			o := e.keys(t)
-			o.SkipTaint = true
-			tt.change(&o, e)
-			in := e.install(t, o)
-			e.Yes = true
-			for _, says := range tt.says {
-				require.Contains(t, e.Stderr.String(), says)
-			}
-			if tt.says == nil {
-				require.NotContains(t, e.Stderr.String(), "shop/web")
-			}
-			require.Equal(t, !tt.kept, strings.Contains(strings.Join(in.FlagLine(), " "), "--strict-tenancy"))
-			if !tt.kept {
-				require.NotContains(t, e.Releases.Release().Values, "tenancy")
-				return
-			}
-			require.Equal(t, allowed, e.Releases.Release().Values["tenancy"])
-			require.Contains(t, e.Releases.Release().Manifest, `\"allow\":[\"shop\"]`)
-
-			// The same again: nothing is refused, and no new revision is made.
-			e.Stderr.Reset()
-			e.install(t, Options{SkipTaint: true})
-			require.NotContains(t, e.Stderr.String(), "shop/web")
-			require.Equal(t, 1, e.Releases.Applied)
-		})
-	}
-}
-
-// What a tenant asks for while a policy is in force is not allowed by running csccm again.
-func TestInstallKeepsNothingUnderAPolicy(t *testing.T) {
+// An install names what the policy for tenants refuses, and allows nothing by itself.
+func TestInstallNamesWhatThePolicyRefuses(t *testing.T) {
 	t.Parallel()
 	e := usesNetwork(t)
-	e.install(t, e.keys(t))
-	s, err := e.Kube.CoreV1().Services("shop").Get(t.Context(), "web", metav1.GetOptions{})
-	require.NoError(t, err)
-	s.Namespace, s.UID = "guest", "another"
-	_, err = e.Kube.CoreV1().Services("guest").Create(t.Context(), s, metav1.CreateOptions{})
-	require.NoError(t, err)
+	o := e.keys(t)
+	o.SkipTaint = true
+	e.install(t, o)
+	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
+	require.Contains(t, e.Stderr.String(), "--set 'tenancy.annotations.network.allow[0]=shop'")
+	require.NotContains(t, e.Releases.Release().Values, "tenancy")
+
 	e.Stderr.Reset()
-	e.install(t, Options{})
-	require.Contains(t, e.Stderr.String(), "Service guest/web is refused")
-	require.Equal(t, 1, e.Releases.Applied)
-	require.NotContains(t, e.Releases.Release().Manifest, `\"guest\"`)
+	allowed := map[string]any{"annotations": map[string]any{"network": map[string]any{"allow": []any{"shop"}}}}
+	e.install(t, Options{SkipTaint: true, Values: map[string]any{"tenancy": allowed}})
+	require.NotContains(t, e.Stderr.String(), "shop/web")
+	require.Contains(t, e.Releases.Release().Manifest, `\"allow\":[\"shop\"]`)
 }
 
-// A dry run shows what would be kept, and the values.
+// A dry run shows what would be refused.
 func TestDryRunShowsThePolicy(t *testing.T) {
 	t.Parallel()
 	e := usesNetwork(t)
@@ -103,12 +56,11 @@ func TestDryRunShowsThePolicy(t *testing.T) {
 	var p Plan
 	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
 	require.NotNil(t, p.Tenants)
-	require.Equal(t, []string{"shop/web"}, p.Tenants.Kept())
-	require.Equal(t, p.Tenants.Values["tenancy"], p.Chart.Values["tenancy"])
+	require.Equal(t, "shop/web", p.Tenants.Refused[0].Service)
 	e.Stdout.Reset()
 	e.Output = "text"
 	e.install(t, o)
 	require.Contains(t, e.Stdout.String(), "  Tenants     the policy (chart value tenancy)")
-	require.Contains(t, e.Stdout.String(), "! Service shop/web is kept by a chart value")
+	require.Contains(t, e.Stdout.String(), "! Service shop/web is refused")
 	require.Zero(t, e.Releases.Applied)
 }

@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -42,7 +45,7 @@ func (in *Installer) probe(ctx context.Context, apiURL string) error {
 	c := &in.Credentials
 	cfg.APIURL, cfg.CAFile, cfg.SSLNoVerify = apiURL, c.CAFile, c.SSLNoVerify
 	cfg.APIKey, cfg.SecretKey = credentials.ProbeKeys.APIKey, credentials.ProbeKeys.SecretKey
-	api, err := cloudstack.NewClient(&cfg)
+	api, err := cloudapi.NewClient(&cfg)
 	if err != nil {
 		return err
 	}
@@ -70,7 +73,7 @@ func (in *Installer) completeKeys(ctx context.Context) error {
 		}
 		cfg := in.newConfig()
 		cfg.APIKey, cfg.SecretKey = k.APIKey, k.SecretKey
-		api, err := cloudstack.NewClient(cfg)
+		api, err := cloudapi.NewClient(cfg)
 		if err == nil {
 			err = credentials.CheckKeys(ctx, cfg.APIURL, api)
 		}
@@ -134,6 +137,30 @@ func (in *Installer) askAccount(ctx context.Context, validate func(string) error
 		ownerOf(answer, &c.Domain, &c.Account, &in.Project)
 	}
 	return err
+}
+
+// askOwner offers the accounts and projects that own the VMs of the nodes, in place of one that does not.
+func (in *Installer) askOwner(ctx context.Context, why string, places []credentials.Place) (chosen bool, err error) {
+	var choices []prompt.Choice
+	for i := range places {
+		_, owns := check.Misplaced(in.facts.nodes, places[i].VMs, places[i], in.newConfig().Zone, func() []credentials.Place { return nil })
+		if owns {
+			choices = append(choices, prompt.Choice{Value: strconv.Itoa(i), Label: places[i].String()})
+		}
+	}
+	if len(choices) == 0 {
+		return false, nil
+	}
+	in.Progress.Warn("%s", why)
+	answer, err := in.Prompt.Select(ctx, prompt.Question{
+		Message: "Owner of the cluster's VMs", Flag: "--account NAME with --domain PATH, or --project NAME", Help: "the controller's user is made there",
+	}, append(choices, prompt.Choice{Label: "stop here"}))
+	if err != nil || answer == "" {
+		return false, err
+	}
+	i, err := strconv.Atoi(answer)
+	in.Project, in.Credentials.Account, in.Credentials.Domain = places[i].Project, places[i].Account, places[i].Domain
+	return err == nil, err
 }
 
 // ownerOf reads NAME of an account, DOMAIN/NAME, or project/NAME.

@@ -137,3 +137,29 @@ func TestWizardDeclined(t *testing.T) {
 		})
 	}
 }
+
+// On a terminal the account that owns the VMs of the nodes is offered in place of one that has none of them.
+func TestInstallOffersTheOwnerOfTheVMs(t *testing.T) {
+	t.Parallel()
+	for answer, owner := range map[string]string{"1": "k8s", "stop here": ""} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			e := newEnvOf(t, elsewhereWorld(), testenv.Owner, demoNodes()...)
+			o := e.admin()
+			o.Credentials.Account, o.Credentials.Domain = "other", "empty"
+			e.Answers(answer, "yes", "yes")
+			in := e.installer(t, o)
+			err := in.Run(t.Context())
+			require.Contains(t, strings.Join(strings.Fields(e.Stderr.String()), " "), "3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1")
+			require.Contains(t, e.Stderr.String(), "1) account k8s of domain ROOT")
+			if owner == "" {
+				testenv.RequireRefusal(t, err, "NODE-002 failed", "--account k8s --domain ROOT", report.ExitCheckFailed)
+				require.Zero(t, e.cloud.Ledger().Count("createUser"))
+				return
+			}
+			require.NoError(t, err, e.Stderr.String())
+			require.Equal(t, owner, in.provision.Account)
+			require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
+		})
+	}
+}

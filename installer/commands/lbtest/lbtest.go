@@ -15,7 +15,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -23,16 +22,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/report"
-)
-
-// Flags of the controller's program, and its environment, that make it a Pod of the test.
-const (
-	ServeFlag = "load-balancer-test-serve"
-	AskFlag   = "load-balancer-test-ask"
-	TokenFlag = "load-balancer-test-token" // #nosec G101 -- a name; the token tells test runs apart and is no secret
-	PodEnv    = "POD_NAME"
+	"github.com/csccm/csccm/pkg/echo"
 )
 
 // Ports of the Service, which the virtual router has no use of its own for, and of the Pod.
@@ -96,6 +87,8 @@ type Tester struct {
 	Progress report.Progress
 	Options  Options
 	Explain  func(error) error
+	// Cloud makes sure that CloudStack answers, before anything waits for it; nil without credentials.
+	Cloud func(ctx context.Context) error
 	// Logs returns the last lines of a Pod's log.
 	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
 	Ask  func(ctx context.Context, address, token string) (echo.Answer, error)
@@ -113,6 +106,11 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	t.result = Result{SchemaVersion: 1, Namespace: t.Options.Namespace, Image: t.Options.Image, Steps: []Step{}}
 	if t.Options.Namespace == "" {
 		t.result.Namespace = prefix + t.id
+	}
+	if t.Cloud != nil {
+		if err := t.step(ctx, "CloudStack", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
+			return &t.result, err // nothing is made yet
+		}
 	}
 	err := t.steps(ctx)
 	// ^C ends the test, not the removal.
@@ -202,6 +200,8 @@ func remedyOf(step string, err error) string {
 		return remedied.Remedy()
 	}
 	switch step {
+	case "CloudStack":
+		return "run csccm doctor --only CS"
 	case "Pod":
 		return "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace"
 	case "address":
@@ -214,15 +214,13 @@ func remedyOf(step string, err error) string {
 	return ""
 }
 
-// AskAll asks at several addresses at once.
-func AskAll(ctx context.Context, addresses []string, token string) ([]echo.Answer, []error) {
-	answers, errs := make([]echo.Answer, len(addresses)), make([]error, len(addresses))
-	var group sync.WaitGroup
-	for i, address := range addresses {
-		group.Go(func() { answers[i], errs[i] = echo.AskUntil(ctx, address, token) })
-	}
-	group.Wait()
-	return answers, errs
+// AskOnce asks from a machine outside the cluster. It does not wait long, because the Pod inside has waited for the first
+// answer.
+func AskOnce(ctx context.Context, address, token string) (echo.Answer, error) {
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return echo.AskUntil(ctx, address, token)
 }
 
 // targets are the addresses to ask, the plain one first.

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/pkg/echo"
 )
 
 // env is a cluster whose Pods run, whose Services get an address, and whose Pod in the cluster asks as it is told.

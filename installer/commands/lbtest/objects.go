@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/commands/lbtest/echo"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/echo"
 )
 
 const (
@@ -87,8 +87,8 @@ func (t *Tester) pod(name string, args ...string) *corev1.Pod {
 			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "test", Image: t.Options.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+TokenFlag+"="+t.id),
-			Env: []corev1.EnvVar{field("POD_IP", "status.podIP"), field(PodEnv, "metadata.name")},
+			Name: "test", Image: t.Options.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+echo.TokenFlag+"="+t.id),
+			Env: []corev1.EnvVar{field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name")},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			},
@@ -100,7 +100,7 @@ func (t *Tester) pod(name string, args ...string) *corev1.Pod {
 
 func (t *Tester) makePod(ctx context.Context) (string, error) {
 	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
-	p, err := pods.Create(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", ServeFlag, portPod)), metav1.CreateOptions{})
+	p, err := pods.Create(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", echo.ServeFlag, portPod)), metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -201,7 +201,7 @@ func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {
 	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
-	p, err := pods.Create(ctx, t.pod("client", "--"+AskFlag+"="+strings.Join(t.targets(), ",")), metav1.CreateOptions{})
+	p, err := pods.Create(ctx, t.pod("client", "--"+echo.AskFlag+"="+strings.Join(t.targets(), ",")), metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}

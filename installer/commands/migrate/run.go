@@ -1,6 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package migrate is the command that gives the rules of older providers the names that csccm uses, and takes that back.
 package migrate
 
 import (
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -23,15 +25,14 @@ import (
 
 // Options choose the rules.
 type Options struct {
-	Selection
-	Undo        string // journal to undo
-	CloudConfig string // as given, for the line that undoes the run
-	Verbose     bool   // show the rules of others too
+	rules.Selection
+	Undo    string // journal to undo
+	Verbose bool   // show the rules of others too
 	// Controllers returns other controllers that may still work with the rules; nil where nobody knows of one.
 	Controllers func(ctx context.Context) ([]string, error)
 
-	header Header // of the journal to undo
-	back   []Step
+	header rules.Header // of the journal to undo
+	back   []rules.Step
 }
 
 // ReadUndo reads the journal to undo; that needs no connection.
@@ -44,7 +45,7 @@ func (o *Options) ReadUndo() error {
 		return &report.Error{What: "--undo", Err: err, Fix: "name the journal that the run to undo has named, which you may read", Code: report.ExitUsage}
 	}
 	defer func() { _ = file.Close() }()
-	if o.header, o.back, err = ReadJournal(file); err != nil {
+	if o.header, o.back, err = rules.ReadJournal(file); err != nil {
 		return &report.Error{What: "--undo " + o.Undo, Err: err, Fix: "name the journal that the run to undo has named", Code: report.ExitUsage}
 	}
 	return nil
@@ -52,15 +53,15 @@ func (o *Options) ReadUndo() error {
 
 // Result is what -o json and yaml write.
 type Result struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	DryRun        bool   `json:"dryRun"`
-	Rules         []Item `json:"rules"`
-	Steps         []Step `json:"steps"`
+	SchemaVersion int          `json:"schemaVersion"`
+	DryRun        bool         `json:"dryRun"`
+	Rules         []rules.Item `json:"rules"`
+	Steps         []rules.Step `json:"steps"`
 	// Done is how many of the steps are done.
 	Done    int    `json:"done"`
 	Journal string `json:"journal,omitempty"`
 	// Emptied are addresses that carry no rule once the steps are done.
-	Emptied []Address `json:"emptied,omitempty"`
+	Emptied []rules.Address `json:"emptied,omitempty"`
 }
 
 // migration is one run of the command.
@@ -70,7 +71,7 @@ type migration struct {
 	cloud   *cloud.Cloud
 	project string
 	path    string // of the journal of the rules
-	plan    Plan
+	plan    rules.Plan
 	gone    []string // what an undo cannot do
 	result  Result
 }
@@ -80,7 +81,7 @@ type migration struct {
 func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	m := &migration{e: e, o: o, cloud: cs, path: e.Journal}
 	e.Journal = ""
-	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
+	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
 	var err error
 	if m.project, err = inv.ProjectID(ctx); err != nil {
 		return err
@@ -95,13 +96,13 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	}
 	m.result = Result{SchemaVersion: 1, DryRun: true, Rules: m.plan.Items, Steps: m.plan.Steps, Emptied: m.result.Emptied}
 	op := engine.Operation{
-		Name: "migrate-rules", What: ToDo(m.plan.Steps), Plan: &m.result, Show: m.show, Check: m.allowed,
+		Name: "migrate-rules", What: rules.ToDo(m.plan.Steps), Plan: &m.result, Show: m.show, Check: m.allowed,
 		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back."},
 	}
 	if len(m.plan.Steps) > 0 {
 		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
 		op.Done = func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", Did(m.plan.Steps), m.path, m.undoLine())
+			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Did(m.plan.Steps), m.path, m.undoLine())
 			return err
 		}
 	}
@@ -112,28 +113,28 @@ func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) erro
 	var err error
 	kube := m.e.Cluster.Kube.CoreV1()
 	nodes := cluster.List(ctx, &err, kube.Nodes().List).Items
-	in := Inventory{Services: cluster.List(ctx, &err, kube.Services(metav1.NamespaceAll).List).Items}
+	in := rules.Inventory{Services: cluster.List(ctx, &err, kube.Services(metav1.NamespaceAll).List).Items}
 	if err != nil {
 		return m.e.Cluster.Explain(err)
 	}
-	if in.Rules, err = Read(ctx, m.cloud.Client, m.project); err != nil {
+	if in.Rules, err = rules.Read(ctx, m.cloud.Client, m.project); err != nil {
 		return err
 	}
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return err
 	}
-	in.NodeVMs = NodeVMs(nodes, vms)
-	m.plan = MakePlan(in, m.o.Selection)
+	in.NodeVMs = rules.NodeVMs(nodes, vms)
+	m.plan = rules.MakePlan(in, m.o.Selection)
 	if unknown := m.plan.UnknownLoadBalancers; len(unknown) > 0 {
 		return report.Usage(fmt.Sprintf("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
 			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
 	}
-	if m.result.Emptied = Emptied(in.Rules, m.plan.Steps); len(m.result.Emptied) > 0 {
+	if m.result.Emptied = rules.Emptied(in.Rules, m.plan.Steps); len(m.result.Emptied) > 0 {
 		// What else the addresses are for is part of a hint, so an error only leaves it out.
 		addresses, _ := m.cloud.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
 		forwards, _ := m.cloud.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
-		Used(m.result.Emptied, addresses, forwards)
+		rules.Used(m.result.Emptied, addresses, forwards)
 	}
 	return nil
 }
@@ -145,20 +146,20 @@ func (m *migration) planUndo(ctx context.Context) error {
 			m.o.Undo, h.APIURL, h.ProjectID, m.cloud.Config.APIURL, m.project),
 			"name the journal of this CloudStack, or give its credentials with --cloud-config")
 	}
-	rules, err := Read(ctx, m.cloud.Client, m.project)
+	have, err := rules.Read(ctx, m.cloud.Client, m.project)
 	if err != nil {
 		return err
 	}
-	m.plan.Items = []Item{}
-	m.plan.Steps, m.gone = Remaining(m.o.back, rules)
+	m.plan.Items = []rules.Item{}
+	m.plan.Steps, m.gone = rules.Remaining(m.o.back, have)
 	return nil
 }
 
 // allowed refuses to change the rules of a provider that still works: it would make them again.
 func (m *migration) allowed(ctx context.Context) error {
-	touched := m.plan.deletions()
+	touched := m.plan.Deletions()
 	for i := range m.plan.Items {
-		if it := &m.plan.Items[i]; it.Family == FamilyLeaseweb && it.Verdict == VerdictRename {
+		if it := &m.plan.Items[i]; it.Family == rules.FamilyLeaseweb && it.Verdict == rules.VerdictRename {
 			touched++
 		}
 	}
@@ -170,28 +171,28 @@ func (m *migration) allowed(ctx context.Context) error {
 		return err
 	}
 	return &report.Error{
-		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), CountRules(touched)),
+		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), rules.CountRules(touched)),
 		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
 	}
 }
 
 func (m *migration) apply(ctx context.Context, note engine.Note) error {
-	journal, err := CreateJournal(m.path, Header{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Cluster: m.e.Cluster.Server}, m.e.Clock)
+	journal, err := rules.CreateJournal(m.path, rules.Header{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Cluster: m.e.Cluster.Server}, m.e.Clock)
 	if err != nil {
 		return report.Remedied(err, "name a file that is new, on a disk with room, with --journal")
 	}
 	defer func() { _ = journal.Close() }()
 	m.result.DryRun, m.result.Journal = false, journal.Path()
 	note("journal of the rules: %s", m.path)
-	a := &Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Journal: journal}
-	a.Starting = func(s Step) { m.e.Progress.Step("%s", s.describe()) }
-	a.Progress = func(_ Step, what string) { m.e.Progress.Done("%s", what) }
+	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Journal: journal}
+	a.Starting = func(s rules.Step) { m.e.Progress.Step("%s", s.Describe()) }
+	a.Progress = func(_ rules.Step, what string) { m.e.Progress.Done("%s", what) }
 	m.result.Done, err = a.Apply(ctx, m.plan.Steps)
 	if err != nil {
 		m.e.Progress.Fail("%v", err)
 		// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
 		return &report.Error{
-			What: fmt.Sprintf("%s of %d done: %v", CountRules(m.result.Done), len(m.plan.Steps), err),
+			What: fmt.Sprintf("%s of %d done: %v", rules.CountRules(m.result.Done), len(m.plan.Steps), err),
 			Fix:  "run the command again to go on, or undo with: " + m.undoLine(),
 		}
 	}
@@ -200,13 +201,5 @@ func (m *migration) apply(ctx context.Context, note engine.Note) error {
 
 // undoLine is the command that undoes what the journal records.
 func (m *migration) undoLine() string {
-	words := []string{"csccm"}
-	if m.e.Cluster.Namespace != "kube-system" {
-		words = append(words, "-n", m.e.Cluster.Namespace)
-	}
-	words = append(words, "migrate-rules", "--undo", m.path)
-	if m.o.CloudConfig != "" {
-		words = append(words, "--cloud-config", m.o.CloudConfig)
-	}
-	return report.ShellLine(words...)
+	return "csccm migrate-rules --undo " + report.ShellLine(m.path)
 }

@@ -11,10 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // FinishPlan is what ending old keys would do. It holds no secret.
@@ -28,7 +28,7 @@ type FinishPlan struct {
 	Breaks []string `json:"breaks"` // what still works with them
 	Steps  []string `json:"steps"`
 
-	users []cloudstack.User
+	users []cloudapi.User
 }
 
 // FinishResult is what ending old keys has done.
@@ -176,7 +176,7 @@ func (f *finisher) end(ctx context.Context, note engine.Note) error {
 	if err != nil {
 		return err
 	}
-	api, err := cloudstack.NewClient(f.local)
+	api, err := cloudapi.NewClient(f.local)
 	if err == nil {
 		err = credentials.CheckKeys(ctx, f.local.APIURL, api)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/secretusers"
-	"github.com/csccm/csccm/installer/storage"
 )
 
 // secretsOfTypes leaves out the Secrets that no program reads keys from, which are the largest and the most.
@@ -73,7 +72,7 @@ func (r *run) copies(ctx context.Context, f *facts, keys []string) error {
 		f.notLookedAt = append(f.notLookedAt, "Secrets in namespaces other than "+f.namespace)
 	}
 	own := func(s *corev1.Secret, key string) bool {
-		return s.Namespace == f.namespace && s.Name == f.secret && (key == credentials.SecretKey || key == storage.ConfigKey)
+		return s.Namespace == f.namespace && s.Name == f.secret && key == credentials.SecretKey
 	}
 	o := metav1.ListOptions{FieldSelector: secretsOfTypes, Limit: secretsPage}
 	for {

@@ -25,9 +25,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Annotations of the Secret.
@@ -53,7 +53,7 @@ type Plan struct {
 	KeepsOldKeys []string `json:"keepsOldKeys"`
 	Steps        []string `json:"steps"`
 
-	from     cloudstack.User
+	from     cloudapi.User
 	toID     string // "" = to be created
 	switched bool   // the Secret holds the new keys already
 }
@@ -61,7 +61,7 @@ type Plan struct {
 var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
 
 // newPlan finds whose keys the Secret holds and who is next. user "" means to choose.
-func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey, user string) (*Plan, error) {
+func newPlan(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiKey, user string) (*Plan, error) {
 	p := &Plan{SchemaVersion: 1, Namespace: s.Namespace, Secret: s.Name}
 	all, holder, err := holderOf(ctx, admin, s, apiKey)
 	if err != nil {
@@ -69,8 +69,8 @@ func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, ap
 	}
 	p.Account = holder.Account
 	account := ofAccount(all, holder)
-	find := func(name string) *cloudstack.User {
-		i := slices.IndexFunc(account, func(u cloudstack.User) bool { return u.Username == name })
+	find := func(name string) *cloudapi.User {
+		i := slices.IndexFunc(account, func(u cloudapi.User) bool { return u.Username == name })
 		if i < 0 {
 			return nil
 		}
@@ -91,12 +91,12 @@ func newPlan(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, ap
 }
 
 // holderOf returns all users that the administrator sees, and the one whose keys the Secret holds.
-func holderOf(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, apiKey string) (all []cloudstack.User, holder cloudstack.User, err error) {
+func holderOf(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiKey string) (all []cloudapi.User, holder cloudapi.User, err error) {
 	all, err = admin.ListUsers(ctx, "", "", "")
 	if err != nil {
 		return nil, holder, fmt.Errorf("listing users: %w", err)
 	}
-	i := slices.IndexFunc(all, func(u cloudstack.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
+	i := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
 	if i < 0 {
 		return nil, holder, report.Remedied(fmt.Errorf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
 			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
@@ -105,16 +105,16 @@ func holderOf(ctx context.Context, admin *cloudstack.Client, s *corev1.Secret, a
 }
 
 // ofAccount returns the users of the account of one of them.
-func ofAccount(all []cloudstack.User, one cloudstack.User) []cloudstack.User {
-	return slices.DeleteFunc(slices.Clone(all), func(u cloudstack.User) bool { return u.Account != one.Account || u.DomainID != one.DomainID })
+func ofAccount(all []cloudapi.User, one cloudapi.User) []cloudapi.User {
+	return slices.DeleteFunc(slices.Clone(all), func(u cloudapi.User) bool { return u.Account != one.Account || u.DomainID != one.DomainID })
 }
 
 // next is the user that gets the new keys: the one named, that of a rotation
 // that did not end, the one that the last rotation left, or a new one. A user
 // that somebody else may work with is never taken unasked: its keys would die.
-func next(all []cloudstack.User, holder cloudstack.User, s *corev1.Secret, named string, find func(string) *cloudstack.User) (string, error) {
+func next(all []cloudapi.User, holder cloudapi.User, s *corev1.Secret, named string, find func(string) *cloudapi.User) (string, error) {
 	taken := func(name string) bool {
-		return slices.ContainsFunc(all, func(u cloudstack.User) bool { return u.Username == name && u.DomainID == holder.DomainID })
+		return slices.ContainsFunc(all, func(u cloudapi.User) bool { return u.Username == name && u.DomainID == holder.DomainID })
 	}
 	if named != "" {
 		if named == holder.Username {

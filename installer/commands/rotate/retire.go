@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // retire makes the old keys worthless: CloudStack replaces them by a pair that nobody reads. Where something may still work
@@ -38,7 +38,7 @@ func (r *run) retire(ctx context.Context, note engine.Note) error {
 }
 
 // end makes the keys of a user worthless.
-func (r *run) end(ctx context.Context, note engine.Note, u cloudstack.User) error {
+func (r *run) end(ctx context.Context, note engine.Note, u cloudapi.User) error {
 	r.Progress.Step("Old keys of user %q", u.Username)
 	keys, err := r.admin.RegisterUserKeys(ctx, u.ID)
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/storage"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // Command is the name of this command's runs in the journal.
@@ -41,7 +40,7 @@ type Options struct {
 	ReloadTimeout time.Duration
 
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudstack.Client, end func(), err error)
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
 }
@@ -52,11 +51,10 @@ type run struct {
 
 	secret  *credentials.Secret
 	local   *cloudstack.Config // the Secret's, for this machine
-	admin   *cloudstack.Client
+	admin   *cloudapi.Client
 	plan    *Plan
 	keys    credentials.Keys // the new ones
 	old     []byte           // the Secret's cloud-config before
-	driver  []byte           // that of the CSI driver in it before; nil if it has none
 	hide    []string         // secrets that no text may hold
 	result  Result
 	watcher *watcher
@@ -238,13 +236,10 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
-	credentials.CarryRecordKey(&next, r.secret.Config)
-	r.hide = append(r.hide, next.PreviousRecordKey)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		written, err := r.change(ctx, func(s *corev1.Secret) {
 			r.old = bytes.Clone(s.Data[credentials.SecretKey])
-			r.driver = bytes.Clone(s.Data[storage.ConfigKey])
-			credentials.Put(s.Data, &next)
+			s.Data[credentials.SecretKey] = next.Render()
 			s.Annotations[annotationFrom] = r.plan.From
 			delete(s.Annotations, annotationTo)
 			delete(s.Annotations, annotationAt) // of the rotation before
@@ -272,13 +267,9 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	if err == nil || r.old == nil || ctx.Err() != nil {
 		return err
 	}
-	former := r.formerly()
 	back := engine.Shielded(ctx, func(ctx context.Context) error {
 		_, err := r.change(ctx, func(s *corev1.Secret) {
-			s.Data[credentials.SecretKey] = former
-			if r.driver != nil {
-				s.Data[storage.ConfigKey] = r.driver
-			}
+			s.Data[credentials.SecretKey] = r.old
 			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
 			delete(s.Annotations, annotationAt)
@@ -291,17 +282,6 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	}
 	note("the Secret holds the keys of user %q again", r.plan.From)
 	return unproven(err, nil)
-}
-
-// formerly is the cloud-config of before, which believes what was signed with the new keys meanwhile.
-func (r *run) formerly() []byte {
-	was, err := cloudconfig.Parse(bytes.NewReader(r.old))
-	if err != nil {
-		return r.old
-	}
-	credentials.CarryRecordKey(was, &cloudstack.Config{SecretKey: r.keys.SecretKey})
-	r.hide = append(r.hide, was.PreviousRecordKey)
-	return was.Render()
 }
 
 // unproven is the error of a controller that did not take the new keys. back is why the old keys could not be put back.

@@ -9,19 +9,16 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the schema
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
@@ -229,10 +226,10 @@ func (s *Status) nodes(f *check.Facts, problems map[string][]string) {
 
 func (s *Status) services(f *check.Facts, problems map[string][]string) {
 	s.Services = Services{Items: []Service{}}
-	rules := map[string]bool{} // LB:PORT
+	balanced := map[string]bool{} // LB:PORT
 	for i := range f.Rules {
-		if n := migrate.ParseName(f.Rules[i].Name); n.LB != "" {
-			rules[fmt.Sprintf("%s:%d", n.LB, n.Port)] = true
+		if n := rules.ParseName(f.Rules[i].Name); n.LB != "" {
+			balanced[fmt.Sprintf("%s:%d", n.LB, n.Port)] = true
 		}
 	}
 	for i := range f.Services {
@@ -250,7 +247,7 @@ func (s *Status) services(f *check.Facts, problems map[string][]string) {
 		lb := cloudprovider.DefaultLoadBalancerName(v)
 		for _, p := range v.Spec.Ports {
 			it.Ports = append(it.Ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
-			if rules[fmt.Sprintf("%s:%d", lb, p.Port)] || forwarded(f, v, p) {
+			if balanced[fmt.Sprintf("%s:%d", lb, p.Port)] || forwarded(f, v, p) {
 				it.Rules++
 			}
 		}
@@ -281,21 +278,3 @@ func (s *Status) Err(failOn check.Severity) error { return s.report.Err(failOn) 
 
 // Unfinished is how many of all checks had not ended when the run did.
 func (s *Status) Unfinished() (n, all int) { return s.report.Unfinished(), len(s.report.Checks) }
-
-// WriteJSON writes the status as JSON.
-func (s *Status) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(s)
-}
-
-// WriteYAML writes the same as YAML.
-func (s *Status) WriteYAML(w io.Writer) error {
-	raw, err := yaml.Marshal(s)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(raw)
-	return err
-}

@@ -205,8 +205,8 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 		"unread": New(env(), check.Report{}, &check.Facts{At: now, Unread: []string{check.FactNodes}}),
 	} {
 		var j, y bytes.Buffer
-		require.NoError(t, s.WriteJSON(&j))
-		require.NoError(t, s.WriteYAML(&y))
+		require.NoError(t, report.Encode(&j, "json", s))
+		require.NoError(t, report.Encode(&y, "yaml", s))
 		fromYAML, err := yaml.YAMLToJSON(y.Bytes())
 		require.NoError(t, err)
 		for _, raw := range [][]byte{j.Bytes(), fromYAML} {

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // TextOptions says how a status is shown to a person.
@@ -66,7 +67,7 @@ func (v *view) line(y report.Symbol, title, format string, args ...any) {
 	indent := v.Style.SymbolWidth() + 1 + titleWidth
 	text := fmt.Sprintf(format, args...)
 	if !v.All {
-		text = report.Cut(text, v.Style.Width-indent)
+		text = terminal.Cut(text, v.Style.Width-indent)
 	}
 	v.b.WriteString(v.Style.Indented(v.Style.Symbol(y)+" "+v.Style.Paint(report.Strong, title)+pad, indent, text))
 }
@@ -138,7 +139,9 @@ func (v *view) summary() {
 	switch {
 	case unread(check.FactReleases):
 		v.line(report.SymbolUnknown, "Release", notRead)
-	case c.Revision > 0 || c.PodsWanted > 0:
+	case c.Revision == 0 && c.Kind != "":
+		v.line(report.SymbolOK, "Release", "none of Helm: the %s was made from a manifest, or by GitOps", c.Kind)
+	case c.Revision > 0:
 		v.line(mark(c.ReleaseStatus == "deployed"), "Release", "%s/%s revision %d, %s", c.Namespace, c.Release, c.Revision, join(", ", label("chart ", c.ChartVersion), c.ReleaseStatus))
 	}
 	if len(c.Others) > 0 {
@@ -179,11 +182,15 @@ func (v *view) nodeTable() report.Table {
 
 func (v *view) serviceTable() report.Table {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
+	rules := func(s *Service) string { return fmt.Sprintf("%d/%d", s.Rules, len(s.Ports)) }
+	if slices.Contains(v.Unread, check.FactRules) {
+		rules = func(s *Service) string { return fmt.Sprintf("?/%d", len(s.Ports)) }
+	}
 	for i := range v.shown(len(v.Services.Items)) {
 		x := &v.Services.Items[i]
 		age := duration.HumanDuration(time.Duration(x.AgeSeconds * float64(time.Second)))
 		t.Add(x.Namespace+"/"+x.Name, cmp.Or(strings.Join(x.Addresses, ","), "none"), v.few(x.Ports, 3, ","),
-			fmt.Sprintf("%d/%d", x.Rules, len(x.Ports)), age, v.codes(x.Problems))
+			rules(x), age, v.codes(x.Problems))
 	}
 	return t
 }
@@ -210,7 +217,7 @@ func (v *view) problems() {
 			symbol := map[check.Outcome]report.Symbol{check.Failed: report.SymbolFailed, check.Warning: report.SymbolWarning, check.Unknown: report.SymbolUnknown}[outcome]
 			text := c.Code + " " + c.Message
 			if !v.All { // a line each
-				text = report.Cut(text, st.Width-st.SymbolWidth()-1)
+				text = terminal.Cut(text, st.Width-st.SymbolWidth()-1)
 			}
 			v.b.WriteString(st.Indented(st.Symbol(symbol)+" ", st.SymbolWidth()+1, text))
 		}
@@ -219,7 +226,7 @@ func (v *view) problems() {
 		fmt.Fprintf(&v.b, "... and %d more\n", hidden)
 	}
 	if shown > 0 {
-		v.b.WriteString("csccm doctor says more, and what to do.\n")
+		v.b.WriteString(st.Indented("", 0, "csccm doctor says more, and what to do."))
 	}
 }
 
@@ -246,7 +253,7 @@ func fit(t *report.Table, width int, drop []string) {
 			widest = max(widest, len([]rune(row[column])))
 		}
 		for _, row := range t.Rows {
-			row[column] = report.Cut(row[column], max(widest-over, least))
+			row[column] = terminal.Cut(row[column], max(widest-over, least))
 		}
 	}
 }

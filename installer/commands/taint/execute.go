@@ -168,7 +168,10 @@ type patchOp struct {
 	Value any    `json:"value,omitempty"`
 }
 
-const markPath = "/metadata/annotations/csccm.io~1tainted-at"
+const (
+	markPath   = "/metadata/annotations/csccm.io~1tainted-at"
+	beforePath = "/metadata/annotations/csccm.io~1before-taint"
+)
 
 // add sets the taint and the mark. spec.taints is one atomic list: a merge
 // would drop the others' taints, so it is a JSON patch on a tested version.
@@ -179,12 +182,16 @@ func (e *Executor) add(ctx context.Context, name string) error {
 			return nil // the kubelet was faster, or an earlier run: nothing of ours
 		}
 		now := e.Clock.Now().UTC().Format(time.RFC3339)
-		ops := []patchOp{{"add", "/spec/taints/-", taint}, {"add", markPath, now}}
+		ops := []patchOp{{"add", "/spec/taints/-", taint}}
 		if len(n.Spec.Taints) == 0 {
 			ops[0] = patchOp{"add", "/spec/taints", []corev1.Taint{taint}}
 		}
 		if n.Annotations == nil {
-			ops[1] = patchOp{"add", "/metadata/annotations", map[string]string{MarkAnnotation: now}}
+			return append(ops, patchOp{"add", "/metadata/annotations", map[string]string{MarkAnnotation: now, BeforeAnnotation: beforeOf(n)}})
+		}
+		ops = append(ops, patchOp{"add", markPath, now})
+		if n.Annotations[BeforeAnnotation] == "" { // an earlier run knows how it was before
+			ops = append(ops, patchOp{"add", beforePath, beforeOf(n)})
 		}
 		return ops
 	})
@@ -222,6 +229,9 @@ func withoutMark(n *corev1.Node) []patchOp {
 		return nil
 	}
 	ops := []patchOp{{Op: "remove", Path: markPath}}
+	if _, kept := n.Annotations[BeforeAnnotation]; kept {
+		ops = append(ops, patchOp{Op: "remove", Path: beforePath})
+	}
 	if i := ownTaint(n); i >= 0 {
 		ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
 	}

@@ -5,10 +5,8 @@ package taint
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,12 +18,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -142,15 +140,15 @@ func TestExecuteOneByOne(t *testing.T) {
 func TestExecuteInParallel(t *testing.T) {
 	t.Parallel()
 	var nodes []corev1.Node
-	vms := lookup{}
+	var list []cloudstack.VirtualMachine
 	for i := range 8 {
 		name, ip := fmt.Sprintf("n-%d", i), fmt.Sprintf("10.1.1.%d", i+1)
 		nodes = append(nodes, aNode(name, ip))
-		vms = append(vms, vm(name, strings.Repeat(fmt.Sprint(i), 8)+id1[8:], ip))
+		list = append(list, vm(name, strings.Repeat(fmt.Sprint(i), 8)+id1[8:], ip))
 	}
 	e := newEnv(t, nodes...)
 	e.MaxParallel = 3
-	p := NewPlan(Facts{Nodes: nodes, VMs: vms})
+	p := NewPlan(Facts{Nodes: nodes, VMs: lookup(list...)})
 	require.NoError(t, e.Canary(t.Context(), p))
 	require.NoError(t, e.Rest(t.Context(), p))
 	require.LessOrEqual(t, e.most, 3)
@@ -174,6 +172,7 @@ func TestExecuteTimeOut(t *testing.T) {
 	n := e.node("w-1")
 	require.Equal(t, []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}, n.Spec.Taints)
 	require.NotContains(t, n.Annotations, MarkAnnotation)
+	require.NotContains(t, n.Annotations, BeforeAnnotation)
 }
 
 // The kubelet's own taint is waited for, but never taken back.
@@ -263,82 +262,50 @@ func TestReplaceNoExecute(t *testing.T) {
 	require.Equal(t, Effect, taints[1].Effect)
 }
 
-func snapshotOf(nodes []corev1.Node) *Snapshot {
-	return TakeSnapshot(nodes, "https://api", time.Unix(1_700_000_000, 0))
-}
-
-func TestSnapshot(t *testing.T) {
-	t.Parallel()
-	n := aNode("w-1", "10.1.1.21", annotation("anything", "may hold a secret"))
-	s := snapshotOf([]corev1.Node{n})
-	path, err := s.Write(t.TempDir() + "/a/b")
-	require.NoError(t, err)
-	body, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NotContains(t, string(body), "may hold a secret")
-	var back Snapshot
-	require.NoError(t, json.Unmarshal(body, &back))
-	require.Equal(t, *s, back)
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-}
-
 func TestUndo(t *testing.T) {
 	t.Parallel()
-	uid := func(n *corev1.Node) { n.UID = types.UID("uid-" + n.Name) }
-	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane, uid),
-		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old"), uid), aNode("w-2", "10.1.1.22", uid))
-	require.NoError(t, snapshotOf(e.all()).Keep(t.Context(), e.kube, "kube-system"))
+	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane),
+		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")), aNode("w-2", "10.1.1.22"))
 	require.NoError(t, e.canary()) // w-1 alone
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
 
-	// A later snapshot does not hide what was before.
-	require.NoError(t, snapshotOf(e.all()).Keep(t.Context(), e.kube, "kube-system"))
-	back, err := ReadSnapshot(t.Context(), e.kube, "kube-system")
-	require.NoError(t, err)
-	require.Len(t, back.Nodes, 3)
+	// Another run does not hide what was before.
+	require.NoError(t, e.add(t.Context(), "w-1"))
+	require.NoError(t, e.Await(t.Context(), "w-1"))
 
-	planned, err := e.PlanUndo(t.Context(), back)
+	planned, err := e.PlanUndo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
 	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
-	undone, err := e.Undo(t.Context(), back)
+	undone, err := e.Undo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, undone, planned)
-	byName := map[string]Undone{}
-	for _, u := range undone {
-		byName[u.Node] = u
-	}
+	require.Len(t, undone, 1, "the others were not tainted by csccm")
 	require.Equal(t, []LabelBack{
 		{corev1.LabelTopologyZone, "zone-1", "old"}, {corev1.LabelInstanceTypeStable, n1Type, ""},
-	}, byName["w-1"].Labels)
-	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", byName["w-1"].Labels[0].String())
-	require.Equal(t, "external-cloudstack://"+id2, byName["w-1"].KeepsProviderID)
-	require.Equal(t, "was not tainted by csccm", byName["w-2"].Skipped)
+	}, undone[0].Labels)
+	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", undone[0].Labels[0].String())
+	require.Equal(t, "external-cloudstack://"+id2, undone[0].KeepsProviderID)
 	n := e.node("w-1")
 	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
 	require.NotContains(t, n.Labels, corev1.LabelInstanceTypeStable)
 	require.NotContains(t, n.Annotations, MarkAnnotation)
+	require.NotContains(t, n.Annotations, BeforeAnnotation)
 	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
 
-	again, err := e.Undo(t.Context(), back)
+	again, err := e.Undo(t.Context())
 	require.NoError(t, err)
-	for _, u := range again {
-		require.NotEmpty(t, u.Skipped)
-	}
+	require.Empty(t, again)
 }
 
 // An undo takes a taint back that a killed csccm left.
 func TestUndoTakesOwnTaintBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"))
-	s := snapshotOf(e.all())
 	require.NoError(t, e.add(t.Context(), "w-1"))
-	undone, err := e.Undo(t.Context(), s)
+	undone, err := e.Undo(t.Context())
 	require.NoError(t, err)
 	require.True(t, undone[0].Taint)
 	require.Empty(t, e.node("w-1").Spec.Taints)
-	_, err = ReadSnapshot(t.Context(), e.kube, "kube-system")
-	require.ErrorContains(t, err, "no snapshot")
+	require.NotContains(t, e.node("w-1").Annotations, BeforeAnnotation)
 }

@@ -21,6 +21,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -45,7 +46,7 @@ const (
 // Facts is what a plan rests on.
 type Facts struct {
 	Nodes []corev1.Node
-	VMs   node.Lookup
+	VMs   *inventory.VMSnapshot
 	// Region of the cloud-config; "" = the zone's name.
 	Region string
 	// OtherControllers names cloud controller managers at work beside ours.

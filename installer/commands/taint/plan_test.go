@@ -6,33 +6,18 @@ package taint
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 )
 
-type lookup []cloudstack.VirtualMachine
-
-func (l lookup) ByID(id string) (cloudstack.VirtualMachine, bool) {
-	for i := range l {
-		if l[i].ID == id {
-			return l[i], true
-		}
-	}
-	return cloudstack.VirtualMachine{}, false
-}
-
-func (l lookup) ByName(name string) []cloudstack.VirtualMachine {
-	var out []cloudstack.VirtualMachine
-	for i := range l {
-		if strings.EqualFold(l[i].Name, name) {
-			out = append(out, l[i])
-		}
-	}
-	return out
+func lookup(vms ...cloudstack.VirtualMachine) *inventory.VMSnapshot {
+	return inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, vms)
 }
 
 func vm(name, id, ip string) cloudstack.VirtualMachine {
@@ -48,7 +33,7 @@ const (
 	id3 = "33333333-3333-3333-3333-333333333333"
 )
 
-var vms = lookup{vm("cp-1", id1, "10.1.1.11"), vm("w-1", id2, "10.1.1.21"), vm("w-2", id3, "10.1.1.22")}
+var vms = lookup(vm("cp-1", id1, "10.1.1.11"), vm("w-1", id2, "10.1.1.21"), vm("w-2", id3, "10.1.1.22"))
 
 type change func(*corev1.Node)
 
@@ -157,7 +142,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, p, planOf(tc.nodes...), "same facts, same plan")
 		})
 	}
-	two := lookup{vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22")}
+	two := lookup(vm("w-1", id2, "10.1.1.21"), vm("W-1", id3, "10.1.1.22"))
 	require.Equal(t, []string{"vm w-1"}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: two})), "two VMs of the name")
 	others := []string{"Deployment kube-system/other"}
 	require.Equal(t, []string{"other-controller "}, gates(NewPlan(Facts{Nodes: []corev1.Node{w1}, VMs: vms, OtherControllers: others})))

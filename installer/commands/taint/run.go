@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -36,16 +36,14 @@ type Options struct {
 	ReplaceNoExecute bool
 	MaxParallel      int           // after the first
 	PerNode          time.Duration // 0 = DefaultPerNode
-	Dir              string        // of the snapshot
 }
 
 // Result is what -o json and yaml write.
 type Result struct {
 	SchemaVersion int `json:"schemaVersion"`
 	*Plan
-	DryRun   bool     `json:"dryRun"`
-	Snapshot string   `json:"snapshot,omitempty"`
-	Done     []string `json:"done,omitempty"` // nodes that were initialised
+	DryRun bool     `json:"dryRun"`
+	Done   []string `json:"done,omitempty"` // nodes that were initialised
 }
 
 // run is one run of csccm taint.
@@ -64,7 +62,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	}
 	for _, name := range o.Nodes {
 		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
-			return report.Usage(fmt.Sprintf("--node %s: there is no such node", name), "kubectl get nodes lists them")
+			return report.Usage(fmt.Sprintf("there is no node %s", name), "kubectl get nodes lists them")
 		}
 	}
 	facts.SkipGates, facts.Only, facts.ReplaceNoExecute = o.SkipGates, o.Nodes, o.ReplaceNoExecute
@@ -80,18 +78,6 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	op := engine.Operation{
 		Name: "taint", What: r.what(), Back: "csccm taint --undo goes back", Plan: &r.result, Show: r.show, Steps: r.steps(),
 		Check: func(context.Context) error { return Blocked(r.Problems) },
-		Prepare: func(ctx context.Context) error {
-			snapshot := TakeSnapshot(nodes, e.Cluster.Server, e.Clock.Now())
-			var err error
-			if r.result.Snapshot, err = snapshot.Write(o.Dir); err != nil {
-				return err
-			}
-			if err := snapshot.Keep(ctx, e.Cluster.Kube, e.Cluster.Namespace); err != nil {
-				return e.Cluster.Explain(err)
-			}
-			e.Progress.Info("the nodes as they were: %s, and ConfigMap %s/%s", r.result.Snapshot, e.Cluster.Namespace, SnapshotConfigMap)
-			return nil
-		},
 	}
 	if r.Canary != "" {
 		op.Question.Message = fmt.Sprintf("%s%s, %s first and alone", strings.ToUpper(op.What[:1]), op.What[1:], r.Canary)
@@ -165,7 +151,7 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []core
 	if err != nil {
 		return nil, nil, err
 	}
-	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone})
+	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing virtual machines: %w", err)
@@ -196,9 +182,9 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []core
 	if err != nil {
 		return nil, nil, err
 	}
-	rules, err := migrate.Read(ctx, cs.Client, project)
-	old := migrate.MakePlan(migrate.Inventory{Rules: rules, Services: services}, migrate.Selection{})
-	f.Cluster.OldRules = old.Count(migrate.VerdictRename)
+	have, err := rules.Read(ctx, cs.Client, project)
+	old := rules.MakePlan(rules.Inventory{Rules: have, Services: services}, rules.Selection{})
+	f.Cluster.OldRules = old.Count(rules.VerdictRename)
 	return f, nodes, err
 }
 
@@ -239,18 +225,10 @@ type UndoResult struct {
 	Nodes         []Undone `json:"nodes"`
 }
 
-// Undo sets nodes back as the snapshot says; nil is the one in the cluster.
-func Undo(ctx context.Context, e *engine.Env, s *Snapshot) error {
-	var err error
-	if s == nil {
-		if s, err = ReadSnapshot(ctx, e.Cluster.Kube, e.Cluster.Namespace); err != nil {
-			return e.Cluster.Explain(err)
-		}
-	} else if s.Server != e.Cluster.Server {
-		return report.Usage(fmt.Sprintf("the snapshot is of %s, the cluster is %s", s.Server, e.Cluster.Server), "name the kubeconfig or context of the snapshot's cluster")
-	}
+// Undo sets the nodes back that csccm tainted, as their annotations say.
+func Undo(ctx context.Context, e *engine.Env) error {
 	x := &Executor{Kube: e.Cluster.Kube, Clock: e.Clock}
-	planned, err := x.PlanUndo(ctx, s)
+	planned, err := x.PlanUndo(ctx)
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
@@ -264,12 +242,12 @@ func Undo(ctx context.Context, e *engine.Env, s *Snapshot) error {
 	}
 	op := engine.Operation{
 		Name: "taint-undo", What: "set back " + plural.Count(n, "node"),
-		Question: prompt.Question{Message: "Set the labels of the nodes back that csccm tainted"},
+		Question: prompt.Question{Message: "Set the labels of these nodes back"},
 		Plan:     result, Show: show, Result: func() any { return result }, Done: show,
 	}
 	if n > 0 {
 		op.Steps = []engine.Step{{Name: "labels and taints", Do: func(ctx context.Context, note engine.Note) error {
-			undone, err := x.Undo(ctx, s)
+			undone, err := x.Undo(ctx)
 			result.DryRun, result.Nodes = false, undone
 			for i := range undone {
 				if undone[i].Changes() {

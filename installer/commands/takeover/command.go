@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/tenants"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -37,14 +37,12 @@ type Result struct {
 	Tenants *tenants.Plan `json:"tenants,omitempty"`
 	State   State         `json:"state"`
 	Next    string        `json:"next,omitempty"` // command
-	Journal string        `json:"journal,omitempty"`
 }
 
 // UndoResult is what -o json and yaml write of an undo.
 type UndoResult struct {
 	*UndoPlan
-	State   State  `json:"state"`
-	Journal string `json:"journal,omitempty"`
+	State State `json:"state"`
 }
 
 // ConsentNames checks the form of what --accept and --pin name.
@@ -79,7 +77,7 @@ func Connect(ctx context.Context, c *cluster.Cluster, release string) (*cloud.Cl
 
 // question is that of a takeover and of its undo.
 var question = prompt.Question{
-	Message: "Carry this out", Help: "The current state is recorded first. Run again, the command continues where it stopped.",
+	Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
 }
 
 // source is where a run reads and changes.
@@ -99,9 +97,8 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, 
 		return e.Cluster.Explain(err)
 	}
 	r.Pin(o.Pin)
-	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
+	o.Clock, o.Progress = e.Clock, e.Progress
 	t := NewTaker(s, r.Plan, o)
-	t.changed = func() { r.Journal = t.Journal }
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Question: question, Plan: r,
 		Show: func(w io.Writer) error {
@@ -131,28 +128,23 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, 
 		}}
 	}
 	if op.Steps = t.Before(); r.Own.Ready == 0 {
-		op.Steps = append(op.Steps, end(StatePrepared, r.installLine()))
+		op.Steps = append(op.Steps, end(StatePrepared, e.Commands(r.installLine())))
 	} else {
 		op.Steps = append(append(op.Steps, t.After()...), end(StateDone, ""))
 	}
 	return e.Run(ctx, op)
 }
 
-// Undo goes back to the old controller by the record in the cluster.
+// Undo goes back to the old controller by what the takeover kept on the Services and on the old workload.
 func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	s := source(e, cs, "")
 	facts, err := Detect(ctx, s)
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	records, err := ReadRecords(ctx, e.Cluster.Kube, e.Cluster.Namespace)
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
-	r := &UndoResult{UndoPlan: NewUndoPlan(records, facts), State: StatePlanned}
-	o.Server, o.Clock, o.Progress = e.Cluster.Server, e.Clock, e.Progress
+	r := &UndoResult{UndoPlan: NewUndoPlan(facts), State: StatePlanned}
+	o.Clock, o.Progress = e.Clock, e.Progress
 	u := NewUndoer(s, r.UndoPlan, o)
-	u.changed = func() { r.Journal = u.Journal }
 	op := engine.Operation{
 		Name: "takeover-undo", What: "carry the plan out", Question: question, Plan: r,
 		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
@@ -206,8 +198,6 @@ func (r *Result) conclude(w io.Writer, keptOld bool) error {
 		text = "Taken over. Check it:  csccm doctor\n"
 		if keptOld {
 			text += "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
-		} else if j := r.Journal; j != "" {
-			text += "Names of the rules, back:  csccm migrate-rules --undo " + j + "\n"
 		}
 	case StatePlanned:
 		return nil

@@ -15,12 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/seal"
 )
 
 // current is the state in CloudStack, as it will be once the rules have their names. The controller's own planner reads
@@ -29,18 +28,18 @@ type current struct {
 	facts   *Facts
 	members []plan.Member
 	owner   map[string]string // Service by rule id
-	rules   []migrate.Rule    // as they will be
-	renames []migrate.Step    // of rules, and deletions of surplus ones
+	rules   []rules.Rule      // as they will be
+	renames []rules.Step      // of rules, and deletions of surplus ones
 	planner *loadbalancer.Planner
 }
 
-func newCurrent(f *Facts, p *migrate.Plan) *current {
+func newCurrent(f *Facts, p *rules.Plan) *current {
 	w := &current{facts: f, members: members(f), owner: map[string]string{}, renames: p.Steps}
 	name, gone := map[string]string{}, map[string]bool{}
 	for i := range p.Items {
 		it := &p.Items[i]
 		w.owner[it.RuleID], name[it.RuleID] = it.Service, cmp.Or(it.NewName, it.Name)
-		gone[it.RuleID] = it.Verdict == migrate.VerdictSurplus
+		gone[it.RuleID] = it.Verdict == rules.VerdictSurplus
 	}
 	for i := range f.Rules {
 		r := f.Rules[i]
@@ -50,8 +49,7 @@ func newCurrent(f *Facts, p *migrate.Plan) *current {
 		}
 	}
 	w.planner = loadbalancer.NewPlanner(factsReader{w}, loadbalancer.Options{
-		ClusterID: func() string { return f.ClusterID }, Known: f.Limits, Mode: f.mode,
-		Seal:    seal.New(func() []string { return f.recordKeys }),
+		ClusterIDs: func() []string { return f.ClusterIDs }, Known: f.Limits, Mode: f.mode,
 		Project: func(_ context.Context, name string) (string, error) { return name, nil },
 		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, read := f.Networks[id]

@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/seal"
 )
 
 // Source is where Detect looks.
 type Source struct {
 	Kube kubernetes.Interface
-	API  *cloudstack.Client
+	API  *cloudapi.Client
 	// Config is the controller's configuration.
 	Config *cloudstack.Config
 	// Release and Namespace are those of csccm's own release.
@@ -41,10 +41,9 @@ func Detect(ctx context.Context, s Source) (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.recordKeys = seal.Keys(s.Config.SecretKey, s.Config.PreviousRecordKey)
 	id := cluster.IdentityOf(f.Own.Words)
-	id.Flag, id.Config = cmp.Or(s.ClusterID, id.Flag), s.Config.ClusterID
-	if f.ClusterID, err = id.Resolve(ctx, s.Kube); err != nil {
+	id.Flag, id.Config, id.Former = cmp.Or(s.ClusterID, id.Flag), s.Config.ClusterID, s.Config.FormerClusterIDs
+	if f.ClusterIDs, err = id.Resolve(ctx, s.Kube); err != nil {
 		return nil, err
 	}
 	f.Services = cluster.List(ctx, &err, s.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
@@ -84,7 +83,7 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 }
 
 func (f *Facts) readCloud(ctx context.Context, s Source) error {
-	inv := inventory.New(s.API, inventory.Options{ProjectID: s.Config.ProjectID, Zone: s.Config.Zone})
+	inv := inventory.New(s.API, inventory.Options{ProjectID: s.Config.ProjectID, Zone: s.Config.Zone, NodeVMs: s.Config.NodeVMs})
 	project, err := inv.ProjectID(ctx)
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 		return fmt.Errorf("list virtual machines: %w", err)
 	}
 	f.VMs = vms
-	if f.Rules, err = migrate.Read(ctx, s.API, project); err != nil {
+	if f.Rules, err = rules.Read(ctx, s.API, project); err != nil {
 		return err
 	}
 	if f.Addresses, err = s.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project}); err != nil {
@@ -138,10 +137,10 @@ func (f *Facts) readCloud(ctx context.Context, s Source) error {
 			return fmt.Errorf("list network ACL items: %w", err)
 		}
 	}
-	// A role that may not ask gets the newer server's answer: then a rule is changed in place.
+	// The controller asks for the command's parameters, which come with the release.
 	if c, err := s.API.Capabilities(ctx); err == nil {
 		v, err := version.ParseGeneric(c.Version)
-		f.Limits.NoCIDRUpdate = err == nil && v.LessThan(version.MajorMinor(4, 22))
+		f.Limits.InPlace = err == nil && v.AtLeast(version.MajorMinor(4, 22))
 	} else if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("ask for CloudStack's version: %w", err)
 	}

@@ -138,12 +138,11 @@ func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference
 		served = served || slices.ContainsFunc(a.Addresses[i].Rules, func(r plan.ActualRule) bool { return r.Owner == plan.Owned })
 	}
 	for _, s := range actions {
-		switch act := s.Action.(type) {
+		switch s.Kind {
 		case plan.AllocateAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: act.IP, Text: s.Label()})
+			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: s.IP, Text: s.Label()})
 		case plan.ReleaseAddress, plan.ForgetAddress:
-			on, _ := s.OnAddress()
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: on.IP, Text: s.Label()})
+			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: s.IP, Text: s.Label()})
 		}
 	}
 	return out
@@ -179,10 +178,10 @@ func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []
 		})
 	}
 	for _, s := range actions {
-		if act, ok := s.Action.(plan.DeleteRule); ok && act.RuleID == have.ID {
+		if s.Kind == plan.DeleteRule && s.ItemID == have.ID {
 			out = append(out, Difference{
 				Kind: KindGap, Port: want.PublicPort, Consent: true,
-				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, act.Note),
+				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, s.Note),
 			})
 		}
 	}
@@ -227,18 +226,18 @@ func reachAfter(a *plan.Address, have *plan.ActualRule, want plan.Rule, actions 
 	closed := map[string]bool{}
 	rule := *have
 	for _, s := range actions {
-		switch act := s.Action.(type) {
+		switch s.Kind {
 		case plan.CloseFirewall:
-			closed[act.FirewallID] = true
+			closed[s.ItemID] = true
 		case plan.OpenFirewall:
-			after.Firewall = append(after.Firewall, access.Rule{Range: act.Firewall})
+			after.Firewall = append(after.Firewall, plan.AccessItem{Rule: access.Rule{Range: s.Access}})
 		case plan.CreateRule:
-			if act.Port == want.PublicPort {
+			if s.Port == want.PublicPort {
 				rule.CIDRs = want.CIDRs
 			}
 		case plan.UpdateRule:
-			if act.RuleID == have.ID && act.Rule.CIDRs != nil {
-				rule.CIDRs = act.Rule.CIDRs
+			if s.ItemID == have.ID && s.Rule.CIDRs != nil {
+				rule.CIDRs = s.Rule.CIDRs
 			}
 		}
 	}
@@ -261,11 +260,10 @@ func ranges(r []string) string {
 func leftovers(d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
 	var out []Difference
 	for _, s := range actions {
-		act, ok := s.Action.(plan.DeleteRule)
-		if !ok || slices.Contains(d.Ports(), act.Port) {
+		if s.Kind != plan.DeleteRule || slices.Contains(d.Ports(), s.Port) {
 			continue
 		}
-		out = append(out, Difference{Kind: KindPortRemoved, Port: act.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", act.Port, act.IP)})
+		out = append(out, Difference{Kind: KindPortRemoved, Port: s.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP)})
 	}
 	for i := range a.Addresses {
 		for j := range a.Addresses[i].Rules {

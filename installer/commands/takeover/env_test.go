@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,14 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // env is a recorded state, in the simulator and in a fake API server.
@@ -46,7 +47,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	require.NoError(t, err)
 	world, err := s.World()
 	require.NoError(t, err)
-	e := &env{t: t, clock: stepclock.New(nil), kube: fakekube.New(append(old, s.Objects()...)...)}
+	e := &env{t: t, clock: stepclock.New(nil), kube: fakekube.New(append(append(old, testenv.KubeSystem()), s.Objects()...)...)}
 	e.sim, err = simulator.New(simulator.Options{World: world})
 	require.NoError(t, err)
 	server := httptest.NewServer(e.sim.Handler())
@@ -54,7 +55,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	config := cloudconfig.Default()
 	config.APIURL = server.URL + "/client/api"
 	config.APIKey, config.SecretKey, _ = e.sim.Keys(leftby.Account)
-	client, err := cloudstack.NewClient(&config)
+	client, err := cloudapi.NewClient(&config)
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	e.source = Source{Kube: e.kube, API: client, Config: &config, Release: "cloudstack-ccm", Namespace: "kube-system"}
@@ -104,11 +105,7 @@ func (e *env) taker() *Taker {
 	return taker
 }
 
-// options are those of a run that begins later than the one before: records are named by their time.
-func (e *env) options() Options {
-	e.clock.Step(time.Second)
-	return Options{Clock: e.clock, Progress: report.Quiet(), Dir: e.t.TempDir()}
-}
+func (e *env) options() Options { return Options{Clock: e.clock, Progress: report.Quiet()} }
 
 func run(ctx context.Context, steps ...engine.Step) error {
 	for _, s := range steps {

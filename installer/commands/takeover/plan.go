@@ -11,12 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/tenants"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // NewPlan decides. It is pure, and the order of its input does not matter.
@@ -26,7 +25,7 @@ func NewPlan(f *Facts) *Plan {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	p.order()
-	p.Rules = migrate.MakePlan(migrate.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: migrate.NodeVMs(f.Nodes, f.VMs)}, migrate.Selection{})
+	p.Rules = rules.MakePlan(rules.Inventory{Rules: f.Rules, Services: f.Services, NodeVMs: rules.NodeVMs(f.Nodes, f.VMs)}, rules.Selection{})
 	w := newCurrent(f, &p.Rules)
 	for _, svc := range tenants.Balanced(f.Services) {
 		p.Services = append(p.Services, w.service(svc))
@@ -106,16 +105,16 @@ func values(f *Facts) map[string]string {
 	return out
 }
 
-// members are the VMs of the nodes that the service controller hands to a load balancer.
+// members are the VMs of the nodes that may serve Services.
 func members(f *Facts) []plan.Member {
 	var out []plan.Member
 	nodes := make([]*corev1.Node, len(f.Nodes))
 	for i := range f.Nodes {
 		nodes[i] = &f.Nodes[i]
 	}
-	for _, n := range provider.Eligible(nodes) {
+	for _, n := range service.Eligible(nodes) {
 		if vm, err := node.Match(f.VMs, n); err == nil && len(vm.NICs) > 0 {
-			out = append(out, loadbalancer.MemberOf(n, &vm))
+			out = append(out, node.MemberOf(n, &vm))
 		}
 	}
 	return out

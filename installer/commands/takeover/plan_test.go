@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -78,7 +78,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 			p := NewPlan(f)
 			require.Equal(t, tt.needing, needing(p))
 			require.Equal(t, tt.values, p.Values)
-			require.Equal(t, tt.renames, p.Rules.Count(migrate.VerdictRename))
+			require.Equal(t, tt.renames, p.Rules.Count(rules.VerdictRename))
 			require.Len(t, p.Services, 6)
 			rules := 0
 			for i := range p.Services {
@@ -106,27 +106,27 @@ func TestPlanOfRecordedStates(t *testing.T) {
 func TestPlanShowsEveryChange(t *testing.T) {
 	t.Parallel()
 	p := newEnv(t, leftby.Apache).plan()
-	cidrs := []string{"~ remember-address", "+ open-firewall", "- close-firewall", "~ tag-rules"}
+	cidrs := []string{"+ open-firewall", "- close-firewall", "~ tag-rules", "~ tag-firewall"}
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "the firewall rule is replaced by one of the ranges that the load balancer rule already has")
-	require.Equal(t, []string{"~ remember-address", "~ update-rule", "~ tag-rules"}, changesOf(p, "default/documented"))
+	require.Equal(t, []string{"~ update-rule", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/documented"))
 	text := textOf(t, p)
 	require.Contains(t, text, "4 changes\n")
 	require.Contains(t, text, "3 changes, need consent\n")
 	require.Contains(t, text, `Changes of default/cidrs:
-  ~ record address 192.168.2.12 on the Service
   + open port 8443 on 192.168.2.12 to 10.0.0.0/8,172.16.0.0/12
   - close port 8443 on 192.168.2.12 for 0.0.0.0/0
   ~ tag 1 rule on 192.168.2.12
+  ~ tag 1 firewall rule on 192.168.2.12
 `)
 	p.Pin([]string{"default/cidrs", "default/documented"})
-	require.Equal(t, []string{"~ annotate-service", "~ remember-address", "~ tag-rules"}, changesOf(p, "default/documented"))
+	require.Equal(t, []string{"~ annotate-service", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/documented"))
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "there is nothing to keep")
 	text = textOf(t, p)
 	require.NotContains(t, text, "need consent")
 	require.Contains(t, text, "but for the annotation that --pin sets: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol=\"false\"")
 
 	p = newEnv(t, leftby.Leaseweb).plan()
-	require.Equal(t, []string{"~ rename-rule", "~ rename-rule", "~ remember-address", "~ tag-rules"}, changesOf(p, "default/web"))
+	require.Equal(t, []string{"~ rename-rule", "~ rename-rule", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/web"))
 }
 
 // Items of network ACL lists are part of the plan where the role may read them.

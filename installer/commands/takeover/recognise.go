@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/commands/takeover/family"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 )
 
 // workload is what Deployments and DaemonSets have in common.
@@ -61,6 +61,18 @@ const (
 	helmReleaseKey = "meta.helm.sh/release-name"
 )
 
+// before is how many Pods a workload wanted that a takeover has stopped; 0 for others.
+func (w *workload) before() int32 {
+	if _, stopped := w.pod.NodeSelector[stoppedSelector]; stopped {
+		return 1 // on its nodes
+	}
+	n, err := strconv.ParseInt(w.meta.Annotations[replicasAnnotation], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
 func (w *workload) ours() bool { return w.meta.Labels["app.kubernetes.io/name"] == chartName }
 
 // recognise reports whether a workload runs a cloud controller manager that is not csccm's.
@@ -75,8 +87,9 @@ func recognise(w *workload) (Predecessor, bool) {
 	p := Predecessor{
 		Family: whose, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
 		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(family.Arguments(container)),
-		Kept:  w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "",
-		ready: w.ready, configs: cloudConfigs(w, container),
+		Kept: w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "", Before: w.before(),
+		starting: w.meta.Annotations[startingAnnotation] != "",
+		ready:    w.ready, configs: cloudConfigs(w, container),
 	}
 	if w.selector != nil {
 		p.selector = w.selector.MatchLabels

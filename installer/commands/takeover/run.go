@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -30,8 +30,6 @@ const (
 
 // Options are what the operator says of a takeover.
 type Options struct {
-	// Server says in records where this happened.
-	Server   string
 	Clock    clock.Clock
 	Progress report.Progress
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
@@ -39,8 +37,6 @@ type Options struct {
 	Accept, Pin []string
 	// KeepOld leaves the old controller in the cluster, with no Pods.
 	KeepOld bool
-	// Dir takes the record of what was, and the journal of the rules.
-	Dir string
 }
 
 // Taker carries a plan out.
@@ -48,10 +44,7 @@ type Taker struct {
 	Options
 	Source
 	Plan *Plan
-	// Journal is the path of the journal of the rules; "" when none were changed.
-	Journal string
 
-	changed func() // runs after each step; may be nil
 	swapped bool
 }
 
@@ -60,35 +53,26 @@ func NewTaker(s Source, p *Plan, o Options) *Taker { return &Taker{Options: o, S
 
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
 // continued by running it again.
-func (t *Taker) step(name string, do func(ctx context.Context) error) engine.Step {
-	return engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
-		err := do(ctx)
-		if t.Journal != "" {
-			note("journal of the rules: %s", t.Journal)
-		}
-		if t.changed != nil {
-			t.changed()
-		}
-		return err
-	}}
+func step(name string, do func(ctx context.Context) error) engine.Step {
+	return engine.Step{Name: name, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
 }
 
 // Before are the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
-	steps := []engine.Step{t.step("record of what was", t.record), t.step("annotations that keep the current state", t.pin)}
+	steps := []engine.Step{step("record of what was", t.record)}
 	if t.Plan.Order == OldFirst && !t.Plan.Own.Installed {
-		steps = append(steps, t.step("swap", t.swap))
+		steps = append(steps, step("swap", t.swap))
 	}
 	return steps
 }
 
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
-	steps := []engine.Step{t.step("swap", t.swap), t.step("new leader", t.awaitLeader), t.step("rules", t.verify)}
+	steps := []engine.Step{step("swap", t.swap), step("new leader", t.awaitLeader), step("rules", t.verify)}
 	if t.KeepOld {
-		return append(steps, t.step("mark on the old controller", t.markKept))
+		return append(steps, step("mark on the old controller", t.markKept))
 	}
-	return append(steps, t.step("removal of the old controller", t.removeOld))
+	return append(steps, step("removal of the old controller", t.removeOld))
 }
 
 // Check returns why the plan may not be carried out.
@@ -183,17 +167,11 @@ func (t *Taker) rules(ctx context.Context) error {
 		return nil
 	}
 	t.Progress.Step("Rules to change in place: %d", len(steps))
-	journal, err := migrate.CreateJournal(t.file("rules", "jsonl"), migrate.Header{APIURL: t.Config.APIURL, ProjectID: t.Plan.project, Cluster: t.Server}, t.Clock)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = journal.Close() }()
-	t.Journal = journal.Path()
-	a := &migrate.Applier{API: t.API, Jobs: t.API.Jobs(), ProjectID: t.Plan.project, Journal: journal}
+	a := &rules.Applier{API: t.API, Jobs: t.API.Jobs(), ProjectID: t.Plan.project}
 	if done, err := a.Apply(ctx, steps); err != nil {
-		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm migrate-rules --undo "+t.Journal)
+		return report.Remedied(fmt.Errorf("%d of %d rules: %w", done, len(steps), err), "run the same command again to go on, or go back with: csccm takeover --undo")
 	}
-	t.Progress.Done("journal %s", t.Journal)
+	t.Progress.Done("")
 	return nil
 }
 
@@ -225,13 +203,13 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 
 // verify reads the rules again: those that were to stay have their ids and addresses.
 func (t *Taker) verify(ctx context.Context) error {
-	rules, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
+	have, err := t.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: t.Plan.project})
 	if err != nil {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}
 	now := map[string]string{}
-	for i := range rules {
-		now[rules[i].ID] = rules[i].PublicIP
+	for i := range have {
+		now[have[i].ID] = have[i].PublicIP
 	}
 	t.Progress.Step("Rules and addresses")
 	kept := 0

@@ -5,9 +5,6 @@ package takeover
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +33,8 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t
 	t.Helper()
 	inv := inventory.New(e.source.API, inventory.Options{})
-	r := loadbalancer.New(loadbalancer.FromClient(e.source.API), loadbalancer.Options{
-		ClusterID: func() string { return "kubernetes" }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+	r := loadbalancer.New(loadbalancer.FromClient(e.source.API.Client), loadbalancer.Options{
+		ClusterIDs: func() []string { return f.ClusterIDs }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			return f.Networks[id], nil
 		},
@@ -49,8 +46,8 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		svc := &services.Items[i]
 		spec, err := annotation.Parse(svc)
 		require.NoError(t, err)
-		result, err := r.Ensure(t.Context(), loadbalancer.Request{
-			Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f), Records: noRecords{}, Notify: func(plan.Notice) {},
+		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
+			Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f), Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {},
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
@@ -105,7 +102,7 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 				}
 				for service, actions := range did {
 					for _, a := range actions {
-						require.NotContains(t, []string{"allocate-address", "release-address"}, a.Kind(), service)
+						require.NotContains(t, []string{"allocate-address", "release-address"}, a.Kind, service)
 					}
 				}
 				require.Len(t, after, len(before))
@@ -122,7 +119,7 @@ func TestTakeoverOrder(t *testing.T) {
 	taker.Pin = []string{"default/documented"}
 	e.do(append(taker.Before(), taker.After()...)...)
 	require.Equal(t, []string{
-		"create configmaps", "patch services", // record, pin
+		"patch services", // record and pin
 		"lease of csccm-takeover_", "update leases", "patch deployments", "lease free", "update leases",
 		"delete clusterroles", "delete rolebindings", "delete clusterrolebindings", "delete serviceaccounts", "delete deployments",
 	}, withoutRenewals(e.notes()))
@@ -134,18 +131,7 @@ func TestTakeoverOrder(t *testing.T) {
 	require.NoError(t, err, "the Secret may be ours too")
 	require.Equal(t, "false", e.documented().Annotations[annotation.ProxyProtocol])
 
-	files, err := filepath.Glob(filepath.Join(taker.Dir, "takeover-record-*.json"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	body, err := os.ReadFile(files[0])
-	require.NoError(t, err)
-	var r Record
-	require.NoError(t, json.Unmarshal(body, &r))
-	require.Equal(t, "enabled", *r.Pinned[0].Before)
-	require.NotContains(t, string(body), e.source.Config.SecretKey)
-	config, err := e.kube.CoreV1().ConfigMaps("kube-system").Get(t.Context(), RecordConfigMap, metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Len(t, config.Data, 1)
+	require.Equal(t, "enabled", *beforeOf(e.documented()).Annotations[annotation.ProxyProtocol].Was)
 
 	// A second takeover finds nothing to do but to look.
 	n := len(e.notes())
@@ -179,8 +165,7 @@ func TestOldFirst(t *testing.T) {
 	taker := e.taker()
 	require.Equal(t, OldFirst, taker.Plan.Order)
 	e.do(taker.Before()...)
-	require.Equal(t, []string{"create configmaps", "patch deployments"}, e.notes(), "no lease is touched")
-	require.NotEmpty(t, taker.Journal)
+	require.Equal(t, []string{"patch services", "patch deployments"}, slices.Compact(e.notes()), "no lease is touched")
 	require.NotContains(t, strings.Join(e.ruleNames(), "\n"), "K8s_svc")
 	_, err := e.kube.CoreV1().Secrets("kube-system").Get(t.Context(), record.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -201,7 +186,7 @@ func TestLeaseIsGivenUpAfterAFailure(t *testing.T) {
 	require.ErrorContains(t, err, "router is down")
 	var remedied interface{ Remedy() string }
 	require.ErrorAs(t, err, &remedied)
-	require.Contains(t, remedied.Remedy(), "migrate-rules --undo")
+	require.Contains(t, remedied.Remedy(), "takeover --undo")
 	require.Equal(t, []string{"lease free", "update leases"}, e.notes()[len(e.notes())-2:])
 
 	// The next run goes on: the old one is stopped by now.

@@ -5,23 +5,19 @@ package takeover
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/tenants"
+	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 // WriteText prints the plan for a person.
@@ -88,7 +84,7 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 		}
 	}
 	if n := len(p.Rules.Steps); n > 0 {
-		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", migrate.ToDo(p.Rules.Steps))
+		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", rules.ToDo(p.Rules.Steps))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -131,14 +127,14 @@ func (w *current) changes(service string, pins map[string]string, actions []plan
 		if s.Service != service {
 			continue
 		}
-		if s.Action == migrate.ActionDelete {
+		if s.Action == rules.ActionDelete {
 			out = append(out, Change{Kind: ChangeSurplus, Text: fmt.Sprintf("delete rule %s of port %d on %s, which another rule serves", s.From, s.Port, s.PublicIP)})
 			continue
 		}
 		out = append(out, Change{Kind: ChangeRename, Text: fmt.Sprintf("rename rule %s of port %d on %s to %s", s.From, s.Port, s.PublicIP, s.To)})
 	}
 	for i := range actions {
-		out = append(out, Change{Kind: actions[i].Kind(), Text: actions[i].Label(), Action: &actions[i]})
+		out = append(out, Change{Kind: actions[i].Kind, Text: actions[i].Label(), Action: &actions[i]})
 	}
 	return out
 }
@@ -153,8 +149,7 @@ func (p *Plan) Pin(names []string) {
 	}
 }
 
-// planTenants compares the Services with the policy of csccm's controller, where it is installed already: whoever
-// installed its chart has to keep them. csccm install does that by itself.
+// planTenants compares the Services with the policy of csccm's controller, where it is installed already.
 func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenants.Plan, error) {
 	policy, set, err := tenants.PolicyOf(facts.Own.Words)
 	if err != nil || !set {
@@ -170,9 +165,7 @@ func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenant
 	for i := range facts.Rules {
 		rules[i] = facts.Rules[i].LoadBalancerRule
 	}
-	view.Addresses = tenants.Addresses(facts.Addresses, rules, facts.Services, func(tag string, own bool) bool {
-		return provider.OwnClusterTag(tag, facts.ClusterID, own)
-	})
+	view.Addresses = tenants.Addresses(facts.Addresses, rules, facts.Services, facts.ClusterIDs)
 	return tenants.PlanOf(facts.Own.Words, view)
 }
 
@@ -186,15 +179,8 @@ func writeTenants(w io.Writer, style report.Style, p *tenants.Plan) error {
 		r := &p.Refused[i]
 		text += style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, r.Service+": "+r.Message)
 	}
-	if p.Values != nil {
-		values, err := json.Marshal(p.Values)
-		if err == nil {
-			values, err = yaml.JSONToYAML(values)
-		}
-		if err != nil {
-			return err
-		}
-		text += "Chart values that keep them, to be set before:\n" + string(values)
+	if flags := tenants.Flags(p.Values); flags != "" {
+		text += "To allow it, before: csccm upgrade " + flags + "\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -27,6 +27,8 @@ const (
 	// replicasAnnotation says how many replicas a stopped Deployment had.
 	replicasAnnotation = "csccm.io/replicas-before-takeover"
 
+	// startingAnnotation marks a predecessor that an undo has started and not yet seen lead: an undo that goes on waits for it.
+	startingAnnotation = "csccm.io/started-by-undo"
 	// keptAnnotation marks a predecessor that somebody wants to keep, with no Pods.
 	keptAnnotation = "csccm.io/kept-by-takeover"
 

@@ -9,7 +9,7 @@
 //	Detect   cluster, CloudStack -> Facts; reads only
 //	NewPlan  Facts -> Plan; pure: what would differ, Service by Service, and what can be pinned
 //	Steps    Plan -> steps before the chart and after its Pods run
-//	Undoer   Record -> steps back, while the old workload is there
+//	Undoer   Facts -> steps back, while the old workload is there
 //
 // Two controllers never act at once. Where the old one elects a leader on the
 // lease that ours uses, ours is started first and stands by; csccm then holds
@@ -24,12 +24,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/takeover/family"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node"
 )
 
 // Family is whose a cloud controller manager is.
@@ -67,6 +67,10 @@ type Predecessor struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Kept: a takeover with --keep-old left it there.
 	Kept bool `json:"kept,omitempty"`
+	// Before is how many Pods it wanted before a takeover stopped it; 0 if none did.
+	Before int32 `json:"before,omitempty"`
+	// starting is true between the start by an undo and the moment it leads.
+	starting bool
 	// Lease is nil when it elects no leader.
 	Lease *LeaseName `json:"lease,omitempty"`
 
@@ -96,20 +100,19 @@ type Facts struct {
 	Own          Own
 	Services     []corev1.Service
 	Nodes        []corev1.Node
-	VMs          node.Lookup
-	Rules        []migrate.Rule
+	VMs          *inventory.VMSnapshot
+	Rules        []rules.Rule
 	Addresses    []cloudstack.PublicIP
 	Firewall     []cloudstack.FirewallRule
 	ACLs         []cloudstack.NetworkACL // items of the lists of VPCs
 	Forwards     []cloudstack.PortForwarding
 	Networks     map[string]plan.Network // by id, of the nodes
-	// ClusterID is what the controller will write to tags.
-	ClusterID string
-	Limits    plan.Limits
+	// ClusterIDs are the cluster's ids in tags: the one that the controller will write, then former ones.
+	ClusterIDs []string
+	Limits     plan.Limits
 
 	own         []Predecessor // the workloads of csccm's release
 	project     string        // id
-	recordKeys  []string      // by which the controller proves its records on Services
 	aclsRefused error         // the role may not list ACL items
 	mode        string        // of Services that choose none, by the cloud-config
 
@@ -143,8 +146,8 @@ type Plan struct {
 	Values   map[string]string `json:"values,omitempty"`
 	Services []ServicePlan     `json:"services"`
 	// Rules are the rules' renames and the deletion of surplus ones.
-	Rules    migrate.Plan `json:"rules"`
-	Problems []Problem    `json:"problems,omitempty"`
+	Rules    rules.Plan `json:"rules"`
+	Problems []Problem  `json:"problems,omitempty"`
 
 	project string // id of the rules' project
 }

@@ -4,21 +4,161 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/plural"
 )
+
+// UndoPlan is the way back from a takeover, complete enough to be shown and agreed to. It holds no secret.
+type UndoPlan struct {
+	SchemaVersion int `json:"schemaVersion"`
+	// Ours are csccm's workloads, which end first: kind namespace/name.
+	Ours []string `json:"ours"`
+	// Lease is held while no controller acts.
+	Lease LeaseName `json:"lease"`
+	// Predecessors are what starts again, with the number of Pods that it wanted.
+	Predecessors []Predecessor `json:"predecessors"`
+	// Rules get their names of before.
+	Rules []rules.Step `json:"rules"`
+	// Annotations get their values of before.
+	Annotations []PinBack `json:"annotations"`
+	// Stays is what is not set back, and why.
+	Stays    []string  `json:"stays,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
+
+	ours     []Predecessor
+	recorded []string // Services with the annotation
+	project  string   // id of the rules' project
+}
+
+// PinBack is an annotation that csccm set and an undo sets back.
+type PinBack struct {
+	Service    string  `json:"service"`
+	Annotation string  `json:"annotation"`
+	Before     *string `json:"before"` // null: it is removed
+}
+
+func (b *PinBack) String() string {
+	if b.Before == nil {
+		return "is removed"
+	}
+	return fmt.Sprintf("is %q again", *b.Before)
+}
+
+// NewUndoPlan decides by what Detect found, which includes what the takeover kept on Services and workloads. It is pure.
+func NewUndoPlan(f *Facts) *UndoPlan {
+	p := &UndoPlan{
+		SchemaVersion: 1, Lease: f.Own.Lease, project: f.project,
+		Ours: []string{}, Predecessors: []Predecessor{}, Rules: []rules.Step{}, Annotations: []PinBack{},
+	}
+	for i := range f.own {
+		own := &f.own[i]
+		p.Ours = append(p.Ours, own.String())
+		p.ours = append(p.ours, *own)
+		if own.HelmRelease == "" {
+			p.Problems = append(p.Problems, Problem{
+				own.String() + " is of no Helm release: what applied it would start it again beside the old controller",
+				"take csccm's chart out of what applies it, delete " + own.String() + ", then run the command again",
+			})
+		}
+	}
+	p.services(f)
+	p.predecessors(f)
+	return p
+}
+
+// services are the rules that still have the names that the takeover gave them, and the annotations that it set.
+func (p *UndoPlan) services(f *Facts) {
+	now := map[string]*rules.Rule{}
+	for i := range f.Rules {
+		now[f.Rules[i].ID] = &f.Rules[i]
+	}
+	for i := range f.Services {
+		svc := &f.Services[i]
+		was, key := beforeOf(svc), svc.Namespace+"/"+svc.Name
+		if was == nil {
+			continue
+		}
+		p.recorded = append(p.recorded, key)
+		for _, id := range slices.Sorted(maps.Keys(was.Rules)) {
+			r, name := now[id], was.Rules[id]
+			switch {
+			case r == nil:
+				p.Stays = append(p.Stays, fmt.Sprintf("rule %s is gone by now", name))
+			case r.Name == name: // never renamed, or back already
+			case rules.ParseName(r.Name).Family != rules.FamilyUpstream:
+				p.Stays = append(p.Stays, fmt.Sprintf("rule %s, which was %s, has a third name by now and keeps it", r.Name, name))
+			default:
+				p.Rules = append(p.Rules, rules.Step{
+					Action: rules.ActionRename, RuleID: id, From: r.Name, To: name, Protocol: cmp.Or(r.Protocol, plan.ProtocolTCP),
+					Algorithm: r.Algorithm, PublicIP: r.PublicIP, Port: r.PublicPort, Service: key,
+				})
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(was.Annotations)) {
+			c := was.Annotations[name]
+			value, set := svc.Annotations[name]
+			switch {
+			case set == (c.Was != nil) && (!set || value == *c.Was): // back already
+			case set && value == c.Set:
+				p.Annotations = append(p.Annotations, PinBack{key, name, c.Was})
+			default:
+				p.Stays = append(p.Stays, fmt.Sprintf("%s: somebody changed annotation %s since; it stays", key, name))
+			}
+		}
+	}
+}
+
+// predecessors are the controllers that a takeover stopped.
+func (p *UndoPlan) predecessors(f *Facts) {
+	for _, old := range f.Predecessors {
+		switch {
+		case old.Family != Apache && old.Family != Leaseweb:
+		case old.Wanted > 0 && (len(p.ours) > 0 || len(p.Rules) > 0):
+			p.Problems = append(p.Problems, Problem{
+				fmt.Sprintf("%s runs already, before csccm's controller has ended and the rules have its names", &old),
+				fmt.Sprintf("stop it first (%s), then run the command again", noPods(old.Kind)),
+			})
+		case old.Wanted == 0 && old.Before > 0, old.starting:
+			if old.Wanted = max(old.Wanted, old.Before); len(p.ours) == 0 && old.Lease != nil {
+				p.Lease = *old.Lease
+			}
+			p.Predecessors = append(p.Predecessors, old)
+		}
+	}
+	if len(p.Predecessors) == 0 && len(p.Problems) == 0 && len(p.ours)+len(p.recorded) > 0 {
+		p.Problems = append(p.Problems, Problem{
+			"no controller that a takeover stopped is in the cluster: it was without --keep-old, or there was none",
+			fmt.Sprintf("apply the old controller's manifest again with no Pods (%s), then run the command again", noPods("Deployment")),
+		})
+	}
+}
+
+// noPods is what keeps a workload without Pods, in the form that an undo recognises.
+func noPods(kind string) string {
+	if kind == "DaemonSet" {
+		return "nodeSelector " + stoppedSelector + `: "true"`
+	}
+	return "replicas: 0, and annotation " + replicasAnnotation + `: "1"`
+}
+
+// Needed reports whether anything is left to do.
+func (p *UndoPlan) Needed() bool {
+	return len(p.Ours)+len(p.Rules)+len(p.recorded)+len(p.Predecessors) > 0
+}
 
 // Undoer carries the way back out. The order keeps two controllers from acting at once: ours ends, then csccm alone gives
 // rules and annotations back what they had, then the old one starts. An undo that ended early is continued by running it
@@ -28,15 +168,15 @@ type Undoer struct {
 	plan *UndoPlan
 }
 
-// NewUndoer carries out a plan that rests on the records and on what Detect found at the same source. Of the options
-// Accept, Pin and KeepOld are not heeded.
+// NewUndoer carries out a plan that rests on what Detect found at the same source. Of the options Accept, Pin and KeepOld are
+// not heeded.
 func NewUndoer(s Source, p *UndoPlan, o Options) *Undoer {
-	return &Undoer{NewTaker(s, &Plan{Own: Own{Lease: p.Lease}, Rules: migrate.Plan{Steps: p.Rules}, project: p.project}, o), p}
+	return &Undoer{NewTaker(s, &Plan{Own: Own{Lease: p.Lease}, Rules: rules.Plan{Steps: p.Rules}, project: p.project}, o), p}
 }
 
 // Steps are all of the way back.
 func (u *Undoer) Steps() []engine.Step {
-	return []engine.Step{u.step("swap back", u.swap), u.step("start of the old controller", u.start), u.step("record", u.forget)}
+	return []engine.Step{step("swap back", u.swap), step("start of the old controller", u.start)}
 }
 
 // swap ends our controller and gives rules and annotations back what they had, while csccm holds the lease.
@@ -49,7 +189,7 @@ func (u *Undoer) swap(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(p.ours)+len(p.Rules)+len(p.Annotations) > 0 || left {
+	if len(p.ours)+len(p.recorded) > 0 || left {
 		var ended []string
 		for _, own := range p.ours {
 			ended = append(ended, own.Name)
@@ -88,83 +228,59 @@ func (u *Undoer) endOurs(ctx context.Context) error {
 	return nil
 }
 
-// unpin gives annotations their values of before; one that was not there goes.
+// unpin gives annotations their values of before, and takes away what the takeover kept.
 func (u *Undoer) unpin(ctx context.Context) error {
-	for i := range u.plan.Annotations {
-		pin := &u.plan.Annotations[i]
-		if err := u.annotate(ctx, pin, pin.Before); err != nil && !apierrors.IsNotFound(err) {
+	for _, service := range u.plan.recorded {
+		values := map[string]*string{BeforeAnnotation: nil}
+		for i := range u.plan.Annotations {
+			if b := &u.plan.Annotations[i]; b.Service == service {
+				values[b.Annotation] = b.Before
+				u.Progress.Info("%s: %s %s", service, b.Annotation, b)
+			}
+		}
+		if err := u.annotate(ctx, service, values); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		u.Progress.Info("%s: %s %s", pin.Service, pin.Annotation, before(pin))
 	}
 	return nil
-}
-
-func before(pin *PinRecord) string {
-	if pin.Before == nil {
-		return "is removed"
-	}
-	return fmt.Sprintf("is %q again", *pin.Before)
 }
 
 // start gives the old controllers their Pods back and waits until they work.
 func (u *Undoer) start(ctx context.Context) error {
+	const again = "; run the command again to go on, or csccm install, which takes its place again"
 	for i := range u.plan.Predecessors {
 		old := &u.plan.Predecessors[i]
-		if old.Wanted == 0 {
-			continue // it was stopped before the takeover
-		}
 		u.Progress.Step("Starting %s", old)
-		if err := u.scaleUp(ctx, old); err != nil {
+		notes := fmt.Sprintf(`"metadata":{"annotations":{%q:null,%q:null,%q:"true"}}`, replicasAnnotation, keptAnnotation, startingAnnotation)
+		if err := u.patch(ctx, old, fmt.Sprintf(`{%s,"spec":{"replicas":%d}}`, notes, old.Wanted),
+			fmt.Sprintf(`{%s,"spec":{"template":{"spec":{"nodeSelector":{%q:null}}}}}`, notes, stoppedSelector)); err != nil {
 			return fmt.Errorf("starting %s: %w", old, err)
 		}
-		if err := u.awaitReady(ctx, old); err != nil {
+		// Without an election only a Pod that is ready tells that it works.
+		ready, err := engine.Poll(ctx, u.Clock, stopPoll, stopTimeout, func() (bool, error) {
+			f, err := FindControllers(ctx, u.Kube, u.Release, u.Namespace)
+			return err == nil && slices.ContainsFunc(f.Predecessors, func(x Predecessor) bool { return x.String() == old.String() && x.ready > 0 }), err
+		})
+		if err == nil && !ready {
+			err = report.Remedied(fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout), "look at its Pods and its log"+again)
+		}
+		if err != nil {
 			return err
 		}
 		u.Progress.Done("ready")
-		if old.Lease == nil {
-			continue
-		}
-		u.Plan.Own.Lease = *old.Lease
-		if err := u.awaitLeader(ctx); err != nil {
-			if ctx.Err() != nil {
-				return err
+		if old.Lease != nil {
+			u.Plan.Own.Lease = *old.Lease
+			if err := u.awaitLeader(ctx); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				return report.Remedied(err, "look at the log of the old controller's Pods"+again)
 			}
-			return report.Remedied(err, "look at the log of the old controller's Pods; run the command again to go on, or csccm install, which takes its place again")
 		}
-	}
-	return nil
-}
-
-func (u *Undoer) scaleUp(ctx context.Context, old *Predecessor) error {
-	notes := fmt.Sprintf(`"metadata":{"annotations":{%q:null,%q:null}}`, replicasAnnotation, keptAnnotation)
-	return u.patch(ctx, old, fmt.Sprintf(`{%s,"spec":{"replicas":%d}}`, notes, old.Wanted),
-		fmt.Sprintf(`{%s,"spec":{"template":{"spec":{"nodeSelector":{%q:null}}}}}`, notes, stoppedSelector))
-}
-
-// awaitReady waits for a Pod that is ready: without an election nothing else tells that it works.
-func (u *Undoer) awaitReady(ctx context.Context, old *Predecessor) error {
-	ready, err := engine.Poll(ctx, u.Clock, stopPoll, stopTimeout, func() (bool, error) {
-		f, err := FindControllers(ctx, u.Kube, u.Release, u.Namespace)
-		return err == nil && slices.ContainsFunc(f.Predecessors, func(x Predecessor) bool { return x.String() == old.String() && x.ready > 0 }), err
-	})
-	if err == nil && !ready {
-		err = report.Remedied(fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout), "look at its Pods and its log; run the command again to go on, or csccm install, which takes its place again")
-	}
-	return err
-}
-
-// forget empties the record in the cluster: what it says is so no longer. The file on the machine of the takeover stays.
-func (u *Undoer) forget(ctx context.Context) error {
-	maps := u.Kube.CoreV1().ConfigMaps(u.Namespace)
-	c, err := maps.Get(ctx, RecordConfigMap, metav1.GetOptions{})
-	if err == nil {
-		c = c.DeepCopy()
-		c.Data = nil
-		_, err = maps.Update(ctx, c, metav1.UpdateOptions{FieldManager: "csccm"})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("emptying ConfigMap %s/%s: %w", u.Namespace, RecordConfigMap, err)
+		done := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, startingAnnotation)
+		if err := u.patch(ctx, old, done, done); err != nil {
+			return fmt.Errorf("starting %s: %w", old, err)
+		}
 	}
 	return nil
 }
@@ -172,17 +288,20 @@ func (u *Undoer) forget(ctx context.Context) error {
 // WriteText prints the plan for a person.
 func (p *UndoPlan) WriteText(out io.Writer, style report.Style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Back to before the takeover of %s\n", p.Taken.UTC().Format(time.RFC3339))
+	b.WriteString("Back to before the takeover\n")
 	for _, own := range p.Ours {
 		fmt.Fprintf(&b, "Ends first: %s\n", own)
 	}
 	for i := range p.Predecessors {
-		if old := &p.Predecessors[i]; old.Wanted > 0 {
-			fmt.Fprintf(&b, "Starts then: %s (%s, image %s), %s\n", old, old.Family, old.Image, started(old))
+		old := &p.Predecessors[i]
+		again := "with " + plural.Count(int(old.Wanted), "Pod") + " again"
+		if old.Kind == "DaemonSet" {
+			again = "on its nodes again"
 		}
+		fmt.Fprintf(&b, "Starts then: %s (%s, image %s), %s\n", old, old.Family, old.Image, again)
 	}
 	for i := range p.Annotations {
-		fmt.Fprintf(&b, "Annotation: %s: %s %s\n", p.Annotations[i].Service, p.Annotations[i].Annotation, before(&p.Annotations[i]))
+		fmt.Fprintf(&b, "Annotation: %s: %s %s\n", p.Annotations[i].Service, p.Annotations[i].Annotation, &p.Annotations[i])
 	}
 	for _, stays := range p.Stays {
 		b.WriteString(style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, stays))
@@ -191,7 +310,7 @@ func (p *UndoPlan) WriteText(out io.Writer, style report.Style) error {
 		b.WriteString(style.Indented(style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+1, problem.Text))
 	}
 	if len(p.Rules) > 0 {
-		_ = migrate.WriteBack(&b, style, p.Rules)
+		_ = rules.WriteBack(&b, style, p.Rules)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

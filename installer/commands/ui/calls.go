@@ -9,52 +9,65 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	prommodel "github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// rates are the controller's calls to CloudStack per minute, from two readings of its metrics.
+// rates are the controller's calls to CloudStack in the last minute, from readings of its metrics.
 type rates struct {
+	readings []reading // the oldest first
+	shown    []model.Calls
+	missing  *model.Missing
+}
+
+// reading are the counters of the controller's Pods at one moment, by the UID of the Pod.
+type reading struct {
 	at    time.Time
-	total map[string]counts // by the UID of the Pod
-	shown []model.Calls
+	total map[string]counts
 }
 
 type call struct{ command, code string }
 
 type counts map[call]float64
 
-// rateAfter is the least time between two readings: a shorter one makes rates jump.
-const rateAfter = 10 * time.Second
+const (
+	// rateAfter is the least time between two readings.
+	rateAfter = 10 * time.Second
+	// ratesOver is the time that rates are about.
+	ratesOver = time.Minute
+)
 
-// read reads the metrics of the controller's Pods, and returns the rates since the last time.
-func (r *rates) read(ctx context.Context, o Options, pods []corev1.Pod, f *picture.Facts) []model.Calls {
-	if !r.at.IsZero() && f.At.Sub(r.at) < rateAfter {
-		return r.shown
+// read reads the metrics of the controller's Pods, unless the last reading is young, and returns the rates of the last minute.
+func (r rates) read(ctx context.Context, o Options, pods []corev1.Pod, now time.Time) rates {
+	if n := len(r.readings); n > 0 && now.Sub(r.readings[n-1].at) < rateAfter {
+		return r
 	}
-	now, err := countsOf(ctx, o, pods)
+	total, err := countsOf(ctx, o, pods)
 	if err != nil {
-		*r = rates{}
-		f.Missing = append(f.Missing, model.Missing{
+		return rates{missing: &model.Missing{
 			Part: "calls", Reason: "the controller's metrics cannot be read: " + err.Error(),
 			Remedy: "see " + version.Pages + "docs/ui.md#what-it-reads, or let Prometheus read them: " + version.Pages + "docs/metrics.md",
-		})
-		return nil
+		}}
 	}
-	if r.total == nil {
-		f.Missing = append(f.Missing, model.Missing{Part: "calls", Reason: "a rate needs two readings", Remedy: "wait some seconds"})
+	out := rates{readings: append(slices.Clone(r.readings), reading{now, total})}
+	// The oldest that is kept is the youngest that is at least a minute old.
+	for len(out.readings) > 1 && now.Sub(out.readings[1].at) >= ratesOver {
+		out.readings = out.readings[1:]
+	}
+	first := out.readings[0]
+	if len(out.readings) == 1 {
+		out.missing = &model.Missing{Part: "calls", Reason: "a rate needs two readings", Remedy: "wait some seconds"}
 	} else {
-		r.shown = perMinute(r.total, now, f.At.Sub(r.at))
+		out.shown = perMinute(first.total, total, now.Sub(first.at))
 	}
-	r.at, r.total = f.At, now
-	return r.shown
+	return out
 }
 
 // perMinute returns the rates between two readings of the same Pods. A Pod that started again has counted from 0; one that was

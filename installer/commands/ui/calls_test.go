@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
@@ -58,28 +57,28 @@ func TestCallsPerMinute(t *testing.T) {
 		asked   int
 	}{
 		{"the first reading", 0, map[string]string{"a": lists(100), "b": lists(0)}, both, nil, "two readings", 2},
-		{"too early for another", 5 * time.Second, nil, both, nil, "", 0},
+		{"too early for another", 5 * time.Second, nil, both, nil, "two readings", 0},
 		{"two calls in 10 seconds", 5 * time.Second, map[string]string{"a": lists(102), "b": lists(0)}, both, rate(12), "", 2},
-		{"a Pod that does not answer", 20 * time.Second, map[string]string{"a": lists(103)}, both, rate(3), "", 2},
-		{"its numbers are not those of a moment", 10 * time.Second, map[string]string{"a": lists(104), "b": lists(5000)}, both, rate(6), "", 2},
-		{"a container that started again", 30 * time.Second, map[string]string{"a": lists(4), "b": lists(5000)}, both, rate(8), "", 2},
-		{"no calls", 10 * time.Second, map[string]string{"a": lists(4), "b": lists(5000)}, both, nil, "", 2},
-		{"a Pod that waits is not asked", 10 * time.Second, map[string]string{"a": lists(5)}, []corev1.Pod{both[0], pod("b", corev1.PodPending)}, rate(6), "", 1},
+		{"a Pod that does not answer", 20 * time.Second, map[string]string{"a": lists(103)}, both, rate(6), "", 2},
+		{"it answers again", 10 * time.Second, map[string]string{"a": lists(104), "b": lists(5000)}, both, rate(7506), "", 2},
+		{"a container that started again", 30 * time.Second, map[string]string{"a": lists(4), "b": lists(5000)}, both, rate(5004), "", 2},
+		{"no calls since, and some within the minute", 10 * time.Second, map[string]string{"a": lists(4), "b": lists(5000)}, both, rate(4289.1), "", 2},
+		{"a Pod that waits is not asked", 10 * time.Second, map[string]string{"a": lists(5)}, []corev1.Pod{both[0], pod("b", corev1.PodPending)}, rate(5), "", 1},
 		{"refused", 10 * time.Second, nil, both, nil, refused, 2},
 		{"refused before", 10 * time.Second, map[string]string{"a": lists(6)}, both[:1], nil, "two readings", 1},
 		{"no Pod", 10 * time.Second, nil, nil, nil, "no Pod of the controller runs", 0},
 		{"no metrics", 10 * time.Second, map[string]string{"a": "<html>"}, both[:1], nil, "its metrics", 1},
 	} {
 		at, answers, asked = at.Add(step.after), step.answers, 0
-		f := picture.Facts{At: at}
-		assert.Equal(t, step.want, r.read(t.Context(), o, step.pods, &f), step.what)
+		r = r.read(t.Context(), o, step.pods, at)
+		assert.Equal(t, step.want, r.shown, step.what)
 		assert.Equal(t, step.asked, asked, step.what)
 		if step.missing == "" {
-			assert.Empty(t, f.Missing, step.what)
+			assert.Nil(t, r.missing, step.what)
 			continue
 		}
-		require.Len(t, f.Missing, 1, step.what)
-		assert.Contains(t, f.Missing[0].Reason, step.missing, step.what)
-		assert.NotEmpty(t, f.Missing[0].Remedy, step.what)
+		require.NotNil(t, r.missing, step.what)
+		assert.Contains(t, r.missing.Reason, step.missing, step.what)
+		assert.NotEmpty(t, r.missing.Remedy, step.what)
 	}
 }

@@ -5,6 +5,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -13,11 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
@@ -42,7 +43,7 @@ type planned struct {
 const maxDrifts = 50
 
 // make plans what is due and adds all plans to the facts, with the members of rules that they have read.
-func (p *plans) make(ctx context.Context, round provider.Round, settings plan.Settings, f *picture.Facts) error {
+func (p *plans) make(ctx context.Context, round *service.Round, settings plan.Settings, f *picture.Facts) error {
 	nodes := make([]*corev1.Node, len(f.Nodes))
 	for i := range f.Nodes {
 		nodes[i] = &f.Nodes[i]
@@ -75,18 +76,28 @@ func (p *plans) make(ctx context.Context, round provider.Round, settings plan.Se
 	if err != nil {
 		return err
 	}
+	failed := 0
 	for i, svc := range due {
-		now := known[key(svc)]
+		now, last := known[key(svc)], p.byName[key(svc)]
 		now.plan = made.Services[i]
-		p.compare(p.byName[key(svc)], now)
+		p.compare(last, now)
+		if now.plan.Error != "" {
+			err = errors.New(now.plan.Error)
+			failed++
+			if last != nil && last.plan.Error == "" { // what was known stays, and is asked for again
+				now.plan, now.asked = last.plan, 0
+			}
+		}
+	}
+	if failed < len(due) {
+		err = nil // CloudStack answers: the error is about the Service
 	}
 	p.byName = known
 	for _, svc := range handled(f.Services) {
 		f.Plans = append(f.Plans, known[key(svc)].plan)
 		f.LearnMembers(known[key(svc)].plan)
 	}
-	f.Seen = append(f.Seen, p.drifts...)
-	return nil
+	return err
 }
 
 // busy reports whether something is planned, which the controller is probably about to do.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
@@ -21,7 +21,7 @@ func TestDriftIsNoticed(t *testing.T) {
 	state := func(asked, found uint64, actions int) *planned {
 		p := &plan.Service{Preview: loadbalancer.Preview{Service: "shop/web"}}
 		for range actions {
-			p.Actions = append(p.Actions, plan.Action{Step: lbplan.Step{Action: lbplan.CreateRule{OnRule: lbplan.OnRule{Port: 80}}}})
+			p.Actions = append(p.Actions, plan.Action{Step: lbplan.Step{Kind: lbplan.CreateRule, Port: 80}})
 		}
 		return &planned{asked: asked, found: found, at: at, plan: p}
 	}

@@ -21,10 +21,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
@@ -53,12 +55,12 @@ func optionsOf(t *testing.T) (Options, *testenv.Cloud, *fake.Clientset, int) {
 	}, cloud, kube, len(left.Kubernetes.Nodes)
 }
 
-func connectionOf(t *testing.T, cloud *testenv.Cloud, kube *fake.Clientset) (*cloudstack.Client, *Planner) {
+func connectionOf(t *testing.T, cloud *testenv.Cloud, kube *fake.Clientset) (*cloudapi.Client, *Planner) {
 	t.Helper()
 	client := cloud.Client(t, leftby.Account)
 	o := provider.DefaultOptions()
 	o.ClusterID = "test"
-	previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client, kube)
+	previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client.Client, kube)
 	require.NoError(t, err)
 	return client, &Planner{Previewer: previewer, Settings: plan.Settings{ClusterID: "test"}}
 }
@@ -133,6 +135,65 @@ func TestRotatedKeys(t *testing.T) {
 	assert.Equal(t, before, asked)
 }
 
+// TestOutage: while CloudStack fails or hangs, the page keeps what it knew, with the colours of then, and says whose answer is missing
+// and since when. The API server likewise, for which a watch that hangs shows nothing.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]string{"fails": "*:error:code=530", "hangs": "*:delay:delay=1h"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, cloud, _, _ := optionsOf(t)
+			o.Within = 5 * time.Second
+			s := run(t, o)
+			until := func(what string, holds func(model.Snapshot) bool) (last model.Snapshot) {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					last, _ = s.Snapshot(t.Context())
+					return holds(last)
+				}, time.Minute, 20*time.Millisecond, what)
+				return last
+			}
+			state := func(s model.Snapshot) string { return s.Sources[1].State }
+			healths := func(s model.Snapshot) map[string]model.Health {
+				out := map[string]model.Health{}
+				for i := range s.Objects {
+					out[s.Objects[i].ID] = s.Objects[i].Health
+				}
+				return out
+			}
+			before := until("the plans", func(s model.Snapshot) bool {
+				return state(s) == model.SourceOK && len(s.Missing) == 1 && len(s.Plans) > 0
+			})
+			f, err := simulator.ParseFault(fault)
+			require.NoError(t, err)
+			armed := cloud.Arm(f)
+			during := until("the outage", func(s model.Snapshot) bool { return state(s) == model.SourceFailing })
+			assert.Equal(t, healths(before), healths(during))
+			assert.Equal(t, before.Plans, during.Plans)
+			assert.NotEmpty(t, during.Sources[1].Reason)
+			assert.False(t, during.Sources[1].Answered.IsZero())
+			assert.Equal(t, model.SourceOK, during.Sources[0].State)
+			cloud.Disarm(armed)
+			until("the end of the outage", func(s model.Snapshot) bool { return state(s) == model.SourceOK })
+		})
+	}
+	t.Run("the API server hangs", func(t *testing.T) {
+		t.Parallel()
+		o, _, kube, _ := optionsOf(t)
+		o.Within = time.Second
+		hang := make(chan struct{})
+		kube.PrependReactor("*", "*", func(kubetesting.Action) (bool, runtime.Object, error) {
+			<-hang
+			return false, nil, nil
+		})
+		s := run(t, o)
+		t.Cleanup(func() { close(hang) }) // before the source is waited for
+		shown, err := s.Snapshot(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, model.SourceConnecting, shown.Sources[0].State, "the page is there at once")
+	})
+}
+
 // TestSource follows a cluster that has rules in CloudStack: what is made and what is taken away by others shows, with few calls
 // that only read.
 func TestSource(t *testing.T) {
@@ -152,7 +213,7 @@ func TestSource(t *testing.T) {
 	}
 	count := func(s model.Snapshot, kind model.Kind) (n int) {
 		for i := range s.Objects {
-			if s.Objects[i].Kind == kind {
+			if s.Objects[i].Kind == kind && s.Objects[i].Health != model.HealthPlanned {
 				n++
 			}
 		}

@@ -8,78 +8,80 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/plan"
-	"github.com/csccm/csccm/installer/commands/register"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/registration"
 )
 
 // entryTimeout limits what is read of the entry in CloudStack's UI: a CloudStack that does not answer delays no uninstall.
 const entryTimeout = 10 * time.Second
 
-// entry plans what happens to the cluster's entry in CloudStack's UI. The one that the controller keeps goes with the
-// controller; one that csccm register created stays.
+// entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
+// registerCluster). An entry that cannot be read is no reason to keep the controller.
 func (p *Plan) entry(ctx context.Context, u *run) error {
-	options, _, err := plan.Options(ctx, u.Cluster.Kube, p.Namespace, p.Release)
-	if err != nil {
-		return u.Cluster.Explain(err)
-	}
-	stays := func(name, why string) {
-		p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI (%scsccm unregister deletes it)", name, why))
-	}
-	kept := options.RegisterCluster
 	cs, err := cloud.OfSecret(ctx, u.Cluster)
-	if err == nil {
-		u.ends = append(u.ends, cs.Close)
-		err = p.readEntry(ctx, u, cs)
+	if err != nil {
+		return nil // without credentials there is nobody to ask
 	}
-	switch {
-	case err != nil && kept != "":
-		stays(kept, fmt.Sprintf("it was not read: %v; ", err))
-	case err != nil, p.registered == nil:
-	case kept == "":
-		stays(p.registered.Own().Name, "")
-		p.registered = nil
-	case register.Allowed(ctx, cs, []string{registration.UnregisterCommand}) != nil:
-		stays(kept, "the role does not allow "+registration.UnregisterCommand+"; ")
-		p.registered = nil
-	default:
-		u.owner = cs
-		p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", p.registered.Own().Name))
-	}
-	return nil //nolint:nilerr // an entry that cannot be read is no reason to keep the controller
-}
-
-// readEntry reads the entry, if there is one.
-func (p *Plan) readEntry(ctx context.Context, u *run, cs *cloud.Cloud) error {
+	u.ends = append(u.ends, cs.Close)
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
-	f, err := register.Read(ctx, u.Cluster, cs, p.Release)
-	if err == nil && f.Own() != nil {
-		p.registered = f
-	}
-	return err
-}
-
-// unregister deletes the entry. The controller has ended, so nobody creates it again. A failure is a warning: the entry is
-// only displayed.
-func (u *run) unregister(ctx context.Context, note engine.Note) error {
-	f := u.plan.registered
-	if f == nil {
+	name, err := u.readEntry(ctx, cs)
+	if err != nil || name == "" {
 		return nil
 	}
-	u.Progress.Step("Entry %s in CloudStack's UI", f.Own().Name)
+	if apis, err := cs.Client.ListAPIs(ctx); err == nil {
+		if _, may := apis[registration.UnregisterCommand]; !may {
+			p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow %s", name, registration.UnregisterCommand))
+			return nil
+		}
+	}
+	u.owner, p.entryName = cs, name
+	p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", name))
+	return nil
+}
+
+// readEntry returns the name of the cluster's entry; "" without one.
+func (u *run) readEntry(ctx context.Context, cs *cloud.Cloud) (string, error) {
+	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	clusterUID := string(ns.UID)
+	if clusterUID == "" {
+		return "", nil
+	}
+	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
+	if err != nil {
+		return "", err
+	}
+	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
+	if own := registration.Own(entries, clusterUID); own != nil {
+		u.entryID = own.ID
+		return own.Name, err
+	}
+	return "", err
+}
+
+// unregister deletes the entry. The controller has ended, so nobody creates it again. A failure is a warning: CloudStack
+// only displays the entry.
+func (u *run) unregister(ctx context.Context, note engine.Note) error {
+	if u.plan.entryName == "" {
+		return nil
+	}
+	u.Progress.Step("Entry %s in CloudStack's UI", u.plan.entryName)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		_, err := registration.Unregister(ctx, u.owner.Client, f.Project, f.ClusterID)
-		return err
+		return u.owner.Client.DeleteExternalCluster(ctx, u.entryID)
 	})
 	if err != nil {
-		u.Progress.Warn("the entry stays: %v; csccm unregister deletes it", err)
+		u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
 		u.Progress.Done("not deleted")
 		return nil
 	}
-	note("deleted entry %s", f.Own().Name)
+	note("deleted entry %s", u.plan.entryName)
 	u.Progress.Done("deleted")
 	return nil
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
-// The entry in CloudStack's UI goes with the controller that keeps it. One that the controller does not keep, and one that
-// cannot be deleted, stays and is named.
+// The entry in CloudStack's UI goes with the controller. One that cannot be deleted stays.
 func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 	t.Parallel()
 	const deletes, list = registration.UnregisterCommand, "listKubernetesClusters"
@@ -29,19 +28,19 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 		gone    bool
 	}{
 		"kept by the controller":          {kept: true, says: "delete  entry prod in CloudStack's UI; no VM is changed", gone: true},
-		"by csccm register":               {says: "stays   entry prod in CloudStack's UI (csccm unregister deletes it)"},
+		"no longer kept":                  {says: "delete  entry prod in CloudStack's UI", gone: true},
 		"CloudStack refuses the deletion": {kept: true, refused: deletes, says: "delete  entry prod in CloudStack's UI"},
-		"CloudStack does not list it":     {kept: true, refused: list, says: "stays   entry prod in CloudStack's UI (it was not read:"},
+		"CloudStack does not list it":     {kept: true, refused: list, says: "delete  Helm release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const uid = "5d0c1a52-0000-4000-8000-00000000abcd"
+			uid := string(testenv.KubeSystem().UID)
 			d := testenv.Deployment(1)
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--cloud-provider=external-cloudstack"}
 			if tc.kept {
 				d.Spec.Template.Spec.Containers[0].Args = append(d.Spec.Template.Spec.Containers[0].Args, "--register-cluster=prod")
 			}
-			e := newEnv(t, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: uid}})
+			e := newEnv(t, d)
 			cloud := testenv.NewCloud(t, nil)
 			secret := &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace, Name: credentials.SecretName},
@@ -52,8 +51,7 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 			owner := cloud.Client(t, "")
 			vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 			require.NoError(t, err)
-			w := &registration.Wanted{Name: "prod", ClusterID: uid, ZoneID: vms[0].ZoneID, Workers: []string{vms[0].ID}}
-			_, err = registration.Sync(t.Context(), owner, "", w)
+			_, err = registration.Sync(t.Context(), owner.Client, &registration.Entry{Name: "prod", ClusterID: uid, ZoneID: vms[0].ZoneID, Workers: []string{vms[0].ID}})
 			require.NoError(t, err)
 			unfault := func() {}
 			if tc.refused != "" {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
@@ -26,15 +27,21 @@ const (
 	leasePolls = 5
 )
 
+// podLabels are those of the Pods of a release.
+func podLabels(release string) labels.Set {
+	return labels.Set{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": release}
+}
+
 // podSelector selects the Pods of a release.
 func podSelector(release string) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
+	return metav1.ListOptions{LabelSelector: podLabels(release).String()}
 }
 
 // lease reads whether a Pod of the release holds its lease. The controller cannot release it by itself: Helm
 // deletes its roles together with its Deployment.
 func (p *Plan) lease(ctx context.Context, u *run) error {
 	if p.Revision == 0 {
+		p.staleLease(ctx, u)
 		return nil
 	}
 	name := takeover.LeaseOf(p.manifest)

@@ -18,8 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/register"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -41,14 +41,12 @@ type Options struct {
 	RemoveFinalizers bool
 	// DeleteSecret removes the credentials and the CA certificates too.
 	DeleteSecret bool
-	// CSI removes the CSI driver that csccm has installed too; OrphanVolumes goes on although volumes of it exist.
-	CSI, OrphanVolumes bool
 	// DeleteUser removes from CloudStack what csccm made there: user, keys, account and role.
 	DeleteUser bool
 	// CAFile is what CloudStack's API is trusted by, where the cluster does not hold it.
 	CAFile string
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it; for DeleteUser.
-	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudstack.Client, end func(), err error)
+	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 }
 
 // LoadBalancer is a Service that the controller worked for.
@@ -72,14 +70,9 @@ type Plan struct {
 	// Made is what csccm made in CloudStack, as the list in the cluster says.
 	Made []credentials.MadeObject `json:"made"`
 
-	// Driver is the revision of the CSI driver's release that is removed; 0 = none.
-	Driver int `json:"driver,omitempty"`
-
 	secret, ca, finalizers bool
-	driverStays            bool
-	volumes                int             // of the driver that is removed
-	manifest               string          // of the release
-	registered             *register.Facts // with an entry that is to be deleted; or nil
+	manifest               string // of the release
+	entryName              string // of the entry in CloudStack's UI that is to be deleted; "" = none
 	made                   *credentials.Made
 	removal                *credentials.Removal // nil without DeleteUser
 	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
@@ -95,16 +88,13 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace,
 		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{}, Made: []credentials.MadeObject{},
 	}
-	r, err := e.Find(ctx, e.Release)
+	r, err := e.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if r != nil {
 		p.Revision, p.manifest = r.Revision, r.Manifest
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
-	}
-	if err := p.driver(ctx, e, o); err != nil {
-		return nil, err
 	}
 	if err := p.services(ctx, e, o); err != nil {
 		return nil, err
@@ -122,7 +112,12 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 	if err := p.credentials(ctx, e, o); err != nil {
 		return nil, err
 	}
-	p.strandsDriver()
+	if err := p.others(ctx, u); err != nil {
+		return nil, err
+	}
+	if err := p.notByHelm(ctx, u); err != nil {
+		return nil, err
+	}
 	return p, p.nodes(ctx, e)
 }
 
@@ -152,9 +147,9 @@ func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
 	case held == 0:
 	case o.RemoveFinalizers:
 		p.finalizers = true
-		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, count(held, "Service")))
+		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, plural.Count(held, "Service")))
 	default:
-		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, count(held, "Service")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, plural.Count(held, "Service")))
 	}
 	return nil
 }
@@ -200,7 +195,7 @@ func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+count(len(list.Items), "node"))
+	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+plural.Count(len(list.Items), "node"))
 	var waiting []string
 	for i := range list.Items {
 		if node.HasTaint(&list.Items[i]) {
@@ -219,9 +214,6 @@ func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
 	}
 	return nil
 }
-
-// count returns a number with its word.
-func count(n int, noun string) string { return plural.Count(n, noun) }
 
 func orNone(list []string) string {
 	if len(list) == 0 {

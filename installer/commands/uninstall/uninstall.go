@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
@@ -34,9 +34,6 @@ const (
 func (o Options) Validate() error {
 	if o.RemoveFinalizers && !o.OrphanLoadBalancers {
 		return report.Usage("--remove-finalizers is for load balancers that are left behind", "add --orphan-load-balancers, or leave it out")
-	}
-	if o.OrphanVolumes && !o.CSI {
-		return report.Usage("--orphan-volumes is for the volumes of a CSI driver that is removed", "add --with csi, or leave it out")
 	}
 	return nil
 }
@@ -70,15 +67,11 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
 				return wouldOrphan(p.LoadBalancers)
 			}
-			if p.volumes > 0 && !o.OrphanVolumes {
-				return p.wouldOrphanVolumes()
-			}
 			return nil
 		},
 	}
 	if p.Changes() {
 		op.Steps = []engine.Step{
-			{Name: "Helm release of the CSI driver", Do: u.removeDriver},
 			{Name: "Helm release", Do: u.release},
 			{Name: "Pods", Do: u.pods},
 			{Name: "lease", Do: u.releaseLease},
@@ -96,9 +89,11 @@ type run struct {
 	plan  *Plan
 	hosts map[string]bool // host names of the release's Pods
 	nodes map[string]bool // those of them that are names of nodes
-	admin *cloudstack.Client
+	admin *cloudapi.Client
 	owner *cloud.Cloud // the controller's keys, for the entry
-	ends  []func()
+
+	entryID string
+	ends    []func()
 }
 
 func (u *run) release(ctx context.Context, note engine.Note) error {

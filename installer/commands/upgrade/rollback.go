@@ -16,20 +16,17 @@ import (
 // Rollback makes a new revision with the content of an earlier one; revision 0
 // is the newest that worked before the latest.
 func Rollback(ctx context.Context, e *engine.Env, revision int) error {
-	r, err := e.Deployed(ctx)
+	history, err := e.Deployed(ctx)
 	if err != nil {
 		return err
 	}
-	history, err := e.Helm.History(ctx, e.Release)
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
+	r := &history[0]
 	target, err := pick(history, revision)
 	if err != nil {
 		return err
 	}
 	p := &Plan{
-		SchemaVersion: 1, Action: "rollback", Release: e.Release, Namespace: e.Cluster.Namespace,
+		SchemaVersion: 1, Action: "rollback", Release: e.Release, Namespace: e.Cluster.Namespace, verbose: e.Verbose,
 		From:   Version{r.Revision, r.ChartVersion, r.AppVersion},
 		To:     Version{target.Revision, target.ChartVersion, target.AppVersion},
 		Values: target.Values,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,7 @@ import (
 // newEnv has these revisions of the release, newest first, and a Deployment that is ready.
 func newEnv(t *testing.T, history ...helm.Release) *testenv.Env {
 	t.Helper()
-	e := testenv.New(t, testenv.Deployment(1))
+	e := testenv.New(t, testenv.Deployment(1), testenv.ReadyPod("controller-1"), testenv.Lease("controller-1_x"))
 	e.Releases.Kept, e.Releases.Render = history, true
 	return e
 }
@@ -32,19 +31,15 @@ func release(revision int, status, chart string, values map[string]any) helm.Rel
 	return helm.Release{Name: "cloudstack-ccm", Namespace: "kube-system", Revision: revision, Status: status, ChartVersion: chart, AppVersion: "v" + chart, Values: values}
 }
 
-// chart is a small one of that version, with a list of renamed values.
-func chart(t *testing.T, version, renamed string) *helm.Chart {
+// chart is a small one of that version.
+func chart(t *testing.T, version string) *helm.Chart {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o750))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	annotations := ""
-	if renamed != "" {
-		annotations = "annotations:\n  csccm.io/renamed-values: |\n    " + strings.ReplaceAll(renamed, "\n", "\n    ") + "\n"
-	}
-	write("Chart.yaml", "apiVersion: v2\nname: cloudstack-ccm\nversion: "+version+"\nappVersion: v"+version+"\n"+annotations)
+	write("Chart.yaml", "apiVersion: v2\nname: cloudstack-ccm\nversion: "+version+"\nappVersion: v"+version+"\n")
 	write("values.yaml", "replicaCount: 2\n")
 	write("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: \"{{ .Values.replicaCount }}\"}\n")
 	c, err := helm.LoadContext(t.Context(), dir, "", false)
@@ -63,21 +58,20 @@ func run(t *testing.T, e *testenv.Env, o Options) error {
 
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, release(3, "deployed", "1.0.0", map[string]any{"replicas": 5, "kept": true}))
+	e := newEnv(t, release(3, "deployed", "1.0.0", map[string]any{"replicaCount": 5, "kept": true}))
 	e.Answers("yes")
 	backups := filepath.Join(t.TempDir(), "new")
 	e.Diff = func(_ context.Context, _, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
 	}
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0", "replicas: replicaCount\nold.one: new.two"), BackupDir: backups}), e.Stderr.String())
-	require.Equal(t, map[string]any{"replicaCount": 5, "kept": true}, e.Releases.Kept[0].Values, "values stay, under their new names")
+	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0"), BackupDir: backups}), e.Stderr.String())
+	require.Equal(t, map[string]any{"replicaCount": 5, "kept": true}, e.Releases.Kept[0].Values)
 	for _, want := range []string{
 		"upgrade release kube-system/cloudstack-ccm:", "from  revision 3, chart 1.0.0, controller v1.0.0", "to    chart 1.1.0, controller v1.1.0",
-		"value replicas is now replicaCount", "change ConfigMap a",
+		"change ConfigMap a",
 	} {
 		require.Contains(t, e.Stderr.String(), want)
 	}
-	require.NotContains(t, e.Stderr.String(), "old.one", "a rename that does not apply is not shown")
 	require.Contains(t, e.Stdout.String(), "revision 4 runs: chart 1.1.0, controller v1.1.0\n")
 	require.Contains(t, e.Stdout.String(), "csccm rollback 3\n")
 	files, err := os.ReadDir(backups)
@@ -85,13 +79,13 @@ func TestUpgrade(t *testing.T) {
 	require.Len(t, files, 1)
 	text, err := os.ReadFile(filepath.Join(backups, files[0].Name()))
 	require.NoError(t, err)
-	require.Contains(t, string(text), "replicas: 5")
+	require.Contains(t, string(text), "replicaCount: 5")
 	require.Contains(t, string(text), "revision: 3")
 
 	// Again: nothing to do, nothing done, nothing asked.
 	e.Stdout.Reset()
 	e.Output = "json"
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0", "")}))
+	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}))
 	require.JSONEq(t, `{"schemaVersion":1,"action":"keep","release":"cloudstack-ccm","namespace":"kube-system","revision":4,"chart":"1.1.0","controller":"v1.1.0"}`, e.Stdout.String())
 	require.Len(t, e.Releases.Kept, 2)
 }
@@ -121,7 +115,7 @@ func TestUpgradeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, o := newEnv(t), Options{Chart: chart(t, "1.1.0", "")}
+			e, o := newEnv(t), Options{Chart: chart(t, "1.1.0")}
 			if tc.was != "" {
 				e = newEnv(t, release(1, "deployed", tc.was, nil))
 			}
@@ -137,7 +131,7 @@ func TestUpgradeRefuses(t *testing.T) {
 func TestDowngradeAllowed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(1, "deployed", "1.2.0", nil))
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0", ""), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
+	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0"), AllowDowngrade: true, Values: map[string]any{"replicaCount": 1}}))
 	require.Contains(t, e.Stdout.String(), "revision 2 runs: chart 1.1.0")
 }
 
@@ -151,7 +145,7 @@ func TestUpgradeFails(t *testing.T) {
 		_, err := e.Kube.AppsV1().Deployments(d.Namespace).Update(ctx, d, metav1.UpdateOptions{})
 		return err
 	}
-	testenv.RequireRefusal(t, run(t, e, Options{Chart: chart(t, "1.1.0", "")}), "", "csccm rollback 7", report.ExitTimeout)
+	testenv.RequireRefusal(t, run(t, e, Options{Chart: chart(t, "1.1.0")}), "", "csccm rollback 7", report.ExitTimeout)
 }
 
 func TestRollback(t *testing.T) {

@@ -8,6 +8,7 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,8 @@ type Change struct {
 	Action    string `json:"action"`
 	// Lines are the differences, one field each: "path: old -> new", "+ path: new", "- path: old".
 	Lines []string `json:"lines,omitempty"`
+	// By names who wrote the fields that differ, where the API server knows.
+	By []string `json:"by,omitempty"`
 	// Problem is why the API server refuses it; "" when it does not.
 	Problem string `json:"problem,omitempty"`
 }
@@ -64,9 +67,9 @@ func (c *Change) Object() string {
 // Client asks one cluster.
 type Client struct {
 	Dynamic dynamic.Interface
-	Mapper  meta.RESTMapper
-	// Namespace is that of the release.
-	Namespace string
+	Mapper  meta.RESTMapper // nil where the objects are a chart's
+	// Release is the Helm release, and Namespace its own.
+	Release, Namespace string
 }
 
 // Manifests compares the manifest that is about to be applied with the cluster.
@@ -159,25 +162,54 @@ func (c *Client) key(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GroupVersionKind().Group, o.GetKind(), namespace, o.GetName()}, "/")
 }
 
+// clusterKinds are the kinds of a chart that are in no namespace.
+var clusterKinds = []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityClass", "Namespace"}
+
+// NamespaceOf returns the namespace of an object of a release; "" for a cluster-wide kind of a chart.
+func NamespaceOf(o *unstructured.Unstructured, release string) string {
+	switch {
+	case slices.Contains(clusterKinds, o.GetKind()):
+		return ""
+	case o.GetNamespace() != "":
+		return o.GetNamespace()
+	}
+	return release
+}
+
+// resource returns where an object is, and its namespace. The error of a kind that the cluster does not have is meta's.
+func (c *Client) resource(o *unstructured.Unstructured) (dynamic.ResourceInterface, string, error) {
+	gvk := o.GroupVersionKind()
+	if c.Mapper == nil { // the plurals of a chart's kinds follow the rule
+		guessed, _ := meta.UnsafeGuessKindToResource(gvk)
+		if namespace := NamespaceOf(o, c.Namespace); namespace != "" {
+			return c.Dynamic.Resource(guessed).Namespace(namespace), namespace, nil
+		}
+		return c.Dynamic.Resource(guessed), "", nil
+	}
+	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, o.GetNamespace(), err
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return c.Dynamic.Resource(mapping.Resource), "", nil
+	}
+	namespace := cmp.Or(o.GetNamespace(), c.Namespace)
+	return c.Dynamic.Resource(mapping.Resource).Namespace(namespace), namespace, nil
+}
+
 // object asks what would become of one object.
 func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructured) (*Change, error) {
 	out := &Change{Kind: wanted.GetKind(), Name: wanted.GetName()}
 	gvk := wanted.GroupVersionKind()
-	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	resource, namespace, err := c.resource(wanted)
+	out.Namespace = namespace
 	if meta.IsNoMatchError(err) {
-		out.Namespace, out.Action = wanted.GetNamespace(), Create
+		out.Action = Create
 		out.Problem = fmt.Sprintf("this cluster has no kind %s of %s", gvk.Kind, gvk.GroupVersion())
 		return out, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	var resource dynamic.ResourceInterface = c.Dynamic.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if out.Namespace = wanted.GetNamespace(); out.Namespace == "" {
-			out.Namespace = c.Namespace
-		}
-		resource = c.Dynamic.Resource(mapping.Resource).Namespace(out.Namespace)
 	}
 	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	var result *unstructured.Unstructured

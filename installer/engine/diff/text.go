@@ -28,15 +28,30 @@ func Summary(changes []Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Text shows the changes, each line behind indent; what stays is left out.
-func Text(changes []Change, indent string) string {
+// Text shows the changes, each line behind indent; what stays is left out. Several objects that are created are one line
+// unless all is set.
+func Text(changes []Change, indent string, all bool) string {
 	var b strings.Builder
+	created := func(c *Change) bool { return c.Action == Create && c.Problem == "" }
+	n := 0
+	for i := range changes {
+		if created(&changes[i]) {
+			n++
+		}
+	}
+	if all = all || n < 2; !all {
+		fmt.Fprintf(&b, "%screate %d objects (-v lists them)\n", indent, n)
+	}
 	for i := range changes {
 		c := &changes[i]
-		if c.Action == Keep && c.Problem == "" {
+		if c.Action == Keep && c.Problem == "" || created(c) && !all {
 			continue
 		}
-		fmt.Fprintf(&b, "%s%s %s\n", indent, c.Action, c.Object())
+		by := ""
+		if len(c.By) > 0 {
+			by = ", which " + strings.Join(c.By, " and ") + " changed"
+		}
+		fmt.Fprintf(&b, "%s%s %s%s\n", indent, c.Action, c.Object(), by)
 		for _, l := range c.Lines {
 			fmt.Fprintf(&b, "%s  %s\n", indent, l)
 		}

@@ -11,8 +11,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-//go:generate go run ./gen ../../../docs/exit-codes.md
-
 // Row is one way to end.
 type Row struct {
 	Name     string // of the case, for tests; some commands end otherwise in the same case
@@ -31,8 +29,6 @@ var (
 	Timeouts   = Test{"TestExitCodesOfTimeouts", "cmd/csccm"}
 	OnACluster = Test{"TestExitCodesOnACluster", "test/e2e"}
 	Working    = Test{"TestCSCCM", "test/e2e"}
-	Mirror     = Test{"TestImagesSaveAndLoad", "cmd/csccm"}
-	Release    = Test{"TestReleaseIntoACluster", "test/release"}
 
 	LoadBalancers = Test{"TestLoadBalancerTestEnds", "test/e2e"}
 )
@@ -41,14 +37,14 @@ var (
 var (
 	// alone work without a cluster.
 	alone = []string{
-		"", "images save", "images load", "chart", "chart save", "verify", "verify image", "verify files", "completion", "cks iso",
+		"", "completion", "cks", "cks iso",
 	}
 	// looking read cluster and CloudStack, and report.
-	looking = []string{"doctor", "status", "support-bundle", "ui", "plan", "cks"}
+	looking = []string{"doctor", "status", "support-bundle", "ui", "plan"}
 	// releases change a release that is there.
 	releases = []string{"upgrade", "rollback", "rotate-keys", "uninstall"}
 	// cloud change CloudStack or nodes with the controller's credentials.
-	cloud = []string{"migrate-rules", "takeover", "adopt", "taint", "register", "unregister"}
+	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
 	// service read from CloudStack alone, and serviceChanges change it.
 	service        = []string{"cks list", "cks show", "cks kubeconfig", "cks versions"}
 	serviceChanges = []string{
@@ -73,11 +69,11 @@ func without(all []string, those ...string) []string {
 
 func with(all []string, more ...string) []string { return slices.Concat(all, more) }
 
-// Rows returns the table. plan has 2 for what it found to do; where others end with 2, it ends with 1.
+// Rows returns the table.
 func Rows() []Row { //nolint:funlen // a table
 	const (
 		wrongFlags = "flags, arguments or a format of `-o` are wrong"
-		noFile     = "a file that is named does not exist, cannot be read, or is not what is wanted: credentials, `ca-file`, chart, journal, snapshot"
+		noFile     = "a file that is named does not exist, cannot be read, or is not what is wanted: credentials, `ca-file`, chart, journal"
 		blankKey   = "a key has a blank inside"
 		badCA      = "the `ca-file` does not exist or holds no PEM certificate"
 		noProject  = "the project does not exist, or the user does not see it"
@@ -90,50 +86,42 @@ func Rows() []Row { //nolint:funlen // a table
 	onCKS := slices.Concat(service, serviceChanges)
 	undo := []string{"takeover --undo", "taint --undo", "migrate-rules --undo"}
 	return []Row{
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(with(cloud, with(without(alone, "images save", "images load", "verify image"), "version", "plan", "cks", "doctor", "support-bundle", "ui", "install", "template", "images", "test")...), onCKS...), Program},
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"images save", "images load"}, Mirror},
-		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"verify image"}, Release},
+		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", with(with(cloud, with(alone, "version", "plan", "doctor", "support-bundle", "ui", "install", "template", "images", "test")...), onCKS...), Program},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", releases, OnACluster},
 		{"fine", report.ExitOK, "done, nothing to do, or a dry run that found nothing in the way", []string{"status"}, Working},
 
-		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "ui", "cks", "template", "images", "test")...), Program},
-		{"no CloudStack", report.ExitFailure, noCloud, with(with(cloud, "install", "plan", "cks"), onCKS...), Program},
-		{"no archive", report.ExitFailure, "an archive, a registry or a file to verify cannot be read", []string{"images save", "images load", "verify image", "verify files", "cks iso"}, Program},
+		{"no cluster", report.ExitFailure, noCluster, with(releases, with(cloud, "install", "plan", "ui", "template", "images", "test")...), Program},
+		{"no CloudStack", report.ExitFailure, noCloud, with(with(cloud, "install", "plan"), onCKS...), Program},
 		{"login refused", report.ExitFailure, noCloud, with(onCKS, "install"), Program},
 		{"login refused", report.ExitFailure, noCloud, []string{"rotate-keys"}, OnACluster},
-		{"wrong flags", report.ExitFailure, wrongFlags, []string{"plan"}, Program},
-		{"wrong format", report.ExitFailure, wrongFlags, []string{"plan"}, Program},
-		{"no file", report.ExitFailure, noFile, []string{"plan"}, Program},
-		{"bad ca-file", report.ExitFailure, badCA, []string{"plan"}, Program},
-		{"blank in a key", report.ExitFailure, blankKey, []string{"plan"}, Program},
-		{"unknown project", report.ExitFailure, noProject, []string{"plan"}, Program},
-		{"no credentials", report.ExitFailure, noCreds, []string{"plan"}, Program},
 
-		{"wrong flags", report.ExitUsage, wrongFlags, without(Commands(), "plan"), Program},
-		{"wrong format", report.ExitUsage, wrongFlags, without(Commands(), "plan", "", "chart", "verify", "completion"), Program},
-		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "cks", "ui", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "taint --undo", "verify image", "cks iso"), Program},
-		{"bad ca-file", report.ExitUsage, badCA, with(with(cloud, "install", "cks"), onCKS...), Program},
-		{"blank in a key", report.ExitUsage, blankKey, with(with(cloud, "install", "cks", "rotate-keys"), onCKS...), Program},
-		{"unknown project", report.ExitUsage, noProject, with(with(cloud, "install", "cks"), onCKS...), Program},
+		{"unknown project", report.ExitFailure, noProject, []string{"plan"}, Program},
+
+		{"wrong flags", report.ExitUsage, wrongFlags, Commands(), Program},
+		{"wrong format", report.ExitUsage, wrongFlags, without(Commands(), "", "completion", "cks"), Program},
+		{"no file", report.ExitUsage, noFile, with(with(cloud, onCKS...), "install", "plan", "ui", "upgrade", "template", "images", "rotate-keys", "migrate-rules --undo", "cks iso"), Program},
+		{"bad ca-file", report.ExitUsage, badCA, with(with(cloud, "install", "plan"), onCKS...), Program},
+		{"blank in a key", report.ExitUsage, blankKey, with(with(cloud, "install", "plan", "rotate-keys"), onCKS...), Program},
+		{"unknown project", report.ExitUsage, noProject, with(with(cloud, "install"), onCKS...), Program},
 		{"unknown zone", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"unknown account", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
 		{"unknown domain", report.ExitUsage, "the zone, the account or its domain does not exist", []string{"install"}, Program},
-		{"no credentials", report.ExitUsage, noCreds, with(with(cloud, "install"), onCKS...), Program},
+		{"no credentials", report.ExitUsage, noCreds, with(with(cloud, "install", "plan"), onCKS...), Program},
 		{"no release", report.ExitUsage, "there is no Helm release of that name", []string{"upgrade", "rollback", "rotate-keys", "test"}, Program},
 		{"no terminal", report.ExitUsage, noYes, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no terminal", report.ExitUsage, noYes, with(releases, "install"), OnACluster},
 		{"no", report.ExitUsage, saidNo, with(with(cloud, append(undo, testing...)...), serviceChanges...), Program},
 		{"no", report.ExitUsage, saidNo, with(releases, "install"), OnACluster},
-		{"to do", report.ExitUsage, "something is to do, or a Service is refused (`plan` alone: whoever wants to know must be able to tell)", []string{"plan"}, Program},
+		{"to do", report.ExitUsage, "something is to do, or a Service is refused, and `--detailed-exitcode` is given", []string{"plan"}, Program},
 
-		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", []string{"doctor", "status", "cks", "verify files"}, Program},
+		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", []string{"doctor", "status"}, Program},
 		{"failed", report.ExitCheckFailed, "a check failed, or nothing could be judged", testing, LoadBalancers},
 		{"no cluster", report.ExitCheckFailed, noCluster, []string{"doctor", "status"}, Program},
 		{"no CloudStack", report.ExitCheckFailed, noCloud, []string{"doctor", "status"}, Program},
 		{"bad ca-file", report.ExitCheckFailed, badCA, []string{"doctor", "status"}, Program},
 		{"blank in a key", report.ExitCheckFailed, blankKey, []string{"doctor", "status"}, Program},
 		{"unknown project", report.ExitCheckFailed, noProject, []string{"doctor", "status"}, Program},
-		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "register", "unregister", "cks create", "cks scale", "cks upgrade"}, Program},
+		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"install", "taint", "takeover", "adopt", "cks scale", "cks upgrade"}, Program},
 		{"refused", report.ExitCheckFailed, "a check or gate before the change failed, or consent is missing; nothing was changed", []string{"uninstall", "rotate-keys"}, OnACluster},
 
 		{"warnings", report.ExitWarnings, "no check failed, there are warnings, and `--fail-on=warning` is given", []string{"doctor"}, Program},

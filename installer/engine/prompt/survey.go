@@ -11,6 +11,8 @@ import (
 	"github.com/AlecAivazis/survey/v2"
 	"github.com/AlecAivazis/survey/v2/core"
 	surveyterminal "github.com/AlecAivazis/survey/v2/terminal"
+
+	plain "github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // NewSurvey makes the Prompter for terminals: drawn prompts with a list to move
@@ -30,7 +32,7 @@ type drawn struct {
 
 func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
 	var answer string
-	err := d.ask(ctx, q, &survey.Input{Message: q.Message + ":", Default: q.Default, Help: q.Help}, &answer)
+	err := d.ask(ctx, q, &survey.Input{Message: plain.Line(q.Message) + ":", Default: plain.Line(q.Default), Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return "", err
 	}
@@ -40,7 +42,7 @@ func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
 func (d *drawn) Secret(ctx context.Context, q Question) (string, error) {
 	defer hideInput(d.in)()
 	var answer string
-	err := d.ask(ctx, q, &survey.Password{Message: q.Message + ":", Help: q.Help}, &answer)
+	err := d.ask(ctx, q, &survey.Password{Message: plain.Line(q.Message) + ":", Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +53,7 @@ func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (strin
 	labels := make([]string, len(choices))
 	start := 0
 	for i, c := range choices {
-		labels[i] = c.label()
+		labels[i] = plain.Line(c.label())
 		if c.Value == q.Default {
 			start = i
 		}
@@ -59,7 +61,7 @@ func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (strin
 	index := start
 	q.Validate = nil // one of the choices by construction
 	err := d.ask(ctx, q, &survey.Select{
-		Message: q.Message + ":", Options: labels, Default: start, Help: q.Help, PageSize: 12,
+		Message: plain.Line(q.Message) + ":", Options: labels, Default: start, Help: plain.Plain(q.Help), PageSize: 12,
 	}, &index)
 	if err != nil {
 		return "", err
@@ -70,7 +72,7 @@ func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (strin
 func (d *drawn) Confirm(ctx context.Context, q Question) (bool, error) {
 	answer := false
 	q.Validate = nil
-	err := d.ask(ctx, q, &survey.Confirm{Message: q.Message + "?", Default: q.Default == "yes", Help: q.Help}, &answer)
+	err := d.ask(ctx, q, &survey.Confirm{Message: plain.Line(q.Message) + "?", Default: q.Default == "yes", Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return false, err
 	}
@@ -88,7 +90,10 @@ func (d *drawn) ask(ctx context.Context, q Question, p survey.Prompt, answer any
 	if q.Validate != nil {
 		opts = append(opts, survey.WithValidator(func(v any) error {
 			s, _ := v.(string)
-			return q.Validate(s)
+			if err := q.Validate(s); err != nil {
+				return errors.New(plain.Plain(err.Error()))
+			}
+			return nil
 		}))
 	}
 	restore := saveTerminal(d.in)

@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Encode writes v to w as "json" or "yaml", with the names of its json tags.
@@ -23,6 +25,9 @@ func Encode(w io.Writer, format string, v any) error {
 		body, err := yaml.Marshal(v)
 		if err != nil {
 			return err
+		}
+		if terminal.Plain(string(body)) != string(body) {
+			return Encode(w, "json", v) // YAML too; its escapes are valid in every string
 		}
 		_, err = w.Write(body)
 		return err

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Progress shows the steps of a command to a person. All methods are safe for concurrent use; the
@@ -43,6 +45,53 @@ func NewProgress(w io.Writer, s Style, c clock.WithTicker) Progress {
 
 // Quiet is a Progress that shows nothing.
 func Quiet() Progress { return quiet{} }
+
+// Warnings is a Progress that shows of another one the warnings and the steps that fail.
+func Warnings(p Progress) Progress { return &warnings{Progress: p} }
+
+type warnings struct {
+	Progress
+	title string
+}
+
+func (w *warnings) Step(format string, args ...any) { w.title = fmt.Sprintf(format, args...) }
+func (*warnings) Info(string, ...any)               {}
+func (w *warnings) Done(string, ...any)             { w.title = "" }
+
+func (w *warnings) Fail(format string, args ...any) {
+	if w.title != "" {
+		w.Progress.Step("%s", w.title)
+		w.Progress.Fail(format, args...)
+	}
+	w.title = ""
+}
+
+// Late is a Progress that shows of another one what takes longer than a time, and nothing else: for commands whose result
+// says it all.
+func Late(p Progress, after time.Duration) Progress { return &late{Progress: p, after: after} }
+
+type late struct {
+	Progress
+	after time.Duration
+	timer *time.Timer
+}
+
+func (l *late) Step(format string, args ...any) {
+	l.stop()
+	title := fmt.Sprintf(format, args...)
+	l.timer = time.AfterFunc(l.after, func() { l.Progress.Info("%s", title) })
+}
+
+func (*late) Info(string, ...any)   {}
+func (l *late) Done(string, ...any) { l.stop() }
+func (l *late) Fail(string, ...any) { l.stop() }
+func (l *late) Close()              { l.stop() }
+
+func (l *late) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
 
 type quiet struct{}
 
@@ -166,7 +215,7 @@ func (p *lines) draw() {
 // clear removes the spinner's line. The caller holds mu.
 func (p *lines) clear() {
 	if p.drawn {
-		p.print("\r\x1b[K")
+		p.print(terminal.Own("\r\x1b[K"))
 		p.drawn = false
 	}
 }

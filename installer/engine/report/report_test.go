@@ -17,6 +17,8 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 func env(pairs ...string) Getenv {
@@ -91,7 +93,7 @@ func TestPaintAndSymbols(t *testing.T) {
 	for _, p := range []Paint{Plain, Good, Caution, Bad, Faint, Strong} {
 		require.Equal(t, "x", plain.Paint(p, "x"))
 	}
-	require.Equal(t, "\x1b[31mx\x1b[0m", Style{Color: true}.Paint(Bad, "x"))
+	require.Equal(t, terminal.Own("\x1b[31m")+"x"+terminal.Own("\x1b[0m"), Style{Color: true}.Paint(Bad, "x"))
 	require.Empty(t, Style{Color: true}.Paint(Bad, ""))
 	for _, s := range []Style{{}, {Unicode: true}} {
 		for y := SymbolOK; y <= SymbolArrow; y++ {
@@ -102,11 +104,11 @@ func TestPaintAndSymbols(t *testing.T) {
 
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"one two three"}, Wrap("one two three", 0))
-	require.Equal(t, []string{"the quick brown fox", "jumps over the lazy", "dog"}, Wrap("the quick brown fox jumps over the lazy dog", 20))
-	require.Equal(t, []string{"see", "https://example.org/a/very/long/address", "now"}, Wrap("see https://example.org/a/very/long/address now", 24))
-	require.Equal(t, []string{"ä ö ü ß ä ö ü ß ä ö ü"}, Wrap("ä ö ü ß ä ö ü ß ä ö ü", 21), "columns, not bytes")
-	require.Equal(t, []string{"two", "lines"}, Wrap("two\nlines\n", 80))
+	require.Equal(t, []string{"one two three"}, terminal.Wrap("one two three", 0))
+	require.Equal(t, []string{"the quick brown fox", "jumps over the lazy", "dog"}, terminal.Wrap("the quick brown fox jumps over the lazy dog", 20))
+	require.Equal(t, []string{"see", "https://example.org/a/very/long/address", "now"}, terminal.Wrap("see https://example.org/a/very/long/address now", 24))
+	require.Equal(t, []string{"ä ö ü ß ä ö ü ß ä ö ü"}, terminal.Wrap("ä ö ü ß ä ö ü ß ä ö ü", 21), "columns, not bytes")
+	require.Equal(t, []string{"two", "lines"}, terminal.Wrap("two\nlines\n", 80))
 }
 
 func TestTable(t *testing.T) {
@@ -188,7 +190,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out buffer
 		c := clocktesting.NewFakeClock(time.Unix(0, 0))
-		p := NewProgress(&out, Style{TTY: true, Width: 16}, c)
+		p := NewProgress(terminal.Writer(&out), Style{TTY: true, Width: 16}, c)
 		p.Step("a title that is too long")
 		require.Equal(t, "| a title that ", out.String(), "cut to the width, so that it can be redrawn")
 		c.Step(spinnerPeriod)
@@ -203,7 +205,7 @@ func TestProgressOnTerminal(t *testing.T) {
 func TestRetitleAndClear(t *testing.T) {
 	t.Parallel()
 	var out buffer
-	p := NewProgress(&out, Style{TTY: true, Width: 40}, clocktesting.NewFakeClock(time.Unix(0, 0)))
+	p := NewProgress(terminal.Writer(&out), Style{TTY: true, Width: 40}, clocktesting.NewFakeClock(time.Unix(0, 0)))
 	Retitle(p, "no step is open")
 	Clear(p)
 	require.Empty(t, out.String())

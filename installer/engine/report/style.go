@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // ColorMode is the value of --color.
@@ -45,6 +47,8 @@ type Style struct {
 	Unicode bool // ✓ instead of ok
 	TTY     bool // the writer is a terminal: lines may be redrawn
 	Width   int  // columns; 0 = unlimited
+	// Commands has the command lines in a text name what they work on; may be nil.
+	Commands func(text string) string
 }
 
 // Getenv looks up an environment variable, as os.Getenv.
@@ -160,7 +164,7 @@ func (s Style) Paint(p Paint, text string) string {
 	case Plain:
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return terminal.Own("\x1b["+code+"m") + text + terminal.Own("\x1b[0m")
 }
 
 // Symbol is a mark in front of a line.

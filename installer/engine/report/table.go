@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Table is text in aligned columns, as kubectl prints it.
@@ -16,7 +18,13 @@ type Table struct {
 }
 
 // Add appends a row.
-func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+func (t *Table) Add(cells ...string) {
+	row := make([]string, 0, len(cells))
+	for _, c := range cells {
+		row = append(row, terminal.Line(c))
+	}
+	t.Rows = append(t.Rows, row)
+}
 
 // Write prints the table. Where the style's width is too small for the columns every row becomes
 // a block of "HEADER: value" lines, so that nothing is cut off.

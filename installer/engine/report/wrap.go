@@ -5,61 +5,24 @@ package report
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
-
-// minWrap is the narrowest text column; below it lines run over rather than become a ladder.
-const minWrap = 20
-
-// Wrap breaks text into lines of at most width columns, at blanks; a word longer than the width
-// stays whole (it may be a URL or a command to copy). Line breaks of the text are kept. Width 0
-// means no limit.
-func Wrap(text string, width int) []string {
-	var out []string
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		out = append(out, wrapLine(line, width)...)
-	}
-	return out
-}
-
-func wrapLine(line string, width int) []string {
-	if width <= 0 || utf8.RuneCountInString(line) <= width {
-		return []string{line}
-	}
-	if width < minWrap {
-		width = minWrap
-	}
-	var (
-		out []string
-		cur strings.Builder
-		n   int
-	)
-	for _, word := range strings.Fields(line) {
-		l := utf8.RuneCountInString(word)
-		if n > 0 && n+1+l > width {
-			out = append(out, cur.String())
-			cur.Reset()
-			n = 0
-		}
-		if n > 0 {
-			cur.WriteByte(' ')
-			n++
-		}
-		cur.WriteString(word)
-		n += l
-	}
-	return append(out, cur.String())
-}
 
 // Indented wraps text to the style's width and puts first in front of the first line and as many
 // blanks in front of the others. indent is the number of columns that first takes.
 func (s Style) Indented(first string, indent int, text string) string {
+	if s.Commands != nil {
+		text = s.Commands(text)
+	}
 	width := 0
 	if s.Width > 0 {
-		width = max(s.Width-indent, minWrap)
+		width = max(s.Width-indent, terminal.MinWrap)
 	}
+	// Text from outside is no line of its own. What csccm writes itself has no line breaks.
+	text = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(strings.TrimRight(text, "\n"))
 	var b strings.Builder
-	for i, l := range Wrap(text, width) {
+	for i, l := range terminal.Wrap(text, width) {
 		if i == 0 {
 			b.WriteString(first)
 		} else {
@@ -69,14 +32,4 @@ func (s Style) Indented(first string, indent int, text string) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-// Cut shortens text to a width; 0 or less means no limit.
-func Cut(text string, width int) string {
-	const dots = "..."
-	runes := []rune(text)
-	if width <= len(dots) || len(runes) <= width {
-		return text
-	}
-	return string(runes[:width-len(dots)]) + dots
 }

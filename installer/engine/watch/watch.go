@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Round looks once and writes a report. open says what is not well, for a line while csccm waits.
@@ -30,7 +31,7 @@ type Watch struct {
 }
 
 // clearScreen moves to the top and removes what is below.
-const clearScreen = "\x1b[H\x1b[2J"
+var clearScreen = terminal.Own("\x1b[H\x1b[2J")
 
 // Forever looks again and again until ctx ends, whose cause it returns. A terminal shows the newest
 // round alone; elsewhere rounds follow each other, YAML documents apart by "---". What a report says by
@@ -66,20 +67,23 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 	}
 }
 
-// Until looks until a round has no error, or one that final reports, and writes that round alone. After the limit it
-// writes the last round that ended, and returns an error that wraps over. An API server that does not answer is waited for.
+// Until looks until a round has no error, or one that final reports, and writes that round alone. After the limit
+// (0 is none) it writes the last round that ended, and returns an error that wraps over. It also waits for an API server that
+// does not answer.
 func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final func(error) bool, look Round) error {
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := w.Clock.NewTimer(limit)
-	defer timer.Stop()
-	go func() {
-		select {
-		case <-timer.C():
-			cancel(over)
-		case <-limited.Done():
-		}
-	}()
+	if limit > 0 {
+		timer := w.Clock.NewTimer(limit)
+		defer timer.Stop()
+		go func() {
+			select {
+			case <-timer.C():
+				cancel(over)
+			case <-limited.Done():
+			}
+		}()
+	}
 	var last bytes.Buffer
 	said := ""
 	for {
@@ -120,6 +124,6 @@ func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final
 		if _, err := w.Out.Write(last.Bytes()); err != nil {
 			return err
 		}
-		return report.Remedied(fmt.Errorf("%w after %s (--wait): %s", over, limit, said), "correct what the report says, or give --wait more time")
+		return report.Remedied(fmt.Errorf("%w after %s (--timeout): %s", over, limit, said), "correct what the report says, or raise --timeout")
 	}
 }

@@ -73,13 +73,13 @@ func TestUntilEnds(t *testing.T) {
 		text, out string
 		took      time.Duration
 	}{
-		{"out of time", 0, fails, errOver, "timed out after 1m0s (--wait): NODE-004", "report\n", time.Minute},
+		{"out of time", 0, fails, errOver, "timed out after 1m0s (--timeout): NODE-004", "report\n", time.Minute},
 		{"interrupted", 5 * time.Second, fails, errUser, "interrupted", "", 5 * time.Second},
 		{"wrong usage", 0, func(context.Context, io.Writer) (string, error) { return "", errUsage }, errUsage, "wrong usage", "", 0},
 		{"a round that does not end by itself", 0, func(ctx context.Context, _ io.Writer) (string, error) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
-		}, errOver, "timed out after 1m0s (--wait): ", "", time.Minute},
+		}, errOver, "timed out after 1m0s (--timeout): ", "", time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

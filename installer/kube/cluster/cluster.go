@@ -10,10 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -52,6 +55,38 @@ type Cluster struct {
 	Context, Server, User string
 	// Name is what the kubeconfig calls the cluster; "" without one.
 	Name string
+	// Commands has each command line in a text reach this cluster; nil in tests.
+	Commands func(text string) string
+}
+
+// requestLimit is how long the API server may take for one request, apart from those that stay open.
+const requestLimit = 15 * time.Second
+
+// limited ends requests at that time.
+type limited struct{ next http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q := r.URL.Query(); q.Get("watch") != "" || q.Get("follow") != "" {
+		return l.next.RoundTrip(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
+	response, err := l.next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = limitedBody{response.Body, cancel}
+	return response, nil
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b limitedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // NewFlags makes the connection flags with csccm's limits and user agent.
@@ -75,6 +110,7 @@ func NameCommand(flags *genericclioptions.ConfigFlags, command string) {
 
 func tune(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst = qps, burst
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
 	c.UserAgent = "csccm/" + csccm.Version
 	// Warnings of the API server are for developers of the calling program.
 	c.WarningHandler = rest.NoWarnings{}
@@ -113,6 +149,49 @@ func New(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	}
 	c.User = cmp.Or(ptr.Deref(flags.Impersonate, ""), c.User)
 	return c, nil
+}
+
+// DefaultRelease is the name of the Helm release.
+const DefaultRelease = "cloudstack-ccm"
+
+// Args returns the flags with which another csccm command reaches this cluster, its namespace and a release, whatever the
+// current context is then.
+func (c *Cluster) Args(release string) []string {
+	var args []string
+	if c.Namespace != DefaultNamespace {
+		args = append(args, "--namespace", c.Namespace)
+	}
+	if args = append(args, c.Connection()...); release != "" && release != DefaultRelease {
+		args = append(args, "--release", release)
+	}
+	return args
+}
+
+// Connection returns the flags with which csccm and kubectl reach this cluster.
+func (c *Cluster) Connection() []string {
+	var args []string
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag, value)
+		}
+	}
+	if f := c.Flags; f != nil {
+		add("--kubeconfig", ptr.Deref(f.KubeConfig, ""))
+		if c.Name != "" { // a context of a kubeconfig
+			add("--context", c.Context)
+		}
+		add("--server", ptr.Deref(f.APIServer, ""))
+		add("--as", ptr.Deref(f.Impersonate, ""))
+	}
+	return args
+}
+
+// InCommands has each command line in a text reach this cluster.
+func (c *Cluster) InCommands(text string) string {
+	if c.Commands == nil {
+		return text
+	}
+	return c.Commands(text)
 }
 
 // NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.

@@ -38,29 +38,27 @@ type DistributionFacts struct {
 	CloudStackSecret bool
 }
 
+// byAnnotation are the distributions that annotations of their Nodes tell, by how the names begin.
+var byAnnotation = map[string]Distribution{"k3s.io/": K3s, "rke2.io/": RKE2, "cluster.x-k8s.io/": ClusterAPI}
+
 // Detect names the distribution, and what it was told by.
 func Detect(f DistributionFacts) (Distribution, string) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		version, image := n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage
-		switch {
-		case strings.Contains(version, "+k3s"):
-			return K3s, "kubelet version " + version
-		case strings.Contains(version, "+rke2"):
-			return RKE2, "kubelet version " + version
-		case strings.Contains(version, "+k0s"):
-			return K0s, "kubelet version " + version
-		case strings.HasPrefix(image, "Talos"):
+		for _, d := range []Distribution{K3s, RKE2, K0s} {
+			if strings.Contains(version, "+"+strings.ToLower(string(d))) {
+				return d, "kubelet version " + version
+			}
+		}
+		if strings.HasPrefix(image, "Talos") {
 			return Talos, "OS image " + image
 		}
 		for key := range n.Annotations {
-			switch {
-			case strings.HasPrefix(key, "k3s.io/"):
-				return K3s, "annotation " + key
-			case strings.HasPrefix(key, "rke2.io/"):
-				return RKE2, "annotation " + key
-			case strings.HasPrefix(key, "cluster.x-k8s.io/"):
-				return ClusterAPI, "annotation " + key
+			for prefix, d := range byAnnotation {
+				if strings.HasPrefix(key, prefix) {
+					return d, "annotation " + key
+				}
 			}
 		}
 	}

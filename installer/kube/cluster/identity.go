@@ -4,11 +4,10 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -20,6 +19,8 @@ type Identity struct {
 	Flag   string // --cluster-id of the controller
 	Config string // cluster-id of the cloud-config
 	Name   string // --cluster-name of the controller
+	// Former are the former-cluster-ids of the cloud-config.
+	Former []string
 }
 
 // IdentityOf reads the controller's flags among the words that it is started with.
@@ -40,20 +41,18 @@ func IdentityOf(words []string) Identity {
 	return out
 }
 
-// Resolve returns the name as the controller would choose it. The API server is asked for the UID of kube-system only
-// where nothing else names the cluster.
-func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) (string, error) {
-	uid := ""
-	if cmp.Or(i.Flag, i.Config) == "" {
+// Resolve returns the cluster's ids in tags: the current one as the controller chooses it, then former ones. The API
+// server is asked for the UID of kube-system only where nothing else names the cluster.
+func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	id := provider.ClusterID(i.Flag, i.Config, i.Name, "")
+	if id == "" {
 		ns, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return "", err
+		if err != nil {
+			return nil, fmt.Errorf("read the UID of namespace %s, the id of the cluster in CloudStack's tags: %w", metav1.NamespaceSystem, err)
 		}
-		if err == nil {
-			uid = string(ns.UID)
-		}
+		id = string(ns.UID)
 	}
-	return provider.ClusterID(i.Flag, i.Config, i.Name, uid), nil
+	return append([]string{id}, i.Former...), nil
 }
 
 // NamespaceLabels returns the labels of all namespaces, by name.

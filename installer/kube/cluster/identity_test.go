@@ -26,7 +26,7 @@ func TestIdentity(t *testing.T) {
 	}{
 		"nothing":             {nil, "", "the-uid", true},
 		"the common name":     {[]string{"--cluster-name=kubernetes"}, "", "the-uid", true},
-		"a name":              {[]string{"--cluster-name", "prod"}, "", "prod", true},
+		"a name":              {[]string{"--cluster-name", "prod"}, "", "prod", false},
 		"cloud-config":        {[]string{"--cluster-name=prod"}, "lab", "lab", false},
 		"flag":                {[]string{"--v=2", "--cluster-id=mine", "--cluster-name=prod"}, "lab", "mine", false},
 		"flag with its value": {[]string{"--cluster-id", "mine"}, "", "mine", false},
@@ -38,13 +38,15 @@ func TestIdentity(t *testing.T) {
 			id.Config = tt.config
 			got, err := id.Resolve(t.Context(), kube)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got)
+			require.Equal(t, []string{tt.want}, got)
 			require.Equal(t, tt.asked, len(kube.Actions()) > 0)
 		})
 	}
-	got, err := Identity{}.Resolve(t.Context(), fake.NewClientset())
+	got, err := Identity{Flag: "now", Former: []string{"kubernetes", "old"}}.Resolve(t.Context(), fake.NewClientset())
 	require.NoError(t, err)
-	require.Equal(t, "kubernetes", got, "no kube-system")
+	require.Equal(t, []string{"now", "kubernetes", "old"}, got)
+	_, err = Identity{}.Resolve(t.Context(), fake.NewClientset())
+	require.ErrorContains(t, err, "not found", "no default in place of the UID")
 	kube := fake.NewClientset(system)
 	kube.PrependReactor("get", "namespaces", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
 	_, err = Identity{}.Resolve(t.Context(), kube)

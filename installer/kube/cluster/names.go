@@ -14,43 +14,28 @@ import (
 )
 
 // NodeNames returns the names of all Nodes.
-func NodeNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
+func NodeNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
+	for _, n := range List(ctx, &err, kube.CoreV1().Nodes().List).Items {
+		names = append(names, n.Name)
 	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return names, err
 }
 
 // NamespaceNames returns the names of all namespaces.
-func NamespaceNames(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
+func NamespaceNames(ctx context.Context, kube kubernetes.Interface) (names []string, err error) {
+	for _, n := range List(ctx, &err, kube.CoreV1().Namespaces().List).Items {
+		names = append(names, n.Name)
 	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return names, err
 }
 
 // ReleaseNames returns the names of the Helm releases in a namespace.
-func ReleaseNames(ctx context.Context, kube kubernetes.Interface, namespace string) ([]string, error) {
-	list, err := kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Labels["name"])
+func ReleaseNames(ctx context.Context, kube kubernetes.Interface, namespace string) (names []string, err error) {
+	for _, s := range ListOf(ctx, &err, metav1.ListOptions{LabelSelector: "owner=helm"}, kube.CoreV1().Secrets(namespace).List).Items {
+		names = append(names, s.Labels["name"])
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), err
 }
 
 // PodLog returns the last lines of the log of a Pod's first container; of the one before, if that one has failed.

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // ApplyRequest is the desired state of a release.
@@ -16,10 +18,8 @@ type ApplyRequest struct {
 	// Name of the release.
 	Name  string
 	Chart *Chart
-	// Values override those of the deployed revision, which override the chart's defaults.
+	// Values override the chart's defaults. Those of the release do not count: see Values.
 	Values map[string]any
-	// ResetValues ignores the values of the deployed revision.
-	ResetValues bool
 	// Description is stored with the revision; empty means Helm's default description.
 	Description string
 	// KubeVersion is the version that Template renders for (v1.37.1); empty means the cluster's version. Apply
@@ -37,9 +37,20 @@ func (r *ApplyRequest) check() error {
 	return nil
 }
 
-// Apply installs or upgrades the release. It first repairs an interrupted operation: it marks a revision that has been
-// pending for more than a minute as failed, and completes an interrupted uninstall. It returns as soon as the API
-// server has accepted the objects and does not wait for Pods.
+// Values returns the values that a change of a release starts from: those of the newest revision that is deployed. The values
+// of one that never was may be the cause of its failure. history is that of the release, the newest first.
+func Values(history []Release) map[string]any {
+	for i := range history {
+		if history[i].Deployed() {
+			return history[i].Values
+		}
+	}
+	return nil
+}
+
+// Apply installs or upgrades the release. It completes an interrupted uninstall, and refuses, as Helm does, while a revision
+// is pending; see Client.ForceUnlock. It returns as soon as the API server has accepted the objects and does not wait for
+// Pods.
 //
 // A cancelled ctx ends Apply only before Helm has started, never later: Helm would continue in the background and
 // report success.
@@ -47,7 +58,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if err := req.check(); err != nil {
 		return nil, err
 	}
-	cfg, last, deployed, err := c.settle(ctx, req.Name)
+	cfg, last, err := c.settle(ctx, req.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +69,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	if last == nil || last.Info.Status == statusUninstalled {
 		rel, err = c.install(uncancelled, cfg, req)
 	} else {
-		rel, err = c.upgrade(uncancelled, cfg, req, deployed)
+		rel, err = c.upgrade(uncancelled, cfg, req)
 	}
 	restore()
 	if err != nil {
@@ -72,15 +83,14 @@ func (c *Client) install(ctx context.Context, cfg *actionConfig, req ApplyReques
 	return runInstall(ctx, cfg, c.namespace, req)
 }
 
-func (c *Client) upgrade(ctx context.Context, cfg *actionConfig, req ApplyRequest, deployed bool) (*revision, error) {
+func (c *Client) upgrade(ctx context.Context, cfg *actionConfig, req ApplyRequest) (*revision, error) {
 	c.log("upgrading release %s to chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
-	// Do not reuse the values of a revision that was never deployed: they may be the cause of its failure.
-	return runUpgrade(ctx, cfg, c.namespace, req, deployed && !req.ResetValues)
+	return runUpgrade(ctx, cfg, c.namespace, req)
 }
 
-// settle repairs an interrupted operation. It returns the latest revision (nil if there is none), whether any revision
-// is deployed, and the configuration for an action on the release.
-func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, last *revision, deployed bool, err error) {
+// settle completes an interrupted uninstall. It returns the latest revision (nil if there is none) and the configuration
+// for an action on the release.
+func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, last *revision, err error) {
 	for err == nil {
 		var stored []*revision
 		cfg, stored, err = c.stored(ctx, name)
@@ -89,44 +99,43 @@ func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, la
 			err = fmt.Errorf("release %s: nothing was changed: %w", name, context.Cause(ctx))
 		case err != nil:
 		case len(stored) == 0:
-			return cfg, nil, false, nil
+			return cfg, nil, nil
 		case stored[0].Info.Status.IsPending():
-			err = c.settlePending(ctx, cfg, stored[0])
+			err = c.settlePending(cfg, stored[0])
 		case stored[0].Info.Status == statusUninstalling:
 			c.log("release %s: finishing an uninstall that was interrupted", name)
 			err = c.uninstall(cfg, name)
 		default:
-			deployed = slices.ContainsFunc(stored, func(r *revision) bool { return r.Info.Status == statusDeployed })
-			return cfg, stored[0], deployed, nil
+			return cfg, stored[0], nil
 		}
 	}
-	return nil, nil, false, err
+	return nil, nil, err
 }
 
 // settleExisting is settle for an operation on a release that must exist.
 func (c *Client) settleExisting(ctx context.Context, name string) (*actionConfig, error) {
-	cfg, last, _, err := c.settle(ctx, name)
+	cfg, last, err := c.settle(ctx, name)
 	if err == nil && last == nil {
 		err = c.notFound(name)
 	}
 	return cfg, err
 }
 
-// settlePending waits while the operation may still be running, and then marks its revision as failed.
-func (c *Client) settlePending(ctx context.Context, cfg *actionConfig, last *revision) error {
-	age := c.clock.Since(deployedAt(last))
-	// Ignore a time in the future: it comes from a machine whose clock is wrong.
-	if age >= 0 && age < pendingGrace {
-		c.log("release %s: revision %d has been %s for %s, another helm or csccm may be running; waiting",
-			last.Name, last.Version, last.Info.Status, age.Round(time.Second))
-		timer := c.clock.NewTimer(min(pendingPoll, pendingGrace-age))
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("release %s: revision %d is still %s: %w", last.Name, last.Version, last.Info.Status, context.Cause(ctx))
-		case <-timer.C():
-			return nil
-		}
+// Pending returns the error of a release whose newest revision is being written, or was left so; nil for any other.
+func Pending(r *Release) error {
+	if r == nil || !strings.HasPrefix(r.Status, "pending") {
+		return nil
+	}
+	return &report.Error{
+		What: fmt.Sprintf("release %s: revision %d is %s since %s: helm or csccm is working on it, or was killed", r.Name, r.Revision, r.Status, r.Updated.UTC().Format(time.RFC3339)),
+		Fix:  "wait until that has ended; if nobody works on it any more, run the command with --force-unlock",
+	}
+}
+
+// settlePending refuses an operation beside another one, unless it is known to have died.
+func (c *Client) settlePending(cfg *actionConfig, last *revision) error {
+	if !c.ForceUnlock {
+		return Pending(toRelease(last))
 	}
 	c.log("release %s: revision %d was left %s, marking it as failed", last.Name, last.Version, last.Info.Status)
 	last.SetStatus(statusFailed, fmt.Sprintf("%s was interrupted; marked as failed by csccm", operation(last.Info.Status)))

@@ -32,14 +32,7 @@ func TestApplyInstallsThenUpgrades(t *testing.T) {
 	assert.Equal(t, 2, second.Revision)
 	assert.Equal(t, []string{"1 superseded", "2 deployed"}, f.statuses(t))
 	assert.Contains(t, second.Manifest, "--cluster-name=two")
-	assert.Contains(t, second.Manifest, "--secure-port=10300", "values of the deployed revision stay")
-
-	reset := request(t, nil)
-	reset.ResetValues = true
-	third, err := f.Apply(t.Context(), reset)
-	require.NoError(t, err)
-	assert.Contains(t, third.Manifest, "--secure-port=10258")
-	assert.Empty(t, third.Values)
+	assert.Contains(t, second.Manifest, "--secure-port=10258", "the values are those of the request")
 }
 
 func TestApplyKeepsAFewRevisions(t *testing.T) {
@@ -68,7 +61,7 @@ func TestApplyDoesNotChangeTheRequest(t *testing.T) {
 
 func TestApplyRepairs(t *testing.T) {
 	t.Parallel()
-	old := 2 * pendingGrace
+	const old = time.Minute
 	for name, tc := range map[string]struct {
 		before func(t *testing.T, f *fixture)
 		want   []string
@@ -119,6 +112,7 @@ func TestApplyRepairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
+			f.ForceUnlock = true
 			tc.before(t, f)
 			rel, err := f.Apply(t.Context(), request(t, nil))
 			require.NoError(t, err)
@@ -129,49 +123,26 @@ func TestApplyRepairs(t *testing.T) {
 	}
 }
 
-func TestApplyWaitsForAnotherOperation(t *testing.T) {
+// A revision that is pending may be somebody's `helm upgrade --wait`, whatever its age: nothing is changed.
+func TestApplyRefusesBesideAnotherOperation(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.put(t, 1, statusPendingInstall, 0, nil)
-	done := make(chan error, 1)
-	req := request(t, nil)
-	go func() {
-		_, err := f.Apply(context.WithoutCancel(t.Context()), req)
-		done <- err
-	}()
-	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond, "waits while the other operation may be running")
-
-	cfg, err := f.configuration()
-	require.NoError(t, err)
-	stored, err := revisionsOf(cfg, testName)
-	require.NoError(t, err)
-	require.Len(t, stored, 1)
-	other := stored[0]
-	other.SetStatus(statusDeployed, "by the other one")
-	require.NoError(t, f.store.Update(other))
-	f.clock.Step(pendingPoll)
-	require.NoError(t, <-done)
-	assert.Equal(t, []string{"1 superseded", "2 deployed"}, f.statuses(t))
-	assert.NotContains(t, f.logged(), "marking it as failed")
-}
-
-func TestApplyCancelledWhileWaitingChangesNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.put(t, 1, statusPendingInstall, 0, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	req := request(t, nil)
-	go func() {
-		_, err := f.Apply(ctx, req)
-		done <- err
-	}()
-	require.Eventually(t, f.clock.HasWaiters, time.Minute, time.Millisecond)
-	cancel()
-	err := <-done
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "revision 1 is still pending-install")
-	assert.Equal(t, []string{"1 pending-install"}, f.statuses(t))
+	for name, age := range map[string]time.Duration{"now": 0, "an hour ago": time.Hour, "by a clock that is ahead": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.put(t, 1, statusDeployed, age, nil)
+			f.put(t, 2, statusPendingUpgrade, age, nil)
+			_, err := f.Apply(t.Context(), request(t, nil))
+			require.ErrorContains(t, err, "revision 2 is pending-upgrade since ")
+			var remedied interface{ Remedy() string }
+			require.ErrorAs(t, err, &remedied)
+			require.Contains(t, remedied.Remedy(), "--force-unlock")
+			_, err = f.Rollback(t.Context(), testName, 1)
+			require.ErrorContains(t, err, "pending-upgrade")
+			require.ErrorContains(t, f.Uninstall(t.Context(), testName), "pending-upgrade")
+			assert.Equal(t, []string{"1 deployed", "2 pending-upgrade"}, f.statuses(t))
+		})
+	}
 }
 
 // blockingKube cancels the caller's context while Helm creates objects.
@@ -221,10 +192,13 @@ func TestApplyFailureIsStoredAndRetried(t *testing.T) {
 	assert.Equal(t, []string{"1 deployed", "2 failed"}, f.statuses(t))
 
 	f.kube.UpdateError = nil
-	rel, err = f.Apply(t.Context(), request(t, nil))
+	history, err := f.History(t.Context(), testName)
+	require.NoError(t, err)
+	kept := Values(history)
+	assert.Equal(t, map[string]any{"clusterName": "one"}, kept, "the values of the deployed revision, not of the failed one")
+	_, err = f.Apply(t.Context(), request(t, kept))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1 superseded", "2 failed", "3 deployed"}, f.statuses(t))
-	assert.Equal(t, map[string]any{"clusterName": "one"}, rel.Values, "the values of the deployed revision, not of the failed one")
 }
 
 func TestGetHistoryUninstallRollback(t *testing.T) {

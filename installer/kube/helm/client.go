@@ -15,7 +15,6 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 )
 
 const (
@@ -23,11 +22,6 @@ const (
 	maxHistory = 10
 	// actionTimeout limits what an action waits for: hooks and deletions.
 	actionTimeout = 5 * time.Minute
-	// pendingGrace is how long a pending revision is considered to be in progress. An operation that does not wait
-	// for the rollout takes seconds, so the process that wrote an older one is dead.
-	pendingGrace = time.Minute
-	// pendingPoll is the interval at which a pending revision is read again within that time.
-	pendingPoll = 2 * time.Second
 )
 
 // ErrReleaseNotFound means that the namespace has no release with that name.
@@ -36,9 +30,11 @@ var ErrReleaseNotFound = errors.New("release not found")
 // Client manages the releases of one namespace. Its methods may be called concurrently for different
 // releases.
 type Client struct {
+	// ForceUnlock marks a pending revision as failed, in place of refusing: whoever wrote it is known to be dead.
+	ForceUnlock bool
+
 	namespace string
 	log       func(format string, v ...any)
-	clock     clock.Clock
 	// configuration returns a new configuration for each action: actions change it.
 	configuration func() (*actionConfig, error)
 }
@@ -69,7 +65,7 @@ func newClient(namespace string, log func(format string, v ...any)) *Client {
 	if log == nil {
 		log = func(string, ...any) {}
 	}
-	return &Client{namespace: namespace, log: log, clock: clock.RealClock{}}
+	return &Client{namespace: namespace, log: log}
 }
 
 // quietGetter sends the API server's warnings to the log instead of the terminal.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 const (
@@ -24,7 +23,6 @@ type fixture struct {
 	*Client
 	kube  *fakeKube
 	store *memoryStore
-	clock *clocktesting.FakeClock
 
 	mu   sync.Mutex
 	said []string
@@ -35,14 +33,12 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{
 		kube:  newFakeKube(),
 		store: newMemoryStore(testNamespace),
-		clock: clocktesting.NewFakeClock(time.Now()),
 	}
 	f.Client = newClient(testNamespace, func(format string, v ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, v...))
 	})
-	f.Client.clock = f.clock
 	f.configuration = func() (*actionConfig, error) { return fakeConfig(f.store, f.kube, f.log), nil }
 	return f
 }
@@ -64,7 +60,7 @@ func (f *fixture) put(t *testing.T, number int, status revisionStatus, age time.
 		Version:   number,
 		Config:    values,
 		Chart:     &chartData{Metadata: &chartMetadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
-		Info:      infoAt(f.clock.Now().Add(-age), status),
+		Info:      infoAt(time.Now().Add(-age), status),
 	}))
 }
 

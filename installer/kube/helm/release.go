@@ -5,6 +5,7 @@ package helm
 
 import (
 	"slices"
+	"time"
 )
 
 // Release is one revision of a release.
@@ -21,6 +22,8 @@ type Release struct {
 	// Tests are the manifests of the chart's tests, which helm test runs.
 	Tests []string
 	Notes string
+	// Updated is when an action last wrote the revision.
+	Updated time.Time
 	// Values are the user's values, without the chart's defaults.
 	Values map[string]any
 }
@@ -47,6 +50,7 @@ func toRelease(rel *revision) *Release {
 	if rel.Info != nil {
 		out.Status = rel.Info.Status.String()
 		out.Notes = rel.Info.Notes
+		out.Updated = rel.Info.LastDeployed.Time
 	}
 	if rel.Chart != nil && rel.Chart.Metadata != nil {
 		out.ChartVersion = rel.Chart.Metadata.Version

@@ -7,8 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 // valueSchema is the part of a JSON schema that messages about a value use.
@@ -47,6 +51,24 @@ func (s valueSchema) at(path string) valueSchema {
 
 var patternProblem = regexp.MustCompile(`^(\S+): ('.*') does not match pattern '.*'$`)
 
+var unknownProblem = regexp.MustCompile(`^(\S+): there is no such value$`)
+
+// meant returns what somebody may have meant by a value that the schema does not have; "" if nothing is close.
+func (s valueSchema) meant(path string) string {
+	parent, name := "", path
+	if i := strings.LastIndexByte(path, '.'); i > 0 {
+		parent, name = path[:i+1], path[i+1:]
+		s = s.at(path[:i])
+	}
+	var out []string
+	for _, known := range typo.Nearest(name, slices.Sorted(maps.Keys(s.Properties))) {
+		if typo.Distance(name, known) <= 1+len(name)/4 {
+			out = append(out, parent+known)
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
 // inWords replaces regular expressions in the problems of a ValuesError by their description in the schema.
 func inWords(err error, schema []byte) error {
 	var values *ValuesError
@@ -55,6 +77,12 @@ func inWords(err error, schema []byte) error {
 		return err
 	}
 	for i, problem := range values.Problems {
+		if m := unknownProblem.FindStringSubmatch(problem); m != nil {
+			if names := root.meant(m[1]); names != "" {
+				values.Problems[i] += ", did you mean " + names + "?"
+			}
+			continue
+		}
 		m := patternProblem.FindStringSubmatch(problem)
 		if m == nil {
 			continue

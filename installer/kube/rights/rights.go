@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003, docs/security.md and
-// docs/csccm-rights.yaml are based on it, and the system tests compare it with the API server's audit log.
+// Package rights is the table of the permissions that csccm needs in Kubernetes. Check K8S-003 and docs/csccm-rights.yaml are
+// based on it, and the system tests compare it with the API server's audit log.
 package rights
 
 import "slices"

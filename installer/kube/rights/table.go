@@ -49,13 +49,13 @@ var rows = []Right{
 	need("list", "events", Tested, "test", "why the Service has no address"),
 
 	// The cluster.
-	need("list", "nodes", Everywhere, diagnosing+" plan install uninstall takeover taint migrate-rules cks register",
+	need("list", "nodes", Everywhere, diagnosing+" plan install uninstall takeover taint migrate-rules cks",
 		"nodes and their VMs; how the cluster was made"),
 	need("get", "nodes", Everywhere, "install taint", "a node that is being initialised"),
 	need("patch", "nodes", Everywhere, "install taint", "the taint that makes the controller initialise existing nodes"),
 	need("get", "nodes/proxy", Everywhere, diagnosing+" install taint cks",
 		"how kubelets are started (/flagz)").without("only the Node objects show how kubelets are started"),
-	need("get", "namespaces", Everywhere, diagnosing+" install uninstall takeover adopt plan register unregister",
+	need("get", "namespaces", Everywhere, diagnosing+" install uninstall takeover adopt plan",
 		"whether it exists, and its Pod Security level; the UID of kube-system, which identifies the cluster"),
 	need("list", "namespaces", Everywhere, diagnosing+" install upgrade",
 		"labels by which the policy for tenants selects namespaces").without("check TEN-002 cannot evaluate policies with label selectors"),
@@ -70,15 +70,15 @@ var rows = []Right{
 	need("watch", "leases.coordination.k8s.io", Release, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
-	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test register unregister",
+	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test",
 		"whether the release is in another namespace").without("a mistyped namespace is not noticed"),
+	need("list", "deployments.apps daemonsets.apps", Everywhere, "migrate-rules", "whether a provider still works that would make rules again").
+		when("rules are deleted, or Leaseweb's renamed"),
+	need("list", "pods", System, "migrate-rules", "whether a provider still works that would make rules again").
+		when("rules are deleted, or Leaseweb's renamed"),
 	need("list", "persistentvolumes", Everywhere, diagnosing+" install taint", "volumes that are bound to the old name of a zone"),
-	need("list", "persistentvolumes", Everywhere, "uninstall", "volumes of the CSI driver").when("`--with csi` is given"),
-	need("get", "csidrivers.storage.k8s.io", Everywhere, diagnosing+" install", "whether the CSI driver for CloudStack is used").without("checks STOR-001 to STOR-005 are unknown"),
-	need("list", "storageclasses.storage.k8s.io", Everywhere, diagnosing+" install",
-		"whether the CSI driver for CloudStack is used, and its disk offerings").without("checks STOR-001 to STOR-005 are unknown"),
-	need("list", "csinodes.storage.k8s.io volumeattachments.storage.k8s.io", Everywhere, diagnosing+" install",
-		"nodes and volumes of the CSI driver for CloudStack").when("the driver is used").without("checks STOR-001 to STOR-005 are unknown"),
+	need("get", "csidrivers.storage.k8s.io", Everywhere, diagnosing+" install", "whether the CSI driver for CloudStack is used").without("checks STOR-001 and STOR-002 are unknown"),
+	need("list", "csinodes.storage.k8s.io", Everywhere, diagnosing+" install", "nodes of the CSI driver for CloudStack").when("the driver is used").without("checks STOR-001 and STOR-002 are unknown"),
 	need("list", "pods", Everywhere, "taint cks", "workload of the nodes; a Pod whose name keeps CKS from deploying its own provider"),
 	need("list", "mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io", Everywhere, "taint",
 		"webhooks that a node's change would wait for"),
@@ -88,7 +88,7 @@ var rows = []Right{
 	need("get", "configmaps", System, diagnosing+" install uninstall cks", "kubeadm-config: whether kubeadm created the cluster"),
 	need("get", "secrets", System, diagnosing+" install uninstall cks", "cloudstack-secret: whether CKS created the cluster"),
 	need("list", "pods", System, diagnosing+" install takeover", "other providers"),
-	need("list", "leases.coordination.k8s.io", System, diagnosing+" install", "which controller leads"),
+	need("list", "leases.coordination.k8s.io", System, diagnosing+" "+releasing, "which controller leads"),
 
 	// The controller.
 	need("list", "pods", Release, diagnosing+" taint uninstall "+rollingOut, "the controller's Pods"),
@@ -97,11 +97,11 @@ var rows = []Right{
 		"the controller's health and metrics").without("only the kubelet's probes show the controller's health"),
 	need("create get", "pods/portforward", Release, "ui",
 		"calls a minute from the controller's metrics, which also need get of the URL /metrics").without("the page has no calls a minute"),
-	need("list", "leases.coordination.k8s.io", Release, diagnosing+" install", "which controller leads"),
+	need("list", "leases.coordination.k8s.io", Release, diagnosing+" "+releasing, "which controller leads"),
 	need("get", "leases.coordination.k8s.io", System, "install taint takeover uninstall", "which controller leads"),
 	need("update", "leases.coordination.k8s.io", System, "uninstall",
 		"frees the lease of the controller, which can no longer do so").without("the next controller leads when the lease has expired"),
-	need("list", "deployments.apps daemonsets.apps", Release, "plan adopt test register unregister uninstall "+rollingOut, "the controller's settings and rollout"),
+	need("list", "deployments.apps daemonsets.apps", Release, "plan adopt test uninstall "+rollingOut, "the controller's settings and rollout"),
 	need("list", "replicasets.apps", Release, rollingOut, "the controller's rollout"),
 	need("patch", "deployments.apps", Release, "rotate-keys", "restarts a controller that does not take the new keys by itself"),
 	need("patch", "daemonsets.apps", Release, "rotate-keys",
@@ -109,17 +109,20 @@ var rows = []Right{
 	need("list", "statefulsets.apps", Release, "rotate-keys", "another user of the keys: whether it can be restarted").when("a StatefulSet reads the Secret"),
 	need("patch", "deployments.apps daemonsets.apps statefulsets.apps", Release, "rotate-keys",
 		"restarts other users of the keys").when("`--restart-others` is given"),
+	need("get", "secrets", Release, "test", "the cloud-config").without("CloudStack is not asked before the test"),
+	need("get", "configmaps", Release, "test", "the CA of CloudStack's certificate").without("CloudStack is not asked before the test"),
+	need("list", "secrets", Elsewhere, "uninstall", "others that work with the same keys").when("granted").without("a warning says so"),
 	need("list", "secrets", Release, "rotate-keys", "other Secrets with a copy of the keys").without("the old keys stay until `rotate-keys --finish`"),
 	need("list", "secrets pods", Elsewhere, "rotate-keys",
 		"other Secrets with a copy of the keys, and what uses them").without("the old keys stay until `rotate-keys --finish`").when("granted"),
-	need("get", "secrets", Release, diagnosing+" plan takeover adopt taint migrate-rules register unregister uninstall "+rollingOut,
+	need("get", "secrets", Release, diagnosing+" plan takeover adopt taint migrate-rules uninstall "+rollingOut,
 		"the cloud-config; Helm's records"),
 	need("list", "secrets", Release, diagnosing+" uninstall "+releasing, "Helm's records"),
 	need("create update", "secrets", Release, releasing, "the cloud-config; Helm's records"),
 	need("update", "secrets", Release, "rotate-keys uninstall", "the cloud-config; Helm's records"),
 	need("delete", "secrets", Release, releasing+" uninstall", "Helm's oldest records; the cloud-config, if requested"),
 	need("get", "configmaps", Release, diagnosing+" plan", "the CA of CloudStack's certificate"),
-	need("get create update", "configmaps", Release, "takeover taint adopt migrate-rules register unregister uninstall "+rollingOut,
+	need("get create update", "configmaps", Release, "takeover taint adopt migrate-rules uninstall "+rollingOut,
 		"what was done (csccm-journal) and made in CloudStack (csccm-cloudstack), nodes and Services as they were; the CA of CloudStack's certificate"),
 	need("delete", "configmaps", Release, "uninstall install",
 		"the CA of CloudStack's certificate; the list of what csccm made in CloudStack").
@@ -182,14 +185,6 @@ func chartRights() []Right {
 			r.Chart, r.When = true, k.when
 			out = append(out, r)
 		}
-	}
-	// Of the CSI driver's chart; its other kinds are those of the controller's.
-	for _, r := range []Right{
-		need("get create patch", "csidrivers.storage.k8s.io", Everywhere, "install", "objects of the CSI driver's chart; `patch` also for dry runs"),
-		need("get delete", "csidrivers.storage.k8s.io", Everywhere, "uninstall", "objects of the CSI driver's chart"),
-	} {
-		r.Chart, r.When = true, "`--with csi` is given"
-		out = append(out, r)
 	}
 	return out
 }

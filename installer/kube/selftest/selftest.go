@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 // Times of a run.
@@ -40,6 +41,12 @@ type Result struct {
 	Findings  []Finding
 	// Problem and Fix say why it did not pass.
 	Problem, Fix string
+}
+
+// Finding is a fact that was verified.
+type Finding struct {
+	OK            bool // false: the controller works, but see Text
+	Subject, Text string
 }
 
 // failed returns the error of a self-test that did not pass.
@@ -209,4 +216,21 @@ func (r *Runner) scrub(text string) string {
 		return text
 	}
 	return r.Scrub(text)
+}
+
+// parse reads the lines of a self-test and ignores other lines.
+func parse(text string, r *Result) {
+	for line := range strings.SplitSeq(text, "\n") {
+		mark, rest, _ := strings.Cut(line, " ")
+		rest = strings.TrimSpace(rest)
+		switch mark {
+		case selftest.MarkOK, selftest.MarkWarning:
+			subject, what, _ := strings.Cut(rest, " ")
+			r.Findings = append(r.Findings, Finding{OK: mark == selftest.MarkOK, Subject: subject, Text: strings.TrimSpace(what)})
+		case selftest.MarkFailed:
+			r.Problem = rest
+		case selftest.MarkFix:
+			r.Fix = rest
+		}
+	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 const manifest = `apiVersion: v1
@@ -35,9 +36,9 @@ func TestRun(t *testing.T) {
 		}}}
 	}
 	var good, bad bytes.Buffer
-	require.NoError(t, Write(&good, Finding{true, "API", "takes the keys"}))
-	require.NoError(t, Write(&good, Finding{false, "role", "may not list zones"}))
-	require.NoError(t, WriteFailure(&bad, "the server does not\naccept canary", "check both keys"))
+	good.WriteString(selftest.Line(selftest.MarkOK, "API", "takes the keys"))
+	good.WriteString(selftest.Line(selftest.MarkWarning, "role", "may not list zones"))
+	bad.WriteString(selftest.Line(selftest.MarkFailed, "", "the server does not\naccept canary") + selftest.Line(selftest.MarkFix, "", "check both keys"))
 	for name, c := range map[string]struct {
 		status corev1.PodStatus
 		log    string
@@ -86,7 +87,7 @@ func TestRun(t *testing.T) {
 			if c.err == "" {
 				require.NoError(t, err)
 				require.True(t, result.Passed)
-				require.Equal(t, []Finding{{true, "API", "takes the keys"}, {false, "role", "may not list zones"}}, result.Findings)
+				require.Equal(t, []Finding{{OK: true, Subject: "API", Text: "takes the keys"}, {Subject: "role", Text: "may not list zones"}}, result.Findings)
 				return
 			}
 			require.ErrorContains(t, err, c.err)

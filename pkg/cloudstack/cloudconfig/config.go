@@ -43,6 +43,7 @@ type Config struct {
 	SecretKey   string
 	ProjectID   string // UUID or name
 	Zone        string // name or ID; "" means any
+	NodeVMs     string // VMs that may be nodes: a pattern of names, or a tag as key=value; "" means all
 	Region      string // "" means the zone's name
 	SSLNoVerify bool
 	CAFile      string
@@ -50,9 +51,9 @@ type Config struct {
 	JobTimeout  time.Duration // of one asynchronous job
 	RateLimit   float64       // calls per second; 0 means unlimited, AutoRate what the server allows
 	RateBurst   int
-	// PreviousRecordKey verifies the records on Services that were signed before the secret key was replaced.
-	PreviousRecordKey string
-	ClusterID         string // name of the cluster in tags
+	ClusterID   string // name of the cluster in tags
+	// FormerClusterIDs are names that the cluster had in tags earlier.
+	FormerClusterIDs []string
 	// LBMode is the mode of Services that choose none by annotation; "" means auto.
 	LBMode string
 	// CABundle is a second PEM file, from a flag; it has no key.
@@ -141,9 +142,6 @@ func (c Config) String() string {
 	return "cloudstack.Config" + string(b)
 }
 
-// GoString is String: %#v must not show secrets.
-func (c Config) GoString() string { return c.String() }
-
 // Format writes String for every verb, so that none shows secrets.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
@@ -176,8 +174,8 @@ func (c *Config) values(yield func(*key, string) bool) {
 	}
 }
 
-// Differences names the settings in which the configuration wanted differs, those of internal keys apart. Values are
-// shown only where they are no secrets.
+// Differences names the settings in which the configuration wanted differs. Values are shown only where they are no
+// secrets.
 func (c *Config) Differences(wanted *Config) []string {
 	quoted := func(s string) string {
 		if s == "" {
@@ -189,7 +187,7 @@ func (c *Config) Differences(wanted *Config) []string {
 	for i := range keys {
 		k := &keys[i]
 		switch was, now := k.get(c), k.get(wanted); {
-		case was == now || k.internal:
+		case was == now:
 		case k.secret:
 			out = append(out, k.name+" differs")
 		default:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestParse(t *testing.T) {
 		"smallest": {configHead, base},
 		"all": {configHead + `project-id = 9c1e
 zone = Zone 1
+node-vms = prod-[0-9]*
 region = eu
 ssl-no-verify = true
 ca-file = /etc/ca.pem
@@ -42,25 +44,29 @@ job-timeout = 5m
 rate-limit = 2.5
 rate-burst = 7
 cluster-id = prod
+former-cluster-ids = kubernetes, 5f2c ,,kubernetes
 `, with(func(c *Config) {
 			c.ProjectID, c.Zone, c.Region, c.SSLNoVerify, c.CAFile, c.ClusterID = "9c1e", "Zone 1", "eu", true, "/etc/ca.pem", "prod"
+			c.NodeVMs = "prod-[0-9]*"
 			c.Timeout, c.JobTimeout, c.RateLimit, c.RateBurst = 30*time.Second, 5*time.Minute, 2.5, 7
+			c.FormerClusterIDs = []string{"kubernetes", "5f2c"}
 		})},
-		"any case":                {strings.NewReplacer("Global", "GLOBAL", "api-url", "API-URL", "api-key", "Api-Key").Replace(configHead), base},
-		"quoted":                  {"[Global]\napi-url = \"https://cloud.example.com/client/api\"\napi-key=\"ak\"\nsecret-key= \"sk\" ; comment\n", base},
-		"single quotes":           {strings.Replace(configHead, "= ak", "= 'ak'", 1), base},
-		"windows lines and BOM":   {"\ufeff" + strings.ReplaceAll(configHead, "\n", "\r\n"), base},
-		"comments":                {"# top\n; also\n" + strings.Replace(configHead, "= ak", "= ak # mine", 1) + "\n  # indented\n[Global] ; again\nzone = z\t; tab before\n", with(func(c *Config) { c.Zone = "z" })},
-		"marks inside values":     {strings.Replace(configHead, "= sk", "= s#k;k=k==", 1), with(func(c *Config) { c.SecretKey = "s#k;k=k==" })},
-		"marks inside quotes":     {configHead + `zone = "a # b ; c = \"d\" \\ e"` + "\n", with(func(c *Config) { c.Zone = `a # b ; c = "d" \ e` })},
-		"backquote and backslash": {configHead + "zone = `x\\\nregion = y%(zone)s\\\n", with(func(c *Config) { c.Zone, c.Region = "`x\\", `y%(zone)s\` })},
-		"empty values":            {configHead + "project-id =\nzone = \"\"\ntimeout =\n", base},
-		"bare boolean":            {configHead + "ssl-no-verify\n", with(func(c *Config) { c.SSLNoVerify = true })},
-		"words for booleans":      {configHead + "ssl-no-verify = Yes\n", with(func(c *Config) { c.SSLNoVerify = true })},
-		"off":                     {configHead + "ssl-no-verify = off\n", base},
-		"the last one counts":     {configHead + "zone = a\nzone = b\n", with(func(c *Config) { c.Zone = "b" })},
-		"automatic":               {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
-		"unlimited":               {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
+		"of a list given twice the last counts": {configHead + "former-cluster-ids = a\nformer-cluster-ids = b\n", with(func(c *Config) { c.FormerClusterIDs = []string{"b"} })},
+		"any case":                              {strings.NewReplacer("Global", "GLOBAL", "api-url", "API-URL", "api-key", "Api-Key").Replace(configHead), base},
+		"quoted":                                {"[Global]\napi-url = \"https://cloud.example.com/client/api\"\napi-key=\"ak\"\nsecret-key= \"sk\" ; comment\n", base},
+		"single quotes":                         {strings.Replace(configHead, "= ak", "= 'ak'", 1), base},
+		"windows lines and BOM":                 {"\ufeff" + strings.ReplaceAll(configHead, "\n", "\r\n"), base},
+		"comments":                              {"# top\n; also\n" + strings.Replace(configHead, "= ak", "= ak # mine", 1) + "\n  # indented\n[Global] ; again\nzone = z\t; tab before\n", with(func(c *Config) { c.Zone = "z" })},
+		"marks inside values":                   {strings.Replace(configHead, "= sk", "= s#k;k=k==", 1), with(func(c *Config) { c.SecretKey = "s#k;k=k==" })},
+		"marks inside quotes":                   {configHead + `zone = "a # b ; c = \"d\" \\ e"` + "\n", with(func(c *Config) { c.Zone = `a # b ; c = "d" \ e` })},
+		"backquote and backslash":               {configHead + "zone = `x\\\nregion = y%(zone)s\\\n", with(func(c *Config) { c.Zone, c.Region = "`x\\", `y%(zone)s\` })},
+		"empty values":                          {configHead + "project-id =\nzone = \"\"\ntimeout =\n", base},
+		"bare boolean":                          {configHead + "ssl-no-verify\n", with(func(c *Config) { c.SSLNoVerify = true })},
+		"words for booleans":                    {configHead + "ssl-no-verify = Yes\n", with(func(c *Config) { c.SSLNoVerify = true })},
+		"off":                                   {configHead + "ssl-no-verify = off\n", base},
+		"the last one counts":                   {configHead + "zone = a\nzone = b\n", with(func(c *Config) { c.Zone = "b" })},
+		"automatic":                             {configHead + "rate-limit = Auto\n", with(func(*Config) {})},
+		"unlimited":                             {configHead + "rate-limit = 0\n", with(func(c *Config) { c.RateLimit = 0 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,9 +86,7 @@ cluster-id = prod
 func requireSameConfig(t *testing.T, want, got *Config) {
 	t.Helper()
 	require.Equal(t, string(want.Render()), string(got.Render()))
-	if *want != *got {
-		t.Fatalf("configurations differ in a default: want %s, got %s", want, got)
-	}
+	require.True(t, reflect.DeepEqual(want, got), "configurations differ in a default: want %s, got %s", want, got)
 }
 
 func TestParseConfigErrors(t *testing.T) {
@@ -116,6 +120,7 @@ func TestParseConfigErrors(t *testing.T) {
 		"rate-limit":         {configHead + "rate-limit = many\n", "rate-limit: is not a number"},
 		"rate-limit NaN":     {configHead + "rate-limit = NaN\n", "rate-limit: is not a number"},
 		"rate-burst":         {configHead + "rate-burst = 0\n", "rate-burst: is not a whole number above 0"},
+		"node-vms":           {configHead + "node-vms = prod-[\n", "node-vms: is not a pattern"},
 		"boolean":            {configHead + "ssl-no-verify = S3cr3tCanary\n", "ssl-no-verify: is neither true nor false"},
 		"open quote":         {strings.Replace(configHead, "= sk", `= "S3cr3tCanary`, 1), "line 4: secret-key: has no closing quote"},
 		"text after quote":   {strings.Replace(configHead, "= sk", `= "a" S3cr3tCanary`, 1), "secret-key: has text after the closing quote"},
@@ -141,7 +146,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("disk on f
 
 func TestConfigNeverShowsSecrets(t *testing.T) {
 	t.Parallel()
-	c := Config{APIURL: "https://h/client/api", APIKey: "canaryApiKey", SecretKey: "canarySecretKey", PreviousRecordKey: "canaryRecordKey", Zone: "z"}
+	c := Config{APIURL: "https://h/client/api", APIKey: "canaryApiKey", SecretKey: "canarySecretKey", Zone: "z"}
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "cfg", c, "ptr", &c)
 	marshalled, err := json.Marshal(map[string]any{"c": c, "p": &c})

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/csccm/csccm/pkg/ini"
+	"github.com/csccm/csccm/pkg/cloudstack/ini"
 	"github.com/csccm/csccm/pkg/typo"
 )
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,8 +23,6 @@ type key struct {
 	secret bool
 	// atStart is true if a change takes effect only when the controller restarts.
 	atStart bool
-	// internal keys are written by csccm only.
-	internal bool
 
 	set func(c *Config, value string) error
 	get func(c *Config) string // the value as Render writes it; "" if there is none
@@ -43,6 +42,12 @@ var keys = []key{
 	credential(key{name: "secret-key", doc: "secret key that belongs to api-key", example: "...", secret: true}, func(c *Config) *string { return &c.SecretKey }),
 	text(key{name: "project-id", doc: "UUID or name, optional", atStart: true}, func(c *Config) *string { return &c.ProjectID }),
 	text(key{name: "zone", doc: "name or ID, optional", example: "zone-1", atStart: true}, func(c *Config) *string { return &c.Zone }),
+	text(key{name: "node-vms", doc: "VMs that may be nodes: a pattern of names, or a tag as key=value; default: all", example: "prod-*", atStart: true, check: func(c *Config) error {
+		if _, err := path.Match(c.NodeVMs, ""); err != nil {
+			return errors.New("node-vms: is not a pattern; write for example prod-*, or cluster=prod for a tag")
+		}
+		return nil
+	}}, func(c *Config) *string { return &c.NodeVMs }),
 	text(key{name: "region", doc: "value of the Nodes' region label; default: the zone's name", atStart: true}, func(c *Config) *string { return &c.Region }),
 	{
 		name: "ssl-no-verify", doc: "true trusts any certificate", example: "false",
@@ -118,8 +123,20 @@ var keys = []key{
 			return nil
 		},
 	},
-	text(key{name: "previous-record-key", doc: "written by csccm rotate-keys", secret: true, internal: true}, func(c *Config) *string { return &c.PreviousRecordKey }),
 	text(key{name: "cluster-id", doc: "name of the cluster in tags, see clusterID of the chart", atStart: true}, func(c *Config) *string { return &c.ClusterID }),
+	{
+		name: "former-cluster-ids", doc: "IDs under which this cluster tagged its objects earlier, separated by commas", example: "kubernetes, prod-1", atStart: true,
+		set: func(c *Config, v string) error {
+			c.FormerClusterIDs = nil
+			for id := range strings.SplitSeq(v, ",") {
+				if id = strings.TrimSpace(id); id != "" && !slices.Contains(c.FormerClusterIDs, id) {
+					c.FormerClusterIDs = append(c.FormerClusterIDs, id)
+				}
+			}
+			return nil
+		},
+		get: func(c *Config) string { return strings.Join(c.FormerClusterIDs, ",") },
+	},
 }
 
 // modes are those of pkg/annotation, which the clients of this package do without.

@@ -20,18 +20,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/fakekube"
 	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // URL is the address of the API. Nothing listens there: only the transport of a Cloud reaches the simulator.
@@ -180,43 +175,3 @@ func (c *Cloud) Calls(user string) []string {
 
 // Kube returns a fake clientset.
 func Kube(objects ...runtime.Object) *fake.Clientset { return fakekube.New(objects...).Clientset }
-
-// ClientBuilder gives a provider its client of the API server.
-type ClientBuilder struct{ Kube kubernetes.Interface }
-
-var _ cloudprovider.ControllerClientBuilder = ClientBuilder{}
-
-// Client returns the client for any name.
-func (b ClientBuilder) Client(string) (kubernetes.Interface, error) { return b.Kube, nil }
-
-// ClientOrDie returns the client for any name.
-func (b ClientBuilder) ClientOrDie(string) kubernetes.Interface { return b.Kube }
-
-// Config returns a configuration that leads nowhere.
-func (ClientBuilder) Config(string) (*rest.Config, error) { return &rest.Config{}, nil }
-
-// ConfigOrDie returns a configuration that leads nowhere.
-func (ClientBuilder) ConfigOrDie(string) *rest.Config { return &rest.Config{} }
-
-// EventsOn writes down "reason object" of each Event but those of a component. The returned function returns them,
-// sorted. They do not come from the API server: two Events on
-// one object have the same name while time stands still.
-func EventsOn(kube *fake.Clientset, without string) func() []string {
-	var mu sync.Mutex
-	var written []string
-	kube.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		if create, ok := a.(clienttesting.CreateAction); ok {
-			if e, ok := create.GetObject().(*corev1.Event); ok && e.Source.Component != without {
-				mu.Lock()
-				written = append(written, e.Reason+" "+e.InvolvedObject.Name)
-				mu.Unlock()
-			}
-		}
-		return false, nil, nil
-	})
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Sorted(slices.Values(written))
-	}
-}

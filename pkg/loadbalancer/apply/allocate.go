@@ -4,11 +4,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -21,104 +24,62 @@ const (
 )
 
 // allocate acquires an address, or takes one of a tier.
-func (r *run) allocate(ctx context.Context, s plan.Step, act plan.AllocateAddress) error {
-	var rec annotation.AddressRecord
+func (r *run) allocate(ctx context.Context, s plan.Step) error {
+	got := annotation.AddressRecord{ID: plan.InternalID(s.NetworkID, s.IP), IP: s.IP}
 	var err error
-	if act.Internal {
-		// The intent is what a crash leaves: by it the tier is looked through for what the Service has there.
-		rec = annotation.AddressRecord{ID: plan.InternalID(act.NetworkID, act.IP), IP: act.IP, NetworkID: act.NetworkID, ProjectID: r.OwnProject, Allocated: true, Internal: true}
-		r.Records.set(rec)
-		err = r.Records.Save(ctx)
-	} else {
-		rec, err = r.acquire(ctx, r.Work, act)
+	switch {
+	case !s.Internal:
+		got, err = r.acquire(ctx, r.Work, s)
+	case s.IP != "":
+		err = r.MayAcquire(ctx, got.ID)
 	}
 	if err != nil {
 		return err
 	}
-	r.effect(s, plan.Outcome{ID: rec.ID, IP: rec.IP})
-	a := r.Actual.Find(rec.ID)
-	a.Acquired, a.HasStickiness, a.FirewallPorts, a.ForwardPorts = rec.Acquired, rec.Sticky, plan.ParsePorts(rec.Opened), plan.ParsePorts(rec.Forwarded)
-	if act.Internal {
-		return nil
-	}
-	// The rules need not wait for the tags.
-	return r.tagAcquired(ctx, a)
+	r.effect(s, plan.Outcome{ID: got.ID, IP: got.IP})
+	r.Actual.Find(got.ID).Acquired = got.Acquired
+	r.made[plan.ResourcePublicIP] = append(r.made[plan.ResourcePublicIP], got.ID)
+	// Of a tier's address the record is an intent: after a crash the tier is looked through for what the Service has there.
+	return r.RecordServing(ctx, false)
 }
 
-// tagAcquired tags an address that was acquired in this run.
-func (r *run) tagAcquired(ctx context.Context, a *plan.Address) error {
-	on := plan.OnAddress{AddressID: a.ID, IP: a.IP}
-	s := plan.Step{Action: plan.TagAddress{OnAddress: on}}
-	n := len(r.jobs)
-	err := r.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, plan.Tags(r.Clusters[0], r.Service), func(err error) error {
-		switch {
-		case r.tagged(r.Work, err):
-			*r.Actual = s.Effect(*r.Actual, plan.Outcome{}) // part of the acquisition: not counted as a change of its own
-		case ctx.Err() != nil:
-			return err
-		default:
-			return nil // the next sync tags it
-		}
-		r.Records.set(r.record(r.on(on)))
-		return r.Records.Save(ctx)
-	})
-	for _, j := range r.jobs[n:] {
-		j.late = true
-	}
-	return err
-}
-
-// acquire acquires an address such that a crash at any point loses nothing:
-// the job's id is on the Service before the call is made.
-func (a *Applier) acquire(ctx context.Context, w *Work, act plan.AllocateAddress) (annotation.AddressRecord, error) {
+// acquire acquires an address such that a crash at any point loses nothing: the job's id is on the Service before the call
+// is made. The record is not yet saved.
+func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
-	if err := w.MayAcquire(ctx); err != nil {
+	if err := w.MayAcquire(ctx, s.IP); err != nil {
 		return none, err
 	}
-	if w.Memory.records == nil {
-		// The framework's copy of the Service may be older than what another process recorded.
-		live, err := w.Records.Store.Load(ctx)
-		if err != nil {
-			return none, fmt.Errorf("read the Service's records: %w", err)
-		}
-		if !live.Equal(w.Records.stored) {
-			w.Memory.records = &live
-			return none, &plan.WaitError{Message: "the Service's records were changed meanwhile", After: time.Second}
-		}
+	// The cached Service may be older than what another process recorded.
+	if err := w.Records.check(ctx); err != nil {
+		return none, err
 	}
-	p := annotation.PendingAllocation{JobID: a.NewJobID(), NetworkID: act.NetworkID, VPCID: act.VPCID, ProjectID: w.OwnProject, IP: act.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
+	p := annotation.PendingAllocation{JobID: uuid.NewString(), NetworkID: s.NetworkID, VPCID: s.VPCID, ProjectID: w.OwnProject, IP: s.IP, Since: a.Clock.Now().UTC().Truncate(time.Second)}
 	w.Records.Pending = append(w.Records.Pending, p)
 	if err := w.Records.Save(ctx); err != nil {
 		return none, err
 	}
-	request := cloudstack.AssociateIPRequest{NetworkID: act.NetworkID, ProjectID: w.Project, Address: act.IP, CustomJobID: p.JobID}
-	if act.VPCID != "" {
-		request.NetworkID, request.VPCID = "", act.VPCID // a tier cannot be named: the first rule binds the address to it
+	request := cloudstack.AssociateIPRequest{NetworkID: s.NetworkID, ProjectID: w.Project, Address: s.IP, CustomJobID: p.JobID}
+	if s.VPCID != "" {
+		request.NetworkID, request.VPCID = "", s.VPCID // a tier cannot be named: the first rule binds the address to it
 	}
-	submitted, err := a.associate(ctx, request)
+	submitted, err := a.associate(ctx, w.Service.Namespace, request)
 	if err != nil {
 		return none, a.allocationFailed(ctx, w, p, err)
 	}
-	id, job, err := a.allocated(ctx, w, p, submitted.ID)
-	if err != nil {
-		return none, err
-	}
-	if job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "" {
-		return a.recordAcquired(ctx, w, p, job.Acquired, false)
-	}
-	ip, err := a.readAcquired(ctx, w, p, id)
-	if err != nil {
-		return none, err
-	}
-	return a.recordAcquired(ctx, w, p, ip, false)
+	return a.finish(ctx, w, p, submitted.ID, true)
 }
 
-func (a *Applier) associate(ctx context.Context, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
-	unlock, err := a.associating.Lock(ctx, request.ProjectID)
-	if err != nil {
-		return cloudstack.Submitted{}, err
+// associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of one
+// namespace do not delay those of others.
+func (a *Applier) associate(ctx context.Context, namespace string, request cloudstack.AssociateIPRequest) (cloudstack.Submitted, error) {
+	for _, key := range []string{request.ProjectID + " " + namespace, request.ProjectID} {
+		unlock, err := a.associating.Lock(ctx, key)
+		if err != nil {
+			return cloudstack.Submitted{}, err
+		}
+		defer unlock()
 	}
-	defer unlock()
 	return a.API.AssociateIP(ctx, request)
 }
 
@@ -131,10 +92,8 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	serr := w.Records.Save(ctx)
 	switch {
 	case p.IP != "" && cloudstack.IsKind(err, cloudstack.KindCapacity):
-		refusal := &plan.RefusalError{
-			Reason: plan.ReasonAddressUnavailable, Message: "address " + p.IP + " cannot be acquired: it is in use, or not in the zone's public range",
-			Remedy: "choose a free address of the zone, or one that the account holds in the nodes' network",
-		}
+		refusal := plan.Refuse(plan.ReasonAddressUnavailable, "address "+p.IP+" cannot be acquired: it is in use, or not in the zone's public range",
+			"choose a free address of the zone, or one that the account holds in the nodes' network")
 		return errors.Join(refusal, serr)
 	case cloudstack.IsKind(err, cloudstack.KindCapacity):
 		w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNoFreeAddress, Message: "CloudStack has no free public address; it is tried again"})
@@ -144,80 +103,60 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	return errors.Join(err, serr)
 }
 
-// allocated waits for the job of an acquisition. It returns the address's id.
-func (a *Applier) allocated(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (string, *cloudstack.Job, error) {
+// finish waits for an acquisition, and notes the address in the records. It was asked for just now, or at another time: then
+// it may have been released since, and be somebody else's.
+func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, now bool) (annotation.AddressRecord, error) {
+	var none annotation.AddressRecord
 	due := usually(cmdAssociate)
 	job, err := a.API.Await(ctx, cloudstack.Await{Command: cmdAssociate, JobID: p.JobID, Due: &due})
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
 	if err != nil {
-		if done, ferr := a.allocationJobFailed(ctx, w, p, job, id, err); !done {
-			return "", nil, ferr
+		if done, err := a.allocationJobFailed(ctx, w, p, job, id, err); !done {
+			return none, err
 		}
 	}
 	if id == "" {
-		return "", nil, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
+		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
 	}
-	return id, job, nil
-}
-
-// finishAllocation waits for an address that was asked for at another time, tags it and records it. It may have been
-// released since, and be somebody else's.
-func (a *Applier) finishAllocation(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) error {
-	id, _, err := a.allocated(ctx, w, p, id)
-	if err != nil {
-		return err
+	var ip *cloudstack.PublicIP
+	if now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "" {
+		ip = job.Acquired
+	} else if ip, err = a.readAcquired(ctx, w, p, id); err != nil {
+		return none, err
 	}
-	tags, tagErr := a.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, plan.Tags(w.Clusters[0], w.Service))
-	ip, err := a.readAcquired(ctx, w, p, id)
-	if err != nil {
-		return err
+	rec := annotation.AddressRecord{
+		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Acquired: ip.Allocated,
 	}
-	if tagErr == nil {
-		_, tagErr = a.API.Wait(ctx, cmdCreateTags, tags.JobID)
-	}
-	_, err = a.recordAcquired(ctx, w, p, ip, a.tagged(w, tagErr))
-	return err
+	w.Records.dropPending(p.JobID)
+	w.Records.set(rec)
+	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
+	return rec, nil
 }
 
 // readAcquired reads an address that was acquired.
 func (a *Applier) readAcquired(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (*cloudstack.PublicIP, error) {
 	ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read the acquired address %s: %w", id, err)
-	}
-	if len(ips) == 0 {
-		return nil, a.vanished(ctx, w, p, id)
-	}
-	if plan.TagOwner(ips[0].Tags, w.Clusters, w.Service) == plan.Foreign || ips[0].Tags[plan.TagKeptBy] != "" {
-		w.Records.dropPending(p.JobID)
-		return nil, errors.Join(fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ips[0].Address, p.JobID), w.Records.Save(ctx))
-	}
-	return &ips[0], nil
-}
-
-// recordAcquired records an acquired address on the Service.
-func (a *Applier) recordAcquired(ctx context.Context, w *Work, p annotation.PendingAllocation, ip *cloudstack.PublicIP, tagged bool) (annotation.AddressRecord, error) {
-	var none annotation.AddressRecord
-	rec := annotation.AddressRecord{
-		ID: ip.ID, IP: ip.Address, NetworkID: ip.AssociatedNetworkID, VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Tagged: tagged, Acquired: ip.Allocated,
-		Sticky: w.Desired.HasStickiness(),
-	}
-	if w.Desired.Firewall {
-		rec.Opened = w.Desired.Opened().String()
-	}
-	rec.Forwarded = w.Desired.Forwarded().String()
-	if rec.NetworkID == "" {
-		rec.NetworkID = p.NetworkID
+	case len(ips) == 0 && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
+		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
+	case len(ips) == 0:
+		err = fmt.Errorf("the acquired address %s was released by somebody else", id)
+	default:
+		// Another Service of the cluster may have it by now.
+		ip := &ips[0]
+		owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
+		foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != ""
+		if !foreign && (!a.Server.Limits().NoTags || !w.HeldByOther(ip.Address)) {
+			return ip, nil
+		}
+		err = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address, p.JobID)
 	}
 	w.Records.dropPending(p.JobID)
-	w.Records.set(rec)
-	if err := w.Records.Save(ctx); err != nil {
-		return none, err
-	}
-	w.Notify(plan.Notice{Reason: plan.ReasonAddressAllocated, Message: "acquired address " + rec.IP})
-	return rec, nil
+	return nil, errors.Join(err, w.Records.Save(ctx))
 }
 
 // allocationJobFailed looks what a failed job left. done is true when the
@@ -249,15 +188,6 @@ func (a *Applier) allocationJobFailed(ctx context.Context, w *Work, p annotation
 	return false, errors.Join(err, w.Records.Save(ctx))
 }
 
-// vanished handles an address that was acquired and is not there (any more).
-func (a *Applier) vanished(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) error {
-	if a.Clock.Since(p.Since) < plan.LostAnswerGrace {
-		return &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
-	}
-	w.Records.dropPending(p.JobID)
-	return errors.Join(fmt.Errorf("the acquired address %s was released by somebody else", id), w.Records.Save(ctx))
-}
-
 // freeStranded frees an address that a failed job left in state Allocating, which no default list shows.
 func (a *Applier) freeStranded(ctx context.Context, w *Work, id string) error {
 	if id == "" {
@@ -271,11 +201,7 @@ func (a *Applier) freeStranded(ctx context.Context, w *Work, id string) error {
 	if len(ips) == 0 {
 		return nil
 	}
-	submitted, err := a.API.DisassociateIP(ctx, id)
-	if err == nil {
-		_, err = a.API.Wait(ctx, cmdDisassociate, submitted.JobID)
-	}
-	if err != nil {
+	if err := a.wait(ctx, cmdDisassociate)(a.API.DisassociateIP(ctx, id)); err != nil {
 		return fmt.Errorf("free the stranded address %s: %w", ips[0].Address, err)
 	}
 	return nil
@@ -298,7 +224,7 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 			if job != nil {
 				id = job.InstanceID
 			}
-			if err := a.finishAllocation(ctx, w, p, id); err != nil && slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID }) {
+			if _, err := a.finish(ctx, w, p, id, false); err != nil && slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID }) {
 				return changed, err // still not settled
 			}
 		}

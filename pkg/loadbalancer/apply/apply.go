@@ -17,12 +17,15 @@ import (
 // waiting for all its jobs. It stops at the first failure, after the jobs
 // under way have ended, and leaves the rest to the next sync.
 func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error) {
-	for _, n := range append(plan.Interruptions(steps, *w.Actual), plan.Switches(steps)...) {
-		w.Notify(n) // before it happens
+	for _, n := range plan.Announce(steps, *w.Actual) {
+		w.Notify(n)
 	}
-	r := &run{Applier: a, Work: w, rules: map[int]string{}}
+	r := &run{Applier: a, Work: w, rules: map[int]string{}, made: map[string][]string{}}
+	if err := w.RecordServing(ctx, false); err != nil {
+		return err
+	}
 	defer func() {
-		err = errors.Join(err, r.recordForwards(ctx))
+		err = errors.Join(err, w.RecordServing(ctx, false))
 		for _, n := range plan.Moves(r.moved, w.Subject) {
 			w.Notify(n)
 		}
@@ -57,29 +60,21 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 // start submits one action, after what works on the same rule: two changes of one rule at once fail. Only adding the
 // members of a rule may go along with its creation.
 //
+// A firewall rule is submitted when the job of the one before on its address has ended: CloudStack would wait for 5 s.
+//
 // Ports of an internal address are made and deleted one by one: two deletions at once leave the balancer's VM and the
 // address taken, and every later creation on the address fails (533).
 func (r *run) start(ctx context.Context, s plan.Step) error {
 	r.touch(s)
 	rule := r.ruleID(s)
 	err := r.finish(ctx, func(j *job) bool {
-		joins := plan.Is[plan.CreateRule](j.step) && plan.Is[plan.AddMembers](s)
-		return oneByOne(s) || rule != "" && j.rule == rule && !joins
+		joins := j.step.Kind == plan.CreateRule && s.Kind == plan.AddMembers
+		return s.Internal && s.Resource() == plan.ResourceRule || s.Makes() == plan.ResourceFirewall && j.step.Makes() == plan.ResourceFirewall || rule != "" && j.rule == rule && !joins
 	})
 	if err != nil {
 		return err
 	}
 	return r.call(ctx, s)
-}
-
-func oneByOne(s plan.Step) bool {
-	switch act := s.Action.(type) {
-	case plan.CreateRule:
-		return act.Internal
-	case plan.DeleteRule:
-		return act.Internal
-	}
-	return false
 }
 
 // finish waits for jobs and lets those that succeeded take effect. Jobs that may run on are waited for, too, if none

@@ -21,10 +21,8 @@ type proof struct {
 	shown func(items map[string]item) bool
 }
 
-// listing is a list of what is on an address; kind is a resource type of CloudStack's tags, or resourceFirewall.
+// listing is a list of what is on an address; kind is a resource type of CloudStack's tags.
 type listing struct{ kind, addressID string }
-
-const resourceFirewall = "FirewallRule"
 
 // item is one item of a list.
 type item struct {
@@ -48,50 +46,37 @@ func usually(command string) time.Duration {
 
 // proofOf is where the success of an action shows; id is that of what it makes.
 func (r *run) proofOf(s plan.Step, id string) proof {
-	on, _ := s.OnAddress()
-	a := r.on(on)
+	a := r.on(s)
 	if a == nil || a.Internal {
 		return proof{}
 	}
-	active := func(id string) func(map[string]item) bool {
-		return func(items map[string]item) bool { return items[id].state == stateActive }
-	}
-	gone := func(id string) func(map[string]item) bool {
-		return func(items map[string]item) bool { _, there := items[id]; return !there }
-	}
-	switch act := s.Action.(type) {
+	in := listing{s.Resource(), a.ID}
+	switch s.Kind {
 	case plan.CreateRule:
 		// Without members a rule is programmed nowhere: it has to be there, and no more. A creation that fails removes it.
-		return proof{listing{plan.ResourceRule, a.ID}, func(items map[string]item) bool {
+		return proof{in, func(items map[string]item) bool {
 			made, there := items[id]
 			return there && made.state != plan.StateDeleting
 		}}
 	case plan.AddMembers:
 		// A rule becomes active with its first members; of one that had some the state says nothing.
-		if made := r.rules[act.Port]; made != "" && act.RuleID == "" {
-			return proof{listing{plan.ResourceRule, a.ID}, active(made)}
+		if made := r.rules[s.Port]; made != "" && s.ItemID == "" {
+			return proof{listing{plan.ResourceRule, a.ID}, func(items map[string]item) bool { return items[made].state == stateActive }}
 		}
-	case plan.DeleteRule:
-		return proof{listing{plan.ResourceRule, a.ID}, gone(act.RuleID)}
-	case plan.OpenFirewall:
-		return proof{listing{resourceFirewall, a.ID}, active(id)}
-	case plan.CloseFirewall:
-		return proof{listing{resourceFirewall, a.ID}, gone(act.FirewallID)}
-	case plan.CreateForward:
-		return proof{listing{plan.ResourceForward, a.ID}, active(id)}
-	case plan.DeleteForward:
-		return proof{listing{plan.ResourceForward, a.ID}, gone(act.ForwardID)}
+	case plan.OpenFirewall, plan.CreateForward:
+		return proof{in, func(items map[string]item) bool { return items[id].state == stateActive }}
+	case plan.DeleteRule, plan.CloseFirewall, plan.DeleteForward:
+		return proof{in, func(items map[string]item) bool { _, there := items[s.ItemID]; return !there }}
 	}
 	return proof{}
 }
 
 // proofOfTags is where tags of items of an address show.
 func (r *run) proofOfTags(s plan.Step, kind string, ids []string, tags map[string]string) proof {
-	if kind == plan.ResourcePublicIP {
+	if kind == plan.ResourcePublicIP || kind == plan.ResourceACLItem || r.on(s).Internal {
 		return proof{} // a list for one job gains nothing
 	}
-	on, _ := s.OnAddress()
-	return proof{listing{kind, r.on(on).ID}, func(items map[string]item) bool {
+	return proof{listing{kind, r.on(s).ID}, func(items map[string]item) bool {
 		for _, id := range ids {
 			for key, value := range tags {
 				if items[id].tags[key] != value {
@@ -147,7 +132,10 @@ func (r *run) shows(ctx context.Context, p proof, several int, lists map[listing
 	}
 	items, read := lists[p.in]
 	if !read {
-		items, _ = r.items(ctx, p.in)
+		var err error
+		if items, err = r.items(ctx, p.in); err != nil {
+			items = nil
+		}
 		lists[p.in] = items
 	}
 	return items != nil && p.shown(items)
@@ -155,32 +143,24 @@ func (r *run) shows(ctx context.Context, p proof, several int, lists map[listing
 
 // items reads what is on an address, by id.
 func (r *run) items(ctx context.Context, in listing) (map[string]item, error) {
-	out := map[string]item{}
 	switch in.kind {
 	case plan.ResourceRule:
 		list, err := r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: in.addressID, ProjectID: r.Project})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			out[list[i].ID] = item{list[i].State, list[i].Tags}
-		}
-	case resourceFirewall:
+		return byID(list, func(l *cloudstack.LoadBalancerRule) (string, item) { return l.ID, item{l.State, l.Tags} }), err
+	case plan.ResourceFirewall:
 		list, err := r.API.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: in.addressID, ProjectID: r.Project})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			out[list[i].ID] = item{state: list[i].State}
-		}
-	case plan.ResourceForward:
+		return byID(list, func(f *cloudstack.FirewallRule) (string, item) { return f.ID, item{f.State, f.Tags} }), err
+	default:
 		list, err := r.API.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{PublicIPID: in.addressID, ProjectID: r.Project})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			out[list[i].ID] = item{list[i].State, list[i].Tags}
-		}
+		return byID(list, func(f *cloudstack.PortForwarding) (string, item) { return f.ID, item{f.State, f.Tags} }), err
 	}
-	return out, nil
+}
+
+func byID[T any](list []T, of func(*T) (string, item)) map[string]item {
+	out := make(map[string]item, len(list))
+	for i := range list {
+		id, it := of(&list[i])
+		out[id] = it
+	}
+	return out
 }

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,35 +22,43 @@ type Store interface {
 	Save(ctx context.Context, r annotation.Records) error
 }
 
-// Records are the records of one Service that this controller signed. They change with the work.
+// Records are the records of one Service. They change with the work.
 type Records struct {
 	annotation.Records
-	Store Store
-	// Sign signs records for storage.
-	Sign func(annotation.Records) annotation.Records
-
-	memory *Memory
-	stored annotation.Records // the framework's copy, which may be old
+	store  Store
+	stored annotation.Records // as on the Service
 }
 
-// Stored are the records as last known to be on the Service, with those of other writers.
-func (r *Records) Stored() annotation.Records {
-	if r.memory.records != nil {
-		return *r.memory.records
+// NewRecords returns the records that are on the Service.
+func NewRecords(stored annotation.Records, store Store) *Records {
+	return &Records{Records: stored.Clone(), store: store, stored: stored}
+}
+
+// ErrRecordsChanged means that the Service has other records than the sync began with: it must begin again with these.
+var ErrRecordsChanged = errors.New("the records of the Service were changed meanwhile")
+
+// check compares with the Service as the API server has it now.
+func (r *Records) check(ctx context.Context) error {
+	live, err := r.store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read the Service's records: %w", err)
 	}
-	return r.stored
+	if live.Equal(r.stored) {
+		return nil
+	}
+	r.Records, r.stored = live.Clone(), live
+	return ErrRecordsChanged
 }
 
 // Save writes the records to the Service if they changed.
 func (r *Records) Save(ctx context.Context) error {
-	signed := r.Sign(r.Records)
-	if r.Stored().Equal(signed) {
+	if r.stored.Equal(r.Records) {
 		return nil
 	}
-	if err := r.Store.Save(ctx, signed); err != nil {
+	if err := r.store.Save(ctx, r.Records); err != nil {
 		return fmt.Errorf("record addresses on the Service: %w", err)
 	}
-	r.memory.records = &signed
+	r.stored = r.Clone()
 	return nil
 }
 
@@ -71,9 +80,28 @@ func (r *Records) dropPending(jobID string) {
 	r.Pending = slices.DeleteFunc(r.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
 }
 
+// RecordServing records the address that serves. The record names ports before they are opened and until they are closed;
+// when a plan is done, and no call that opens one can still arrive, only the wanted ones.
+func (w *Work) RecordServing(ctx context.Context, done bool) error {
+	if target := plan.Target(w.Desired, *w.Actual); target != nil {
+		a := w.Actual.Find(target.ID)
+		var opened plan.PortSet
+		if w.Desired.Firewall && !a.Internal {
+			opened = w.Desired.Opened()
+		}
+		forwarded := w.Desired.Forwarded()
+		if !done || !a.Settled {
+			opened, forwarded = opened.Union(a.FirewallPorts), forwarded.Union(a.ForwardPorts)
+		}
+		a.FirewallPorts, a.ForwardPorts, a.Recorded = opened, forwarded, true
+		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
+		w.Records.set(w.record(a))
+	}
+	return w.Records.Save(ctx)
+}
+
 // Memory is what has to be remembered of a Service's changes until the next sync.
 type Memory struct {
-	records   *annotation.Records  // as last saved or read; nil when the Service's copy counts
 	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
 	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
 }
@@ -81,10 +109,4 @@ type Memory struct {
 // NewMemory makes an empty Memory.
 func NewMemory() Memory {
 	return Memory{Releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
-}
-
-// Records returns the records of the Service as they were last saved or read. The process is the only writer of records:
-// what it wrote is newer than any cached copy of the Service, stored.
-func (m *Memory) Records(stored annotation.Records) *Records {
-	return &Records{memory: m, stored: stored}
 }

@@ -34,9 +34,8 @@ const (
 // It decides by the read that proves the release.
 func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now time.Time) error {
 	for _, s := range steps {
-		release, ok := s.Action.(plan.ReleaseAddress)
-		a := actual.Find(release.AddressID)
-		if !ok || a == nil {
+		a := actual.Find(s.AddressID)
+		if s.Kind != plan.ReleaseAddress || a == nil {
 			continue
 		}
 		if a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace {
@@ -58,22 +57,22 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 	return nil
 }
 
-func (r *run) releaseAddress(ctx context.Context, s plan.Step, act plan.ReleaseAddress) error {
-	r.Memory.Releasing[act.AddressID] = r.Clock.Now()
-	submitted, err := r.API.DisassociateIP(ctx, act.AddressID)
+func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
+	r.Memory.Releasing[s.AddressID] = r.Clock.Now()
+	submitted, err := r.API.DisassociateIP(ctx, s.AddressID)
 	if err != nil {
 		return err
 	}
 	r.follow(s, cmdDisassociate, submitted).ended = func(err error) error {
-		if err = r.releaseAgain(ctx, act, err); err != nil {
+		if err = r.releaseAgain(ctx, s, err); err != nil {
 			return err
 		}
 		r.effect(s, plan.Outcome{})
-		delete(r.Memory.Releasing, act.AddressID)
-		delete(r.Memory.deleting, act.AddressID)
-		r.Records.drop(act.AddressID)
+		delete(r.Memory.Releasing, s.AddressID)
+		delete(r.Memory.deleting, s.AddressID)
+		r.Records.drop(s.AddressID)
 		r.Released()
-		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + act.IP})
+		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})
 		return r.Records.Save(ctx)
 	}
 	return nil
@@ -81,19 +80,16 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step, act plan.ReleaseA
 
 // releaseAgain handles the failure of a release's job. One that broke on a deletion is sent again at once: that
 // deletion has ended.
-func (r *run) releaseAgain(ctx context.Context, act plan.ReleaseAddress, err error) error {
+func (r *run) releaseAgain(ctx context.Context, s plan.Step, err error) error {
 	for try := 1; err != nil && ruleGone(err); try++ {
 		if try == releaseTries {
-			err = errors.Join(err, &plan.WaitError{Message: "rules of address " + act.IP + " are still being deleted", After: deletionPause})
+			err = errors.Join(err, &plan.WaitError{Message: "rules of address " + s.IP + " are still being deleted", After: deletionPause})
 			break
 		}
-		var s cloudstack.Submitted
-		if s, err = r.API.DisassociateIP(ctx, act.AddressID); err == nil {
-			_, err = r.API.Wait(ctx, cmdDisassociate, s.JobID)
-		}
+		err = r.wait(ctx, cmdDisassociate)(r.API.DisassociateIP(ctx, s.AddressID))
 	}
 	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
-		r.Memory.Releasing[act.AddressID] = time.Time{} // it has ended
+		r.Memory.Releasing[s.AddressID] = time.Time{} // it has ended
 	}
 	return err
 }
@@ -106,26 +102,30 @@ func ruleGone(err error) bool {
 
 // forget removes our tags and record from an address that stays. What others go on using keeps the mark that
 // the cluster acquired it, so that the last of them can release it. What is kept says who keeps it.
-func (r *run) forget(ctx context.Context, s plan.Step, act plan.ForgetAddress) error {
-	a := r.on(act.OnAddress)
+func (r *run) forget(ctx context.Context, s plan.Step) error {
+	a := r.on(s)
 	keys := slices.Clone(a.OwnTags)
 	switch {
-	case act.HandOver:
+	case s.HandOver:
 		keys = slices.DeleteFunc(keys, func(k string) bool { return !slices.Contains(plan.ServiceKeys, k) })
-	case act.Keep:
+	case s.Keep:
 		if err := r.markKept(ctx, a); err != nil {
 			return err
 		}
 		keys = slices.DeleteFunc(keys, func(k string) bool { return k == plan.TagCluster || k == plan.TagManagedBy || k == plan.TagKeptBy })
 	}
-	if a.Owner == plan.Owned && len(keys) > 0 && !act.Internal {
-		if err := r.untag(ctx, a.ID, keys); err != nil {
+	if a.Owner == plan.Owned && len(keys) > 0 && !s.Internal {
+		if err := r.untag(ctx, plan.ResourcePublicIP, []string{a.ID}, keys); err != nil {
 			return err
 		}
 	}
-	r.Records.drop(act.AddressID)
-	if !act.Internal {
-		r.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + act.IP + " is kept: " + act.Note})
+	r.Records.drop(s.AddressID)
+	if !s.Internal {
+		r.Notify(plan.Notice{Reason: plan.ReasonAddressKept, Message: "address " + s.IP + " is kept: " + s.Note})
 	}
-	return r.saved(ctx, s)
+	if err := r.Records.Save(ctx); err != nil {
+		return err
+	}
+	r.effect(s, plan.Outcome{})
+	return nil
 }

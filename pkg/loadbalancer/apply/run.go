@@ -4,7 +4,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -13,7 +12,9 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // API is what actions call.
@@ -48,13 +49,8 @@ type API interface {
 	Result(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
 	QueryJob(ctx context.Context, jobID string) (*cloudstack.Job, error)
 
-	// What some actions have to read before or after.
-	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
-	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
-	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
-	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
-	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
-	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+	observe.Reader
+	ListTags(ctx context.Context, q cloudstack.TagQuery) ([]cloudstack.Tag, error)
 }
 
 // Applier does plans of many Services at a time.
@@ -62,8 +58,6 @@ type Applier struct {
 	API    API
 	Server *plan.Server
 	Clock  clock.PassiveClock
-	// NewJobID makes UUIDs for customjobid.
-	NewJobID func() string
 	// Touch is told the id of an address before and after it is written to.
 	Touch func(addressID string)
 	// Released is called when an address was released.
@@ -79,8 +73,10 @@ type Work struct {
 	Records *Records
 	Memory  *Memory
 	Log     func(message string)
-	// MayAcquire refuses an address that is one too many.
-	MayAcquire func(ctx context.Context) error
+	// MayAcquire refuses an address that is one too many; it is empty when CloudStack chooses it.
+	MayAcquire func(ctx context.Context, address string) error
+	// HeldByOther reports whether another Service of the cluster has an address, by its IP.
+	HeldByOther func(ip string) bool
 
 	// Actual is the state as read; it changes as actions take effect.
 	Actual *plan.Actual
@@ -97,10 +93,9 @@ type run struct {
 	*Applier
 	*Work
 	jobs  []*job
-	rules map[int]string // ids of rules created in this run, by port
-	// forwards are the ids of port forwardings created in this run, moved those that got another member.
-	forwards []string
-	moved    []plan.UpdateForward
+	rules map[int]string      // ids of rules created in this run, by port
+	made  map[string][]string // ids of all items created in this run, by their type for createTags
+	moved []plan.Step
 }
 
 // job is a submitted action.
@@ -131,49 +126,57 @@ func (w *Work) record(a *plan.Address) annotation.AddressRecord {
 // follow notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
 // would change nothing.
 func (r *run) follow(s plan.Step, command string, submitted cloudstack.Submitted) *job {
+	if s.Kind == plan.CreateRule {
+		r.rules[s.Port] = submitted.ID
+	}
 	j := &job{
 		step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(),
 		outcome: plan.Outcome{ID: submitted.ID}, proof: r.proofOf(s, submitted.ID),
 	}
 	r.jobs = append(r.jobs, j)
+	if kind := s.Makes(); kind != "" {
+		r.made[kind] = append(r.made[kind], submitted.ID)
+	}
 	return j
 }
 
-// ruleID is the id of an action's rule or port forwarding; that of a rule made in this run is known as soon as its creation was
-// answered, and its job need not have ended.
+// ruleID is the id of an action's item; that of a rule made in this run is known as soon as its creation was answered, and
+// its job need not have ended.
 func (r *run) ruleID(s plan.Step) string {
-	if forward, ok := s.OnForward(); ok {
-		return forward.ForwardID
+	if s.ItemID == "" && s.OnRule() {
+		return r.rules[s.Port]
 	}
-	rule, _ := s.OnRule()
-	return cmp.Or(rule.RuleID, r.rules[rule.Port])
+	return s.ItemID
 }
 
 // on returns the address of an action.
-func (r *run) on(a plan.OnAddress) *plan.Address { return r.Actual.Find(a.AddressID) }
+func (r *run) on(s plan.Step) *plan.Address { return r.Actual.Find(s.AddressID) }
 
 func (r *run) touch(s plan.Step) {
-	switch a, ok := s.OnAddress(); {
-	case a.AddressID != "":
-		r.Touch(a.AddressID)
-	case ok:
-		r.Touch(r.on(a).ID)
+	if a := r.on(s); s.ACLID == "" && s.Kind != plan.AllocateAddress && a != nil {
+		r.Touch(a.ID)
 	}
 }
 
 // effect changes the model as CloudStack changed.
 func (r *run) effect(s plan.Step, o plan.Outcome) {
 	*r.Actual = s.Effect(*r.Actual, o)
-	if !plan.Is[plan.RememberAddress](s) {
-		r.Done++
+	r.Done++
+	switch {
+	case s.Kind == plan.UpdateForward:
+		r.moved = append(r.moved, s)
+	case s.Kind == plan.CreateRule && r.Desired.CIDRsDecide && !r.Server.CIDRsProven.Load() && !access.Same(s.Rule.CIDRs, []string{annotation.Anyone}):
+		r.Again = true // to see whether the server took the rule's source ranges
+		r.Written[o.ID] = s.Rule.CIDRs
 	}
 }
 
-// saved ends an action that only changes the Service's record.
-func (r *run) saved(ctx context.Context, s plan.Step) error {
-	if err := r.Records.Save(ctx); err != nil {
+// wait returns what waits for the job of a call.
+func (a *Applier) wait(ctx context.Context, command string) func(cloudstack.Submitted, error) error {
+	return func(s cloudstack.Submitted, err error) error {
+		if err == nil {
+			_, err = a.API.Wait(ctx, command, s.JobID)
+		}
 		return err
 	}
-	r.effect(s, plan.Outcome{})
-	return nil
 }

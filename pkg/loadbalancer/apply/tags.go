@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,116 +24,138 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
-	s, err := r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags)
-	if err == nil {
-		_, err = r.API.Wait(ctx, cmdCreateTags, s.JobID)
+	err := r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags))
+	if alreadyTagged(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil
 	}
-	if err != nil && !alreadyTagged(err) && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return err
-	}
-	return nil
+	return err
 }
 
-// untag deletes tags of an address; a role that may not tag leaves them.
-func (r *run) untag(ctx context.Context, id string, keys []string) error {
-	s, err := r.API.DeleteTags(ctx, plan.ResourcePublicIP, []string{id}, keys)
-	if err == nil {
-		_, err = r.API.Wait(ctx, "deleteTags", s.JobID)
+// untag deletes tags; a role that may not tag leaves them.
+func (r *run) untag(ctx context.Context, resource string, ids, keys []string) error {
+	err := r.wait(ctx, "deleteTags")(r.API.DeleteTags(ctx, resource, ids, keys))
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil
 	}
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return err
-	}
-	return nil
+	return err
 }
 
-// tagAddress submits the tags that an address lacks.
-func (r *run) tagAddress(ctx context.Context, s plan.Step, act plan.TagAddress) error {
-	a, tags := r.on(act.OnAddress), plan.Tags(r.Clusters[0], r.Service)
+// tagAddress submits the tags that an address lacks. Nothing but the end of the plan waits for them.
+func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
+	a, tags := r.on(s), plan.Tags(r.Clusters[0], r.Service)
+	id, acquired := a.ID, slices.Contains(r.made[plan.ResourcePublicIP], a.ID)
 	ended := func(err error) error {
-		if alreadyTagged(err) && len(r.on(act.OnAddress).OwnTags) > 0 {
+		switch {
+		case alreadyTagged(err) && acquired:
+			err = r.replaceTags(ctx, id, tags)
+		case alreadyTagged(err) && len(r.on(s).OwnTags) > 0:
 			r.Again = true // another Service that uses the address was first to take it over
 			return nil
 		}
-		if tagged, err := r.tagOutcome(ctx, s, err); !tagged {
-			return err
-		}
-		r.Records.set(r.record(r.on(act.OnAddress)))
-		return r.Records.Save(ctx)
+		return r.tagged(ctx, s, err)
 	}
 	if a.FormerCluster && slices.Contains(a.OwnTags, plan.TagCluster) {
 		// A tag cannot be changed. Without this one the address is ours by the Service's UID.
-		if err := r.untag(ctx, a.ID, []string{plan.TagCluster}); err != nil {
+		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, []string{plan.TagCluster}); err != nil {
 			return ended(err)
 		}
 		a.OwnTags = slices.DeleteFunc(slices.Clone(a.OwnTags), func(k string) bool { return k == plan.TagCluster })
 	}
+	missing := maps.Clone(tags)
 	for _, key := range a.OwnTags {
-		delete(tags, key)
+		delete(missing, key)
 	}
-	return r.tag(ctx, s, plan.ResourcePublicIP, []string{a.ID}, tags, ended)
+	j, err := r.tag(ctx, s, plan.ResourcePublicIP, []string{id}, missing, ended)
+	if j != nil {
+		j.late = true
+	}
+	return err
 }
 
-// tagRules submits all tags of rules.
-func (r *run) tagRules(ctx context.Context, s plan.Step, act plan.TagRules) error {
-	var ids []string
-	for _, port := range act.Ports {
-		id := r.rules[port]
-		for _, rule := range r.on(act.OnAddress).OwnRules() {
-			if rule.PublicPort == port && id == "" {
-				id = rule.ID
-			}
+// tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets all
+// tags, one that carries a former id of the cluster its id: a tag cannot be changed, and without it an item is the Service's
+// by the UID.
+func (r *run) tagItems(ctx context.Context, s plan.Step) error {
+	ids := slices.Sorted(slices.Values(r.made[s.Resource()]))
+	var former []string
+	for _, item := range r.Actual.Own(s.On, s.Resource()) {
+		switch {
+		case item.Former:
+			former = append(former, item.ID)
+		case !item.Tagged && !slices.Contains(ids, item.ID):
+			ids = append(ids, item.ID)
 		}
-		if id != "" {
-			ids = append(ids, id)
+	}
+	ended := func(err error) error { return r.tagged(ctx, s, err) }
+	if len(former) > 0 {
+		if err := r.untag(ctx, s.Resource(), former, []string{plan.TagCluster}); err != nil {
+			return ended(err)
+		}
+		if _, err := r.tag(ctx, s, s.Resource(), former, map[string]string{plan.TagCluster: r.Clusters[0]}, ended); err != nil {
+			return err
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	return r.tag(ctx, s, plan.ResourceRule, ids, plan.RuleTags(r.Clusters[0], r.Service), func(err error) error {
-		_, err = r.tagOutcome(ctx, s, err)
-		return err
-	})
+	_, err := r.tag(ctx, s, s.Resource(), ids, plan.RuleTags(r.Clusters[0], r.Service), ended)
+	return err
 }
 
-func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) error {
+// replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or cluster:
+// CloudStack keeps the tags of addresses when their account is removed.
+func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string) error {
+	ips, err := r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project})
+	if err != nil || len(ips) == 0 {
+		return err
+	}
+	var stale []string
+	missing := maps.Clone(tags)
+	for _, key := range plan.PresentTagKeys(ips[0].Tags) {
+		if ips[0].Tags[key] == tags[key] {
+			delete(missing, key)
+		} else {
+			stale = append(stale, key)
+		}
+	}
+	if len(stale) > 0 {
+		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, stale); err != nil {
+			return err
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, missing))
+}
+
+// tag submits tags. The job is nil where there is none to wait for.
+func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) (*job, error) {
 	submitted, err := r.API.CreateTags(ctx, kind, ids, tags)
 	if err != nil {
-		return ended(err)
+		return nil, ended(err)
 	}
 	j := r.follow(s, cmdCreateTags, submitted)
 	j.ended, j.proof = ended, r.proofOfTags(s, kind, ids, tags)
-	return nil
+	return j, nil
 }
 
-// tagOutcome ends tagging. A Service is served without its tags: those that the role refuses are done without, and
+// tagged ends tagging. A Service is served without its tags: those that the role refuses are done without, and
 // those that failed are set by the next sync, at the latest by that of the next drift round.
-func (r *run) tagOutcome(ctx context.Context, s plan.Step, err error) (tagged bool, _ error) {
+func (r *run) tagged(ctx context.Context, s plan.Step, err error) error {
 	switch {
-	case r.tagged(r.Work, err):
+	case err == nil, alreadyTagged(err):
 		r.effect(s, plan.Outcome{})
-		return true, nil
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		if !r.Server.NoTags.Swap(true) {
+			r.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
+		}
 	case ctx.Err() != nil:
-		return false, err
-	case r.TagErr == nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		return err
+	case r.TagErr == nil:
 		r.TagErr = fmt.Errorf("%s: %w", s.Label(), err)
 	}
-	return false, nil
-}
-
-// tagged reports whether createTags succeeded, and learns from it.
-func (a *Applier) tagged(w *Work, err error) bool {
-	switch {
-	case err == nil:
-		return true
-	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		if !a.Server.NoTags.Swap(true) {
-			w.Notify(plan.Notice{Warning: true, Reason: plan.ReasonTaggingForbidden, Message: "the role may not tag (createTags); names and the Services' annotations alone prove what is ours"})
-		}
-		return false
-	default:
-		return alreadyTagged(err)
-	}
+	return nil
 }
 
 // alreadyTagged reports whether a createTags failed because it was done before.

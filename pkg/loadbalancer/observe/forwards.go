@@ -32,54 +32,52 @@ func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwardi
 	return list, nil
 }
 
-// mayHaveForwards reports whether the address may have port forwardings of the Service's: it wants some, its record names
-// some, or there is no record to tell.
+// mayHaveForwards reports whether the address may have port forwardings of the Service's: it wants some, or its record
+// names some.
 func (r *reading) mayHaveForwards(c candidate) bool {
-	if c.recorded != nil && (c.recorded.Forwarded != "" || c.recorded.Forwards != "") {
-		return true
-	}
-	return len(r.Desired.Forwards) > 0 || c.recorded == nil && r.Forwards
+	return len(r.Desired.Forwards) > 0 || c.recorded != nil && (c.recorded.Forwarded != "" || c.recorded.Forwards != "")
 }
 
 // readForwards reads the port forwardings of an address. A role that may not list them sees none; CloudStack then
-// refuses a rule on a forwarded port, before anything else is changed. It returns the tags of each by its id.
-func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate) (map[string]map[string]string, error) {
+// refuses a rule on a forwarded port, before anything else is changed.
+func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate) error {
 	if r.mayHaveForwards(c) {
-		r.anyForwards.Store(true)
+		r.noForwards.Store(false)
 	}
 	list, err := r.forwardsOf(ctx, a.ID)
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil, fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
+		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
-	tags := map[string]map[string]string{}
 	var ids []string
 	if c.recorded != nil {
 		ids = strings.Fields(c.recorded.Forwards)
 	}
 	for i := range list {
 		f := r.forward(&list[i], a, ids)
-		tags[f.ID] = list[i].Tags
 		if f.Owner == plan.Owned && a.NetworkID == "" {
 			a.NetworkID = list[i].NetworkID
 		}
 		a.Forwards = append(a.Forwards, f)
 	}
 	a.ForwardsKnown = true
-	return tags, nil
+	return nil
 }
 
-// forward says what a port forwarding is, and whether it is the Service's.
+// forward says what a port forwarding is, and whose.
 func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Forward {
 	out := plan.Forward{ID: in.ID, Protocol: strings.ToLower(in.Protocol), StartPort: in.StartPort, EndPort: in.EndPort, VM: cmp.Or(in.VMName, in.VMID)}
-	owner := plan.TagOwner(in.Tags, r.Clusters, r.Service)
-	own := !a.ForeignCluster && plan.OwnsForward(&out, owner, plan.ForwardTies{
-		IDs: recorded, Ports: a.ForwardPorts, NodePort: r.nodePort(in), OnNode: r.onNode(in.VMID),
-	})
-	if !own {
-		out.Sibling = owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster])
+	owner := r.owner(in.Tags)
+	// Its tags say whose it is, else the record: by its id, or by the port of one whose creation was not recorded, and that
+	// leads where only the Service's own would lead.
+	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && r.nodePort(in) && r.onNode(in.VMID)
+	own := owner == plan.Owned || owner != plan.Foreign && byRecord
+	if !own || a.ForeignCluster || out.StartPort != out.EndPort {
+		if owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster]) {
+			out.By = r.describe(r.Book.ByUID(in.Tags[plan.TagServiceUID]))
+		}
 		return out
 	}
-	out.Owner, out.Tagged = plan.Owned, owner == plan.Owned
+	out.Owner, out.Tagged, out.Former = plan.Owned, owner == plan.Owned, plan.Former(in.Tags, r.Clusters)
 	out.Member, out.PrivatePort, out.CIDRs = in.VMID, in.PrivatePort, in.CIDRs
 	if primary, known := plan.PrimaryAddress(append(slices.Clip(r.Members), r.Reach...), in.VMID, in.NetworkID); known && in.GuestIP != "" && in.GuestIP != primary {
 		out.Member = plan.MemberName(in.VMID, in.GuestIP)
@@ -104,38 +102,16 @@ func (r *reading) onNode(vm string) bool {
 	return r.Desired.Absent && len(nodes) == 0 || slices.ContainsFunc(nodes, func(m plan.Member) bool { return m.VMID == vm })
 }
 
-// forwardHolders finds out which Service of the cluster has the port forwardings on an address that are not ours.
-func (r *reading) forwardHolders(ctx context.Context, a *plan.Address, tags map[string]map[string]string) error {
-	for i := range a.Forwards {
-		f := &a.Forwards[i]
-		uid := tags[f.ID][plan.TagServiceUID]
-		if f.Owner == plan.Owned || !f.Sibling || uid == "" {
-			continue
-		}
-		others, err := r.Neighbours(ctx)
-		if err != nil {
-			return err
-		}
-		if n := others.byUID[uid]; n != nil {
-			f.Near, f.Service = n.Namespace == r.Service.Namespace, n.Namespace+"/"+n.Name
-			f.Admits = r.unguarded(plan.GuardSharing) || n.admits(r.Service.Namespace)
-		}
-	}
-	return nil
-}
-
-// allForwards are the port forwardings of the project, to find orphans among them. A process asks once, and again while
+// allForwards are the port forwardings of the project, to find orphans among them. They are listed once, and again while
 // the cluster has any. A role that may not list them has made none.
-func (r *reading) allForwards(ctx context.Context, cluster string) ([]cloudstack.PortForwarding, error) {
-	if r.lookedForForwards.Swap(true) && !r.anyForwards.Load() {
+func (r *reading) allForwards(ctx context.Context, clusters []string) ([]cloudstack.PortForwarding, error) {
+	if r.noForwards.Load() {
 		return nil, nil
 	}
 	list, err := whole(ctx, r, r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project})
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil, fmt.Errorf("list port forwardings: %w", err)
 	}
-	if slices.ContainsFunc(list, func(f cloudstack.PortForwarding) bool { return f.Tags[plan.TagCluster] == cluster }) {
-		r.anyForwards.Store(true)
-	}
+	r.noForwards.Store(!slices.ContainsFunc(list, func(f cloudstack.PortForwarding) bool { return slices.Contains(clusters, f.Tags[plan.TagCluster]) }))
 	return list, nil
 }

@@ -66,19 +66,11 @@ func find[Q, T any](ctx context.Context, r *reading, bulk bool, list func(contex
 }
 
 func (r *reading) allRules(ctx context.Context) ([]cloudstack.LoadBalancerRule, error) {
-	list, err := whole(ctx, r, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project})
-	if err != nil {
-		return nil, fmt.Errorf("list load balancer rules: %w", err)
-	}
-	return list, nil
+	return whole(ctx, r, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project})
 }
 
 func (r *reading) allIPs(ctx context.Context) ([]cloudstack.PublicIP, error) {
-	list, err := whole(ctx, r, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project})
-	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
-	}
-	return list, nil
+	return whole(ctx, r, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project})
 }
 
 // fresh reports whether the lists were asked for after our own last write to an address.

@@ -6,23 +6,166 @@ package observe
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
+// Reader is what an observation asks CloudStack.
+type Reader interface {
+	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
+	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)
+	ListLoadBalancerMembers(ctx context.Context, ruleID string) ([]cloudstack.LoadBalancerMember, error)
+	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
+	ListNetworkACLs(ctx context.Context, q cloudstack.NetworkACLQuery) ([]cloudstack.NetworkACL, error)
+	ListStickinessPolicies(ctx context.Context, ruleID string) ([]cloudstack.StickinessPolicy, error)
+	ListCertificatesOfRule(ctx context.Context, ruleID string) ([]string, error)
+	ListInternalLoadBalancers(ctx context.Context, q cloudstack.InternalLoadBalancerQuery) ([]cloudstack.InternalLoadBalancer, error)
+	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+}
+
+// Options configure an Observer.
+type Options struct {
+	// ClusterName is what older providers put into rules' names.
+	ClusterName string
+	// VMs are the ids of all VMs with a NIC in a network; may be nil.
+	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	// DriftPeriod is how long what was read is trusted. Zero means for ever.
+	DriftPeriod time.Duration
+	Clock       clock.PassiveClock
+	// Server takes what the reads show of the server and the role.
+	Server *plan.Server
+}
+
+// Observer reads for many Services, which may share whole lists.
+type Observer struct {
+	api     Reader
+	options Options
+	started time.Time
+
+	mu      sync.Mutex
+	lists   map[string]*lists    // by project
+	touched map[string]time.Time // when we last wrote to an address, by its id
+
+	noForwards atomic.Bool // no Service of the cluster has port forwardings, see allForwards
+}
+
+// New makes an Observer. It makes no call.
+func New(api Reader, o Options) *Observer {
+	return &Observer{api: api, options: o, started: o.Clock.Now(), lists: map[string]*lists{}, touched: map[string]time.Time{}}
+}
+
+// Query is what to look for, and how closely.
+type Query struct {
+	*plan.Subject
+	// Records are those on the Service.
+	Records annotation.Records
+	Book    plan.Book
+	// Releasing are addresses whose release was asked for and not seen to succeed.
+	Releasing map[string]time.Time
+	// Last is what was last read and since written; nil when that is not known. Known means that the Service was observed
+	// before by this process.
+	Last  *plan.Actual
+	Known bool
+
+	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these are
+	// read only where the Service has some.
+	Whole bool
+	// Verify counts remembered members, stickiness and certificates as old.
+	Verify bool
+	// AllACLs looks for ACL items in all lists.
+	AllACLs bool
+	// BulkSince allows the use of whole lists that were begun since; zero for none.
+	BulkSince time.Time
+}
+
+// Observation is what was read.
+type Observation struct {
+	Actual plan.Actual
+	// Begun is when the oldest of the reads began.
+	Begun time.Time
+}
+
+// reading is one observation.
+type reading struct {
+	*Observer
+	Query
+	limits plan.Limits
+	shared *lists // nil: ask each time
+	out    Observation
+	// primary are the addresses of the members' NICs in the Service's network, by VM.
+	primary map[string]string
+	vacant  map[string]bool // ids of addresses left by the Service that they were acquired for to those that use them
+}
+
+// lists are whole lists of a project, each read when it is first needed. They
+// make the cost of looking at many Services independent of their number.
+type lists struct {
+	begun time.Time   // the oldest list was asked for then, or later
+	turns keyed.Mutex // one reader of each list
+	mu    sync.Mutex
+	read  map[string]any // what was read completely, never changed again
+}
+
+// Touch notes that an address is written to: lists begun earlier do not count for it.
+func (o *Observer) Touch(addressID string) {
+	now := o.options.Clock.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, known := o.touched[addressID]; !known {
+		// Nobody asks about times as long ago as that: lists are younger, and so is what may still be on its way.
+		maps.DeleteFunc(o.touched, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
+	}
+	o.touched[addressID] = now
+}
+
+func (o *Observer) untouchedSince(addressID string, t time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ever := o.touched[addressID]
+	return !ever || at.Before(t)
+}
+
+// settled reports whether the last call that changed an address, by this process or the one before it, has long ended.
+func (o *Observer) settled(addressID string) bool {
+	t := o.options.Clock.Now().Add(-plan.LostAnswerGrace)
+	return o.started.Before(t) && o.untouchedSince(addressID, t)
+}
+
+func (r *reading) warn(reason plan.Reason, message string) {
+	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
+}
+
+// hasPort reports whether a rule maps a port of the Service to its node port.
+func (r *reading) hasPort(in *cloudstack.LoadBalancerRule) bool {
+	return slices.ContainsFunc(r.Service.Ports, func(p plan.Port) bool { return p.Port == in.PublicPort && p.NodePort == in.PrivatePort })
+}
+
+// ProjectMissing reports whether the failure of a read shows that the Service's project does not exist, and nothing else
+// says that the Service had anything there.
+func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
+	return cloudstack.IsNotFound(err) && spec.Project != "" && spec.Records.Empty() && len(svc.StatusIPs) == 0
+}
+
 // Observe reads what concerns a Service.
 //
-// A Service with a record costs two reads an address (its rules, its firewall
-// or network ACL list) and one more for the address itself when Prove is set
-// or something is in doubt. The first looks after a start, and those of the
-// drift loop, share whole lists.
+// A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
+// for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (Observation, error) {
 	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), out: Observation{Begun: o.options.Clock.Now()}, vacant: map[string]bool{}}
-	if !q.BulkSince.IsZero() && !q.Prove {
+	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
 	}
 	err := r.read(ctx)
-	q.Memory.known = q.Memory.known || err == nil
 	if r.shared != nil {
 		r.out.Begun = r.shared.begun
 	}

@@ -6,6 +6,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,54 +18,70 @@ import (
 // Orphan is something in CloudStack that this cluster made for a Service which is not there any more.
 type Orphan struct {
 	UID, Service string // of the Service, Service as namespace/name; empty for an address left to others
-	Kind         string // address, rule, forward or acl
+	Kind         string // address, rule, forward, firewall or acl
 	ID           string
-	IP           string // of addresses, rules and forwards
+	IP           string // of all but acl
+	AddressID    string // of the address that it is on; empty for acl
+	Project      string // its id; empty for the account's own
 }
 
-// Orphans finds what the cluster's tags and ACL reasons name as its own and no
-// living Service has. It reads whole lists, those that others read since.
-func (o *Observer) Orphans(ctx context.Context, project, cluster string, since time.Time, leaveACLs bool, living func(uid string) bool) ([]Orphan, error) {
+// Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has. It
+// reads whole lists, those that others read since.
+func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, leaveACLs bool, book plan.Book) ([]Orphan, error) {
 	r := o.whole(project, since)
-	ips, err := r.allIPs(ctx)
-	if err != nil {
-		return nil, err
+	var out []Orphan
+	used, vpc := map[string]bool{}, false
+	add := func(kind, id string, tags map[string]string, ip, addressID string) {
+		uid := tags[plan.TagServiceUID]
+		if slices.Contains(clusters, tags[plan.TagCluster]) && uid != "" && book.ByUID(uid) == nil {
+			out = append(out, Orphan{UID: uid, Service: tags[plan.TagService], Kind: kind, ID: id, IP: ip, AddressID: addressID, Project: project})
+		}
 	}
 	rules, err := r.allRules(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []Orphan
-	used := map[string]bool{}
 	for i := range rules {
-		rule := &rules[i]
-		uid := rule.Tags[plan.TagServiceUID]
-		if rule.Tags[plan.TagCluster] == cluster && uid != "" && !living(uid) {
-			out = append(out, Orphan{UID: uid, Service: rule.Tags[plan.TagService], Kind: "rule", ID: rule.ID, IP: rule.PublicIP})
-		}
-		used[rule.PublicIPID] = true
+		add("rule", rules[i].ID, rules[i].Tags, rules[i].PublicIP, rules[i].PublicIPID)
+		used[rules[i].PublicIPID] = true
 	}
-	forwards, err := r.allForwards(ctx, cluster)
+	forwards, err := r.allForwards(ctx, clusters)
 	if err != nil {
 		return nil, err
 	}
 	for i := range forwards {
-		f := &forwards[i]
-		uid := f.Tags[plan.TagServiceUID]
-		if f.Tags[plan.TagCluster] == cluster && uid != "" && !living(uid) {
-			out = append(out, Orphan{UID: uid, Service: f.Tags[plan.TagService], Kind: "forward", ID: f.ID, IP: f.PublicIP})
-		}
-		used[f.PublicIPID] = true
+		add("forward", forwards[i].ID, forwards[i].Tags, forwards[i].PublicIP, forwards[i].PublicIPID)
+		used[forwards[i].PublicIPID] = true
 	}
-	vpc := false
+	firewall, err := whole(ctx, r, r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: project})
+	if err != nil {
+		return nil, fmt.Errorf("list firewall rules: %w", err)
+	}
+	for i := range firewall {
+		add("firewall", firewall[i].ID, firewall[i].Tags, "", firewall[i].PublicIPID)
+	}
+	ips, err := r.allIPs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i := range ips {
 		ip := &ips[i]
 		vpc = vpc || ip.VPCID != ""
-		uid := ip.Tags[plan.TagServiceUID]
-		switch {
-		case ip.Tags[plan.TagCluster] != cluster || ip.Tags[plan.TagManagedBy] != plan.ManagedBy:
-		case uid != "" && !living(uid), uid == "" && plan.Vacant(ip.Tags, cluster) && !used[ip.ID]:
-			out = append(out, Orphan{UID: uid, Service: ip.Tags[plan.TagService], Kind: "address", ID: ip.ID, IP: ip.Address})
+		if ip.Tags[plan.TagManagedBy] == plan.ManagedBy {
+			add("address", ip.ID, ip.Tags, ip.Address, ip.ID)
+		}
+		if plan.Vacant(ip.Tags, clusters) && !used[ip.ID] && len(book.Holders(ip.Address)) == 0 {
+			out = append(out, Orphan{Kind: "address", ID: ip.ID, IP: ip.Address, AddressID: ip.ID, Project: project})
+		}
+	}
+	if vpc {
+		internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
+		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			return nil, fmt.Errorf("list internal load balancers: %w", err)
+		}
+		for i := range internal {
+			b := &internal[i]
+			add("rule", b.ID, b.Tags, b.Address, plan.InternalID(b.NetworkID, b.Address))
 		}
 	}
 	if vpc && !leaveACLs {
@@ -73,10 +90,12 @@ func (o *Observer) Orphans(ctx context.Context, project, cluster string, since t
 			return nil, err
 		}
 		for i := range items {
-			if c, uid, ok := plan.ACLOwner(items[i].Reason); ok && c == cluster && !living(uid) {
+			tags := items[i].Tags
+			if cluster, uid, ok := plan.ACLOwner(items[i].Reason); ok && tags[plan.TagServiceUID] == "" {
 				name, _, _ := strings.Cut(strings.TrimPrefix(items[i].Reason, "Service "), " ")
-				out = append(out, Orphan{UID: uid, Service: name, Kind: "acl", ID: items[i].ID})
+				tags = map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagService: name}
 			}
+			add("acl", items[i].ID, tags, "", "")
 		}
 	}
 	slices.SortFunc(out, func(a, b Orphan) int {

@@ -8,28 +8,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// readRules reads the rules on an address. It returns the tags of each by its id.
-func (r *reading) readRules(ctx context.Context, a *plan.Address) (map[string]map[string]string, error) {
-	tags := map[string]map[string]string{}
-	if a.State == plan.StateReleasing {
-		return tags, nil
-	}
+// readRules reads the rules on an address.
+func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 	rules, err := r.rulesOf(ctx, a.ID)
 	if err != nil {
-		return nil, fmt.Errorf("list load balancer rules of %s: %w", a.IP, err)
+		return fmt.Errorf("list load balancer rules of %s: %w", a.IP, err)
 	}
 	for i := range rules {
 		led, err := r.leadsToNodes(ctx, &rules[i], a)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		rule := r.classify(&rules[i], a, led)
-		tags[rule.ID] = rules[i].Tags
 		if len(rule.CIDRs) > 0 {
 			r.options.Server.CIDRsProven.Store(true)
 		}
@@ -39,7 +36,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) (map[string]ma
 		a.Rules = append(a.Rules, rule)
 	}
 	if r.Desired.Absent {
-		return tags, nil
+		return nil
 	}
 	sticky := false
 	for i := range a.Rules {
@@ -47,17 +44,20 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) (map[string]ma
 		if rule.Owner != plan.Owned {
 			continue
 		}
-		if rule.Members, err = r.members(ctx, rule, a); err != nil {
-			return nil, err
+		if r.Written[rule.ID] != nil && rule.CIDRs == nil {
+			r.options.Server.NoCIDRs.Store(true) // before 4.18
 		}
-		if err := r.readExtras(ctx, rule, a.HasStickiness); err != nil {
-			return nil, err
+		if rule.Members, err = r.members(ctx, rule, a); err != nil {
+			return err
+		}
+		if err := r.readExtras(ctx, rule, a); err != nil {
+			return err
 		}
 		sticky = sticky || rule.PolicyID != ""
 	}
 	// Without any policy, and none wanted, there is nothing to look for next time.
 	a.HasStickiness = sticky || a.HasStickiness && r.Desired.HasStickiness()
-	return tags, nil
+	return nil
 }
 
 // classify says whose a rule is: by its tags if it has any, else by its name
@@ -67,34 +67,28 @@ func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led
 		Rule: plan.Rule{
 			Name: in.Name, Protocol: strings.ToLower(in.Protocol), Algorithm: strings.ToLower(in.Algorithm),
 			PublicPort: in.PublicPort, PrivatePort: in.PrivatePort, CIDRs: in.CIDRs,
-			IdleTimeout: in.IdleTimeout, KeepAlive: in.KeepAlive,
 		},
-		ID: in.ID, State: in.State, Owner: plan.TagOwner(in.Tags, r.Clusters, r.Service),
+		ID: in.ID, State: in.State, Mark: r.mark(in.Tags),
 	}
-	out.Tagged = out.Owner == plan.Owned
 	out.Adopted = in.Description != r.Service.Key()
 	switch {
-	case a.ForeignCluster:
+	case a.ForeignCluster, out.Owner == plan.OtherCluster:
 		out.Owner = plan.Foreign
-	case out.Owner == plan.Foreign:
-		out.Sibling = slices.Contains(r.Clusters, in.Tags[plan.TagCluster])
 	case out.Owner == plan.Unknown:
 		out.Owner = plan.Foreign
-		cluster := r.options.ClusterName
-		if r.unguarded(plan.GuardLeaseweb) {
-			cluster = ""
-		}
-		byUID, own := r.Service.NamesRule(in.Name, cluster)
+		byUID, own := r.Service.NamesRule(in.Name, r.options.ClusterName)
 		switch {
 		case !own:
-			out.Sibling = plan.OfKubernetes(in.Name)
-		case r.corroborates(in, a, byUID), led, r.unguarded(plan.GuardPredecessor) && a.ID == r.Spec.PredecessorAddress:
+		case r.corroborates(in, a, byUID), led:
 			out.Owner = plan.Owned
 		default:
 			out.Owner = plan.Unknown
 			r.warn(plan.ReasonUnverifiedRule, fmt.Sprintf(
 				"load balancer rule %s (%s) on %s is named like one of this Service, but nothing else says so; it is left alone", in.Name, in.ID, a.IP))
 		}
+	}
+	if out.Owner != plan.Owned {
+		out.By = r.describe(r.serviceOf(in.Name, in.Tags))
 	}
 	return out
 }
@@ -116,9 +110,6 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 // cluster's own nodes. That makes up for a status that shows a hostname and no address: the annotation which names the
 // address then could have been written by anybody.
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
-	if _, named := r.Service.NamesRule(in.Name, ""); r.unguarded(plan.GuardLeaseweb) && named && a.ID == r.Spec.PredecessorAddress {
-		return true, nil
-	}
 	byUID, named := r.Service.NamesRule(in.Name, r.options.ClusterName)
 	switch {
 	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.hasPort(in):
@@ -133,4 +124,144 @@ func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerR
 		return !slices.ContainsFunc(append(slices.Clip(r.Members), r.Reach...), func(m plan.Member) bool { return m.VMID == vm })
 	})
 	return len(members) > 0 && !outside, nil
+}
+
+// serviceOf returns the Service of a rule by its tags, or by its name where it has none; nil when the cluster has no such
+// Service.
+func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
+	if uid := tags[plan.TagServiceUID]; uid != "" {
+		return r.Book.ByUID(uid)
+	}
+	if lb, _, _, _, ok := plan.ParseRuleName(rule); ok {
+		return r.Book.ByLoadBalancer(lb)
+	}
+	if cluster, namespace, service, ok := plan.ParseLeasewebName(rule); ok && cluster == r.options.ClusterName {
+		return r.Book.ByName(namespace, service)
+	}
+	return nil
+}
+
+// describe names a Service to those of its namespace; empty for none.
+func (r *reading) describe(h *plan.Holder) string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Namespace != r.Service.Namespace:
+		return "a Service of another namespace"
+	}
+	return "Service " + h.Namespace + "/" + h.Name
+}
+
+// last returns the rule as it was last read or written; nil when it is not known.
+func (r *reading) last(a *plan.Address, ruleID string) *plan.ActualRule {
+	if r.Last == nil {
+		return nil
+	}
+	if before := r.Last.Find(a.ID); before != nil && before.Acquired == a.Acquired {
+		return before.Rule(ruleID, 0)
+	}
+	return nil
+}
+
+// young reports whether members, stickiness or a certificate, which cost a read per rule, still count as they were read or
+// written then.
+func (r *reading) young(at time.Time) bool {
+	limit := 12 * r.options.DriftPeriod
+	if r.Verify {
+		limit = r.options.DriftPeriod / 2
+	}
+	return !at.IsZero() && (limit == 0 || r.options.Clock.Since(at) < limit)
+}
+
+// members are a rule's members: as remembered while that is young, else as read.
+func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Address) ([]string, error) {
+	if known := r.last(a, rule.ID); known != nil && r.young(known.MembersAt) {
+		emptied := rule.State == plan.StateAdd && len(known.Members) > 0 // CloudStack's state of a rule without members
+		if !emptied {
+			rule.MembersAt = known.MembersAt
+			return known.Members, nil
+		}
+	}
+	addressed := slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") })
+	if !addressed {
+		vms, ok, err := r.membersOf(ctx, rule, a)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return r.learn(rule, slices.Sorted(slices.Values(vms)), r.shared.begun), nil
+		}
+	}
+	list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
+	}
+	return r.learn(rule, r.memberNames(list), r.options.Clock.Now()), nil
+}
+
+// learn returns a rule's members as read. Most lists are the desired one, of which there is one copy.
+func (r *reading) learn(rule *plan.ActualRule, vms []string, at time.Time) []string {
+	if slices.Equal(vms, r.Desired.Members) {
+		vms = r.Desired.Members
+	}
+	rule.MembersAt = at
+	return vms
+}
+
+// memberNames writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.
+func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
+	out := make([]string, 0, len(list))
+	if r.primary == nil {
+		r.primary = plan.PrimaryAddresses(r.Members, r.Desired.NetworkID)
+	}
+	for i := range list {
+		m := &list[i]
+		primary, known := r.primary[m.VMID]
+		if !known || len(m.Addresses) == 0 {
+			out = append(out, m.VMID)
+			continue
+		}
+		for _, address := range m.Addresses {
+			if address == primary {
+				address = ""
+			}
+			out = append(out, plan.MemberName(m.VMID, address))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// readExtras reads stickiness and certificate of a rule that may have some: as remembered, else one call each.
+func (r *reading) readExtras(ctx context.Context, rule *plan.ActualRule, a *plan.Address) error {
+	sticky, tls := a.HasStickiness, rule.Protocol == plan.ProtocolSSL
+	if !sticky && !tls {
+		return nil
+	}
+	known := r.last(a, rule.ID)
+	if known != nil && r.young(known.ExtrasAt) {
+		rule.Stickiness, rule.PolicyID, rule.Certificate, rule.ExtrasAt = known.Stickiness, known.PolicyID, known.Certificate, known.ExtrasAt
+		return nil
+	}
+	rule.ExtrasAt = r.options.Clock.Now()
+	if sticky {
+		policies, err := r.api.ListStickinessPolicies(ctx, rule.ID)
+		if err != nil {
+			return fmt.Errorf("read the stickiness of rule %s: %w", rule.Name, err)
+		}
+		if n := len(policies); n > 0 {
+			p := policies[n-1]
+			rule.Stickiness, rule.PolicyID = &annotation.Stickiness{Method: p.Method, Params: p.Params}, p.ID
+		}
+	}
+	if tls {
+		certificates, err := r.api.ListCertificatesOfRule(ctx, rule.ID)
+		if err != nil && !cloudstack.IsNotFound(err) {
+			return fmt.Errorf("read the certificate of rule %s: %w", rule.Name, err)
+		}
+		if len(certificates) > 0 {
+			rule.Certificate = certificates[0]
+		}
+	}
+	return nil
 }

@@ -4,11 +4,14 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // maxACLReason is the length that CloudStack has for an item's reason.
@@ -18,7 +21,7 @@ const maxACLReason = 255
 // so that there is no moment in which the item has no owner, and no role needs
 // to be allowed to tag.
 func ACLReason(cluster string, svc Service) string {
-	mark := aclMark(cluster, svc.UID)
+	mark := "(csccm " + cluster + " " + svc.UID + ")"
 	text := "Service " + svc.Key()
 	if room := maxACLReason - len(mark) - 1; len(text) > room {
 		text = text[:max(room, 0)]
@@ -26,11 +29,10 @@ func ACLReason(cluster string, svc Service) string {
 	return text + " " + mark
 }
 
-func aclMark(cluster, uid string) string { return "(csccm " + cluster + " " + uid + ")" }
-
 // OwnsACLItem reports by its reason whether an item is the Service's, under one of the cluster's names.
 func OwnsACLItem(reason string, clusters []string, uid string) bool {
-	return slices.ContainsFunc(clusters, func(cluster string) bool { return strings.HasSuffix(reason, aclMark(cluster, uid)) })
+	cluster, owner, ok := ACLOwner(reason)
+	return ok && owner == uid && slices.Contains(clusters, cluster)
 }
 
 // ACLOwner reads the owner out of a reason; ok is false when csccm did not write it.
@@ -49,15 +51,12 @@ func ACLOwner(reason string) (cluster, uid string, ok bool) {
 
 // FreeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in
 // particular stays denied, but before the first item that denies everybody, behind which nothing is let in.
-func FreeNumber(items []ACLItem, f access.Range) (int, error) {
+func FreeNumber(items []AccessItem, f access.Range) (int, error) {
 	used := map[int]bool{}
-	last, wall := 0, 0
+	last, wall := 0, wallOf(items, f)
 	for _, i := range items {
 		used[i.Number] = true
 		last = max(last, i.Number)
-		if i.deniesAll(f) && (wall == 0 || i.Number < wall) {
-			wall = i.Number
-		}
 	}
 	if wall == 0 {
 		return last + 1, nil
@@ -70,8 +69,83 @@ func FreeNumber(items []ACLItem, f access.Range) (int, error) {
 	return 0, fmt.Errorf("the network ACL list has no free number before item %d, which denies all", wall)
 }
 
+// wallOf returns the number of the first item that denies everybody one of the ports; 0 when there is none.
+func wallOf(items []AccessItem, f access.Range) int {
+	wall := 0
+	for i := range items {
+		if items[i].deniesAll(f) && (wall == 0 || items[i].Number < wall) {
+			wall = items[i].Number
+		}
+	}
+	return wall
+}
+
+// CheckACL refuses a plan that needs more numbers of a network ACL list than the Service may take. Only the numbers before
+// an item that denies everybody let somebody in. A Service may take half of those that the items of others leave free, so
+// that the next Service finds room. A Service that has more already may keep them, and replace them.
+func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
+	at := slices.IndexFunc(a.ACLs, func(l ACL) bool { return l.ListID == d.ACLID })
+	if d.ACLID == "" || at < 0 {
+		return nil
+	}
+	list := a.ACLs[at]
+	walls := map[int]bool{}
+	for _, s := range steps {
+		if s.Kind == OpenACL && s.ACLID == d.ACLID {
+			walls[wallOf(list.Items, s.Access)] = true
+		}
+	}
+	for _, wall := range slices.Sorted(maps.Keys(walls)) {
+		if wall == 0 {
+			continue
+		}
+		if refusal := list.room(wall, steps); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// room refuses a plan that needs too many numbers before an item that denies everybody.
+func (l *ACL) room(wall int, steps []Step) *RefusalError {
+	used, own := map[int]bool{}, map[string]bool{}
+	for _, i := range l.Items {
+		if i.Number >= wall {
+			continue
+		}
+		used[i.Number] = true
+		if i.Owner == Owned {
+			own[i.ID] = true
+		}
+	}
+	free := wall - 1 - len(used)
+	most := max(1, (free+len(own)+1)/2, len(own))
+	now, peak := len(own), 0 // how many of the numbers the Service has: some items are opened before others are closed
+	for _, s := range steps {
+		switch s.Kind {
+		case OpenACL:
+			if first := wallOf(l.Items, s.Access); s.ACLID == l.ListID && first > 0 && first <= wall {
+				now++
+			}
+		case CloseACL:
+			if own[s.ItemID] {
+				now--
+			}
+		}
+		peak = max(peak, now)
+	}
+	if peak > free+len(own) {
+		now = peak
+	} else if now <= most {
+		return nil
+	}
+	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
+		plural.Count(now, "item"), wall, cmp.Or(l.Name, l.ListID), free, most),
+		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
+}
+
 // deniesAll reports whether an item shuts everybody out of one of the ports.
-func (i *ACLItem) deniesAll(f access.Range) bool {
+func (i *AccessItem) deniesAll(f access.Range) bool {
 	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumber(f.Protocol)}, i.Protocol) {
 		return false
 	}
@@ -100,16 +174,14 @@ func (p *planner) acls(a Actual) {
 				own = append(own, i.Rule)
 			}
 		}
-		open := func(f access.Range) Action { return OpenACL{ACLID: l.ListID, Firewall: f} }
-		closed := func(f access.Rule) Action {
-			return CloseACL{ACLID: l.ListID, FirewallID: f.ID, Firewall: f.Range}
-		}
+		on := On{ACLID: l.ListID}
 		if l.ListID == wanted {
-			p.access(access.Plan(access.For(p.desired.aclPorts(), p.desired.Ranges), own, nil, false), open, closed)
+			p.access(access.Plan(p.desired.aclPorts(), p.desired.Ranges, own, nil, false), on)
+			p.tag(TagACL, on, l.own())
 			continue
 		}
-		for _, f := range own {
-			p.add(waveOldClose, closed(f))
+		for _, f := range access.Sorted(own) {
+			p.add(waveOldClose, on.closing(f))
 		}
 	}
 }

@@ -4,18 +4,75 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
-// Action is one change in CloudStack or in the Service's record. A new kind of action is one more type with these methods,
-// and one more case in package apply.
-type Action interface {
-	kind() string
-	label() string
-	sign() string
-	effect(before Actual, o Outcome) Actual
+// Step is one change in CloudStack, at its place in a plan. It works on an address, or on a network ACL list. Fields that
+// its kind does not need are empty.
+type Step struct {
+	// Kind names the action in metrics, in JSON and in logs.
+	Kind string `json:"kind"`
+	// Wave orders a plan. The actions of a wave may be submitted one after the other without waiting; a wave begins when
+	// all jobs of the one before succeeded.
+	Wave int `json:"wave"`
+	// Replaces are the ids of items that must be gone before the action can succeed.
+	Replaces []string `json:"replaces,omitempty"`
+	On
+	// ItemID is the id of the rule, port forwarding, firewall rule or ACL item; empty for one that the plan creates.
+	ItemID string `json:"itemID,omitempty"`
+	// Port is that of the rule or port forwarding, Protocol that of the port forwarding.
+	Protocol  string `json:"protocol,omitempty"`
+	Port      int    `json:"port,omitempty"`
+	NetworkID string `json:"networkID,omitempty"`
+	VPCID     string `json:"vpcID,omitempty"`
+	// Internal means that the address is one of a VPC tier.
+	Internal bool `json:"internal,omitempty"`
+	// Rule is the wanted load balancer rule. Nil CIDRs of an update leave those of the rule alone.
+	Rule     Rule     `json:"rule,omitzero"`
+	PolicyID string   `json:"policyID,omitempty"`
+	Members  []string `json:"members,omitempty"`
+	// Access is what a firewall rule or ACL item opens.
+	Access access.Range `json:"firewall,omitzero"`
+	// PrivatePort, Member and CIDRs are what a port forwarding gets; an update leaves alone what is empty. From is the member
+	// that it leaves.
+	PrivatePort int      `json:"privatePort,omitempty"`
+	Member      string   `json:"member,omitempty"`
+	From        string   `json:"from,omitempty"`
+	CIDRs       []string `json:"cidrs,omitempty"`
+	// Items is how many items are tagged.
+	Items int `json:"items,omitempty"`
+	// Allocated, HandOver and Keep are about an address that is forgotten: the cluster acquired it, other Services go on
+	// using it, it is marked as kept by the Service.
+	Allocated bool `json:"allocated,omitempty"`
+	HandOver  bool `json:"handOver,omitempty"`
+	Keep      bool `json:"keep,omitempty"`
+	// Note says why, where that is not plain.
+	Note string `json:"note,omitempty"`
+}
+
+// On names what an action works on: an address, or a network ACL list. Without AddressID it is the address that the plan
+// acquires, and IP the one asked for.
+type On struct {
+	AddressID string `json:"addressID,omitempty"`
+	IP        string `json:"ip,omitempty"`
+	ACLID     string `json:"aclID,omitempty"`
+}
+
+func (o On) text() string {
+	switch {
+	case o.ACLID != "":
+		return " in ACL " + o.ACLID
+	case o.IP != "":
+		return " on " + o.IP
+	}
+	return ""
 }
 
 // Outcome is what CloudStack returned when an action was done.
@@ -32,134 +89,181 @@ const (
 	Removes = "-"
 )
 
-// Each action embeds one of these.
-type (
-	creation struct{}
-	change   struct{}
-	removal  struct{}
+// Kinds of actions.
+const (
+	AllocateAddress = "allocate-address" // acquires a public address, or takes one of a tier
+	TagAddress      = "tag-address"
+	ReleaseAddress  = "release-address" // with everything on it
+	ForgetAddress   = "forget-address"  // removes tags and record of an address that stays in CloudStack
+	CreateRule      = "create-rule"
+	UpdateRule      = "update-rule" // in place
+	DeleteRule      = "delete-rule"
+	AddMembers      = "add-members"
+	RemoveMembers   = "remove-members"
+	SetStickiness   = "set-stickiness"
+	DropStickiness  = "drop-stickiness"
+	BindCertificate = "bind-certificate"
+	CreateForward   = "create-forward"
+	UpdateForward   = "update-forward" // in place
+	DeleteForward   = "delete-forward"
+	OpenFirewall    = "open-firewall"
+	OpenACL         = "open-acl"
+	CloseFirewall   = "close-firewall"
+	CloseACL        = "close-acl"
+	// These tag all items of one type that are the Service's and lack its tags.
+	TagRules    = "tag-rules"
+	TagForwards = "tag-forwards"
+	TagFirewall = "tag-firewall"
+	TagACL      = "tag-acl"
 )
 
-func (creation) sign() string { return Creates }
-func (change) sign() string   { return Changes }
-func (removal) sign() string  { return Removes }
-
-// OnAddress names the address that an action works on. Without AddressID it is the one that the plan acquires, and IP the
-// one asked for.
-type OnAddress struct {
-	AddressID string `json:"addressID,omitempty"`
-	IP        string `json:"ip,omitempty"`
+// kind is what the actions of a kind have in common. A new kind is one more row here, in effects and in changes, and one
+// more case in package apply.
+type kind struct {
+	sign     string
+	resource string // the type, for createTags, of the item that is made, deleted or tagged
+	label    func(Step) string
 }
 
-func (o OnAddress) onAddress() OnAddress { return o }
+var kinds = map[string]kind{
+	AllocateAddress: {Creates, "", allocateLabel},
+	TagAddress:      {Changes, "", func(s Step) string { return "tag address " + cmp.Or(s.IP, "that is acquired") }},
+	ReleaseAddress:  {Removes, "", func(s Step) string { return "release address " + s.IP }},
+	ForgetAddress:   {Removes, "", func(s Step) string { return "leave address " + s.IP + s.because() }},
 
-func (o OnAddress) text() string {
-	if o.IP == "" {
-		return ""
-	}
-	return " on " + o.IP
-}
+	CreateRule: {Creates, ResourceRule, func(s Step) string {
+		r := s.Rule
+		return fmt.Sprintf("create rule %s%s (%d to node port %d, %s, %s)", r.Name, s.text(), r.PublicPort, r.PrivatePort, r.Protocol, r.Algorithm)
+	}},
+	UpdateRule: {Changes, "", func(s Step) string {
+		return fmt.Sprintf("update rule %s (%s, %s)", s.ofPort(), s.Rule.Protocol, s.Rule.Algorithm) + s.because()
+	}},
+	DeleteRule: {Removes, ResourceRule, func(s Step) string { return "delete rule " + s.ofPort() + s.because() }},
+	AddMembers: {Creates, "", func(s Step) string {
+		return "add " + plural.Count(len(s.Members), "member") + " to the rule " + s.ofPort()
+	}},
+	RemoveMembers: {Removes, "", func(s Step) string {
+		return "remove " + plural.Count(len(s.Members), "member") + " from the rule " + s.ofPort()
+	}},
+	SetStickiness:  {Changes, "", func(s Step) string { return "set stickiness " + s.Rule.Stickiness.Method + " " + s.ofPort() }},
+	DropStickiness: {Changes, "", func(s Step) string { return "remove stickiness " + s.ofPort() }},
+	BindCertificate: {Changes, "", func(s Step) string {
+		return fmt.Sprintf("bind certificate %s to port %d%s", s.Rule.Certificate, s.Port, s.text())
+	}},
 
-// changed returns a copy of a state in which the address is changed.
-func (o OnAddress) changed(before Actual, change func(*Address)) Actual {
-	after := before.Clone()
-	if a := after.Find(o.AddressID); a != nil {
-		change(a)
-	}
-	return after
-}
-
-// OnRule names the rule that an action works on. Without RuleID it is the one that the plan creates on Port.
-type OnRule struct {
-	OnAddress
-	RuleID string `json:"ruleID,omitempty"`
-	Port   int    `json:"port,omitempty"`
-}
-
-func (o OnRule) onRule() OnRule { return o }
-
-func (o OnRule) ofPort() string { return fmt.Sprintf("of port %d%s", o.Port, o.text()) }
-
-// changedRule returns a copy of a state in which the rule is changed.
-func (o OnRule) changedRule(before Actual, change func(*ActualRule)) Actual {
-	return o.changed(before, func(a *Address) {
-		if r := a.Rule(o.RuleID, o.Port); r != nil {
-			change(r)
+	CreateForward: {Creates, ResourceForward, func(s Step) string {
+		return fmt.Sprintf("forward port %s%s to node port %d of %s%s", s.PortText(), s.text(), s.PrivatePort, s.Member, s.sources())
+	}},
+	UpdateForward: {Changes, "", func(s Step) string {
+		text := "change the forwarding of port " + s.PortText() + s.text()
+		if s.Member != "" {
+			text += " to " + s.Member
 		}
-	})
+		if s.PrivatePort != 0 {
+			text += fmt.Sprintf(" to node port %d", s.PrivatePort)
+		}
+		return text + s.sources()
+	}},
+	DeleteForward: {Removes, ResourceForward, func(s Step) string { return "delete the forwarding of port " + s.PortText() + s.text() + s.because() }},
+
+	OpenFirewall:  {Creates, ResourceFirewall, openLabel},
+	OpenACL:       {Creates, ResourceACLItem, openLabel},
+	CloseFirewall: {Removes, ResourceFirewall, closeLabel},
+	CloseACL:      {Removes, ResourceACLItem, closeLabel},
+
+	TagRules:    {Changes, ResourceRule, tagLabel("rule")},
+	TagForwards: {Changes, ResourceForward, tagLabel("port forwarding")},
+	TagFirewall: {Changes, ResourceFirewall, tagLabel("firewall rule")},
+	TagACL:      {Changes, ResourceACLItem, tagLabel("item")},
 }
 
-func because(note string) string {
-	if note == "" {
+func allocateLabel(s Step) string {
+	what := "an address"
+	if s.IP != "" {
+		what = "address " + s.IP
+	}
+	switch {
+	case s.Internal:
+		return "take " + what + " of tier " + s.NetworkID
+	case s.VPCID != "":
+		return "acquire " + what + " in VPC " + s.VPCID
+	}
+	return "acquire " + what + " in network " + s.NetworkID
+}
+
+func openLabel(s Step) string {
+	return "open " + s.Access.Ports() + s.text() + " to " + strings.Join(s.Access.CIDRs, ",")
+}
+
+func closeLabel(s Step) string {
+	return "close " + s.Access.Ports() + s.text() + " for " + strings.Join(s.Access.CIDRs, ",")
+}
+
+func tagLabel(item string) func(Step) string {
+	return func(s Step) string { return "tag " + plural.Count(s.Items, item) + s.text() }
+}
+
+func (s Step) ofPort() string { return fmt.Sprintf("of port %d%s", s.Port, s.text()) }
+
+func (s Step) because() string {
+	if s.Note == "" {
 		return ""
 	}
-	return ": " + note
+	return ": " + s.Note
 }
 
-// Step is an action at its place in a plan.
-type Step struct {
-	Action
-	// Wave orders a plan. The actions of a wave may be submitted one after the other without waiting; a wave begins when
-	// all jobs of the one before succeeded.
-	Wave int
-	// Replaces are the ids of items that must be gone before the action can succeed.
-	Replaces []string
+// sources writes the sources of a port forwarding that has some.
+func (s Step) sources() string {
+	if len(s.CIDRs) == 0 {
+		return ""
+	}
+	return " for " + strings.Join(s.CIDRs, ",")
 }
 
-// Kind names the action in metrics, in JSON and in logs.
-func (s Step) Kind() string { return s.kind() }
+// PortText names the port of a port forwarding, as "53/udp".
+func (s Step) PortText() string { return portText(s.Protocol, s.Port) }
 
 // Label describes the action in one line.
-func (s Step) Label() string { return s.label() }
+func (s Step) Label() string { return kinds[s.Kind].label(s) }
 
 // Sign returns Creates, Changes or Removes.
-func (s Step) Sign() string { return s.sign() }
+func (s Step) Sign() string { return kinds[s.Kind].sign }
 
 // Destructive reports whether the action takes something away.
-func (s Step) Destructive() bool { return s.sign() == Removes }
+func (s Step) Destructive() bool { return s.Sign() == Removes }
 
-// Effect returns the actual state after the action succeeded.
-func (s Step) Effect(before Actual, o Outcome) Actual { return s.effect(before, o) }
+// Resource is the type, for createTags, of the item that the action makes, deletes or tags; empty for none.
+func (s Step) Resource() string { return kinds[s.Kind].resource }
 
-// Is reports whether the action of a step is of a type.
-func Is[A Action](s Step) bool {
-	_, ok := s.Action.(A)
-	return ok
-}
-
-// OnAddress returns the address that the action works on; ok is false where it works on none, or acquires it.
-func (s Step) OnAddress() (on OnAddress, ok bool) {
-	a, ok := s.Action.(interface{ onAddress() OnAddress })
-	if ok {
-		on = a.onAddress()
+// Makes returns the type of the item that the action makes; empty where it makes none.
+func (s Step) Makes() string {
+	if s.Sign() != Creates {
+		return ""
 	}
-	return on, ok
+	return s.Resource()
 }
 
-// OnRule returns the rule that the action works on; ok is false where it works on none.
-func (s Step) OnRule() (on OnRule, ok bool) {
-	a, ok := s.Action.(interface{ onRule() OnRule })
-	if ok {
-		on = a.onRule()
+// OnRule reports whether the action works on a load balancer rule.
+func (s Step) OnRule() bool { return s.Port != 0 && s.Protocol == "" }
+
+// OnForward reports whether the action works on a port forwarding.
+func (s Step) OnForward() bool { return s.Protocol != "" }
+
+// removes returns the id of the item that the action removes; empty where it removes none.
+func (s Step) removes() string {
+	if s.Destructive() && s.Resource() != "" {
+		return s.ItemID
 	}
-	return on, ok
+	return ""
 }
 
-// MarshalJSON writes the action's own fields beside its kind, label and wave.
+// MarshalJSON writes the label beside the fields.
 func (s Step) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(struct {
-		Kind     string   `json:"kind"`
-		Label    string   `json:"label"`
-		Wave     int      `json:"wave"`
-		Replaces []string `json:"replaces,omitempty"`
-	}{s.Kind(), s.Label(), s.Wave, s.Replaces})
-	if err != nil {
-		return nil, err
-	}
-	fields, err := json.Marshal(s.Action)
-	if err != nil || len(fields) == len("{}") {
-		return head, err
-	}
-	return slices.Concat(head[:len(head)-1], []byte(","), fields[1:]), nil
+	type fields Step
+	return json.Marshal(struct {
+		fields
+		Label string `json:"label"`
+	}{fields(s), s.Label()})
 }
 
 // Waves.
@@ -169,8 +273,6 @@ func (s Step) MarshalJSON() ([]byte, error) {
 // createLoadBalancerRule did so now and then (1 port: 5.8 s in place of 1.5 s), in the other order none did.
 const (
 	waveAddress = iota
-	waveClaim   // rules whose ports a firewall rule of unknown origin covers
-	waveClaimed // the record names those ports, too
 	waveCover   // opens nothing that is not open: replaces what is closed next
 	waveClose   // tighten: close what must not be open any more
 	waveDelete  // make room for rules that cannot be changed in place
@@ -204,8 +306,8 @@ func (p Policy) Allows(steps []Step) []bool {
 	stays := map[string]bool{} // ids of items whose removal is not done
 	out := make([]bool, len(steps))
 	for _, s := range steps {
-		if r, ok := s.Action.(interface{ removes() string }); ok && p == PolicyNoDelete {
-			stays[r.removes()] = true
+		if id := s.removes(); id != "" && p == PolicyNoDelete {
+			stays[id] = true
 		}
 	}
 	for i, s := range steps {

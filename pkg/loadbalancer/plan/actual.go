@@ -21,6 +21,9 @@ const (
 	Owned   Ownership = "mine"
 	Foreign Ownership = "foreign"
 	Unknown Ownership = "unknown"
+	// OtherCluster means that the tags have the Service's UID and the id of a cluster that is not this one: the id was
+	// changed, or one of the two clusters is a copy of the other.
+	OtherCluster Ownership = "other-cluster"
 )
 
 // Actual is what was found in CloudStack that concerns one Service.
@@ -28,6 +31,8 @@ type Actual struct {
 	Addresses []Address `json:"addresses,omitempty"`
 	// ACLs are the network ACL lists that matter: the tier's, and those with items of ours.
 	ACLs []ACL `json:"acls,omitempty"`
+	// OtherCluster is the id of another cluster in tags with the Service's UID; empty for none.
+	OtherCluster string `json:"otherCluster,omitempty"`
 }
 
 // States that a release or a deletion which failed leaves.
@@ -53,11 +58,17 @@ type Address struct {
 	Owner Ownership `json:"owner"`
 	// ForeignCluster is set when the tags name another cluster: then nothing on it is ours.
 	ForeignCluster bool `json:"foreignCluster,omitempty"`
-	// Holder is the Service, as namespace/name, that the tags give it to, if that is another one of this cluster; Kept
-	// means that it left the address by the annotation keep-ip. Admits reports whether our Service may use it too.
+	// Keeper is the Service, as namespace/name, that left the address by the annotation keep-ip.
+	Keeper string `json:"keeper,omitempty"`
+	// TaggedUID and TaggedService are the Service that its tags name.
+	TaggedUID     string `json:"-"`
+	TaggedService string `json:"-"`
+	// Holder is the Service of this cluster, as namespace/name, that has the address, if that is another one, and Admits
+	// reports whether it lets our Service use the address, too. Shared means that other Services of the cluster use the
+	// address. All three are what the address book says, see Consult.
 	Holder string `json:"holder,omitempty"`
-	Kept   bool   `json:"kept,omitempty"`
 	Admits bool   `json:"admits,omitempty"`
+	Shared bool   `json:"shared,omitempty"`
 	// FormerCluster means that the tags name the cluster as it was called earlier.
 	FormerCluster bool `json:"formerCluster,omitempty"`
 	// Acquired is when the account acquired it, as CloudStack writes it.
@@ -80,40 +91,47 @@ type Address struct {
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
 	Settled bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
-	OwnTags  []string      `json:"ownTags,omitempty"`
-	Rules    []ActualRule  `json:"rules,omitempty"`
-	Firewall []access.Rule `json:"firewall,omitempty"` // see OwnsFirewall
-	// Known is false when the address's own properties were not read (its rules were).
-	Known bool `json:"known,omitempty"`
+	OwnTags  []string     `json:"ownTags,omitempty"`
+	Rules    []ActualRule `json:"rules,omitempty"`
+	Firewall []AccessItem `json:"firewall,omitempty"` // see OwnsFirewall
+}
+
+// Mark says whose an item on an address or in a network ACL list is.
+type Mark struct {
+	Owner Ownership `json:"owner,omitempty"`
+	// Tagged means that it carries our tags, Former that they name the cluster by a former id.
+	Tagged bool `json:"tagged,omitempty"`
+	Former bool `json:"former,omitempty"`
+	// By describes the Service of this cluster that has an item which is not ours: the names of those of other namespaces are
+	// not told.
+	By string `json:"by,omitempty"`
+}
+
+// AccessItem is a firewall rule found on an address, or an item of a network ACL list. Of a firewall rule without tags the
+// owner is Unknown: see OwnsFirewall.
+type AccessItem struct {
+	access.Rule
+	// Number, Ingress and Allow are those of an ACL item. Items are looked at by number, the lowest first.
+	Number  int  `json:"number,omitempty"`
+	Ingress bool `json:"ingress,omitempty"`
+	Allow   bool `json:"allow,omitempty"`
+	Mark
 }
 
 // ActualRule is a rule found on an address.
 type ActualRule struct {
 	Rule
-	ID    string    `json:"id"`
-	State string    `json:"state,omitempty"`
-	Owner Ownership `json:"owner"`
-	// Sibling marks a rule of another Service of Kubernetes.
-	Sibling bool `json:"sibling,omitempty"`
-	// Service is the Service of this cluster, as namespace/name, that a rule belongs to which is not ours. Admits
-	// reports whether it lets our Service use its address.
-	Service string `json:"service,omitempty"`
-	// Near reports whether that Service is of our Service's namespace: the names of others are not told.
-	Near   bool `json:"near,omitempty"`
-	Admits bool `json:"admits,omitempty"`
+	ID    string `json:"id"`
+	State string `json:"state,omitempty"`
+	Mark
 	// Adopted marks an own rule that another provider made.
-	Adopted bool `json:"adopted,omitempty"`
-	// Tagged means that it carries our tags.
-	Tagged  bool     `json:"tagged,omitempty"`
+	Adopted bool     `json:"adopted,omitempty"`
 	Members []string `json:"members,omitempty"` // see MemberName; sorted; of own rules only
+	// MembersAt and ExtrasAt are when the members, and stickiness and certificate, were read or written.
+	MembersAt time.Time `json:"-"`
+	ExtrasAt  time.Time `json:"-"`
 	// PolicyID is the id of its stickiness policy.
 	PolicyID string `json:"policyID,omitempty"`
-}
-
-// Written are source ranges that were written to a rule, with its creation or later.
-type Written struct {
-	CIDRs   []string
-	Created bool
 }
 
 // LostAnswerGrace is how long after its submission a call whose answer was lost
@@ -122,12 +140,12 @@ const LostAnswerGrace = 2 * time.Minute
 
 // Clone returns a deep copy, but for the lists of members: these may be long and are never changed, only replaced.
 func (a Actual) Clone() Actual {
-	out := Actual{Addresses: slices.Clone(a.Addresses), ACLs: slices.Clone(a.ACLs)}
+	out := Actual{Addresses: slices.Clone(a.Addresses), ACLs: slices.Clone(a.ACLs), OtherCluster: a.OtherCluster}
 	for i := range out.Addresses {
 		addr := &out.Addresses[i]
 		addr.OwnTags = slices.Clone(addr.OwnTags)
-		addr.FirewallPorts = addr.FirewallPorts.union(nil)
-		addr.ForwardPorts = addr.ForwardPorts.union(nil)
+		addr.FirewallPorts = addr.FirewallPorts.Union(nil)
+		addr.ForwardPorts = addr.ForwardPorts.Union(nil)
 		addr.Forwards = slices.Clone(addr.Forwards)
 		addr.Rules = slices.Clone(addr.Rules)
 		addr.Firewall = slices.Clone(addr.Firewall)
@@ -161,15 +179,17 @@ func (a *Address) exclusive() (bool, string) {
 	}
 	for _, r := range a.Rules {
 		if r.Owner != Owned {
-			return false, "load balancer rule " + r.Name + " is not of this Service"
+			return false, "a load balancer rule on it is not of this Service"
 		}
 	}
 	for _, f := range a.Firewall {
-		if !a.OwnsFirewall(f, nil) {
-			return false, "firewall rule " + f.ID + " reaches beyond the ports of this Service"
+		if !a.OwnsFirewall(f) {
+			return false, "a firewall rule reaches beyond the ports of this Service"
 		}
 	}
 	switch {
+	case a.Shared:
+		return false, "other Services use it"
 	case a.SourceNAT:
 		return false, "it is the network's source NAT address"
 	case a.StaticNAT:
@@ -183,11 +203,6 @@ func (a *Address) exclusive() (bool, string) {
 // proven reports whether the address itself is ours, not only rules on it: then what is on ports that our record names
 // is ours as well.
 func (a *Address) proven() bool { return !a.ForeignCluster && (a.Owner == Owned || a.Allocated) }
-
-// shared reports whether other Services of Kubernetes use the address.
-func (a *Address) shared() bool {
-	return slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Sibling }) || slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Sibling })
-}
 
 // Find returns the address of an id, or for an empty id the one acquired last; nil when there is none.
 func (a *Actual) Find(id string) *Address {
@@ -210,16 +225,6 @@ func (a *Address) Rule(id string, port int) *ActualRule {
 		}
 	}
 	return nil
-}
-
-// without returns a copy without the address that Find returns.
-func (a Actual) without(id string) Actual {
-	after := a.Clone()
-	if x := after.Find(id); x != nil {
-		id = x.ID
-		after.Addresses = slices.DeleteFunc(after.Addresses, func(x Address) bool { return x.ID == id })
-	}
-	return after
 }
 
 func sortAddresses(in []Address) []Address {
@@ -255,20 +260,18 @@ func (a *Address) Record(project string) annotation.AddressRecord {
 // InternalID is the id of an address of a tier in records; CloudStack has none for it.
 func InternalID(networkID, ip string) string { return "internal/" + networkID + "/" + ip }
 
-// ACL is a network ACL list of a VPC.
-type ACL struct {
-	ListID string    `json:"listID"`
-	Name   string    `json:"name,omitempty"`
-	Items  []ACLItem `json:"items,omitempty"`
+// ParseInternalID returns the network of an address of a tier; ok is false for the id of a public address.
+func ParseInternalID(id string) (networkID string, ok bool) {
+	rest, ok := strings.CutPrefix(id, "internal/")
+	networkID, _, _ = strings.Cut(rest, "/")
+	return networkID, ok
 }
 
-// ACLItem is one item. Items are looked at by number, the lowest first.
-type ACLItem struct {
-	access.Rule
-	Number  int       `json:"number"`
-	Ingress bool      `json:"ingress,omitempty"`
-	Allow   bool      `json:"allow,omitempty"`
-	Owner   Ownership `json:"owner"`
+// ACL is a network ACL list of a VPC.
+type ACL struct {
+	ListID string       `json:"listID"`
+	Name   string       `json:"name,omitempty"`
+	Items  []AccessItem `json:"items,omitempty"`
 }
 
 // acl returns the list of an id, a new one if need be.
@@ -280,18 +283,21 @@ func (a *Actual) acl(id string) *ACL {
 	return &a.ACLs[at]
 }
 
-// OwnsFirewall reports whether a firewall rule governs nothing but ports of ours:
-// those of the Service's rules on the address, those on which a rule of the Service
-// will stand by then (wanted, see claims), and those that its record says were opened.
-// Such a rule is ours whoever made it, since no one else can use these ports; a rule
-// that reaches further is left alone.
-func (a *Address) OwnsFirewall(f access.Rule, wanted PortSet) bool {
-	if a.ForeignCluster || f.StartPort < 1 || f.EndPort < f.StartPort {
+// OwnsFirewall reports whether a firewall rule is the Service's: its tags say so, or it has none and governs only ports that
+// the Service has on the address. Nobody else can use these ports. A rule that reaches further is left alone. On an address
+// of the Service's own, the ports that its record names count, too: there a rule may be left whose creation got no answer.
+func (a *Address) OwnsFirewall(f AccessItem) bool {
+	if a.ForeignCluster || f.Owner == Foreign || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
 	}
+	if f.Owner == Owned {
+		return true
+	}
 	own := map[int]bool{}
-	for _, p := range a.FirewallPorts[f.Protocol] {
-		own[p] = true
+	if a.proven() {
+		for _, p := range a.FirewallPorts[f.Protocol] {
+			own[p] = true
+		}
 	}
 	for _, r := range a.Rules {
 		if r.Owner == Owned && transport(r.Protocol) == f.Protocol {
@@ -302,9 +308,6 @@ func (a *Address) OwnsFirewall(f access.Rule, wanted PortSet) bool {
 		if o.Protocol == f.Protocol {
 			own[o.StartPort] = true
 		}
-	}
-	for _, p := range wanted[f.Protocol] {
-		own[p] = true
 	}
 	for _, r := range a.Rules {
 		if r.Owner != Owned {
@@ -330,26 +333,4 @@ func (a *Address) OwnsFirewall(f access.Rule, wanted PortSet) bool {
 // has reports whether a rule or port forwarding of ours stands on a port.
 func (a *Address) has(protocol string, port int) bool {
 	return a.Rule("", port) != nil || slices.ContainsFunc(a.OwnForwards(), func(f Forward) bool { return f.Protocol == protocol && f.StartPort == port })
-}
-
-// claims are the wanted ports without a rule of ours that a firewall rule of unknown origin covers. Whoever made it may
-// use the port: only when CloudStack has given the port to our rule is it sure that nobody does, and that the firewall
-// rule is ours to change. The rule is therefore made first, and gets its members when access to it is as wanted.
-func claims(d Desired, target *Address) map[int]bool {
-	if !d.Firewall || target.Internal {
-		return nil
-	}
-	wanted := d.Opened()
-	out := map[int]bool{}
-	for _, f := range target.Firewall {
-		if f.Deleting || !target.OwnsFirewall(f, wanted) || target.OwnsFirewall(f, nil) {
-			continue
-		}
-		for port := f.StartPort; port <= f.EndPort; port++ {
-			if !target.has(f.Protocol, port) && slices.Contains(wanted[f.Protocol], port) {
-				out[port] = true
-			}
-		}
-	}
-	return out
 }

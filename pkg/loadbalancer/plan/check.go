@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -27,19 +28,30 @@ func CheckService(svc Service, spec annotation.Spec) *RefusalError {
 	if r := checkPorts(f); r != nil {
 		return r
 	}
-	return checkMode(f)
+	if r := checkMode(f); r != nil {
+		return r
+	}
+	return checkRanges(f)
+}
+
+// checkRanges refuses source ranges that would stop the virtual router for all rules of its network.
+func checkRanges(f Facts) *RefusalError {
+	n := len(f.Spec.SourceRanges)
+	if n <= annotation.MaxSourceRanges || f.Spec.Internal || !f.rules() {
+		return nil
+	}
+	return Refuse(ReasonSourceRanges, fmt.Sprintf("the Service has %d source ranges; CloudStack's virtual router takes at most %d on a load balancer rule", n, annotation.MaxSourceRanges),
+		"use fewer, larger ranges, or set the annotation "+annotation.Mode+" to "+annotation.Direct)
 }
 
 func checkPorts(f Facts) *RefusalError {
 	svc := f.Service
 	if len(svc.Ports) == 0 {
-		return &RefusalError{Reason: ReasonInvalidPort, Message: "the Service has no ports", Remedy: "give it at least one TCP port"}
+		return Refuse(ReasonInvalidPort, "the Service has no ports", "give it at least one TCP port")
 	}
 	if svc.IPv6Only {
-		return &RefusalError{
-			Reason: ReasonUnsupportedProto, Message: "the Service has IPv6 only: CloudStack's load balancers speak IPv4",
-			Remedy: "add IPv4 to spec.ipFamilies (ipFamilyPolicy PreferDualStack)",
-		}
+		return Refuse(ReasonUnsupportedProto, "the Service has IPv6 only: CloudStack's load balancers speak IPv4",
+			"add IPv4 to spec.ipFamilies (ipFamilyPolicy PreferDualStack)")
 	}
 	byPort := map[int]Port{}
 	for _, p := range slices.SortedFunc(slices.Values(svc.Ports), func(a, b Port) int {
@@ -92,10 +104,13 @@ func checkNetwork(f Facts) *RefusalError {
 	n, spec := f.Network, f.Spec
 	name := fmt.Sprintf("network %q", cmp.Or(n.Name, n.ID))
 	refuse := func(message, remedy string) *RefusalError {
-		return &RefusalError{Reason: ReasonUnsupportedNetwork, Message: message, Remedy: remedy}
+		return Refuse(ReasonUnsupportedNetwork, message, remedy)
 	}
 	if !f.rules() {
 		return nil // the network need not balance anything
+	}
+	if r := checkInternalAddress(n, spec); r != nil {
+		return r
 	}
 	switch {
 	case !n.LoadBalancer:
@@ -119,30 +134,46 @@ func checkNetwork(f Facts) *RefusalError {
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
 		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol", "remove the annotation "+annotation.ProxyProtocol)
 	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !access.Same(spec.SourceRanges, []string{annotation.Anyone}):
-		return &RefusalError{
-			Reason: ReasonSourceRanges, Message: "source ranges of an internal load balancer are enforced by the tier's network ACL list, and " + cmp.Or(n.ACLName, "none") + " cannot be changed",
-			Remedy: "give the tier a network ACL list of its own, or remove the source ranges",
-		}
+		return Refuse(ReasonSourceRanges, "source ranges of an internal load balancer are enforced by the tier's network ACL list, and "+cmp.Or(n.ACLName, "none")+" cannot be changed",
+			"give the tier a network ACL list of its own, or remove the source ranges")
 	}
 	return nil
 }
 
-// CommonNetworks are the names of the networks in which all members have a NIC, without one.
-func CommonNetworks(members []Member, without string) []string {
-	names, count := map[string]string{}, map[string]int{}
+// guestNetwork is a network in which members have NICs.
+type guestNetwork struct {
+	name     string
+	nodes    []string // the members' nodes
+	defaults int      // how many of them have it as their default
+}
+
+func networksOf(members []Member) map[string]*guestNetwork {
+	out := map[string]*guestNetwork{}
 	for i := range members {
-		seen := map[string]bool{} // a VM may have two NICs in a network
-		for _, nic := range members[i].NICs {
-			if !seen[nic.NetworkID] {
-				seen[nic.NetworkID], names[nic.NetworkID] = true, cmp.Or(nic.NetworkName, nic.NetworkID)
-				count[nic.NetworkID]++
+		for j, nic := range members[i].NICs {
+			n := out[nic.NetworkID]
+			if n == nil {
+				n = &guestNetwork{}
+				out[nic.NetworkID] = n
+			}
+			n.name = cmp.Or(nic.NetworkName, nic.NetworkID)
+			if node := members[i].Node; len(n.nodes) == 0 || n.nodes[len(n.nodes)-1] != node { // a VM may have two NICs in a network
+				n.nodes = append(n.nodes, node)
+			}
+			if j == 0 {
+				n.defaults++
 			}
 		}
 	}
+	return out
+}
+
+// CommonNetworks are the names of the networks in which all members have a NIC, without one.
+func CommonNetworks(members []Member, without string) []string {
 	var out []string
-	for id, n := range count {
-		if n == len(members) && id != without {
-			out = append(out, names[id])
+	for id, n := range networksOf(members) {
+		if len(n.nodes) == len(members) && id != without {
+			out = append(out, n.name)
 		}
 	}
 	slices.Sort(out)
@@ -154,24 +185,11 @@ func CommonNetworks(members []Member, without string) []string {
 // have as their default. Where there is none, current goes on serving with those that are in it: nodes that come
 // from elsewhere must not keep a Service from following the others.
 func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
-	names, nodes, defaults := map[string]string{}, map[string][]string{}, map[string]int{}
-	for i := range members {
-		for j, nic := range members[i].NICs {
-			names[nic.NetworkID] = cmp.Or(nic.NetworkName, nic.NetworkID)
-			if list := nodes[nic.NetworkID]; len(list) == 0 || list[len(list)-1] != members[i].Node { // a VM may have two NICs in a network
-				nodes[nic.NetworkID] = append(list, members[i].Node)
-			}
-			if j == 0 {
-				defaults[nic.NetworkID]++
-			}
-		}
-	}
-	ids := make([]string, 0, len(names))
-	for id := range names {
-		if wanted != "" && !strings.EqualFold(id, wanted) && !strings.EqualFold(names[id], wanted) {
-			continue
-		}
-		if wanted != "" || len(nodes[id]) == len(members) {
+	networks := networksOf(members)
+	var ids []string
+	for id, n := range networks {
+		named := strings.EqualFold(id, wanted) || strings.EqualFold(n.name, wanted)
+		if named || wanted == "" && len(n.nodes) == len(members) {
 			ids = append(ids, id)
 		}
 	}
@@ -179,33 +197,64 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 		if id == current {
 			return len(members) + 1
 		}
-		return defaults[id]
+		return networks[id].defaults
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b)) })
 	switch {
 	case wanted != "" && len(ids) > 1:
-		return "", &RefusalError{Reason: ReasonNoSuchNetwork, Message: fmt.Sprintf("%d networks of the nodes are named %q", len(ids), wanted), Remedy: "give the network's id in " + annotation.Network}
+		return "", Refuse(ReasonNoSuchNetwork, fmt.Sprintf("%d networks of the nodes are named %q", len(ids), wanted),
+			"give the network's id in "+annotation.Network)
 	case len(ids) > 0:
 		return ids[0], nil
-	case wanted == "" && len(nodes[current]) > 0:
+	case wanted == "" && networks[current] != nil:
 		return current, nil
 	case len(members) == 0:
 		return "", nil
 	}
 	var parts []string
-	for id, list := range nodes {
-		slices.Sort(list)
+	for _, network := range networks {
+		list := slices.Sorted(slices.Values(network.nodes))
 		if n := len(list); n > 3 {
 			list = append(list[:3:3], fmt.Sprintf("%d more", n-3))
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", names[id], strings.Join(list, ", ")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", network.name, strings.Join(list, ", ")))
 	}
 	slices.Sort(parts)
 	if wanted != "" {
-		return "", &RefusalError{Reason: ReasonNoSuchNetwork, Message: fmt.Sprintf("no node has a NIC in network %q; the nodes' networks: %s", wanted, strings.Join(parts, "; ")), Remedy: "correct " + annotation.Network}
+		return "", Refuse(ReasonNoSuchNetwork, fmt.Sprintf("no node has a NIC in network %q; the nodes' networks: %s", wanted, strings.Join(parts, "; ")),
+			"correct "+annotation.Network)
 	}
-	return "", &RefusalError{
-		Reason: ReasonSeveralNetworks, Message: "the nodes are in several networks: " + strings.Join(parts, "; "),
-		Remedy: "give every node a NIC in one network, name a network in " + annotation.Network + ", or label nodes that shall not serve with node.kubernetes.io/exclude-from-external-load-balancers",
+	return "", Refuse(ReasonSeveralNetworks, "the nodes are in several networks: "+strings.Join(parts, "; "),
+		"give every node a NIC in one network, name a network in "+annotation.Network+", or label nodes that shall not serve with node.kubernetes.io/exclude-from-external-load-balancers")
+}
+
+// checkInternalAddress refuses an address that no internal load balancer of the tier can have: one outside of it, and its
+// network and broadcast addresses.
+func checkInternalAddress(n *Network, spec annotation.Spec) *RefusalError {
+	tier, _ := netip.ParsePrefix(n.CIDR) // not valid where the CIDR is not known
+	if !tier.IsValid() || !spec.Internal || spec.Address == "" || !tier.Addr().Is4() {
+		return nil
 	}
+	address, _ := netip.ParseAddr(spec.Address)
+	var why string
+	switch first := tier.Masked().Addr(); {
+	case !tier.Contains(address):
+		why = "is not in the tier " + tier.String()
+	case address == first:
+		why = "is the network address of the tier " + tier.String()
+	case address == lastOf(tier):
+		why = "is the broadcast address of the tier " + tier.String()
+	default:
+		return nil
+	}
+	return Refuse(ReasonAddressUnavailable, "address "+spec.Address+" "+why, "choose another address of the tier, or none")
+}
+
+// lastOf returns the last address of an IPv4 prefix.
+func lastOf(p netip.Prefix) netip.Addr {
+	a := p.Masked().Addr().As4()
+	for bit := p.Bits(); bit < 32; bit++ {
+		a[bit/8] |= 1 << (7 - bit%8)
+	}
+	return netip.AddrFrom4(a)
 }

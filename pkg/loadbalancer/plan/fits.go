@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // Grants are what the operator's policy allows the Service to use beyond the addresses of its own namespace.
@@ -18,14 +17,34 @@ type Grants struct {
 	SourceNAT bool
 	// ForeignAddress is an address that carries rules or port forwardings which no Service of the cluster made.
 	ForeignAddress bool
-	// MaxAddresses and MaxKept limit the addresses that Services of the namespace have, and those kept for it when
-	// Services went; negative for no limit.
-	MaxAddresses, MaxKept int
+	// MaxAddresses and MaxKept limit the addresses that Services of the namespace have or share, and those kept for it
+	// when Services were deleted. MaxPorts limits the rules and port forwardings of a Service. Negative for no limit.
+	MaxAddresses, MaxKept, MaxPorts int
 }
 
 // AllGrants has everything and no limit.
 func AllGrants() Grants {
-	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1}
+	return Grants{SourceNAT: true, ForeignAddress: true, MaxAddresses: -1, MaxKept: -1, MaxPorts: -1}
+}
+
+// CheckPorts refuses a Service that would have more rules and port forwardings in CloudStack than it may.
+func CheckPorts(d Desired, grants Grants) *RefusalError {
+	n := len(d.Rules) + len(d.Forwards)*max(1, len(d.bucketsOf()))
+	if grants.MaxPorts < 0 || n <= grants.MaxPorts {
+		return nil
+	}
+	return Refuse(ReasonNotAllowed, fmt.Sprintf("the Service would have %d rules and port forwardings in CloudStack, and %d are allowed (tenancy.limits.maxPortsPerService)", n, grants.MaxPorts),
+		"use fewer ports or a smaller "+annotation.DirectSpread+", or ask your cluster's operator, who can raise the limit")
+}
+
+// CheckCluster refuses to work on a Service whose objects in CloudStack name another cluster: the id of this one was
+// changed, or one of the two is a copy of the other, whose objects must not be touched.
+func CheckCluster(a Actual, clusters []string) *RefusalError {
+	if a.OtherCluster == "" {
+		return nil
+	}
+	return Refuse(ReasonOtherClusterID, fmt.Sprintf("objects in CloudStack carry the UID of this Service and the id of cluster %q, and this cluster's id is %q; nothing is changed", a.OtherCluster, clusters[0]),
+		fmt.Sprintf("if the id of this cluster was changed, add %q to former-cluster-ids in the cloud-config; if the cluster is a copy of the other one, delete the Service here and remove its finalizer", a.OtherCluster))
 }
 
 // Fits returns why the address chosen by Plan cannot serve, nil when it can.
@@ -35,13 +54,14 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	}
 	if target == nil {
 		if d.NetworkID == "" {
-			return &RefusalError{Reason: ReasonNoNodes, Message: "no node is eligible, so that the network of the address is not known", Remedy: "add a node that may serve; the Service is tried again"}
+			return Refuse(ReasonNoNodes, "no node is eligible, so that the network of the address is not known",
+				"add a node that may serve; the Service is tried again")
 		}
 		return nil
 	}
 	where := "address " + target.IP
 	unusable := func(message, remedy string) *RefusalError {
-		return &RefusalError{Reason: ReasonAddressUnavailable, Message: where + message, Remedy: remedy}
+		return Refuse(ReasonAddressUnavailable, where+message, remedy)
 	}
 	known := d.NetworkID != ""
 	switch {
@@ -56,7 +76,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	case target.VPCID != "" && target.SourceNAT:
 		return unusable(" is the source NAT address of the VPC, which a load balancer would take from it for good", "choose another address")
 	case known && target.NetworkID != "" && target.NetworkID != d.NetworkID:
-		return unusable(" serves another network ("+target.NetworkID+") than the nodes' ("+d.NetworkID+")", "choose an address of the nodes' network")
+		return unusable(" serves another network than the nodes'", "choose an address of the nodes' network")
 	case target.SourceNAT && network != nil && !network.Conserve:
 		return unusable(" is the source NAT address of a network whose offering is not in conserve mode, and so cannot balance load", "choose another address")
 	}
@@ -72,7 +92,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 	}
 	for _, r := range target.Rules {
 		if r.Owner != Owned && slices.Contains(ports, r.PublicPort) {
-			return r.taken(where)
+			return r.taken(r.PublicPort, where, "a load balancer rule", "delete that rule")
 		}
 	}
 	if !target.joining(d) {
@@ -82,7 +102,7 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 		f := &target.Forwards[i]
 		for _, port := range ports {
 			if f.Owner != Owned && f.has(port) && (d.rulesOn(port) || d.forwardsOn(f.Protocol, port)) {
-				return f.taken(where, port)
+				return f.taken(port, where, "a port forwarding", "delete that port forwarding")
 			}
 		}
 	}
@@ -99,35 +119,14 @@ func (d Desired) forwardsOn(protocol string, port int) bool {
 	return slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return f.PublicPort == port && f.Protocol == protocol })
 }
 
-// taken refuses a port that others forward.
-func (f *Forward) taken(where string, port int) *RefusalError {
-	var by string
-	remedy := "choose another port or address"
-	switch {
-	case f.Near:
-		by, remedy = "Service "+f.Service, remedy+", or remove the port from that Service"
-	case f.Service != "":
-		by = "a Service of another namespace"
-	default:
-		return &RefusalError{
-			ReasonPortTaken, fmt.Sprintf("port %d of %s is forwarded to VM %s by port forwarding %s, which is not of this Service", port, where, f.VM, f.ID),
-			"delete that port forwarding, or choose another port or address", port,
-		}
+// taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to those of
+// its namespace, and nobody else's names and ids to anybody: who may write the Service reads the Event.
+func (m *Mark) taken(port int, where, what, remedy string) *RefusalError {
+	by := what + ", which is not of this Service"
+	if m.By != "" {
+		by, remedy = m.By, "have that Service give up the port"
 	}
-	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy, port}
-}
-
-// taken refuses the port of a rule that is not the Service's own. It names the Service that has the rule to those of its
-// namespace.
-func (r *ActualRule) taken(where string) *RefusalError {
-	by, remedy := fmt.Sprintf("load balancer rule %q (%s), which is not of this Service", r.Name, r.ID), "delete that rule, or choose another port or address"
-	switch {
-	case r.Near:
-		by, remedy = "Service "+r.Service, "choose another port or address, or remove the port from that Service"
-	case r.Service != "":
-		by, remedy = "a Service of another namespace", "choose another port or address"
-	}
-	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", r.PublicPort, where, by), remedy, r.PublicPort}
+	return &RefusalError{ReasonPortTaken, fmt.Sprintf("port %d of %s is taken by %s", port, where, by), remedy + ", or choose another port or address", port}
 }
 
 // joining reports whether a rule or port forwarding has to be made on the address where there is neither of ours.
@@ -140,24 +139,18 @@ func (a *Address) joining(d Desired) bool {
 }
 
 func (a *Address) notAllowed(message, remedy string) *RefusalError {
-	return &RefusalError{Reason: ReasonNotAllowed, Message: "address " + a.IP + message, Remedy: remedy}
+	return Refuse(ReasonNotAllowed, "address "+a.IP+message, remedy)
 }
 
 // refusesNamespace says why the Service may not use the address: Services of another namespace have it and do not share
 // it. Their names are not told.
 func (a *Address) refusesNamespace() *RefusalError {
-	if a.proven() {
-		return nil
-	}
 	const remedy = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
 	switch {
-	case a.Kept && !a.Admits:
-		return a.notAllowed(" is kept for another namespace", "choose another address, or ask whoever operates the cluster to release it in CloudStack")
 	case a.Holder != "" && !a.Admits:
 		return a.notAllowed(" belongs to a Service of another namespace, which does not share it", remedy)
-	case a.Holder == "" && (slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Owned && r.Service != "" && !r.Admits }) ||
-		slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Owner != Owned && f.Service != "" && !f.Admits })):
-		return a.notAllowed(" is used by a Service of another namespace, which does not share it", remedy)
+	case a.Holder == "" && a.Keeper != "" && !a.Admits:
+		return a.notAllowed(" is kept for another namespace", "choose another address, or ask whoever operates the cluster to release it in CloudStack")
 	}
 	return nil
 }
@@ -175,13 +168,13 @@ func (a *Address) refuses(grants Grants) *RefusalError {
 		return nil // what others made there, they made on an address of ours, or its holder lives with it
 	}
 	for _, r := range a.Rules {
-		if r.Owner != Owned && r.Service == "" && !grants.ForeignAddress {
-			return refuse(fmt.Sprintf(" carries load balancer rule %q (%s), which no Service of this cluster has", r.Name, r.ID), foreignRemedy)
+		if r.Owner != Owned && r.By == "" && !grants.ForeignAddress {
+			return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
 		}
 	}
 	for i := range a.Forwards {
-		if f := &a.Forwards[i]; f.Owner != Owned && f.Service == "" && !grants.ForeignAddress {
-			return refuse(fmt.Sprintf(" carries port forwarding %s to VM %s, which no Service of this cluster made", f.ID, f.VM), foreignRemedy)
+		if f := &a.Forwards[i]; f.Owner != Owned && f.By == "" && !grants.ForeignAddress {
+			return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
 		}
 	}
 	return nil
@@ -189,51 +182,89 @@ func (a *Address) refuses(grants Grants) *RefusalError {
 
 const foreignRemedy = "choose another address, or have the namespace added to the chart's value tenancy.foreignAddress.allow"
 
-// NeedsSurvey reports whether a rule is about to be made on an address of which too little is known: who holds it, and
-// which of its ports are forwarded. On an address of ours that matters only where a firewall rule of unknown origin is
-// on such a port.
-func NeedsSurvey(d Desired, target *Address) bool {
-	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown && (target.Known || len(d.Forwards) == 0) {
+// NeedsDetails reports whether a rule is about to be made on an address of which it is not known which of its ports are
+// forwarded, and that matters. On an address of the Service's own that matters only where a firewall rule without tags
+// is on such a port: whoever made it may forward the port.
+func NeedsDetails(d Desired, target *Address) bool {
+	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown {
 		return false
 	}
-	return !target.proven() || len(claims(d, target)) > 0
+	return !target.proven() || slices.ContainsFunc(target.Firewall, func(f AccessItem) bool {
+		return f.Owner == Unknown && slices.ContainsFunc(d.Opened()[f.Protocol], func(port int) bool {
+			return f.StartPort <= port && port <= f.EndPort && !target.has(f.Protocol, port)
+		})
+	})
 }
 
-// ForeignAccess finds firewall rules of others that let sources reach our ports which the Service does not let in.
-func ForeignAccess(d Desired, target *Address) []Notice {
-	if target == nil || !d.Firewall {
-		return nil
+// Holder is a Service of the cluster that has or shares addresses.
+type Holder struct {
+	UID, Namespace, Name string
+	// ShareWith are the namespaces whose Services may use its addresses besides its own; "*" is all of them.
+	ShareWith []string
+	// Leaving means that the Service no longer wants a load balancer: it has its addresses until it is cleaned up, and keeps
+	// none of them from being released.
+	Leaving bool
+}
+
+// Admits reports whether Services of a namespace may use the holder's addresses.
+func (h *Holder) Admits(namespace string) bool {
+	return h.Namespace == namespace || slices.Contains(h.ShareWith, namespace) || slices.Contains(h.ShareWith, "*")
+}
+
+// Book is the address book: which Services the cluster has, and which addresses they have. It is the cluster's own
+// knowledge, whatever rules are in CloudStack at the moment. Methods return nil where there is none.
+type Book interface {
+	// Holders are the Services that have an address, by its Key: the one that owns it first.
+	Holders(address string) []Holder
+	ByUID(uid string) *Holder
+	// ByLoadBalancer finds a Service by the name of its load balancer, see LBName.
+	ByLoadBalancer(name string) *Holder
+	ByName(namespace, name string) *Holder
+	// Reserve notes that a Service is about to use an address, which has an empty key as long as it is not known. It fails
+	// while a Service of another namespace has the address and does not share it, and where the Services of the namespace
+	// would have or share more than limit addresses (negative for no limit); held is how many they have.
+	Reserve(uid, address string, limit int) (held int, err error)
+}
+
+// Key identifies the address in the address book.
+func (a *Address) Key() string {
+	if a.Internal {
+		return a.ID
 	}
-	var out []Notice
-	wanted := d.Opened()
-	for _, f := range access.Sorted(target.Firewall) {
-		if target.OwnsFirewall(f, wanted) || access.Contain(d.Ranges, f.CIDRs) {
-			continue
-		}
-		all := f.StartPort == 0 && f.EndPort == 0
-		for _, port := range wanted[f.Protocol] {
-			if all || (f.StartPort <= port && port <= f.EndPort) {
-				out = append(out, Notice{Warning: true, Reason: ReasonForeignFirewall, Message: fmt.Sprintf(
-					"firewall rule %s on %s (%s from %s), which is not of this Service, lets others reach port %d; delete it in CloudStack if that is not meant",
-					f.ID, target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)})
-				break
+	return a.IP
+}
+
+// Consult brings what the address book says of the addresses up to date.
+func (a *Actual) Consult(book Book, svc Service) {
+	for i := range a.Addresses {
+		x := &a.Addresses[i]
+		x.Holder, x.Admits, x.Shared = "", true, false
+		holders := book.Holders(x.Key())
+		owner := (*Holder)(nil)
+		for j := range holders {
+			h := &holders[j]
+			x.Shared = x.Shared || h.UID != svc.UID && !h.Leaving
+			if owner == nil || h.UID == x.TaggedUID {
+				owner = h
 			}
 		}
+		switch namespace, name, tagged := strings.Cut(x.TaggedService, "/"); {
+		case x.ForeignCluster:
+			owner = nil
+		case x.Owner == Owned:
+			owner = nil
+		case x.TaggedUID == "" || owner != nil && owner.UID == x.TaggedUID:
+		case book.ByUID(x.TaggedUID) != nil:
+			owner = book.ByUID(x.TaggedUID)
+		case owner == nil && tagged:
+			owner = &Holder{UID: x.TaggedUID, Namespace: namespace, Name: name} // it is gone
+		}
+		switch {
+		case owner != nil && owner.UID != svc.UID:
+			x.Holder, x.Admits = owner.Namespace+"/"+owner.Name, owner.Admits(svc.Namespace)
+		case x.Owner != Owned && x.Keeper != "":
+			namespace, _, _ := strings.Cut(x.Keeper, "/")
+			x.Admits = namespace == svc.Namespace
+		}
 	}
-	return out
-}
-
-// DefaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
-func DefaultACL(d Desired, n *Network) *Notice {
-	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
-		return nil
-	}
-	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
-	if len(d.Forwards) > 0 {
-		text = "the tier's network ACL list default_deny lets nobody reach forwarded ports and cannot be changed; "
-	}
-	if d.Internal {
-		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
-	}
-	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
 }

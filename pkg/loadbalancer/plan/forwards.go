@@ -4,7 +4,10 @@
 package plan
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
@@ -57,17 +60,12 @@ func (p *planner) forwards(target *Address) {
 				p.changeForward(target, port, f, members[i], cidrs)
 				continue
 			}
-			wave := waveBuild
-			if p.claims[port.PublicPort] {
-				wave = waveClaim
-			}
-			p.add(wave, CreateForward{
-				OnForward: OnForward{target.on(), "", port.Protocol, port.PublicPort},
-				NetworkID: p.desired.NetworkID, PrivatePort: port.PrivatePort, Member: members[i], CIDRs: cidrs,
+			p.add(waveBuild, Step{
+				Kind: CreateForward, On: target.on(), Protocol: port.Protocol, Port: port.PublicPort,
+				PrivatePort: port.PrivatePort, Member: members[i], CIDRs: cidrs,
 			}, replaces...)
 		}
 	}
-	p.tagForwards(target)
 }
 
 // StateAdd is CloudStack's state of a port forwarding that the router does not have yet.
@@ -106,8 +104,12 @@ func (a *Address) forwardsOn(port int) []string {
 }
 
 func (p *planner) deleteForward(target *Address, f *Forward, wave int) string {
-	p.add(wave, DeleteForward{OnForward: OnForward{target.on(), f.ID, f.Protocol, f.StartPort}})
+	p.add(wave, target.onForward(DeleteForward, f))
 	return f.ID
+}
+
+func (a *Address) onForward(kind string, f *Forward) Step {
+	return Step{Kind: kind, On: a.on(), ItemID: f.ID, Protocol: f.Protocol, Port: f.StartPort}
 }
 
 // pair gives each bucket the port forwarding that has most of its sources already; the others are not needed. The order
@@ -167,7 +169,7 @@ func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Forward, b
 
 // changeForward plans the changes of one port forwarding in place.
 func (p *planner) changeForward(target *Address, port ForwardPort, f *Forward, member string, cidrs []string) {
-	update := UpdateForward{OnForward: OnForward{target.on(), f.ID, f.Protocol, f.StartPort}}
+	update := target.onForward(UpdateForward, f)
 	changed := target.Settled && f.State == StateAdd // it was never applied
 	if f.Member != member {
 		update.Member, update.From, changed = member, f.Member, true
@@ -187,36 +189,73 @@ func (p *planner) changeForward(target *Address, port ForwardPort, f *Forward, m
 		if access.Same(update.CIDRs, cidrs) {
 			return
 		}
-		update = UpdateForward{OnForward: update.OnForward}
+		update = target.onForward(UpdateForward, f)
 	}
 	update.CIDRs = cidrs
 	p.add(waveBuild, update)
 }
 
-// tagForwards tags all own port forwardings that will be there and have no tags, with one call.
-func (p *planner) tagForwards(target *Address) {
-	if p.limits.NoTags {
-		return
-	}
-	untagged := map[string]bool{}
-	tags := TagForwards{OnAddress: target.on()}
-	for _, f := range target.OwnForwards() {
-		untagged[f.ID] = !f.Tagged
-	}
-	for _, s := range p.steps {
-		switch act := s.Action.(type) {
-		case DeleteForward:
-			delete(untagged, act.ForwardID)
-		case CreateForward:
-			tags.Forwards++
+// ForwardPort is a port that is wanted as a port forwarding. A Service may have one number for TCP and for UDP.
+type ForwardPort struct {
+	Protocol    string `json:"protocol"` // tcp or udp
+	PublicPort  int    `json:"publicPort"`
+	PrivatePort int    `json:"privatePort"`
+}
+
+func compareForwardPorts(a, b ForwardPort) int {
+	return cmp.Or(cmp.Compare(a.PublicPort, b.PublicPort), cmp.Compare(a.Protocol, b.Protocol))
+}
+
+// portText writes a port with its protocol, as "53/udp".
+func portText(protocol string, port int) string { return fmt.Sprintf("%d/%s", port, protocol) }
+
+// Forward is a port forwarding found on an address.
+type Forward struct {
+	ID        string `json:"id"`
+	Protocol  string `json:"protocol"`
+	StartPort int    `json:"startPort"`
+	EndPort   int    `json:"endPort"`
+	VM        string `json:"vm,omitempty"` // its name, to be shown
+
+	Mark // the owner is Owned for the Service's own, and empty for all others
+	// The rest is known of own ones.
+	Member      string   `json:"member,omitempty"` // see MemberName
+	PrivatePort int      `json:"privatePort,omitempty"`
+	CIDRs       []string `json:"cidrs,omitempty"`
+	State       string   `json:"state,omitempty"`
+}
+
+// has reports whether a public port is forwarded.
+func (f *Forward) has(port int) bool { return f.StartPort <= port && port <= f.EndPort }
+
+// bars reports whether a port forwarding of others keeps us from forwarding a port. CloudStack would take two on one
+// port where their source ranges differ as texts.
+func (f *Forward) bars(protocol string, port int) bool {
+	return f.Owner != Owned && f.has(port) && cmp.Or(f.Protocol, protocol) == protocol
+}
+
+// OwnForwards returns the Service's own port forwardings on the address, sorted.
+func (a *Address) OwnForwards() []Forward {
+	var out []Forward
+	for i := range a.Forwards {
+		if a.Forwards[i].Owner == Owned {
+			out = append(out, a.Forwards[i])
 		}
 	}
-	for _, is := range untagged {
-		if is {
-			tags.Forwards++
+	slices.SortFunc(out, func(a, b Forward) int {
+		return cmp.Or(cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// untagged are the ids of own port forwardings without tags, for the record: nothing else proves them ours.
+func (a *Address) untagged() string {
+	var ids []string
+	for _, f := range a.OwnForwards() {
+		if !f.Tagged {
+			ids = append(ids, f.ID)
 		}
 	}
-	if tags.Forwards > 0 {
-		p.add(waveBuild, tags)
-	}
+	slices.Sort(ids)
+	return strings.Join(ids, " ")
 }

@@ -9,7 +9,11 @@
 package plan
 
 import (
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/conversion"
 
@@ -71,6 +75,8 @@ type Network struct {
 	// it ends TLS.
 	Public, Internal, TLS bool
 	Protocols             []string
+	// CIDR has the network's IPv4 addresses; empty where CloudStack does not say.
+	CIDR string
 	// ACLID and ACLName are the network ACL list of a VPC tier.
 	ACLID, ACLName string
 	// Conserve reports whether an address may serve several purposes.
@@ -140,24 +146,24 @@ func (d Desired) Ports() []int {
 }
 
 // Opened are the public ports by transport protocol.
-func (d Desired) Opened() PortSet { return PortsOf(d.Rules).union(d.Forwarded()) }
+func (d Desired) Opened() PortSet { return PortsOf(d.Rules).Union(d.Forwarded()) }
 
 // Forwarded are those of them that are forwarded.
 func (d Desired) Forwarded() PortSet {
-	out := PortSet{}
-	for _, f := range d.Forwards {
-		out[f.Protocol] = append(out[f.Protocol], f.PublicPort)
-	}
-	return out.union(nil)
+	return d.forwarded(func(f ForwardPort) int { return f.PublicPort })
 }
 
 // aclPorts are the ports that the tier's network ACL list has to let in: what is forwarded passes it with the node port.
 func (d Desired) aclPorts() PortSet {
+	return PortsOf(d.Rules).Union(d.forwarded(func(f ForwardPort) int { return f.PrivatePort }))
+}
+
+func (d Desired) forwarded(port func(ForwardPort) int) PortSet {
 	out := PortSet{}
 	for _, f := range d.Forwards {
-		out[f.Protocol] = append(out[f.Protocol], f.PrivatePort)
+		out[f.Protocol] = append(out[f.Protocol], port(f))
 	}
-	return out.union(PortsOf(d.Rules))
+	return out.Union(nil)
 }
 
 // HasStickiness reports whether a rule asks for a stickiness policy.
@@ -184,10 +190,6 @@ type Rule struct {
 	Stickiness *annotation.Stickiness `json:"stickiness,omitempty"`
 	// Certificate is the id of the certificate of a rule of protocol ssl.
 	Certificate string `json:"certificate,omitempty"`
-	// IdleTimeout is in milliseconds; 0 for whatever the rule has.
-	IdleTimeout int64 `json:"idleTimeout,omitempty"`
-	// KeepAlive is nil for whatever the rule has.
-	KeepAlive *bool `json:"keepAlive,omitempty"`
 }
 
 // transport is what the firewall calls a rule's protocol.
@@ -231,6 +233,115 @@ type Facts struct {
 	Unfit map[string]string
 	// NoForwards is a command for port forwarding that the role may not call; empty for none.
 	NoForwards string
-	// NoTimeouts is what the server lacks for the time-outs that the Service asks for; empty for nothing.
-	NoTimeouts string
+}
+
+// Subject is the Service that is worked on. Observing, planning and applying have it in common.
+type Subject struct {
+	Service Service
+	Spec    annotation.Spec
+	Desired Desired
+	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
+	Members, Reach []Member
+	// Unfit are names of nodes to which no port may be forwarded now, with the reason.
+	Unfit map[string]string
+	// Project is the one to work in; OwnProject the same if the Service names it, as records have it.
+	Project, OwnProject string
+	// Clusters are the ids of this cluster in tags, the current one first.
+	Clusters []string
+	// Written are source ranges that rules were created with, by id, and that were not read back.
+	Written map[string][]string
+	Notify  func(Notice)
+}
+
+// Limits are what the server or the role does not do.
+type Limits struct {
+	// NoTags: the role may not tag.
+	NoTags bool
+	// LeaveACLs: network ACL lists are left alone, as the role may not list them, or by a setting.
+	LeaveACLs bool
+	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed protocol.
+	InPlace bool
+	// NoCIDRs: the server has no cidrlist at all (before 4.18).
+	NoCIDRs bool
+	// CIDRsProven: a rule with cidrlist was read, so the server has it.
+	CIDRsProven bool
+}
+
+// Server is what is known of the server and the role beforehand, and what was learned. The Services share it.
+type Server struct {
+	Known Limits
+
+	NoTags, NoACLs, InPlace atomic.Bool
+	NoCIDRs, CIDRsProven    atomic.Bool
+}
+
+// Limits are the limits as known now.
+func (s *Server) Limits() Limits {
+	out := s.Known
+	out.NoTags = out.NoTags || s.NoTags.Load()
+	out.LeaveACLs = out.LeaveACLs || s.NoACLs.Load()
+	out.InPlace = out.InPlace || s.InPlace.Load()
+	out.NoCIDRs = out.NoCIDRs || s.NoCIDRs.Load() && !s.CIDRsProven.Load()
+	out.CIDRsProven = out.CIDRsProven || s.CIDRsProven.Load()
+	return out
+}
+
+// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be open
+// before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its tags.
+type PortSet map[string][]int
+
+// PortsOf are the ports that rules serve.
+func PortsOf(rules []Rule) PortSet {
+	out := PortSet{}
+	for _, r := range rules {
+		p := transport(r.Protocol)
+		out[p] = append(out[p], r.PublicPort)
+	}
+	return out.Union(nil)
+}
+
+// ParsePorts reads what String wrote. What it cannot read proves nothing and is left out.
+func ParsePorts(text string) PortSet {
+	out := PortSet{}
+	for _, field := range strings.Fields(text) {
+		protocol, list, _ := strings.Cut(field, ":")
+		for _, s := range strings.Split(list, ",") {
+			if port, err := strconv.Atoi(s); err == nil {
+				out[protocol] = append(out[protocol], port)
+			}
+		}
+	}
+	return out.Union(nil)
+}
+
+func (o PortSet) String() string {
+	var fields []string
+	for _, protocol := range slices.Sorted(maps.Keys(o)) {
+		var ports []string
+		for _, p := range o[protocol] {
+			ports = append(ports, strconv.Itoa(p))
+		}
+		if len(ports) > 0 {
+			fields = append(fields, protocol+":"+strings.Join(ports, ","))
+		}
+	}
+	return strings.Join(fields, " ")
+}
+
+// Union returns a new set with the ports of both.
+func (o PortSet) Union(other PortSet) PortSet {
+	if len(o) == 0 && len(other) == 0 {
+		return nil
+	}
+	out := PortSet{}
+	for _, set := range []PortSet{o, other} {
+		for protocol, ports := range set {
+			out[protocol] = append(out[protocol], ports...)
+		}
+	}
+	for protocol := range out {
+		slices.Sort(out[protocol])
+		out[protocol] = slices.Compact(out[protocol])
+	}
+	return out
 }

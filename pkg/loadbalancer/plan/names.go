@@ -5,11 +5,10 @@ package plan
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
-
-var ruleProtocols = []string{ProtocolTCPProxy, ProtocolTCP, ProtocolUDP, ProtocolSSL}
 
 // lbName is what cloudprovider.DefaultLoadBalancerName makes of a Service's UID.
 var lbName = regexp.MustCompile(`^a[0-9a-f]{31}$`)
@@ -79,24 +78,110 @@ func OfKubernetes(name string) bool {
 	return ok || leasewebName.MatchString(name)
 }
 
+// ruleSuffix is what follows the load balancer in a rule's name: the protocol, unless an older provider named it, and the
+// port.
+var ruleSuffix = regexp.MustCompile(`^(?:(tcp-proxy|tcp|udp|ssl)-)?([1-9][0-9]{0,4})$`)
+
 func parseRuleSuffix(rest string) (protocol string, port int, legacy, ok bool) {
-	if port, ok = parsePort(rest); ok {
-		return "", port, true, true
+	m := ruleSuffix.FindStringSubmatch(rest)
+	if m == nil {
+		return "", 0, false, false
 	}
-	for _, p := range ruleProtocols {
-		if digits, found := strings.CutPrefix(rest, p+"-"); found {
-			if port, ok = parsePort(digits); ok {
-				return p, port, false, true
-			}
-		}
+	port, _ = strconv.Atoi(m[2])
+	if port > 65535 {
+		return "", 0, false, false
 	}
-	return "", 0, false, false
+	return m[1], port, m[1] == "", true
 }
 
-func parsePort(s string) (int, bool) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != s {
-		return 0, false
+// Keys of the tags that say whose a public address is. They vanish when the
+// address is released.
+const (
+	TagCluster     = "csccm-cluster"
+	TagService     = "csccm-service"
+	TagServiceUID  = "csccm-service-uid"
+	TagManagedBy   = "csccm-managed-by"
+	TagAllocatedBy = "csccm-allocated-by"
+	// TagKeptBy names the Service, as namespace/name, that had an address and left it by the annotation keep-ip.
+	TagKeptBy = "csccm-kept-by"
+)
+
+// ManagedBy is the value of TagManagedBy and TagAllocatedBy.
+const ManagedBy = "cloudstack-ccm"
+
+// Types of resources for createTags.
+const (
+	ResourcePublicIP = "PublicIpAddress"
+	ResourceRule     = "LoadBalancer"
+	ResourceForward  = "PortForwardingRule"
+	ResourceFirewall = "FirewallRule"
+	ResourceACLItem  = "NetworkACL"
+)
+
+// RuleTags are the tags of everything of a Service's but its addresses.
+func RuleTags(cluster string, svc Service) map[string]string {
+	tags := Tags(cluster, svc)
+	delete(tags, TagAllocatedBy)
+	return tags
+}
+
+// RuleTagKeys are the keys of ruleTags.
+var RuleTagKeys = []string{TagCluster, TagManagedBy, TagService, TagServiceUID}
+
+// Vacant reports whether an address was acquired by this cluster for a Service that has left it to the others that
+// use it: the last of them releases it.
+func Vacant(tags map[string]string, clusters []string) bool {
+	return slices.Contains(clusters, tags[TagCluster]) && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == "" && tags[TagKeptBy] == ""
+}
+
+// ServiceKeys are the keys that name the Service.
+var ServiceKeys = []string{TagService, TagServiceUID}
+
+// TagKeys are the keys of Tags.
+func TagKeys() []string {
+	return []string{TagAllocatedBy, TagCluster, TagManagedBy, TagService, TagServiceUID}
+}
+
+// Tags are the tags of an address that was acquired for a Service.
+func Tags(cluster string, svc Service) map[string]string {
+	return map[string]string{
+		TagCluster:     cluster,
+		TagService:     svc.Key(),
+		TagServiceUID:  svc.UID,
+		TagManagedBy:   ManagedBy,
+		TagAllocatedBy: ManagedBy,
 	}
-	return n, true
+}
+
+// TagOwner reads whose an address or rule is by its tags. clusters are the ids of this cluster. The UID alone is believed,
+// too: an exchange of the cluster's tag may have been cut short.
+func TagOwner(tags map[string]string, clusters []string, svc Service) Ownership {
+	uid, tagged := tags[TagServiceUID]
+	switch cluster := tags[TagCluster]; {
+	case !tagged && cluster == "":
+		return Unknown
+	case uid != svc.UID:
+		return Foreign
+	case cluster == "" || slices.Contains(clusters, cluster):
+		return Owned
+	default:
+		return OtherCluster
+	}
+}
+
+// Former reports whether tags name the cluster by a former id.
+func Former(tags map[string]string, clusters []string) bool {
+	return tags[TagCluster] != "" && tags[TagCluster] != clusters[0] && slices.Contains(clusters, tags[TagCluster])
+}
+
+// PresentTagKeys are those of our keys that an address carries: CloudStack
+// refuses to delete tags when none matches.
+func PresentTagKeys(tags map[string]string) []string {
+	var keys []string
+	for _, k := range append(TagKeys(), TagKeptBy) {
+		if _, ok := tags[k]; ok {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }

@@ -6,6 +6,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // Plan returns the steps that turn the actual into the desired state, and the address that will serve: one of the
@@ -33,6 +35,70 @@ func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 	p.acls(a)
 	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
 	return p.steps, target
+}
+
+type planner struct {
+	desired Desired
+	limits  Limits
+	steps   []Step
+}
+
+func (p *planner) add(wave int, s Step, replaces ...string) {
+	s.Wave, s.Replaces = wave, replaces
+	p.steps = append(p.steps, s)
+}
+
+func (a *Address) on() On { return On{AddressID: a.ID, IP: a.IP} }
+
+// access adds changes of who is let in.
+func (p *planner) access(c access.Changes, on On) {
+	for _, r := range c.Cover {
+		p.add(waveCover, on.opening(r))
+	}
+	for _, f := range c.Close {
+		p.add(waveClose, on.closing(f))
+	}
+	for _, r := range c.Open {
+		p.add(waveBuild, on.opening(r), c.GapBefore(r)...)
+	}
+	for _, f := range c.Trim {
+		p.add(waveTrim, on.closing(f))
+	}
+}
+
+// opening and closing return how a firewall rule, or an item of a network ACL list, is made and deleted.
+func (o On) opening(r access.Range) Step {
+	if o.ACLID != "" {
+		return Step{Kind: OpenACL, On: o, Access: r}
+	}
+	return Step{Kind: OpenFirewall, On: o, Access: r}
+}
+
+func (o On) closing(f access.Rule) Step {
+	if o.ACLID != "" {
+		return Step{Kind: CloseACL, On: o, ItemID: f.ID, Access: f.Range}
+	}
+	return Step{Kind: CloseFirewall, On: o, ItemID: f.ID, Access: f.Range}
+}
+
+// tag adds a step that tags the items of one type which the plan leaves or makes and which lack our tags. What it makes is
+// on the address that serves, or in the list of the Service's tier.
+func (p *planner) tag(kind string, on On, own []Item) {
+	untagged, n := map[string]bool{}, 0
+	for _, item := range own {
+		if !item.Deleting && (!item.Tagged || item.Former) {
+			untagged[item.ID] = true
+		}
+	}
+	for _, s := range p.steps {
+		if s.Makes() == kinds[kind].resource {
+			n++
+		}
+		delete(untagged, s.removes())
+	}
+	if n += len(untagged); n > 0 && !p.limits.NoTags {
+		p.add(waveBuild, Step{Kind: kind, On: on, Items: n})
+	}
 }
 
 // ordered returns a list sorted and without repetitions: the list itself where it is so already.

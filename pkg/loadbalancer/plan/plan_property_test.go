@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
@@ -127,11 +128,11 @@ func (w world) litter(a Actual) Actual {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
 		if w.IntN(3) == 0 {
-			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Owner: Foreign})
-			x.Firewall = append(x.Firewall, access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"})
+			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Mark: Mark{Owner: Foreign}})
+			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"}})
 		}
 		if w.IntN(3) == 0 {
-			x.Firewall = append(x.Firewall, access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"})
+			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"}})
 		}
 		if w.IntN(3) == 0 {
 			x.Allocated = false
@@ -154,6 +155,20 @@ func (w world) litter(a Actual) Actual {
 		if w.IntN(3) == 0 {
 			x.Forwards = append(x.Forwards, Forward{ID: "foreign-forward", Protocol: ProtocolUDP, StartPort: 7001, EndPort: 7001, VM: "db"})
 		}
+		for k := range x.Firewall { // tags that are missing, or name the cluster by a former id
+			if f := &x.Firewall[k]; f.Owner == Owned {
+				switch w.IntN(4) {
+				case 0:
+					f.Mark = Mark{Owner: Unknown}
+				case 1:
+					f.Former = true
+				}
+			}
+		}
+		if w.IntN(3) == 0 { // of others, by its tags, on a port that may be ours
+			port := somePorts[w.IntN(len(somePorts))]
+			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", port, port, "198.51.100.0/24"), ID: "foreign-tagged"}, Mark: Mark{Owner: Foreign}})
+		}
 		if own := x.OwnForwards(); len(own) > 0 && w.IntN(2) == 0 {
 			at := slices.IndexFunc(x.Forwards, func(f Forward) bool { return f.ID == own[w.IntN(len(own))].ID })
 			f := &x.Forwards[max(at, 0)]
@@ -171,7 +186,29 @@ func (w world) litter(a Actual) Actual {
 			}
 		}
 	}
+	for i := range a.ACLs {
+		w.litterACL(&a.ACLs[i])
+	}
 	return a
+}
+
+// litterACL is litter for a network ACL list.
+func (w world) litterACL(l *ACL) {
+	for k := range l.Items {
+		switch item := &l.Items[k]; w.IntN(4) {
+		case 0:
+			item.Tagged = false // its reason proves it
+		case 1:
+			item.Former = true
+		}
+	}
+	if len(l.Items) > 0 && w.IntN(3) == 0 {
+		l.Items = l.Items[1:]
+	}
+	if w.IntN(2) == 0 {
+		port := somePorts[w.IntN(len(somePorts))]
+		l.Items = append(l.Items, AccessItem{Rule: access.Rule{Range: span("tcp", port, port, annotation.Anyone), ID: "foreign-item"}, Ingress: true, Allow: true, Mark: Mark{Owner: Foreign}})
+	}
 }
 
 func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
@@ -188,6 +225,10 @@ func (w world) shuffle(d Desired, a Actual) (Desired, Actual) {
 		w.Shuffle(len(x.Forwards), func(i, j int) { x.Forwards[i], x.Forwards[j] = x.Forwards[j], x.Forwards[i] })
 		w.Shuffle(len(x.Firewall), func(i, j int) { x.Firewall[i], x.Firewall[j] = x.Firewall[j], x.Firewall[i] })
 	}
+	w.Shuffle(len(a.ACLs), func(i, j int) { a.ACLs[i], a.ACLs[j] = a.ACLs[j], a.ACLs[i] })
+	for _, l := range a.ACLs {
+		w.Shuffle(len(l.Items), func(i, j int) { l.Items[i], l.Items[j] = l.Items[j], l.Items[i] })
+	}
 	return d, a
 }
 
@@ -201,7 +242,7 @@ func reached(a Actual) map[string]bool {
 		for _, r := range x.OwnRules() {
 			for who, probe := range probes {
 				byRule := len(r.CIDRs) == 0 || access.Contain(r.CIDRs, []string{probe})
-				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f access.Rule) bool {
+				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f AccessItem) bool {
 					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && access.Contain(f.CIDRs, []string{probe})
 				})
 				if byRule && byFirewall {
@@ -211,7 +252,7 @@ func reached(a Actual) map[string]bool {
 		}
 		for _, f := range x.OwnForwards() {
 			for who, probe := range probes {
-				open := x.VPCID != "" && access.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r access.Rule) bool {
+				open := x.VPCID != "" && access.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r AccessItem) bool {
 					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && access.Contain(r.CIDRs, []string{probe})
 				})
 				if port := fmt.Sprint(f.StartPort); open {
@@ -229,17 +270,15 @@ func reached(a Actual) map[string]bool {
 // touchesForeign names an action that takes away what is not ours.
 func touchesForeign(before Actual, plan []Step) string {
 	for _, s := range plan {
-		on, _ := s.OnRule()
-		if r, ok := s.Action.(interface{ removes() string }); ok && strings.HasPrefix(r.removes(), "foreign-") || on.RuleID == "foreign-rule" {
+		if strings.HasPrefix(s.ItemID, "foreign-") {
 			return s.Label()
 		}
-		act, ok := s.Action.(ReleaseAddress)
-		if !ok {
+		if s.Kind != ReleaseAddress {
 			continue
 		}
-		x := before.Find(act.AddressID)
+		x := before.Find(s.AddressID)
 		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Owned }) ||
-			slices.ContainsFunc(x.Firewall, func(f access.Rule) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
+			slices.ContainsFunc(x.Firewall, func(f AccessItem) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
 			slices.ContainsFunc(x.Forwards, func(f Forward) bool { return f.Owner != Owned })
 		if foreign || !x.Allocated {
 			return s.Label()
@@ -251,7 +290,7 @@ func touchesForeign(before Actual, plan []Step) string {
 func TestPropertiesOfPlans(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := world{rand.New(rand.NewPCG(seed, 1))}
-		limits := Limits{NoTags: w.IntN(4) == 0, NoCIDRUpdate: w.IntN(4) == 0, CIDRsProven: true}
+		limits := Limits{NoTags: w.IntN(4) == 0, InPlace: w.IntN(4) != 0, CIDRsProven: true}
 		first, want := w.desired(), w.desired()
 		if w.IntN(3) == 0 {
 			first, want = tier(first), tier(want)
@@ -272,11 +311,16 @@ func TestPropertiesOfPlans(t *testing.T) {
 
 		// The plan leads to its fixpoint.
 		after := run(before, plan)
-		after = run(after, planOf(want, after, limits)) // the tag of a new address
+		after = run(after, planOf(want, after, limits)) // firewall rules of unknown origin on ports that have rules of ours now
 		if rest := planOf(want, after, limits); len(rest) > 0 {
 			t.Fatalf("seed %d: not a fixpoint: %v", seed, lines(rest))
 		}
 		checkForwards(t, seed, after, want, true)
+		if !limits.NoTags && !want.Absent {
+			if id := untagged(after, Target(want, after)); id != "" {
+				t.Fatalf("seed %d: %s is the Service's and lacks its tags", seed, id)
+			}
+		}
 		if label := touchesForeign(before, plan); label != "" {
 			t.Fatalf("seed %d: %q touches what is not ours", seed, label)
 		}
@@ -290,8 +334,8 @@ func TestPropertiesOfPlans(t *testing.T) {
 		state := before.Clone()
 		replaced := map[int]bool{}
 		for _, act := range plan {
-			if del, ok := act.Action.(DeleteRule); ok {
-				replaced[del.Port] = true
+			if act.Kind == DeleteRule {
+				replaced[act.Port] = true
 			}
 		}
 		for i, act := range plan {
@@ -314,14 +358,30 @@ func TestPropertiesOfPlans(t *testing.T) {
 	}
 }
 
+// untagged names an item of the Service's without its tags, or with those of a former id.
+func untagged(a Actual, target *Address) (name string) {
+	var own []Item
+	for _, resource := range []string{ResourceRule, ResourceForward, ResourceFirewall} {
+		own = append(own, target.own(resource)...)
+	}
+	for _, l := range a.ACLs {
+		own = append(own, l.own()...)
+	}
+	for _, item := range own {
+		if !item.Deleting && (!item.Tagged || item.Former) {
+			name = item.ID
+		}
+	}
+	return name
+}
+
 // firewallFirst names an action on a load balancer rule that is submitted while the creation of a firewall rule on the
 // same address may still run; see the order of waves.
 func firewallFirst(plan []Step) string {
 	opened := map[string]bool{}
 	for _, s := range plan {
-		on, _ := s.OnAddress()
-		at := fmt.Sprint(s.Wave, " ", on.AddressID)
-		switch s.Action.(type) {
+		at := fmt.Sprint(s.Wave, " ", s.AddressID)
+		switch s.Kind {
 		case OpenFirewall:
 			opened[at] = true
 		case CreateRule, UpdateRule, AddMembers, SetStickiness:
@@ -336,17 +396,15 @@ func firewallFirst(plan []Step) string {
 // replaces reports whether a plan deletes the rule that gives an access, or has to close its port for a moment.
 func replaces(plan []Step, who string) bool {
 	for _, s := range plan {
-		on, _ := s.OnRule()
-		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", on.IP, on.Port))
-		switch act := s.Action.(type) {
+		here := strings.HasPrefix(who, fmt.Sprintf("%s:%d ", s.IP, s.Port))
+		switch s.Kind {
 		case DeleteForward, UpdateForward:
 			// Sources that change from one forwarding to another find the port closed meanwhile.
-			on, _ := s.OnForward()
-			if strings.HasPrefix(who, fmt.Sprintf("%s:%d", on.IP, on.Port)) {
+			if strings.HasPrefix(who, fmt.Sprintf("%s:%d", s.IP, s.Port)) {
 				return true
 			}
 		case UpdateRule: // from TCP to UDP or back
-			if (act.Rule.Protocol == ProtocolUDP || closesUDP(plan, act.Port)) && here {
+			if (s.Rule.Protocol == ProtocolUDP || closesUDP(plan, s.Port)) && here {
 				return true
 			}
 		case DeleteRule:
@@ -364,14 +422,8 @@ func replaces(plan []Step, who string) bool {
 
 func closesUDP(plan []Step, port int) bool {
 	return slices.ContainsFunc(plan, func(s Step) bool {
-		var f access.Range
-		switch act := s.Action.(type) {
-		case CloseFirewall:
-			f = act.Firewall
-		case CloseACL:
-			f = act.Firewall
-		}
-		return f.Protocol == ProtocolUDP && f.StartPort <= port && port <= f.EndPort
+		f := s.Access
+		return s.Kind == CloseFirewall && f.Protocol == ProtocolUDP && f.StartPort <= port && port <= f.EndPort
 	})
 }
 
@@ -394,6 +446,72 @@ func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired,
 				if n.ID == r.ID && len(n.Members) == 0 {
 					t.Fatalf("seed %d: after %q the rule of port %d has no members", seed, act.Label(), r.PublicPort)
 				}
+			}
+		}
+	}
+}
+
+// forward makes some of the TCP ports port forwardings, and lets some have UDP as well.
+func (w world) forward(d *Desired) {
+	var rules []Rule
+	for _, r := range d.Rules {
+		if w.IntN(2) == 0 || transport(r.Protocol) != ProtocolTCP {
+			rules = append(rules, r)
+			continue
+		}
+		d.Forwards = append(d.Forwards, ForwardPort{ProtocolTCP, r.PublicPort, r.PrivatePort})
+		if w.IntN(2) == 0 {
+			d.Forwards = append(d.Forwards, ForwardPort{ProtocolUDP, r.PublicPort, r.PrivatePort + 1000})
+		}
+	}
+	d.Rules, d.UID, d.Buckets = rules, "uid", 1<<w.IntN(4)
+	d.Serving = w.some(d.Members)
+}
+
+// some are one or more of the members, if there is any.
+func (w world) some(members []string) []string {
+	out := slices.DeleteFunc(slices.Clone(members), func(string) bool { return w.IntN(3) == 0 })
+	if len(out) == 0 {
+		return members
+	}
+	return out
+}
+
+// inIsolated moves a desired state to an isolated network, where port forwardings cannot tell sources apart.
+func inIsolated(d Desired) Desired {
+	d.Buckets = 0
+	return d
+}
+
+// checkForwards: port forwardings of a port in a VPC never have a source in common; where covered is set, they have the
+// wanted ones together.
+func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bool) {
+	t.Helper()
+	for i := range a.Addresses {
+		x := &a.Addresses[i]
+		byPort := map[string][]Forward{}
+		for _, f := range x.OwnForwards() {
+			key := portText(f.Protocol, f.StartPort)
+			for _, o := range byPort[key] {
+				if x.VPCID == "" || len(spread.Common(o.sources(), f.sources())) > 0 {
+					t.Fatalf("seed %d: two forwardings of port %s have sources in common: %v %v", seed, key, o.CIDRs, f.CIDRs)
+				}
+			}
+			byPort[key] = append(byPort[key], f)
+		}
+		if !covered || want.Absent || len(want.Members) == 0 || x.VPCID == "" || Target(want, a).ID != x.ID {
+			continue
+		}
+		for _, p := range want.Forwards {
+			var all []string
+			for _, f := range byPort[portText(p.Protocol, p.PublicPort)] {
+				all = append(all, f.CIDRs...)
+				if !slices.Contains(want.Serving, f.Member) || f.PrivatePort != p.PrivatePort {
+					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member, f.PrivatePort)
+				}
+			}
+			if !access.Same(all, want.Ranges) {
+				t.Fatalf("seed %d: the forwardings of port %d let in %v, not %v", seed, p.PublicPort, all, want.Ranges)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ const (
 	ReasonNoSuchCertificate  Reason = "NoSuchCertificate"
 	ReasonNotAllowed         Reason = "NotAllowed"
 	ReasonUnsupportedMode    Reason = "UnsupportedMode"
-	ReasonUnsupportedSetting Reason = "UnsupportedSetting"
+	ReasonOtherClusterID     Reason = "OtherClusterID"
 )
 
 // Reasons of notices while working.
@@ -44,12 +44,12 @@ const (
 	ReasonDriftRepaired     Reason = "DriftRepaired"
 	ReasonForeignFirewall   Reason = "ForeignFirewallRule"
 	ReasonRuleReplaced      Reason = "RuleReplaced"
+	ReasonRuleReapplied     Reason = "RuleReapplied"
 	ReasonNoBackends        Reason = "NoBackends"
 	ReasonDefaultACL        Reason = "DefaultNetworkACL"
 	ReasonBriefInterruption Reason = "BriefInterruption"
 	ReasonNodeOutside       Reason = "NodeOutsideNetwork"
 	ReasonUnverifiedRule    Reason = "UnverifiedRule"
-	ReasonUnverifiedRecord  Reason = "UnverifiedRecord"
 	ReasonRangesNotServed   Reason = "SourceRangesNotServed"
 	ReasonPortMoved         Reason = "PortMoved"
 	ReasonNodesUnfit        Reason = "NoNodeFit"
@@ -70,11 +70,30 @@ func (r *RefusalError) Error() string {
 	return r.Message + "; " + r.Remedy
 }
 
+// Refuse returns a refusal.
+func Refuse(reason Reason, message, remedy string) *RefusalError {
+	return &RefusalError{Reason: reason, Message: message, Remedy: remedy}
+}
+
 // Notice is something worth an Event.
 type Notice struct {
 	Warning bool   `json:"warning,omitempty"`
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
+}
+
+// EventRow documents one Reason. Links in its texts start at the folder docs.
+type EventRow struct {
+	Reason  Reason
+	Warning bool
+	// Condition is set if the condition of the Service has the reason, too: the Service is refused, or no node serves it.
+	Condition bool
+	When      string
+	// Means describes the consequences for clients, Pods and CloudStack.
+	Means string
+	// See are command lines besides those that list each Event of the kind.
+	See    []string
+	Remedy string
 }
 
 // WaitError asks for another try later: nothing failed, but something is not known yet.

@@ -14,28 +14,13 @@ import (
 
 // reach plans the desired state on the target, or on a new address without one.
 func (p *planner) reach(target *Address) {
-	opened, forwarded := p.opened(target), p.desired.Forwarded()
 	if target == nil {
 		d := p.desired
-		p.add(waveAddress, AllocateAddress{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, IP: d.Address, FirewallPorts: opened, ForwardPorts: forwarded})
-		target = &Address{
-			NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true, Tagged: true, FirewallPorts: opened, ForwardPorts: forwarded,
-		}
-	}
-	if !p.limits.Unclaimed {
-		p.claims = claims(p.desired, target)
-	}
-	// The record names ports before they are opened, but not while they may be somebody else's.
-	before, mayForward := opened.without(p.claims).union(target.FirewallPorts), forwarded.union(target.ForwardPorts)
-	recorded := target.Recorded && (target.HasStickiness || !p.desired.HasStickiness())
-	if !recorded || !target.FirewallPorts.covers(opened.without(p.claims)) || !target.ForwardPorts.covers(forwarded) {
-		p.remember(target, waveAddress, before, mayForward)
-	}
-	if before = opened.union(target.FirewallPorts); len(p.claims) > 0 {
-		p.remember(target, waveClaimed, before, mayForward)
+		p.add(waveAddress, Step{Kind: AllocateAddress, On: On{IP: d.Address}, NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal})
+		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true}
 	}
 	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
-		p.add(waveBuild, TagAddress{OnAddress: target.on()})
+		p.add(waveAddress, Step{Kind: TagAddress, On: target.on()})
 	}
 	own := map[int]ActualRule{}
 	for _, r := range target.OwnRules() {
@@ -52,89 +37,36 @@ func (p *planner) reach(target *Address) {
 	for _, port := range slices.Sorted(maps.Keys(own)) {
 		p.deleteRule(target, own[port], waveDelete, "")
 	}
-	p.tagRules(target)
 	if !target.Internal {
 		p.forwards(target)
 	}
+	p.tag(TagRules, target.on(), target.own(ResourceRule))
+	p.tag(TagForwards, target.on(), target.own(ResourceForward))
 	if p.desired.Firewall && !target.Internal {
 		p.firewall(target)
-	}
-	if target.Settled && (!opened.covers(before) || !forwarded.covers(mayForward)) {
-		p.remember(target, waveOldRelease, opened, forwarded) // the other ports are closed by then
-	}
-}
-
-// opened are the ports that the plan leaves open.
-func (p *planner) opened(target *Address) PortSet {
-	if !p.desired.Firewall || p.desired.Internal || target != nil && target.Internal {
-		return nil
-	}
-	return p.desired.Opened()
-}
-
-func (p *planner) remember(target *Address, wave int, opened, forwarded PortSet) {
-	var closed []string
-	for _, s := range p.steps {
-		if c, ok := s.Action.(CloseFirewall); ok {
-			closed = append(closed, c.FirewallID)
-		}
-	}
-	p.add(wave, RememberAddress{OnAddress: target.on(), NetworkID: target.NetworkID, Allocated: target.Allocated, FirewallPorts: opened, ForwardPorts: forwarded}, closed...)
-}
-
-// tagRules tags all own rules that will be there and have no tags, with one call.
-func (p *planner) tagRules(target *Address) {
-	if p.limits.NoTags || target.Internal {
-		return
-	}
-	tagged := map[int]bool{}
-	for _, r := range target.OwnRules() {
-		tagged[r.PublicPort] = r.Tagged
-	}
-	for _, s := range p.steps {
-		if c, ok := s.Action.(CreateRule); ok {
-			tagged[c.Port] = false
-		}
-	}
-	tags := TagRules{OnAddress: target.on()}
-	for _, r := range p.desired.Rules {
-		if !tagged[r.PublicPort] {
-			tags.Ports = append(tags.Ports, r.PublicPort)
-		}
-	}
-	if len(tags.Ports) > 0 {
-		p.add(waveBuild, tags)
+		p.tag(TagFirewall, target.on(), target.own(ResourceFirewall))
 	}
 }
 
 // firewall plans the firewall rules of the target.
 func (p *planner) firewall(target *Address) {
-	wanted := p.desired.Opened()
-	var own []access.Rule
+	own := target.ownFirewall()
 	var others []access.Range
-	for _, f := range target.Firewall {
-		switch {
-		case target.OwnsFirewall(f, wanted):
-			own = append(own, f)
-		case !f.Deleting:
+	for _, f := range target.foreignFirewall() {
+		if !f.Deleting {
 			others = append(others, f.Range)
 		}
 	}
-	open := func(f access.Range) Action { return OpenFirewall{OnAddress: target.on(), Firewall: f} }
-	p.access(access.Plan(access.For(wanted, p.desired.Ranges), own, others, true), open, target.closing)
+	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, own, others, true), target.on())
 }
 
 func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
-	wave := waveBuild
-	if p.claims[want.PublicPort] {
-		wave = waveClaim
-	}
-	on := target.onRule("", want.PublicPort)
-	p.add(wave, CreateRule{OnRule: on, NetworkID: p.desired.NetworkID, Internal: target.Internal, Rule: want, Switched: target.ID != "" && len(target.forwardsOn(want.PublicPort)) > 0}, replaces...)
-	p.extras(on, want, ActualRule{}, p.desired.NetworkID, replaces...)
+	on, port := target.on(), want.PublicPort
+	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want}, replaces...)
+	p.extras(on, want, ActualRule{}, replaces...)
 	// Without proof the members come when the rule was read back with its source ranges.
 	if len(p.desired.Members) > 0 && !p.unproven(want) {
-		p.add(waveBuild, AddMembers{OnRule: on, Members: p.desired.Members}, replaces...)
+		p.add(waveBuild, Step{Kind: AddMembers, On: on, Port: port, Members: p.desired.Members}, replaces...)
 	}
 }
 
@@ -145,20 +77,36 @@ func (p *planner) unproven(want Rule) bool {
 }
 
 // extras plans stickiness and certificate of a rule.
-func (p *planner) extras(on OnRule, want Rule, have ActualRule, networkID string, replaces ...string) {
+func (p *planner) extras(on On, want Rule, have ActualRule, replaces ...string) {
+	id, port := have.ID, want.PublicPort
 	switch {
 	case want.Stickiness != nil && !want.Stickiness.Equal(have.Stickiness):
-		p.add(waveBuild, SetStickiness{OnRule: on, NetworkID: networkID, Rule: want}, replaces...)
+		p.add(waveBuild, Step{Kind: SetStickiness, On: on, ItemID: id, Port: port, Rule: want}, replaces...)
 	case want.Stickiness == nil && have.PolicyID != "":
-		p.add(waveBuild, DropStickiness{OnRule: on, Rule: want, PolicyID: have.PolicyID}, replaces...)
+		p.add(waveBuild, Step{Kind: DropStickiness, On: on, ItemID: id, Port: port, PolicyID: have.PolicyID}, replaces...)
 	}
 	if want.Certificate != "" && want.Certificate != have.Certificate {
-		p.add(waveBuild, BindCertificate{OnRule: on, NetworkID: networkID, Rule: want}, replaces...)
+		p.add(waveBuild, Step{Kind: BindCertificate, On: on, ItemID: id, Port: port, Rule: want}, replaces...)
 	}
 }
 
 func (p *planner) deleteRule(target *Address, have ActualRule, wave int, note string) {
-	p.add(wave, DeleteRule{OnRule: target.onRule(have.ID, have.PublicPort), Internal: target.Internal, Note: note})
+	p.add(wave, Step{Kind: DeleteRule, On: target.on(), ItemID: have.ID, Port: have.PublicPort, Internal: target.Internal, Note: note})
+}
+
+// Notes on what a server does differently that changes rules in place.
+const (
+	noteRanges = "its source ranges changed, which cannot be done in place"
+	// Before 4.22 a changed protocol is stored and listed, and the router is told of it with the next algorithm. To replace
+	// the rule would close its port for a moment; this moves no connection but those that are new while it lasts.
+	noteProtocol = "the router learns of the new protocol with another algorithm, which is changed back at once"
+)
+
+// NeedsInPlace reports whether a plan depends on the server not changing rules in place.
+func NeedsInPlace(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool {
+		return s.Note == noteProtocol || s.Note == noteRanges
+	})
 }
 
 // changeRule plans the changes of one rule, in place where CloudStack can.
@@ -170,7 +118,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 		haveCIDRs = []string{annotation.Anyone}
 	}
 	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !access.Same(want.CIDRs, haveCIDRs)
-	inPlace := len(want.CIDRs) <= 1 && !p.limits.NoCIDRUpdate
+	inPlace := len(want.CIDRs) <= 1 && p.limits.InPlace
 	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && access.Contain(haveCIDRs, want.CIDRs) {
 		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
 	}
@@ -183,7 +131,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	case target.Internal && have.Algorithm != want.Algorithm:
 		note = "its algorithm changed, and that of an internal load balancer cannot"
 	case cidrsDiffer && !inPlace:
-		note = "its source ranges changed, which cannot be done in place"
+		note = noteRanges
 	}
 	if note != "" {
 		p.deleteRule(target, have, waveDelete, note)
@@ -195,25 +143,33 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	if want.Protocol != ProtocolSSL || protocolDiffers {
 		have.Certificate = ""
 	}
-	on := target.onRule(have.ID, have.PublicPort)
-	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer || timeoutsDiffer(want, have.Rule) {
+	on, port := target.on(), have.PublicPort
+	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
 		update := want
 		if !cidrsDiffer {
 			update.CIDRs = nil
 		}
-		p.add(waveBuild, UpdateRule{OnRule: on, Rule: update})
+		if protocolDiffers && have.Algorithm == want.Algorithm && !p.limits.InPlace {
+			other := update
+			other.Algorithm = "leastconn"
+			if want.Algorithm == other.Algorithm {
+				other.Algorithm = "roundrobin"
+			}
+			p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: other, Note: noteProtocol})
+		}
+		p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: update})
 	}
-	p.extras(on, want, have, "")
+	p.extras(on, want, have)
 	members := p.desired.Members
 	if p.limits.NoCIDRs && p.desired.CIDRsDecide && !access.Same(want.CIDRs, []string{annotation.Anyone}) {
 		members = nil // the rule would let everybody in
 	}
 	add, remove := difference(members, have.Members)
 	if len(add) > 0 {
-		p.add(waveBuild, AddMembers{OnRule: on, Members: add})
+		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: port, Members: add})
 	}
 	if len(remove) > 0 {
-		p.add(waveTrim, RemoveMembers{OnRule: on, Members: remove})
+		p.add(waveTrim, Step{Kind: RemoveMembers, On: on, ItemID: have.ID, Port: port, Members: remove})
 	}
 }
 
@@ -231,4 +187,58 @@ func difference(want, have []string) (add, remove []string) {
 		}
 	}
 	return append(add, want...), append(remove, have...)
+}
+
+// leave plans the removal of everything we own on the address.
+func (p *planner) leave(a *Address) {
+	if !a.Ours() {
+		return
+	}
+	exclusive, why := a.exclusive()
+	if a.Allocated && exclusive && !p.desired.KeepAddress && !a.Internal {
+		// Releasing removes the address's rules with it.
+		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
+		return
+	}
+	for _, f := range access.Sorted(a.ownFirewall()) {
+		p.add(waveOldClose, a.on().closing(f))
+	}
+	rules := a.OwnRules()
+	slices.SortFunc(rules, func(x, y ActualRule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
+	for _, r := range rules {
+		p.deleteRule(a, r, waveOldDelete, "")
+	}
+	for _, f := range a.OwnForwards() {
+		p.deleteForward(a, &f, waveOldDelete)
+	}
+	if a.Recorded || a.Owner == Owned {
+		handOver := a.Allocated && !a.Internal && !p.desired.KeepAddress && !p.limits.NoTags
+		keep := a.Allocated && p.desired.KeepAddress && !a.Internal && !p.limits.NoTags
+		switch {
+		case a.Internal:
+			why = "it belongs to its tier"
+		case a.Shared:
+			why = "other Services use it"
+		case handOver:
+		case !a.Allocated:
+			why = "no tag proves that this controller acquired it; csccm adopt hands such addresses over"
+		case p.desired.KeepAddress:
+			why = "annotation " + annotation.KeepIP + " is set"
+		}
+		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
+	}
+}
+
+// ownFirewall returns the firewall rules of the Service on the address, foreignFirewall the others.
+func (a *Address) ownFirewall() []access.Rule     { return a.firewall(true) }
+func (a *Address) foreignFirewall() []access.Rule { return a.firewall(false) }
+
+func (a *Address) firewall(own bool) []access.Rule {
+	var out []access.Rule
+	for _, f := range a.Firewall {
+		if a.OwnsFirewall(f) == own {
+			out = append(out, f.Rule)
+		}
+	}
+	return out
 }

@@ -105,6 +105,9 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 // ranges parses the cidrlist of a rule like HAProxy, which expects blanks as separators.
 func ranges(list string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
+	if n := len(strings.Fields(list)); n > simulator.RouterRanges {
+		return nil, fmt.Errorf("%d source ranges: HAProxy reads at most %d", n, simulator.RouterRanges)
+	}
 	for _, s := range strings.Fields(list) {
 		if strings.Contains(s, ",") {
 			return nil, fmt.Errorf("source ranges %q: HAProxy requires blanks as separators", list)

@@ -6,6 +6,7 @@ package datapath
 import (
 	"crypto/tls"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func TestRefused(t *testing.T) {
 		`algorithm "random" is not known; HAProxy supports roundrobin, leastconn and source`:            func(r *simulator.RouterRule) { r.Algorithm = "random" },
 		`protocol "udp": HAProxy forwards TCP only`:                                                     func(r *simulator.RouterRule) { r.Protocol = "udp" },
 		`protocol ssl: the rule has no certificate with an RSA key that was uploaded to this simulator`: func(r *simulator.RouterRule) { r.Protocol = "ssl" },
+		"61 source ranges: HAProxy reads at most 60":                                                    func(r *simulator.RouterRule) { r.CIDRList = strings.Repeat("10.0.0.0/8 ", 61) },
 		`source ranges "10.0.0.0/8,192.0.2.0/24": HAProxy requires blanks as separators`:                func(r *simulator.RouterRule) { r.CIDRList = "10.0.0.0/8,192.0.2.0/24" },
 		`source range "x" is neither a CIDR nor an address`:                                             func(r *simulator.RouterRule) { r.CIDRList = "x" },
 		`stickiness expire "soon": a positive number with a unit is needed`: func(r *simulator.RouterRule) {

@@ -41,9 +41,14 @@ const (
 
 func newTestEnv(t *testing.T, o Options) *testEnv {
 	t.Helper()
+	return newTestEnvOf(t, o, simulator.Options{World: simulator.ExampleWorld()})
+}
+
+func newTestEnvOf(t *testing.T, o Options, s simulator.Options) *testEnv {
+	t.Helper()
 	b := &testEnv{t: t, to: map[string]string{}}
 	var err error
-	b.sim, err = simulator.New(simulator.Options{World: simulator.ExampleWorld()})
+	b.sim, err = simulator.New(s)
 	require.NoError(t, err)
 	srv := httptest.NewServer(b.sim.IntegrationHandler())
 	t.Cleanup(srv.Close)
@@ -167,7 +172,11 @@ func (b *testEnv) api(done bool, command string, pairs ...string) map[string]any
 	if !ok {
 		return ans
 	}
-	res := b.call("queryAsyncJobResult", "jobid", job)
+	var res map[string]any
+	b.eventually(command+" ends", func() bool {
+		res = b.call("queryAsyncJobResult", "jobid", job)
+		return fmt.Sprint(res["jobstatus"]) != "0"
+	})
 	require.Equal(b.t, map[bool]string{true: "1", false: "2"}[done], fmt.Sprint(res["jobstatus"]), "%s: %v", command, res)
 	return ans
 }

@@ -69,6 +69,63 @@ func TestFirewallAndSourceRanges(t *testing.T) {
 	require.EqualValues(t, 1, s.RefusedBySourceRanges)
 }
 
+// Before 4.22 CloudStack tells its router a changed protocol only with a changed algorithm. The test measures what clients notice
+// of the two ways there, with calls that take as long as on a real server: the algorithm changed there and back, and the rule
+// replaced. The figures are in docs/loadbalancers.md.
+func TestProtocolChangeOnOlderServers(t *testing.T) {
+	t.Parallel()
+	for way, change := range map[string]func(b *testEnv, id string){
+		"there and back": func(b *testEnv, id string) {
+			b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "leastconn", "protocol", "tcp")
+			b.api(true, "updateLoadBalancerRule", "id", id, "algorithm", "roundrobin", "protocol", "tcp")
+		},
+		"replaced": func(b *testEnv, id string) {
+			ip, vms := b.id("publicipaddress", "listPublicIpAddresses", "ipaddress", "203.0.113.20"), b.vm("demo-worker-1")+","+b.vm("demo-worker-2")
+			b.api(true, "deleteLoadBalancerRule", "id", id)
+			made := b.api(true, "createLoadBalancerRule", "publicipid", ip, "name", "new-443", "algorithm", "roundrobin", "publicport", "443", "privateport", "30443", "openfirewall", "false")
+			b.api(true, "assignToLoadBalancerRule", "id", made["id"].(string), "virtualmachineids", vms)
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			world := simulator.ExampleWorld()
+			world.Version = "4.19"
+			latency, err := simulator.Profile("simulator")
+			require.NoError(t, err)
+			b := newTestEnvOf(t, Options{}, simulator.Options{World: world, Latency: latency})
+			held, err := b.open(web, me)
+			require.NoError(t, err)
+			_, err = held.line()
+			require.NoError(t, err)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				change(b, b.rule("443"))
+			}()
+			served, lost := 0, 0
+			for changed := false; !changed; time.Sleep(5 * time.Millisecond) {
+				select {
+				case <-ended:
+					changed = true
+				default:
+				}
+				if _, err := b.visit(web, me); err != nil {
+					lost++
+				} else {
+					served++
+				}
+			}
+			_, err = fmt.Fprintln(held, "still here")
+			require.NoError(t, err)
+			_, err = held.line()
+			t.Logf("PROTOCOL CHANGE | %s | %d of %d requests lost | open connection: %v", way, lost, lost+served, err)
+			require.Positive(t, served)
+			require.Equal(t, way == "replaced", lost > 0)
+			require.NoError(t, err, "the open connection stays")
+		})
+	}
+}
+
 func TestProxyHeader(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, Options{})

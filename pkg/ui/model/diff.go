@@ -54,7 +54,12 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	if before.Speed != after.Speed {
 		p.Speed, changed = &after.Speed, true
 	}
+	if !reflect.DeepEqual(before.Controller, after.Controller) {
+		p.Controller, changed = cmp.Or(after.Controller, &Controller{}), true
+	}
 	for _, part := range []bool{
+		replaced(&p.Views, before.Views, after.Views),
+		replaced(&p.Sources, before.Sources, after.Sources),
 		replaced(&p.Links, before.Links, after.Links),
 		replaced(&p.Checks, before.Checks, after.Checks),
 		replaced(&p.Plans, before.Plans, after.Plans),
@@ -108,6 +113,11 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 	if p.Speed != nil {
 		s.Speed = *p.Speed
 	}
+	if p.Controller != nil {
+		if s.Controller = p.Controller; *p.Controller == (Controller{}) {
+			s.Controller = nil
+		}
+	}
 	gone := map[string]bool{}
 	for _, id := range p.Removed {
 		gone[id] = true
@@ -124,6 +134,8 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 	objects = append(objects, p.Objects...)
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	s.Objects = objects
+	replace(&s.Views, p.Views)
+	replace(&s.Sources, p.Sources)
 	replace(&s.Links, p.Links)
 	replace(&s.Checks, p.Checks)
 	replace(&s.Plans, p.Plans)

@@ -7,8 +7,6 @@ package model
 
 import "time"
 
-//go:generate go run ../../internal/schemagen -title "What the page of csccm ui shows" -root Snapshot -out ../../../docs/ui.schema.json model.go
-
 // SchemaVersion is the version of the JSON that the page reads. A field may be added under the same version; a field
 // that changes its meaning or goes needs a new one.
 const SchemaVersion = 1
@@ -21,7 +19,13 @@ type Snapshot struct {
 	Title   string   `json:"title"`
 	Objects []Object `json:"objects"`
 	Links   []Link   `json:"links"`
-	Checks  []Check  `json:"checks,omitempty"`
+	// Views are the views that apply beside the map: checks, plan, timeline, nodes, faults. The page hides the others.
+	Views []string `json:"views,omitempty"`
+	// Sources are the systems that the snapshot was read from. What a source does not answer is shown as it was last read.
+	Sources []Source `json:"sources,omitempty"`
+	// Controller is the controller manager; nil where there is none to look at.
+	Controller *Controller `json:"controller,omitempty"`
+	Checks     []Check     `json:"checks,omitempty"`
 	// Plans has one entry for each Service for which the controller would do something.
 	Plans    []Plan  `json:"plans,omitempty"`
 	Nodes    []Node  `json:"nodes,omitempty"`
@@ -33,6 +37,35 @@ type Snapshot struct {
 	Speed float64 `json:"speed,omitempty"`
 	// Missing says what could not be read, and why: the page shows it instead of an empty view.
 	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Source is a system that the snapshot was read from, and how that goes.
+type Source struct {
+	Name  string `json:"name"`  // Kubernetes or CloudStack
+	State string `json:"state"` // ok, failing or connecting
+	// Answered is when the source last answered; the zero time for never. All that is shown of a source that fails is of then.
+	Answered time.Time `json:"answered,omitempty,omitzero"`
+	// Kinds are the kinds of objects that are read from this source.
+	Kinds  []Kind `json:"kinds"`
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// States of a Source.
+const (
+	SourceOK         = "ok"
+	SourceFailing    = "failing"
+	SourceConnecting = "connecting" // it has not answered yet
+)
+
+// Controller is the controller manager.
+type Controller struct {
+	Ready    int    `json:"ready"`    // Pods that are ready
+	Replicas int    `json:"replicas"` // Pods that there are
+	Leader   string `json:"leader,omitempty"`
+	// Renewed is when the leader last renewed its lease: one that is older than the lease's duration means that nobody leads.
+	Renewed  time.Time `json:"renewed,omitempty,omitzero"`
+	Duration int       `json:"leaseSeconds,omitempty"`
 }
 
 // Kind is what an object is; it decides its column on the map.
@@ -60,6 +93,7 @@ const (
 	HealthError   Health = "error"
 	HealthOrphan  Health = "orphan"  // made by this cluster, and no Service has it
 	HealthForeign Health = "foreign" // not the cluster's: shown only where it stands on a shared address
+	HealthPlanned Health = "planned" // not there: the controller would make it
 )
 
 // Object is one box on the map.
@@ -101,14 +135,20 @@ type Link struct {
 
 // Check is a finding of doctor.
 type Check struct {
-	Code     string   `json:"code"`
-	Title    string   `json:"title"`
-	Category string   `json:"category"`
-	Status   string   `json:"status"` // ok, warning, error, skipped, as `csccm doctor -o json` has it
-	Message  string   `json:"message,omitempty"`
-	Remedy   string   `json:"remedy,omitempty"`
-	Objects  []string `json:"objects,omitempty"`
-	Link     string   `json:"link,omitempty"`
+	Code     string  `json:"code"`
+	Title    string  `json:"title"`
+	Category string  `json:"category"`
+	Status   string  `json:"status"` // ok, warning, error, skipped, as `csccm doctor -o json` has it
+	Message  string  `json:"message,omitempty"`
+	Remedy   string  `json:"remedy,omitempty"`
+	Objects  []About `json:"objects,omitempty"`
+	Link     string  `json:"link,omitempty"`
+}
+
+// About is an object that a check names.
+type About struct {
+	ID   string `json:"id,omitempty"` // of the object, if it is on the map
+	Text string `json:"text"`
 }
 
 // Plan is what the controller would do for a Service now.
@@ -183,12 +223,16 @@ type Patch struct {
 	Objects []Object  `json:"objects,omitempty"` // new or changed
 	Removed []string  `json:"removed,omitempty"` // IDs of objects
 	// Links are all links when one of them changed.
-	Links    *[]Link    `json:"links,omitempty"`
-	Checks   *[]Check   `json:"checks,omitempty"`
-	Plans    *[]Plan    `json:"plans,omitempty"`
-	Nodes    *[]Node    `json:"nodes,omitempty"`
-	Timeline *[]Entry   `json:"timeline,omitempty"`
-	Calls    *[]Calls   `json:"calls,omitempty"`
-	Faults   *[]Fault   `json:"faults,omitempty"`
-	Missing  *[]Missing `json:"missing,omitempty"`
+	Links   *[]Link   `json:"links,omitempty"`
+	Views   *[]string `json:"views,omitempty"`
+	Sources *[]Source `json:"sources,omitempty"`
+	// Controller is sent where it changed; a controller that went away is one without Pods.
+	Controller *Controller `json:"controller,omitempty"`
+	Checks     *[]Check    `json:"checks,omitempty"`
+	Plans      *[]Plan     `json:"plans,omitempty"`
+	Nodes      *[]Node     `json:"nodes,omitempty"`
+	Timeline   *[]Entry    `json:"timeline,omitempty"`
+	Calls      *[]Calls    `json:"calls,omitempty"`
+	Faults     *[]Fault    `json:"faults,omitempty"`
+	Missing    *[]Missing  `json:"missing,omitempty"`
 }

@@ -58,7 +58,7 @@ func Export(w io.Writer, s model.Snapshot) error {
 
 var healthSymbols = map[string]string{
 	string(model.HealthOK): "✓", string(model.HealthPending): "…", string(model.HealthWarning): "!", string(model.HealthError): "✕",
-	string(model.HealthOrphan): "○", string(model.HealthForeign): "◇", "skipped": "–",
+	string(model.HealthOrphan): "○", string(model.HealthForeign): "◇", string(model.HealthPlanned): "+", "skipped": "–",
 }
 
 func healthClass(health string) string {

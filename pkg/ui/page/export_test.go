@@ -42,7 +42,7 @@ func TestExportShowsAllParts(t *testing.T) {
 	}
 	out := html.UnescapeString(exported(t, model.Snapshot{
 		Title: "Cluster prod", At: time.Date(2026, 3, 14, 10, 30, 0, 0, time.UTC), Objects: objects, Links: links,
-		Checks:   []model.Check{{Code: "NODE-001", Status: "error", Remedy: "Run csccm taint.", Objects: []string{"node/n"}}},
+		Checks:   []model.Check{{Code: "NODE-001", Status: "error", Remedy: "Run csccm taint.", Objects: []model.About{{ID: "node/n", Text: "Node node-1"}}}},
 		Plans:    []model.Plan{{Service: "service/shop/web", Actions: []model.Action{{Sign: "+", Label: "create firewall rule"}}}},
 		Nodes:    []model.Node{{Name: "node-1", Kubelet: "not external", CloudStack: []string{"10.1.1.21"}}},
 		Timeline: []model.Entry{{Kind: "leader", Reason: "LeaderElection", Message: "ccm-1 became leader"}},
@@ -69,7 +69,7 @@ func TestExportIsSafe(t *testing.T) {
 	out := exported(t, model.Snapshot{
 		Title: hostile, Objects: []model.Object{{ID: hostile, Kind: model.Kind(hostile), Name: hostile}, {ID: "service/x", Kind: model.KindService, Name: hostile, Group: hostile, Health: model.Health(hostile), Commands: []string{hostile}}},
 		Links:   []model.Link{{From: "service/x", To: hostile, Label: hostile}},
-		Checks:  []model.Check{{Code: hostile, Status: hostile, Objects: []string{hostile, "service/x"}, Link: "javascript:alert(1)"}},
+		Checks:  []model.Check{{Code: hostile, Status: hostile, Objects: []model.About{{ID: hostile, Text: hostile}, {ID: "service/x", Text: hostile}}, Link: "javascript:alert(1)"}},
 		Plans:   []model.Plan{{Service: "service/x", Refusal: hostile}},
 		Nodes:   []model.Node{{Name: hostile, Health: model.Health(hostile)}},
 		Missing: []model.Missing{{Part: "objects", Reason: hostile}},

@@ -63,6 +63,7 @@ func snapshot(s state) model.Snapshot {
 	return model.Snapshot{
 		SchemaVersion: model.SchemaVersion, At: s.now.UTC(), Title: title, Objects: m.objects, Links: m.links,
 		Timeline: timeline(s.calls, m.ids), Calls: perMinute(s.calls, s.now), Faults: faults(s.armed, s.own), Speed: s.speed,
+		Views: []string{"timeline"},
 	}
 }
 

@@ -1,3 +1,4 @@
+// cosign signs and verifies a release.
 module github.com/csccm/csccm/release/tools/cosign
 
 go 1.26.0

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/installer/engine/junit"
 	"github.com/csccm/csccm/test/cloud/shape"
+	"github.com/csccm/csccm/test/internal/junit"
 )
 
 // Verdict of a scenario.

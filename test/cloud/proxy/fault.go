@@ -61,9 +61,9 @@ func Random(seed uint64, fail, lose float64) func(*Call) Fault {
 	}
 }
 
-// CrashAt loses the answer of the k-th call that changes something (from 1) and calls crash before the caller learns that
-// its connection has ended. Calls after it are not passed on: whoever crashed makes none.
-func CrashAt(k int, crash func()) (f func(*Call) Fault, reached func() string) {
+// CrashAt loses the answer of the k-th call (from 1), or of the k-th that changes something unless every is set, and calls crash
+// before the caller learns that its connection has ended. Calls after it are not passed on: whoever crashed makes none.
+func CrashAt(k int, every bool, crash func()) (f func(*Call) Fault, reached func() string) {
 	var mu sync.Mutex
 	n, at := 0, ""
 	return func(c *Call) Fault {
@@ -72,7 +72,7 @@ func CrashAt(k int, crash func()) (f func(*Call) Fault, reached func() string) {
 			if n >= k {
 				return CutBefore
 			}
-			if !c.Changes() {
+			if !every && !c.Changes() {
 				return None
 			}
 			if n++; n < k {

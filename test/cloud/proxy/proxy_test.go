@@ -142,7 +142,7 @@ func TestFaults(t *testing.T) {
 	}
 	undo()
 	var crashed atomic.Int32
-	f, at := CrashAt(2, func() { crashed.Add(1) })
+	f, at := CrashAt(2, false, func() { crashed.Add(1) })
 	defer p.SetFault(f)()
 	for _, c := range []struct {
 		command string

@@ -66,14 +66,18 @@ func (c *Contract) Save(path string, beyond *Contract) error {
 // notCommands are recordings of raw requests.
 var notCommands = map[string]bool{"raw": true, "": true}
 
-// Load reads a folder of recordings into a contract.
-func Load(dir string) (*Contract, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("no recorded answers in %s", dir)
+// Load reads folders of recordings into a contract.
+func Load(dirs ...string) (*Contract, error) {
+	var files []string
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no recorded answers in %s", dir)
+		}
+		files = append(files, found...)
 	}
 	c := NewContract()
 	for _, path := range files {

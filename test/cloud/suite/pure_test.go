@@ -51,14 +51,33 @@ func TestScenarioTable(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	t.Parallel()
-	if all, err := Select(nil); err != nil || len(all) != len(scenarios()) {
+	if all, err := Select(nil, 0); err != nil || len(all) != len(scenarios()) {
 		t.Error(all, err)
 	}
-	some, err := Select([]string{"PROXY"})
+	some, err := Select([]string{"PROXY"}, 0)
 	if err != nil || len(some) != 3 {
 		t.Error(some, err)
 	}
-	if _, err := Select([]string{"nothing like it"}); err == nil {
+	if _, err := Select([]string{"nothing like it"}, 0); err == nil {
 		t.Error("an unknown name passes")
+	}
+	var thirds []string
+	for part := 1; part <= 3; part++ {
+		names, err := Select(nil, part)
+		if err != nil || len(names) < 10 {
+			t.Error(part, names, err)
+		}
+		thirds = append(thirds, names...)
+	}
+	if !slices.Equal(thirds, Names()) {
+		t.Error(thirds)
+	}
+	for _, c := range []struct {
+		only []string
+		part int
+	}{{nil, 4}, {nil, -1}, {[]string{"PROXY"}, 1}} {
+		if names, err := Select(c.only, c.part); err == nil {
+			t.Error(c, names)
+		}
 	}
 }

@@ -47,6 +47,8 @@ type Options struct {
 	JournalDir string
 	// Profile is how long a simulator's calls take.
 	Profile string
+	// Version is the release of CloudStack that a simulator plays; empty: the newest.
+	Version string
 	// Keep leaves everything in the cloud at the end.
 	Keep bool
 	Log  io.Writer
@@ -85,7 +87,9 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 	return r, must.Catch(func() {
 		r.dir = must.Get(os.MkdirTemp("", world.Prefix))
 		if r.URL == "" { // a CloudStack right after its installation
-			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: simulator.FreshWorld(), Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
+			fresh := simulator.FreshWorld()
+			fresh.Version = r.Version
+			r.simulator = must.Get(testenv.StartCloudStackWith(simulator.Options{World: fresh, Latency: must.Get(simulator.Profile(r.Profile))})) //nolint:contextcheck // it outlives the call
 			r.URL, r.Who = r.simulator.URL, api.Credentials{User: simulatorUser, Password: simulatorPassword}
 		}
 		r.startProxy(ctx)
@@ -100,7 +104,8 @@ func Start(ctx context.Context, o Options) (*Run, error) {
 
 func (r *Run) startProxy(ctx context.Context) {
 	o := proxy.Options{Upstream: r.URL, CAFile: r.CAFile, Guard: r.guard}
-	o.Contract = must.Get(shape.Load(filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata", "golden")))
+	recordings := filepath.Join(filepath.Dir(must.Get(plane.ModuleDir())), "pkg", "simulator", "testdata")
+	o.Contract = must.Get(shape.Load(filepath.Join(recordings, "golden"), filepath.Join(recordings, "golden-tags"), filepath.Join(recordings, "golden-cloud")))
 	r.recorded = o.Contract
 	if r.Shapes != "" && r.simulator != nil {
 		r.learned = shape.NewContract()

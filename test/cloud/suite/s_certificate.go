@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/csccm/csccm/test/cloud/api"
@@ -19,6 +20,9 @@ import (
 
 // certificate ends TLS at the router with a certificate, then with another one.
 func certificate(e *env) string {
+	if !e.endsTLS() {
+		must.OK(cannot("the network's load balancer does not end TLS (capability SslTermination, CloudStack 4.22 or newer)"))
+	}
 	var ids []string
 	e.cleanup(func() {
 		for _, id := range ids {
@@ -45,6 +49,24 @@ func certificate(e *env) string {
 		})
 	}
 	return "TLS on one port of two; another certificate bound in place"
+}
+
+// endsTLS reports whether the load balancer of the place's network has the capability SslTermination.
+func (e *env) endsTLS() bool {
+	params := api.Params{"id": e.network.ID, "listall": "true"}
+	if e.projectID != "" {
+		params["projectid"] = e.projectID
+	}
+	for _, network := range must.Get(e.world.User.Call(e.ctx, "listNetworks", params)).Objects("network") {
+		for _, service := range network.Objects("service") {
+			for _, capability := range service.Objects("capability") {
+				if capability.Text("name") == "SslTermination" {
+					return strings.EqualFold(capability.Text("value"), "true")
+				}
+			}
+		}
+	}
+	return false
 }
 
 const keyBits = 2048

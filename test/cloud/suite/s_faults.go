@@ -32,7 +32,7 @@ func faults(e *env) string {
 	}
 	for _, name := range names {
 		if err := e.within(faultLimit-time.Since(begun), "Service "+name+" to be served in spite of the faults", func() { e.isServed(name, "80", "443", "8443") }); err != nil {
-			must.Fail("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit, e.events("Service", name))
+			must.Fail("%w; all %d Services are to be served within %s; its Events: %s", err, faultServices, faultLimit, e.events(name))
 		}
 	}
 	took := time.Since(begun)
@@ -42,6 +42,7 @@ func faults(e *env) string {
 			bad++
 		}
 	}
+	must.Be(bad > 0, "no call failed and no answer was lost")
 	addresses := len(e.addresses())
 	begun = time.Now()
 	e.removeAll()

@@ -13,8 +13,7 @@ import (
 // refused are Services that cannot be served: at the API server, or with an Event and without a call that changes something.
 func refused(e *env) string {
 	for what, c := range map[string]change{
-		"an annotation that does not parse":     set("algorithm", "fastest"),
-		"a network named in a tenant's Service": set("network", e.network.Name),
+		"an annotation that does not parse": set("algorithm", "fastest"),
 	} {
 		must.Be(must.Catch(func() { e.create("bad", c) }) != nil, "%s: the API server takes it", what)
 	}
@@ -25,6 +24,7 @@ func refused(e *env) string {
 		alsoInVPC    bool
 	}{
 		{"statistics-port", "ReservedPort", ports(8081), true},
+		{"tenants-network", "NotAllowed", set("network", e.network.Name), true}, // what an operator allows is the controller's to judge
 		{"taken-address", "AddressUnavailable", set("address", "192.0.2.1"), true},
 		{"internal", "UnsupportedNetwork", set("internal", "true"), false},
 	} {

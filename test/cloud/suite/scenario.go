@@ -55,8 +55,26 @@ func Names() []string {
 	return all
 }
 
-// Select returns the names that texts ask for: whole names, or parts of them.
-func Select(only []string) ([]string, error) {
+// firstOf are the scenarios at which the second and the third part begin. On the simulator each part takes some three minutes.
+var firstOf = []string{"isolated network: VMs stopped, destroyed and expunged", "VPC tier: install by keys"}
+
+// third returns one of three parts of all scenarios: 1, 2 or 3.
+func third(n int) []string {
+	all := Names()
+	at := []int{0, slices.Index(all, firstOf[0]), slices.Index(all, firstOf[1]), len(all)}
+	return all[at[n-1]:at[n]]
+}
+
+// Select returns the names that texts ask for: whole names, or parts of them; or one of three parts of all, unless it is 0.
+func Select(only []string, part int) ([]string, error) {
+	switch {
+	case part < 0 || part > len(firstOf)+1:
+		return nil, fmt.Errorf("--third: %d is not 1, 2 or 3", part)
+	case part > 0 && len(only) > 0:
+		return nil, errors.New("--third and --only: give one")
+	case part > 0:
+		return third(part), nil
+	}
 	var chosen []string
 	for _, text := range only {
 		found := slices.DeleteFunc(Names(), func(name string) bool { return !strings.Contains(name, text) })

@@ -123,22 +123,28 @@ func (e *env) address(name string) (ip string) {
 	e.until("Service "+name+" to get its address", func() {
 		in := e.ingress(name)
 		if len(in) == 0 || in[0].IP == "" {
-			must.Fail("no address yet; its Events: %s", e.events("Service", name))
+			must.Fail("no address yet; its Events: %s", e.events(name))
 		}
 		ip = in[0].IP
 	})
 	return ip
 }
 
-func (e *env) listEvents(kind, name string) []corev1.Event {
-	selector := "involvedObject.kind=" + kind + ",involvedObject.name=" + name
+// listEvents lists the Events of a Service, without those of earlier ones of its name while it exists.
+func (e *env) listEvents(name string) []corev1.Event {
+	selector := "involvedObject.kind=Service,involvedObject.name=" + name
+	svc, err := e.services().Get(e.ctx, name, metav1.GetOptions{})
+	must.OK(ignoreGone(err))
+	if err == nil {
+		selector += ",involvedObject.uid=" + string(svc.UID)
+	}
 	return must.Get(e.cluster.Client.CoreV1().Events(metav1.NamespaceAll).List(e.ctx, metav1.ListOptions{FieldSelector: selector})).Items
 }
 
-// events are the reasons and messages of an object's Events.
-func (e *env) events(kind, name string) string {
+// events are the reasons and messages of a Service's Events.
+func (e *env) events(name string) string {
 	var all []string
-	for _, event := range e.listEvents(kind, name) {
+	for _, event := range e.listEvents(name) {
 		all = append(all, event.Reason+": "+event.Message)
 	}
 	return strings.Join(all, "; ")
@@ -147,13 +153,13 @@ func (e *env) events(kind, name string) string {
 // event waits for an Event of a Service and returns its message.
 func (e *env) event(name, reason string) (message string) {
 	e.until(fmt.Sprintf("the Event %s on Service %s", reason, name), func() {
-		for _, event := range e.listEvents("Service", name) {
+		for _, event := range e.listEvents(name) {
 			if event.Reason == reason {
 				message = event.Message
 				return
 			}
 		}
-		must.Fail("there are: %s", e.events("Service", name))
+		must.Fail("there are: %s", e.events(name))
 	})
 	return message
 }
@@ -172,7 +178,7 @@ func (e *env) remove(names ...string) {
 func (e *env) gone(name string) {
 	e.until("Service "+name+" to go", func() {
 		if _, err := e.services().Get(e.ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			must.Fail("it is still there; its Events: %s", e.events("Service", name))
+			must.Fail("it is still there; its Events: %s", e.events(name))
 		}
 	})
 }

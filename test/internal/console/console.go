@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/internal/child"
 	"github.com/csccm/csccm/test/testenv"
 )
@@ -65,7 +66,7 @@ func (c *Console) Say(format string, a ...any) {
 	if width == 0 || width > widest {
 		width = widest
 	}
-	for _, line := range report.Wrap(fmt.Sprintf(format, a...), width) {
+	for _, line := range terminal.Wrap(fmt.Sprintf(format, a...), width) {
 		c.Printf("%s\n", line)
 	}
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package chapters is the text of the lesson: what each chapter is about, what there is to see and to try, and the code
-// that does it. The lesson prints it, docs/lesson.md is generated from it, and the tests compare both with it.
+// that does it. The lesson prints it, and the tests compare both with it.
 package chapters
 
 // Chapter is one chapter of the lesson.
@@ -101,7 +101,7 @@ var All = []Chapter{
 			{"kubectl --kubeconfig $WITHOUT describe pod hello", "the scheduler's reason", "untolerated taint"},
 		},
 		Code: []Code{
-			{"pkg/provider/instances.go", "instances.InstanceMetadata", "is called by Kubernetes' node controller for each new Node"},
+			{"pkg/node/instances.go", "Nodes.InstanceMetadata", "is called by Kubernetes' node controller for each new Node"},
 			{"pkg/node/match.go", "Match", "finds the VM of a Node: by provider ID, else by name"},
 			{"pkg/node/metadata.go", "Metadata", "turns a VM into provider ID, addresses, instance type, zone and labels"},
 			{"pkg/inventory/inventory.go", "Inventory.VMs", "lists the VMs once for all Nodes that ask at the same time"},
@@ -125,7 +125,7 @@ var All = []Chapter{
 			{"KUBECONFIG=$WITH csccm plan", "what the controller would do now: nothing", "1 as asked for"},
 		},
 		Code: []Code{
-			{"pkg/provider/loadbalancer.go", "loadBalancer.EnsureLoadBalancer", "is called by Kubernetes' service controller for each change of a Service or of the nodes"},
+			{"pkg/service/sync.go", "Controller.Sync", "works on one Service from the queue, after each change of it or of the nodes"},
 			{"pkg/loadbalancer/plan/desire.go", "Desire", "what the Service needs, without a call: pure"},
 			{"pkg/loadbalancer/observe/observe.go", "Observer.Observe", "what CloudStack has of it: only reads"},
 			{"pkg/loadbalancer/plan/plan.go", "Plan", "the steps from the one to the other, in order: pure"},
@@ -148,8 +148,8 @@ var All = []Chapter{
 			{"kubectl --kubeconfig $WITH -n kube-system get secret cloudstack-secret", "the controller's keys are in this Secret", "cloudstack-secret"},
 		},
 		Code: []Code{
-			{"pkg/cloudstack/call.go", "Client.call", "one call: limit, parameters, answer or typed error"},
-			{"pkg/cloudstack/internal/signature/signature.go", "Of", "the signature of a call"},
+			{"pkg/cloudstack/call.go", "Client.Call", "one call: limit, parameters, answer or typed error"},
+			{"pkg/cloudstack/access.go", "signatureOf", "the signature of a call"},
 			{"pkg/cloudstack/jobwaiter.go", "JobWaiter.Wait", "waits for a job; one poll serves all that wait"},
 			{"pkg/loadbalancer/apply/allocate.go", "Applier.acquire", "acquires an address so that a crash in between loses nothing"},
 			{"pkg/simulator/ledger.go", "Ledger.Find", "the simulator's side: the calls that were made"},
@@ -170,10 +170,10 @@ var All = []Chapter{
 			{"kubectl --kubeconfig $WITH get nodes", "three Nodes are left", "with-cp"},
 		},
 		Code: []Code{
-			{"pkg/provider/instances.go", "instances.InstanceExists", "is called by Kubernetes' node lifecycle controller for a Node that is not ready"},
-			{"pkg/provider/deletion/guard.go", "Guard.Check", "refuses deletions when suspiciously many VMs are missing at once"},
+			{"pkg/node/instances.go", "Nodes.InstanceExists", "is called by Kubernetes' node lifecycle controller for a Node that is not ready"},
+			{"pkg/node/guard.go", "guard.check", "refuses deletions when suspiciously many VMs are missing at once"},
 			{"pkg/inventory/inventory.go", "Inventory.VM", "the proof: one fresh read by ID"},
-			{"pkg/provider/loadbalancer.go", "loadBalancer.UpdateLoadBalancer", "takes the Node out of the rules of all Services"},
+			{"pkg/service/sources.go", "Controller.nodeChanged", "puts the Services whose rules have the Node into the queue"},
 		},
 	},
 	{
@@ -191,8 +191,8 @@ var All = []Chapter{
 			{"KUBECONFIG=$WITH csccm doctor --explain DriftRepaired", "what the Event means and what to do", "DriftRepaired"},
 		},
 		Code: []Code{
-			{"pkg/provider/drift.go", "loadBalancer.driftRound", "goes through all Services; one read of the rules serves them all"},
-			{"pkg/loadbalancer/reconciler.go", "Reconciler.Repair", "observes, plans and applies, as for a change of the Service"},
+			{"pkg/service/rounds.go", "Controller.Round", "puts all Services into the queue; one read of the rules serves them all"},
+			{"pkg/loadbalancer/reconciler.go", "Reconciler.Reconcile", "observes, plans and applies, as for a change of the Service"},
 			{"pkg/loadbalancer/reconciler.go", "Reconciler.noteDrift", "reports what somebody else has changed"},
 		},
 	},
@@ -215,8 +215,8 @@ var All = []Chapter{
 			{"kubectl --kubeconfig $WITH get nodes", "the Node of the crashed machine is NotReady", "NotReady"},
 		},
 		Code: []Code{
-			{"pkg/leader/fence.go", "Fence.Enter", "lets a call out only while the lease is certain"},
-			{"pkg/leader/handover.go", "Fence.HandOver", "gives the lease back when the leader is told to end; a killed one cannot"},
+			{"pkg/leader/leader.go", "Fence.Enter", "lets a call out only while the lease is certain"},
+			{"pkg/leader/leader.go", "Fence.HandOver", "gives the lease back when the leader is told to end; a killed one cannot"},
 			{"cmd/cloudstack-ccm/command.go", "newCommand", "where the lease, the flags and the provider are put together"},
 		},
 	},

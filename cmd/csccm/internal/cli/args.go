@@ -4,9 +4,12 @@
 package cli
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // NoArgs is cobra.NoArgs with a usage exit code; on the root it names the
@@ -33,16 +36,6 @@ func WantOne(want string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return Usagef("%s", want)
-		}
-		return nil
-	}
-}
-
-// WantArgs is at least one argument, with a usage exit code.
-func WantArgs(want string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return Usagef("%s: %s", cmd.CommandPath(), want)
 		}
 		return nil
 	}
@@ -77,3 +70,29 @@ func AlsoValid(args cobra.PositionalArgs, more func() error) cobra.PositionalArg
 		return more()
 	}
 }
+
+// positive is a flag's number from 1 on; 0 means that it is not given.
+type positive int
+
+// Positives declares a flag for a number from 1 on.
+func Positives(flags *pflag.FlagSet, to *int, name, usage string) {
+	flags.Var((*positive)(to), name, usage)
+}
+
+func (p *positive) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*p))
+}
+
+func (p *positive) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err == nil && n < 1 {
+		err = errors.New("give a number from 1 on")
+	}
+	*p = positive(n)
+	return err
+}
+
+func (*positive) Type() string { return "int" }

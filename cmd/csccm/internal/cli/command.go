@@ -38,6 +38,7 @@ const (
 	FlagDryRun
 	FlagRollout
 	FlagFailOn
+	FlagUnlock
 )
 
 // Changing are the flags of commands that change something, ChangingCloud those of commands that change something by the
@@ -49,23 +50,17 @@ const (
 
 // shared are the values of these flags. Only one command runs in a process.
 type shared struct {
-	Release, CloudConfig, Journal, FailOn, DryRun string
-	RolloutTimeout                                time.Duration
+	Release, CloudConfig, Journal, FailOn string
+	DryRun, ForceUnlock                   bool
+	RolloutTimeout                        time.Duration
 
-	running     string // name of the command, such as cks-create
-	Format      string // of -o
-	Dry, Server bool   // what --dry-run says
+	running string         // name of the command, such as cks-create
+	command *cobra.Command // that runs
+	Format  string         // of -o
 }
 
-// DryRunUsage is the text of the flag, and ServerIsClient what the help of a command adds whose changes no API server
-// can judge in advance.
-const (
-	DryRunUsage    = "client: read, check and show the plan, change nothing; server: let the API server judge the objects too"
-	ServerIsClient = `
-
---dry-run=server does the same as --dry-run=client here: the API server has no
-objects of a chart to judge.`
-)
+// DryRunUsage is the text of the flag.
+const DryRunUsage = "read, check and show the plan; change nothing"
 
 // ErrDryYes refuses a command line with both flags: --yes asks for changes, --dry-run for none.
 var ErrDryYes = Usagef("--yes and --dry-run exclude each other")
@@ -97,6 +92,9 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 	if has&FlagJournal != 0 {
 		flags.StringVar(&g.Journal, "journal", "", "file for the record of what is done (default in the user's state folder)")
 	}
+	if has&FlagUnlock != 0 {
+		flags.BoolVar(&g.ForceUnlock, "force-unlock", false, "go on although a revision of the release is pending: whoever wrote it is dead")
+	}
 	if has&FlagRollout != 0 {
 		flags.DurationVar(&g.RolloutTimeout, "rollout-timeout", rollout.DefaultTimeout, "how long the controller's Pods may take to start")
 	}
@@ -105,15 +103,7 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 		CompleteFlag(cmd, "fail-on", OneOf("error", "warning"))
 	}
 	if has&FlagDryRun != 0 {
-		flags.StringVar(&g.DryRun, "dry-run", "", DryRunUsage)
-		flags.Lookup("dry-run").NoOptDefVal = "client"
-		flags.BoolFunc("plan", "the same as --dry-run=client", func(value string) error {
-			if value == "true" && g.DryRun == "" {
-				g.DryRun = "client"
-			}
-			return nil
-		})
-		CompleteFlag(cmd, "dry-run", OneOf("client", "server"))
+		flags.BoolVar(&g.DryRun, "dry-run", false, DryRunUsage)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return g.within(cmd.Context(), func(ctx context.Context) error {
@@ -128,6 +118,7 @@ func (g *Globals) Command(cmd *cobra.Command, has FlagSet, body func(ctx context
 
 // judge judges the shared flags, which needs no connection.
 func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
+	g.command = cmd
 	g.running = strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
 	formats := strings.Fields(cmd.Annotations[OutputsAnnotation])
 	if g.Format = g.Output; g.Format == "" {
@@ -144,10 +135,7 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	if has&FlagFailOn != 0 && g.FailOn != string(check.SeverityError) && g.FailOn != string(check.SeverityWarning) {
 		return Usagef("--fail-on %q is none of error, warning", g.FailOn)
 	}
-	if !slices.Contains([]string{"", "client", "server"}, g.DryRun) {
-		return Usagef("--dry-run=%s is not known; there are --dry-run=client and --dry-run=server, and --dry-run alone means client", g.DryRun)
-	}
-	if g.Dry, g.Server = g.DryRun != "", g.DryRun == "server"; g.Dry && g.Yes && has&FlagCloud != 0 {
+	if g.DryRun && g.Yes && has&FlagCloud != 0 {
 		return ErrDryYes
 	}
 	return nil
@@ -195,7 +183,7 @@ func (g *Globals) Env() *engine.Env {
 	}
 	return &engine.Env{
 		Prompt: g.Prompter(), Progress: report.Quiet(), Out: g.Out, ErrOut: g.ErrOut, Clock: clock.RealClock{}, Interactive: g.Interactive(), Style: g.Style,
-		Release: g.Release, Yes: g.Yes, DryRun: g.Dry, Output: g.Format, Journal: journal, RolloutTimeout: g.RolloutTimeout,
+		Release: g.Release, Yes: g.Yes, ForceUnlock: g.ForceUnlock, DryRun: g.DryRun, Verbose: g.Verbosity > 0, Output: g.Format, Journal: journal, RolloutTimeout: g.RolloutTimeout,
 	}
 }
 
@@ -206,23 +194,24 @@ func (g *Globals) OnRelease(ctx context.Context, body func(*engine.Env) error) e
 	if e.Cluster, err = g.ClusterOfRelease(ctx); err != nil {
 		return err
 	}
-	if e.Helm, err = helm.New(g.Kube, e.Cluster.Namespace, g.Debugf()); err != nil {
+	client, err := helm.New(g.Kube, e.Cluster.Namespace, g.Debugf())
+	if err != nil {
 		return err
 	}
+	client.ForceUnlock, e.Helm = g.ForceUnlock, client
 	e.Progress, e.PodLogs = g.Progress(), e.Cluster.PodLog
 	defer e.Progress.Close()
-	if !g.Dry || g.Server {
-		e.Diff = func(ctx context.Context, namespace, old, manifest string) ([]diff.Change, error) {
-			mapper, err := g.Kube.ToRESTMapper()
-			if err != nil {
-				return nil, err
-			}
-			objects, err := dynamic.NewForConfig(e.Cluster.REST)
-			if err != nil {
-				return nil, err
-			}
-			return (&diff.Client{Dynamic: objects, Mapper: mapper, Namespace: namespace}).Manifests(ctx, old, manifest)
-		}
+	mapper, err := g.Kube.ToRESTMapper()
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	objects, err := dynamic.NewForConfig(e.Cluster.REST)
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	e.Objects = &diff.Client{Dynamic: objects, Mapper: mapper, Release: g.Release, Namespace: e.Cluster.Namespace}
+	e.Diff = func(ctx context.Context, _, old, manifest string) ([]diff.Change, error) {
+		return e.Objects.Manifests(ctx, old, manifest)
 	}
 	return body(e)
 }
@@ -273,6 +262,7 @@ func (g *Globals) Cluster(ctx context.Context) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Commands = g.commands
 	if _, err := c.Ping(ctx); err != nil {
 		return nil, err
 	}
@@ -298,8 +288,7 @@ func ReleaseHere(ctx context.Context, c *cluster.Cluster, release string) error 
 	return report.Remedied(Usagef("release %s is in %s, not in namespace %s: nothing was changed", release, namespace, c.Namespace), "use -n "+namespace)
 }
 
-// waitedTooLong reports whether client-go gave a call up before its deadline, because its turn would come after that. The
-// limiter has no type for it.
+// waitedTooLong reports whether client-go's limiter, which has no type for it, gave a call up whose turn comes after its deadline.
 func waitedTooLong(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
 }
@@ -312,7 +301,8 @@ func (g *Globals) within(ctx context.Context, body func(context.Context) error) 
 		defer cancel()
 	}
 	err := body(ctx)
-	if deadline, bounded := ctx.Deadline(); bounded && waitedTooLong(err) && time.Until(deadline) < time.Second {
+	// A connection's deadline may pass a moment before the context's own, and what would end after it is not begun.
+	if deadline, bounded := ctx.Deadline(); bounded && (waitedTooLong(err) || errors.Is(err, context.DeadlineExceeded)) && time.Until(deadline) < time.Second {
 		return fmt.Errorf("%w after %s (--timeout): %w", ErrTimeout, g.Timeout, err)
 	}
 	if err != nil && ctx.Err() != nil {

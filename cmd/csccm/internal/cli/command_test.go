@@ -26,7 +26,8 @@ func TestTimeout(t *testing.T) {
 	}{
 		{time.Nanosecond, nil, 124, "timed out after 1ns (--timeout): waiting"},
 		{500 * time.Millisecond, limited, 124, "timed out after 500ms (--timeout)"},
-		{time.Hour, limited, 1, "would exceed"}, // a limit of a part of the command is not --timeout's
+		{500 * time.Millisecond, fmt.Errorf("read: %w", context.DeadlineExceeded), 124, "timed out after 500ms (--timeout)"}, // the connection's
+		{time.Hour, limited, 1, "would exceed"},                                                                              // a limit of a part of the command is not --timeout's
 	} {
 		g := New(Streams{Getenv: func(string) string { return "" }})
 		g.Timeout = tc.timeout

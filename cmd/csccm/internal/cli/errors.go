@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -71,16 +71,26 @@ func Classify(ctx context.Context, err error) error {
 }
 
 // PrintError writes what is wrong and, where known, what would be right.
-func PrintError(w io.Writer, cmd *cobra.Command, err error) {
+func (g *Globals) PrintError(cmd *cobra.Command, err error) {
+	g.command = cmd
 	text := strings.TrimSpace(err.Error())
 	var silent interface{ Silent() bool }
 	if text == "" || errors.As(err, &silent) && silent.Silent() {
 		return // a report on stdout has said it already
 	}
-	_, _ = fmt.Fprintf(w, "error: %s\n", text)
+	// Several errors, or text from outside: no line of it begins as one of csccm's.
+	_, _ = fmt.Fprintf(g.ErrOut, "error: %s\n", strings.ReplaceAll(text, "\n", "\n       "))
 	if fix := RemedyOf(cmd, err); fix != "" {
-		_, _ = fmt.Fprintf(w, "  fix: %s\n", fix)
+		_, _ = fmt.Fprintf(g.ErrOut, "  fix: %s\n", g.commands(fix))
 	}
+}
+
+// commands has each command line in a text work where the command works that runs.
+func (g *Globals) commands(text string) string {
+	if g.command == nil {
+		return text
+	}
+	return commandline.Carry(text, g.command, g.Kube)
 }
 
 // RemedyOf returns what would be right, or "" where nobody knows.

@@ -11,16 +11,22 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/rollout"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Streams are the input and the outputs of a command. Results go to Out; prompts, progress and errors go to ErrOut.
@@ -54,11 +60,26 @@ type Globals struct {
 	Accessible     bool
 	Timeout        time.Duration
 	Verbosity      int
+	Quiet          bool // no progress; warnings and failed steps alone
 }
 
-// New returns the flags with their defaults.
+// New returns the flags with their defaults. What is written to the streams is escaped, see package terminal.
 func New(s Streams) *Globals {
+	s.Out, s.ErrOut = terminal.Writer(s.Out), terminal.Writer(s.ErrOut)
 	return &Globals{Streams: s, Clock: clock.RealClock{}, Kube: cluster.NewFlags(), Color: report.ColorAuto}
+}
+
+// Inside returns the globals of a command that another one runs in the cluster of a connection: without questions, and with
+// its results on stderr.
+func (g *Globals) Inside(config *rest.Config, command string) *Globals {
+	in := New(Streams{In: strings.NewReader(""), Out: g.ErrOut, ErrOut: g.ErrOut, Getenv: g.Getenv})
+	in.Color, in.Verbosity, in.Quiet, in.Yes = g.Color, g.Verbosity, g.Quiet, true
+	in.running, in.Format, in.FailOn = command, "text", string(check.SeverityError)
+	in.Release, in.RolloutTimeout = engine.DefaultRelease, rollout.DefaultTimeout
+	none, wrap := os.DevNull, in.Kube.WrapConfigFn
+	in.Kube.KubeConfig, in.Kube.APIServer = &none, &config.Host
+	in.Kube.WrapConfigFn = func(*rest.Config) *rest.Config { return wrap(rest.CopyConfig(config)) }
+	return in
 }
 
 // AddFlags declares the flags that every command has.
@@ -81,6 +102,7 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.NonInteractive, "non-interactive", false, "never ask; implied when stdin or stderr is no terminal, or CI is set")
 	flags.BoolVar(&g.Accessible, "accessible", false, "ask in plain lines, for screen readers and scripts")
 	flags.DurationVar(&g.Timeout, "timeout", 10*time.Minute, "give up after this time; 0 means never")
+	flags.BoolVarP(&g.Quiet, "quiet", "q", false, "no progress, only warnings and errors")
 	flags.CountVarP(&g.Verbosity, "verbose", "v", "say more; twice for details")
 }
 
@@ -88,6 +110,9 @@ func (g *Globals) AddFlags(flags *pflag.FlagSet) {
 func (g *Globals) Validate() error {
 	if g.Timeout < 0 {
 		return Usagef("--timeout %s is negative", g.Timeout)
+	}
+	if g.Quiet && g.Verbosity > 0 {
+		return Usagef("--quiet and --verbose exclude each other")
 	}
 	return nil
 }
@@ -99,11 +124,19 @@ func (g *Globals) Interactive() bool {
 }
 
 // Style is how to draw on w, g.Out or g.ErrOut.
-func (g *Globals) Style(w io.Writer) report.Style { return report.Detect(w, g.Color, g.Getenv) }
+func (g *Globals) Style(w io.Writer) report.Style {
+	s := report.Detect(w, g.Color, g.Getenv)
+	s.Commands = g.commands
+	return s
+}
 
 // Progress shows steps on stderr; the caller closes it.
 func (g *Globals) Progress() report.Progress {
-	return report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
+	p := report.NewProgress(g.ErrOut, g.Style(g.ErrOut), nil)
+	if g.Quiet {
+		return report.Warnings(p)
+	}
+	return p
 }
 
 // Prompter asks on the terminal, or refuses by naming the flag where there is none.
@@ -112,7 +145,7 @@ func (g *Globals) Prompter() prompt.Prompter {
 		return prompt.NewRefusing()
 	}
 	in, inOK := g.In.(*os.File)
-	out, outOK := g.ErrOut.(*os.File)
+	out, outOK := terminal.Raw(g.ErrOut).(*os.File) // drawn prompts control the terminal
 	if g.Accessible || g.Getenv("TERM") == "dumb" || !inOK || !outOK {
 		return prompt.NewLines(g.In, g.ErrOut)
 	}

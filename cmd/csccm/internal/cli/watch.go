@@ -18,20 +18,18 @@ import (
 type WatchFlags struct {
 	On       bool
 	interval time.Duration
-	wait     time.Duration // until all is well; 0 = not at all
+	wait     bool          // until all is well
+	limit    time.Duration // of the wait; 0 = none
 }
 
 // MinInterval is the shortest time between two rounds.
 const MinInterval = time.Second
 
-const defaultWait = 5 * time.Minute // of --wait without a value
-
 // Add declares --watch, --wait and --interval.
 func (f *WatchFlags) Add(cmd *cobra.Command) {
 	f.AddWatch(cmd)
 	cmd.Flags().Lookup("interval").Usage = "time between two rounds of --watch and --wait"
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until nothing fails, and show the last round; without a value up to "+defaultWait.String()+", then exit code 124")
-	cmd.Flags().Lookup("wait").NoOptDefVal = defaultWait.String()
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "look again until nothing fails, for at most --timeout, and show the last round")
 }
 
 // AddWatch declares --watch alone.
@@ -39,8 +37,13 @@ func (f *WatchFlags) AddWatch(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.On, "watch", "w", false, "show it again and again, until ^C")
 	cmd.Flags().DurationVar(&f.interval, "interval", 10*time.Second, "time between two rounds of --watch")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		// A watch ends by ^C, a wait by its own time; --timeout bounds them only where it is asked to.
-		if t := cmd.Flags().Lookup("timeout"); (f.On || f.wait > 0) && t != nil && !t.Changed {
+		t := cmd.Flags().Lookup("timeout")
+		switch {
+		case t == nil:
+		case f.wait: // a wait ends by itself at --timeout, so that its last round is shown
+			f.limit, _ = cmd.Flags().GetDuration("timeout")
+			_ = t.Value.Set("0s")
+		case f.On && !t.Changed: // a watch ends by ^C
 			_ = t.Value.Set("0s")
 		}
 	}
@@ -51,10 +54,7 @@ func (f *WatchFlags) Validate() error {
 	if f.interval < MinInterval {
 		return Usagef("--interval %s is too short; at least %s", f.interval, MinInterval)
 	}
-	switch {
-	case f.wait < 0:
-		return Usagef("--wait %s is negative", f.wait)
-	case f.wait > 0 && f.On:
+	if f.wait && f.On {
 		return Usagef("--watch and --wait exclude each other: one ends by ^C, the other when all is well")
 	}
 	return nil
@@ -64,8 +64,8 @@ func (f *WatchFlags) Validate() error {
 func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look watch.Round) error {
 	w := watch.Watch{Clock: g.Clock, Out: g.Out, ErrOut: g.ErrOut, Style: g.Style(g.Out), Format: g.Format, Interval: f.interval}
 	switch {
-	case f.wait > 0:
-		return w.Until(ctx, f.wait, ErrTimeout, func(err error) bool { return ExitCode(err) == report.ExitUsage }, look)
+	case f.wait:
+		return w.Until(ctx, f.limit, ErrTimeout, func(err error) bool { return ExitCode(err) == report.ExitUsage }, look)
 	case f.On:
 		return Watched(w.Forever(ctx, look))
 	}

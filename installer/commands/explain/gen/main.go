@@ -1,15 +1,19 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes docs/runbooks, and removes pages of what does not exist any more.
+// Command gen writes docs/runbooks.md, docs/checks.md and docs/exit-codes.md.
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/commands/explain"
+	"github.com/csccm/csccm/installer/engine/exitcodes"
 )
 
 func main() {
@@ -19,24 +23,17 @@ func main() {
 	}
 }
 
-func write(dir string) error {
-	pages := explain.Pages()
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documentation
-		return err
-	}
-	old, err := filepath.Glob(filepath.Join(dir, "*.md"))
-	if err != nil {
-		return err
-	}
-	for _, file := range old {
-		if _, stays := pages[filepath.Base(file)]; !stays {
-			if err := os.Remove(file); err != nil { // #nosec G703 -- a page of the repository
-				return err
-			}
+func write(docs string) error {
+	pages := map[string]string{"runbooks.md": explain.Page()}
+	for name, to := range map[string]func(io.Writer) error{"checks.md": check.WriteMarkdown, "exit-codes.md": exitcodes.WriteMarkdown} {
+		var b bytes.Buffer
+		if err := to(&b); err != nil {
+			return err
 		}
+		pages[name] = b.String()
 	}
 	for name, text := range pages {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // documentation
+		if err := os.WriteFile(filepath.Join(docs, name), []byte(text), 0o644); err != nil { //nolint:gosec // documentation
 			return err
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/migrate"
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
@@ -27,18 +27,17 @@ type builder struct {
 	links    []model.Link
 	compared []model.Node
 
-	handled   []*corev1.Service
-	owners    map[string]string // id of the Service's object by UID, by load balancer name, and by "namespace/name"
-	plansOf   map[string]*plan.Service
-	changes   map[string]string // what is planned for a rule or port forwarding, by its id
-	recorded  map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
-	found     map[string][]finding
-	orphans   map[string]string // why, by id of address or rule
-	events    map[string][]*corev1.Event
-	addressIP map[string]string // id of the address's object by IP
-	nodeOfVM  map[string]string // id of the node's object by the VM's id
-	vmOfNode  map[string]cloudstack.VirtualMachine
-	usedVMs   map[string]bool
+	handled  []*corev1.Service
+	owners   map[string]string // id of the Service's object by UID, by load balancer name, and by "namespace/name"
+	plansOf  map[string]*plan.Service
+	changes  map[string]string // what is planned for a rule or port forwarding, by its id
+	recorded map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
+	found    map[string][]finding
+	orphans  map[string]string // why, by id of address or rule
+	byName   map[string]string // id of the object of a rule or an address by what doctor calls it
+	nodeOfVM map[string]string // id of the node's object by the VM's id
+	vmOfNode map[string]cloudstack.VirtualMachine
+	usedVMs  map[string]bool
 }
 
 // finding is what doctor says of an object.
@@ -50,12 +49,12 @@ type finding struct {
 func newBuilder(f *Facts) *builder {
 	b := &builder{
 		Facts: f, objects: map[string]*model.Object{}, owners: map[string]string{}, plansOf: map[string]*plan.Service{}, changes: map[string]string{}, recorded: map[string]string{},
-		found: map[string][]finding{}, orphans: map[string]string{}, events: map[string][]*corev1.Event{}, addressIP: map[string]string{},
+		found: map[string][]finding{}, orphans: map[string]string{}, byName: map[string]string{},
 		nodeOfVM: map[string]string{}, vmOfNode: map[string]cloudstack.VirtualMachine{}, usedVMs: map[string]bool{},
 	}
 	for i := range f.Services {
 		svc := &f.Services[i]
-		if !provider.Handles(svc) {
+		if !service.Handles(svc) {
 			continue
 		}
 		id := serviceID(svc.Namespace + "/" + svc.Name)
@@ -71,16 +70,18 @@ func newBuilder(f *Facts) *builder {
 			b.recorded[id] = serviceID(p.Service)
 		}
 		for i := range p.Actions {
-			if on, ok := p.Actions[i].OnRule(); ok && on.RuleID != "" {
-				b.changes[on.RuleID] = p.Actions[i].Label()
-			}
-			if on, ok := p.Actions[i].OnForward(); ok && on.ForwardID != "" {
-				b.changes[on.ForwardID] = p.Actions[i].Label()
+			if act := p.Actions[i].Step; act.Port != 0 && act.ItemID != "" {
+				b.changes[act.ItemID] = act.Label()
 			}
 		}
 	}
-	for i := range f.Checks {
-		r := &f.Checks[i]
+	known := f.Checks
+	if f.Findings != nil {
+		known = f.Findings
+		slices.SortFunc(known, func(x, y check.Result) int { return strings.Compare(x.Code, y.Code) })
+	}
+	for i := range known {
+		r := &known[i]
 		if r.Outcome != check.Failed && r.Outcome != check.Warning {
 			continue
 		}
@@ -93,11 +94,6 @@ func newBuilder(f *Facts) *builder {
 		o := &f.Orphans[i]
 		b.orphans[o.ID] = "made for Service " + o.Service + ", which is gone"
 	}
-	for i := range f.Events {
-		e := &f.Events[i]
-		key := e.InvolvedObject.Kind + " " + strings.TrimPrefix(e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "/")
-		b.events[key] = append(b.events[key], e)
-	}
 	if f.VMs != nil {
 		for i := range f.Nodes {
 			if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
@@ -106,6 +102,23 @@ func newBuilder(f *Facts) *builder {
 		}
 	}
 	return b
+}
+
+// idOf is the id of the object on the map that doctor names; "" if it is not there.
+func (b *builder) idOf(o *check.Object) string {
+	var id string
+	switch o.Kind {
+	case "Service":
+		id = serviceID(o.Namespace + "/" + o.Name)
+	case "Node":
+		id = nodeID(o.Name)
+	default:
+		id = b.byName[o.Kind+" "+o.Name]
+	}
+	if b.objects[id] == nil {
+		return ""
+	}
+	return id
 }
 
 // ownForwards are the ids of the port forwardings that a plan has found to be the Service's: by their tags or by its record.
@@ -192,7 +205,7 @@ func (b *builder) owner(r *cloudstack.LoadBalancerRule) string {
 	if uid := r.Tags[lbplan.TagServiceUID]; uid != "" {
 		return b.owners[uid]
 	}
-	name := migrate.ParseName(r.Name)
+	name := rules.ParseName(r.Name)
 	if name.LB != "" {
 		return b.owners[name.LB]
 	}

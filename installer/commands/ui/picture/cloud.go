@@ -64,7 +64,7 @@ func (b *builder) addresses() {
 			continue
 		}
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
-		b.addressIP[a.Address] = o.ID
+		b.byName["PublicIpAddress "+a.Address] = o.ID
 		o.Facts = facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
 			"Acquired", a.Allocated, "Source NAT", yes(a.SourceNAT), "Static NAT", yes(a.StaticNAT),
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
@@ -113,14 +113,18 @@ func (b *builder) rules() {
 		if b.objects[address] == nil {
 			continue
 		}
-		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: r.Name})
 		port := portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
+		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: arrow(port, r.PrivatePort)})
+		b.byName["LoadBalancerRule "+r.Name] = o.ID
 		members := b.Members[r.ID]
-		o.Label = fmt.Sprintf("%s to %d", port, r.PrivatePort)
 		owner := b.owner(r)
 		count := ""
 		if members != nil {
 			count = plural.Count(len(members), "VM")
+		}
+		o.Label = strings.TrimPrefix(owner, "service/")
+		if owner == "" {
+			o.Label = r.Name
 		}
 		o.Facts = facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
 			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
@@ -129,7 +133,7 @@ func (b *builder) rules() {
 		change := b.changes[r.ID]
 		switch {
 		case owner != "" && change != "":
-			worsen(o, model.HealthWarning, "planned: "+change)
+			worsen(o, b.changing(owner), "planned: "+change)
 		case owner != "" && r.State != "" && r.State != "Active":
 			worsen(o, model.HealthPending, "its state is "+r.State)
 		case owner != "":
@@ -179,7 +183,7 @@ func (b *builder) forwards() {
 			port = fmt.Sprintf("%d-%s", f.StartPort, portText(f.EndPort, f.Protocol))
 		}
 		o := b.add(model.Object{
-			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: port, Label: "to " + f.VMName,
+			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: arrow(port, f.PrivatePort), Label: "to " + f.VMName,
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		})
 		owner := b.forwardOwner(f)
@@ -190,13 +194,49 @@ func (b *builder) forwards() {
 			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
 		case b.changes[f.ID] != "":
 			o.Group = b.objects[owner].Group
-			worsen(o, model.HealthWarning, "planned: "+b.changes[f.ID])
+			worsen(o, b.changing(owner), "planned: "+b.changes[f.ID])
 		default:
 			o.Group = b.objects[owner].Group
 		}
 		b.link(address, o.ID, port)
 		if f.VMID != "" {
 			b.toMachine(o.ID, f.VMID)
+		}
+	}
+}
+
+// arrow is what people call a rule: its public port, and the port of the nodes.
+func arrow(port string, to int) string { return fmt.Sprintf("%s → %d", port, to) }
+
+// changing is the health of what the plan of a Service changes.
+func (b *builder) changing(service string) model.Health {
+	if p := b.plansOf[strings.TrimPrefix(service, "service/")]; p != nil && (b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
+		return model.HealthPending
+	}
+	return model.HealthWarning
+}
+
+// planned shows the rules and port forwardings that the plans would make, where they will be.
+func (b *builder) planned() {
+	for _, p := range b.Plans {
+		service := b.objects[serviceID(p.Service)]
+		if service == nil {
+			continue
+		}
+		for i := range p.Actions {
+			kind, act := model.KindRule, p.Actions[i].Step
+			if act.OnForward() {
+				kind = model.KindForward
+			}
+			if act.Port == 0 || act.ItemID != "" || act.Sign() != lbplan.Creates {
+				continue
+			}
+			ip, port, label := act.IP, act.Port, act.Label()
+			o := b.add(model.Object{
+				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, p.Service, ip, port), Kind: kind, Name: fmt.Sprint(port), Label: p.Service, Group: service.Group,
+				Health: model.HealthPlanned, Why: []string{"not there; planned: " + label}, Commands: []string{b.csccm("plan " + p.Service)},
+			})
+			b.link(cmp.Or(b.byName["PublicIpAddress "+ip], service.ID), o.ID, "")
 		}
 	}
 }

@@ -6,6 +6,7 @@
 package picture
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,13 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/plan"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // Facts are what a snapshot is made of. What was not read is zero; Missing says why.
@@ -36,6 +38,25 @@ type Facts struct {
 	// Seen are changes of the leader and of what CloudStack has that were noticed since the page was opened.
 	Seen []model.Entry
 
+	Cloud
+
+	Checks []check.Result
+	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be made now
+	// takes nothing back. Nil for Checks.
+	Findings []check.Result
+	Kubelets []kubelet.NodeVerdict
+	Calls    []model.Calls
+	Missing  []model.Missing
+	// Sources are Kubernetes and CloudStack, with how reading them goes; Pods are the controller's.
+	Sources []model.Source
+	Pods    []corev1.Pod
+
+	// Clean removes secrets from text; nil for none.
+	Clean func(string) string
+}
+
+// Cloud is what CloudStack has, with the plans that were made from it.
+type Cloud struct {
 	VMs       *inventory.VMSnapshot
 	Networks  []cloudstack.Network
 	Addresses []cloudstack.PublicIP
@@ -45,22 +66,14 @@ type Facts struct {
 	// Members are the ids of the VMs behind a rule, by the rule's id.
 	Members   map[string][]string
 	ClusterID string
-
-	Plans    []*plan.Service
-	Checks   []check.Result
-	Kubelets []kubelet.NodeVerdict
-	Calls    []model.Calls
-	Missing  []model.Missing
-
-	// Clean removes secrets from text; nil for none.
-	Clean func(string) string
+	Plans     []*plan.Service
 }
 
 // OfInspection are the facts of a run of doctor. Addresses are those of the rules, and plans are not among them.
 func OfInspection(f *check.Facts, r *check.Report) Facts {
 	out := Facts{
-		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, VMs: f.VMs, Rules: f.Rules,
-		Members: map[string][]string{}, Checks: r.Checks, Kubelets: f.Kubelets,
+		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases,
+		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: map[string][]string{}}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods,
 	}
 	for rule, members := range f.Members {
 		for i := range members {
@@ -100,11 +113,13 @@ func Of(f *Facts) model.Snapshot {
 	b.addresses()
 	b.rules()
 	b.forwards()
+	b.planned()
 	b.nodes()
 	b.machines()
 	out := model.Snapshot{
 		SchemaVersion: model.SchemaVersion, At: f.At, Title: f.Title, Plans: b.plans(), Checks: b.checks(), Nodes: b.compared,
-		Timeline: b.timeline(), Calls: f.Calls, Missing: slices.Clone(f.Missing),
+		Timeline: b.timeline(), Calls: f.Calls, Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: b.controller(),
+		Views: []string{"checks", "plan", "timeline", "nodes"},
 	}
 	for _, id := range b.order {
 		out.Objects = append(out.Objects, *b.objects[id])
@@ -114,57 +129,46 @@ func Of(f *Facts) model.Snapshot {
 			out.Links = append(out.Links, l)
 		}
 	}
-	if f.Clean != nil {
-		clean(&out, f.Clean)
-	}
+	clean(reflect.ValueOf(&out), func(text string) string {
+		if f.Clean != nil {
+			text = f.Clean(text) // removes secrets
+		}
+		return terminal.Line(text) // a browser, too, obeys marks of direction
+	})
 	return out.Sorted()
 }
 
-// clean removes secrets from all texts. IDs are not texts: they are made of ids and of names of objects of Kubernetes.
-func clean(s *model.Snapshot, text func(string) string) {
-	all := func(list []string) {
-		for i := range list {
-			list[i] = text(list[i])
+// ids are the fields that hold IDs. They are not texts: they are made of ids and of names of objects of Kubernetes.
+var ids = []string{"ID", "From", "To", "Service", "Object"}
+
+// clean changes all texts of a part of a snapshot.
+func clean(v reflect.Value, text func(string) string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			clean(v.Elem(), text)
 		}
-	}
-	each := func(list ...*string) {
-		for _, t := range list {
-			*t = text(*t)
+	case reflect.Slice:
+		for i := range v.Len() {
+			clean(v.Index(i), text)
 		}
-	}
-	for i := range s.Objects {
-		o := &s.Objects[i]
-		each(&o.Name, &o.Group, &o.Label)
-		all(o.Why)
-		for j := range o.Facts {
-			o.Facts[j] = cleanFact(o.Facts[j], text)
+	case reflect.Struct:
+		switch part := v.Addr().Interface().(type) {
+		case *time.Time:
+		case *model.Fact:
+			*part = cleanFact(*part, text)
+		default:
+			for i := range v.NumField() {
+				if !slices.Contains(ids, v.Type().Field(i).Name) {
+					clean(v.Field(i), text)
+				}
+			}
 		}
-	}
-	for i := range s.Links {
-		each(&s.Links[i].Label)
-	}
-	for i := range s.Plans {
-		p := &s.Plans[i]
-		each(&p.Refusal, &p.Remedy)
-		for j := range p.Actions {
-			each(&p.Actions[j].Label)
+	case reflect.String:
+		if is := text(v.String()); is != v.String() { // some texts are shared by snapshots
+			v.SetString(is)
 		}
-	}
-	for i := range s.Checks {
-		c := &s.Checks[i]
-		each(&c.Message, &c.Remedy)
-		all(c.Objects)
-	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		each(&n.Evidence, &n.ProviderID)
-		all(n.Why)
-	}
-	for i := range s.Timeline {
-		each(&s.Timeline[i].Reason, &s.Timeline[i].Message)
-	}
-	for i := range s.Missing {
-		each(&s.Missing[i].Reason, &s.Missing[i].Remedy)
+	default:
 	}
 }
 

@@ -6,6 +6,7 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -59,8 +60,12 @@ func (b *builder) nodes() {
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = kubeletText(v.Verdict), v.Reason()
 		}
+		var addresses []string
 		for _, a := range n.Status.Addresses {
-			in.Kubernetes = append(in.Kubernetes, fmt.Sprintf("%s %s", a.Type, a.Address))
+			if ip := net.ParseIP(a.Address); ip != nil && !slices.Contains(in.Kubernetes, a.Address) {
+				in.Kubernetes = append(in.Kubernetes, a.Address)
+			}
+			addresses = append(addresses, fmt.Sprintf("%s %s", a.Type, a.Address))
 			if a.Type == corev1.NodeInternalIP && o.Label == "" {
 				o.Label = a.Address
 			}
@@ -80,10 +85,10 @@ func (b *builder) nodes() {
 		b.diagnose(o, "Node "+n.Name)
 		in.Health, in.Why = o.Health, slices.Clone(o.Why)
 		b.compared = append(b.compared, in)
-		o.Facts = append(facts("Node", n.Name, "Provider ID", n.Spec.ProviderID, "Kubelet", in.Kubelet, "Evidence", in.Evidence,
-			"Addresses in Kubernetes", strings.Join(in.Kubernetes, ", "), "Addresses in CloudStack", strings.Join(in.CloudStack, ", "),
+		o.Facts = facts("Node", n.Name, "Provider ID", n.Spec.ProviderID, "Kubelet", in.Kubelet, "Evidence", in.Evidence,
+			"Addresses in Kubernetes", strings.Join(addresses, ", "), "Addresses in CloudStack", strings.Join(in.CloudStack, ", "),
 			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone], "Offering", n.Labels[corev1.LabelInstanceTypeStable],
-			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp)), b.eventFacts("Node "+n.Name)...)
+			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp))
 		o.Commands = []string{"kubectl describe node " + n.Name, b.csccm("doctor --only NODE")}
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -34,6 +37,9 @@ func (b *builder) plans() []model.Plan {
 		if p.Pending > 0 {
 			plan.Actions = append(plan.Actions, model.Action{Sign: "~", Label: "ask CloudStack for the outcome of an acquisition of an address"})
 		}
+		if p.Error != "" {
+			plan.Refusal = "no plan: " + p.Error
+		}
 		if plan.Refusal != "" || len(plan.Actions) > 0 {
 			out = append(out, plan)
 		}
@@ -50,7 +56,7 @@ func (b *builder) checks() []model.Check {
 		r := &b.Checks[i]
 		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: statuses[r.Outcome], Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
 		for _, o := range r.Objects {
-			c.Objects = append(c.Objects, strings.TrimSuffix(o.String()+": "+o.Message, ": "))
+			c.Objects = append(c.Objects, model.About{ID: b.idOf(&o), Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
 		}
 		out = append(out, c)
 	}
@@ -102,6 +108,25 @@ func (b *builder) timeline() []model.Entry {
 	slices.SortStableFunc(out, func(x, y model.Entry) int { return y.At.Compare(x.At) })
 	out = slices.CompactFunc(out, func(x, y model.Entry) bool { return x.Kind == "leader" && x == y })
 	return out[:min(len(out), maxEntries)]
+}
+
+// controller is the controller manager: its Pods, and who leads.
+func (b *builder) controller() *model.Controller {
+	c := &model.Controller{Replicas: len(b.Pods)}
+	for i := range b.Pods {
+		if slices.ContainsFunc(b.Pods[i].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+			c.Ready++
+		}
+	}
+	for i := range b.Leases {
+		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
+			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
+		}
+	}
+	if *c == (model.Controller{}) {
+		return nil
+	}
+	return c
 }
 
 // Drifted is the entry for a Service that CloudStack no longer serves as the controller had left it: planned is what the

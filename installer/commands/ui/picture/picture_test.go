@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
@@ -67,7 +67,7 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 // world has that many Services, each with an address and a rule, and nodes that are members of each.
 func world(t testing.TB, services, nodes int) *Facts {
 	t.Helper()
-	f := &Facts{At: at, Title: Title("test"), Members: map[string][]string{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}
+	f := &Facts{At: at, Title: Title("test"), Cloud: Cloud{Members: map[string][]string{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}}
 	var machines vms
 	var members []string
 	for i := range nodes {
@@ -107,7 +107,7 @@ func TestWholeMap(t *testing.T) {
 	}
 	const vm = "vm/10000000-0000-0000-0000-000000000000"
 	assert.Equal(t, []string{
-		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 80/tcp to 30080 ok",
+		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 team-0/web-0 ok",
 		"service/team-0/web-0 team-0 80/tcp ok", vm + " pool-0 Running ok",
 	}, ids)
 	assert.Equal(t, []string{
@@ -116,14 +116,14 @@ func TestWholeMap(t *testing.T) {
 	assert.Contains(t, find(&s, "service/team-0/web-0").Commands, "kubectl -n team-0 describe service web-0")
 	assert.Equal(t, []model.Node{{
 		Name: "worker-0", Kubelet: "unknown", ProviderID: f.Nodes[0].Spec.ProviderID, VMID: vm[3:], VMState: "Running", Ready: true, Health: model.HealthOK,
-		Kubernetes: []string{"InternalIP 10.1.0.1"}, CloudStack: []string{"10.1.0.1"},
+		Kubernetes: []string{"10.1.0.1"}, CloudStack: []string{"10.1.0.1"},
 	}}, s.Nodes)
 	assert.Equal(t, s, Of(f), "the same facts give the same snapshot")
 }
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	const service, rule, address, node = "service/team-0/web-0", "rule/rule-0", "address/ip-0", "node/worker-0"
+	const web, rule, address, node = "service/team-0/web-0", "rule/rule-0", "address/ip-0", "node/worker-0"
 	planOf := func(p loadbalancer.Preview) *plan.Service {
 		p.Service = "team-0/web-0"
 		out := &plan.Service{Preview: p}
@@ -132,12 +132,12 @@ func TestHealth(t *testing.T) {
 		}
 		return out
 	}
-	on := func(id string) lbplan.OnRule {
-		return lbplan.OnRule{OnAddress: lbplan.OnAddress{IP: ipOf(0)}, RuleID: id, Port: 80}
+	on := func(kind, id string) []lbplan.Step {
+		return []lbplan.Step{{Kind: kind, On: lbplan.On{IP: ipOf(0)}, ItemID: id, Port: 80}}
 	}
 	condition := func(status metav1.ConditionStatus) func(*Facts) {
 		return func(f *Facts) {
-			f.Services[0].Status.Conditions = []metav1.Condition{{Type: provider.ConditionReady, Status: status, Reason: "PortTaken", Message: "port 80 is taken"}}
+			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: status, Reason: "PortTaken", Message: "port 80 is taken"}}
 		}
 	}
 	for name, c := range map[string]struct {
@@ -146,27 +146,27 @@ func TestHealth(t *testing.T) {
 		want   model.Health
 		why    string
 	}{
-		"the condition is false": {condition(metav1.ConditionFalse), service, model.HealthError, "PortTaken: port 80 is taken"},
-		"the condition is true":  {condition(metav1.ConditionTrue), service, model.HealthOK, ""},
-		"no address yet":         {func(f *Facts) { f.Services[0].Status = corev1.ServiceStatus{} }, service, model.HealthPending, "no address yet"},
+		"the condition is false": {condition(metav1.ConditionFalse), web, model.HealthError, "PortTaken: port 80 is taken"},
+		"the condition is true":  {condition(metav1.ConditionTrue), web, model.HealthOK, ""},
+		"no address yet":         {func(f *Facts) { f.Services[0].Status = corev1.ServiceStatus{} }, web, model.HealthPending, "no address yet"},
 		"refused": {func(f *Facts) {
 			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}})}
-		}, service, model.HealthError, "PortTaken: taken"},
+		}, web, model.HealthError, "PortTaken: taken"},
 		"drift": {func(f *Facts) {
 			f.Rules = nil
-			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: []lbplan.Step{{Action: lbplan.CreateRule{OnRule: on("")}}}})}
-		}, service, model.HealthWarning, "1 action planned"},
+			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: on(lbplan.CreateRule, "")})}
+		}, web, model.HealthWarning, "1 action planned"},
 		"drift of a rule": {func(f *Facts) {
-			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: []lbplan.Step{{Action: lbplan.DeleteRule{OnRule: on("rule-0")}}}})}
+			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: on(lbplan.DeleteRule, "rule-0")})}
 		}, rule, model.HealthWarning, "planned: delete rule"},
 		"no plan": {func(f *Facts) {
 			p := planOf(loadbalancer.Preview{})
 			p.Error = "CloudStack is down"
 			f.Plans = []*plan.Service{p}
-		}, service, model.HealthWarning, "CloudStack is down"},
+		}, web, model.HealthWarning, "CloudStack is down"},
 		"doctor about the Service": {func(f *Facts) {
 			f.Checks = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
-		}, service, model.HealthError, "LB-001: Services are served, members missing"},
+		}, web, model.HealthError, "LB-001: Services are served, members missing"},
 		"doctor about the node": {func(f *Facts) {
 			f.Checks = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
 		}, node, model.HealthWarning, "NODE-006: Addresses"},
@@ -217,7 +217,9 @@ func TestForwardOwners(t *testing.T) {
 	t.Parallel()
 	const service = "team-0/web-0"
 	uid := string(serviceOf(0).UID)
-	on := func(id string) lbplan.OnForward { return lbplan.OnForward{ForwardID: id, Protocol: "udp", Port: 53} }
+	on := func(id string) []lbplan.Step {
+		return []lbplan.Step{{Kind: lbplan.DeleteForward, ItemID: id, Protocol: "udp", Port: 53}}
+	}
 	for name, c := range map[string]struct {
 		tags    map[string]string
 		in      []lbplan.Forward // what the plan has read on the address
@@ -229,15 +231,15 @@ func TestForwardOwners(t *testing.T) {
 		"tagged":                           {tags: map[string]string{lbplan.TagServiceUID: uid}, owner: service, health: model.HealthOK},
 		"tagged for a Service that is not": {tags: map[string]string{lbplan.TagServiceUID: "gone"}, health: model.HealthForeign},
 		"tagged for another Service, whatever a plan says": {
-			tags: map[string]string{lbplan.TagServiceUID: "gone"}, in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, health: model.HealthForeign,
+			tags: map[string]string{lbplan.TagServiceUID: "gone"}, in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, health: model.HealthForeign,
 		},
-		"recorded":                      {in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, owner: service, health: model.HealthOK},
-		"others' beside a recorded one": {in: []lbplan.Forward{{ID: "own", Owner: lbplan.Owned}, {ID: "f"}}, health: model.HealthForeign},
+		"recorded":                      {in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, owner: service, health: model.HealthOK},
+		"others' beside a recorded one": {in: []lbplan.Forward{{ID: "own", Mark: lbplan.Mark{Owner: lbplan.Owned}}, {ID: "f"}}, health: model.HealthForeign},
 		"recorded, and to be deleted": {
-			in: []lbplan.Forward{{ID: "f", Owner: lbplan.Owned}}, actions: []lbplan.Step{{Action: lbplan.DeleteForward{OnForward: on("f")}}},
-			owner: service, health: model.HealthWarning,
+			in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, actions: on("f"),
+			owner: service, health: model.HealthPending,
 		},
-		"others', while another one is deleted": {actions: []lbplan.Step{{Action: lbplan.DeleteForward{OnForward: on("own")}}}, health: model.HealthForeign},
+		"others', while another one is deleted": {actions: on("own"), health: model.HealthForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +298,7 @@ func TestLargeCluster(t *testing.T) {
 	before := Of(f)
 	assert.Len(t, before.Objects, 1000*5+1)
 	assert.Less(t, len(before.Links), 10_000)
-	f.Services[7].Status.Conditions = []metav1.Condition{{Type: provider.ConditionReady, Status: metav1.ConditionFalse, Reason: "PortTaken"}}
+	f.Services[7].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, Reason: "PortTaken"}}
 	f.At = at.Add(time.Second)
 	patch, differs := model.Diff(before, Of(f))
 	require.True(t, differs)
@@ -304,21 +306,4 @@ func TestLargeCluster(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, patch.Objects, 1)
 	assert.Less(t, len(text), 2000, string(text))
-}
-
-func BenchmarkOf(b *testing.B) {
-	f := world(b, 1000, 1000)
-	for b.Loop() {
-		Of(f)
-	}
-}
-
-func BenchmarkDiff(b *testing.B) {
-	f := world(b, 1000, 1000)
-	before := Of(f)
-	f.Services[7].Status = corev1.ServiceStatus{}
-	after := Of(f)
-	for b.Loop() {
-		model.Diff(before, after)
-	}
 }

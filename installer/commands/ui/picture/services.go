@@ -15,14 +15,14 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/plan"
+	"github.com/csccm/csccm/installer/plan"
+	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
-	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
 const (
-	maxEvents     = 5    // of an object
 	maxAnnotation = 1000 // letters of a value
 )
 
@@ -52,7 +52,6 @@ func (b *builder) services() {
 				o.Facts = append(o.Facts, facts("Annotation "+key, short(svc.Annotations[key], maxAnnotation))...)
 			}
 		}
-		o.Facts = append(o.Facts, b.eventFacts("Service "+name)...)
 		o.Commands = []string{
 			fmt.Sprintf("kubectl -n %s describe service %s", svc.Namespace, svc.Name),
 			b.csccm("plan " + name), b.csccm("doctor --only LB"),
@@ -63,7 +62,7 @@ func (b *builder) services() {
 func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	name := svc.Namespace + "/" + svc.Name
 	served := len(svc.Status.LoadBalancer.Ingress) > 0
-	ready := apimeta.FindStatusCondition(svc.Status.Conditions, provider.ConditionReady)
+	ready := apimeta.FindStatusCondition(svc.Status.Conditions, service.ConditionReady)
 	switch {
 	case svc.DeletionTimestamp != nil:
 		worsen(o, model.HealthPending, "the Service is being deleted")
@@ -73,14 +72,13 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		worsen(o, model.HealthPending, "the Service has no address yet")
 	}
 	if p := b.plansOf[name]; p != nil {
-		o.Facts = append(o.Facts, planFacts(p)...)
 		n := len(p.Actions)
 		switch {
 		case p.Error != "":
 			worsen(o, model.HealthWarning, "no plan: "+p.Error)
 		case p.Refusal != nil:
 			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
-		case n > 0 && served && svc.DeletionTimestamp == nil:
+		case n > 0 && served && svc.DeletionTimestamp == nil && !onlyChanges(p):
 			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", plural.Count(n, "action")))
 		case n > 0 || p.Pending > 0:
 			worsen(o, model.HealthPending, plural.Count(n, "action")+" planned")
@@ -94,12 +92,12 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	b.diagnose(o, "Service "+name)
 }
 
-func planFacts(p *plan.Service) []model.Fact {
-	var out []model.Fact
-	for _, a := range planned(p) {
-		out = append(out, facts("Plan", a.Sign+" "+a.Label)...)
-	}
-	return out
+// onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is served all
+// the time.
+func onlyChanges(p *plan.Service) bool {
+	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool {
+		return a.Held || a.Sign() != lbplan.Changes && a.Kind != lbplan.AddMembers && a.Kind != lbplan.RemoveMembers
+	})
 }
 
 // planned are the actions of a plan as they are shown.
@@ -111,17 +109,6 @@ func planned(p *plan.Service) []model.Action {
 			label += " (held back by the policy)"
 		}
 		out = append(out, model.Action{Sign: p.Actions[i].Sign(), Label: label})
-	}
-	return out
-}
-
-// eventFacts are the newest Events of an object.
-func (b *builder) eventFacts(key string) []model.Fact {
-	events := slices.Clone(b.events[key])
-	slices.SortStableFunc(events, func(x, y *corev1.Event) int { return eventTime(y).Compare(eventTime(x)) })
-	var out []model.Fact
-	for _, e := range events[:min(len(events), maxEvents)] {
-		out = append(out, facts("Event "+e.Reason, eventTime(e).UTC().Format(time.RFC3339)+" "+e.Message)...)
 	}
 	return out
 }

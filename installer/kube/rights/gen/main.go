@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen writes the table of csccm's rights in docs/security.md, and docs/csccm-rights.yaml.
+// Command gen writes docs/csccm-rights.yaml.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/docs/pages"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
 )
@@ -29,9 +28,6 @@ func main() {
 }
 
 func write(docs string) error {
-	if _, err := pages.Refresh(filepath.Join(docs, "security.md"), []pages.Part{{Name: rights.Part, Want: rights.Markdown()}}, true); err != nil {
-		return err
-	}
 	granted, err := grantedByChart()
 	if err != nil {
 		return err

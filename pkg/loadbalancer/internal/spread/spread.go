@@ -5,7 +5,11 @@
 package spread
 
 import (
+	"cmp"
+	"hash/fnv"
 	"net/netip"
+	"slices"
+	"strconv"
 
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -72,4 +76,70 @@ func Size(ranges []string) (n uint64) {
 		n += 1 << (32 - p.Bits())
 	}
 	return n
+}
+
+// Place chooses the member to which each bucket is led. current are those that have them now, empty for none.
+//
+// A bucket stays where it is while its member serves. Another one goes to a member that has less than its even share of
+// the buckets (rounded up), by rendezvous hash of the Service, the bucket and the member, so that Services and buckets
+// spread. Beyond that a bucket moves only from a member that has more than its even share and one: the member with the
+// fewest takes it. So one bucket alone never moves back to a node that returns, and a node that joins gets its part.
+func Place(uid string, serving, current []string) []string {
+	if len(serving) == 0 {
+		return make([]string, len(current))
+	}
+	members := slices.Compact(slices.Sorted(slices.Values(serving)))
+	out := slices.Clone(current)
+	load := map[string]int{}
+	for i, m := range out {
+		if !slices.Contains(members, m) {
+			out[i] = ""
+			continue
+		}
+		load[m]++
+	}
+	share := (len(out) + len(members) - 1) / len(members)
+	for i, m := range out {
+		if m != "" {
+			continue
+		}
+		room := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return load[m] >= share })
+		out[i] = slices.MaxFunc(room, func(a, b string) int { return preference(uid, i, a, b) })
+		load[out[i]]++
+	}
+	for {
+		most := slices.MaxFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(b, a)) })
+		least := slices.MinFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(load[a], load[b]), cmp.Compare(a, b)) })
+		if load[most]*len(members) <= len(out)+len(members) {
+			return out
+		}
+		moved := -1
+		for i, m := range out {
+			if m == most && (moved < 0 || rendezvous(uid, i, least) > rendezvous(uid, moved, least)) {
+				moved = i
+			}
+		}
+		out[moved] = least
+		load[most]--
+		load[least]++
+	}
+}
+
+// preference compares two members for a bucket.
+func preference(uid string, bucket int, a, b string) int {
+	return cmp.Or(cmp.Compare(rendezvous(uid, bucket, a), rendezvous(uid, bucket, b)), cmp.Compare(a, b))
+}
+
+func rendezvous(uid string, bucket int, member string) uint64 {
+	return weight(uid + "\n" + strconv.Itoa(bucket) + "\n" + member)
+}
+
+// weight is a hash whose bits all depend on all of the text.
+func weight(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	x := h.Sum64() // similar texts have similar sums; the rest is the finalizer of MurmurHash3
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }

@@ -7,7 +7,11 @@ package access
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // Range opens ports to source ranges.
@@ -43,20 +47,22 @@ type Rule struct {
 	Deleting bool `json:"going,omitempty"`
 }
 
-// Desired holds, for each protocol and port, the source ranges that are let in; ranges are canonical.
-type Desired map[string]map[int][]string
+// port is one port by its protocol, and sources are source ranges by port.
+type port struct {
+	protocol string
+	number   int
+}
 
-// For lets the same ranges in to each of the ports, which are given by protocol.
-func For(ports map[string][]int, ranges []string) Desired {
-	out := Desired{}
-	ranges = Canonical(ranges)
-	for protocol, list := range ports {
-		out[protocol] = map[int][]string{}
-		for _, port := range list {
-			out[protocol][port] = ranges
+type sources map[port][]string
+
+// every reports whether something holds for the source ranges of each port that a rule opens.
+func (s sources) every(r Range, holds func(ranges []string) bool) bool {
+	for n := r.StartPort; n <= r.EndPort; n++ {
+		if !holds(s[port{r.Protocol, n}]) {
+			return false
 		}
 	}
-	return out
+	return true
 }
 
 // Changes turn a set of rules into the desired access.
@@ -83,35 +89,40 @@ func (c Changes) GapBefore(open Range) []string {
 	return out
 }
 
-// Plan returns the changes that turn the firewall rules we own into the desired access. A rule that opens only
-// wanted pairs of port and range stays, however it is cut. others are rules
+// Plan returns the changes that turn the firewall rules we own into the desired access: ports, by protocol, are open to
+// ranges. A rule that opens only wanted pairs of port and range stays, however it is cut. others are rules
 // that stay in any case. With unique set, two rules that share a protocol,
 // a port and the text of a range cannot be together, as CloudStack's firewall
 // has it; a range is then written as its halves where it would clash. With a rule
 // that is being deleted nothing clashes, and it never serves.
-func Plan(want Desired, own []Rule, others []Range, unique bool) Changes {
+func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, unique bool) Changes {
 	var out Changes
 	own = Sorted(own)
-	missing := Desired{}
-	for protocol, ports := range want {
-		missing[protocol] = map[int][]string{}
-		for port, ranges := range ports {
-			missing[protocol][port] = slices.Clone(ranges)
+	want := sources{}
+	for protocol, list := range ports {
+		for _, n := range list {
+			want[port{protocol, n}] = Canonical(ranges)
 		}
 	}
+	missing := maps.Clone(want)
 	var surplus []Rule
 	for _, f := range own {
-		if f.Deleting || !stays(f, missing[f.Protocol]) {
+		cidrs := Canonical(f.CIDRs)
+		useful := len(cidrs) > 0 && missing.every(f.Range, func(ranges []string) bool {
+			return !slices.ContainsFunc(cidrs, func(c string) bool { return !slices.Contains(ranges, c) })
+		})
+		if f.Deleting || !useful {
 			surplus = append(surplus, f)
 			continue
 		}
-		for port := f.StartPort; port <= f.EndPort; port++ {
-			missing[f.Protocol][port] = slices.DeleteFunc(missing[f.Protocol][port], func(r string) bool { return slices.Contains(Canonical(f.CIDRs), r) })
+		for n := f.StartPort; n <= f.EndPort; n++ {
+			p := port{f.Protocol, n}
+			missing[p] = slices.DeleteFunc(slices.Clone(missing[p]), func(r string) bool { return slices.Contains(cidrs, r) })
 		}
 	}
 	closing := map[string]bool{}
 	for _, f := range surplus {
-		closing[f.ID] = !withinDesired(f, want[f.Protocol])
+		closing[f.ID] = !want.every(f.Range, func(ranges []string) bool { return Contain(ranges, f.CIDRs) })
 	}
 	cover, open := split(want, missing, own, closing)
 	for _, c := range group(cover) {
@@ -166,57 +177,28 @@ func Plan(want Desired, own []Rule, others []Range, unique bool) Changes {
 
 // split divides what is missing into what may be opened before anything is closed, and what may not: what is open
 // already, and on ports where access only widens, what takes over from a rule that is closed.
-func split(want, missing Desired, own []Rule, closing map[string]bool) (early, late Desired) {
-	early, late = Desired{}, Desired{}
-	for protocol, ports := range missing {
-		early[protocol], late[protocol] = map[int][]string{}, map[int][]string{}
-		for port, ranges := range ports {
-			var open []string
-			closes := false
-			for _, f := range own {
-				if f.Protocol == protocol && f.StartPort <= port && port <= f.EndPort {
-					open = append(open, f.CIDRs...)
-					closes = closes || closing[f.ID]
-				}
+func split(want, missing sources, own []Rule, closing map[string]bool) (early, late sources) {
+	early, late = sources{}, sources{}
+	for p, ranges := range missing {
+		var open []string
+		closes := false
+		for _, f := range own {
+			if f.Protocol == p.protocol && f.StartPort <= p.number && p.number <= f.EndPort {
+				open = append(open, f.CIDRs...)
+				closes = closes || closing[f.ID]
 			}
-			open = Canonical(open)
-			widens := closes && Contain(want[protocol][port], open)
-			for _, r := range ranges {
-				if widens || Contain(open, []string{r}) {
-					early[protocol][port] = append(early[protocol][port], r)
-				} else {
-					late[protocol][port] = append(late[protocol][port], r)
-				}
+		}
+		open = Canonical(open)
+		widens := closes && Contain(want[p], open)
+		for _, r := range ranges {
+			if widens || Contain(open, []string{r}) {
+				early[p] = append(early[p], r)
+			} else {
+				late[p] = append(late[p], r)
 			}
 		}
 	}
 	return early, late
-}
-
-// stays reports whether all that the rule opens is still missing.
-func stays(f Rule, missing map[int][]string) bool {
-	cidrs := Canonical(f.CIDRs)
-	if len(cidrs) == 0 {
-		return false
-	}
-	for port := f.StartPort; port <= f.EndPort; port++ {
-		for _, c := range cidrs {
-			if !slices.Contains(missing[port], c) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// withinDesired reports whether a rule opens nothing but what is wanted.
-func withinDesired(f Rule, want map[int][]string) bool {
-	for port := f.StartPort; port <= f.EndPort; port++ {
-		if !Contain(want[port], f.CIDRs) {
-			return false
-		}
-	}
-	return true
 }
 
 // rewrite writes the ranges such that they clash with none of the blockers; ok is false when it cannot.
@@ -241,26 +223,17 @@ func rewrite(f Range, blockers []Range) (out Range, ok bool) {
 }
 
 // group makes contiguous ports with the same ranges one rule.
-func group(missing Desired) []Range {
+func group(missing sources) []Range {
 	var out []Range
-	for protocol, byPort := range missing {
-		ports := make([]int, 0, len(byPort))
-		for port, ranges := range byPort {
-			if len(ranges) > 0 {
-				ports = append(ports, port)
-			}
+	for _, p := range slices.SortedFunc(maps.Keys(missing), func(a, b port) int {
+		return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
+	}) {
+		if n := len(out) - 1; n >= 0 && out[n].Protocol == p.protocol && out[n].EndPort == p.number-1 && slices.Equal(out[n].CIDRs, missing[p]) {
+			out[n].EndPort = p.number
+			continue
 		}
-		slices.Sort(ports)
-		first := len(out)
-		for _, port := range ports {
-			if n := len(out); n > first && out[n-1].EndPort == port-1 && slices.Equal(out[n-1].CIDRs, byPort[port]) {
-				out[n-1].EndPort = port
-				continue
-			}
-			out = append(out, Range{Protocol: protocol, StartPort: port, EndPort: port, CIDRs: byPort[port]})
-		}
+		out = append(out, Range{Protocol: p.protocol, StartPort: p.number, EndPort: p.number, CIDRs: missing[p]})
 	}
-	sortRanges(out)
 	return out
 }
 
@@ -278,4 +251,71 @@ func Sorted(in []Rule) []Rule {
 			slices.Compare(Canonical(a.CIDRs), Canonical(b.CIDRs)), cmp.Compare(a.ID, b.ID))
 	})
 	return out
+}
+
+// Canonical masks, sorts and joins ranges; what does not parse stays as it is.
+func Canonical(in []string) []string {
+	var odd []string
+	var prefixes []netip.Prefix
+	for _, r := range in {
+		v4, _, err := annotation.ParseRanges([]string{r})
+		if err != nil || len(v4) != 1 {
+			odd = append(odd, r)
+			continue
+		}
+		prefixes = append(prefixes, v4[0])
+	}
+	out := append(annotation.Strings(annotation.Aggregate(prefixes)), odd...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Same reports whether two lists let in the same sources.
+func Same(a, b []string) bool { return slices.Equal(Canonical(a), Canonical(b)) }
+
+// Contain reports whether every inner range lies within the outer ones.
+func Contain(outer, inner []string) bool {
+	out, _, err1 := annotation.ParseRanges(outer)
+	in, _, err2 := annotation.ParseRanges(inner)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	out = annotation.Aggregate(out)
+	for _, i := range in {
+		if !slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Bits() <= i.Bits() && o.Contains(i.Addr()) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// intersect reports whether two lists have a source in common.
+func intersect(a, b []string) bool {
+	x, _, err1 := annotation.ParseRanges(a)
+	y, _, err2 := annotation.ParseRanges(b)
+	return err1 == nil && err2 == nil && len(annotation.Intersect(x, y)) > 0
+}
+
+// freeForm is the shortest way to write a range with prefixes that are not taken: itself, its halves, their halves.
+func freeForm(r string, taken map[string]bool) ([]string, bool) {
+	prefix, err := netip.ParsePrefix(r)
+	if err != nil {
+		return []string{r}, !taken[r]
+	}
+	form := []netip.Prefix{prefix}
+	for range 4 {
+		if !slices.ContainsFunc(form, func(p netip.Prefix) bool { return taken[p.String()] }) {
+			return annotation.Strings(form), true
+		}
+		var next []netip.Prefix
+		for _, p := range form {
+			low, high, ok := annotation.Halves(p)
+			if !ok {
+				return []string{r}, false
+			}
+			next = append(next, low, high)
+		}
+		form = next
+	}
+	return []string{r}, false
 }

@@ -113,7 +113,7 @@ func TestPlanAccess(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, tc.want, stages(Plan(For(map[string][]int{"tcp": tc.ports}, tc.ranges), tc.own, tc.others, true)))
+			assert.Equal(t, tc.want, stages(Plan(map[string][]int{"tcp": tc.ports}, tc.ranges, tc.own, tc.others, true)))
 		})
 	}
 }

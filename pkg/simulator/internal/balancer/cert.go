@@ -193,8 +193,11 @@ func assignCertToLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 		if r.Cert != nil && !c.Boolean("forced") {
 			return nil, wire.Invalid("Another certificate is already bound to the LB")
 		}
+		before := r.Cert
 		r.Cert = cert
-		settle(r)
+		if err := apply(c, r, refused(r), func() { r.Cert = before }); err != nil {
+			return nil, err
+		}
 		return wire.Success{Success: true}, nil
 	})
 }
@@ -212,8 +215,11 @@ func removeCertFromLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 		case !c.Access(r.Owner()):
 			return nil, wire.Denied()
 		}
+		before := r.Cert
 		r.Cert = nil
-		settle(r)
+		if err := apply(c, r, refused(r), func() { r.Cert = before }); err != nil {
+			return nil, err
+		}
 		return wire.Success{Success: true}, nil
 	})
 }

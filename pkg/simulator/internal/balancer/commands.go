@@ -4,6 +4,7 @@
 package balancer
 
 import (
+	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
@@ -13,54 +14,72 @@ var Commands = []wire.Command{
 	{
 		Name: "createLoadBalancerRule", Submit: createLoadBalancerRule, Class: "user.loadbalancer.CreateLoadBalancerRuleCmd",
 		Order: []string{"algorithm", "description", "name", "privateport", "publicipid", "zoneid", "publicport"}, Lock: wire.LockIP("publicipid"),
+		Event: &store.EventSpec{Kind: "LB.CREATE", Phrase: "creating load balancer", Label: "Load balancer Id", Resource: "FirewallRule"},
 	},
-	{Name: "updateLoadBalancerRule", Refs: lbRefs, Submit: updateLoadBalancerRule, Class: "user.loadbalancer.UpdateLoadBalancerRuleCmd"},
-	{Name: "deleteLoadBalancerRule", Refs: lbRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteLoadBalancerRuleCmd"},
+	{
+		Name: "updateLoadBalancerRule", Refs: lbRefs, Submit: updateLoadBalancerRule, Class: "user.loadbalancer.UpdateLoadBalancerRuleCmd",
+		Event: wire.Records("LB.UPDATE", "updating load balancer", "LoadBalancerRule", "id"),
+	},
+	{
+		Name: "deleteLoadBalancerRule", Refs: lbRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteLoadBalancerRuleCmd",
+		Event: wire.Records("LB.DELETE", "deleting load balancer", "LoadBalancerRule", "id"),
+	},
 
-	{Name: "assignToLoadBalancerRule", Refs: lbRefs, Submit: assignToLoadBalancerRule, Class: "user.loadbalancer.AssignToLoadBalancerRuleCmd"},
-	{Name: "removeFromLoadBalancerRule", Refs: lbRefs, Submit: removeFromLoadBalancerRule, Class: "user.loadbalancer.RemoveFromLoadBalancerRuleCmd"},
+	{
+		Name: "assignToLoadBalancerRule", Refs: lbRefs, Submit: assignToLoadBalancerRule, Class: "user.loadbalancer.AssignToLoadBalancerRuleCmd",
+		Event: wire.Records("LB.ASSIGN.TO.RULE", "assigning to load balancer", "LoadBalancerRule", "id"),
+	},
+	{
+		Name: "removeFromLoadBalancerRule", Refs: lbRefs, Submit: removeFromLoadBalancerRule, Class: "user.loadbalancer.RemoveFromLoadBalancerRuleCmd",
+		Event: wire.Records("LB.REMOVE.FROM.RULE", "removing from load balancer", "LoadBalancerRule", "id"),
+	},
 	{Name: "listLoadBalancerRuleInstances", Refs: lbRefs, Run: listLoadBalancerRuleInstances},
 
 	{
 		Name: "createLBStickinessPolicy", Refs: stickyRefs, Submit: createLBStickinessPolicy, Class: "user.loadbalancer.CreateLBStickinessPolicyCmd",
 		Wrapper: "createLBStickinessPolicy", Order: []string{"lbruleid", "description", "name", "methodname", "param"},
+		Event: &store.EventSpec{Kind: "LB.STICKINESSPOLICY.CREATE", Phrase: "Apply Stickinesspolicy to load balancer", Resource: "LoadBalancerRule", Param: "lbruleid"},
 	},
-	{Name: "updateLBStickinessPolicy", Refs: stickyRefs, Submit: updateLBStickinessPolicy, Class: "user.loadbalancer.UpdateLBStickinessPolicyCmd"},
 	{
 		Name: "deleteLBStickinessPolicy", Refs: stickyRefs, Submit: deleteLBStickinessPolicy, Class: "user.loadbalancer.DeleteLBStickinessPolicyCmd",
 		Wrapper: "deleteLBstickinessrruleresponse",
+		Event:   &store.EventSpec{Kind: "LB.STICKINESSPOLICY.DELETE", Phrase: "revoking LB Stickiness policy", Resource: "LoadBalancerRule", Param: "id"},
 	},
 	{Name: "listLBStickinessPolicies", Refs: stickyRefs, Run: listLBStickinessPolicies},
 
-	{
-		Name: "createLBHealthCheckPolicy", Refs: healthCheckRefs, Submit: createLBHealthCheckPolicy,
-		Class: "user.loadbalancer.CreateLBHealthCheckPolicyCmd", Order: []string{"lbruleid"},
-	},
-	{Name: "updateLBHealthCheckPolicy", Submit: updateLBHealthCheckPolicy, Class: "user.loadbalancer.UpdateLBHealthCheckPolicyCmd"},
-	{Name: "deleteLBHealthCheckPolicy", Submit: deleteLBHealthCheckPolicy, Class: "user.loadbalancer.DeleteLBHealthCheckPolicyCmd"},
 	// Virtual routers cannot probe members, so no health check policy ever exists.
-	{Name: "listLBHealthCheckPolicies", Refs: healthCheckRefs, Run: listLBHealthCheckPolicies},
-	{Name: "listAutoScaleVmGroups", Refs: healthCheckRefs, Run: listAutoScaleVMGroups},
 
 	{
 		Name: "uploadSslCert", Write: true, Run: uploadSSLCert,
 		Order: []string{"certificate", "privatekey", "certchain", "password", "account", "projectid", "domainid", "name"},
+		Event: wire.Records("LB.CERT.UPLOAD", "Uploading a certificate to cloudstack", "", ""),
 	},
 	{Name: "listSslCerts", Refs: certRefs, Run: listSSLCerts, Order: []string{"certid", "accountid", "lbruleid", "projectid"}},
-	{Name: "deleteSslCert", Refs: certRefs, Write: true, Run: deleteSSLCert},
+	{Name: "deleteSslCert", Refs: certRefs, Write: true, Run: deleteSSLCert, Event: wire.Records("LB.CERT.DELETE", "Deleting a certificate to cloudstack", "", "id")},
 	{
 		Name: "assignCertToLoadBalancer", Refs: certRefs, Submit: assignCertToLoadBalancer,
 		Class: "user.loadbalancer.AssignCertToLoadBalancerCmd", Order: []string{"lbruleid", "certid"},
+		Event: wire.Records("LB.CERT.ASSIGN", "assigning certificate to load balancer", "LoadBalancerRule", "lbruleid"),
 	},
-	{Name: "removeCertFromLoadBalancer", Refs: certRefs, Submit: removeCertFromLoadBalancer, Class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd"},
+	{
+		Name: "removeCertFromLoadBalancer", Refs: certRefs, Submit: removeCertFromLoadBalancer, Class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd",
+		Event: wire.Records("LB.CERT.REMOVE", "removing certificate from load balancer", "LoadBalancerRule", "lbruleid"),
+	},
 
 	// Internal load balancers of VPC tiers: rules like the public ones, with a source address of the tier. Members are
 	// assigned with assignToLoadBalancerRule too.
 	{
 		Name: "createLoadBalancer", Refs: internalRefs, Submit: createLoadBalancer, Class: "user.loadbalancer.CreateApplicationLoadBalancerCmd",
 		Order: []string{"name", "description", "networkid", "sourceport", "algorithm", "instanceport", "sourceipaddress", "sourceipaddressnetworkid", "scheme"},
+		Event: wire.Records("LB.CREATE", "creating load balancer", "LoadBalancerRule", ""),
 	},
-	{Name: "updateLoadBalancer", Refs: internalRefs, Submit: updateLoadBalancer, Class: "user.loadbalancer.UpdateApplicationLoadBalancerCmd"},
-	{Name: "deleteLoadBalancer", Refs: internalRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteApplicationLoadBalancerCmd"},
+	{
+		Name: "updateLoadBalancer", Refs: internalRefs, Submit: updateLoadBalancer, Class: "user.loadbalancer.UpdateApplicationLoadBalancerCmd",
+		Event: wire.Records("LB.UPDATE", "updating internal load balancer", "LoadBalancerRule", "id"),
+	},
+	{
+		Name: "deleteLoadBalancer", Refs: internalRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteApplicationLoadBalancerCmd",
+		Event: wire.Records("LB.DELETE", "deleting load balancer", "LoadBalancerRule", "id"),
+	},
 	{Name: "listLoadBalancers", Refs: internalRefs, Run: listLoadBalancers},
 }

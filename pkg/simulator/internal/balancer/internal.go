@@ -220,17 +220,9 @@ func listLoadBalancers(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	tags := c.TagFilter()
-	var out []*store.LBRule
-	for _, r := range c.St.LBRules.Rows {
-		switch {
-		case !r.Internal || !in(r.Owner()) || !wire.Matches(c, "id", r) || !wire.Matches(c, "networkid", r.Network):
-		case !wire.Matches(c, "sourceipaddressnetworkid", r.IP.Network), c.Has("sourceipaddress") && c.Str("sourceipaddress") != r.IP.Addr.String():
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), r.Name):
-		case c.Has("keyword") && !store.Like(r.Name, c.Str("keyword")) && !store.Like(r.Description, c.Str("keyword")):
-		case !r.HasTags(tags) || !c.Visible("fordisplay", r.Hidden):
-		default:
-			out = append(out, r)
-		}
-	}
-	return wire.Page(c, "loadbalancer", out, func(r *store.LBRule) internalLBView { return viewInternalLB(c, r) })
+	return wire.List(c, "loadbalancer", c.St.LBRules.Rows, func(r *store.LBRule) bool {
+		return r.Internal && in(r.Owner()) && wire.Matches(c, "networkid", r.Network) && wire.Matches(c, "sourceipaddressnetworkid", r.IP.Network) &&
+			(!c.Has("sourceipaddress") || c.Str("sourceipaddress") == r.IP.Addr.String()) && c.Is("name", r.Name) &&
+			c.Like("keyword", r.Name, r.Description) && r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
+	}, func(r *store.LBRule) internalLBView { return viewInternalLB(c, r) })
 }

@@ -25,3 +25,22 @@ func lbJob(c *wire.Call, param string, refused func(*store.LBRule) string, run f
 		return run(r, now)
 	}}, nil
 }
+
+// apply sends a changed rule to the router. If another rule stops the router, the job fails with the text, and undo
+// reverts the change. A rule that stops the router itself keeps the change: the router refuses from then on.
+func apply(c *wire.Call, r *store.LBRule, refused string, undo func()) error {
+	settle(r)
+	if r.Internal {
+		return nil // a virtual machine of its own
+	}
+	switch stops := c.St.RouterStopped(r.Network); stops {
+	case nil:
+		c.St.TellRouter(r.Network)
+		return nil
+	case r:
+	default:
+		undo()
+		settle(r)
+	}
+	return wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", refused)
+}

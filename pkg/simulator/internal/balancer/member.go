@@ -83,8 +83,11 @@ func assignToLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 			}
 			add = append(add, members...)
 		}
-		r.Members = append(r.Members, add...)
-		settle(r)
+		before := r.Members
+		r.Members = append(slices.Clone(before), add...)
+		if err := apply(c, r, assignFailed().Text, func() { r.Members = before }); err != nil {
+			return nil, err
+		}
 		return wire.Success{Success: true}, nil
 	})
 }
@@ -155,13 +158,16 @@ func removeFromLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 			}
 		}
 		// A VM goes with all its addresses, unless the map names some of them.
-		r.Members = slices.DeleteFunc(r.Members, func(m *store.LBMember) bool {
+		before := r.Members
+		r.Members = slices.DeleteFunc(slices.Clone(before), func(m *store.LBMember) bool {
 			if ips := list.ips[m.VM]; ips != nil {
 				return slices.Contains(ips, m.IP)
 			}
 			return list.byID[m.VM]
 		})
-		settle(r)
+		if err := apply(c, r, removeRefused(c, r), func() { r.Members = before }); err != nil {
+			return nil, err
+		}
 		return wire.Success{Success: true}, nil
 	})
 }

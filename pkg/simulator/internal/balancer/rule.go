@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -36,9 +35,6 @@ type lbView struct {
 	Protocol   *string        `json:"protocol,omitempty"`
 	Tags       []wire.TagView `json:"tags"`
 	ForDisplay *bool          `json:"fordisplay,omitempty"`
-
-	IdleTimeout *int64 `json:"idletimeout,omitempty"`
-	KeepAlive   *bool  `json:"keepalive,omitempty"`
 }
 
 func viewLB(c *wire.Call, r *store.LBRule) lbView {
@@ -53,7 +49,6 @@ func viewLB(c *wire.Call, r *store.LBRule) lbView {
 	if r.HasProtocol {
 		v.Protocol = wire.Ptr(r.Protocol)
 	}
-	v.IdleTimeout, v.KeepAlive = r.IdleTimeout, r.KeepAlive
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!r.Hidden)
 	}
@@ -67,19 +62,12 @@ func listLoadBalancerRules(c *wire.Call) (any, error) {
 	}
 	tags := c.TagFilter()
 	member := wire.Arg[*store.VM](c, "virtualmachineid")
-	var out []*store.LBRule
-	for _, r := range c.St.LBRules.Rows {
-		switch {
-		case r.Internal || !in(r.Owner()) || !wire.Matches(c, "id", r) || !wire.Matches(c, "publicipid", r.IP) || !wire.Matches(c, "networkid", r.Network):
-		case !wire.Matches(c, "zoneid", r.IP.Zone), c.Has("name") && !strings.EqualFold(c.Str("name"), r.Name):
-		case c.Has("keyword") && !store.Like(r.Name, c.Str("keyword")) && !store.Like(r.Description, c.Str("keyword")):
-		case c.Given("virtualmachineid") && !slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == member }):
-		case !r.HasTags(tags) || !c.Visible("fordisplay", r.Hidden):
-		default:
-			out = append(out, r)
-		}
-	}
-	return wire.Page(c, "loadbalancerrule", out, func(r *store.LBRule) lbView { return viewLB(c, r) })
+	return wire.List(c, "loadbalancerrule", c.St.LBRules.Rows, func(r *store.LBRule) bool {
+		return !r.Internal && in(r.Owner()) && wire.Matches(c, "publicipid", r.IP) && wire.Matches(c, "networkid", r.Network) &&
+			wire.Matches(c, "zoneid", r.IP.Zone) && c.Is("name", r.Name) && c.Like("keyword", r.Name, r.Description) &&
+			(!c.Given("virtualmachineid") || slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == member })) &&
+			r.HasTags(tags) && c.Visible("fordisplay", r.Hidden)
+	}, func(r *store.LBRule) lbView { return viewLB(c, r) })
 }
 
 func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
@@ -102,7 +90,6 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	if c.Has("cidrlist") {
 		r.CIDRs, r.HasCIDRs = strings.Join(c.List("cidrlist"), " "), true
 	}
-	setTimeouts(c, r)
 	if err := checkLBSource(c, r, n); err != nil {
 		return nil, err
 	}
@@ -123,21 +110,6 @@ func createLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 		Run:  func(time.Time) (any, error) { return finishLBRule(c, r) },
 		Undo: func() { c.St.RemoveLBRule(r) }, Refused: "Failed to create load balancer rule",
 	}, nil
-}
-
-// setTimeouts stores the parameters of the proposal rule-timeouts (see catalogue), and reports whether there were any. What
-// the router makes of them is not simulated.
-func setTimeouts(c *wire.Call, r *store.LBRule) (set bool) {
-	if !c.Server.Cat.Proposed[catalogue.RuleTimeouts] {
-		return false // a server ignores parameters that it does not know
-	}
-	if c.Has("idletimeout") {
-		r.IdleTimeout, set = wire.Ptr(int64(c.Integer("idletimeout"))), true
-	}
-	if c.Has("keepalive") {
-		r.KeepAlive, set = wire.Ptr(c.Boolean("keepalive")), true
-	}
-	return set
 }
 
 // lbSource returns the address of a new rule if the caller may use it.
@@ -321,6 +293,9 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	r.Deleting++
 	return &wire.JobSpec{
 		Run: func(time.Time) (any, error) {
+			if stops := c.St.RouterStopped(r.Network); stops != nil && stops != r && !r.Internal {
+				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", refused)
+			}
 			r.Deleting--
 			c.St.RemoveLBRule(r)
 			return wire.Success{Success: true}, nil

@@ -43,6 +43,7 @@ type policyView struct {
 	Method      string            `json:"methodname"`
 	Params      map[string]string `json:"params"`
 	ForDisplay  *bool             `json:"fordisplay,omitempty"`
+	State       string            `json:"state,omitempty"` // Revoked while the job of the policy that replaces it runs
 }
 
 func viewPolicies(c *wire.Call, r *store.LBRule, policies []*store.StickyPolicy) stickyView {
@@ -51,6 +52,9 @@ func viewPolicies(c *wire.Call, r *store.LBRule, policies []*store.StickyPolicy)
 		item := policyView{ID: p.UUID, Name: p.Name, Description: p.Description, Method: p.Method, Params: p.Params}
 		if c.Caller.RootAdmin() {
 			item.ForDisplay = wire.Ptr(!p.Hidden)
+		}
+		if p != r.Policies[len(r.Policies)-1] {
+			item.State = "Revoked"
 		}
 		v.Policies = append(v.Policies, item)
 	}
@@ -100,13 +104,15 @@ func createLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 			if p.Removed {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to create stickiness policy")
 			}
+			if err := apply(c, r, "Failed to create stickiness policy", func() {}); err != nil {
+				return nil, err
+			}
 			p.Pending = false
 			for _, o := range slices.Clone(r.Policies) {
 				if o != p {
 					c.St.DropPolicy(o)
 				}
 			}
-			settle(r)
 			return stickyAnswer{viewPolicies(c, r, []*store.StickyPolicy{p})}, nil
 		},
 		Undo: func() { c.St.DropPolicy(p) }, Refused: "Failed to create stickiness policy",
@@ -224,20 +230,6 @@ func numberWithUnit(s, units string) bool {
 	return err == nil
 }
 
-func updateLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
-	p := wire.Arg[*store.StickyPolicy](c, "id")
-	return &wire.JobSpec{Run: func(time.Time) (any, error) {
-		switch {
-		case p == nil || p.Removed:
-			return nil, wire.Invalid("Fail to find stickiness policy with %d", c.Refs["id"].ID)
-		case !c.Access(p.Rule.Owner()):
-			return nil, wire.Denied()
-		}
-		wire.SetDisplay(c, c.St.Policies, p, &p.Hidden)
-		return stickyAnswer{viewPolicies(c, p.Rule, []*store.StickyPolicy{p})}, nil
-	}}, nil
-}
-
 func deleteLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 	p := wire.Arg[*store.StickyPolicy](c, "id")
 	return &wire.JobSpec{Refused: "Failed to delete load balancer stickiness policy", Run: func(time.Time) (any, error) {
@@ -247,8 +239,10 @@ func deleteLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 		case !c.Access(p.Rule.Owner()):
 			return nil, wire.Denied()
 		}
+		if err := apply(c, p.Rule, "Failed to delete load balancer stickiness policy", func() {}); err != nil {
+			return nil, err
+		}
 		c.St.DropPolicy(p)
-		settle(p.Rule)
 		return wire.Success{Success: true}, nil
 	}}, nil
 }

@@ -14,11 +14,11 @@ import (
 
 func updateLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 	refused := func(r *store.LBRule) string { return "Failed to update load balancer rule: " + r.Text() }
-	return lbJob(c, "id", refused, func(r *store.LBRule, _ time.Time) (any, error) { return changeLBRule(c, r) })
+	return lbJob(c, "id", refused, func(r *store.LBRule, _ time.Time) (any, error) { return changeLBRule(c, r, refused) })
 }
 
 // changeLBRule is the job of updateLoadBalancerRule.
-func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
+func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) string) (any, error) {
 	if !c.Access(r.Owner()) {
 		return nil, wire.Denied()
 	}
@@ -47,6 +47,9 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to update load balancer rule: %s", r.Text())
 	}
 	reapply := r.Algorithm != c.Str("algorithm") || (r.HasProtocol || hasProtocol) && r.Protocol != protocol || c.Has("cidrlist") && r.CIDRs != strings.Join(cidrs, ",")
+	if c.API.Param("cidrlist") == nil { // a release before 4.22 tells the router of another algorithm, and of nothing else (seen with 4.19.3)
+		reapply = c.Has("algorithm") && r.Algorithm != c.Str("algorithm")
+	}
 	if c.Has("name") {
 		r.Name = c.Str("name")
 	}
@@ -57,12 +60,14 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 		r.Algorithm = c.Str("algorithm") // stored without a check, like CloudStack
 	}
 	if hasProtocol {
+		if !reapply && r.Told == "" && protocol != r.Protocol && r.State == store.RuleActive {
+			r.Told = r.Protocol
+		}
 		r.Protocol, r.HasProtocol = protocol, true
 	}
 	if c.Has("cidrlist") {
 		r.CIDRs, r.HasCIDRs = strings.Join(cidrs, ","), true // createLoadBalancerRule stores spaces, updateLoadBalancerRule commas
 	}
-	reapply = setTimeouts(c, r) || reapply
 	wire.SetDisplay(c, c.St.LBRules, r, &r.Hidden)
 	if r.Protocol != "ssl" {
 		r.Cert = nil
@@ -82,7 +87,10 @@ func changeLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	}
 	r.State = store.RuleAdd
 	ans := lbAnswer{viewLB(c, r)}
-	settle(r)
+	// CloudStack keeps the change if the router refuses it.
+	if err := apply(c, r, refused(r), func() {}); err != nil {
+		return nil, err
+	}
 	return ans, nil
 }
 

@@ -67,8 +67,6 @@ type Catalogue struct {
 	Hides map[string][]string
 	// routerTLS is set if virtual routers of the release can terminate TLS.
 	RouterTLS bool
-	// Proposed are the proposals that the server has; nil for none.
-	Proposed map[string]bool
 }
 
 // Load decodes the catalogue once.

@@ -126,10 +126,10 @@ var Differences = []Difference{
 		Fields: map[string][]string{"job": {"managementservername"}, "public address": {"forprovider"}, "user": {"usersource"}},
 	},
 	{
-		Since: "4.22", What: "updateLoadBalancerRule with cidrlist",
+		Since: "4.22", What: "updateLoadBalancerRule with cidrlist; the router is told of a changed protocol",
 		Params: map[string][]string{"updateLoadBalancerRule": {"cidrlist"}},
 		Without: "The rule is deleted and created again when `loadBalancerSourceRanges` change (Event `RuleReplaced`), which ends the " +
-			"connections through that port",
+			"connections through that port. With a changed protocol the algorithm is changed there and back (Event `RuleReapplied`)",
 	},
 	{
 		Since: routerTLSSince, What: "TLS that the virtual router ends (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",

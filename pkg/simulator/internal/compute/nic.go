@@ -13,37 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// listedNIC is a NIC as listNics shows it.
-type listedNIC struct {
-	view.NICView
-	SecondaryIPs []view.SecondaryView `json:"secondaryip,omitempty"` // omitted if there is none, unlike in a VM
-	VMID         string               `json:"virtualmachineid"`
-}
-
-func listNics(c *wire.Call) (any, error) {
-	v := wire.Arg[*store.VM](c, "virtualmachineid")
-	switch {
-	case v == nil || v.Removed || v.Hidden && c.Caller.Account.Normal():
-		return nil, wire.Invalid("Virtual machine id does not exist")
-	case !c.Access(v.Owner):
-		return nil, wire.Denied()
-	}
-	var out []*store.NIC
-	for _, n := range v.NICs {
-		if c.Given("nicid") && !wire.Matches(c, "nicid", n) || c.Given("networkid") && !wire.Matches(c, "networkid", n.Network) {
-			continue
-		}
-		if k := c.Str("keyword"); k != "" && !slices.ContainsFunc(n.Addresses(), func(ip string) bool { return store.Like(ip, k) }) {
-			continue
-		}
-		out = append(out, n)
-	}
-	return wire.Whole("nic", out, func(n *store.NIC) listedNIC {
-		view := view.ViewNIC(n, v.Placed())
-		return listedNIC{NICView: view, SecondaryIPs: view.SecondaryIPs, VMID: v.UUID}
-	}), nil
-}
-
 // nicVM returns the VM of a NIC command. The check runs before the job starts.
 func nicVM(c *wire.Call) (*store.VM, error) {
 	v := wire.Arg[*store.VM](c, "virtualmachineid")
@@ -176,38 +145,4 @@ func addressInUse(st *store.State, n *store.NIC, ip string) bool {
 	return slices.ContainsFunc(st.LBRules.Rows, func(r *store.LBRule) bool {
 		return r.Network == n.Network && slices.ContainsFunc(r.Members, func(m *store.LBMember) bool { return m.VM == n.VM && m.IP == ip })
 	})
-}
-
-func updateDefaultNic(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := nicVM(c)
-	if err != nil {
-		return nil, err
-	}
-	n := wire.Arg[*store.NIC](c, "nicid")
-	spec := powerJob(c, v, func(time.Time) (any, error) {
-		switch {
-		case v.Removed:
-			return nil, wire.Invalid("unable to find a virtual machine with id %d", v.ID)
-		case n == nil || n.Removed:
-			return nil, wire.Invalid("unable to find a nic with id %d", c.Refs["nicid"].ID)
-		case n.VM != v:
-			return nil, wire.Invalid("Nic %s is not a nic on  %s", n.UUID, v.Text())
-		case n.IsDefault:
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "refusing to set default nic because chosen nic is already the default")
-		case v.State != store.VMRunning && v.State != store.VMStopped:
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "refusing to set default %s is not Running or Stopped", v.Text())
-		}
-		// The two NICs also swap their device numbers, because the default NIC is device 0.
-		for _, o := range v.NICs {
-			if o.IsDefault {
-				o.IsDefault = false
-				o.Device, n.Device = n.Device, o.Device
-			}
-		}
-		n.IsDefault = true
-		slices.SortFunc(v.NICs, func(a, b *store.NIC) int { return a.Device - b.Device })
-		return nicAnswer(c, v), nil
-	})
-	spec.InstanceType, spec.InstanceID = "", ""
-	return spec, nil
 }

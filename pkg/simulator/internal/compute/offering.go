@@ -53,16 +53,9 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 	case !c.Access(m.Owner):
 		return nil, wire.Denied()
 	}
-	var out []*store.ServiceOffering
-	for _, o := range c.St.Offerings.Rows {
-		switch {
-		case o.Removed || !wire.Matches(c, "id", o) || c.Boolean("issystem") != o.System || !offeringMatches(c, o):
-		case m != nil && !canChangeTo(m, o):
-		default:
-			out = append(out, o)
-		}
-	}
-	return wire.Page(c, "serviceoffering", out, func(o *store.ServiceOffering) serviceOfferingView {
+	return wire.List(c, "serviceoffering", c.St.Offerings.Rows, func(o *store.ServiceOffering) bool {
+		return c.Boolean("issystem") == o.System && offeringMatches(c, o) && (m == nil || canChangeTo(m, o))
+	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
 			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Display, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
 			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID, DiskName: o.Name, DiskText: o.Display,
@@ -98,28 +91,14 @@ func canChangeTo(v *store.VM, o *store.ServiceOffering) bool {
 }
 
 func listNetworkOfferings(c *wire.Call) (any, error) {
-	var out []*store.NetworkOffering
-	for _, o := range c.St.NetOffs.Rows {
+	return wire.List(c, "networkoffering", c.St.NetOffs.Rows, func(o *store.NetworkOffering) bool {
 		s := &o.Spec
-		switch {
-		case o.Removed || !wire.Matches(c, "id", o):
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), s.Name):
-		case c.Has("displaytext") && !store.Like(s.DisplayText, c.Str("displaytext")):
-		case c.Has("keyword") && !store.Like(s.Name, c.Str("keyword")) && !store.Like(s.DisplayText, c.Str("keyword")):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), s.State):
-		case c.Has("guestiptype") && !strings.EqualFold(c.Str("guestiptype"), s.GuestType):
-		case c.Has("traffictype") && !strings.EqualFold(c.Str("traffictype"), s.TrafficType):
-		case c.Has("availability") && !strings.EqualFold(c.Str("availability"), s.Availability):
-		case c.Has("forvpc") && c.Boolean("forvpc") != s.ForVPC, c.Has("isdefault") && c.Boolean("isdefault") != s.IsDefault:
-		case c.Has("specifyvlan") && c.Boolean("specifyvlan") != s.SpecifyVlan, c.Has("specifyipranges") && c.Boolean("specifyipranges") != s.SpecifyIPs:
-		case c.Has("sourcenatsupported") && c.Boolean("sourcenatsupported") != o.Has("SourceNat"):
-		case c.Given("networkid") && !changeable(c, o):
-		case !o.HasAll(c.List("supportedservices")):
-		default:
-			out = append(out, o)
-		}
-	}
-	return wire.Page(c, "networkoffering", out, viewNetworkOffering)
+		return c.Is("name", s.Name) && c.Like("displaytext", s.DisplayText) && c.Like("keyword", s.Name, s.DisplayText) && c.Is("state", s.State) &&
+			c.Is("guestiptype", s.GuestType) && c.Is("traffictype", s.TrafficType) && c.Is("availability", s.Availability) &&
+			c.Flag("forvpc", s.ForVPC) && c.Flag("isdefault", s.IsDefault) && c.Flag("specifyvlan", s.SpecifyVlan) &&
+			c.Flag("specifyipranges", s.SpecifyIPs) && c.Flag("sourcenatsupported", o.Has("SourceNat")) &&
+			(!c.Given("networkid") || changeable(c, o)) && o.HasAll(c.List("supportedservices"))
+	}, viewNetworkOffering)
 }
 
 // changeable reports whether the network of the call can change to the offering.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -47,6 +48,8 @@ type templateView struct {
 	ForCKS          bool            `json:"forcks"`
 	Arch            string          `json:"arch"`
 	URL             string          `json:"url,omitempty"`
+	Bits            *int            `json:"bits,omitempty"`
+	Checksum        *string         `json:"checksum,omitempty"`
 
 	Details         map[string]string   `json:"details"`
 	DownloadDetails []map[string]string `json:"downloaddetails"`
@@ -98,7 +101,6 @@ func listTemplates(c *wire.Call) (any, error) {
 		case c.Has("templatetype") && !strings.EqualFold(c.Str("templatetype"), t.Typ):
 		case c.Has("arch") && !strings.EqualFold(c.Str("arch"), templateArch):
 		case c.Has("isready") && !c.Boolean("isready"), c.Boolean("isvnf"), c.Boolean("forcks"):
-		case c.Given("oscategoryid") && !wire.Matches(c, "oscategoryid", osTypeOf(c.St, t).Category):
 		case c.Given("parenttemplateid"), c.Given("imagestoreid"), c.Given("extensionid"), !t.HasTags(c.TagFilter()):
 		default:
 			for _, z := range c.St.Zones.Rows {
@@ -114,113 +116,22 @@ func listTemplates(c *wire.Call) (any, error) {
 	return wire.Page(c, "template", out, func(t templateInZone) templateView { return viewTemplate(c, t) })
 }
 
-// osTypeOf returns the guest operating system of a template.
-func osTypeOf(st *store.State, t *store.Template) *store.OSType {
-	o, _ := st.OSTypes.Find(func(o *store.OSType) bool { return o.Description == t.OSName })
-	if o == nil {
-		return &store.OSType{Category: &store.OSCategory{}}
-	}
-	return o
-}
-
 func viewTemplate(c *wire.Call, t templateInZone) templateView {
 	root := c.St.Root()
 	v := templateView{
 		ID: t.UUID, Name: t.Name, DisplayText: t.Display, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format, Featured: true,
 		CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
-		Size: store.RootSize, PhysicalSize: store.RootSize, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
+		Size: store.TemplateGiB * settings.Gib, PhysicalSize: store.TemplateGiB * settings.Gib, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
 		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{}, Tags: wire.ViewTags(&t.Tagged),
 	}
 	if c.Caller.RootAdmin() {
 		v.Status = "Download Complete"
-		v.DownloadDetails = append(v.DownloadDetails, map[string]string{
-			"datastore": "secondary", "downloadPercent": "100", "downloadState": "DOWNLOADED",
-		})
+		v.URL, v.Bits, v.Checksum = "http://templates.example/"+t.UUID+".vhd", new(int), new(string)
+		for _, role := range []string{"Image", "Primary"} {
+			v.DownloadDetails = append(v.DownloadDetails, map[string]string{
+				"datastore": role, "datastoreId": store.StableID("datastore", role), "datastoreRole": role, "downloadPercent": "100", "downloadState": "DOWNLOADED",
+			})
+		}
 	}
 	return v
-}
-
-// listIsos answers an empty list, because the simulator has no ISO images.
-func listIsos(c *wire.Call) (any, error) {
-	if c.Has("isofilter") {
-		if _, err := templateFilter(c, "isofilter"); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := c.OwnerScope(c.ByID()); err != nil {
-		return nil, err
-	}
-	return wire.Page(c, "iso", nil, func(v *store.Template) *store.Template { return v })
-}
-
-type osTypeView struct {
-	ID           string `json:"id"`
-	CategoryID   string `json:"oscategoryid"`
-	CategoryName string `json:"oscategoryname"`
-	Name         string `json:"name"`
-	Description  string `json:"description"`
-	UserDefined  bool   `json:"isuserdefined"`
-	ForDisplay   bool   `json:"fordisplay"`
-}
-
-func listOSTypes(c *wire.Call) (any, error) {
-	var out []*store.OSType
-	for _, o := range c.St.OSTypes.Rows {
-		switch {
-		case !wire.Matches(c, "id", o) || !wire.Matches(c, "oscategoryid", o.Category):
-		case c.Has("description") && !strings.EqualFold(c.Str("description"), o.Description):
-		case c.Has("keyword") && !store.Like(o.Description, c.Str("keyword")):
-		case c.Has("fordisplay") && !c.Boolean("fordisplay"):
-		default:
-			out = append(out, o)
-		}
-	}
-	return wire.Page(c, "ostype", out, func(o *store.OSType) osTypeView {
-		return osTypeView{ID: o.UUID, CategoryID: o.Category.UUID, CategoryName: o.Category.Name, Name: o.Description, Description: o.Description, ForDisplay: true}
-	})
-}
-
-type osCategoryView struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Featured bool   `json:"isfeatured"`
-}
-
-func listOSCategories(c *wire.Call) (any, error) {
-	var out []*store.OSCategory
-	for _, o := range store.OSCategories.Rows {
-		if !wire.Matches(c, "id", o) || c.Has("name") && !store.Like(o.Name, c.Str("name")) || c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")) ||
-			c.Boolean("isfeatured") {
-			continue
-		}
-		out = append(out, o)
-	}
-	return wire.Page(c, "oscategory", out, func(o *store.OSCategory) osCategoryView { return osCategoryView{ID: o.UUID, Name: o.Name} })
-}
-
-// listDetailOptions answers the details that a VM or template may have.
-func listDetailOptions(c *wire.Call) (any, error) {
-	kind, err := wire.TagType(c.Str("resourcetype"))
-	if err != nil {
-		return nil, err
-	}
-	typ := kind.Name
-	options := map[string][]string{}
-	switch typ {
-	case "UserVm", "Template":
-		options["UEFI"] = []string{"LEGACY", "SECURE"}
-		options["keyboard"] = []string{"uk", "us", "jp", "fr"}
-		options["cpu.corespersocket"] = []string{}
-		if c.Caller.RootAdmin() || typ == "Template" {
-			options["rootdisksize"] = []string{} // users may not set it
-		}
-	default:
-		return nil, wire.Invalid("Resource type %s is not supported.", typ)
-	}
-	type body struct {
-		Details map[string][]string `json:"details"`
-	}
-	return struct {
-		Options body `json:"detailoptions"`
-	}{body{options}}, nil
 }

@@ -73,7 +73,7 @@ func vmFilter(c *wire.Call) func(*store.VM) bool {
 	}
 	add("name", func(v *store.VM, s string) bool { return strings.EqualFold(s, v.Name) })
 	add("hypervisor", func(v *store.VM, s string) bool { return strings.EqualFold(s, v.Hypervisor) })
-	add("keypair", func(v *store.VM, s string) bool { return slices.Contains(v.Keypairs, s) })
+	add("keypair", func(*store.VM, string) bool { return false })
 	add("arch", func(_ *store.VM, s string) bool { return strings.EqualFold(s, templateArch) })
 	add("state", func(v *store.VM, s string) bool {
 		if strings.EqualFold(s, "Present") {
@@ -122,10 +122,6 @@ func vmRefFilter(c *wire.Call) []func(*store.VM) bool {
 	add("templateid", func(v *store.VM) bool { return wire.Matches(c, "templateid", v.Template) })
 	add("serviceofferingid", func(v *store.VM) bool { return wire.Matches(c, "serviceofferingid", v.Offering) })
 	add("userid", func(v *store.VM) bool { return wire.Matches(c, "userid", v.User) })
-	add("groupid", func(v *store.VM) bool { return wire.Matches(c, "groupid", v.Group) })
-	add("affinitygroupid", func(v *store.VM) bool {
-		return slices.Contains(v.Affinity, wire.Arg[*store.AffinityGroup](c, "affinitygroupid"))
-	})
 	add("networkid", func(v *store.VM) bool {
 		n := wire.Arg[*store.Network](c, "networkid")
 		return n != nil && v.NICIn(n) != nil
@@ -136,11 +132,6 @@ func vmRefFilter(c *wire.Call) []func(*store.VM) bool {
 	})
 	if c.Caller.RootAdmin() { // only the admin variant of the command has these parameters
 		add("hostid", func(v *store.VM) bool { return wire.Matches(c, "hostid", v.Host) })
-		add("podid", func(v *store.VM) bool { return v.Host != nil && wire.Matches(c, "podid", v.Host.Cluster.Pod) })
-		add("clusterid", func(v *store.VM) bool { return v.Host != nil && wire.Matches(c, "clusterid", v.Host.Cluster) })
-		add("storageid", func(v *store.VM) bool {
-			return !v.Unplaced && wire.Matches(c, "storageid", c.St.PoolOf(v.Zone))
-		})
 	}
 	for _, none := range []string{"isoid", "securitygroupid", "autoscalevmgroupid", "backupofferingid", "userdataid", "extensionid"} {
 		add(none, func(*store.VM) bool { return false })

@@ -19,20 +19,16 @@ import (
 type deployment struct {
 	createNetwork NetworkCreator
 
-	owner        *store.Account
-	zone         *store.Zone
-	offering     *store.ServiceOffering
-	template     *store.Template
-	diskOffering *store.DiskOffering
-	diskGiB      int
-	host         *store.Host
-	nics         []store.NICRequest
-	name         string
-	uuid         string
-	details      map[string]string
-	userdata     string
-	keypairs     []string
-	affinity     []*store.AffinityGroup
+	owner    *store.Account
+	zone     *store.Zone
+	offering *store.ServiceOffering
+	template *store.Template
+	host     *store.Host
+	nics     []store.NICRequest
+	name     string
+	uuid     string
+	details  map[string]string
+	userdata string
 }
 
 func deployVirtualMachine(c *wire.Call, create NetworkCreator) (*wire.JobSpec, error) {
@@ -43,17 +39,11 @@ func deployVirtualMachine(c *wire.Call, create NetworkCreator) (*wire.JobSpec, e
 	v := &store.VM{
 		Entity: store.Entity{UUID: d.uuid, Created: c.Now}, Name: d.name, Display: cmp.Or(c.Str("displayname"), d.name), Owner: d.owner,
 		User: ownersUser(c, d.owner), Zone: d.zone, Offering: d.offering, Template: d.template, State: store.VMStopped, Hypervisor: "Simulator",
-		Details: d.details, Userdata: d.userdata, Keypairs: d.keypairs, Affinity: d.affinity, WantHost: d.host,
+		Details: d.details, Userdata: d.userdata, WantHost: d.host,
 		Hidden: c.Has("displayvm") && !c.Boolean("displayvm"), BootKnown: true,
 	}
 	if full, ok := c.St.Enter(v, d.nics, c.Now); !ok {
 		return nil, noGuestIP(c, full)
-	}
-	if d.diskOffering != nil {
-		c.St.AddDataVolume(v, d.diskOffering, d.diskGiB, c.Now)
-	}
-	if name := c.Str("group"); name != "" {
-		v.Group = groupNamed(c.St, d.owner, name, c.Now)
 	}
 	if c.Boolean("copyimagetags") {
 		v.Tags = slices.Clone(d.template.Tags)
@@ -117,8 +107,8 @@ func readDeployment(c *wire.Call, create NetworkCreator) (*deployment, error) {
 
 // deployChecks are the checks of deployVirtualMachine in CloudStack's order.
 var deployChecks = []func(*wire.Call, *deployment) error{
-	deployDetails, deployParts, deployDisk, deployUserData, deployHost, deployNetworks, deployOwner, deployLimits, deployAffinity, deployKeys,
-	deployAddresses, deployName,
+	deployDetails, deployParts, deployUserData, deployHost, deployNetworks, deployOwner, deployLimits,
+	deployKeys, deployAddresses, deployName,
 }
 
 // deployParts checks zone, offering and template.
@@ -151,7 +141,7 @@ func deployDetails(c *wire.Call, d *deployment) error {
 	if v := c.Str("rootdisksize"); v != "" && d.details["rootdisksize"] == "" {
 		d.details["rootdisksize"] = v
 	}
-	if v, given := d.details["rootdisksize"]; given && store.Gibibytes(v) <= 0 {
+	if v, given := d.details["rootdisksize"]; given && settings.Atoi(v) <= 0 {
 		return wire.Invalid("Root disk size should be a positive number.")
 	}
 	if v := c.Str("keyboard"); v != "" {
@@ -193,26 +183,6 @@ func detailsArg(c *wire.Call) map[string]string {
 	return out
 }
 
-func deployDisk(c *wire.Call, d *deployment) error {
-	if !c.Given("diskofferingid") {
-		return nil
-	}
-	d.diskOffering = wire.Arg[*store.DiskOffering](c, "diskofferingid")
-	switch {
-	case d.diskOffering == nil || d.diskOffering.Removed:
-		return wire.Invalid("Unable to find disk offering %d", c.Refs["diskofferingid"].ID)
-	case d.diskOffering.Compute:
-		return wire.Invalid("The disk offering id %d provided is directly mapped to a service offering, please provide an individual disk offering", d.diskOffering.ID)
-	case d.diskOffering.Gib == 0 && !c.Has("size"):
-		return wire.Invalid("This disk offering requires a custom size specified")
-	}
-	d.diskGiB = d.diskOffering.Gib
-	if d.diskGiB == 0 {
-		d.diskGiB = c.Integer("size")
-	}
-	return nil
-}
-
 func deployUserData(c *wire.Call, d *deployment) error {
 	var err error
 	d.userdata, err = userDataArg(c)
@@ -241,12 +211,25 @@ func deployOwner(c *wire.Call, d *deployment) error {
 
 func deployLimits(c *wire.Call, d *deployment) error {
 	need := wire.VMDemand(d.offering)
-	need.Volumes, need.DiskGiB = 1, store.RootBytes(d.details)/settings.Gib+int64(d.diskGiB)
-	if d.diskOffering != nil {
-		need.Volumes = 2
-	}
+	need.Volumes, need.DiskGiB = 1, store.RootGiB(d.details)
 	if err := c.CheckDemand(d.owner, need); err != nil {
 		return wire.Errf(wire.CodeAlloc, wire.CSGeneric, "%s", wire.AsAPIError(err).Text)
 	}
 	return nil
+}
+
+// deployKeys refuses key pairs: the simulator has none.
+func deployKeys(c *wire.Call, _ *deployment) error {
+	if c.Str("keypair") != "" || len(c.List("keypairs")) > 0 {
+		return wire.Invalid("Not all specified keyparis exist")
+	}
+	return nil
+}
+
+// listSSHKeyPairs answers an empty list: the simulator has no key pairs.
+func listSSHKeyPairs(c *wire.Call) (any, error) {
+	if _, err := c.OwnerScope(false); err != nil {
+		return nil, err
+	}
+	return wire.Page(c, "sshkeypair", []struct{}(nil), func(v struct{}) struct{} { return v })
 }

@@ -113,11 +113,8 @@ func deployAddresses(c *wire.Call, d *deployment) error {
 	if first.Provides("UserData") {
 		return nil
 	}
-	switch {
-	case d.userdata != "":
+	if d.userdata != "" {
 		return wire.Invalid("Unable to deploy VM as UserData is provided while deploying the VM, but there is no support for UserData service in the default network %s/%s.", first.Name, first.UUID)
-	case len(d.keypairs) > 0:
-		return wire.Invalid("Unable to deploy VM as SSH keypair is provided while deploying the VM, but there is no support for UserData service in the default network %s/%s", first.Name, first.UUID)
 	}
 	return nil
 }

@@ -168,24 +168,6 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	return spec, nil
 }
 
-func recoverVirtualMachine(c *wire.Call) (any, error) {
-	v, err := targetVM(c)
-	if err != nil {
-		return nil, err
-	}
-	if !mayExpunge(c) {
-		return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "Recovering a vm can only be done by an Admin. Or when the allow.user.expunge.recover.vm key is set.")
-	}
-	if v.State != store.VMDestroyed {
-		return nil, wire.Invalid("Vm with id %s is not in the right state", v.UUID)
-	}
-	if err := c.CheckDemand(v.Owner, wire.VMDemand(v.Offering)); err != nil {
-		return nil, err
-	}
-	v.State, v.Updated = store.VMStopped, c.Now
-	return vmAnswer{view.ViewVM(c, v, nil)}, nil
-}
-
 func expungeVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 	v, err := targetVM(c)
 	if err != nil {
@@ -202,46 +184,6 @@ func expungeVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		c.St.Expunge(v)
 		return wire.Success{Success: true}, nil
-	}), nil
-}
-
-// migrateVirtualMachine moves a running VM to another host; with autoselect, to any other host.
-func migrateVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
-	v := wire.Arg[*store.VM](c, "virtualmachineid")
-	h := wire.Arg[*store.Host](c, "hostid")
-	switch {
-	case v == nil:
-		return nil, c.BadRef("virtualmachineid", c.Str("virtualmachineid"))
-	case v.Removed:
-		return nil, wire.Invalid("Unable to find the VM by id=%s", c.Str("virtualmachineid"))
-	case h != nil && c.Given("storageid"):
-		return nil, wire.Invalid("Only one of hostId and storageId can be specified")
-	case h == nil && !c.Given("storageid") && !c.BoolOr("autoselect", true):
-		return nil, wire.Invalid("Either hostId or storageId must be specified")
-	}
-	return powerJob(c, v, func(time.Time) (any, error) {
-		switch {
-		case c.Given("storageid") && v.State != store.VMStopped:
-			return nil, wire.Invalid("VM is not Stopped, unable to migrate the vm having the specified id")
-		case c.Given("storageid"):
-			return vmAnswer{view.ViewVM(c, v, nil)}, nil
-		case v.State != store.VMRunning:
-			return nil, wire.Invalid("VM is not Running, unable to migrate the vm with specified id")
-		}
-		to := h
-		if to == nil {
-			to = c.St.OtherHost(v)
-		}
-		switch {
-		case to == nil:
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to find suitable destination to migrate VM %s", v.UUID)
-		case to == v.Host:
-			return nil, wire.Invalid("Cannot migrate VM, VM is already present on this host, please specify valid destination host to migrate the VM")
-		case to.Zone != v.Zone:
-			return nil, wire.Invalid("Cannot migrate VM, destination host is not in the zone of the VM")
-		}
-		v.Host = to
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
 	}), nil
 }
 

@@ -6,7 +6,6 @@ package compute
 import (
 	"encoding/base64"
 	"slices"
-	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/view"
@@ -64,12 +63,6 @@ func updateVirtualMachine(c *wire.Call) (any, error) {
 	}
 	if b := c.OptBool("deleteprotection"); b != nil {
 		v.Protected = *b
-	}
-	if o := wire.Arg[*store.OSType](c, "ostypeid"); o != nil {
-		v.GuestOS = o
-	}
-	if g := c.Str("group"); g != "" {
-		v.Group = groupNamed(c.St, v.Owner, g, c.Now)
 	}
 	changeDetails(c, v)
 	wire.SetCustomID(c, c.St.VMs, v)
@@ -166,94 +159,4 @@ func userDataArg(c *wire.Call) (string, error) {
 		return "", wire.Invalid("User data is too short")
 	}
 	return v, nil
-}
-
-// rescale changes the service offering of a VM.
-func rescale(c *wire.Call, v *store.VM) error {
-	o := wire.Arg[*store.ServiceOffering](c, "serviceofferingid")
-	switch {
-	case o == nil || o.Removed || o.System:
-		return wire.Invalid("Unable to find service offering: %d", c.Refs["serviceofferingid"].ID)
-	case v.State != store.VMStopped && v.State != store.VMRunning:
-		return wire.Invalid("Unable to upgrade virtual machine %s  in state %s; make sure the virtual machine is stopped/running", v.Text(), v.State)
-	case v.State == store.VMRunning && !v.DynScalable:
-		return wire.Invalid("Unable to scale VM since the VM is not dynamically scalable")
-	case o == v.Offering:
-		return wire.Invalid("Not upgrading vm %s since it already has the requested service offering (%s)", v.Text(), o.Name)
-	}
-	if more := int64(o.CPUNumber - v.Offering.CPUNumber); more > 0 {
-		if err := c.CheckLimit(v.Owner, "cpus", more); err != nil {
-			return err
-		}
-	}
-	if more := int64(o.MemMB - v.Offering.MemMB); more > 0 {
-		if err := c.CheckLimit(v.Owner, "memoryMiB", more); err != nil {
-			return err
-		}
-	}
-	v.Offering = o
-	return nil
-}
-
-func scaleVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := targetVM(c)
-	if err != nil {
-		return nil, err
-	}
-	spec := powerJob(c, v, func(time.Time) (any, error) {
-		if err := rescale(c, v); err != nil {
-			return nil, err
-		}
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
-	})
-	return spec, nil
-}
-
-func changeServiceForVirtualMachine(c *wire.Call) (any, error) {
-	v, err := targetVM(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := rescale(c, v); err != nil {
-		return nil, err
-	}
-	return vmAnswer{view.ViewVM(c, v, nil)}, nil
-}
-
-func updateVMAffinityGroup(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := targetVM(c)
-	if err != nil {
-		return nil, err
-	}
-	return powerJob(c, v, func(time.Time) (any, error) {
-		if c.Has("affinitygroupids") && c.Has("affinitygroupnames") {
-			return nil, wire.Invalid("affinitygroupids parameter is mutually exclusive with affinitygroupnames parameter")
-		}
-		if v.State != store.VMStopped {
-			return nil, wire.Invalid("Unable update affinity groups of the virtual machine %s in state %s; make sure the virtual machine is stopped and not in an error state before updating.", v.Text(), v.State)
-		}
-		groups, err := affinityArg(c, v.Owner)
-		if err != nil {
-			return nil, err
-		}
-		v.Affinity = groups
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
-	}), nil
-}
-
-// resetPassword always fails, because no template of the simulator supports passwords.
-func resetPassword(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := targetVM(c)
-	if err != nil {
-		return nil, err
-	}
-	return powerJob(c, v, func(time.Time) (any, error) {
-		switch {
-		case v.State == store.VMError || v.State == store.VMExpunging:
-			return nil, wire.Invalid("Vm with id %d is not in the right state", v.ID)
-		case v.State != store.VMRunning && v.State != store.VMStopped:
-			return nil, wire.Invalid("Vm with id %d is not in the right state", v.ID)
-		}
-		return nil, wire.Invalid("Fail to reset password for the virtual machine, the template is not password enabled")
-	}), nil
 }

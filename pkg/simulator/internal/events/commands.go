@@ -10,8 +10,4 @@ import (
 // Commands are the commands of this family.
 var Commands = []wire.Command{
 	{Name: "listEvents", Refs: eventRefs, Run: listEvents},
-	{Name: "listEventTypes", Run: listEventTypes},
-	{Name: "archiveEvents", Refs: eventRefs, Write: true, Run: func(c *wire.Call) (any, error) { return sweepEvents(c, "archive") }},
-	{Name: "deleteEvents", Refs: eventRefs, Write: true, Run: func(c *wire.Call) (any, error) { return sweepEvents(c, "delete") }},
-	{Name: "listAlerts", Run: listAlerts},
 }

@@ -138,69 +138,9 @@ func checkEventResource(c *wire.Call) *wire.Error {
 
 // resourceKinds returns the kinds of objects that events refer to, in lower case.
 func resourceKinds() map[string]bool {
-	kinds := map[string]bool{"none": true, "host": true, "storagepool": true, "domainrouter": true, "systemvm": true, "pod": true, "cluster": true}
-	for _, s := range EventSpecs {
-		kinds[strings.ToLower(s.Resource)] = true
+	kinds := store.SetOf("none", "host", "storagepool", "domainrouter", "systemvm", "pod", "cluster")
+	for kind := range resourceTables {
+		kinds[strings.ToLower(kind)] = true
 	}
 	return kinds
-}
-
-type nameItem struct {
-	Name string `json:"name"`
-}
-
-func listEventTypes(*wire.Call) (any, error) {
-	return wire.Whole("eventtype", eventTypes(), func(s string) nameItem { return nameItem{s} }), nil
-}
-
-// sweepEvents archives or deletes events by ids, by type, or up to a date.
-func sweepEvents(c *wire.Call, what string) (any, error) {
-	if !c.Has("ids") && !c.Has("type") && !c.Has("enddate") {
-		return nil, wire.Invalid("either ids, type or enddate must be specified")
-	}
-	if c.Has("startdate") && !c.Has("enddate") {
-		return nil, wire.Invalid("enddate must be specified with startdate parameter")
-	}
-	from, to, err := dates(c)
-	if err != nil {
-		return nil, err
-	}
-	ids := map[*store.Event]bool{}
-	for _, r := range c.Lists["ids"] {
-		if e, ok := r.Obj.(*store.Event); ok {
-			ids[e] = true
-		}
-	}
-	var hits []*store.Event
-	for _, e := range c.St.Events.Rows {
-		if e.Archived || !mayClear(c, e) || c.Has("ids") && !ids[e] || c.Has("type") && !strings.EqualFold(c.Str("type"), e.Kind) || !InDates(e.Created, from, to) {
-			continue
-		}
-		hits = append(hits, e)
-	}
-	if c.Has("ids") && len(hits) < len(ids) {
-		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Unable to %s Events, one or more parameters has invalid values", what)
-	}
-	for _, e := range hits {
-		if what == "archive" {
-			e.Archived = true
-		} else {
-			c.St.Events.Drop(e)
-		}
-	}
-	return wire.Success{Success: true}, nil
-}
-
-// mayClear reports whether the caller may archive or delete an event: their own, or for admins one of their domain.
-func mayClear(c *wire.Call, e *store.Event) bool {
-	me := c.Caller.Account
-	if me.Normal() {
-		return e.Owner == me
-	}
-	return c.Access(e.Owner)
-}
-
-// listAlerts answers an empty list, because the simulator has no alerts.
-func listAlerts(c *wire.Call) (any, error) {
-	return wire.Page(c, "alert", []nameItem(nil), func(v nameItem) nameItem { return v })
 }

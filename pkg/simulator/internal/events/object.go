@@ -4,6 +4,8 @@
 package events
 
 import (
+	"reflect"
+
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
@@ -11,8 +13,8 @@ import (
 var resourceTables = map[string]store.RefKind{
 	"VirtualMachine": store.RefVM, "IpAddress": store.RefIP, "FirewallRule": store.RefRule, "LoadBalancerRule": store.RefLBRule, "Network": store.RefNetwork, "Vpc": store.RefVPC,
 	"Project": store.RefProject, "Account": store.RefAccount, "User": store.RefUser, "Domain": store.RefDomain, "Role": store.RefRole, "NetworkAcl": store.RefACLList,
-	"Nic": store.RefNIC, "AffinityGroup": store.RefAffinityGroup, "ServiceOffering": store.RefOffering, "DiskOffering": store.RefDiskOffering, "Template": store.RefTemplate,
-	"Volume": store.RefVolume, "NetworkOffering": store.RefNetOffering, "VpcOffering": store.RefVPCOffering, "NetworkAclItem": store.RefACLItem,
+	"Nic": store.RefNIC, "ServiceOffering": store.RefOffering, "Template": store.RefTemplate,
+	"NetworkOffering": store.RefNetOffering, "VpcOffering": store.RefVPCOffering, "NetworkAclItem": store.RefACLItem,
 	"PhysicalNetwork": store.RefPhysicalNet, "Zone": store.RefZone, "KubernetesCluster": store.RefKubernetesCluster,
 }
 
@@ -25,14 +27,6 @@ func OwnerOf(obj any) *store.Account {
 		return OwnerOf(o.VM)
 	case *store.SecondaryIP:
 		return OwnerOf(o.NIC)
-	case *store.Volume:
-		return OwnerOf(o.VM)
-	case *store.AffinityGroup:
-		return o.Owner
-	case *store.InstanceGroup:
-		return o.Owner
-	case *store.SSHKeyPair:
-		return o.Owner
 	case *store.PublicIP:
 		return o.Owner
 	case *store.LBRule:
@@ -74,56 +68,15 @@ func OwnerOf(obj any) *store.Account {
 // nameOf returns the name of an object in events, or "" for kinds without a name.
 func nameOf(obj any) string {
 	switch o := obj.(type) {
-	case *store.VM:
-		return o.Name
-	case *store.Volume:
-		return o.Name
-	case *store.AffinityGroup:
-		return o.Name
-	case *store.InstanceGroup:
-		return o.Name
-	case *store.SSHKeyPair:
-		return o.Name
 	case *store.PublicIP:
 		return o.Addr.String()
-	case *store.LBRule:
-		return o.Name
-	case *store.StickyPolicy:
-		return o.Name
-	case *store.SSLCert:
-		return o.Name
-	case *store.Network:
-		return o.Name
-	case *store.VPC:
-		return o.Name
-	case *store.ACLList:
-		return o.Name
-	case *store.KubernetesCluster:
-		return o.Name
-	case *store.Project:
-		return o.Name
-	case *store.ProjectRole:
-		return o.Name
-	case *store.Account:
-		return o.Name
 	case *store.User:
 		return o.Username
-	case *store.Domain:
-		return o.Name
-	case *store.Role:
-		return o.Name
-	case *store.Zone:
-		return o.Name
-	case *store.ServiceOffering:
-		return o.Name
-	case *store.DiskOffering:
-		return o.Name
 	case *store.NetworkOffering:
 		return o.Spec.Name
-	case *store.VPCOffering:
-		return o.Name
-	case *store.Template:
-		return o.Name
+	}
+	if name := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Name"); name.IsValid() {
+		return name.String()
 	}
 	return ""
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// eventSpec returns the event spec of the call, or nil for commands without events.
-func eventSpec(c *wire.Call) *store.EventSpec {
-	if s, ok := EventSpecs[c.API.Name]; ok {
-		return &s
-	}
-	return nil
-}
-
 // eventResource returns the object of the call: the one that the parameter refers to, or else the one with id made.
 func eventResource(c *wire.Call, s *store.EventSpec, made string) store.Resource {
 	res := store.Resource{Kind: s.Resource, UUID: made}
@@ -59,7 +51,7 @@ func eventOwner(c *wire.Call, s *store.EventSpec) *store.Account {
 
 // RecordSync records the event of a synchronous command.
 func RecordSync(c *wire.Call, body any, err error) {
-	s := eventSpec(c)
+	s := c.Cmd.Event
 	if s == nil {
 		return
 	}
@@ -76,7 +68,7 @@ func RecordSync(c *wire.Call, body any, err error) {
 
 // RecordRefused records the event of a failed create phase.
 func RecordRefused(c *wire.Call) {
-	if s := eventSpec(c); s != nil && s.Param == "" {
+	if s := c.Cmd.Event; s != nil && s.Param == "" {
 		c.St.AddEvent(&store.Event{
 			Entity: store.Entity{Created: c.Now}, Kind: s.Kind, State: store.EventCreated, Level: store.LevelError, Owner: eventActor(c), User: c.Caller.User,
 			Text: "Error while creating entity for " + s.Phrase, Resource: store.Resource{Kind: s.Resource},
@@ -86,7 +78,7 @@ func RecordRefused(c *wire.Call) {
 
 // RecordScheduled records the first events of a job: Created if it creates an object, Scheduled, and Started.
 func RecordScheduled(c *wire.Call, spec *wire.JobSpec) *store.JobEvents {
-	s := eventSpec(c)
+	s := c.Cmd.Event
 	if s == nil {
 		return nil
 	}
@@ -116,7 +108,7 @@ func scheduledText(c *wire.Call, s *store.EventSpec, res store.Resource) string 
 	if k, ok := c.St.KubernetesClusters.Get(res.UUID); ok {
 		id = k.ID
 	}
-	return strings.NewReplacer("{uuid}", res.UUID, "{id}", strconv.FormatInt(id, 10), "{nodes}", strconv.Itoa(len(c.Lists["nodeids"]))).Replace(s.Scheduled)
+	return strings.NewReplacer("{uuid}", res.UUID, "{id}", strconv.FormatInt(id, 10)).Replace(s.Scheduled)
 }
 
 // Note records an additional event of a command.

@@ -4,8 +4,6 @@
 package identity
 
 import (
-	"strings"
-
 	"github.com/google/uuid"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/events"
@@ -121,18 +119,11 @@ func listAccounts(c *wire.Call) (any, error) {
 	if err := checkKeyAccess(c); err != nil {
 		return nil, err
 	}
-	var out []*store.Account
-	for _, a := range c.St.Accounts.Rows {
-		switch {
-		case a.Removed || a.Project != nil || a.System() || !in(a) || !wire.Matches(c, "id", a), a.DomainAdmin() && !c.Caller.Account.Admin():
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), a.Name), c.Has("keyword") && !store.Like(a.Name, c.Str("keyword")) && !store.Like(a.State, c.Str("keyword")):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), a.State), c.Has("accounttype") && c.Integer("accounttype") != a.Typ():
-		case c.Has("iscleanuprequired") && c.Boolean("iscleanuprequired"), !keyAccessMatches(c, a.KeyAccess):
-		default:
-			out = append(out, a)
-		}
-	}
-	return wire.Page(c, "account", out, func(a *store.Account) accountView {
+	return wire.List(c, "account", c.St.Accounts.Rows, func(a *store.Account) bool {
+		return a.Project == nil && !a.System() && in(a) && (!a.DomainAdmin() || c.Caller.Account.Admin()) && c.Is("name", a.Name) &&
+			c.Like("keyword", a.Name, a.State) && c.Is("state", a.State) && (!c.Has("accounttype") || c.Integer("accounttype") == a.Typ()) &&
+			(!c.Has("iscleanuprequired") || !c.Boolean("iscleanuprequired")) && keyAccessMatches(c, a.KeyAccess)
+	}, func(a *store.Account) accountView {
 		if counted {
 			return viewAccount(c, a)
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/events"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -81,97 +80,6 @@ func mayOperate(c *wire.Call, a *store.Account) error {
 		return wire.Denied()
 	}
 	return checkPrivilege(c, a, nil)
-}
-
-func updateAccount(c *wire.Call) (any, error) {
-	a, err := namedAccount(c, missingAccount)
-	if err != nil {
-		return nil, err
-	}
-	if !c.DomainAccess(a.Domain) {
-		return nil, wire.Denied()
-	}
-	if err := checkPrivilege(c, a, nil); err != nil {
-		return nil, err
-	}
-	if err := checkKeyAccess(c); err != nil {
-		return nil, err
-	}
-	if name, ok := c.Args["newname"]; ok {
-		if name == "" {
-			return nil, wire.Invalid("The new account name for account '%s' within domain '%s' is empty string. Account will be not renamed.", store.AccountText(a), a.Domain.Text())
-		}
-		if o, taken := c.St.AccountIn(a.Domain, name); taken && o != a {
-			return nil, wire.Invalid("The account with the proposed name '%s' exists in the domain '%s' with existing account %s", name, a.Domain.Text(), store.AccountText(o))
-		}
-	}
-	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
-		return nil, wire.Invalid("Invalid network domain or format. Total length shouldn't exceed 190 chars. Every domain part must be between 1 and 63 " +
-			"characters long, can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); can't start or end with \"-\"")
-	}
-	if c.Given("roleid") {
-		if err := checkRoleChange(c, a, wire.Arg[*store.Role](c, "roleid")); err != nil {
-			return nil, err
-		}
-		a.Role = wire.Arg[*store.Role](c, "roleid")
-	}
-	if c.Has("apikeyaccess") {
-		a.KeyAccess = newKeyAccess(c)
-		events.Note(c, "API.KEY.ACCESS.UPDATE", "Api key access was changed for the Account to "+strings.ToUpper(c.Str("apikeyaccess")), "Account", a)
-	}
-	if name := c.Str("newname"); name != "" {
-		a.Name = name
-	}
-	if n, ok := c.Args["networkdomain"]; ok {
-		a.NetworkDomain = n
-	}
-	if d := mapArg(c, "accountdetails"); d != nil {
-		a.Details = d
-	}
-	return accountAnswer{viewAccount(c, a)}, nil
-}
-
-// checkRoleChange applies the rules for changing an account's role.
-func checkRoleChange(c *wire.Call, a *store.Account, r *store.Role) error {
-	me := c.Caller.Account
-	if r == nil || r.Removed || r.Kind == store.RoleAdmin && !me.RootAdmin() {
-		return wire.Invalid("Role with ID '%d' is not found or not available for the account '%s' in the domain '%s'.", c.Refs["roleid"].ID, store.AccountText(a), a.Domain.Text())
-	}
-	if !me.RootAdmin() && (roleRank[r.Kind] < roleRank[me.Role.Kind] || roleRank[a.Role.Kind] < roleRank[me.Role.Kind]) {
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to update account role to %s,  as either current or new role has higher privileges than the caller", r.Name)
-	}
-	if r.Kind == store.RoleAdmin && a.Domain.Parent != nil {
-		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Unable to update account role to %s,  as the user does not belong to the ROOT domain", r.Name)
-	}
-	return checkEscalation(c, r)
-}
-
-func enableAccount(c *wire.Call) (any, error) {
-	a, err := namedAccount(c, missingAccount)
-	if err != nil {
-		return nil, err
-	}
-	if err := mayOperate(c, a); err != nil {
-		return nil, err
-	}
-	a.State = store.StateEnabled
-	return accountAnswer{viewAccount(c, a)}, nil
-}
-
-const missingActive = "Unable to find active account by accountId: %s OR by name: %s in domain %s"
-
-func lockAccount(c *wire.Call) (any, error) {
-	a, err := namedAccount(c, missingActive)
-	if err != nil {
-		return nil, err
-	}
-	if err := mayOperate(c, a); err != nil {
-		return nil, err
-	}
-	if !lock(a) {
-		return nil, c.Internal(wire.CSRuntime, "Unable to lock account %s by accountId: null OR by name: %s in domain %s", store.AccountText(a), a.Name, a.Domain.Text())
-	}
-	return accountAnswer{viewAccount(c, a)}, nil
 }
 
 // lock locks an enabled account and reports whether the account is locked.

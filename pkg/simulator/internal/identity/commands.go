@@ -4,80 +4,61 @@
 package identity
 
 import (
-	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
 // Commands are the commands of this family.
 var Commands = []wire.Command{
 	{Name: "listAccounts", Refs: accountRefs, Run: listAccounts},
-	{Name: "createAccount", Write: true, Run: createAccount, Order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"}},
-	{Name: "updateAccount", Refs: accountRefs, Write: true, Run: updateAccount},
-	{Name: "enableAccount", Refs: accountRefs, Write: true, Run: enableAccount},
-	{Name: "lockAccount", Refs: accountRefs, Write: true, Run: lockAccount},
-	{Name: "disableAccount", Refs: accountRefs, Submit: disableAccount, Class: "admin.account.DisableAccountCmd"},
-	{Name: "deleteAccount", Refs: accountRefs, Submit: deleteAccount, Class: "admin.account.DeleteAccountCmd"},
+	{
+		Name: "createAccount", Write: true, Run: createAccount, Order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"},
+		Event: wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
+	},
+	{Name: "disableAccount", Refs: accountRefs, Submit: disableAccount, Class: "admin.account.DisableAccountCmd", Event: wire.Records("ACCOUNT.DISABLE", "disabling account", "Account", "id")},
+	{Name: "deleteAccount", Refs: accountRefs, Submit: deleteAccount, Class: "admin.account.DeleteAccountCmd", Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id")},
 
 	{Name: "listUsers", Refs: userRefs, Run: listUsers},
 	{Name: "getUser", Run: getUser},
-	{Name: "createUser", Write: true, Run: createUser, Order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"}},
-	{Name: "updateUser", Refs: userRefs, Write: true, Run: updateUser},
-	{Name: "enableUser", Refs: userRefs, Write: true, Run: enableUser},
-	{Name: "lockUser", Refs: userRefs, Write: true, Run: lockUser},
-	{Name: "deleteUser", Refs: userRefs, Write: true, Run: deleteUser},
-	{Name: "moveUser", Refs: userRefs, Write: true, Run: moveUser},
-	{Name: "disableUser", Refs: userRefs, Submit: disableUser, Class: "admin.user.DisableUserCmd"},
-	{Name: "registerUserKeys", Refs: userRefs, Write: true, Run: registerUserKeys},
+	{
+		Name: "createUser", Write: true, Run: createUser, Order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"},
+		Event: wire.Records("USER.CREATE", "creating User", "User", ""),
+	},
+	{Name: "updateUser", Refs: userRefs, Write: true, Run: updateUser, Event: wire.Records("USER.UPDATE", "Updating User", "User", "id")},
+	{Name: "enableUser", Refs: userRefs, Write: true, Run: enableUser, Event: wire.Records("USER.ENABLE", "enabling User", "User", "id")},
+	{Name: "lockUser", Refs: userRefs, Write: true, Run: lockUser, Event: wire.Records("USER.LOCK", "locking User", "User", "id")},
+	{Name: "deleteUser", Refs: userRefs, Write: true, Run: deleteUser, Event: wire.Records("USER.DELETE", "deleting User", "User", "id")},
+	{Name: "disableUser", Refs: userRefs, Submit: disableUser, Class: "admin.user.DisableUserCmd", Event: wire.Records("USER.DISABLE", "disabling User", "User", "id")},
+	{Name: "registerUserKeys", Refs: userRefs, Write: true, Run: registerUserKeys, Event: wire.Records("REGISTER.USER.KEY", "register for the developer API keys", "User", "id")},
 	{Name: "getUserKeys", Refs: userRefs, Run: getUserKeys},
 
 	{Name: "listRoles", Refs: roleRefs, Run: listRoles},
-	{Name: "createRole", Write: true, Run: createRole},
-	{Name: "importRole", Write: true, Run: importRole},
-	{Name: "updateRole", Refs: roleRefs, Write: true, Run: updateRole},
-	{Name: "enableRole", Refs: roleRefs, Write: true, Run: func(c *wire.Call) (any, error) { return switchRole(c, false) }},
-	{Name: "disableRole", Refs: roleRefs, Write: true, Run: func(c *wire.Call) (any, error) { return switchRole(c, true) }},
-	{Name: "deleteRole", Refs: roleRefs, Write: true, Run: deleteRole},
+	{Name: "createRole", Write: true, Run: createRole, Event: wire.Records("ROLE.CREATE", "creating Role", "Role", "")},
+	{Name: "deleteRole", Refs: roleRefs, Write: true, Run: deleteRole, Event: wire.Records("ROLE.DELETE", "deleting Role", "Role", "id")},
 	{Name: "listRolePermissions", Run: listRolePermissions},
-	{Name: "createRolePermission", Write: true, Run: createRolePermission, Order: []string{"roleid", "rule", "permission", "description"}},
-	{Name: "updateRolePermission", Refs: permissionRefs, Write: true, Run: updateRolePermission},
-	{Name: "deleteRolePermission", Refs: map[string]store.RefKind{"id": store.RefRolePermission}, Write: true, Run: deleteRolePermission},
+	{
+		Name: "createRolePermission", Write: true, Run: createRolePermission, Order: []string{"roleid", "rule", "permission", "description"},
+		Event: wire.Records("ROLE.PERMISSION.CREATE", "creating Role Permission", "Role", "roleid"),
+	},
 
 	{Name: "listProjects", Refs: projectRefs, Run: listProjects},
 	{
 		Name: "createProject", Submit: createProject, Class: "user.project.CreateProjectCmd",
 		Order: []string{"account", "userid", "domainid", "accountid", "name", "displaytext"},
+		Event: wire.Records("PROJECT.CREATE", "creating project", "Project", ""),
 	},
-	{Name: "activateProject", Refs: projectRefs, Submit: activateProject, Class: "user.project.ActivateProjectCmd"},
-	{Name: "suspendProject", Refs: projectRefs, Submit: suspendProject, Class: "user.project.SuspendProjectCmd"},
-	{Name: "updateProject", Refs: projectRefs, Submit: updateProject, Class: "user.project.UpdateProjectCmd"},
-	{Name: "deleteProject", Refs: projectRefs, Submit: deleteProject, Class: "user.project.DeleteProjectCmd"},
-	{Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account.AddAccountToProjectCmd"},
-	{Name: "deleteAccountFromProject", Submit: deleteAccountFromProject, Class: "user.account.DeleteAccountFromProjectCmd"},
-	{Name: "addUserToProject", Submit: addUserToProject, Class: "user.account.AddUserToProjectCmd"},
-	{Name: "deleteUserFromProject", Submit: deleteUserFromProject, Class: "user.account.DeleteUserFromProjectCmd"},
-	{Name: "listProjectAccounts", Run: listProjectAccounts},
-	{Name: "listProjectInvitations", Run: listProjectInvitations},
+	{Name: "suspendProject", Refs: projectRefs, Submit: suspendProject, Class: "user.project.SuspendProjectCmd", Event: wire.Records("PROJECT.SUSPEND", "suspending project", "Project", "id")},
+	{Name: "deleteProject", Refs: projectRefs, Submit: deleteProject, Class: "user.project.DeleteProjectCmd", Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id")},
+	{
+		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account.AddAccountToProjectCmd",
+		Event: wire.Records("PROJECT.ACCOUNT.ADD", "adding account to project", "Project", "projectid"),
+	},
 
 	{Name: "listDomains", Refs: domainRefs, Run: listDomains},
-	{Name: "listDomainChildren", Refs: domainRefs, Run: listDomainChildren},
-	{Name: "createDomain", Write: true, Run: createDomain, Order: []string{"name", "networkdomain", "parentdomainid", "domainid"}},
-	{Name: "updateDomain", Refs: domainRefs, Write: true, Run: updateDomain},
-	{Name: "moveDomain", Write: true, Run: moveDomain},
-	{Name: "deleteDomain", Refs: domainRefs, Submit: deleteDomain, Class: "admin.domain.DeleteDomainCmd"},
-
-	{Name: "listResourceLimits", Run: listResourceLimits},
-	{Name: "updateResourceLimit", Write: true, Run: updateResourceLimit, Order: []string{"account", "domainid", "projectid", "max", "resourcetype"}},
-	{Name: "updateResourceCount", Write: true, Run: updateResourceCount, Order: []string{"account", "domainid", "resourcetype", "projectid"}},
-
-	{Name: "listProjectRoles", Run: listProjectRoles},
-	{Name: "createProjectRole", Write: true, Run: createProjectRole},
-	{Name: "updateProjectRole", Refs: projectRoleRefs, Write: true, Run: updateProjectRole},
-	{Name: "deleteProjectRole", Refs: projectRoleRefs, Write: true, Run: deleteProjectRole},
-	{Name: "listProjectRolePermissions", Run: listProjectRolePermissions},
-	{Name: "createProjectRolePermission", Write: true, Run: createProjectRolePermission},
 	{
-		Name: "updateProjectRolePermission", Write: true, Run: updateProjectRolePermission,
-		Refs: map[string]store.RefKind{"projectrolepermissionid": store.RefProjectPermission, "ruleorder": store.RefProjectPermission},
+		Name: "createDomain", Write: true, Run: createDomain, Order: []string{"name", "networkdomain", "parentdomainid", "domainid"},
+		Event: wire.Records("DOMAIN.CREATE", "creating Domain", "Domain", ""),
 	},
-	{Name: "deleteProjectRolePermission", Refs: map[string]store.RefKind{"id": store.RefProjectPermission}, Write: true, Run: deleteProjectRolePermission},
+	{Name: "deleteDomain", Refs: domainRefs, Submit: deleteDomain, Class: "admin.domain.DeleteDomainCmd", Event: wire.Records("DOMAIN.DELETE", "deleting Domain", "Domain", "id")},
+
+	{Name: "updateResourceLimit", Write: true, Run: updateResourceLimit, Order: []string{"account", "domainid", "projectid", "max", "resourcetype"}},
 }

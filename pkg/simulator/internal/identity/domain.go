@@ -109,27 +109,6 @@ func listDomains(c *wire.Call) (any, error) {
 	})
 }
 
-func listDomainChildren(c *wire.Call) (any, error) {
-	top := c.Caller.Account.Domain
-	if c.Given("id") {
-		top = wire.Arg[*store.Domain](c, "id")
-		if top == nil || top.Removed || !c.DomainAccess(top) {
-			return nil, wire.Denied()
-		}
-	}
-	deep := c.Boolean("isrecursive") && !c.Boolean("listall")
-	var out []*store.Domain
-	for _, d := range c.St.Domains.Rows {
-		switch {
-		case d.Removed || d.Inactive || d == top || d.Parent != top && (!deep || !d.Within(top)):
-		case c.Has("name") && !store.Like(d.Name, c.Str("name")), c.Has("keyword") && !store.Like(d.Name, c.Str("keyword")):
-		default:
-			out = append(out, d)
-		}
-	}
-	return wire.Page(c, "domain", out, func(d *store.Domain) domainView { return fullDomain(c, d) })
-}
-
 type domainAnswer struct {
 	Domain domainView `json:"domain"`
 }
@@ -168,56 +147,6 @@ func childNamed(st *store.State, parent *store.Domain, name string) *store.Domai
 		}
 	}
 	return nil
-}
-
-func updateDomain(c *wire.Call) (any, error) {
-	d := wire.Arg[*store.Domain](c, "id")
-	name, named := c.Args["name"]
-	switch {
-	case d == nil || d.Removed:
-		return nil, wire.Invalid("Unable to find domain with specified domain id")
-	case d.Parent == nil && named:
-		return nil, wire.Invalid("ROOT domain can not be edited with a new name")
-	case !c.DomainAccess(d):
-		return nil, wire.Denied()
-	}
-	if named {
-		if o := childNamed(c.St, d.Parent, name); o != nil && o != d {
-			return nil, wire.Invalid("Failed to update specified domain id with name '%s' since it already exists in the system", name)
-		}
-	}
-	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
-		return nil, wire.BadNetworkDomain()
-	}
-	if named {
-		d.Name = name
-	}
-	if n, ok := c.Args["networkdomain"]; ok {
-		d.NetworkDomain = n
-	}
-	return domainAnswer{fullDomain(c, d)}, nil
-}
-
-func moveDomain(c *wire.Call) (any, error) {
-	d, to := wire.Arg[*store.Domain](c, "domainid"), wire.Arg[*store.Domain](c, "parentdomainid")
-	switch {
-	case d != nil && d.Parent == nil:
-		return nil, wire.Invalid("The domain to be moved cannot be the ROOT domain.")
-	case d != nil && d == to:
-		return nil, wire.Invalid("The domain to be moved and the new parent domain cannot be the same.")
-	case d == nil || d.Removed:
-		return nil, wire.Invalid("Unable to find a domain with the specified ID [%d].", c.Refs["domainid"].ID)
-	case to == nil || to.Removed:
-		return nil, wire.Invalid("Unable to find a domain with the specified ID [%d].", c.Refs["parentdomainid"].ID)
-	case d.Parent == to:
-		return nil, wire.Invalid("The current parent domain of the domain to be moved is equal to the new parent domain [%s].", to.Text())
-	case to.Within(d):
-		return nil, wire.Invalid("The new parent domain of the domain cannot be one of its children.")
-	case childNamed(c.St, to, d.Name) != nil:
-		return nil, wire.Invalid("Domain with name [%s] already exists for the parent with ID [%d].", d.Name, to.ID)
-	}
-	d.Parent = to
-	return domainAnswer{fullDomain(c, d)}, nil
 }
 
 func deleteDomain(c *wire.Call) (*wire.JobSpec, error) {

@@ -75,56 +75,6 @@ func viewLimit(c *wire.Call, h limitHolder, k *settings.LimitKind) limitView {
 	return limitView{OwnerView: h.owner(), Type: Ordinal(k), TypeName: k.Name, Max: wire.Ptr(limitFor(c.St, h, k))}
 }
 
-func listResourceLimits(c *wire.Call) (any, error) {
-	a, err := c.OwnerArg(false)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.ReadPaging(); err != nil {
-		return nil, err
-	}
-	kind, err := limitKindArg(c)
-	if err != nil {
-		return nil, err
-	}
-	h := limitHolder{account: a}
-	d := wire.Arg[*store.Domain](c, "domainid")
-	switch {
-	case !c.Caller.Account.Admin():
-		h.account = c.Caller.Account
-	case c.Given("domainid"):
-		if d == nil || d.Removed {
-			return wire.Whole("resourcelimit", []*settings.LimitKind(nil), func(k *settings.LimitKind) limitView { return viewLimit(c, h, k) }), nil
-		}
-		if !c.DomainAccess(d) || a != nil && !c.Access(a) {
-			return nil, wire.Denied()
-		}
-		if a == nil {
-			h.domain = d
-		}
-	case a == nil:
-		h.account = c.Caller.Account
-	case !c.Access(a):
-		return nil, wire.Denied()
-	}
-	var out []*settings.LimitKind
-	if kind != nil {
-		out = append(out, kind)
-	} else {
-		for _, own := range []bool{true, false} { // limits that are set explicitly come first
-			for i := range settings.LimitKinds {
-				if _, ok := h.limits()[settings.LimitKinds[i].Key]; ok == own {
-					out = append(out, &settings.LimitKinds[i])
-				}
-			}
-		}
-	}
-	if c.Has("id") || c.Has("tag") {
-		out = nil // the simulator stores neither row numbers nor limits of host or storage tags
-	}
-	return wire.Whole("resourcelimit", out, func(k *settings.LimitKind) limitView { return viewLimit(c, h, k) }), nil
-}
-
 // limitKindArg reads resourcetypename and resourcetype; the name has precedence.
 func limitKindArg(c *wire.Call) (*settings.LimitKind, error) {
 	if name, ok := c.Args["resourcetypename"]; ok {
@@ -200,37 +150,4 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 	h := limitHolder{domain: d}
 	h.set(k, limit)
 	return limitAnswer{viewLimit(c, h, k)}, nil
-}
-
-func updateResourceCount(c *wire.Call) (any, error) {
-	a, err := c.OwnerArg(true)
-	if err != nil {
-		return nil, err
-	}
-	kind, err := limitKindArg(c)
-	if err != nil {
-		return nil, err
-	}
-	d := wire.Arg[*store.Domain](c, "domainid")
-	if d == nil || d.Removed {
-		return nil, wire.Invalid("Please specify a valid domain ID.")
-	}
-	if !c.DomainAccess(d) {
-		return nil, wire.Denied()
-	}
-	h := limitHolder{account: a, domain: d}
-	owned := func(o *store.Account) bool { return o == a || a == nil && o.Domain.Within(d) }
-	var out []limitView
-	for i := range settings.LimitKinds {
-		k := &settings.LimitKinds[i]
-		if kind != nil && kind != k {
-			continue
-		}
-		n := c.St.Used(k, owned)
-		if k.Storage {
-			n *= settings.Gib
-		}
-		out = append(out, limitView{OwnerView: h.owner(), Type: Ordinal(k), TypeName: k.Name, Count: wire.Ptr(n)})
-	}
-	return wire.Whole("resourcecount", out, func(v limitView) limitView { return v }), nil
 }

@@ -4,8 +4,6 @@
 package identity
 
 import (
-	"strings"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -36,18 +34,10 @@ func listProjects(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.Project
-	for _, p := range c.St.Projects.Rows {
-		switch {
-		case p.Removed || !in(p) || !wire.Matches(c, "id", p):
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), p.Name), c.Has("displaytext") && !strings.EqualFold(c.Str("displaytext"), p.Display):
-		case c.Has("keyword") && !store.Like(p.Name, c.Str("keyword")) && !store.Like(p.Display, c.Str("keyword")):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), p.State), !p.HasTags(c.TagFilter()):
-		default:
-			out = append(out, p)
-		}
-	}
-	return wire.Page(c, "project", out, func(p *store.Project) projectView { return projectViewOf(c, p, counted) })
+	return wire.List(c, "project", c.St.Projects.Rows, func(p *store.Project) bool {
+		return in(p) && c.Is("name", p.Name) && c.Is("displaytext", p.Display) && c.Like("keyword", p.Name, p.Display) && c.Is("state", p.State) &&
+			p.HasTags(c.TagFilter())
+	}, func(p *store.Project) projectView { return projectViewOf(c, p, counted) })
 }
 
 // projectsScope returns the filter of listProjects: the caller's own projects. For admins: the projects of the named

@@ -127,16 +127,6 @@ func projectJob(c *wire.Call, missing string, act func(*store.Project, time.Time
 	}}, nil
 }
 
-func activateProject(c *wire.Call) (*wire.JobSpec, error) {
-	return projectJob(c, missingProject, func(p *store.Project, _ time.Time) (any, error) {
-		if p.State == store.ProjectDisabled {
-			return nil, wire.Invalid("Can't activate the project in %s state", p.State)
-		}
-		p.State, p.Account.State = store.ProjectActive, store.StateEnabled
-		return projectAnswer{viewProject(c, p)}, nil
-	})
-}
-
 func suspendProject(c *wire.Call) (*wire.JobSpec, error) {
 	return projectJob(c, missingProject, func(p *store.Project, now time.Time) (any, error) {
 		p.State, p.Account.State = store.ProjectSuspended, store.StateDisabled
@@ -182,70 +172,4 @@ func projectLeftovers(st *store.State, p *store.Project) string {
 		}
 	}
 	return ""
-}
-
-func updateProject(c *wire.Call) (*wire.JobSpec, error) {
-	return projectJob(c, "Unable to find the project id=%d", func(p *store.Project, _ time.Time) (any, error) {
-		if c.Has("account") && c.Given("userid") {
-			return nil, wire.Invalid("Account name and User ID are mutually exclusive. Provide either Account nameto update Account or user ID to update the user of the project")
-		}
-		before := append([]store.ProjectMember(nil), p.Members...)
-		err := changeOwner(c, p)
-		if err != nil {
-			p.Members = before
-			return nil, err
-		}
-		p.Name, p.Display = cmp.Or(c.Str("name"), p.Name), cmp.Or(c.Str("displaytext"), p.Display)
-		return projectAnswer{viewProject(c, p)}, nil
-	})
-}
-
-// changeOwner changes the owner, or with swapowner=false promotes or demotes a member.
-func changeOwner(c *wire.Call, p *store.Project) error {
-	if c.BoolOr("swapowner", true) {
-		if !c.Has("account") {
-			return nil
-		}
-		to, err := memberNamed(c, p)
-		if err != nil || to.Admin && to.Account == p.Owner() {
-			return err
-		}
-		if err := c.CheckLimit(to.Account, "projects", 1); err != nil {
-			return err
-		}
-		owner := p.Owner()
-		for i := range p.Members {
-			if p.Members[i].Account == owner {
-				p.Members[i].Admin = false
-			}
-		}
-		to.Admin = true
-		return nil
-	}
-	admin, err := projectRoleType(c)
-	if err != nil {
-		return err
-	}
-	var m *store.ProjectMember
-	switch {
-	case c.Has("account"):
-		m, err = memberNamed(c, p)
-	case c.Given("userid"):
-		m, err = memberUser(c, p)
-	default:
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if m.Admin && !admin && admins(p) == 1 {
-		return wire.Invalid("Cannot demote the only admin of the project")
-	}
-	if admin && !m.Admin {
-		if err := c.CheckLimit(m.Account, "projects", 1); err != nil {
-			return err
-		}
-	}
-	m.Admin = admin
-	return nil
 }

@@ -102,34 +102,6 @@ func deleteUser(c *wire.Call) (any, error) {
 	return wire.Success{Success: true}, nil
 }
 
-// moveUser moves a user to another account of its domain. The user keeps its API keys.
-func moveUser(c *wire.Call) (any, error) {
-	if !c.Has("account") && !c.Given("accountid") {
-		return nil, wire.ParamError("Please provide either account name or account id")
-	}
-	u, err := removableUser(c)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := targetUser(c, ""); err != nil {
-		return nil, err
-	}
-	to, _ := c.St.AccountIn(u.Account.Domain, c.Str("account"))
-	if to == nil {
-		to = wire.Arg[*store.Account](c, "accountid")
-	}
-	switch {
-	case to == nil || to.Removed:
-		return nil, c.Internal(wire.CSRuntime, "no account name or account id. this should have been caught before this point")
-	case to.Domain != u.Account.Domain:
-		return nil, wire.Invalid("moving a user from an account in one domain to an account in another domain is not supported!")
-	}
-	from := u.Account
-	from.Users = slices.DeleteFunc(from.Users, func(o *store.User) bool { return o == u })
-	u.Account, to.Users = to, append(to.Users, u)
-	return wire.Success{Success: true}, nil
-}
-
 func updateUser(c *wire.Call) (any, error) {
 	u := wire.Arg[*store.User](c, "id")
 	if u == nil || u.Removed {

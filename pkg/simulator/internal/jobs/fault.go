@@ -65,24 +65,14 @@ func routerRefuses(c *wire.Call, spec *wire.JobSpec, j *store.Job) {
 	fails(spec, j, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", text))
 }
 
-// refuseRelease makes a release fail on the router: the address stays in state Releasing and its rules in state
-// Deleting until it is released again.
+// refuseRelease makes a release fail on the router.
 func refuseRelease(c *wire.Call, j *store.Job, ip *store.PublicIP) {
 	work := j.Run
 	j.Run = func(now time.Time) (any, error) {
 		if ip.State != store.IPAllocated && ip.State != store.IPReleasing || ip.SourceNAT || !c.Access(ip.Owner) {
 			return work(now) // refused for a reason other than the fault
 		}
-		ip.State = store.IPReleasing
-		for _, r := range ip.LBRules {
-			r.State = store.RuleRevoke
-		}
-		for _, r := range ip.FWRules {
-			r.State = store.RuleRevoke
-		}
-		for _, r := range ip.PFRules {
-			r.State = store.RuleRevoke
-		}
+		ip.ReleaseRefused()
 		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to disassociate ip address")
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Submit stores the job and returns the command's answer.
 func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	j := &store.Job{
-		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: c.Cmd.Class,
+		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: className(c),
 		InstanceType: spec.InstanceType, InstanceID: spec.InstanceID, Subject: spec.Subject, Run: spec.Run, Undo: spec.Undo,
 		Steps: spec.Steps,
 	}
@@ -54,6 +54,14 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	schedule(c.St, j, c.Now)
 	c.St.Began(j)
 	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
+}
+
+// className returns the Java class of the command. Some commands have another class for root admins.
+func className(c *wire.Call) string {
+	if c.Cmd.ByAdmin && c.Caller.RootAdmin() {
+		return "admin" + strings.TrimPrefix(c.Cmd.Class, "user") + "ByAdmin"
+	}
+	return c.Cmd.Class
 }
 
 // RunDue continues and ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects,
@@ -157,7 +165,7 @@ func viewJob(c *wire.Call, j *store.Job) jobView {
 	a := j.Caller.Account
 	v := jobView{
 		AccountID: a.UUID, Account: a.Name, DomainID: a.Domain.UUID, DomainPath: a.Domain.Display(), UserID: j.Caller.User.UUID,
-		Cmd: "org.apache.cloudstack.api.command." + className(j), ResultCode: j.Code, Result: j.Result,
+		Cmd: "org.apache.cloudstack.api.command." + j.Class, ResultCode: j.Code, Result: j.Result,
 		InstanceType: j.InstanceType, InstanceID: j.InstanceID, Created: wire.Stamp(j.Created), Completed: wire.Stamp(j.Completed),
 		JobID: j.UUID, Status: j.Status,
 	}
@@ -180,36 +188,6 @@ func resolves(st *store.State, kind, id string) bool {
 	}
 	obj, _ := store.AnyRule{St: st}.FindUUID(id)
 	return obj != nil
-}
-
-// className returns the Java class of the command. Some commands have another class for root admins.
-func className(j *store.Job) string {
-	if j.Caller.RootAdmin() {
-		if admin, ok := adminClasses[j.Command]; ok {
-			return admin
-		}
-	}
-	return j.Class
-}
-
-// adminClasses are the commands with a separate class for root admins.
-var adminClasses = map[string]string{
-	"associateIpAddress":    "admin.address.AssociateIPAddrCmdByAdmin",
-	"disassociateIpAddress": "admin.address.DisassociateIPAddrCmdByAdmin",
-	"createVPC":             "admin.vpc.CreateVPCCmdByAdmin",
-	"updateVPC":             "admin.vpc.UpdateVPCCmdByAdmin",
-	"updateNetwork":         "admin.network.UpdateNetworkCmdByAdmin",
-	"deployVirtualMachine":  "admin.vm.DeployVMCmdByAdmin",
-	"startVirtualMachine":   "admin.vm.StartVMCmdByAdmin",
-	"stopVirtualMachine":    "admin.vm.StopVMCmdByAdmin",
-	"rebootVirtualMachine":  "admin.vm.RebootVMCmdByAdmin",
-	"destroyVirtualMachine": "admin.vm.DestroyVMCmdByAdmin",
-	"scaleVirtualMachine":   "admin.vm.ScaleVMCmdByAdmin",
-
-	"addNicToVirtualMachine":            "admin.vm.AddNicToVMCmdByAdmin",
-	"removeNicFromVirtualMachine":       "admin.vm.RemoveNicFromVMCmdByAdmin",
-	"updateDefaultNicForVirtualMachine": "admin.vm.UpdateDefaultNicForVMCmdByAdmin",
-	"updateVMAffinityGroup":             "admin.affinitygroup.UpdateVMAffinityGroupCmdByAdmin",
 }
 
 func queryAsyncJobResult(c *wire.Call) (any, error) {
@@ -238,7 +216,7 @@ func listAsyncJobs(c *wire.Call) (any, error) {
 		if j.Status != store.JobPending || !in(j.Caller.Account) || !events.InDates(j.Created, from, time.Time{}) {
 			continue
 		}
-		if k := c.Str("keyword"); k != "" && !strings.Contains(strings.ToLower(className(j)), strings.ToLower(k)) {
+		if k := c.Str("keyword"); k != "" && !strings.Contains(strings.ToLower(j.Class), strings.ToLower(k)) {
 			continue
 		}
 		out = append(out, j)

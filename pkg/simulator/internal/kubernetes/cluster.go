@@ -4,7 +4,6 @@
 package kubernetes
 
 import (
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -149,17 +148,10 @@ func listKubernetesClusters(c *wire.Call) (any, error) {
 			return nil, cksError(err)
 		}
 	}
-	var out []*store.KubernetesCluster
-	for _, k := range c.St.KubernetesClusters.Rows {
-		switch {
-		case k.Removed || !in(k.Owner) || !wire.Matches(c, "id", k):
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), k.Name), c.Has("keyword") && !store.Like(k.Name, c.Str("keyword")):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), k.State()), c.Has("clustertype") && c.Str("clustertype") != k.Kind:
-		default:
-			out = append(out, k)
-		}
-	}
-	return wire.Page(c, "kubernetescluster", out, func(k *store.KubernetesCluster) kubernetesClusterView { return viewCluster(c, k) })
+	return wire.List(c, "kubernetescluster", c.St.KubernetesClusters.Rows, func(k *store.KubernetesCluster) bool {
+		return in(k.Owner) && c.Is("name", k.Name) && c.Like("keyword", k.Name) && c.Is("state", k.State()) &&
+			(!c.Has("clustertype") || c.Str("clustertype") == k.Kind)
+	}, func(k *store.KubernetesCluster) kubernetesClusterView { return viewCluster(c, k) })
 }
 
 // clusterConfig is the API object clusterconfig.

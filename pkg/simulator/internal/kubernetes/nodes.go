@@ -6,7 +6,6 @@ package kubernetes
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -93,85 +92,4 @@ func removeVMsFromCluster(c *wire.Call) (any, error) {
 	}
 	same := func(v removedVM) removedVM { return v }
 	return wire.Whole("removevirtualmachinesfromkubernetesclusterresponse", append(gone, rest...), same), nil
-}
-
-// nodesTarget returns the cluster of a command that adds or removes nodes.
-func nodesTarget(c *wire.Call) (*store.KubernetesCluster, error) {
-	k := clusterTarget(c)
-	switch {
-	case k == nil:
-		return nil, wire.Invalid("Invalid Kubernetes cluster ID specified")
-	case !c.Access(k.Owner):
-		return nil, wire.Denied()
-	}
-	return k, nil
-}
-
-// nodesJob returns a job that changes a cluster's nodes; prefix is the beginning of its errors.
-func nodesJob(c *wire.Call, k *store.KubernetesCluster, state, prefix string, err error, work func(now time.Time)) *wire.JobSpec {
-	before := ""
-	if err == nil {
-		before, k.Stored = k.Stored, state
-	} else {
-		err = wire.Invalid("%s %d due to: %s", prefix, c.Refs["id"].ID, wire.AsAPIError(err).Text)
-	}
-	spec := clusterJob(c, err, func(now time.Time) (any, error) {
-		work(now)
-		k.Stored = before
-		k.Measure()
-		reopenSSH(c, k, now)
-		return clusterAnswer{viewCluster(c, k)}, nil
-	})
-	spec.InstanceType = "KubernetesCluster"
-	if err == nil {
-		spec.Undo = func() { k.Stored = before }
-	}
-	return spec
-}
-
-func addNodesToCluster(c *wire.Call) (*wire.JobSpec, error) {
-	k, err := nodesTarget(c)
-	var vms []*store.VM
-	if err == nil {
-		for _, r := range c.Lists["nodeids"] {
-			v, ok := r.Obj.(*store.VM)
-			if ok && !v.Removed && c.Access(v.Owner) && v.Template.ForCKS && len(v.NICs) > 0 && v.NICs[0].Network == k.Network && k.Node(v) == nil {
-				vms = append(vms, v)
-			}
-		}
-		if len(vms) == 0 || k.Kind != store.CloudManaged || k.State() != store.VMRunning {
-			err = wire.Invalid("No valid nodes found to be added to the Kubernetes cluster")
-		}
-	}
-	return nodesJob(c, k, store.ClusterImporting, "Failed to add nodes to cluster ID", err, func(time.Time) {
-		for _, v := range vms {
-			node := &store.ClusterNode{VM: v, External: true, Manual: c.Boolean("manualupgrade")}
-			if !node.Manual {
-				node.Version = k.Version.Semantic
-			}
-			k.Nodes = append(k.Nodes, node)
-			k.Size++
-		}
-	}), nil
-}
-
-func removeNodesFromCluster(c *wire.Call) (*wire.JobSpec, error) {
-	k, err := nodesTarget(c)
-	var out []*store.ClusterNode
-	if err == nil {
-		for _, r := range c.Lists["nodeids"] {
-			if v, ok := r.Obj.(*store.VM); ok && !v.Removed {
-				if n := k.Node(v); n != nil && n.External {
-					out = append(out, n)
-				}
-			}
-		}
-		if len(out) == 0 || k.State() != store.VMRunning {
-			err = wire.Invalid("No valid nodes found to be removed from the Kubernetes cluster")
-		}
-	}
-	return nodesJob(c, k, store.ClusterRemoving, "Failed to remove node(s) from Kubernetes cluster ID:", err, func(time.Time) {
-		k.Nodes = slices.DeleteFunc(k.Nodes, func(n *store.ClusterNode) bool { return slices.Contains(out, n) })
-		k.Size -= len(out)
-	}), nil
 }

@@ -75,18 +75,11 @@ func listKubernetesSupportedVersions(c *wire.Call) (any, error) {
 	if a := c.Str("arch"); a != "" && !slices.Contains(cpuArchs, a) {
 		return nil, c.Internal(wire.CSRuntime, "Unsupported arch type: %s", a)
 	}
-	var out []*store.KubernetesVersion
-	for _, v := range c.St.KubernetesVersions.Rows {
-		switch {
-		case v.Removed || !wire.Matches(c, "id", v), c.Given("zoneid") && v.Zone != nil && !wire.Matches(c, "zoneid", v.Zone):
-		case c.Has("keyword") && !store.Like(v.Name, c.Str("keyword")), c.Str("arch") != "" && c.Str("arch") != v.Arch:
-		case least != "" && !atLeast(v, least):
-		default:
-			out = append(out, v)
-		}
-	}
 	view := func(v *store.KubernetesVersion) kubernetesVersionView { return viewKubernetesVersion(c, v) }
-	return wire.Page(c, "kubernetessupportedversion", out, view)
+	return wire.List(c, "kubernetessupportedversion", c.St.KubernetesVersions.Rows, func(v *store.KubernetesVersion) bool {
+		return (!c.Given("zoneid") || v.Zone == nil || wire.Matches(c, "zoneid", v.Zone)) && c.Like("keyword", v.Name) &&
+			(c.Str("arch") == "" || c.Str("arch") == v.Arch) && (least == "" || atLeast(v, least))
+	}, view)
 }
 
 type kubernetesVersionAnswer struct {

@@ -7,7 +7,6 @@ import (
 	"sort"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
@@ -107,6 +106,7 @@ type capabilityAnswer struct {
 		Lease              bool   `json:"instanceleaseenabled"`
 		DynamicScaling     bool   `json:"dynamicscalingenabled"`
 		AdditionalConfig   bool   `json:"additionalconfigenabled"`
+		ExtensionsPath     string `json:"extensionspath,omitempty"` // only for root admins
 	} `json:"capability"`
 }
 
@@ -114,17 +114,17 @@ func listCapabilities(c *wire.Call) (any, error) {
 	var a capabilityAnswer
 	v := &a.Capability
 	set := c.St.Settings
-	on, number := c.St.BoolSetting, func(name string) int { return settings.Atoi(c.St.Setting(name)) }
-	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = on("dynamic.apichecker.enabled"), c.St.Version, true, "false"
-	v.UserProjects, v.ProjectInvite = on("allow.user.create.projects"), on("project.invite.required")
-	v.MinDisk, v.MaxDisk, v.KVMSnapshot = number("custom.diskoffering.size.min"), number("custom.diskoffering.size.max"), on("kvm.snapshot.enabled")
-	v.ViewDestroyed, v.ExpungeRecover = set.UserViewDestroyed, set.UserExpungeRecover
-	v.ExpungeVolume, v.ForceStop = on("allow.user.expunge.recover.volume"), on("allow.user.force.stop.vm")
+	on := c.St.BoolSetting
+	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = true, c.St.Version, true, "false"
+	v.UserProjects, v.MinDisk, v.MaxDisk, v.KVMSnapshot = on("allow.user.create.projects"), 1, 1024, true
+	v.ViewDestroyed, v.ExpungeRecover, v.ExpungeVolume, v.ForceStop = set.UserViewDestroyed, set.UserExpungeRecover, true, true
 	v.ViewDomainAccounts = on("allow.user.view.all.domain.accounts")
 	v.Kubernetes, v.KubernetesExp = on("cloud.kubernetes.service.enabled"), on("cloud.kubernetes.cluster.experimental.features.enabled")
-	v.CustomHypervisor, v.UIPageSize = "Custom", number("default.ui.page.size")
-	v.StatsRetention, v.StatsUserOnly = number("vm.stats.max.retention.time"), on("vm.stats.user.vm.only")
+	v.CustomHypervisor, v.UIPageSize, v.StatsRetention = "Custom", 20, 720
 	v.DiskStatsRetention, v.SharedFSCPU, v.SharedFSRAM, v.DynamicScaling = 720, 2, 1024, true
+	if c.Caller.RootAdmin() {
+		v.ExtensionsPath = "/usr/share/cloudstack-management/extensions"
+	}
 	if set.ThrottleMax > 0 {
 		v.ThrottleMax, v.ThrottleInterval = set.ThrottleMax, int(set.ThrottleInterval().Seconds())
 	}

@@ -5,7 +5,6 @@ package network
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -54,21 +53,12 @@ func listNetworkACLs(c *wire.Call) (any, error) {
 		}
 		only = n.ACL
 	}
-	var out []*store.ACLItem
-	for _, it := range slices.Backward(c.St.ACLItems.Rows) {
+	return wire.List(c, "networkacl", wire.Newest(c.St.ACLItems.Rows), func(it *store.ACLItem) bool {
 		l := it.List
-		switch {
-		case only != nil && l != only, only == nil && l.VPC != nil && !in(l.VPC.Owner):
-		case !wire.Matches(c, "id", it) || !wire.Matches(c, "aclid", l):
-		case c.Has("traffictype") && !strings.EqualFold(c.Str("traffictype"), it.Traffic):
-		case c.Has("protocol") && !strings.EqualFold(c.Str("protocol"), it.Protocol), c.Has("action") && !strings.EqualFold(c.Str("action"), it.Action):
-		case c.Has("keyword") && !store.Like(it.Protocol, c.Str("keyword")) && !store.Like(it.Reason, c.Str("keyword")):
-		case !it.HasTags(c.TagFilter()) || !c.Visible("fordisplay", it.Hidden):
-		default:
-			out = append(out, it)
-		}
-	}
-	return wire.Page(c, "networkacl", out, func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
+		return (only == nil || l == only) && (only != nil || l.VPC == nil || in(l.VPC.Owner)) && wire.Matches(c, "aclid", l) &&
+			c.Is("traffictype", it.Traffic) && c.Is("protocol", it.Protocol) && c.Is("action", it.Action) &&
+			c.Like("keyword", it.Protocol, it.Reason) && it.HasTags(c.TagFilter()) && c.Visible("fordisplay", it.Hidden)
+	}, func(it *store.ACLItem) aclItemView { return viewACLItem(c, it) })
 }
 
 func viewACLItem(c *wire.Call, it *store.ACLItem) aclItemView {
@@ -117,19 +107,11 @@ func listNetworkACLLists(c *wire.Call) (any, error) {
 			return nil, wire.Denied()
 		}
 	}
-	var out []*store.ACLList
-	for _, l := range slices.Backward(c.St.ACLLists.Rows) {
-		switch {
-		case of != nil && l != of, !wire.Matches(c, "id", l), l.VPC != nil && !in(l.VPC.Owner):
-		case c.Given("vpcid") && l.VPC != nil && l.VPC != wire.Arg[*store.VPC](c, "vpcid"):
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), l.Name):
-		case c.Has("keyword") && !store.Like(l.Name, c.Str("keyword")) && !store.Like(l.Description, c.Str("keyword")):
-		case !c.Visible("fordisplay", l.Hidden):
-		default:
-			out = append(out, l)
-		}
-	}
-	return wire.Page(c, "networkacllist", out, func(l *store.ACLList) aclListView { return viewACLList(c, l) })
+	return wire.List(c, "networkacllist", wire.Newest(c.St.ACLLists.Rows), func(l *store.ACLList) bool {
+		return (of == nil || l == of) && (l.VPC == nil || in(l.VPC.Owner)) &&
+			(!c.Given("vpcid") || l.VPC == nil || l.VPC == wire.Arg[*store.VPC](c, "vpcid")) && c.Is("name", l.Name) &&
+			c.Like("keyword", l.Name, l.Description) && c.Visible("fordisplay", l.Hidden)
+	}, func(l *store.ACLList) aclListView { return viewACLList(c, l) })
 }
 
 func viewACLList(c *wire.Call, l *store.ACLList) aclListView {

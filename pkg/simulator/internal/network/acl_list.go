@@ -4,9 +4,6 @@
 package network
 
 import (
-	"cmp"
-	"crypto/md5" //nolint:gosec // CloudStack's checksum of the order, not a secret
-	"encoding/hex"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -49,17 +46,6 @@ func listJob(c *wire.Call, run func(l *store.ACLList) (any, error)) (*wire.JobSp
 		}
 		return run(l)
 	}}, nil
-}
-
-func updateNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
-	return listJob(c, func(l *store.ACLList) (any, error) {
-		if err := mayChange(c, l, "Must be Root Admin to update a global ACL."); err != nil {
-			return nil, err
-		}
-		l.Name, l.Description = cmp.Or(c.Str("name"), l.Name), cmp.Or(c.Str("description"), l.Description)
-		wire.SetDisplay(c, c.St.ACLLists, l, &l.Hidden)
-		return aclListAnswer{viewACLList(c, l)}, nil
-	})
 }
 
 func deleteNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
@@ -108,72 +94,4 @@ func replaceNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 		n.ACL = l
 		return wire.Success{Success: true}, nil
 	}}, nil
-}
-
-// moveNetworkACLItem moves an item between two others of its list; items whose number is then taken move down.
-func moveNetworkACLItem(c *wire.Call) (*wire.JobSpec, error) {
-	return &wire.JobSpec{Run: func(time.Time) (any, error) {
-		before, after := c.Str("previousaclruleid"), c.Str("nextaclruleid")
-		if before == "" && after == "" {
-			return nil, wire.Invalid("Both previous and next ACL rule IDs cannot be blank.")
-		}
-		it, ok := c.St.ACLItems.Get(c.Str("id"))
-		if !ok {
-			return nil, wire.Invalid("Could not find a rule with ID[%s]", c.Str("id"))
-		}
-		var around [2]*store.ACLItem
-		for i, id := range []string{before, after} {
-			if id == "" {
-				continue
-			}
-			if around[i], ok = c.St.ACLItems.Get(id); !ok {
-				return nil, wire.Invalid("Could not find rule with ID [%s]", id)
-			}
-			if around[i].List != it.List {
-				return nil, wire.Invalid("Cannot use ACL rules from differenting ACLs. Rule being moved [%s].", it.UUID)
-			}
-		}
-		if err := mayChange(c, it.List, wire.NoAccessText); err != nil || it.List.IsDefault() {
-			if err == nil {
-				err = wire.Invalid("Default ACL cannot be modified")
-			}
-			return nil, err
-		}
-		items := c.St.ItemsOf(it.List)
-		if want := c.Str("aclconsistencyhash"); want != "" && want != orderHash(items) {
-			return nil, wire.Invalid("It seems that the access control list in the database is not in the state that you used to apply the changed. Could you try it again?")
-		}
-		moveItem(it, around[0], around[1], items)
-		return aclItemAnswer{viewACLItem(c, it)}, nil
-	}}, nil
-}
-
-// orderHash returns the hash by which a client states the order of the items that it has seen.
-func orderHash(items []*store.ACLItem) string {
-	h := md5.New()
-	for _, it := range items {
-		h.Write([]byte(it.UUID))
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-func moveItem(it, before, after *store.ACLItem, items []*store.ACLItem) {
-	switch {
-	case before == nil && items[0] == it, after == nil && items[len(items)-1] == it:
-		return
-	case before == nil:
-		it.Number = 1
-	case after == nil:
-		it.Number = items[len(items)-1].Number + 1
-		return
-	default:
-		it.Number = before.Number + 1
-	}
-	next := it.Number
-	for _, o := range items {
-		if o != it && o.Number == next {
-			o.Number++
-			next++
-		}
-	}
 }

@@ -71,7 +71,7 @@ func viewIP(c *wire.Call, ip *store.PublicIP) ipView {
 		v.VMID, v.VMIPAddress, v.VMName, v.VMDisplayName, v.VMType = m.UUID, ip.StaticIP, m.Name, m.Display, "User"
 	}
 	if m := ip.SystemVM; m != nil {
-		v.VMID, v.VMName, v.VMType, v.Purpose = m.UUID, m.Name, store.SystemVMTypes[m.Typ], "Lb"
+		v.VMID, v.VMName, v.VMType, v.Purpose = m.UUID, m.Name, m.Type, "Lb"
 	}
 	if c.Caller.RootAdmin() {
 		v.ForDisplay = wire.Ptr(!ip.Hidden)

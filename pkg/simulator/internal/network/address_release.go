@@ -47,7 +47,7 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 		return nil, c.Internal(wire.CSRuntime, ownerlessText)
 	}
 	deleting := rulesBeingDeleted(ip)
-	return &wire.JobSpec{InstanceType: "IpAddress", InstanceID: ip.UUID, Run: func(time.Time) (any, error) {
+	return &wire.JobSpec{InstanceType: "IpAddress", InstanceID: ip.UUID, Subject: ip, Run: func(time.Time) (any, error) {
 		switch {
 		case ip.Owner == nil: // another job released the address first
 			return wire.Success{Success: true}, nil
@@ -60,6 +60,12 @@ func disassociateIPAddress(c *wire.Call) (*wire.JobSpec, error) {
 		case slices.ContainsFunc(deleting, func(r *store.LBRule) bool { return r.Removed }):
 			// It is only known that a second release succeeds; that this one changes nothing is an assumption.
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", ruleGoneText)
+		}
+		if len(ip.LBRules) > 0 && ip.Network != nil {
+			if r := c.St.RouterStopped(ip.Network); r != nil && r.IP != ip {
+				ip.ReleaseRefused()
+				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to disassociate ip address")
+			}
 		}
 		c.St.Release(ip)
 		return wire.Success{Success: true}, nil

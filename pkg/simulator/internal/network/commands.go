@@ -11,19 +11,28 @@ import (
 // Commands are the commands of this family.
 var Commands = []wire.Command{
 	{Name: "listZones", Refs: map[string]store.RefKind{"id": store.RefZone, "ids": store.RefZone}, Run: listZones},
-	{Name: "listRegions", Run: listRegions},
 
 	{Name: "listNetworks", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Run: listNetworks},
-	{Name: "createNetwork", Write: true, Run: createNetwork},
-	{Name: "updateNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: updateNetwork, Class: "user.network.UpdateNetworkCmd"},
-	{Name: "deleteNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: deleteNetwork, Class: "user.network.DeleteNetworkCmd"},
-	{Name: "restartNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: restartNetwork, Class: "user.network.RestartNetworkCmd"},
+	{Name: "createNetwork", Write: true, Run: createNetwork, Event: wire.Records("NETWORK.CREATE", "creating network", "Network", "")},
+	{
+		Name: "deleteNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: deleteNetwork, Class: "user.network.DeleteNetworkCmd",
+		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
+	},
+	{
+		Name: "restartNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: restartNetwork, Class: "user.network.RestartNetworkCmd",
+		Event: wire.Records("NETWORK.RESTART", "restarting network", "Network", "id"),
+	},
 
 	{Name: "listVPCs", Refs: map[string]store.RefKind{"id": store.RefVPC}, Run: listVPCs},
-	{Name: "createVPC", Submit: createVPC, Class: "user.vpc.CreateVPCCmd", Order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"}},
-	{Name: "updateVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: updateVPC, Class: "user.vpc.UpdateVPCCmd"},
-	{Name: "deleteVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: deleteVPC, Class: "user.vpc.DeleteVPCCmd"},
-	{Name: "restartVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: restartVPC, Class: "user.vpc.RestartVPCCmd"},
+	{
+		Name: "createVPC", Submit: createVPC, Class: "user.vpc.CreateVPCCmd", Order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"},
+		ByAdmin: true, Event: wire.Records("VPC.CREATE", "creating vpc", "Vpc", ""),
+	},
+	{Name: "deleteVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: deleteVPC, Class: "user.vpc.DeleteVPCCmd", Event: wire.Records("VPC.DELETE", "deleting vpc", "Vpc", "id")},
+	{
+		Name: "restartVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: restartVPC, Class: "user.vpc.RestartVPCCmd",
+		Event: wire.Records("VPC.RESTART", "restarting vpc", "Vpc", "id"),
+	},
 	{Name: "listVPCOfferings", Refs: map[string]store.RefKind{"id": store.RefVPCOffering}, Run: listVPCOfferings},
 
 	{Name: "listNetworkACLs", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Run: listNetworkACLs},
@@ -31,54 +40,71 @@ var Commands = []wire.Command{
 	{
 		Name: "createNetworkACL", Submit: createNetworkACL, Class: "user.network.CreateNetworkACLCmd",
 		Order: []string{"protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode", "networkid", "aclid", "traffictype", "number", "action"},
+		Event: wire.Records("NETWORK.ACL.ITEM.CREATE", "creating network acl item", "NetworkAclItem", ""),
 	},
 	{
 		Name: "updateNetworkACLItem", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Submit: updateNetworkACLItem, Class: "user.network.UpdateNetworkACLItemCmd",
 		Wrapper: "createnetworkaclresponse",
+		Event:   wire.Records("NETWORK.ACL.ITEM.UPDATE", "Updating Network ACL Item", "NetworkAclItem", "id"),
 	},
-	{Name: "deleteNetworkACL", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Submit: deleteNetworkACL, Class: "user.network.DeleteNetworkACLCmd"},
-	{Name: "moveNetworkAclItem", Submit: moveNetworkACLItem, Class: "user.network.MoveNetworkAclItemCmd", Wrapper: "moveNetworkAclItemResponse"},
-	{Name: "createNetworkACLList", Submit: createNetworkACLList, Class: "user.network.CreateNetworkACLListCmd"},
-	{Name: "updateNetworkACLList", Refs: map[string]store.RefKind{"id": store.RefACLList}, Submit: updateNetworkACLList, Class: "user.network.UpdateNetworkACLListCmd"},
-	{Name: "deleteNetworkACLList", Refs: map[string]store.RefKind{"id": store.RefACLList}, Submit: deleteNetworkACLList, Class: "user.network.DeleteNetworkACLListCmd"},
-	{Name: "replaceNetworkACLList", Submit: replaceNetworkACLList, Class: "user.network.ReplaceNetworkACLListCmd"},
+	{
+		Name: "deleteNetworkACL", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Submit: deleteNetworkACL, Class: "user.network.DeleteNetworkACLCmd",
+		Event: wire.Records("NETWORK.ACL.ITEM.DELETE", "Deleting Network ACL Item", "NetworkAclItem", "id"),
+	},
+	{
+		Name: "createNetworkACLList", Submit: createNetworkACLList, Class: "user.network.CreateNetworkACLListCmd",
+		Event: wire.Records("NETWORK.ACL.CREATE", "creating network acl list", "NetworkAcl", ""),
+	},
+	{
+		Name: "deleteNetworkACLList", Refs: map[string]store.RefKind{"id": store.RefACLList}, Submit: deleteNetworkACLList, Class: "user.network.DeleteNetworkACLListCmd",
+		Event: wire.Records("NETWORK.ACL.DELETE", "Deleting Network ACL List", "NetworkAcl", "id"),
+	},
+	{
+		Name: "replaceNetworkACLList", Submit: replaceNetworkACLList, Class: "user.network.ReplaceNetworkACLListCmd",
+		Event: wire.Records("NETWORK.ACL.REPLACE", "Replacing network ACL", "NetworkAcl", "aclid"),
+	},
 
 	{Name: "listPublicIpAddresses", Refs: map[string]store.RefKind{"id": store.RefIP, "networkid": store.RefPublicNet}, Run: listPublicIPAddresses},
 	{
 		Name: "associateIpAddress", Submit: associateIPAddress, Class: "user.address.AssociateIPAddrCmd",
-		Lock: func(c *wire.Call) string { return "account/" + addressOwnerKey(c) },
+		Lock:    func(c *wire.Call) string { return "account/" + addressOwnerKey(c) },
+		ByAdmin: true, Event: wire.Records("NET.IPASSIGN", "allocating Ip", "IpAddress", ""),
 	},
-	{Name: "updateIpAddress", Refs: map[string]store.RefKind{"id": store.RefIP}, Submit: updateIPAddress, Class: "user.address.UpdateIPAddrCmd"},
-	{Name: "reserveIpAddress", Refs: map[string]store.RefKind{"id": store.RefIP}, Write: true, Run: reserveIPAddress},
-	{Name: "releaseIpAddress", Refs: map[string]store.RefKind{"id": store.RefIP}, Write: true, Run: releaseIPAddress},
-	{Name: "disassociateIpAddress", Refs: map[string]store.RefKind{"id": store.RefIP}, Submit: disassociateIPAddress, Class: "user.address.DisassociateIPAddrCmd"},
+	{
+		Name: "disassociateIpAddress", Refs: map[string]store.RefKind{"id": store.RefIP}, Submit: disassociateIPAddress, Class: "user.address.DisassociateIPAddrCmd",
+		ByAdmin: true, Event: wire.Records("NET.IPRELEASE", "disassociating Ip", "IpAddress", "id"),
+	},
 
 	{Name: "listFirewallRules", Refs: map[string]store.RefKind{"id": store.RefRule}, Run: listFirewallRules},
 	{
-		Name: "createFirewallRule", Submit: createFirewallRule, Class: "user.firewall.CreateFirewallRuleCmd", Lock: wire.LockIP("ipaddressid"),
+		Name: "createFirewallRule", Submit: createFirewallRule, Class: "user.firewall.CreateFirewallRuleCmd", Lock: wire.LockIP("ipaddressid"), Busy: applying,
 		Order: []string{"ipaddressid", "protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode"},
+		Event: wire.Records("FIREWALL.OPEN", "creating firewall rule", "FirewallRule", ""),
 	},
-	{Name: "deleteFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: deleteFirewallRule, Class: "user.firewall.DeleteFirewallRuleCmd"},
+	{
+		Name: "deleteFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: deleteFirewallRule, Class: "user.firewall.DeleteFirewallRuleCmd",
+		Event: wire.Records("FIREWALL.CLOSE", "revoking firewall rule", "FirewallRule", "id"),
+	},
 
-	{Name: "listEgressFirewallRules", Refs: map[string]store.RefKind{"id": store.RefEgressRule}, Run: listEgressFirewallRules},
-	{Name: "createEgressFirewallRule", Submit: createEgressFirewallRule, Class: "user.firewall.CreateEgressFirewallRuleCmd"},
-	{Name: "deleteEgressFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: deleteFirewallRule, Class: "user.firewall.DeleteEgressFirewallRuleCmd"},
-	{Name: "updateEgressFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updateFirewallRule, Class: "user.firewall.UpdateEgressFirewallRuleCmd"},
-	{Name: "updateFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updateFirewallRule, Class: "user.firewall.UpdateFirewallRuleCmd"},
+	{
+		Name: "updateFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updateFirewallRule, Class: "user.firewall.UpdateFirewallRuleCmd",
+		Event: wire.Records("FIREWALL.UPDATE", "updating firewall rule", "FirewallRule", "id"),
+	},
 
 	{Name: "listPortForwardingRules", Refs: map[string]store.RefKind{"id": store.RefPFRule}, Run: listPortForwardingRules},
 	{
 		Name: "createPortForwardingRule", Submit: createPortForwardingRule, Class: "user.firewall.CreatePortForwardingRuleCmd", Lock: wire.LockIP("ipaddressid"),
 		Order: []string{"ipaddressid", "privateport", "protocol", "privateendport", "publicport", "publicendport", "virtualmachineid"},
+		Event: wire.Records("NET.RULEADD", "creating forwarding rule", "FirewallRule", ""),
 	},
-	{Name: "updatePortForwardingRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updatePortForwardingRule, Class: "user.firewall.UpdatePortForwardingRuleCmd"},
-	{Name: "deletePortForwardingRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: deletePortForwardingRule, Class: "user.firewall.DeletePortForwardingRuleCmd"},
-	{Name: "enableStaticNat", Write: true, Run: enableStaticNAT},
-	{Name: "disableStaticNat", Submit: disableStaticNAT, Class: "user.nat.DisableStaticNatCmd"},
-
-	{Name: "listPhysicalNetworks", Refs: map[string]store.RefKind{"id": store.RefPhysicalNet}, Run: listPhysicalNetworks},
-	{Name: "listNetworkServiceProviders", Run: listNetworkServiceProviders},
-	{Name: "listSupportedNetworkServices", Run: listSupportedNetworkServices},
-	{Name: "listVlanIpRanges", Refs: map[string]store.RefKind{"id": store.RefVLAN, "networkid": store.RefAnyNetwork}, Run: listVLANIPRanges},
-	{Name: "listRouters", Refs: map[string]store.RefKind{"id": store.RefRouter}, Run: listRouters},
+	{
+		Name: "updatePortForwardingRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updatePortForwardingRule, Class: "user.firewall.UpdatePortForwardingRuleCmd",
+		Event: wire.Records("NET.RULEMODIFY", "updating forwarding rule", "FirewallRule", "id"),
+	},
+	{
+		Name: "deletePortForwardingRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: deletePortForwardingRule, Class: "user.firewall.DeletePortForwardingRuleCmd",
+		Event: wire.Records("NET.RULEDELETE", "revoking forwarding rule", "FirewallRule", "id"),
+	},
+	{Name: "enableStaticNat", Write: true, Run: enableStaticNAT, Event: wire.Records("STATICNAT.ENABLE", "enabling static nat", "IpAddress", "ipaddressid")},
+	{Name: "disableStaticNat", Submit: disableStaticNAT, Class: "user.nat.DisableStaticNatCmd", Event: wire.Records("STATICNAT.DISABLE", "disabling static nat", "IpAddress", "ipaddressid")},
 }

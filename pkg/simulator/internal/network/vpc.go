@@ -5,8 +5,6 @@ package network
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -54,20 +52,12 @@ func listVPCs(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.VPC
-	for _, v := range slices.Backward(c.St.VPCs.Rows) {
-		switch {
-		case v.Removed || !in(v.Owner) || !wire.Matches(c, "id", v) || !wire.Matches(c, "zoneid", v.Zone):
-		case c.Has("name") && !store.Like(v.Name, c.Str("name")), c.Has("displaytext") && !store.Like(v.Display, c.Str("displaytext")):
-		case c.Has("keyword") && !store.Like(v.Name, c.Str("keyword")) && !store.Like(v.Display, c.Str("keyword")):
-		case c.Has("cidr") && c.Str("cidr") != v.CIDR, c.Has("state") && !strings.EqualFold(c.Str("state"), stateText(v)):
-		case !wire.Matches(c, "vpcofferingid", v.Offering), c.Has("restartrequired") && c.Boolean("restartrequired"):
-		case !v.HasTags(c.TagFilter()) || !v.Offering.HasAll(c.List("supportedservices")) || !c.Visible("fordisplay", v.Hidden):
-		default:
-			out = append(out, v)
-		}
-	}
-	return wire.Page(c, "vpc", out, func(v *store.VPC) vpcView { return viewVPC(c, v) })
+	return wire.List(c, "vpc", wire.Newest(c.St.VPCs.Rows), func(v *store.VPC) bool {
+		return in(v.Owner) && wire.Matches(c, "zoneid", v.Zone) && c.Like("name", v.Name) && c.Like("displaytext", v.Display) &&
+			c.Like("keyword", v.Name, v.Display) && (!c.Has("cidr") || c.Str("cidr") == v.CIDR) && c.Is("state", stateText(v)) &&
+			wire.Matches(c, "vpcofferingid", v.Offering) && (!c.Has("restartrequired") || !c.Boolean("restartrequired")) &&
+			v.HasTags(c.TagFilter()) && v.Offering.HasAll(c.List("supportedservices")) && c.Visible("fordisplay", v.Hidden)
+	}, func(v *store.VPC) vpcView { return viewVPC(c, v) })
 }
 
 func stateText(v *store.VPC) string {

@@ -154,46 +154,6 @@ func targetVPC(c *wire.Call) (*store.VPC, error) {
 	return v, nil
 }
 
-func updateVPC(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := targetVPC(c)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.JobSpec{InstanceType: "Vpc", InstanceID: v.UUID, Run: func(time.Time) (any, error) {
-		if v.Removed {
-			return nil, wire.Invalid("Unable to find vpc by id %d", v.ID)
-		}
-		setIf(c, "name", &v.Name)
-		setIf(c, "displaytext", &v.Display)
-		if b := c.OptBool("fordisplay"); b != nil {
-			v.Hidden = !*b
-		}
-		if c.Has("publicmtu") {
-			v.MTU = min(max(c.Integer("publicmtu"), minMTU), 1500)
-		}
-		if ip, ok := c.St.AddressNamed(v.Zone, c.Str("sourcenatipaddress")); ok && ip.VPC == v && !ip.HasRules() {
-			moveSourceNAT(c.St, v.SourceNATIP(c.St), ip)
-		}
-		wire.SetCustomID(c, c.St.VPCs, v)
-		return vpcAnswer{viewVPC(c, v)}, nil
-	}}, nil
-}
-
-// moveSourceNAT moves the source NAT role to another address.
-func moveSourceNAT(st *store.State, from, to *store.PublicIP) {
-	if from != nil {
-		from.SourceNAT = false
-	}
-	to.SourceNAT = true
-}
-
-// setIf stores a string parameter if it was sent.
-func setIf(c *wire.Call, name string, dst *string) {
-	if v, ok := c.Args[name]; ok {
-		*dst = v
-	}
-}
-
 func deleteVPC(c *wire.Call) (*wire.JobSpec, error) {
 	v, err := targetVPC(c)
 	if err != nil {

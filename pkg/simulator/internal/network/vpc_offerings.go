@@ -24,25 +24,18 @@ type vpcOfferingView struct {
 	NetworkMode string             `json:"networkmode,omitempty"`
 	SpecifyAS   bool               `json:"specifyasnumber"`
 	Protocol    string             `json:"internetprotocol"`
+	ForNSX      bool               `json:"fornsx"`
 }
 
 func listVPCOfferings(c *wire.Call) (any, error) {
-	var out []*store.VPCOffering
-	for _, o := range c.St.VPCOffs.Rows {
-		switch {
-		case o.Removed || !wire.Matches(c, "id", o):
-		case c.Has("name") && !store.Like(o.Name, c.Str("name")), c.Has("displaytext") && !store.Like(o.Display, c.Str("displaytext")):
-		case c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")) && !store.Like(o.Display, c.Str("keyword")) && !strings.EqualFold(c.Str("keyword"), "Enabled"):
-		case c.Has("isdefault") && c.Boolean("isdefault") != (o.Name == store.VPCOfferingName):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), "Enabled"), !o.HasAll(c.List("supportedservices")):
-		default:
-			out = append(out, o)
-		}
-	}
-	return wire.Page(c, "vpcoffering", out, func(o *store.VPCOffering) vpcOfferingView {
+	return wire.List(c, "vpcoffering", c.St.VPCOffs.Rows, func(o *store.VPCOffering) bool {
+		return c.Like("name", o.Name) && c.Like("displaytext", o.Display) &&
+			(!c.Has("keyword") || store.Like(o.Name, c.Str("keyword")) || store.Like(o.Display, c.Str("keyword")) || strings.EqualFold(c.Str("keyword"), "Enabled")) &&
+			c.Flag("isdefault", o.IsDefault()) && c.Is("state", "Enabled") && o.HasAll(c.List("supportedservices"))
+	}, func(o *store.VPCOffering) vpcOfferingView {
 		return vpcOfferingView{
-			ID: o.UUID, Name: o.Name, Created: wire.Stamp(o.Created), DisplayText: o.Display, IsDefault: o.Name == store.VPCOfferingName, State: "Enabled",
-			Services: o.Services, NetworkMode: o.Mode, Protocol: "IPv4",
+			ID: o.UUID, Name: o.Name, Created: wire.Stamp(o.Created), DisplayText: o.Display, IsDefault: o.IsDefault(), State: "Enabled",
+			Services: o.Services, NetworkMode: o.Mode, Protocol: "IPv4", ForNSX: o.Provides("SourceNat", "Nsx"),
 		}
 	})
 }

@@ -85,21 +85,3 @@ func viewZone(c *wire.Call, z *store.Zone) zoneView {
 	}
 	return v
 }
-
-// region is the only region of a fresh installation.
-type region struct {
-	ID       int    `json:"id"`
-	Name     string `json:"name"`
-	Endpoint string `json:"endpoint"`
-	GSLB     bool   `json:"gslbserviceenabled"`
-	Portable bool   `json:"portableipserviceenabled"`
-}
-
-func listRegions(c *wire.Call) (any, error) {
-	var out []region
-	local := region{ID: 1, Name: "Local", Endpoint: "http://localhost:8080/client/", GSLB: true}
-	if (!c.Has("id") || c.Integer("id") == local.ID) && (!c.Has("name") || strings.EqualFold(c.Str("name"), local.Name)) {
-		out = append(out, local)
-	}
-	return wire.Page(c, "region", out, func(r region) region { return r })
-}

@@ -6,83 +6,83 @@ package settings
 import (
 	"cmp"
 	"strconv"
-	"sync"
 )
 
-// Config is a global setting of the management server.
-type Config struct {
-	Name, Def, Description string
-	Category               string // Advanced, Account Defaults ...
-	Component              string
-	Kind                   string // Number, Decimal, Boolean, String
-	Dynamic                bool   // no restart needed in CloudStack; the simulator never needs one
-	Scope                  string // Global if the setting has no narrower scope
-}
+// Defaults are the global settings that the simulator implements, with CloudStack's values of a fresh installation.
+var Defaults = limitDefaults(map[string]string{
+	"2fa.issuer": "CloudStack",
+	"allow.operations.on.users.in.same.account":              "true",
+	"allow.user.create.projects":                             "true",
+	"allow.user.expunge.recover.vm":                          "false",
+	"allow.user.view.all.domain.accounts":                    "false",
+	"allow.user.view.destroyed.vm":                           "false",
+	"api.key.access":                                         "true",
+	"api.throttling.enabled":                                 "false",
+	"api.throttling.interval":                                "1",
+	"api.throttling.max":                                     "25",
+	"cloud.kubernetes.cluster.experimental.features.enabled": "false",
+	"cloud.kubernetes.cluster.max.size":                      "10",
+	"cloud.kubernetes.cluster.network.offering":              "DefaultNetworkOfferingforKubernetesService",
+	"cloud.kubernetes.cluster.scale.timeout":                 "3600",
+	"cloud.kubernetes.cluster.start.timeout":                 "3600",
+	"cloud.kubernetes.cluster.upgrade.timeout":               "3600",
+	"cloud.kubernetes.etcd.node.start.port":                  "50000",
+	"cloud.kubernetes.service.enabled":                       "true",
+	"default.page.size":                                      "500",
+	"enable.2fa":                                             "false",
+	"endpoint.url":                                           "http://localhost:8080/client/api",
+	"enforce.post.requests.and.timestamps":                   "false",
+	"guest.domain.suffix":                                    "cloud.internal",
+	"incorrect.login.attempts.allowed":                       "5",
+	"job.expire.minutes":                                     "1440",
+	"mandate.2fa":                                            "false",
+	"session.timeout":                                        "30",
+})
 
-// settingField links a setting to the field of Settings that implements it.
-type settingField struct {
+// Field links a setting to the field of Settings that implements it.
+type Field struct {
 	Get func(*Settings) string
 	Set func(*Settings, string)
 }
 
-// SettingFields are the settings that a field of Settings implements.
-var SettingFields = map[string]settingField{
-	"default.page.size": {
-		func(s *Settings) string { return strconv.Itoa(s.PageSize()) },
-		func(s *Settings, v string) { s.DefaultPageSize = Atoi(v) },
-	},
-	"job.expire.minutes": {
-		func(s *Settings) string { return strconv.Itoa(int(s.JobExpiry().Minutes())) },
-		func(s *Settings, v string) { s.JobExpireMinutes = Atoi(v) },
-	},
-	"api.throttling.interval": {
-		func(s *Settings) string { return strconv.Itoa(int(s.ThrottleInterval().Seconds())) },
-		func(s *Settings, v string) { s.ThrottleIntervalSeconds = Atoi(v) },
-	},
-	"enforce.post.requests.and.timestamps": {
-		func(s *Settings) string { return strconv.FormatBool(s.EnforcePost) },
-		func(s *Settings, v string) { s.EnforcePost = v == "true" },
-	},
-	"allow.user.view.destroyed.vm": {
-		func(s *Settings) string { return strconv.FormatBool(s.UserViewDestroyed) },
-		func(s *Settings, v string) { s.UserViewDestroyed = v == "true" },
-	},
-	"allow.user.expunge.recover.vm": {
-		func(s *Settings) string { return strconv.FormatBool(s.UserExpungeRecover) },
-		func(s *Settings, v string) { s.UserExpungeRecover = v == "true" },
-	},
-	"cloud.kubernetes.service.enabled": {
-		func(s *Settings) string { return strconv.FormatBool(!s.KubernetesDisabled) },
-		func(s *Settings, v string) { s.KubernetesDisabled = v != "true" },
-	},
-	"cloud.kubernetes.cluster.experimental.features.enabled": {
-		func(s *Settings) string { return strconv.FormatBool(s.KubernetesExperimental) },
-		func(s *Settings, v string) { s.KubernetesExperimental = v == "true" },
-	},
-	"cloud.kubernetes.cluster.max.size": {
-		func(s *Settings) string { return strconv.Itoa(s.MaxClusterSize()) },
-		func(s *Settings, v string) { s.KubernetesMaxSize = Atoi(v) },
-	},
-	"cloud.kubernetes.cluster.start.timeout": {
-		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("start").Seconds())) },
-		func(s *Settings, v string) { s.KubernetesStartTimeout = Atoi(v) },
-	},
-	"cloud.kubernetes.cluster.scale.timeout": {
-		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("scale").Seconds())) },
-		func(s *Settings, v string) { s.KubernetesScaleTimeout = Atoi(v) },
-	},
-	"cloud.kubernetes.cluster.upgrade.timeout": {
-		func(s *Settings) string { return strconv.Itoa(int(s.KubernetesTimeout("upgrade").Seconds())) },
-		func(s *Settings, v string) { s.KubernetesUpgradeTimeout = Atoi(v) },
-	},
-	"endpoint.url": {
-		func(s *Settings) string { return s.Endpoint() },
-		func(s *Settings, v string) { s.EndpointURL = v },
-	},
-	"guest.domain.suffix": {
-		func(s *Settings) string { return cmp.Or(s.NetworkDomainSuffix, "cloud.internal") },
-		func(s *Settings, v string) { s.NetworkDomainSuffix = v },
-	},
+// Fields are the settings that a field of Settings implements.
+var Fields = map[string]Field{
+	"default.page.size":                                      number(func(s *Settings) *int { return &s.DefaultPageSize }, 500),
+	"job.expire.minutes":                                     number(func(s *Settings) *int { return &s.JobExpireMinutes }, 1440),
+	"api.throttling.interval":                                number(func(s *Settings) *int { return &s.ThrottleIntervalSeconds }, 1),
+	"cloud.kubernetes.cluster.max.size":                      number(func(s *Settings) *int { return &s.KubernetesMaxSize }, 10),
+	"cloud.kubernetes.cluster.start.timeout":                 number(func(s *Settings) *int { return &s.KubernetesStartTimeout }, 3600),
+	"cloud.kubernetes.cluster.scale.timeout":                 number(func(s *Settings) *int { return &s.KubernetesScaleTimeout }, 3600),
+	"cloud.kubernetes.cluster.upgrade.timeout":               number(func(s *Settings) *int { return &s.KubernetesUpgradeTimeout }, 3600),
+	"endpoint.url":                                           text(func(s *Settings) *string { return &s.EndpointURL }, "http://localhost:8080/client/api"),
+	"guest.domain.suffix":                                    text(func(s *Settings) *string { return &s.NetworkDomainSuffix }, "cloud.internal"),
+	"enforce.post.requests.and.timestamps":                   flag(func(s *Settings) *bool { return &s.EnforcePost }, "true"),
+	"allow.user.view.destroyed.vm":                           flag(func(s *Settings) *bool { return &s.UserViewDestroyed }, "true"),
+	"allow.user.expunge.recover.vm":                          flag(func(s *Settings) *bool { return &s.UserExpungeRecover }, "true"),
+	"cloud.kubernetes.service.enabled":                       flag(func(s *Settings) *bool { return &s.KubernetesDisabled }, "false"),
+	"cloud.kubernetes.cluster.experimental.features.enabled": flag(func(s *Settings) *bool { return &s.KubernetesExperimental }, "true"),
+}
+
+func number(field func(*Settings) *int, unset int) Field {
+	return Field{
+		func(s *Settings) string { return strconv.Itoa(cmp.Or(*field(s), unset)) },
+		func(s *Settings, v string) { *field(s) = Atoi(v) },
+	}
+}
+
+func text(field func(*Settings) *string, unset string) Field {
+	return Field{
+		func(s *Settings) string { return cmp.Or(*field(s), unset) },
+		func(s *Settings, v string) { *field(s) = v },
+	}
+}
+
+// flag is a field that is set if the setting has the value.
+func flag(field func(*Settings) *bool, value string) Field {
+	return Field{
+		func(s *Settings) string { return strconv.FormatBool(*field(s) == (value == "true")) },
+		func(s *Settings, v string) { *field(s) = v == value },
+	}
 }
 
 // Atoi returns the number, or 0 if s is not a number.
@@ -93,12 +93,3 @@ func Atoi(s string) int {
 	}
 	return n
 }
-
-// ConfigTable returns every setting of the simulator by name.
-var ConfigTable = sync.OnceValue(func() map[string]*Config {
-	m := make(map[string]*Config, len(ConfigList))
-	for i := range ConfigList {
-		m[ConfigList[i].Name] = &ConfigList[i]
-	}
-	return m
-})

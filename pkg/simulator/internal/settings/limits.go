@@ -8,25 +8,15 @@ import (
 	"strconv"
 )
 
-// limitConfigs returns the settings for the default limits of accounts, projects and domains.
-func limitConfigs() []Config {
-	var out []Config
+// limitDefaults adds the default limits of accounts, projects and domains to the settings.
+func limitDefaults(to map[string]string) map[string]string {
 	for i := range LimitKinds {
 		k := &LimitKinds[i]
-		for _, of := range []struct {
-			who, category string
-			max           int64
-		}{{"account", "Account Defaults", k.Account}, {"project", "Project Defaults", k.Project}, {"domain", "Domain Defaults", k.Domain}} {
-			if of.who == "project" && k.Key == "projects" {
-				continue
-			}
-			out = append(out, Config{
-				Name: "max." + of.who + "." + k.Setting, Def: strconv.FormatInt(of.max, 10), Kind: "Number", Category: of.category,
-				Component: "ResourceLimitManagerImpl", Description: "The default maximum of " + k.Name + " for " + of.who + "s",
-			})
-		}
+		to["max.account."+k.Setting] = strconv.FormatInt(k.Account, 10)
+		to["max.project."+k.Setting] = strconv.FormatInt(k.Project, 10)
+		to["max.domain."+k.Setting] = strconv.FormatInt(k.Domain, 10)
 	}
-	return out
+	return to
 }
 
 // LimitKind is a kind of resource that is counted and limited. Its index in limitKinds is its number in the API.

@@ -33,14 +33,13 @@ func (st *State) DropPolicy(p *StickyPolicy) {
 	p.Rule.Policies = slices.DeleteFunc(p.Rule.Policies, func(o *StickyPolicy) bool { return o == p })
 }
 
-// SSLCert is an uploaded certificate. The key is validated at upload and never dumped: a simulator that starts from a
-// dump cannot terminate TLS for the certificate's rules.
+// SSLCert is an uploaded certificate.
 type SSLCert struct {
 	Entity
 	Name, Certificate, Chain, Fingerprint string
 	HasChain                              bool
 	Owner                                 *Account
-	Pair                                  *tls.Certificate // nil after a start from a dump
+	Pair                                  *tls.Certificate
 }
 
 // RulesWith returns the rules to which a certificate is bound.

@@ -37,15 +37,22 @@ func (st *State) PurgeProject(p *Project, now time.Time) {
 	p.State = ProjectDisabled
 	st.PurgeAccount(p.Account, now)
 	p.Members, p.Tags, p.Removed = nil, nil, true
-	for _, r := range st.ProjectRoles.Rows {
-		if r.Project == p {
-			r.Removed, r.Rules = true, nil
-		}
-	}
 }
 
 // PurgeAccount deletes an account with its users, its memberships and everything that it owns.
+// Its addresses become free and keep their tags, which the next owner finds (seen).
 func (st *State) PurgeAccount(a *Account, now time.Time) {
+	tags := map[*PublicIP][]Tag{}
+	for _, ip := range st.IPs.Rows {
+		if ip.Owner == a {
+			tags[ip] = ip.Tags
+		}
+	}
+	defer func() {
+		for ip, left := range tags {
+			ip.Tags = left
+		}
+	}()
 	a.State, a.Removed = "removed", true
 	for _, u := range a.AccountUsers() {
 		st.RemoveUser(u)
@@ -79,20 +86,12 @@ func (st *State) PurgeAccount(a *Account, now time.Time) {
 			st.Release(ip)
 		}
 	}
-	purgeOwned(st.Affinity, a, func(g *AffinityGroup) *Account { return g.Owner })
-	purgeOwned(st.Groups, a, func(g *InstanceGroup) *Account { return g.Owner })
-	purgeOwned(st.Keypairs, a, func(k *SSHKeyPair) *Account { return k.Owner })
-	purgeOwned(st.Certs, a, func(s *SSLCert) *Account { return s.Owner })
-	a.Limits = nil
-}
-
-// purgeOwned deletes the rows of a kind that the account owns.
-func purgeOwned[T Row](t *Table[T], a *Account, owner func(T) *Account) {
-	for _, v := range slices.Clone(t.Rows) {
-		if owner(v) == a {
-			t.Drop(v)
+	for _, cert := range slices.Clone(st.Certs.Rows) {
+		if cert.Owner == a {
+			st.Certs.Drop(cert)
 		}
 	}
+	a.Limits = nil
 }
 
 // purgeNetwork deletes a network. VMs of other owners that are still in it lose their NIC there.

@@ -6,41 +6,9 @@ package store
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 )
-
-// Types of affinity groups.
-const (
-	AntiAffinity = "host anti-affinity"
-	HostAffinity = "host affinity"
-)
-
-// AffinityGroup keeps VMs on the same host or on different hosts.
-type AffinityGroup struct {
-	Entity
-	Name, Typ, Description string
-	Owner                  *Account
-}
-
-// InstanceGroup is a named group of VMs.
-type InstanceGroup struct {
-	Entity
-	Name  string
-	Owner *Account
-}
-
-// SSHKeyPair is a public key that VMs can be deployed with.
-type SSHKeyPair struct {
-	Entity
-	Name, Public, Fingerprint string
-	Owner                     *Account
-}
-
-// KeyNamed returns the SSH key pair of an owner with the name.
-func (st *State) KeyNamed(owner *Account, name string) (*SSHKeyPair, bool) {
-	return st.Keypairs.Find(func(k *SSHKeyPair) bool { return k.Owner == owner && strings.EqualFold(k.Name, name) })
-}
 
 // Text formats a VM like CloudStack's exceptions.
 func (v *VM) Text() string {
@@ -63,16 +31,13 @@ func (st *State) Expunge(v *VM) {
 		n.Network.Used = slices.DeleteFunc(n.Network.Used, func(o *NIC) bool { return o == n })
 		st.freeNIC(n)
 	}
-	for _, d := range v.Volumes {
-		d.expunge()
-	}
-	v.Tags, v.Affinity, v.Group = nil, nil, nil
+	v.Tags = nil
 }
 
 // DeployFlag is a detail of VMs that have never been started.
 const DeployFlag = "deployvm"
 
-// Enter stores a new, never started VM with its NICs and its root volume. If a network has no free address, enter
+// Enter stores a new, never started VM with its NICs. If a network has no free address, enter
 // returns that network and false.
 func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, ok bool) {
 	for _, r := range nics {
@@ -86,7 +51,6 @@ func (st *State) Enter(v *VM, nics []NICRequest, now time.Time) (full *Network, 
 	v.Unplaced = true
 	v.setDetail(DeployFlag, "true")
 	st.VMs.Add(v)
-	st.AddRootVolume(v, Entity{Created: now}).Size = RootBytes(v.Details)
 	return nil, true
 }
 
@@ -191,3 +155,15 @@ const StatsInterval = time.Minute
 
 // InstanceName returns the VM's name on its host.
 func (v *VM) InstanceName() string { return fmt.Sprintf("i-%d-%d-VM", v.Owner.ID, v.ID) }
+
+// RootGiB returns the size of a root volume in GiB: that in the VM's details, or else that of the template.
+func RootGiB(details map[string]string) int64 {
+	n, err := strconv.ParseInt(details["rootdisksize"], 10, 32)
+	if err != nil || n <= 0 {
+		return TemplateGiB
+	}
+	return n
+}
+
+// TemplateGiB is the size of every template.
+const TemplateGiB = 2

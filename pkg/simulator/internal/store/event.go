@@ -60,8 +60,7 @@ type EventSpec struct {
 	Label    string // label of the object's id in descriptions; "" omits the id
 	Resource string // resource type in answers
 	Param    string // parameter that refers to the object; "": the command creates the object
-	// Scheduled is the text of a job's first event, if it is not the description: {uuid} and {id} are the object's
-	// ids, {nodes} is the number of nodeids.
+	// Scheduled is the text of a job's first event, if it is not the description: {uuid} and {id} are the object's ids.
 	Scheduled string
 }
 

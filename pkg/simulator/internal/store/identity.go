@@ -250,7 +250,6 @@ type ProjectMember struct {
 	Account *Account
 	User    *User // nil: all users of the account
 	Admin   bool
-	Role    *ProjectRole // nil: everything that the role of the account allows
 }
 
 // Membership returns the caller's membership in the project: that of the user, or else that of the account.
@@ -282,14 +281,6 @@ func (p *Project) Owner() *Account {
 		}
 	}
 	return nil
-}
-
-// ProjectRole restricts what members may do in their project.
-type ProjectRole struct {
-	Entity
-	Project           *Project
-	Name, Description string
-	Rules             []*RoleRule
 }
 
 // AccountIn finds an account of a domain by name (case-insensitive), without hidden accounts of projects.

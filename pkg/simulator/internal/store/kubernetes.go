@@ -214,8 +214,6 @@ const (
 	ClusterCreated   = "Created"
 	ClusterScaling   = "Scaling"
 	ClusterUpgrading = "Upgrading"
-	ClusterImporting = "Importing"
-	ClusterRemoving  = "RemovingNodes"
 	ClusterAlert     = "Alert"
 	ClusterDestroy   = "Destroying"
 )

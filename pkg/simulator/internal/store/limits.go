@@ -108,12 +108,8 @@ func (st *State) Used(k *settings.LimitKind, owned func(*Account) bool) int64 {
 				n += int64(v.Offering.CPUNumber)
 			case "memoryMiB":
 				n += int64(v.Offering.MemMB)
-			case "volumes":
-				n += int64(len(v.Volumes))
 			case "primaryStorageGiB":
-				for _, d := range v.Volumes {
-					n += d.Size / settings.Gib
-				}
+				n += RootGiB(v.Details)
 			default:
 				n++
 			}

@@ -43,18 +43,6 @@ func (st *State) FreeGuestIP(n *Network) string {
 // IsDefault reports whether the list is default_deny or default_allow, the first two lists of every installation.
 func (l *ACLList) IsDefault() bool { return l.VPC == nil && l.ID <= 2 }
 
-// ItemsOf returns the items of a list, sorted by number.
-func (st *State) ItemsOf(l *ACLList) []*ACLItem {
-	var out []*ACLItem
-	for _, it := range st.ACLItems.Rows {
-		if it.List == l {
-			out = append(out, it)
-		}
-	}
-	slices.SortFunc(out, func(a, b *ACLItem) int { return a.Number - b.Number })
-	return out
-}
-
 // FreeIP returns the lowest free address of the zone.
 func (st *State) FreeIP(z *Zone) *PublicIP {
 	var best *PublicIP
@@ -121,7 +109,7 @@ func (st *State) SystemAddresses(z *Zone, now time.Time, skip map[string]bool) {
 	if !ok {
 		return
 	}
-	for _, m := range st.SystemVMs.Rows {
+	for _, m := range st.SystemVMs {
 		if m.Zone != z {
 			continue
 		}
@@ -168,15 +156,16 @@ func (st *State) FreeVLAN(z *Zone) int {
 // Implement allocates the resources that a network needs for its first running VM: VLAN, router and source NAT
 // address.
 func (st *State) Implement(n *Network, now time.Time) {
-	if n.Typ == TypeShared && n.routerID == 0 && n.Offering.routed() {
-		n.routerID = st.newRouterID()
+	if n.Typ == TypeShared && !n.routed && n.Offering.routed() {
+		n.routed = true
+		st.VMs.Next++ // the router
 	}
 	if n.State != NetAllocated {
 		return
 	}
 	n.State = NetImplemented
 	if n.VPC == nil && n.Offering.routed() {
-		n.routerID = st.newRouterID()
+		st.VMs.Next++ // routers share the internal ids of VMs
 	}
 	if n.VLAN == 0 {
 		n.VLAN = st.FreeVLAN(n.Zone)
@@ -222,16 +211,10 @@ func (st *State) StartVPC(v *VPC, now time.Time) bool {
 		ip.State, ip.VPC, ip.SourceNAT = IPAllocated, v, true
 	}
 	if !v.Started {
-		v.routerID = st.newRouterID()
+		st.VMs.Next++ // the router
 	}
 	v.Started = true
 	return true
-}
-
-// newRouterID returns the number of a new virtual router. Routers share the internal ids of VMs.
-func (st *State) newRouterID() int64 {
-	st.VMs.Next++
-	return st.VMs.Next - 1
 }
 
 // GuestRange returns the first and the last address that VMs of the network can have.
@@ -273,11 +256,6 @@ func (st *State) DestroyNetwork(n *Network) {
 	for _, r := range slices.Clone(st.LBRules.Rows) { // rules on addresses of the network itself
 		if r.Network == n || r.Internal && r.IP.Network == n {
 			st.DropLBRule(r)
-		}
-	}
-	for _, r := range slices.Clone(st.Egress.Rows) {
-		if r.Network == n {
-			st.Egress.Drop(r)
 		}
 	}
 	n.Removed, n.State, n.Tags = true, netDestroy, nil

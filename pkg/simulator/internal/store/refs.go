@@ -7,18 +7,6 @@ import (
 	"strings"
 )
 
-// managementRows resolves the id of this server.
-type managementRows struct{ st *State }
-
-func (m managementRows) FindUUID(v string) (any, int64) {
-	if strings.EqualFold(v, m.st.MsID) {
-		return m.st, 1
-	}
-	return nil, 0
-}
-
-func (managementRows) findID(int64) any { return nil }
-
 // RefKind is the kind of object that a uuid parameter refers to.
 type RefKind int
 
@@ -50,43 +38,21 @@ const (
 	RefKubernetesCluster
 	RefNIC
 	RefSecondaryIP
-	RefVolume
-	RefDiskOffering
-	RefAffinityGroup
-	RefInstanceGroup
-	RefKeyPair
-	RefPod
-	RefCluster
-	RefPool
-	RefSystemVM
-	RefOSType
-	RefOSCategory
 	refJob
 	RefPFRule
-	RefEgressRule
 	RefVPCOffering
 	RefPhysicalNet // a zone, by the id of its physical network
-	RefRouter
-	RefAnyNetwork // a guest network, or a zone by its public network
-	RefVLAN       // a zone, by the id of its public range
-	RefPublicNet  // the public network of a zone's public addresses
-	RefProjectRole
-	RefRolePermission
-	RefProjectPermission
+	RefPublicNet   // the public network of a zone's public addresses
 	RefEvent
-	RefManagement
 )
 
 // CommonRefs are the parameters with the same meaning in every command.
 var CommonRefs = map[string]RefKind{
 	"zoneid": RefZone, "networkid": RefNetwork, "associatednetworkid": RefNetwork, "vpcid": RefVPC, "domainid": RefDomain,
-	"projectid": RefProject, "accountid": RefAccount, "userid": RefUser, "projectroleid": RefProjectRole, "parentdomainid": RefDomain, "roleid": RefRole, "virtualmachineid": RefVM,
+	"projectid": RefProject, "accountid": RefAccount, "userid": RefUser, "parentdomainid": RefDomain, "roleid": RefRole, "virtualmachineid": RefVM,
 	"virtualmachineids": RefVM, "publicipid": RefIP, "ipaddressid": RefIP, "serviceofferingid": RefOffering,
-	"networkofferingid": RefNetOffering, "vpcofferingid": RefVPCOffering, "physicalnetworkid": RefPhysicalNet, "vlanid": RefVLAN, "templateid": RefTemplate, "hostid": RefHost, "aclid": RefACLList, "jobid": refJob,
-	"nicid": RefNIC, "podid": RefPod, "clusterid": RefCluster, "storageid": RefPool, "volumeid": RefVolume, "diskofferingid": RefDiskOffering,
-	"overridediskofferingid": RefDiskOffering, "affinitygroupid": RefAffinityGroup, "groupid": RefInstanceGroup, "ostypeid": RefOSType,
-	"oscategoryid":       RefOSCategory,
-	"managementserverid": RefManagement,
+	"networkofferingid": RefNetOffering, "vpcofferingid": RefVPCOffering, "physicalnetworkid": RefPhysicalNet, "templateid": RefTemplate, "hostid": RefHost, "aclid": RefACLList, "jobid": refJob,
+	"nicid": RefNIC,
 }
 
 // Ref is a resolved uuid parameter. obj is nil if no row has the internal id.
@@ -137,37 +103,18 @@ var tables = map[RefKind]func(*State) finder{
 	RefTemplate:          func(st *State) finder { return st.Templates },
 	RefHost:              func(st *State) finder { return st.Hosts },
 	RefPFRule:            func(st *State) finder { return st.PFRules },
-	RefEgressRule:        func(st *State) finder { return st.Egress },
 	RefVPCOffering:       func(st *State) finder { return st.VPCOffs },
 	refJob:               func(st *State) finder { return st.Jobs },
 	RefRule:              func(st *State) finder { return AnyRule{st} },
 	RefPublicNet:         func(st *State) finder { return zonesBy{st, func(z *Zone) string { return z.PublicNetID }} },
 	RefPhysicalNet:       func(st *State) finder { return zonesBy{st, func(z *Zone) string { return z.PhysicalNetID }} },
-	RefVLAN:              func(st *State) finder { return zonesBy{st, (*Zone).VLANID} },
 	RefSSLCert:           func(st *State) finder { return st.Certs },
 	RefKubernetesVersion: func(st *State) finder { return st.KubernetesVersions },
-	RefAnyNetwork:        func(st *State) finder { return anyNetwork{st} },
 	RefSticky:            func(st *State) finder { return st.Policies },
 	RefKubernetesCluster: func(st *State) finder { return st.KubernetesClusters },
-	RefRouter:            func(st *State) finder { return routerFinder{st} },
 	RefNIC:               func(st *State) finder { return st.nics },
 	RefSecondaryIP:       func(st *State) finder { return st.Secondary },
-	RefVolume:            func(st *State) finder { return st.Volumes },
-	RefDiskOffering:      func(st *State) finder { return st.DiskOffs },
-	RefAffinityGroup:     func(st *State) finder { return st.Affinity },
-	RefInstanceGroup:     func(st *State) finder { return st.Groups },
-	RefKeyPair:           func(st *State) finder { return st.Keypairs },
-	RefPod:               func(st *State) finder { return st.Pods },
-	RefCluster:           func(st *State) finder { return st.Clusters },
-	RefPool:              func(st *State) finder { return st.Pools },
-	RefSystemVM:          func(st *State) finder { return st.SystemVMs },
-	RefOSType:            func(st *State) finder { return st.OSTypes },
-	RefOSCategory:        func(*State) finder { return OSCategories },
-	RefProjectRole:       func(st *State) finder { return st.ProjectRoles },
 	RefEvent:             func(st *State) finder { return st.Events },
-	RefManagement:        func(st *State) finder { return managementRows{st} },
-	RefRolePermission:    func(st *State) finder { return permissionsOf(st.RolePermissions) },
-	RefProjectPermission: func(st *State) finder { return permissionsOf(st.ProjectPermissions) },
 }
 
 // ByUUID finds an object of a kind, including soft-deleted rows.
@@ -190,7 +137,7 @@ func (st *State) ByInternalID(kind RefKind, n int64) any {
 type AnyRule struct{ St *State }
 
 func (r AnyRule) tables() []finder {
-	return []finder{r.St.FWRules, r.St.LBRules, r.St.PFRules, r.St.Egress}
+	return []finder{r.St.FWRules, r.St.LBRules, r.St.PFRules}
 }
 
 // FindUUID finds a rule of any kind by its UUID.
@@ -226,17 +173,3 @@ func (p zonesBy) FindUUID(v string) (any, int64) {
 }
 
 func (zonesBy) findID(int64) any { return nil }
-
-// anyNetwork finds guest networks and the public networks of the zones.
-type anyNetwork struct{ st *State }
-
-func (a anyNetwork) FindUUID(v string) (any, int64) {
-	for _, kind := range []RefKind{RefNetwork, RefPublicNet} {
-		if o, id := a.st.ByUUID(kind, v); o != nil {
-			return o, id
-		}
-	}
-	return nil, 0
-}
-
-func (anyNetwork) findID(int64) any { return nil }

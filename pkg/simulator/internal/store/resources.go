@@ -41,10 +41,8 @@ type Template struct {
 // Host is a hypervisor host; only root admins see it.
 type Host struct {
 	Entity
-	Name    string
-	IP      string // empty: derived from the id
-	Zone    *Zone
-	Cluster *Cluster
+	Name string
+	Zone *Zone
 }
 
 // States and types of networks.
@@ -72,7 +70,7 @@ type Network struct {
 	Typ, State    string
 	CIDR          netip.Prefix
 	Gateway       string
-	routerID      int64 // number of its latest virtual router; 0: none yet
+	routed        bool // a shared network has had its virtual router
 	DomainName    string
 	VLAN          int
 	VPC           *VPC
@@ -107,7 +105,6 @@ type VPC struct {
 	Owner                           *Account
 	Enabled                         bool
 	Started                         bool // its router is running
-	routerID                        int64
 	Offering                        *VPCOffering
 	DNS1, DNS2                      string
 	MTU                             int // MTU of the public interfaces; 0: that of the zone
@@ -175,12 +172,7 @@ type VM struct {
 	BootKnown     bool // answers show bootmode from the deployment until the first stop
 	Unplaced      bool // the root volume is on no storage pool before the first start
 	WantHost      *Host
-	Group         *InstanceGroup
-	Affinity      []*AffinityGroup
-	Keypairs      []string
 	Userdata      string
-	GuestOS       *OSType // nil: that of the template
-	Volumes       []*Volume
 }
 
 // Gone reports whether the VM is removed, destroyed or being expunged, so that load balancers do not reach it.
@@ -210,16 +202,15 @@ func (v *VM) NICIn(n *Network) *NIC {
 // NIC connects a VM to a network.
 type NIC struct {
 	Entity
-	VM         *VM
-	Network    *Network
-	Device     int
-	IsDefault  bool
-	Prepared   bool // its VLAN is assigned before the VM runs
-	IP, MAC    string
-	IP6        string
-	Secondary  []*SecondaryIP
-	StaticNAT  *PublicIP
-	ExtraDHCPs []extraDHCP
+	VM        *VM
+	Network   *Network
+	Device    int
+	IsDefault bool
+	Prepared  bool // its VLAN is assigned before the VM runs
+	IP, MAC   string
+	IP6       string
+	Secondary []*SecondaryIP
+	StaticNAT *PublicIP
 }
 
 // SecondaryIP is a secondary address of a NIC.
@@ -227,11 +218,6 @@ type SecondaryIP struct {
 	Entity
 	NIC *NIC
 	IP  string
-}
-
-type extraDHCP struct {
-	UUID, Name, Value string
-	Code              int
 }
 
 // States of a public address.
@@ -279,6 +265,7 @@ type LBRule struct {
 	Name, Description, Algorithm string
 	Protocol                     string
 	HasProtocol                  bool
+	Told                         string // the protocol that the router was last told, if it is not Protocol
 	CIDRs                        string
 	HasCIDRs                     bool
 	IP                           *PublicIP
@@ -293,8 +280,6 @@ type LBRule struct {
 	Internal                     bool // ip is then an address of the tier, which is in no table
 	Policies                     []*StickyPolicy
 	Cert                         *SSLCert
-	IdleTimeout                  *int64 // of the proposal rule-timeouts, as is KeepAlive
-	KeepAlive                    *bool
 }
 
 // LBMember is a VM of a load balancer rule, with one of its guest addresses.
@@ -305,13 +290,11 @@ type LBMember struct {
 	Raced int // jobs that tried to add it while the one that did was running
 }
 
-// FWRule is a firewall rule: an ingress rule of a public address, or an egress rule of a network.
+// FWRule is a firewall rule of a public address.
 type FWRule struct {
 	Entity
 	Tagged
-	IP                 *PublicIP // nil: an egress rule
-	DestCIDRs          []string  // only of egress rules
-	System             bool      // type=system
+	IP                 *PublicIP
 	Network            *Network
 	Protocol           string
 	StartPort, EndPort *int
@@ -356,10 +339,7 @@ func (st *State) DropFWRule(r *FWRule) {
 	if r.Removed {
 		return
 	}
-	st.FirewallTable(r).Drop(r)
-	if r.IP == nil {
-		return
-	}
+	st.FWRules.Drop(r)
 	r.IP.FWRules = slices.DeleteFunc(r.IP.FWRules, func(o *FWRule) bool { return o == r })
 }
 

@@ -6,17 +6,10 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 )
-
-// FirewallTable returns the table that holds the rule.
-func (st *State) FirewallTable(r *FWRule) *Table[*FWRule] {
-	if r.IP == nil {
-		return st.Egress
-	}
-	return st.FWRules
-}
 
 // What load balancer rules of virtual routers support.
 var (
@@ -26,6 +19,48 @@ var (
 
 // StatsPort is where HAProxy on the virtual router serves its statistics.
 const StatsPort = 8081
+
+// MaxRanges is how many source ranges a rule of a virtual router can have. HAProxy reads at most 64 words of a line, and
+// the ranges of a rule are one line.
+const MaxRanges = 60
+
+// TooLong reports whether HAProxy cannot read the line of the rule's source ranges.
+func (r *LBRule) TooLong() bool {
+	return len(strings.FieldsFunc(r.CIDRs, func(c rune) bool { return c == ' ' || c == ',' })) > MaxRanges
+}
+
+// RouterStopped returns a rule that HAProxy cannot read, or nil. The router of a network or VPC renders one file of all rules
+// with members, so with such a rule it refuses every later change of any rule.
+func (st *State) RouterStopped(n *Network) *LBRule {
+	r, _ := st.LBRules.Find(func(r *LBRule) bool {
+		return r.TooLong() && !r.Internal && len(r.Members) > 0 && (r.Network == n || n.VPC != nil && r.Network.VPC == n.VPC)
+	})
+	return r
+}
+
+// TellRouter gives the router of a network or VPC its one file of all rules, with the protocols that they have now.
+func (st *State) TellRouter(n *Network) {
+	for _, r := range st.LBRules.Rows {
+		if r.Network == n || n.VPC != nil && r.Network != nil && r.Network.VPC == n.VPC {
+			r.Told = ""
+		}
+	}
+}
+
+// ReleaseRefused is what a release leaves that fails on the router: the address stays in state Releasing and its rules in
+// state Deleting until it is released again.
+func (ip *PublicIP) ReleaseRefused() {
+	ip.State = IPReleasing
+	for _, r := range ip.LBRules {
+		r.State = RuleRevoke
+	}
+	for _, r := range ip.FWRules {
+		r.State = RuleRevoke
+	}
+	for _, r := range ip.PFRules {
+		r.State = RuleRevoke
+	}
+}
 
 // Owner returns the owner of the rule's address.
 func (r *LBRule) Owner() *Account { return r.Account }

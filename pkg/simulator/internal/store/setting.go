@@ -12,7 +12,7 @@ import (
 
 // Setting returns the global value of a setting.
 func (st *State) Setting(name string) string {
-	if f, ok := settings.SettingFields[name]; ok {
+	if f, ok := settings.Fields[name]; ok {
 		return f.Get(&st.Settings)
 	}
 	switch name {
@@ -26,10 +26,7 @@ func (st *State) Setting(name string) string {
 	if v, ok := st.Configs[name]; ok {
 		return v
 	}
-	if c, ok := settings.ConfigTable()[name]; ok {
-		return c.Def
-	}
-	return ""
+	return settings.Defaults[name]
 }
 
 // BoolSetting reports whether the setting is true.
@@ -37,7 +34,7 @@ func (st *State) BoolSetting(name string) bool { return st.Setting(name) == "tru
 
 // Set stores a setting, which applies from the next call.
 func (st *State) Set(name, value string) {
-	if f, ok := settings.SettingFields[name]; ok {
+	if f, ok := settings.Fields[name]; ok {
 		f.Set(&st.Settings, value)
 		return
 	}
@@ -45,7 +42,7 @@ func (st *State) Set(name, value string) {
 	case "api.throttling.enabled":
 		st.Settings.ThrottleMax = 0
 		if value == "true" {
-			st.Settings.ThrottleMax = settings.Atoi(cmp.Or(st.Configs["api.throttling.max"], settings.ConfigTable()["api.throttling.max"].Def))
+			st.Settings.ThrottleMax = settings.Atoi(cmp.Or(st.Configs["api.throttling.max"], settings.Defaults["api.throttling.max"]))
 		}
 		return
 	case "api.throttling.max":

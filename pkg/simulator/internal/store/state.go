@@ -33,21 +33,11 @@ type State struct {
 	VMs       *Table[*VM]
 	nics      *Table[*NIC]
 	Secondary *Table[*SecondaryIP]
-	Volumes   *Table[*Volume]
-	DiskOffs  *Table[*DiskOffering]
-	Affinity  *Table[*AffinityGroup]
-	Groups    *Table[*InstanceGroup]
-	Keypairs  *Table[*SSHKeyPair]
-	Pods      *Table[*Pod]
-	Clusters  *Table[*Cluster]
-	Pools     *Table[*StoragePool]
-	SystemVMs *Table[*SystemVM]
-	OSTypes   *Table[*OSType]
+	SystemVMs []*SystemVM
 	IPs       *Table[*PublicIP]
 	LBRules   *Table[*LBRule]
 	LeftTags  []TagTarget // tags of load balancer rules that are gone
 	FWRules   *Table[*FWRule]
-	Egress    *Table[*FWRule] // firewall rules of networks, not of addresses
 	PFRules   *Table[*PFRule]
 	VPCOffs   *Table[*VPCOffering]
 	Jobs      *Table[*Job]
@@ -57,9 +47,8 @@ type State struct {
 	KubernetesVersions *Table[*KubernetesVersion]
 	KubernetesClusters *Table[*KubernetesCluster]
 
-	ProjectRoles *Table[*ProjectRole]
-	Events       *Table[*Event]
-	Configs      map[string]string // settings with values other than the default, except those in settings
+	Events  *Table[*Event]
+	Configs map[string]string // settings with values other than the default, except those in settings
 
 	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
 	APIKeys  map[string]*User
@@ -91,7 +80,6 @@ func NewState() *State {
 		LBRules:            newTable[*LBRule](),
 		FWRules:            newTable[*FWRule](),
 		KubernetesVersions: newTable[*KubernetesVersion](),
-		Egress:             newTable[*FWRule](),
 		PFRules:            newTable[*PFRule](),
 		VPCOffs:            newTable[*VPCOffering](),
 		Jobs:               newTable[*Job](),
@@ -103,17 +91,6 @@ func NewState() *State {
 		KubernetesClusters: newTable[*KubernetesCluster](),
 		nics:               newTable[*NIC](),
 		Secondary:          newTable[*SecondaryIP](),
-		Volumes:            newTable[*Volume](),
-		DiskOffs:           newTable[*DiskOffering](),
-		Affinity:           newTable[*AffinityGroup](),
-		Groups:             newTable[*InstanceGroup](),
-		Keypairs:           newTable[*SSHKeyPair](),
-		Pods:               newTable[*Pod](),
-		Clusters:           newTable[*Cluster](),
-		Pools:              newTable[*StoragePool](),
-		SystemVMs:          newTable[*SystemVM](),
-		OSTypes:            newTable[*OSType](),
-		ProjectRoles:       newTable[*ProjectRole](),
 		Events:             newTable[*Event](),
 		Configs:            map[string]string{},
 	}

@@ -4,48 +4,12 @@
 package store
 
 import (
-	"reflect"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 )
-
-// RowTable is a table without its type parameter.
-type RowTable interface {
-	EachRow(visit func(row any, id int64))
-	PutRow(row any)
-	NewRow() any
-	NextID() int64
-	SetNextID(n int64)
-}
-
-// EachRow visits every row, including soft-deleted rows.
-func (t *Table[T]) EachRow(visit func(row any, id int64)) {
-	for _, r := range t.Rows {
-		visit(r, r.Ent().ID)
-	}
-}
-
-// PutRow adds a row that keeps its ids.
-func (t *Table[T]) PutRow(row any) {
-	r, ok := row.(T)
-	if !ok {
-		return // cannot happen: newRow created it
-	}
-	t.Rows = append(t.Rows, r)
-	t.ByUUID[strings.ToLower(r.Ent().UUID)] = r
-}
-
-// NewRow returns a new empty row.
-func (t *Table[T]) NewRow() any { return reflect.New(reflect.TypeFor[T]().Elem()).Interface() }
-
-// NextID returns the id of the next row.
-func (t *Table[T]) NextID() int64 { return t.Next }
-
-// SetNextID sets the id of the next row.
-func (t *Table[T]) SetNextID(n int64) { t.Next = n }
 
 // Entity is the part that all rows of CloudStack's database have in common: the internal id, which appears in error
 // texts, and the UUID, which the API uses.

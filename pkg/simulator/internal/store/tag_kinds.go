@@ -71,12 +71,11 @@ func taggable[T taggedRow](name string, owner func(T) (*Account, bool), tables .
 var TagKinds = []TagKind{
 	taggable("UserVm", func(v *VM) (*Account, bool) { return v.Owner, true }, func(st *State) *Table[*VM] { return st.VMs }),
 	taggable("LoadBalancer", func(r *LBRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*LBRule] { return st.LBRules }),
-	taggable("FirewallRule", func(r *FWRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*FWRule] { return st.FWRules }, func(st *State) *Table[*FWRule] { return st.Egress }),
+	taggable("FirewallRule", func(r *FWRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*FWRule] { return st.FWRules }),
 	taggable("PortForwardingRule", func(r *PFRule) (*Account, bool) { return r.Account, true }, func(st *State) *Table[*PFRule] { return st.PFRules }),
 	taggable("PublicIpAddress", func(ip *PublicIP) (*Account, bool) { return ip.Owner, ip.Owner != nil }, func(st *State) *Table[*PublicIP] { return st.IPs }),
 	taggable("Network", func(n *Network) (*Account, bool) { return n.Owner, true }, func(st *State) *Table[*Network] { return st.Networks }),
 	taggable("Vpc", func(v *VPC) (*Account, bool) { return v.Owner, true }, func(st *State) *Table[*VPC] { return st.VPCs }),
-	taggable("Volume", func(d *Volume) (*Account, bool) { return d.VM.Owner, true }, func(st *State) *Table[*Volume] { return st.Volumes }),
 	taggable("Project", func(p *Project) (*Account, bool) { return p.Account, true }, func(st *State) *Table[*Project] { return st.Projects }),
 	taggable("NetworkACL", func(i *ACLItem) (*Account, bool) {
 		if i.List.VPC == nil {
@@ -87,7 +86,7 @@ var TagKinds = []TagKind{
 	taggable("Account", func(a *Account) (*Account, bool) { return a, true }, func(st *State) *Table[*Account] { return st.Accounts }),
 	taggable("User", func(u *User) (*Account, bool) { return u.Account, true }, func(st *State) *Table[*User] { return st.Users }),
 
-	{Name: "StaticRoute"}, {Name: "SecurityGroup"}, {Name: "SecurityGroupRule"}, {Name: "Snapshot"},
+	{Name: "Volume"}, {Name: "StaticRoute"}, {Name: "SecurityGroup"}, {Name: "SecurityGroupRule"}, {Name: "Snapshot"},
 	{Name: "SnapshotPolicy"}, {Name: "VMSnapshot"}, {Name: "Backup"}, {Name: "Template"}, {Name: "ISO"}, {Name: "RemoteAccessVpn"}, {Name: "VpcOffering"},
 
 	{Name: "Zone", Untaggable: true}, {Name: "Nic", Untaggable: true}, {Name: "NetworkACLList", Untaggable: true}, {Name: "ServiceOffering", Untaggable: true},

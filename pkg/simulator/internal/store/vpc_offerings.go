@@ -33,6 +33,11 @@ func (o *VPCOffering) HasAll(services []string) bool {
 	return !slices.ContainsFunc(services, func(s string) bool { return !o.Provides(s, "") })
 }
 
+// IsDefault reports whether listVPCOfferings names the offering as a default.
+func (o *VPCOffering) IsDefault() bool {
+	return o.Name == VPCOfferingName || o.Name == RedundantOfferingName
+}
+
 // NeedsSourceNAT reports whether VPCs of the offering have a source NAT address.
 func (o *VPCOffering) NeedsSourceNAT() bool { return o.Provides("SourceNat", "") }
 

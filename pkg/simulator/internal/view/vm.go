@@ -6,7 +6,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -43,11 +42,6 @@ type vmOffering struct {
 	Name string `json:"serviceofferingname"`
 }
 
-type vmDiskOffering struct {
-	ID   string `json:"diskofferingid"`
-	Name string `json:"diskofferingname"`
-}
-
 type vmSize struct {
 	CPUs   int `json:"cpunumber"`
 	Speed  int `json:"cpuspeed"`
@@ -78,7 +72,6 @@ type VMView struct {
 	ControlState string          `json:"hostcontrolstate,omitempty"`
 	*vmTemplate
 	*vmOffering
-	*vmDiskOffering
 	*vmSize
 	*VMStats
 	GuestOSID string `json:"guestosid"`
@@ -92,7 +85,7 @@ type VMView struct {
 	InstanceName     string            `json:"instancename,omitempty"`
 	Details          map[string]string `json:"details"`
 	ReadOnly         string            `json:"readonlydetails,omitempty"`
-	AffinityGroups   []vmAffinityView  `json:"affinitygroup"`
+	AffinityGroups   []struct{}        `json:"affinitygroup"`
 	GroupID          string            `json:"groupid,omitempty"`
 	Group            string            `json:"group,omitempty"`
 	KeyPairs         string            `json:"keypairs,omitempty"`
@@ -119,14 +112,6 @@ type SecondaryView struct {
 	IP string `json:"ipaddress"`
 }
 
-type extraDHCPView struct {
-	ID    string `json:"id"`
-	NICID string `json:"nicid"`
-	Name  string `json:"extradhcpoptionname"`
-	Code  int    `json:"extradhcpoptioncode"`
-	Value string `json:"extradhcpvalue"`
-}
-
 // NICView is the object nic.
 type NICView struct {
 	ID           string          `json:"id"`
@@ -143,7 +128,7 @@ type NICView struct {
 	MAC          string          `json:"macaddress"`
 	IP6          string          `json:"ip6address,omitempty"`
 	SecondaryIPs []SecondaryView `json:"secondaryip"`
-	ExtraDHCP    []extraDHCPView `json:"extradhcpoption"`
+	ExtraDHCP    []struct{}      `json:"extradhcpoption"`
 	DeviceID     string          `json:"deviceid"`
 	PublicIPID   string          `json:"publicipid,omitempty"`
 	PublicIP     string          `json:"publicip,omitempty"`
@@ -170,14 +155,8 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 		ID: v.UUID, Name: v.Name, DisplayName: v.Display, UserID: v.User.UUID, Username: v.User.Username, OwnerView: wire.ViewOwner(v.Owner),
 		Created: wire.Stamp(v.Created), Updated: wire.Stamp(v.Updated), State: v.State, HAEnable: v.HaEnabled, ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name,
 		GuestOSID: v.Template.GuestOSID, OSTypeID: v.Template.GuestOSID, OSName: v.Template.OSName, Hypervisor: v.Hypervisor, Details: vmDetailsMap(c, v),
-		SecurityGroups: []struct{}{}, AffinityGroups: viewVMAffinity(v, d), DynScalable: v.DynScalable, DeleteProtection: v.Protected,
-		KeyPairs: strings.Join(v.Keypairs, ","), Tags: viewVMTags(v), JobRef: wire.ViewJobRef(c.St, v),
-	}
-	if v.GuestOS != nil {
-		out.GuestOSID, out.OSTypeID, out.OSName = v.GuestOS.UUID, v.GuestOS.UUID, v.GuestOS.Description
-	}
-	if v.Group != nil && d.has("group") {
-		out.GroupID, out.Group = v.Group.UUID, v.Group.Name
+		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{}, DynScalable: v.DynScalable, DeleteProtection: v.Protected,
+		Tags: viewVMTags(v), JobRef: wire.ViewJobRef(c.St, v),
 	}
 	if c.Boolean("userdata") {
 		out.UserData = v.Userdata
@@ -207,9 +186,6 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	}
 	if d.has("servoff") {
 		out.vmOffering = &vmOffering{ID: v.Offering.UUID, Name: v.Offering.Name}
-	}
-	if data := v.DataVolume(); data != nil && data.DiskOffering != nil && d.has("diskoff") {
-		out.vmDiskOffering = &vmDiskOffering{ID: data.DiskOffering.UUID, Name: data.DiskOffering.Name}
 	}
 	if d.has("servoff") || d.has("stats") {
 		out.vmSize = &vmSize{CPUs: v.Offering.CPUNumber, Speed: v.Offering.CPUSpeed, Memory: v.Offering.MemMB}
@@ -245,29 +221,6 @@ func ViewMember(c *wire.Call, v *store.VM) VMView {
 	return out
 }
 
-// vmAffinityView is an affinity group in the view of a VM.
-type vmAffinityView struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Account     string `json:"account,omitempty"`
-}
-
-func viewVMAffinity(v *store.VM, d VMDetails) []vmAffinityView {
-	out := []vmAffinityView{}
-	if !d.has("affgrp") {
-		return out
-	}
-	for _, g := range v.Affinity {
-		o := vmAffinityView{ID: g.UUID, Name: g.Name, Description: g.Description}
-		if g.Owner != nil {
-			o.Account = g.Owner.Name
-		}
-		out = append(out, o)
-	}
-	return out
-}
-
 // noDetails is the shared map of VMs without details. It must not be modified.
 var noDetails = map[string]string{}
 
@@ -300,7 +253,7 @@ func viewVMTags(v *store.VM) []wire.TagView {
 func ViewNIC(n *store.NIC, placed bool) NICView {
 	v := NICView{
 		ID: n.UUID, NetworkID: n.Network.UUID, NetworkName: n.Network.Name, IPAddress: n.IP, TrafficType: "Guest", Type: n.Network.Typ,
-		IsDefault: n.IsDefault, MAC: n.MAC, IP6: n.IP6, DeviceID: fmt.Sprint(n.Device), SecondaryIPs: []SecondaryView{}, ExtraDHCP: []extraDHCPView{},
+		IsDefault: n.IsDefault, MAC: n.MAC, IP6: n.IP6, DeviceID: fmt.Sprint(n.Device), SecondaryIPs: []SecondaryView{}, ExtraDHCP: []struct{}{},
 	}
 	if n.Network.Typ != store.TypeL2 {
 		v.Netmask, v.Gateway = wire.Netmask(n.Network.CIDR.Bits()), n.Network.Gateway
@@ -311,9 +264,6 @@ func ViewNIC(n *store.NIC, placed bool) NICView {
 	}
 	for _, s := range n.Secondary {
 		v.SecondaryIPs = append(v.SecondaryIPs, SecondaryView{ID: s.UUID, IP: s.IP})
-	}
-	for _, e := range n.ExtraDHCPs {
-		v.ExtraDHCP = append(v.ExtraDHCP, extraDHCPView{ID: e.UUID, NICID: n.UUID, Name: e.Name, Code: e.Code, Value: e.Value})
 	}
 	if n.StaticNAT != nil {
 		v.PublicIPID, v.PublicIP = n.StaticNAT.UUID, n.StaticNAT.Addr.String()

@@ -23,6 +23,18 @@ func LockIP(param string) func(*Call) string {
 	}
 }
 
+// eventLabels are the labels of ids in the texts of events, by the type of the object.
+var eventLabels = map[string]string{
+	"Domain": "Domain Id", "Account": "Account Id", "User": "User Id", "Role": "Role Id", "Project": "Project Id", "VirtualMachine": "Vm Id",
+	"Network": "Network Id", "Vpc": "Vpc Id", "NetworkAcl": "Network ACL Id", "NetworkAclItem": "Network ACL Item Id", "IpAddress": "IP Id",
+	"FirewallRule": "Rule Id", "LoadBalancerRule": "Load balancer Id",
+}
+
+// Records returns the event of a command on an object of the type that param refers to, or that it creates if param is "".
+func Records(kind, phrase, resource, param string) *store.EventSpec {
+	return &store.EventSpec{Kind: kind, Phrase: phrase, Label: eventLabels[resource], Resource: resource, Param: param}
+}
+
 // Command is an implemented command. Exactly one of run and submit is set.
 type Command struct {
 	Name string
@@ -34,12 +46,18 @@ type Command struct {
 	Write bool
 	// lock returns the name of the row that the create phase locks, as CloudStack does.
 	Lock func(*Call) string
+	// busy reports whether the job of an earlier create still holds the row that the create phase locks.
+	Busy func(*Call) bool
 	// run answers a synchronous command; its result is the value of the answer's top-level key.
 	Run func(*Call) (any, error)
 	// submit validates an asynchronous command, runs its create phase and returns the job.
 	Submit func(*Call) (*JobSpec, error)
 	// class is the last part of the Java class name that jobs show.
 	Class string
+	// byAdmin is set if root admins use another class: admin. in place of user., and ByAdmin at the end.
+	ByAdmin bool
+	// event describes the events that the command records; nil: none.
+	Event *store.EventSpec
 	// wrapper is the top-level key of the answer, if it is not the command's name.
 	Wrapper string
 }

@@ -14,7 +14,7 @@ import (
 // they have the same protocol and a CIDR in common; CIDRs are compared as text.
 func ConflictWith(r *store.FWRule, others []*store.FWRule) error {
 	for _, o := range others {
-		if o.State == store.RuleRevoke || r.Protocol != o.Protocol || !shareText(r.CIDRs, o.CIDRs) || !shareText(r.DestCIDRs, o.DestCIDRs) {
+		if o.State == store.RuleRevoke || r.Protocol != o.Protocol || !shareText(r.CIDRs, o.CIDRs) {
 			continue
 		}
 		switch {
@@ -79,11 +79,7 @@ func rangeConflict(cs, from, to int, with string, start, end int) error {
 	return Errf(CodeConflict, cs, "The range specified, %d-%d, conflicts with rule %s which has %d-%d", from, to, with, start, end)
 }
 
-// NoHost is the error of a start for which affinity leaves no host.
+// NoHost is the error of a start in a zone without hosts.
 func NoHost(v *store.VM) *Error {
-	text := "Unable to create a deployment for " + v.Text()
-	if len(v.Affinity) > 0 {
-		text += ", Please check the affinity groups provided, there may not be sufficient capacity to follow them"
-	}
-	return Errf(CodeCapacity, CSGeneric, "%s", text)
+	return Errf(CodeCapacity, CSGeneric, "Unable to create a deployment for %s", v.Text())
 }

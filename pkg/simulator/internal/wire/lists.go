@@ -6,6 +6,8 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
@@ -89,6 +91,37 @@ func Page[T, R any](c *Call, name string, matched []T, render func(T) R) (any, e
 		window = window[:p.size]
 	}
 	return fill(ans, window, render), nil
+}
+
+// List answers a page of the rows that are not removed, that the parameter id allows, and that pass the filter.
+func List[T store.Row, R any](c *Call, name string, rows []T, pass func(T) bool, render func(T) R) (any, error) {
+	var out []T
+	for _, v := range rows {
+		if !v.Ent().Removed && Matches(c, "id", v) && pass(v) {
+			out = append(out, v)
+		}
+	}
+	return Page(c, name, out, render)
+}
+
+// Newest returns the rows in the opposite order, for lists that begin with the newest.
+func Newest[T any](rows []T) []T {
+	out := slices.Clone(rows)
+	slices.Reverse(out)
+	return out
+}
+
+// Is is a filter of lists: it reports whether the parameter is absent or equals the value, whatever the case.
+func (c *Call) Is(name, value string) bool {
+	return !c.Has(name) || strings.EqualFold(c.Str(name), value)
+}
+
+// Flag is a filter of lists: it reports whether the parameter is absent or has the value.
+func (c *Call) Flag(name string, value bool) bool { return !c.Has(name) || c.Boolean(name) == value }
+
+// Like is a filter of lists: it reports whether the parameter is absent or a part of one of the values.
+func (c *Call) Like(name string, values ...string) bool {
+	return !c.Has(name) || slices.ContainsFunc(values, func(v string) bool { return store.Like(v, c.Str(name)) })
 }
 
 // Whole renders all matches, for the few lists that ignore paging.

@@ -87,13 +87,6 @@ func (ses *Session) KeyMatches(r *http.Request, sent string) bool {
 	return same(sent) && same(cookie.Value)
 }
 
-// Count returns the number of sessions.
-func (s *Sessions) Count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.byID)
-}
-
 // Clear ends all sessions.
 func (s *Sessions) Clear() {
 	s.mu.Lock()

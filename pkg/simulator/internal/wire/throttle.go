@@ -34,17 +34,6 @@ func (t *throttle) Used(a *store.Account, interval time.Duration, now time.Time)
 	return w.used, w.start.Add(interval).Sub(now)
 }
 
-// Reset clears the count of an account, or of all accounts if a is nil.
-func (t *throttle) Reset(a *store.Account) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a == nil {
-		clear(t.windows)
-		return
-	}
-	delete(t.windows, a)
-}
-
 // Admit counts a call and refuses it if it exceeds the limit. Root admins are exempt.
 func (t *throttle) Admit(a *store.Account, limit int, interval time.Duration, now time.Time) *Error {
 	if limit <= 0 || a.RootAdmin() {

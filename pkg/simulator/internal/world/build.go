@@ -5,7 +5,6 @@ package world
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/dump"
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
@@ -51,12 +49,6 @@ func Build(w *World, now time.Time) (*store.State, error) {
 			return nil, fmt.Errorf("world: %w", err)
 		}
 	}
-	if err := catalogue.CheckProposals(w.Proposals); err != nil {
-		return nil, fmt.Errorf("world: %w", err)
-	}
-	if w.Rows != nil {
-		return buildDump(w, now)
-	}
 	b := &builder{w: w, st: store.NewState(), now: now, made: map[string]int{}}
 	b.st.Settings = w.Settings
 	if b.st.Version, err = w.version(); err != nil {
@@ -74,10 +66,6 @@ func Build(w *World, now time.Time) (*store.State, error) {
 	addVPCOfferings(b.st, store.StableID, store.Entity{Created: b.now})
 	b.st.VMs.Next = 3        // the zone's two system VMs come first
 	b.st.Networks.Next = 204 // the lower ids belong to CloudStack's own networks
-	addDiskOfferings(b.st, b.base)
-	for _, n := range store.CommonOSTypes {
-		b.st.OSTypeNamed(n)
-	}
 	b.defaultACLs()
 	for _, step := range []func() error{
 		b.zones, b.offerings, b.templates, b.kubernetesVersions, b.domains, b.roles, b.accounts, b.projects, b.raiseDomainLimits, b.vpcs, b.networks, b.machines,
@@ -88,23 +76,6 @@ func Build(w *World, now time.Time) (*store.State, error) {
 		}
 	}
 	return b.st, nil
-}
-
-// buildDump restores the state from a dumped world.
-func buildDump(w *World, now time.Time) (*store.State, error) {
-	if len(w.Zones)+len(w.Accounts)+len(w.Networks)+len(w.VirtualMachines)+len(w.PublicIPs)+len(w.VPCs)+len(w.Projects) > 0 {
-		return nil, errors.New("world: it has rows, as a dump, and other objects beside them; make those by API calls")
-	}
-	st, err := dump.Load(w.Rows)
-	if err != nil {
-		return nil, fmt.Errorf("world: %w", err)
-	}
-	st.Settings = w.Settings
-	if st.Version, err = w.version(); err != nil {
-		return nil, err
-	}
-	st.StopInterruptedVMs(now)
-	return st, nil
 }
 
 // version returns the full version that listCapabilities shows.
@@ -138,9 +109,6 @@ func (b *builder) entity(kind, id, name string) store.Entity {
 	}
 	return store.Entity{UUID: id, Created: b.now}
 }
-
-// base is entity for objects whose id the world cannot set.
-func (b *builder) base(kind, name string) store.Entity { return b.entity(kind, "", name) }
 
 // checkID refuses ids that are not UUIDs or that are used twice.
 func checkID[T store.Row](t *store.Table[T], kind, name, id string) error {
@@ -188,11 +156,10 @@ func (b *builder) zones() error {
 		if len(hosts) == 0 {
 			hosts = []string{"hypervisor-1"}
 		}
-		var added []*store.Host
 		for _, h := range hosts {
-			added = append(added, b.st.Hosts.Add(&store.Host{Entity: b.entity("host", "", z.Name+"/"+h), Name: h, Zone: row}))
+			b.st.Hosts.Add(&store.Host{Entity: b.entity("host", "", z.Name+"/"+h), Name: h, Zone: row})
 		}
-		b.st.AddInfrastructure(row, added, b.base)
+		b.st.AddSystemVMs(row)
 		if err := b.publicRange(row, z.PublicRanges); err != nil {
 			return err
 		}
@@ -273,7 +240,7 @@ func (b *builder) templates() error {
 		}
 		b.st.Templates.Add(&store.Template{
 			Entity: b.entity("template", t.ID, t.Name), Name: t.Name, Display: t.Name, OSName: os, Format: "VHD", Typ: "BUILTIN",
-			GuestOSID: b.st.OSTypeNamed(os).UUID, ForCKS: t.ForCKS,
+			GuestOSID: store.GuestOSID(os), ForCKS: t.ForCKS,
 		})
 	}
 	return nil

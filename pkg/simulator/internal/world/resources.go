@@ -88,7 +88,6 @@ func (b *builder) machine(v *VirtualMachine) error {
 		row.MarkStopped()
 	}
 	b.st.VMs.Add(row)
-	b.st.AddRootVolume(row, b.entity("volume", "", row.UUID))
 	return nil
 }
 

@@ -75,16 +75,6 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue, ids func(kind, n
 	cksRole.Builtin = false // as listRoles shows it
 }
 
-// addDiskOfferings creates the disk offerings of a fresh installation.
-func addDiskOfferings(st *store.State, base func(kind, name string) store.Entity) {
-	for _, o := range []struct {
-		name, display string
-		gib           int
-	}{{"Small", "Small Disk, 5 GB", 5}, {"Medium", "Medium Disk, 20 GB", 20}, {"Large", "Large Disk, 100 GB", 100}, {"Custom", "Custom Disk", 0}} {
-		st.DiskOffs.Add(&store.DiskOffering{Entity: base("diskoffering-data", o.name), Name: o.name, Display: o.display, Gib: o.gib})
-	}
-}
-
 // addVPCOfferings creates the built-in offerings.
 func addVPCOfferings(st *store.State, ids func(kind, name string) string, at store.Entity) {
 	const router = "VpcVirtualRouter"

@@ -21,12 +21,9 @@ type World struct {
 	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
 	// differences.
 	Version string `json:"version,omitempty"`
-	// Proposals are changes of the API that no release has, such as rule-timeouts (apache/cloudstack#14131): what they would
-	// do is a guess.
-	Proposals []string `json:"proposals,omitempty"`
 	// Settings are global settings of the management server.
 	Settings settings.Settings `json:"settings,omitempty"`
-	// Zones are advanced zones; at least one, unless the world is a dump.
+	// Zones are advanced zones; at least one.
 	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are the sizes of VMs (default: Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
@@ -52,8 +49,6 @@ type World struct {
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
 	// Faults are armed at start, each COMMAND:KIND:OPTION=VALUE,... such as createLoadBalancerRule:job-fails:nth=3.
 	Faults []string `json:"faults,omitempty"`
-	// Rows are the tables of a dumped world. Of the other fields, only version, proposals, settings and faults apply.
-	Rows map[string][]map[string]any `json:"rows,omitempty"`
 }
 
 // Zone is an advanced zone.

@@ -9,6 +9,7 @@ import {createChecks, createNodes, createPlan, createTimeline} from './views.js'
 import {createDetails} from './details.js';
 import {createFaults} from './faults.js';
 import {createMap} from './map.js';
+import {createStrip} from './strip.js';
 
 const get = (id) => document.getElementById(id);
 const store = createStore();
@@ -16,9 +17,10 @@ const map = createMap(store, (id) => {
   if (id === selected) details.focus();
   else location.hash = '#map/' + encodeURIComponent(id);
 });
-const details = createDetails(store, close);
+const details = createDetails(store, close, (id) => map.only([id]));
+const strip = createStrip(store, {filter: (health) => shown(() => map.filter(health)), only: (ids) => shown(() => map.only(ids))});
 const views = {
-  map: {draw: map.draw, parts: ['objects', 'links', 'missing']},
+  map: {draw: map.draw, parts: ['objects', 'links', 'missing', 'sources']},
   checks: createChecks(store), plan: createPlan(store), timeline: createTimeline(store), nodes: createNodes(store), faults: createFaults(store),
 };
 // Views that have changed since they were drawn: those that nobody sees are drawn when they are opened.
@@ -52,6 +54,15 @@ function route(event) {
   if (event && selected && selected !== before) details.focus();
 }
 
+// shown opens the map and does something there.
+function shown(act) {
+  if (current !== 'map' || selected) {
+    history.pushState(null, '', '#map');
+    route();
+  }
+  act();
+}
+
 function drawStale() {
   if (!stale.delete(current)) return;
   views[current].draw();
@@ -77,6 +88,11 @@ function changed({parts, worse}) {
   };
   for (const [name, n] of Object.entries(counts)) setText(get('count-' + name), n > 0 ? String(n) : '');
   get('nav-faults').hidden = store.faults.length === 0;
+  // A page that sends no list of its views has all of them.
+  for (const name of ['checks', 'plan', 'timeline', 'nodes']) {
+    document.querySelector(`nav a[href='#${name}']`).parentNode.hidden = store.views.length > 0 && !store.views.includes(name);
+  }
+  if (strip.parts.some((p) => parts.has(p))) strip.draw();
   drawStale();
   if (selected) details.show(selected);
   if (worse.length > 0) {
@@ -100,9 +116,14 @@ connect({
 });
 
 window.addEventListener('hashchange', route);
+get('skip').addEventListener('click', (event) => { // the address names the view, which stays
+  event.preventDefault();
+  get('view').focus();
+});
 document.addEventListener('keydown', (event) => {
   const typing = event.target.closest?.('input, select, textarea');
   if (event.key === 'Escape' && selected && !(typing && typing.value)) close();
+  else if (event.key === 'Escape' && !typing && current === 'map') map.all();
   else if (event.key === '/' && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     if (current !== 'map') {

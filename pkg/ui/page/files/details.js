@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The details of one object.
-import {announce, badge, el, list, objectLink, replace, time} from './dom.js';
+import {ago, announce, badge, el, list, objectLink, replace, setText, time} from './dom.js';
 
 const kinds = {
   service: 'Service', address: 'Address', rule: 'Load balancer rule', forward: 'Port forwarding rule',
@@ -10,10 +10,30 @@ const kinds = {
 };
 const shownRelations = 50;
 const shownEntries = 20;
+const annotation = 'Annotation ';
 
-// createDetails returns the panel; close is called by its button.
-export function createDetails(store, close) {
+// createDetails returns the panel; close and only are called by its buttons.
+export function createDetails(store, close, only) {
   const panel = document.getElementById('details');
+  let shownID = null;
+
+  // age says that what is shown is old: its source does not answer.
+  function age(o) {
+    const source = store.sources.find((s) => s.state !== 'ok' && s.kinds.includes(o.kind));
+    if (!source) return null;
+    return el('p', {class: 'missing'}, `${source.name} does not answer. This is what was known ${source.answered ? ago(source.answered) + ' ago' : 'before'}.`);
+  }
+
+  function facts(title, list) {
+    return list?.length ? [el('h3', {}, title), el('dl', {}, ...pairs(list))] : null;
+  }
+
+  const pairs = (list) => list.flatMap((f) => [el('dt', {}, f.name.replace(annotation, '')), el('dd', {}, f.value)]);
+
+  function annotations(o) {
+    const list = o.facts?.filter((f) => f.name.startsWith(annotation));
+    return list?.length ? el('details', {}, el('summary', {'data-focus': 'annotations'}, `Annotations (${list.length})`), el('dl', {}, ...pairs(list))) : null;
+  }
 
   function relations(title, links, end) {
     if (!links?.length) return null;
@@ -49,20 +69,29 @@ export function createDetails(store, close) {
         replace(panel, [id, null], () => [head(id), el('p', {}, 'This object is gone.')]);
         return;
       }
-      const shown = {o, in: store.in.get(id), out: store.out.get(id), plan: store.plans.find((p) => p.service === id), events: store.timeline.filter((e) => e.object === id)};
+      const shown = {o, states: store.sources.map((s) => s.state), in: store.in.get(id), out: store.out.get(id), plan: store.plans.find((p) => p.service === id), events: store.timeline.filter((e) => e.object === id)};
+      const [top, opened] = [panel.scrollTop, panel.querySelector('details')?.open];
       const focused = panel.contains(document.activeElement) && document.activeElement.dataset.focus;
       replace(panel, shown, () => [
         head(o.name),
         el('p', {}, badge(o.health), ` ${kinds[o.kind] ?? o.kind}`, o.group ? ` in ${o.group}` : ''),
         o.label ? el('p', {}, o.label) : null,
+        el('p', {}, el('button', {type: 'button', 'data-focus': 'only', onclick: () => only(id)}, 'Show its chain alone')),
         o.why?.length ? [el('h3', {}, 'Why'), list(o.why, {class: 'why'})] : null,
-        o.facts?.length ? [el('h3', {}, 'Facts'), el('dl', {}, ...o.facts.flatMap((f) => [el('dt', {}, f.name), el('dd', {}, f.value)]))] : null,
+        age(o),
+        facts('Facts', o.facts?.filter((f) => !f.name.startsWith(annotation))),
         plan(id),
         relations('Comes from', store.in.get(id), 'from'),
         relations('Leads to', store.out.get(id), 'to'),
         entries(id),
+        annotations(o),
         o.commands?.length ? [el('h3', {}, 'In a terminal'), ...o.commands.map(command)] : null,
       ].flat(2));
+      if (shownID === id) {
+        panel.scrollTop = top;
+        if (opened) panel.querySelector('details')?.setAttribute('open', '');
+      } else panel.scrollTop = 0;
+      shownID = id;
       if (focused) panel.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
     },
     focus: () => panel.querySelector('h2')?.focus(),
@@ -75,17 +104,20 @@ export function createDetails(store, close) {
 
   function command(text, i) {
     return el('div', {class: 'command'}, el('code', {tabindex: '0'}, text),
-      el('button', {type: 'button', 'data-focus': 'copy-' + i, 'aria-label': 'Copy: ' + text, onclick: () => copy(text)}, 'Copy'));
+      el('button', {type: 'button', 'data-focus': 'copy-' + i, 'aria-label': 'Copy: ' + text, onclick: (event) => copy(event.currentTarget, text)}, 'Copy'));
   }
 }
 
-async function copy(text) {
+async function copy(button, text) {
+  let said = 'Copied';
   try {
     await navigator.clipboard.writeText(text);
-    announce('Copied');
   } catch {
-    announce('The browser does not allow copying; select the text instead');
+    said = 'Select the text: the browser does not allow copying';
   }
+  announce(said);
+  setText(button, said);
+  setTimeout(() => setText(button, 'Copy'), 2000);
 }
 
 // planBody shows what the controller would do for one Service.

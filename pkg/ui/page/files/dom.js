@@ -12,11 +12,12 @@ const healths = {
   error: ['✕', 'error'],
   orphan: ['○', 'orphan'],
   foreign: ['◇', 'foreign'],
+  planned: ['+', 'planned'],
   skipped: ['–', 'skipped'],
 };
 
 // The worst first: the order in which objects are kept where there is no room for all.
-export const severity = ['error', 'warning', 'pending', 'orphan', 'foreign', 'ok'];
+export const severity = ['error', 'warning', 'pending', 'planned', 'orphan', 'foreign', 'ok'];
 
 export const isHealth = (health) => Object.hasOwn(healths, health);
 export const symbol = (health) => (isHealth(health) ? healths[health][0] : '?');
@@ -99,10 +100,12 @@ export function rows(parent, values, {key, make, fill, limit = 100, more}) {
 
 // cells fills a table's row; a value is a string, or a list of nodes.
 export function cells(row, values) {
+  const titles = row.closest('table')?.querySelectorAll('thead th') ?? [];
   while (row.children.length < values.length) row.append(el(row.children.length === 0 ? 'th' : 'td', row.children.length === 0 ? {scope: 'row'} : {}));
   values.forEach((value, i) => {
     if (typeof value === 'string') setText(row.children[i], value);
     else row.children[i].replaceChildren(...value);
+    if (titles[i]) setAttribute(row.children[i], 'data-title', titles[i].textContent); // shown where a row is a card
   });
 }
 
@@ -141,6 +144,34 @@ export function showMissing(node, state, ...parts) {
     el('p', {}, el('strong', {}, `No ${m.part}: `), m.reason), m.remedy ? el('p', {}, m.remedy) : null)));
   return found.length > 0;
 }
+
+// ago is the age of a moment, as "12 s" or "3 min".
+export function ago(at, now = Date.now()) {
+  const s = Math.max(0, Math.round((now - new Date(at).getTime()) / 1000));
+  if (s < 100) return `${s} s`;
+  return s < 6000 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
+}
+
+// remembered keeps the value of a control while the tab lives, so that a reload does not change what is shown.
+export function remembered(control, name, property = 'value') {
+  const key = 'csccm.' + name;
+  try {
+    const value = sessionStorage.getItem(key);
+    if (value !== null) control[property] = property === 'checked' ? value === 'true' : value;
+    control.wished = value ?? ''; // of a select whose options come later
+    const keep = () => {
+      control.wished = '';
+      sessionStorage.setItem(key, String(control[property]));
+    };
+    control.addEventListener('input', keep);
+    control.addEventListener('change', keep);
+  } catch {
+    // The browser keeps nothing for this page.
+  }
+  return control;
+}
+
+export const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 let pending = '';
 // announce tells a screen reader one short text; texts within a moment are one.

@@ -44,39 +44,52 @@ export function groups(store) {
 }
 
 // matching returns the IDs of the objects that the search and the filter leave, or null for all of them: what matches,
-// and what is connected with it on the same side of the map.
-export function matching(store, view) {
+// and what is connected with it on the same side of the map. byGroup has the IDs of the objects of each model.GroupID.
+function matching(store, view, byGroup) {
   const words = view.query.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0 && !view.wrong) return null;
+  if (words.length === 0 && !view.wrong && !view.health && !view.namespace && !view.only) return null;
   const found = new Set();
   for (const o of store.objects.values()) {
+    if (view.only && !view.only.has(o.id)) continue;
     if (view.wrong && (o.health === 'ok' || o.health === 'foreign')) continue;
+    if (view.health && o.health !== view.health) continue;
+    if (view.namespace && (o.kind !== 'service' || o.group !== view.namespace)) continue;
     if (words.length > 0) {
-      const text = [o.name, o.group, o.kind, o.label, o.health, ...(o.why || []), ...(o.facts || []).map((f) => f.value)].join(' ').toLowerCase();
+      const text = [o.name, o.group, o.kind, o.label, o.id, ...(o.facts || []).filter((f) => searched.test(f.name)).map((f) => f.value)].join(' ').toLowerCase();
       if (!words.every((w) => text.includes(w))) continue;
     }
     found.add(o.id);
   }
   const out = new Set(found);
+  // What was asked for is shown with all that it needs to work, from the Service to the network.
+  const whole = view.wrong || view.health || view.only;
+  // Of filters by health, a rule that leads to all nodes would show them all.
+  const groups = view.only ? byGroup : new Map();
   for (const id of found) {
-    walk(store, id, 'in', 'from', out);
-    walk(store, id, 'out', 'to', out);
+    walk(store, id, 'in', 'from', out, whole, groups);
+    walk(store, id, 'out', 'to', out, whole, groups);
   }
   return {ids: out, found: found.size};
 }
 
-function walk(store, start, map, end, out) {
+// searched are the facts that name an object: not messages, which have the words of everything.
+const searched = /^(id|Rule|UID|VM id|CloudStack id|Provider ID|Address(es.*)?|Ports|Public port|Node port|Service|Network)$/i;
+
+// walk adds what leads to an object, or where it leads to: the whole chain, or on its own side of the map alone. groups has the
+// IDs of the objects of a model.GroupID that the chain goes through.
+function walk(store, start, map, end, out, whole, groups) {
   const side = columns[columnIndex(store.objects.get(start))]?.side;
   const todo = [start];
   const seen = new Set(todo);
   while (todo.length > 0) {
     for (const l of store[map].get(todo.pop()) || []) {
-      const id = l[end];
-      const o = store.objects.get(id);
-      if (!o || seen.has(id) || columns[columnIndex(o)]?.side !== side) continue;
-      seen.add(id);
-      out.add(id);
-      todo.push(id);
+      for (const id of groups.get(l[end]) ?? [l[end]]) {
+        const o = store.objects.get(id);
+        if (!o || seen.has(id) || !whole && columns[columnIndex(o)]?.side !== side) continue;
+        seen.add(id);
+        out.add(id);
+        todo.push(id);
+      }
     }
   }
 }
@@ -85,17 +98,16 @@ function walk(store, start, map, end, out) {
 // view: {query, wrong, open: Set of group keys, limits: Map of column to number, selected: ID}
 export function picture(store, view) {
   const groupOf = groups(store);
-  const match = matching(store, view);
   const members = columns.map(() => []);
   const byGroup = new Map();
-  for (const o of store.objects.values()) {
-    const i = columnIndex(o);
-    if (i < 0) continue;
+  const drawn = [...store.objects.values()].filter((o) => columnIndex(o) >= 0);
+  for (const o of drawn) {
     const key = `group/${o.kind}/${groupOf.get(o.id)}`;
     if (!byGroup.has(key)) byGroup.set(key, []);
     byGroup.get(key).push(o.id);
-    if (!match || match.ids.has(o.id)) members[i].push(o);
   }
+  const match = matching(store, view, byGroup);
+  for (const o of drawn) if (!match || match.ids.has(o.id)) members[columnIndex(o)].push(o);
   const boxOf = new Map();
   // The columns of a side are folded together, so that a group is in one line.
   const tall = new Set(columns.filter((c, i) => members[i].length > most).map((c) => c.side));

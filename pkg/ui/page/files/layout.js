@@ -28,6 +28,33 @@ export function place(picture, room) {
   return {width: (n - 1) * step + column, height, columns, at};
 }
 
+// way returns the points of a link: through the gaps between the boxes of the columns that it skips, so that it touches no box
+// that it does not connect.
+export function way(picture, places, {from, to, columns: pair}) {
+  const [first, last] = pair.split('-').map(Number);
+  const a = places.at.get(from);
+  const b = places.at.get(to);
+  const start = {x: a.x + places.columns[first].width, y: a.y + size.height / 2};
+  const end = {x: b.x, y: b.y + size.height / 2};
+  const out = [start];
+  for (let i = first + 1; i < last; i++) {
+    const {x, width} = places.columns[i];
+    const wish = start.y + (end.y - start.y) * (x - start.x) / Math.max(1, end.x - start.x);
+    const y = gap(picture.columns[i].boxes.map((box) => places.at.get(box.id).y), wish);
+    out.push({x, y}, {x: x + width, y});
+  }
+  out.push(end);
+  return out;
+}
+
+// gap returns the middle of the gap between boxes that is nearest to a height. tops are sorted.
+function gap(tops, wish) {
+  const inside = tops.find((top) => wish > top - size.gap / 2 && wish < top + size.height + size.gap / 2);
+  if (inside === undefined) return wish;
+  const [above, below] = [inside - size.gap / 2, inside + size.height + size.gap / 2];
+  return wish - above < below - wish ? above : below;
+}
+
 function middle(links, at) {
   if (!links) return null;
   let sum = 0;

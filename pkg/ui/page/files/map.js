@@ -3,15 +3,15 @@
 
 // The map: boxes in columns as lists of buttons, links as a drawing behind them.
 import {select} from './vendor/d3-selection.min.js';
-import {announce, badge, el, healthClass, healthName, isHealth, rows, setAttribute, setBadge, setStyle, setText, severity, showMissing} from './dom.js';
+import {announce, el, healthClass, healthName, isHealth, remembered, rows, setAttribute, setStyle, setText, severity, showMissing} from './dom.js';
 import {columnIndex, columns, most, path, picture} from './graph.js';
-import {place, size} from './layout.js';
+import {place, way} from './layout.js';
 
 const get = (id) => document.getElementById(id);
 const svg = (name) => document.createElementNS('http://www.w3.org/2000/svg', name);
 
 export function createMap(store, open) {
-  const view = {query: '', wrong: false, open: new Set(), limits: new Map(), selected: null};
+  const view = {query: '', wrong: false, health: '', namespace: '', only: null, open: new Set(), limits: new Map(), selected: null};
   const canvas = get('map-canvas');
   const drawing = svg('svg');
   drawing.setAttribute('aria-hidden', 'true');
@@ -27,8 +27,6 @@ export function createMap(store, open) {
     canvas.append(el('div', {class: 'column'}, head, list));
     return {head, count, list};
   });
-  rows(get('legend'), severity.toReversed(), {key: (h) => h, make: () => el('li', {}, badge('ok')), fill: (li, h) => setBadge(li.firstChild, h)});
-
   let drawn = {columns: [], links: [], boxOf: new Map()};
   let places = null;
   let focus = null; // the box that Tab reaches
@@ -43,7 +41,10 @@ export function createMap(store, open) {
     if (!boxes.has(focus)) focus = drawn.columns.flatMap((c) => c.boxes)[0]?.id ?? null;
     drawn.boxes = boxes;
     arrange();
-    const hidden = !view.query && !view.wrong;
+    const hidden = drawn.found === undefined;
+    get('map-all').hidden = !view.health && !view.only;
+    for (const b of document.querySelectorAll('[data-health-filter]')) setAttribute(b, 'aria-pressed', String(b.dataset.healthFilter === view.health));
+    namespaces();
     setText(get('map-found'), hidden ? `${store.objects.size} objects` : `${drawn.found} of ${store.objects.size} objects match`);
     get('map-fold').hidden = view.open.size === 0;
     // The box with the focus is gone, or was moved, which takes the focus from it.
@@ -74,15 +75,21 @@ export function createMap(store, open) {
     light(lit);
   }
 
-  const curve = ({from, to, columns: pair}) => {
-    const a = places.at.get(from);
-    const b = places.at.get(to);
-    const x = a.x + places.columns[pair.split('-')[0]].width;
-    const y = a.y + size.height / 2;
-    const end = b.y + size.height / 2;
-    const half = (x + b.x) / 2;
-    return `M${x},${y}C${half},${y} ${half},${end} ${b.x},${end}`;
-  };
+  // curve is the path of a link: curves from column to column, straight where it passes one.
+  const curve = (link) => way(drawn, places, link).map((p, i, all) => {
+    if (i === 0) return `M${p.x},${p.y}`;
+    const before = all[i - 1];
+    const half = (before.x + p.x) / 2;
+    return before.y === p.y ? `L${p.x},${p.y}` : `C${half},${before.y} ${half},${p.y} ${p.x},${p.y}`;
+  }).join('');
+
+  function namespaces() {
+    const box = get('map-namespace');
+    const all = [...new Set([...store.objects.values()].filter((o) => o.kind === 'service').map((o) => o.group || ''))].sort();
+    get('map-namespace-label').hidden = all.length < 2;
+    rows(box, ['', ...all], {key: (v) => v, make: () => el('option'), fill: (o, v) => { setAttribute(o, 'value', v); setText(o, v || 'all'); }});
+    box.value = all.includes(view.namespace) ? view.namespace : '';
+  }
 
   // One path for all links of a pair of columns and a health: a thousand links are a few elements.
   function drawLinks() {
@@ -110,14 +117,18 @@ export function createMap(store, open) {
   function fillBox(node, b) {
     node.box = b;
     const [sign, health, name, label] = node.children;
-    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : ''].join(' ').trim());
+    const kind = (b.object ?? b.members[0])?.kind;
+    const stale = store.sources.some((s) => s.state === 'failing' && s.kinds.includes(kind));
+    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : '', stale ? 'stale' : ''].filter(Boolean).join(' '));
+    setAttribute(node, 'data-kind', kind ?? null);
     setAttribute(node, 'tabindex', b.id === focus ? '0' : '-1');
     setAttribute(node, 'aria-expanded', b.type === 'group' ? String(b.open) : null);
     setAttribute(node, 'aria-current', b.id === view.selected ? 'true' : null);
     setBadgeOf(sign, health, b);
     if (b.type === 'object') {
       setText(name, b.object.name);
-      setText(label, b.object.label || b.object.why?.[0] || '');
+      const reason = ['error', 'warning'].includes(b.object.health) && b.object.why?.[0];
+      setText(label, reason || b.object.label || b.object.why?.[0] || '');
     } else {
       const wrong = severity.filter((h) => b.wrong[h]).map((h) => `${b.wrong[h]} ${healthName(h)}`).join(', ');
       setText(name, b.type === 'more' ? `${b.count} more` : (b.group || 'no group'));
@@ -196,6 +207,20 @@ export function createMap(store, open) {
   });
 
   let waiting;
+  view.query = remembered(get('map-search'), 'search').value;
+  view.wrong = remembered(get('map-wrong'), 'wrong', 'checked').checked;
+  view.namespace = remembered(get('map-namespace'), 'namespace').wished ?? '';
+  get('map-namespace').addEventListener('change', (event) => {
+    view.namespace = event.target.value;
+    draw();
+    announce(get('map-found').textContent);
+  });
+  get('map-all').addEventListener('click', all);
+  // all takes back what the counts and the causes have chosen.
+  function all() {
+    [view.health, view.only] = ['', null];
+    draw();
+  }
   get('map-search').addEventListener('input', (event) => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
@@ -225,14 +250,28 @@ export function createMap(store, open) {
 
   return {
     draw,
+    all,
+    // filter shows the objects of a health with all that they need; only those of a list.
+    filter(health) {
+      [view.health, view.only] = [health, null];
+      draw();
+      announce(get('map-found').textContent);
+    },
+    only(ids) {
+      [view.health, view.only] = ['', new Set(ids)];
+      draw();
+      announce(get('map-found').textContent);
+    },
     // choose marks an object, and unfolds what hides it.
     choose(id) {
       view.selected = id;
       const o = id && store.objects.get(id);
+      if (o && !drawn.groupOf) drawn = picture(store, view); // the map was never drawn
       if (o && drawn.boxOf.get(id) !== id) {
         if (!drawn.boxOf.has(id)) {
           view.query = get('map-search').value = '';
           view.wrong = get('map-wrong').checked = false;
+          [view.health, view.only, view.namespace] = ['', null, ''];
         }
         const column = columns[columnIndex(o)];
         if (column) view.open.add(`${column.side}:${drawn.groupOf.get(id) ?? o.group ?? ''}`);

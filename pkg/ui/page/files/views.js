@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The views that are tables: checks, plan, time line, nodes.
-import {badge, cells, el, list, objectLink, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
+import {badge, cells, el, list, objectLink, remembered, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
 import {planBody} from './details.js';
 
 const section = (id) => document.getElementById(id);
@@ -10,13 +10,13 @@ const unseen = (text) => el('span', {class: 'unseen'}, text);
 const moreButton = () => el('button', {type: 'button', class: 'more', hidden: true});
 
 function select(label, name) {
-  const box = el('select', {name});
+  const box = remembered(el('select', {name}), name);
   return {label: el('label', {}, label + ' ', box), box};
 }
 
 // options keeps a select's options in step with what there is.
 function options(box, values) {
-  const chosen = box.value;
+  const chosen = box.value || box.wished || '';
   rows(box, ['', ...values], {key: (v) => v, make: () => el('option'), fill: (o, v) => { setAttribute(o, 'value', v); setText(o, v || 'all'); }});
   box.value = values.includes(chosen) ? chosen : '';
 }
@@ -49,7 +49,7 @@ export function createChecks(store) {
     rows(body, shown, {key: (c) => c.code, make: () => el('tr'), more, fill: (row, c) => cells(row, [
       [outside(c.link, c.code) ?? c.code, ' ', c.title], [badge(c.status)], c.category,
       [c.message ? el('p', {}, c.message) : '', c.remedy ? el('p', {class: 'remedy'}, el('strong', {}, 'Remedy: '), c.remedy) : ''],
-      [el('ul', {}, ...(c.objects || []).map((id) => el('li', {}, objectLink(id, store.objects.get(id)))))],
+      [el('ul', {}, ...(c.objects || []).map((o) => el('li', {}, o.id && store.objects.has(o.id) ? el('a', {href: '#map/' + encodeURIComponent(o.id)}, o.text) : o.text)))],
     ])});
   }
   return {draw, parts: ['checks', 'missing']};
@@ -57,13 +57,15 @@ export function createChecks(store) {
 
 export function createPlan(store) {
   const missing = el('div');
-  const none = el('p', {}, 'Nothing to do: CloudStack has what the Services ask for.');
+  const none = el('p');
   const plans = el('div', {class: 'plans'});
   const more = moreButton();
   section('plan').append(el('p', {}, 'What the controller would do now.'), missing, none, plans, more);
   return {parts: ['plans', 'missing'], draw() {
     const unknown = showMissing(missing, store, 'plans');
     none.hidden = unknown || store.plans.length > 0;
+    const waiting = [...store.objects.values()].filter((o) => o.kind === 'service' && o.health !== 'ok').length;
+    setText(none, waiting === 0 ? 'Nothing to do: CloudStack has what the Services ask for.' : `Nothing is planned. Not all is well with ${waiting} Services: see the map.`);
     rows(plans, store.plans, {key: (p) => p.service, make: () => el('section'), more, fill: (node, p) =>
       node.replaceChildren(el('h3', {}, objectLink(p.service, store.objects.get(p.service))), planBody(p))});
   }};
@@ -102,8 +104,8 @@ export function createTimeline(store) {
 }
 
 export function createNodes(store) {
-  const search = el('input', {type: 'search', autocomplete: 'off'});
-  const wrong = el('input', {type: 'checkbox'});
+  const search = remembered(el('input', {type: 'search', autocomplete: 'off'}), 'nodes-search');
+  const wrong = remembered(el('input', {type: 'checkbox'}), 'nodes-wrong', 'checked');
   const missing = el('div');
   const found = el('p', {role: 'status'});
   const {frame, body} = table('Nodes and their VMs', ['Node', 'Health', 'Ready', 'Kubelet', 'Provider ID', 'VM', 'Addresses in Kubernetes', 'Addresses in CloudStack']);
@@ -125,7 +127,7 @@ export function createNodes(store) {
       [badge(n.health), n.why?.length ? list(n.why, {class: 'why'}) : ''],
       n.ready ? 'yes' : 'no', [n.kubelet, n.evidence ? el('p', {class: 'small'}, n.evidence) : ''], n.providerID || 'none',
       [n.vmID || 'none', n.vmState ? el('p', {class: 'small'}, n.vmState) : ''],
-      addresses(n.kubernetesAddresses, n.cloudstackAddresses), addresses(n.cloudstackAddresses, n.kubernetesAddresses),
+      addresses(n.kubernetesAddresses, n.cloudstackAddresses), [list(n.cloudstackAddresses || [], {class: 'addresses'})],
     ])});
   }
   return {draw, parts: ['nodes', 'missing']};

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
@@ -39,7 +39,7 @@ func run(file, listen string) error {
 	if err != nil {
 		return err
 	}
-	client, err := cloudstack.NewClient(cfg)
+	client, err := cloudapi.NewClient(cfg)
 	if err != nil {
 		return err
 	}

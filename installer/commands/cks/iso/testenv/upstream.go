@@ -8,7 +8,6 @@ import (
 	"archive/tar"
 	"bytes"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/csccm/csccm/installer/commands/cks/iso/volume"
+	"github.com/diskfs/go-diskfs/backend/file"
+	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
 //go:embed network.yaml
@@ -35,7 +35,7 @@ var kubeadmConf []byte
 // Files are the files of an ISO, by path.
 type Files map[string][]byte
 
-// Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are headers.
+// Upstream returns the files of an ISO with a version of Kubernetes (v1.33.1), for amd64 or arm64. The programs are texts.
 func Upstream(version, arch string) Files {
 	f := Files{
 		"cni/cni-plugins-" + arch + ".tgz":           []byte("plugins"),
@@ -49,7 +49,7 @@ func Upstream(version, arch string) Files {
 		"docker/cloudstack-kubernetes-provider:v1.1.0.tar": Archive("docker.io/apache/cloudstack-kubernetes-provider:v1.1.0"),
 	}
 	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
-		f["k8s/"+program] = Program(version, arch)
+		f["k8s/"+program] = []byte(program + " " + version + " " + arch)
 	}
 	for _, image := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"} {
 		f["docker/"+image+":"+version+".tar"] = Archive("registry.k8s.io/" + image + ":" + version)
@@ -74,13 +74,16 @@ func (f Files) With(more Files) Files {
 // ISO writes the files as an ISO.
 func (f Files) ISO(t testing.TB) string {
 	t.Helper()
-	var list []volume.File
-	for p, body := range f {
-		list = append(list, volume.File{Path: p, Size: int64(len(body)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }})
-	}
-	var b bytes.Buffer
 	name := filepath.Join(t.TempDir(), "upstream.iso")
-	if err := errors.Join(volume.Write(&b, "CDROM", list), os.WriteFile(name, b.Bytes(), 0o600)); err != nil {
+	out, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	volume, err := iso9660.Create(file.New(out, false), 0, 0, 2048, f.Folder(t))
+	if err == nil {
+		err = errors.Join(volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: "CDROM"}), out.Close())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -99,12 +102,14 @@ func (f Files) Folder(t testing.TB) string {
 	return dir
 }
 
-// Program returns the header of a program for Linux, with a version of Kubernetes in it.
-func Program(version, arch string) []byte {
-	machine := map[string]uint16{"amd64": 62, "arm64": 183}[arch]
-	head := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 11)...)
-	head = binary.LittleEndian.AppendUint16(head, machine)
-	return append(head, "\x00gitVersion\x00"+version+"\x00"...)
+// Image writes the archive of an image to a file.
+func Image(t testing.TB, image string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "image.tar")
+	if err := os.WriteFile(name, Archive(image), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // Archive returns an archive as "ctr image export" writes it, without the layers.

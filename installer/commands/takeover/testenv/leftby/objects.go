@@ -16,7 +16,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/pkg/fakekube"
+	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
 
 // Controller is the Deployment of a cloud controller manager.

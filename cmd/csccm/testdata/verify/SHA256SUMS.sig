@@ -1,1 +1,0 @@
-MEQCIHhmPa4NtGLgoNvEN8QYUoddsCpprw0yOrS/NBQbatSCAiA/ZtChRwsuvrDsb7yK6h7pk35KA0V5KAju4aidH2S32Q==

@@ -1,0 +1,148 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ckscheck_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+)
+
+// issued is when kubeadm made the certificates, which are good for a year.
+var issued = time.Date(2026, 1, 10, 8, 22, 0, 0, time.UTC)
+
+func newCertificate(t *testing.T, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: issued, NotAfter: issued.AddDate(1, 0, 0), DNSNames: []string{"kubernetes.default"}}
+	for _, n := range names {
+		c.IPAddresses = append(c.IPAddresses, net.ParseIP(n))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// serve shows a certificate to whoever dials.
+func serve(t *testing.T, c tls.Certificate) ckscheck.Dial {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Read(make([]byte, 1)) // the handshake
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, l.Addr().String())
+	}
+}
+
+func kubeconfig(c tls.Certificate) string {
+	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})
+	return "apiVersion: v1\nkind: Config\nusers:\n- name: kubernetes-admin\n  user:\n    client-certificate-data: " + base64.StdEncoding.EncodeToString(data) + "\n"
+}
+
+// TestIssue9418 is a cluster whose certificates end: CloudStack never renews them.
+func TestIssue9418(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	k := e.create(e.request())
+	reader := e.reader()
+	cert := newCertificate(t, "10.96.0.1", k.IPAddress)
+	reader.Dial = serve(t, cert)
+	at := func(now time.Time) []ckscheck.Finding {
+		reader.Clock = clocktesting.NewFakePassiveClock(now)
+		f, err := reader.Upgrade(t.Context(), k)
+		require.NoError(t, err)
+		require.WithinDuration(t, now, f.Now, time.Minute, "CloudStack's clock is this machine's")
+		client, err := ckscheck.ClientCertificate(kubeconfig(cert))
+		require.NoError(t, err)
+		f.Certificates = append(f.Certificates, *client)
+		return ckscheck.Upgrade(f, e.version("1.32.4"))
+	}
+	end := issued.AddDate(1, 0, 0)
+	require.Empty(t, problems(at(end.AddDate(0, 0, -31))))
+	require.Equal(t, []string{"warning certificate-expires", "warning certificate-expires"}, problems(at(end.AddDate(0, 0, -10))))
+	found := at(end.AddDate(0, 0, 1))
+	require.Equal(t, []string{"error certificate-expired", "error certificate-expired"}, problems(found))
+	for _, f := range found {
+		if f.Code != "certificate-expired" || f.Severity == ckscheck.NotChecked {
+			continue
+		}
+		require.Equal(t, "it expired on 2027-01-10", f.What)
+		require.Contains(t, f.Remedy, "ssh -p 2222 cloud@"+k.IPAddress)
+		require.Contains(t, f.Remedy, "sudo kubeadm certs renew all")
+		require.Equal(t, "https://github.com/apache/cloudstack/issues/9418", f.Reference)
+	}
+}
+
+// TestIssue11579 is a cluster whose API server shows a certificate without the address that its kubeconfig names.
+func TestIssue11579(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	k := e.create(e.request())
+	reader := e.reader()
+	reader.Dial, reader.Clock = serve(t, newCertificate(t, "10.96.0.1", "10.1.1.88")), clocktesting.NewFakePassiveClock(issued.AddDate(0, 1, 0))
+	f, err := reader.Upgrade(t.Context(), k)
+	require.NoError(t, err)
+	found := only(t, ckscheck.Certificates(f), "certificate-host")
+	require.Equal(t, ckscheck.Warning, found.Severity)
+	require.Equal(t, "it is valid for kubernetes.default, 10.96.0.1, 10.1.1.88, not for "+k.IPAddress+", which the cluster's kubeconfig names: kubectl refuses it", found.What)
+	require.Contains(t, found.Remedy, "apiServer.certSANs")
+	require.Equal(t, "https://github.com/apache/cloudstack/issues/11579", found.Reference)
+}
+
+func TestServing(t *testing.T) {
+	t.Parallel()
+	c, err := ckscheck.Serving(t.Context(), serve(t, newCertificate(t, "203.0.113.10")), "https://api.example.org/")
+	require.NoError(t, err)
+	require.Equal(t, &ckscheck.Certificate{
+		Of: ckscheck.SubjectCertificate, Host: "api.example.org", Names: []string{"kubernetes.default", "203.0.113.10"}, NotBefore: issued, NotAfter: issued.AddDate(1, 0, 0),
+	}, c)
+	for endpoint, want := range map[string]string{
+		"": "has no endpoint", "c1": "has no endpoint", "https://203.0.113.10:6443/": "the API server at 203.0.113.10:6443 does not answer", "https://[2001:db8::1]/": "at [2001:db8::1]:443 does not answer",
+	} {
+		_, err := ckscheck.Serving(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }, endpoint)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = ckscheck.Serving(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+		a, b := net.Pipe()
+		_ = b.Close()
+		return a, nil
+	}, "https://203.0.113.10:6443/")
+	require.ErrorContains(t, err, "refuses TLS")
+}
+
+// TestKubeconfigIsSecret: nothing of a kubeconfig that cannot be read shows.
+func TestKubeconfigIsSecret(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"hush: [", "apiVersion: v1\nkind: Config\nusers:\n- name: a\n  user: {token: hush}\n", "users: hush"} {
+		_, err := ckscheck.ClientCertificate(text)
+		require.EqualError(t, err, "the kubeconfig has no client certificate that can be read")
+	}
+}

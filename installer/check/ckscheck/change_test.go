@@ -1,0 +1,180 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ckscheck
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// A case of scale or upgrade: a change of what is well, and the findings.
+type row struct {
+	change func(f *facts)
+	want   []string
+}
+
+// inCommon are the cases of scaling up and of upgrading alike: both need every node and the certificates.
+func inCommon() map[string]row {
+	return map[string]row{
+		"well":            {func(*facts) {}, nil},
+		"VM is stopped":   {func(f *facts) { f.Cluster.Nodes[1].State = "Stopped" }, []string{"error vm-state"}},
+		"VM does not say": {func(f *facts) { f.Cluster.Nodes[1].State = "" }, nil},
+		"etcd VM is stopped": {func(f *facts) {
+			f.Cluster.Nodes = append(f.Cluster.Nodes, cloudapi.ClusterVM{ID: "e", Name: "e", State: "Stopped", Etcd: true})
+		}, []string{"error vm-state"}},
+		"etcd VM is no Node": {func(f *facts) {
+			f.Cluster.Nodes = append(f.Cluster.Nodes, cloudapi.ClusterVM{ID: "e", Name: "e", State: "Running", Etcd: true})
+		}, nil},
+		"node added by hand":      {func(f *facts) { f.Cluster.Nodes[2].External = true }, nil},
+		"VM is gone":              {func(f *facts) { f.Cluster.Nodes = f.Cluster.Nodes[:2] }, []string{"warning cluster-nodes"}},
+		"Node is not Ready":       {func(f *facts) { f.Nodes[2] = node("c1-node-2", "kubelet stopped posting") }, []string{"error node-not-ready"}},
+		"Node of somebody else":   {func(f *facts) { f.Nodes = append(f.Nodes, node("other", "stopped")) }, nil},
+		"VM never joined":         {func(f *facts) { f.Nodes = f.Nodes[:2] }, []string{"error node-missing"}},
+		"certificate for 30 days": {func(f *facts) { f.Certificates[0].NotAfter = now.Add(ExpiryWarning + time.Second) }, nil},
+		"certificate for less":    {func(f *facts) { f.Certificates[0].NotAfter = now.Add(ExpiryWarning) }, []string{"warning certificate-expires"}},
+		"its last second":         {func(f *facts) { f.Certificates[0].NotAfter = now }, []string{"warning certificate-expires"}},
+		"certificate expired":     {func(f *facts) { f.Certificates[0].NotAfter = now.Add(-time.Second) }, []string{"error certificate-expired"}},
+		"kubeconfig expired":      {func(f *facts) { f.Certificates[1].NotAfter = now.Add(-time.Second) }, []string{"error certificate-expired"}},
+		"not yet valid":           {func(f *facts) { f.Certificates[0].NotBefore = now.Add(time.Second) }, []string{"error certificate-not-yet"}},
+		"for another address":     {func(f *facts) { f.Certificates[0].Names = []string{"10.96.0.1", "10.1.1.88"} }, []string{"warning certificate-host"}},
+		"names differ in case": {func(f *facts) {
+			f.Certificates[0].Host, f.Certificates[0].Names = "API.example.org", []string{"api.Example.org"}
+		}, nil},
+		"IPv6 forms": {func(f *facts) {
+			f.Certificates[0].Host, f.Certificates[0].Names = "2001:db8::1", []string{"2001:0db8:0::1"}
+		}, nil},
+	}
+}
+
+func run(t *testing.T, rows map[string]row, decide func(f *facts) []Finding) {
+	t.Helper()
+	for name, tc := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := good()
+			tc.change(f)
+			require.Equal(t, append([]string{}, tc.want...), codes(t, decide(f)))
+		})
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	run(t, inCommon(), func(f *facts) []Finding { return Upgrade(f, "v132") })
+	run(t, map[string]row{
+		"no offering":           {func(f *facts) { f.Cluster.OfferingID = "" }, []string{"error offering-missing"}},
+		"offering is not shown": {func(f *facts) { f.Cluster.OfferingID = "x" }, nil},
+		"offering too small":    {func(f *facts) { f.Versions[2].MinCPUs = 3 }, []string{"error offering-upgrade"}},
+		"memory too small":      {func(f *facts) { f.Versions[2].MinMemoryMiB = 2049 }, []string{"error offering-upgrade"}},
+		"CKS's own minimum is past": {func(f *facts) {
+			f.Cluster.OfferingID, f.Versions[2].MinCPUs, f.Versions[2].MinMemoryMiB = "small", 1, 512
+		}, nil},
+		"workers are too small":  {func(f *facts) { f.Cluster.WorkerOfferingID = "small" }, []string{"warning offering-small"}},
+		"control nodes likewise": {func(f *facts) { f.Cluster.ControlOfferingID = "small" }, []string{"warning offering-small"}},
+	}, func(f *facts) []Finding { return Upgrade(f, "v132") })
+}
+
+func TestScaleUp(t *testing.T) {
+	t.Parallel()
+	rows := inCommon()
+	for name, r := range map[string]row{
+		"limit of VMs":          {func(f *facts) { f.Quota.VMs.Max = 4 }, []string{"error limit"}},
+		"VMs just fit":          {func(f *facts) { f.Quota.VMs.Max = 5 }, nil},
+		"limit of CPUs":         {func(f *facts) { f.Quota.CPUs.Max = 9 }, []string{"error limit"}},
+		"workers' own offering": {func(f *facts) { f.Cluster.WorkerOfferingID, f.Quota.CPUs.Max = "big", 6+7 }, []string{"warning mixed-offerings", "error limit"}},
+		"no address is needed":  {func(f *facts) { f.Quota.PublicIPs.Max, f.FreeAddresses = 0, 0 }, nil},
+		"template is not ready": {func(f *facts) { f.Templates[0].Ready = false }, []string{"error template"}},
+		"template is not shown": {func(f *facts) { f.Templates = nil }, nil},
+		"without an offering":   {func(f *facts) { f.Cluster.OfferingID, f.Cluster.WorkerOfferingID = "", "node" }, []string{"warning offering-missing"}},
+		"autoscaled":            {func(f *facts) { f.Cluster.Autoscaling = true }, []string{"warning autoscaling"}},
+		"firewall rule, no ports": {func(f *facts) {
+			f.Firewall = append(f.Firewall, cloudstack.FirewallRule{ID: "x", PublicIPID: "ip", Protocol: "icmp"})
+		}, []string{"error firewall-without-ports"}},
+		"on another address": {func(f *facts) {
+			f.Firewall = append(f.Firewall, cloudstack.FirewallRule{ID: "x", PublicIPID: "other", Protocol: "icmp"})
+		}, nil},
+		"firewall rule, all ports": {func(f *facts) {
+			f.Firewall = append(f.Firewall, cloudstack.FirewallRule{ID: "x", PublicIPID: "ip", Protocol: "udp", StartPort: 1, EndPort: 65535})
+		}, nil},
+		"firewall rule for SSH":     {func(f *facts) { f.Firewall = f.Firewall[1:] }, []string{"warning firewall-ssh-missing"}},
+		"tier, no rules":            {func(f *facts) { f.Cluster.IPAddressID, f.Firewall = "", nil }, nil},
+		"etcd does not matter here": {func(f *facts) { f.Cluster.EtcdNodes = 3 }, nil},
+	} {
+		rows[name] = r
+	}
+	run(t, rows, func(f *facts) []Finding { return Scale(f, scale{ID: "k", Size: 4}) })
+}
+
+func TestScaleDown(t *testing.T) {
+	t.Parallel()
+	run(t, map[string]row{
+		"well":              {func(*facts) {}, nil},
+		"limits are past":   {func(f *facts) { f.Quota.VMs.Max = 1 }, nil},
+		"node is not Ready": {func(f *facts) { f.Nodes[2] = node("c1-node-2", "kubelet stopped posting") }, []string{"warning node-not-ready"}},
+		"VM is stopped":     {func(f *facts) { f.Cluster.Nodes[2].State = "Stopped" }, []string{"warning vm-state"}},
+		"separate etcd":     {func(f *facts) { f.Cluster.EtcdNodes = 1 }, []string{"warning etcd-scale-down"}},
+		"firewall rule":     {func(f *facts) { f.Firewall[0].StartPort = 0 }, []string{"error firewall-without-ports", "warning firewall-ssh-missing"}},
+	}, func(f *facts) []Finding { return Scale(f, scale{ID: "k", Size: 1}) })
+}
+
+func TestScaleRequests(t *testing.T) {
+	t.Parallel()
+	on, off := true, false
+	for name, tc := range map[string]struct {
+		request scale
+		change  func(f *facts)
+		want    []string
+	}{
+		"autoscaling":                 {scale{Autoscaling: &on, MinSize: 1, MaxSize: 4}, nil, nil},
+		"autoscaling, limit":          {scale{Autoscaling: &on, MinSize: 1, MaxSize: 4}, func(f *facts) { f.Quota.VMs.Max = 4 }, []string{"warning limit"}},
+		"autoscaling off":             {scale{Autoscaling: &off}, nil, nil},
+		"larger":                      {scale{OfferingID: "big"}, nil, nil},
+		"larger, limit":               {scale{OfferingID: "big"}, func(f *facts) { f.Quota.CPUs.Max = 6 + 5 }, []string{"error limit"}},
+		"larger, just fits":           {scale{OfferingID: "big"}, func(f *facts) { f.Quota.CPUs.Max = 6 + 6 }, nil},
+		"workers larger":              {scale{WorkerOfferingID: "big"}, func(f *facts) { f.Quota.CPUs.Max = 6 + 4 }, nil},
+		"offerings cannot be read":    {scale{OfferingID: "big"}, func(f *facts) { f.Unread[SubjectOfferings] = "no"; f.Offerings = nil }, nil},
+		"size, nothing can be read":   {scale{Size: 3}, func(f *facts) { *f = Facts{Now: now, Cluster: f.Cluster, Unread: everything} }, nil},
+		"offering, nothing is read":   {scale{OfferingID: "big"}, func(f *facts) { *f = Facts{Now: now, Cluster: f.Cluster, Unread: everything} }, nil},
+		"autoscaling, nothing either": {scale{Autoscaling: &on, MinSize: 1, MaxSize: 9}, func(f *facts) { *f = Facts{Now: now, Cluster: f.Cluster, Unread: everything} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := good()
+			if tc.change != nil {
+				tc.change(f)
+			}
+			require.Equal(t, append([]string{}, tc.want...), codes(t, Scale(f, tc.request)))
+		})
+	}
+}
+
+// everything is what no role allows.
+var everything = func() map[Subject]string {
+	out := map[Subject]string{}
+	for _, s := range []Subject{
+		SubjectVersions, SubjectOfferings, SubjectTemplates, SubjectNetwork, SubjectQuota, SubjectFree, SubjectAddresses, SubjectFirewall,
+		SubjectForwards, SubjectBalancers, SubjectNetworkVMs, SubjectNodes, SubjectServices, SubjectCertificate, SubjectKubeconfig,
+	} {
+		out[s] = "the role of the keys does not allow it"
+	}
+	return out
+}()
+
+// TestUnread: with nothing but the cluster itself, each operation names what was not read, and finds no problem.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	f := &Facts{Now: now, Cluster: good().Cluster, Unread: everything}
+	for name, got := range map[string][]Finding{"upgrade": Upgrade(f, "v132"), "scale up": Scale(f, scale{Size: 3}), "delete": Delete(f, false)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Empty(t, codes(t, got))
+			require.Len(t, unread(got), len(everything))
+		})
+	}
+}

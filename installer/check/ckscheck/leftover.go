@@ -1,0 +1,193 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ckscheck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// Leftover is an address that a cluster's controller uses, and what is on it.
+type Leftover struct {
+	Address cloudstack.PublicIP
+	// Service is namespace/name; empty where nothing says which it is or was.
+	Service string
+	// Living says that the Service is in the cluster.
+	Living bool
+	// Allocated says that a controller acquired the address: it goes with the Service.
+	Allocated bool
+	Balancers []cloudstack.LoadBalancerRule
+	Firewall  []cloudstack.FirewallRule
+	Forwards  []cloudstack.PortForwarding
+}
+
+// Leftovers returns the addresses of the cluster's network that have rules of Services of type LoadBalancer, or were acquired for
+// one. deleteKubernetesCluster leaves them where it leaves the network. CKS's own rules are not among them.
+func Leftovers(f *Facts) []Leftover {
+	var out []Leftover
+	for _, a := range f.Addresses {
+		l := Leftover{Address: a, Allocated: a.Tags[plan.TagAllocatedBy] == plan.ManagedBy}
+		for _, r := range f.Balancers {
+			if r.PublicIPID == a.ID && (rules.ParseName(r.Name).Family != rules.FamilyForeign || r.Tags[plan.TagManagedBy] == plan.ManagedBy) {
+				l.Balancers = append(l.Balancers, r)
+			}
+		}
+		f.attribute(&l)
+		if l.Service == "" && len(l.Balancers) == 0 && !l.Allocated {
+			continue // somebody else's
+		}
+		for _, r := range f.Firewall {
+			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
+				l.Firewall = append(l.Firewall, r)
+			}
+		}
+		for _, r := range f.Forwards {
+			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
+				l.Forwards = append(l.Forwards, r)
+			}
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Compare(a.Address.Address, b.Address.Address) })
+	return out
+}
+
+// ownPort reports whether CKS opens a port on an address for the nodes' SSH and the API.
+func (f *Facts) ownPort(a *cloudstack.PublicIP, port int) bool {
+	if f.Cluster == nil || a.ID != f.Cluster.IPAddressID {
+		return false
+	}
+	return port == apiPort || sshPort <= port && port < sshPort+max(len(f.Cluster.VMs), 1) || etcdStart <= port && port < etcdStart+f.Cluster.EtcdNodes
+}
+
+// attribute finds the Service of an address: by its tags, by the names of its rules, or by the Service's own status.
+func (f *Facts) attribute(l *Leftover) {
+	l.Service = l.Address.Tags[plan.TagService]
+	var balancers []string
+	for _, r := range l.Balancers {
+		name := rules.ParseName(r.Name)
+		balancers = append(balancers, name.LB)
+		if name.Service != "" {
+			l.Service = cmp.Or(l.Service, name.Namespace+"/"+name.Service)
+		}
+		l.Service = cmp.Or(l.Service, r.Tags[plan.TagService])
+	}
+	for _, s := range Balanced(f.Services) {
+		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
+		if key := s.Namespace + "/" + s.Name; has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key {
+			l.Service, l.Living = key, true
+			return
+		}
+	}
+}
+
+// what lists the rules, by their ids.
+func (l *Leftover) what() string {
+	var parts []string
+	list := func(noun string, ids []string) {
+		if len(ids) > 0 {
+			parts = append(parts, noun+" "+strings.Join(ids, ", "))
+		}
+	}
+	list("load balancer rules", names(l.Balancers, func(r *cloudstack.LoadBalancerRule) string { return r.Name + " (" + r.ID + ")" }))
+	list("firewall rules", names(l.Firewall, func(r *cloudstack.FirewallRule) string { return r.ID }))
+	list("port forwarding rules", names(l.Forwards, func(r *cloudstack.PortForwarding) string { return r.ID }))
+	if len(parts) == 0 {
+		return "without rules"
+	}
+	return "with " + strings.Join(parts, "; ")
+}
+
+func names[T any](items []T, name func(*T) string) []string {
+	out := make([]string, len(items))
+	for i := range items {
+		out[i] = name(&items[i])
+	}
+	return out
+}
+
+// OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not say so; the
+// network's name and offering do, unless an administrator has set another offering.
+func (f *Facts) OwnNetwork() bool {
+	n := f.Network
+	return n != nil && n.OfferingName == "DefaultNetworkOfferingforKubernetesService" && n.Name == f.Cluster.Name+"-network"
+}
+
+// Delete decides whether f.Cluster can be deleted, and names what would stay behind. removeServices says that the Services of
+// type LoadBalancer are deleted first, and with them their addresses and rules.
+func Delete(f *Facts, removeServices bool) []Finding {
+	return f.all(f.check(func(c *check) {
+		if c.Cluster.NetworkID == "" {
+			return
+		}
+		if c.OwnNetwork() {
+			c.guests()
+		} else {
+			c.portless()
+		}
+		if !c.read(SubjectAddresses) || !c.read(SubjectBalancers) {
+			return
+		}
+		for _, l := range Leftovers(c.Facts) {
+			if !l.Living || !removeServices {
+				c.leftover(&l)
+			}
+		}
+	}))
+}
+
+func (c *check) leftover(l *Leftover) {
+	object := fmt.Sprintf("address %s (%s)", l.Address.Address, l.Address.ID)
+	if l.Service != "" {
+		object += " of Service " + l.Service
+	}
+	switch namespace, name, _ := strings.Cut(l.Service, "/"); {
+	case c.OwnNetwork():
+		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before", "CloudStack made the network, and releases the address with it")
+	case l.Living:
+		c.add(Warning, "leftover", object, fmt.Sprintf("csccm cks delete %s --remove-services, or kubectl delete service -n %s %s first", c.Cluster.Name, namespace, name),
+			"it stays in network %s, %s: CloudStack deletes only what it made", c.Cluster.NetworkName, l.what())
+	default:
+		remedy := "delete the rules and release the address in CloudStack, when nobody needs them"
+		if l.Address.SourceNAT {
+			remedy = "delete the rules in CloudStack; the address belongs to the network"
+		}
+		c.add(Warning, "leftover", object, remedy, "it stays in network %s, %s; no Service of the cluster is known to use it", c.Cluster.NetworkName, l.what())
+	}
+}
+
+// guests checks that nobody else uses the network that goes with the cluster.
+func (c *check) guests() {
+	var others []string
+	for _, vm := range c.NetworkVMs {
+		if !slices.Contains(c.Cluster.VMs, vm.ID) {
+			others = append(others, vm.Name)
+		}
+	}
+	slices.Sort(others)
+	if len(others) > 0 {
+		c.add(Error, "network-guests", "network "+c.Cluster.NetworkName, "delete these VMs, or remove them from the network",
+			"CloudStack made it and deletes it with the cluster, but other VMs use it: %s", strings.Join(others, ", "))
+	}
+	for _, vm := range c.Cluster.Nodes {
+		if vm.External {
+			c.add(Error, "node-external", "VM "+vm.Name, "remove it from the cluster first", "it was added to the cluster by hand; CloudStack refuses to delete a cluster with such nodes")
+		}
+	}
+}
+
+// Balanced returns the Services that the cluster's controller serves: those of type LoadBalancer without a class of another.
+func Balanced(services []corev1.Service) []corev1.Service {
+	return slices.DeleteFunc(slices.Clone(services), func(s corev1.Service) bool {
+		return s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil
+	})
+}

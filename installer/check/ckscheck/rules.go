@@ -1,0 +1,453 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ckscheck
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// Severity says what a Finding means for the operation.
+type Severity string
+
+// Severities, from the worst.
+const (
+	Error      Severity = "error"   // the operation would fail, or break the cluster
+	Warning    Severity = "warning" // the operation can succeed; something needs a hand
+	NotChecked Severity = "not checked"
+)
+
+// Finding is one problem, or one subject that could not be read.
+type Finding struct {
+	// Code names the rule; it never changes.
+	Code     string   `json:"code"`
+	Severity Severity `json:"severity"`
+	// Object is what the finding is about, such as "offering Small Instance".
+	Object string `json:"object"`
+	// What is wrong; for NotChecked, why it is not known.
+	What   string `json:"what"`
+	Remedy string `json:"remedy,omitempty"`
+	// Reference is the address of an upstream issue, or empty.
+	Reference string `json:"reference,omitempty"`
+}
+
+// String returns the finding in one line, without remedy and reference.
+func (f Finding) String() string {
+	if f.Severity == NotChecked {
+		return "not checked: " + f.Object + ": " + f.What
+	}
+	return f.Object + ": " + f.What
+}
+
+const (
+	running = "Running"
+	issues  = "https://github.com/apache/cloudstack/issues/"
+)
+
+// references are the upstream issues of rules.
+var references = map[string]string{
+	"certificate-expired":    issues + "9418",
+	"certificate-expires":    issues + "9418",
+	"certificate-host":       issues + "11579",
+	"etcd-scale-down":        issues + "14159",
+	"firewall-ssh-missing":   issues + "11779",
+	"firewall-without-ports": issues + "11758",
+	"leftover":               "https://github.com/kubernetes-sigs/cluster-api-provider-cloudstack/issues/293",
+	"limit":                  issues + "12123",
+	"mixed-offerings":        issues + "14122",
+	"offering-missing":       issues + "14148",
+	"offering-unused-small":  issues + "13408",
+	"offering-upgrade":       issues + "13408",
+}
+
+// check collects the findings of one operation.
+type check struct {
+	*Facts
+	findings []Finding
+}
+
+// check applies rules.
+func (f *Facts) check(rules ...func(*check)) []Finding {
+	c := &check{Facts: f, findings: []Finding{}}
+	for _, rule := range rules {
+		rule(c)
+	}
+	return c.findings
+}
+
+// all adds a finding for each subject that could not be read.
+func (f *Facts) all(findings []Finding) []Finding {
+	for _, s := range slices.Sorted(maps.Keys(f.Unread)) {
+		findings = append(findings, Finding{Code: "not-checked", Severity: NotChecked, Object: string(s), What: f.Unread[s]})
+	}
+	return findings
+}
+
+func (c *check) add(s Severity, code, object, remedy, format string, args ...any) {
+	c.findings = append(c.findings, Finding{Code: code, Severity: s, Object: object, What: fmt.Sprintf(format, args...), Remedy: remedy, Reference: references[code]})
+}
+
+// read reports whether the subject was read.
+func (c *check) read(s Subject) bool {
+	_, unread := c.Unread[s]
+	return !unread
+}
+
+// byID returns the element with an id; nil for none.
+func byID[T any](items []T, id string, of func(*T) string) *T {
+	for i := range items {
+		if of(&items[i]) == id {
+			return &items[i]
+		}
+	}
+	return nil
+}
+
+func (f *Facts) version(id string) *cloudapi.KubernetesVersion {
+	return byID(f.Versions, id, func(v *cloudapi.KubernetesVersion) string { return v.ID })
+}
+
+func (f *Facts) offering(id string) *cloudapi.ServiceOffering {
+	return byID(f.Offerings, id, func(o *cloudapi.ServiceOffering) string { return o.ID })
+}
+
+// Create decides whether a cluster can be created as requested.
+func Create(f *Facts, r cloudapi.CreateClusterRequest) []Finding {
+	return f.all(f.check(func(c *check) { c.create(r) }))
+}
+
+// Scale decides whether f.Cluster can be scaled as requested.
+func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
+	return f.all(f.check(func(c *check) { c.scale(r) }))
+}
+
+// Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
+func Upgrade(f *Facts, versionID string) []Finding {
+	return f.all(f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificates))
+}
+
+// State returns a finding about a cluster that does not run.
+func State(f *Facts) []Finding {
+	return f.check(func(c *check) {
+		remedy := "wait until CloudStack has finished; if the state stays, an administrator finds the reason in the log of the management server"
+		switch c.Cluster.State {
+		case running:
+			return
+		case "Stopped":
+			remedy = "start the cluster first"
+		case "Alert":
+			remedy = "look at the states of its VMs and Nodes; CloudStack makes the cluster Running again by itself when all are there"
+		case "Error":
+			remedy = "its creation failed: delete the cluster and create it again"
+		}
+		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, remedy, "it is %s, not Running", c.Cluster.State)
+	})
+}
+
+// Nodes returns findings about VMs and Nodes of the cluster that do not work.
+func Nodes(f *Facts) []Finding { return f.check(func(c *check) { c.nodes(Error) }) }
+
+// Firewall returns findings about firewall rules on the cluster's address that make CloudStack fail to scale the cluster.
+func Firewall(f *Facts) []Finding { return f.all(f.check((*check).firewall)) }
+
+// Offerings returns findings about the cluster's offerings that hinder every upgrade, or scaling.
+func Offerings(f *Facts) []Finding {
+	return f.check(func(c *check) { c.offerings(Error, "CloudStack refuses to upgrade it, and can fail to scale it") })
+}
+
+// defaultDiskGiB is the root disk of a node for which none is named.
+const defaultDiskGiB = 8
+
+func (c *check) create(r cloudapi.CreateClusterRequest) {
+	if r.OfferingID == "" {
+		c.add(Error, "offering-missing", "cluster "+r.Name, "name one offering for all nodes, too", "without it CloudStack makes the cluster, but never upgrades it")
+	}
+	v := c.version(r.VersionID)
+	if o := c.offering(r.OfferingID); o != nil && r.ControlOfferingID != "" && r.WorkerOfferingID != "" && !large(o, v) {
+		c.add(Warning, "offering-unused-small", "offering "+o.Name, c.choose(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
+	}
+	var needs demand
+	disk := max(r.RootDiskGiB, defaultDiskGiB)
+	needs.nodes(r.ControlNodes, c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID)), disk)
+	needs.nodes(r.Size, c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID)), disk)
+	switch {
+	case r.NetworkID == "":
+		needs.PublicIPs, needs.Networks = 1, 1 // the source NAT address
+	case c.Network != nil && c.Network.VPCID != "":
+		needs.PublicIPs = 1
+	}
+	c.limits(Error, needs)
+	if needs.PublicIPs > 0 && c.read(SubjectFree) && c.FreeAddresses == 0 {
+		c.add(Error, "no-free-address", "zone "+r.ZoneID, "release an address that nobody needs, or ask an administrator to add a range of public addresses",
+			"the cluster needs a public address, and the zone has no free one")
+	}
+}
+
+func (c *check) scale(r cloudapi.ScaleClusterRequest) {
+	k := c.Cluster
+	switch {
+	case r.Autoscaling != nil:
+		if *r.Autoscaling && r.MaxSize > k.Size {
+			c.grow(Warning, r.MaxSize) // perhaps never that many
+		}
+		return
+	case r.Size == 0:
+		c.resize(r)
+		return
+	}
+	if k.Autoscaling {
+		c.add(Warning, "autoscaling", "cluster "+k.Name, "switch autoscaling off, or change its range",
+			"the cluster scales itself between %d and %d workers, and can undo the change", k.MinSize, k.MaxSize)
+	}
+	c.offerings(Warning, "CloudStack can fail to scale it")
+	c.firewall()
+	c.certificates()
+	if r.Size > k.Size {
+		c.nodes(Error)
+		c.grow(Error, r.Size)
+		return
+	}
+	if k.EtcdNodes > 0 {
+		c.add(Warning, "etcd-scale-down", "cluster "+k.Name, "note the firewall and port forwarding rules of the address first, to restore them",
+			"it has separate etcd nodes: CloudStack can delete the rules for SSH to an etcd node instead of those of the workers, and fail after it removed the workers")
+	}
+	c.nodes(Warning)
+}
+
+// grow checks that the cluster can have more workers.
+func (c *check) grow(s Severity, size int) {
+	k := c.Cluster
+	var needs demand
+	needs.nodes(size-k.Size, c.offering(cmp.Or(k.WorkerOfferingID, k.OfferingID)), defaultDiskGiB)
+	c.limits(s, needs)
+	for i := range c.Templates {
+		if t := &c.Templates[i]; !t.Ready {
+			c.add(s, "template", "template "+t.Name, "wait until it is downloaded, or ask an administrator", "it is not ready: %s", cmp.Or(t.Status, "no status is shown"))
+		}
+	}
+}
+
+// resize checks that there is room for larger nodes.
+func (c *check) resize(r cloudapi.ScaleClusterRequest) {
+	k := c.Cluster
+	var more demand
+	for _, n := range []struct {
+		to, from string
+		count    int
+	}{
+		{cmp.Or(r.ControlOfferingID, r.OfferingID), cmp.Or(k.ControlOfferingID, k.OfferingID), k.ControlNodes},
+		{cmp.Or(r.WorkerOfferingID, r.OfferingID), cmp.Or(k.WorkerOfferingID, k.OfferingID), k.Size},
+	} {
+		if to, from := c.offering(n.to), c.offering(n.from); to != nil && from != nil {
+			more.CPUs += n.count * (to.CPUs - from.CPUs)
+			more.MemoryMiB += n.count * (to.MemoryMiB - from.MemoryMiB)
+		}
+	}
+	c.limits(Error, more)
+}
+
+// demand is what an operation uses in addition.
+type demand struct{ VMs, CPUs, MemoryMiB, Volumes, StorageGiB, PublicIPs, Networks int }
+
+// nodes adds n nodes of an offering; nil counts without CPUs and memory.
+func (d *demand) nodes(n int, o *cloudapi.ServiceOffering, diskGiB int) {
+	d.VMs, d.Volumes, d.StorageGiB = d.VMs+n, d.Volumes+n, d.StorageGiB+n*diskGiB
+	if o != nil {
+		d.CPUs, d.MemoryMiB = d.CPUs+n*o.CPUs, d.MemoryMiB+n*o.MemoryMiB
+	}
+}
+
+// limits compares a demand with what is left of the owner's limits.
+func (c *check) limits(s Severity, d demand) {
+	q := c.Quota
+	if q == nil {
+		return
+	}
+	for _, r := range []struct {
+		noun string
+		need int
+		cloudapi.Usage
+	}{
+		{"VMs", d.VMs, q.VMs}, {"CPUs", d.CPUs, q.CPUs}, {"MiB of memory", d.MemoryMiB, q.MemoryMiB}, {"volumes", d.Volumes, q.Volumes},
+		{"GiB of primary storage", d.StorageGiB, q.StorageGiB}, {"public addresses", d.PublicIPs, q.PublicIPs}, {"networks", d.Networks, q.Networks},
+	} {
+		if left, unlimited := r.Free(); !unlimited && r.need > left {
+			c.add(s, "limit", q.Owner, "free some, ask for less, or ask an administrator to raise the limit", "%d %s are needed, and %d of %d are left", r.need, r.noun, left, r.Max)
+		}
+	}
+}
+
+// What CloudStack wants of a node at least, whatever the version needs.
+const (
+	minCPUs      = 2
+	minMemoryMiB = 2048
+)
+
+// need is the smallest node of a version; v is nil where the version is not known.
+func need(v *cloudapi.KubernetesVersion) (cpus, memory int) {
+	if v == nil {
+		return minCPUs, minMemoryMiB
+	}
+	return max(minCPUs, v.MinCPUs), max(minMemoryMiB, v.MinMemoryMiB)
+}
+
+func large(o *cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) bool {
+	cpus, memory := need(v)
+	return o.CPUs >= cpus && o.MemoryMiB >= memory
+}
+
+func size(o *cloudapi.ServiceOffering) string {
+	return fmt.Sprintf("%s and %d MiB of memory", plural.Count(o.CPUs, "CPU"), o.MemoryMiB)
+}
+
+// Large names offerings that nodes of a version can have, the smallest first.
+func Large(offerings []cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) []string {
+	fit := slices.DeleteFunc(slices.Clone(offerings), func(o cloudapi.ServiceOffering) bool {
+		return o.Customized || o.State == "Inactive" || !large(&o, v)
+	})
+	slices.SortStableFunc(fit, func(a, b cloudapi.ServiceOffering) int {
+		return slices.Compare([]int{a.CPUs, a.MemoryMiB}, []int{b.CPUs, b.MemoryMiB})
+	})
+	names := make([]string, len(fit))
+	for i := range fit {
+		names[i] = fmt.Sprintf("%s (%d CPUs, %d MiB)", fit[i].Name, fit[i].CPUs, fit[i].MemoryMiB)
+	}
+	return names
+}
+
+// choose says which offerings nodes of a version can have.
+func (c *check) choose(v *cloudapi.KubernetesVersion) string {
+	cpus, memory := need(v)
+	remedy := fmt.Sprintf("choose an offering with at least %d CPUs and %d MiB of memory", cpus, memory)
+	names := Large(c.Offerings, v)
+	if len(names) == 0 {
+		return remedy + "; CloudStack shows none to these keys: ask an administrator"
+	}
+	const most = 3
+	return remedy + ", such as " + strings.Join(names[:min(len(names), most)], " or ")
+}
+
+// upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes, even
+// when every kind of node has another.
+func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
+	k := c.Cluster
+	if k.OfferingID == "" {
+		c.offerings(Error, "CloudStack refuses the upgrade: \"Invalid service offering associated with Kubernetes cluster\"")
+		return
+	}
+	if to == nil {
+		return // CloudStack refuses a version that it does not know
+	}
+	cpus, memory := need(to)
+	if o := c.offering(k.OfferingID); o != nil && (o.CPUs < to.MinCPUs || o.MemoryMiB < to.MinMemoryMiB) { // without CKS's own minimum: the nodes exist
+		c.add(Error, "offering-upgrade", "offering "+o.Name, c.choose(to), "it has %s; nodes of version %s need at least %d CPUs and %d MiB", size(o), to.Semantic, cpus, memory)
+	}
+	for _, own := range []struct{ id, kind string }{{k.ControlOfferingID, "control nodes"}, {k.WorkerOfferingID, "worker nodes"}} {
+		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
+			c.add(Warning, "offering-small", "offering "+o.Name, fmt.Sprintf("scale the cluster to a larger offering first: csccm cks scale %s --offering OFFERING", k.Name),
+				"the %s have it: %s; version %s needs %d CPUs and %d MiB", own.kind, size(o), to.Semantic, cpus, memory)
+		}
+	}
+}
+
+// offerings adds a finding about a cluster that was created with offerings for kinds of nodes only, or whose kinds differ.
+func (c *check) offerings(s Severity, effect string) {
+	k := c.Cluster
+	switch {
+	case k.OfferingID == "":
+		c.add(s, "offering-missing", "cluster "+k.Name, fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where CloudStack refuses this too, "+
+			"it needs the fix of apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name),
+			"it was created without an offering for all nodes, only with one for each kind of node: %s", effect)
+	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID || k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID:
+		c.add(Warning, "mixed-offerings", "cluster "+k.Name, "where scaling fails so, stop the cluster and scale it to one offering for all nodes",
+			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
+	}
+}
+
+// The ports that CKS opens on the address of a cluster.
+const (
+	apiPort   = 6443
+	sshPort   = 2222 // of the first node; each further node has the next
+	etcdStart = 50000
+)
+
+// firewall looks for rules that CKS fails at when it replaces its own: it reads the ports of all rules of the address, and
+// some have none.
+func (c *check) firewall() {
+	k := c.Cluster
+	if k.IPAddressID == "" || !c.read(SubjectFirewall) {
+		return
+	}
+	c.portless()
+	if !slices.ContainsFunc(c.Firewall, func(r cloudstack.FirewallRule) bool { return r.PublicIPID == k.IPAddressID && r.StartPort == sshPort }) {
+		c.add(Warning, "firewall-ssh-missing", "address "+k.IPAddress, fmt.Sprintf("create a firewall rule for TCP ports %d to %d on the address", sshPort, sshPort+len(k.Nodes)-1),
+			"CloudStack's own firewall rule for SSH to the nodes, from port %d, is gone; CloudStack needs it to scale the cluster", sshPort)
+	}
+}
+
+func (c *check) portless() {
+	for _, r := range c.Firewall {
+		if r.PublicIPID == c.Cluster.IPAddressID && r.StartPort == 0 {
+			c.add(Error, "firewall-without-ports", fmt.Sprintf("firewall rule %s on address %s", r.ID, c.Cluster.IPAddress),
+				"delete the rule for the time of the change; one for tcp or udp can be replaced by a rule for ports 1 to 65535. "+
+					"If your release has the fix (apache/cloudstack#12806): --ignore-preflight firewall-without-ports",
+				"it is for protocol %s and has no ports: many releases of CloudStack stop half-way with a NullPointerException", r.Protocol)
+		}
+	}
+}
+
+// nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
+func (c *check) nodes(s Severity) {
+	k := c.Cluster
+	nodes := 0 // those that were added by hand count as workers
+	for _, vm := range k.Nodes {
+		if !vm.Etcd {
+			nodes++
+		}
+		if vm.State != "" && vm.State != running {
+			c.add(s, "vm-state", "VM "+vm.Name, "start the VM, and wait until its Node is Ready", "it is %s, not Running", vm.State)
+		}
+	}
+	if want := k.ControlNodes + k.Size; nodes != want && k.Type == cloudapi.CloudManaged {
+		c.add(Warning, "cluster-nodes", "cluster "+k.Name, "csccm cks show "+k.Name+" lists its VMs; scaling the cluster to the number of workers that it has corrects that",
+			"it has %s, and CloudStack expects %d", plural.Count(nodes, "VM"), want)
+	}
+	if !c.read(SubjectNodes) {
+		return
+	}
+	for _, vm := range k.Nodes {
+		if vm.Etcd {
+			continue
+		}
+		i := slices.IndexFunc(c.Nodes, func(n corev1.Node) bool { return strings.EqualFold(n.Name, vm.Name) })
+		if i < 0 && vm.State == running {
+			c.add(s, "node-missing", "VM "+vm.Name, "read /var/log/daemon.log on the VM; or delete the VM by scaling the cluster down",
+				"it is Running, but no Node of Kubernetes has its name: it did not join the cluster")
+		}
+		if i >= 0 {
+			c.ready(s, &c.Nodes[i])
+		}
+	}
+}
+
+func (c *check) ready(s Severity, n *corev1.Node) {
+	why := "its kubelet has not reported yet"
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			if why = condition.Message; condition.Status == corev1.ConditionTrue {
+				return
+			}
+		}
+	}
+	c.add(s, "node-not-ready", "Node "+n.Name, "kubectl describe node "+n.Name+" says more; start or repair its VM", "it is not Ready: %s", why)
+}

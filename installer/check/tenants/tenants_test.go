@@ -1,0 +1,287 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/tenancy"
+)
+
+// service is a Service of type LoadBalancer with an address; without one for ip "".
+func service(name, ip string, change ...func(*corev1.Service)) corev1.Service {
+	ns, name := name[:1], name[2:]
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(ns + name), Annotations: map[string]string{}}}
+	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	if ip != "" {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
+	}
+	aged(0)(&s)
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func with(name, value string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Annotations[annotation.Prefix+name] = value }
+}
+
+func aged(minutes int) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC).Add(-time.Duration(minutes) * time.Minute))
+	}
+}
+
+func ports(n int) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Ports = make([]corev1.ServicePort, n) }
+}
+
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	custom := func(text string) tenancy.Policy {
+		p, err := tenancy.Parse([]byte(text))
+		require.NoError(t, err)
+		return p
+	}
+	for name, tt := range map[string]struct {
+		policy    tenancy.Policy
+		services  []corev1.Service
+		labels    map[string]map[string]string
+		addresses map[string]Address
+		refused   []string // service rule, with + where it has an address
+		values    string   // JSON; "" for none
+	}{
+		"nothing": {policy: tenancy.Default()},
+		"nothing special": {policy: tenancy.Default(), services: []corev1.Service{
+			service("a/web", "192.0.2.1", with("algorithm", "source")), service("b/web", "192.0.2.2", with("keep-ip", "true")),
+		}},
+		"networks": {
+			policy: tenancy.Default(),
+			services: []corev1.Service{
+				service("b/web", "192.0.2.2", with("network", "n2")), service("a/web", "192.0.2.1", with("network", "n1"), with("project", "p")),
+				service("a/db", "192.0.2.3", with("network", "n1")),
+			},
+			refused: []string{
+				"+a/db tenancy.annotations.network", "+a/web tenancy.annotations.network", "+a/web tenancy.annotations.project", "+b/web tenancy.annotations.network",
+			},
+			values: `{"tenancy":{"annotations":{"network":{"allow":["a","b"]},"project":{"allow":["a"]}}}}`,
+		},
+		"without an address": {
+			policy: tenancy.Default(), services: []corev1.Service{service("a/web", "", with("network", "n1"))},
+			refused: []string{" a/web tenancy.annotations.network"},
+		},
+		"of another class, of another type, being deleted": {policy: tenancy.Default(), services: []corev1.Service{
+			service("a/x", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { class := "c"; s.Spec.LoadBalancerClass = &class }),
+			service("a/y", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }),
+			service("a/z", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { now := metav1.Now(); s.DeletionTimestamp = &now }),
+		}},
+		"a trusted namespace": {
+			policy:   custom(`{"trustedNamespaces":[{"matchLabels":{"team":"infra"}}],"annotations":{"network":{"deny":true}}}`),
+			services: []corev1.Service{service("a/web", "192.0.2.1", with("network", "n1")), service("b/web", "192.0.2.2", with("network", "n1"))},
+			labels:   map[string]map[string]string{"a": {"team": "infra"}},
+			refused:  []string{"+b/web tenancy.annotations.network"},
+			values:   `{"tenancy":{"annotations":{"network":{"allow":["b"]}}}}`,
+		},
+		"the operator's own lists stay": {
+			policy: custom(`{"annotations":{"network":{"allow":["x",{"matchLabels":{"team":"infra"}}],"values":["n9"]}}}`),
+			services: []corev1.Service{
+				service("a/web", "192.0.2.1", with("network", "n1")), service("x/web", "192.0.2.2", with("network", "n9")),
+			},
+			refused: []string{"+a/web tenancy.annotations.network"},
+			values:  `{"tenancy":{"annotations":{"network":{"allow":["x",{"matchLabels":{"team":"infra"}},"a"],"values":["n9","n1"]}}}}`,
+		},
+		"a value alone": {
+			policy: custom(`{"annotations":{"algorithm":{"values":["source"]},"address":{"values":["192.0.2.9"]}}}`),
+			services: []corev1.Service{
+				service("a/web", "192.0.2.1", with("algorithm", "leastconn"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" }),
+			},
+			refused: []string{"+a/web tenancy.annotations.address", "+a/web tenancy.annotations.algorithm"},
+			values:  `{"tenancy":{"annotations":{"address":{"values":["192.0.2.9","192.0.2.1"]},"algorithm":{"values":["source","leastconn"]}}}}`,
+		},
+		"addresses of CloudStack": {
+			policy: tenancy.Default(),
+			services: []corev1.Service{
+				service("a/nat", "192.0.2.1"), service("b/foreign", "192.0.2.2", with("address", "192.0.2.2")),
+				service("c/chosen", "192.0.2.3"), service("d/own", "192.0.2.4", with("address", "192.0.2.4")),
+				service("e/unknown", "192.0.2.5", with("address", "192.0.2.5")), service("f/asks", "", with("address", "192.0.2.2")),
+			},
+			addresses: map[string]Address{"192.0.2.1": {SourceNAT: true, Foreign: true}, "192.0.2.2": {Foreign: true}, "192.0.2.3": {}, "192.0.2.4": {}},
+			refused:   []string{"+a/nat tenancy.sourceNATAddress", "+b/foreign tenancy.foreignAddress", " f/asks tenancy.foreignAddress"},
+			values:    `{"tenancy":{"sourceNATAddress":{"allow":["a"]},"foreignAddress":{"allow":["b"]}}}`,
+		},
+		"limits": {
+			policy: custom(`{"limits":{"maxPortsPerService":2,"maxAddressesPerNamespace":1,"keepIP":{"maxPerNamespace":1}}}`),
+			services: []corev1.Service{
+				service("a/1", "192.0.2.1", aged(1), ports(5)), service("a/2", "192.0.2.2", aged(2)), service("a/3", "192.0.2.2", aged(0)),
+				service("b/1", "192.0.2.4", aged(1), with("keep-ip", "yes")), service("b/2", "192.0.2.4", aged(3), with("keep-ip", "on")),
+			},
+			refused: []string{"+a/1 tenancy.limits.maxPortsPerService", "+a/1 tenancy.limits.maxAddressesPerNamespace", "+b/1 tenancy.limits.keepIP.maxPerNamespace"},
+			values:  `{"tenancy":{"limits":{"maxPortsPerService":5,"maxAddressesPerNamespace":2,"keepIP":{"maxPerNamespace":2}}}}`,
+		},
+		"no address may be kept": {
+			policy:   custom(`{"limits":{"keepIP":{"maxPerNamespace":0}}}`),
+			services: []corev1.Service{service("a/1", "192.0.2.1", with("keep-ip", "true")), service("a/2", "192.0.2.2", with("keep-ip", "true"))},
+			refused:  []string{"+a/1 tenancy.limits.keepIP.maxPerNamespace", "+a/2 tenancy.limits.keepIP.maxPerNamespace"},
+			values:   `{"tenancy":{"limits":{"keepIP":{"maxPerNamespace":2}}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, err := json.Marshal(tt.policy)
+			require.NoError(t, err)
+			v := View{tt.services, tt.labels, tt.addresses}
+			values, refused, err := Keep(tt.policy, v)
+			require.NoError(t, err)
+			var got []string
+			for _, r := range refused {
+				mark := map[bool]string{true: "+", false: " "}[r.Serving]
+				got = append(got, mark+r.Service+" "+r.Rule)
+				require.NotEmpty(t, r.Message)
+			}
+			require.Equal(t, tt.refused, got)
+			text, err := json.Marshal(values)
+			require.NoError(t, err)
+			if tt.values == "" {
+				require.Nil(t, values)
+			} else {
+				require.JSONEq(t, tt.values, string(text))
+			}
+			require.Equal(t, refused, Refused(tt.policy, v))
+			after, err := json.Marshal(tt.policy)
+			require.NoError(t, err)
+			require.JSONEq(t, string(before), string(after), "the operator's policy is not changed")
+
+			// With the values over the policy nothing that serves is refused.
+			var merged, patch map[string]any
+			require.NoError(t, json.Unmarshal(before, &merged))
+			require.NoError(t, json.Unmarshal(text, &patch))
+			if patch != nil {
+				overlay(merged, patch["tenancy"].(map[string]any))
+			}
+			all, err := json.Marshal(merged)
+			require.NoError(t, err)
+			for _, r := range Refused(custom(string(all)), v) {
+				require.False(t, r.Serving, "%s is still refused: %s", r.Service, r.Rule)
+			}
+		})
+	}
+}
+
+func overlay(base, over map[string]any) {
+	for k, v := range over {
+		below, ok1 := base[k].(map[string]any)
+		above, ok2 := v.(map[string]any)
+		if ok1 && ok2 {
+			overlay(below, above)
+		} else {
+			base[k] = v
+		}
+	}
+}
+
+func TestPolicyOf(t *testing.T) {
+	t.Parallel()
+	const text = `{"annotations":{"network":{"deny":true}}}`
+	for name, tt := range map[string]struct {
+		words []string
+		set   bool
+		rules int
+		err   string
+	}{
+		"no flag":    {[]string{"cloudstack-ccm", "--cluster-id=x"}, false, 4, ""},
+		"empty":      {[]string{"--tenancy="}, true, 4, ""},
+		"joined":     {[]string{"--tenancy=" + text}, true, 1, ""},
+		"apart":      {[]string{"--tenancy", text, "--v=2"}, true, 1, ""},
+		"the last":   {[]string{"--tenancy={}", "--tenancy=" + text}, true, 1, ""},
+		"no JSON":    {[]string{"--tenancy={"}, true, 0, "tenancy: "},
+		"other flag": {[]string{"--tenancy-x=" + text}, false, 4, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, set, err := PolicyOf(tt.words)
+			require.Equal(t, tt.set, set)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, p.Annotations, tt.rules)
+		})
+	}
+	const manifest = "---\nkind: Service\nmetadata: {name: x}\n---\nkind: DaemonSet\nspec: {template: {spec: {containers: [{name: a, args: ['--tenancy=" + text + "']}]}}}\n"
+	p, set, err := PolicyOfManifest(manifest)
+	require.NoError(t, err)
+	require.True(t, set)
+	require.Len(t, p.Annotations, 1)
+	_, set, err = PolicyOfManifest("kind: Deployment\n")
+	require.NoError(t, err)
+	require.False(t, set)
+}
+
+func TestSharedAddresses(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		services []corev1.Service
+		owners   map[string]types.UID
+		rules    map[string][]string
+		want     []Shared
+	}{
+		"alone":              {services: []corev1.Service{service("a/web", "192.0.2.1"), service("b/web", "192.0.2.2")}},
+		"within a namespace": {services: []corev1.Service{service("a/web", "192.0.2.1"), service("a/db", "192.0.2.1")}},
+		"across namespaces":  {services: []corev1.Service{service("b/web", "192.0.2.1", aged(1)), service("a/web", "192.0.2.1")}, want: []Shared{{"192.0.2.1", "b/web", []string{"a/web"}}}},
+		"shared":             {services: []corev1.Service{service("b/web", "192.0.2.1", aged(1), with("share-with", "c, a")), service("a/web", "192.0.2.1")}},
+		"shared with all":    {services: []corev1.Service{service("b/web", "192.0.2.1", aged(1), with("share-with", "*")), service("a/web", "192.0.2.1")}},
+		"the guest says so":  {services: []corev1.Service{service("b/web", "192.0.2.1", aged(1)), service("a/web", "192.0.2.1", with("share-with", "*"))}, want: []Shared{{"192.0.2.1", "b/web", []string{"a/web"}}}},
+		"the tag names the owner": {
+			services: []corev1.Service{service("b/web", "192.0.2.1", aged(1), with("share-with", "*")), service("a/web", "192.0.2.1")},
+			owners:   map[string]types.UID{"192.0.2.1": "aweb"}, want: []Shared{{"192.0.2.1", "a/web", []string{"b/web"}}},
+		},
+		"the owner is gone": {
+			services: []corev1.Service{service("b/web", "192.0.2.1", aged(1)), service("a/web", "192.0.2.1")},
+			owners:   map[string]types.UID{"192.0.2.1": "gone"}, want: []Shared{{"192.0.2.1", "b/web", []string{"a/web"}}},
+		},
+		"by a rule that no status shows": {
+			services: []corev1.Service{service("b/web", "192.0.2.1", aged(1)), service("a/web", "")},
+			rules:    map[string][]string{"192.0.2.1": {"a/web", "z/gone"}}, want: []Shared{{"192.0.2.1", "b/web", []string{"a/web"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, SharedAddresses(tt.services, tt.owners, tt.rules))
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	const uid = "01234567-89ab-cdef-0123-456789abcdef"
+	svc := service("a/web", "192.0.2.1", func(s *corev1.Service) { s.UID = uid })
+	tags := func(cluster, uid string) map[string]string {
+		return map[string]string{plan.TagCluster: cluster, plan.TagServiceUID: uid, plan.TagAllocatedBy: plan.ManagedBy}
+	}
+	rule := func(name, ip string) cloudstack.LoadBalancerRule {
+		return cloudstack.LoadBalancerRule{ID: name + ip, Name: name, PublicIP: ip, PublicPort: 80}
+	}
+	got := Addresses([]cloudstack.PublicIP{
+		{Address: "192.0.2.1"}, {Address: "192.0.2.2"}, {Address: "192.0.2.3", Tags: tags("ours", uid)}, {Address: "192.0.2.4", Tags: tags("others", uid)},
+		{Address: "192.0.2.5", SourceNAT: true}, {Address: "192.0.2.6"},
+	}, []cloudstack.LoadBalancerRule{
+		rule("a0123456789abcdef0123456789abcde-tcp-80", "192.0.2.1"), rule("intranet", "192.0.2.2"), rule("intranet", "192.0.2.3"), rule("intranet", "192.0.2.4"),
+	}, []corev1.Service{svc}, []string{"ours"})
+	require.Equal(t, map[string]Address{
+		"192.0.2.1": {}, "192.0.2.2": {Foreign: true}, "192.0.2.3": {}, "192.0.2.4": {Foreign: true}, "192.0.2.5": {SourceNAT: true}, "192.0.2.6": {},
+	}, got)
+}

@@ -1,0 +1,228 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudapi
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+const testPassword = "canaryPassword~*&=CCCC"
+
+// TestRecordedAnswers reads answers of a real management server.
+func TestRecordedAnswers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, tc := range []struct {
+		golden string
+		call   func(c *Client) (any, error)
+		want   any
+		params map[string]string // that the call must have, besides others; a value of "" must not be there
+	}{
+		{"listServiceOfferings.all", func(c *Client) (any, error) { return c.ListServiceOfferings(ctx, "z") }, []ServiceOffering{
+			{ID: "1fb97a24-6f10-485a-bc7e-f540e0bba35f", Name: "Small Instance", State: "Active", CPUs: 1, SpeedMHz: 500, MemoryMiB: 512},
+			{ID: "4e2d8c13-e8e7-4e06-8302-96f232b55fc1", Name: "Medium Instance", State: "Active", CPUs: 1, SpeedMHz: 1000, MemoryMiB: 1024},
+		}, map[string]string{"zoneid": "z"}},
+		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) { return c.ListKubernetesClusters(ctx, "p") }, []KubernetesCluster{{
+			ID: "4be17028-6145-408b-b431-52c8074ea5fe", Name: "ext0", State: "Running", Type: "ExternalManaged", Description: "x",
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", ControlNodes: 1, Size: 3, Created: "2026-11-21T10:46:51+0000",
+			VMs: []string{"f1db34f8-ed2e-4d48-8931-dc1a06f72c9c", "c6b00d13-fbaf-44cd-ba24-6f90b660474b", "8648015f-e2d3-484f-b6a1-5b19593d0869", "fae1c4e4-86fe-46d9-b8e9-88a96136e04f"},
+		}}, map[string]string{"projectid": "p"}},
+		{"listKubernetesClusters.by-id-with-vms", func(c *Client) (any, error) {
+			k, err := c.KubernetesCluster(ctx, "k", "p")
+			return k.Name, err
+		}, "ext0", map[string]string{"id": "k", "projectid": "p"}},
+		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListKeyPairs(ctx, "p") }, []KeyPair(nil), map[string]string{"projectid": "p"}},
+		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
+			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
+			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",
+			ZoneID: "a8885454-8c33-4770-9640-f2234fce520e", ZoneName: "Sandbox-simulator", Arch: "x86_64",
+			State: VersionEnabled, MinCPUs: 2, MinMemoryMiB: 2048, SupportsHA: true, SupportsAutoscaling: true,
+		}}, map[string]string{"zoneid": "z"}},
+		{"listRoles.admin", func(c *Client) (any, error) { roles, err := c.ListRoles(ctx, ""); return len(roles), err }, 9, nil},
+		// Read-Only User only contains the name.
+		{"listRoles.admin", func(c *Client) (any, error) { return c.ListRoles(ctx, "user") },
+			[]Role{{ID: "5785dd05-e595-11f1-ad40-02fc00000001", Name: "User", Type: "User", Description: "Default user role"}}, nil},
+		{"createRole.ok", func(c *Client) (any, error) { role, err := c.CreateRole(ctx, "n", "User", "d"); return role.ID, err },
+			"2284ea2f-87d4-48a4-9f9a-062877e08200", map[string]string{"name": "n", "type": "User", "description": "d"}},
+		{"createRolePermission.allow-0", func(c *Client) (any, error) { return nil, c.CreateRolePermission(ctx, "r", "listZones", "allow", "") },
+			nil, map[string]string{"rule": "listZones", "permission": "allow", "description": ""}},
+		{"listAccounts.self", func(c *Client) (any, error) {
+			accounts, err := c.ListAccounts(ctx, "kubeadmin", "0ab018e4-71f8-456c-ae10-4634d0077d6d")
+			return []string{accounts[0].RoleName, accounts[0].Users[0].Username}, err
+		}, []string{"User", "kubeadmin"}, nil},
+		{"listAccounts.self", func(c *Client) (any, error) { return c.ListAccounts(ctx, "other", "") }, []Account(nil), nil},
+		{"listAccounts.limited", func(c *Client) (any, error) { return c.ReadQuota(ctx, "") }, &Quota{
+			Owner: "account kubeadmin", VMs: Usage{20, 10}, CPUs: Usage{40, 10}, MemoryMiB: Usage{40960, 5120}, Volumes: Usage{20, 10}, StorageGiB: Usage{200, 20},
+			PublicIPs: Usage{3, 3}, Networks: Usage{20, 4},
+		}, map[string]string{"id": "", "listall": ""}},
+		{"listProjects.user", func(c *Client) (any, error) {
+			q, err := c.ReadQuota(ctx, "p")
+			return []any{q.Owner, q.VMs, q.CPUs, q.PublicIPs}, err
+		},
+			[]any{"project k8s-project", Usage{20, 2}, Usage{40, 2}, Usage{20, 1}}, map[string]string{"id": "p"}},
+		{"listPublicIpAddresses.state-free", func(c *Client) (any, error) { return c.CountFreePublicIPs(ctx, "z") }, 185,
+			map[string]string{"state": "Free", "zoneid": "z", "page": "1", "pagesize": "1"}},
+		{"listUsers.self", func(c *Client) (any, error) {
+			users, err := c.ListUsers(ctx, "kubeadmin", "", "")
+			return []string{users[0].AccountID, users[0].RoleType}, err
+		}, []string{"2578845e-6284-49d4-a658-75c95d8c7c92", "User"}, map[string]string{"listall": "true"}},
+		{"listUsers.unknown", func(c *Client) (any, error) {
+			users, err := c.ListUsers(ctx, "nobody", "a", "d")
+			return len(users), err
+		}, 0, nil},
+		{"createUser.admin", func(c *Client) (any, error) {
+			user, err := c.CreateUser(ctx, CreateUserRequest{Account: "a", Username: "u", Password: testPassword, FirstName: "f", LastName: "l", Email: "e", DomainID: "d"})
+			return user.ID != "", err
+		}, true, map[string]string{"account": "a", "username": "u", "password": testPassword, "firstname": "f", "lastname": "l", "email": "e", "domainid": "d", "roleid": ""}},
+		{"createAccount.custom-role", func(c *Client) (any, error) {
+			account, err := c.CreateAccount(ctx, CreateUserRequest{Account: "a", Username: "u", Password: testPassword, RoleID: "r", DomainID: "d"})
+			return account.ID != "" && len(account.Users) > 0, err
+		}, true, map[string]string{"account": "a", "username": "u", "roleid": "r", "domainid": "d"}},
+		{"registerUserKeys.self-again", func(c *Client) (any, error) {
+			keys, err := c.RegisterUserKeys(ctx, "u")
+			return keys.APIKey != "" && keys.SecretKey != "", err
+		}, true, nil},
+	} {
+		t.Run(tc.golden, func(t *testing.T) {
+			t.Parallel()
+			f := golden(t, tc.golden)
+			got, err := tc.call(f.client(t))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+			for name, want := range tc.params {
+				require.Equal(t, want, f.form().Get(name), name)
+			}
+		})
+	}
+}
+
+func TestClusterOperations(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		golden string
+		call   func(ctx context.Context, c *Client) (cloudstack.Submitted, error)
+		params map[string]string
+		hasID  bool
+	}{
+		"create cluster": {"createKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			return c.CreateKubernetesCluster(ctx, CreateClusterRequest{
+				Name: "n", ZoneID: "z", VersionID: "v", OfferingID: "o", ControlNodes: 3, Size: 2, ProjectID: "p", NetworkID: "net", KeyPair: "k",
+				ExternalLBAddress: "203.0.113.7", WorkerOfferingID: "w", RootDiskGiB: 20, EnableCSI: true,
+			})
+		}, map[string]string{"clustertype": "CloudManaged", "name": "n", "zoneid": "z", "kubernetesversionid": "v", "serviceofferingid": "o",
+			"controlnodes": "3", "size": "2", "projectid": "p", "networkid": "net", "keypair": "k", "externalloadbalanceripaddress": "203.0.113.7",
+			"nodeofferings[0].node": "worker", "nodeofferings[0].offering": "w", "noderootdisksize": "20", "enablecsi": "true"}, true},
+		"scale cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", Size: 4})
+		}, map[string]string{"id": "k", "size": "4"}, false},
+		"autoscale cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			on := true
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", Autoscaling: &on, MinSize: 1, MaxSize: 5})
+		}, map[string]string{"id": "k", "autoscalingenabled": "true", "minsize": "1", "maxsize": "5"}, false},
+		"offerings of a cluster": {"scaleKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			return c.ScaleKubernetesCluster(ctx, ScaleClusterRequest{ID: "k", ControlOfferingID: "c", WorkerOfferingID: "w"})
+		}, map[string]string{"id": "k", "nodeofferings[0].node": "control", "nodeofferings[0].offering": "c", "nodeofferings[1].node": "worker",
+			"nodeofferings[1].offering": "w"}, false},
+		"stop cluster": {"stopKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			return c.StopKubernetesCluster(ctx, "k")
+		}, map[string]string{"id": "k"}, false},
+		"delete cluster": {"deleteKubernetesCluster.external", func(ctx context.Context, c *Client) (cloudstack.Submitted, error) {
+			return c.DeleteKubernetesCluster(ctx, "k")
+		}, map[string]string{"id": "k"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := golden(t, tc.golden)
+			s, err := tc.call(t.Context(), f.client(t))
+			require.NoError(t, err)
+			require.NotEmpty(t, s.JobID)
+			require.Equal(t, tc.hasID, s.ID != "")
+			for name, want := range tc.params {
+				require.Equal(t, want, f.form().Get(name), name)
+			}
+		})
+	}
+}
+
+func TestSecretsArePrintedRedacted(t *testing.T) {
+	t.Parallel()
+	keys := UserKeys{APIKey: testPassword, SecretKey: testPassword}
+	for _, v := range []any{keys, &keys, CreateUserRequest{Password: testPassword}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			text := fmt.Sprintf(verb, v)
+			require.NotContains(t, text, "canary")
+			require.NotContains(t, text, fmt.Sprintf("%x", "canary"))
+		}
+	}
+}
+
+func TestListEvents(t *testing.T) {
+	t.Parallel()
+	f := always(`{"x":{"count":1,"event":[{"id":"1","type":"KUBERNETES.CLUSTER.CREATE","level":"ERROR","state":"Completed","description":"d","username":"u"}]}}`)
+	events, err := f.client(t).ListEvents(t.Context(), ClusterResource, "k", "p")
+	require.NoError(t, err)
+	require.Equal(t, []Event{{ID: "1", Type: "KUBERNETES.CLUSTER.CREATE", Level: EventError, State: "Completed", Description: "d", Username: "u"}}, events)
+	form := f.form()
+	require.Equal(t, []string{"KubernetesCluster", "k", "p"}, []string{form.Get("resourcetype"), form.Get("resourceid"), form.Get("projectid")})
+}
+
+// Administrators see limits as the word Unlimited, and some roles see none at all.
+func TestReadQuotaOddAnswers(t *testing.T) {
+	t.Parallel()
+	f := always(`{"listaccountsresponse":{"count":1,"account":[{"id":"a","name":"admin","vmlimit":"Unlimited","vmtotal":7,"cpulimit":"-1","iplimit":"5","iptotal":9}]}}`)
+	q, err := f.client(t).ReadQuota(t.Context(), "")
+	require.NoError(t, err)
+	_, unlimited := q.VMs.Free()
+	require.True(t, unlimited)
+	_, unlimited = q.CPUs.Free()
+	require.True(t, unlimited)
+	left, unlimited := q.PublicIPs.Free()
+	require.False(t, unlimited)
+	require.Zero(t, left, "a limit that was lowered below what is used")
+
+	for _, body := range []string{`{"listaccountsresponse":{}}`, `{"listaccountsresponse":{"count":1,"account":[{"id":"a","name":"n"}]}}`} {
+		_, err := always(body).client(t).ReadQuota(t.Context(), "")
+		require.ErrorContains(t, err, "does not show the limits of exactly one account")
+	}
+}
+
+func TestListTemplates(t *testing.T) {
+	t.Parallel()
+	f := always(`{"listtemplatesresponse":{"count":1,"template":[{"id":"t","name":"node","isready":false,"status":"10% Downloaded","zoneid":"z"}]}}`)
+	got, err := f.client(t).ListTemplates(t.Context(), "t")
+	require.NoError(t, err)
+	require.Equal(t, []Template{{ID: "t", Name: "node", Status: "10% Downloaded", ZoneID: "z"}}, got)
+	require.Equal(t, "executable", f.form().Get("templatefilter"))
+}
+
+func TestIdentityOddAnswers(t *testing.T) {
+	t.Parallel()
+	c := always(`{"x":{}}`).client(t)
+	keys, err := c.GetUserKeys(t.Context(), "u")
+	require.NoError(t, err, "a user that never registered keys has none")
+	require.Equal(t, UserKeys{}, *keys)
+	_, err = c.RegisterUserKeys(t.Context(), "u")
+	require.ErrorContains(t, err, "no keys")
+	_, err = c.CreateRole(t.Context(), "n", "User", "")
+	var e *cloudstack.Error
+	require.ErrorAs(t, err, &e)
+	require.True(t, e.MayHaveHappened)
+	c = always(`{"x":{"count":2,"rolepermission":[{"id":"1","rule":"listZones","permission":"ALLOW"},{"id":"2","rule":"*","permission":"deny"}]}}`).client(t)
+	permissions, err := c.ListRolePermissions(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, []RolePermission{{Rule: "listZones", Permission: "allow"}, {Rule: "*", Permission: "deny"}}, permissions)
+}
+
+func TestMissingCluster(t *testing.T) {
+	t.Parallel()
+	cluster, err := always(`{"x":{}}`).client(t).KubernetesCluster(t.Context(), "k", "")
+	require.NoError(t, err)
+	require.Nil(t, cluster)
+}

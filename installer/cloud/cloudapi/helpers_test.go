@@ -1,0 +1,79 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudapi
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// fakeAPI is a server that is called without a socket. It gives one answer to every call unless it has a function for them.
+type fakeAPI struct {
+	status int
+	body   string
+	answer func(r *http.Request) (header http.Header, from *fakeAPI)
+
+	mu    sync.Mutex
+	calls []*http.Request
+}
+
+func always(body string) *fakeAPI { return &fakeAPI{status: http.StatusOK, body: body} }
+
+// golden gives the answer of a recorded exchange.
+func golden(t *testing.T, name string) *fakeAPI {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
+	require.NoError(t, err)
+	var g struct {
+		Status   int             `json:"httpStatus"`
+		Response json.RawMessage `json:"response"`
+	}
+	require.NoError(t, json.Unmarshal(text, &g))
+	return &fakeAPI{status: g.Status, body: string(g.Response)}
+}
+
+// RoundTrip notes the call and answers.
+func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, r)
+	out, from := httptest.NewRecorder(), f
+	if f.answer != nil {
+		var header http.Header
+		header, from = f.answer(r)
+		maps.Copy(out.Header(), header)
+	}
+	out.WriteHeader(from.status)
+	_, _ = io.WriteString(out, from.body)
+	return out.Result(), nil
+}
+
+// form is that of the first call.
+func (f *fakeAPI) form() url.Values {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[0].PostForm
+}
+
+func (f *fakeAPI) client(t *testing.T) *Client {
+	t.Helper()
+	c, err := NewClient(&cloudstack.Config{APIURL: "http://cloudstack.test/client/api", APIKey: "a", SecretKey: "s"}, cloudstack.WithTransport(f))
+	require.NoError(t, err)
+	return c
+}

@@ -1,0 +1,134 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// session is a login: cookies, and the session key that must go with them.
+type session struct {
+	jar http.CookieJar
+	key atomic.Pointer[string] // nil before the login and after the logout
+}
+
+// Sign adds the session key to a form.
+func (s *session) Sign(form url.Values, _ time.Time) {
+	if key := s.key.Load(); key != nil {
+		form.Set("sessionkey", *key)
+	}
+}
+
+// Secrets returns the session key.
+func (s *session) Secrets() []string {
+	if key := s.key.Load(); key != nil {
+		return []string{*key}
+	}
+	return nil
+}
+
+// cookies returns a transport that sends and stores the cookies of the session.
+func (s *session) cookies(next http.RoundTripper) http.RoundTripper {
+	return &cookieTransport{s.jar, next}
+}
+
+type cookieTransport struct {
+	jar  http.CookieJar
+	next http.RoundTripper
+}
+
+// RoundTrip makes a call with the cookies.
+func (t *cookieTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	for _, cookie := range t.jar.Cookies(req.URL) {
+		req.AddCookie(cookie)
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err == nil {
+		t.jar.SetCookies(req.URL, resp.Cookies())
+	}
+	return resp, err
+}
+
+// Login makes a client that works in a session of a user with a password.
+// domain is a path such as ROOT/a/b, a/b or /a/b; "" and "ROOT" mean ROOT itself. Of cfg the keys are not used.
+// It fails with KindAuth when the password is wrong or the user has two-factor
+// authentication on.
+func Login(ctx context.Context, cfg *cloudstack.Config, username, password, domain string, opts ...cloudstack.Option) (*Client, error) {
+	const command = "login"
+	if username == "" || password == "" {
+		return nil, errors.New("cloudstack login: user name and password are both needed")
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{jar: jar}
+	c, err := NewClient(cfg, append(slices.Clone(opts), cloudstack.WithProof(s, s.cookies))...)
+	if err != nil {
+		return nil, err
+	}
+	c.session = s
+	params := map[string]string{"username": username, "password": password}
+	if path := loginPath(domain); path != "" {
+		params["domain"] = path
+	}
+	var answer struct {
+		SessionKey    string `json:"sessionkey"`
+		TwoFAEnabled  bool   `json:"is2faenabled"`
+		TwoFAVerified bool   `json:"is2faverified"`
+	}
+	if err := c.Call(ctx, command, params, &answer); err != nil {
+		return nil, err
+	}
+	if answer.SessionKey == "" {
+		return nil, &cloudstack.Error{Command: command, HTTPCode: http.StatusOK, Text: "the answer has no session key"}
+	}
+	s.key.Store(&answer.SessionKey)
+	if answer.TwoFAEnabled && !answer.TwoFAVerified {
+		// The session is of no use; end it as well as we can.
+		_ = c.Logout(ctx)
+		return nil, &cloudstack.Error{Kind: cloudstack.KindAuth, Command: command, HTTPCode: http.StatusNetworkAuthenticationRequired, Text: cloudstack.TextTwoFactor}
+	}
+	return c, nil
+}
+
+// loginPath returns the domain as the login call takes it: the path below ROOT with a leading slash, "" for ROOT itself.
+// The server refuses the path that listDomains shows, ROOT/a/b, as that of a domain ROOT below ROOT.
+func loginPath(domain string) string {
+	path := strings.Trim(strings.TrimSpace(domain), "/")
+	if first, rest, _ := strings.Cut(path, "/"); strings.EqualFold(first, "ROOT") {
+		path = strings.Trim(rest, "/")
+	}
+	if path == "" {
+		return ""
+	}
+	return "/" + path
+}
+
+// Logout ends a session made by Login; it does nothing for clients with keys.
+func (c *Client) Logout(ctx context.Context) error {
+	if c.session == nil || c.session.key.Load() == nil {
+		return nil
+	}
+	var answer struct {
+		Description string `json:"description"`
+	}
+	err := c.Call(ctx, "logout", nil, &answer)
+	c.session.key.Store(nil)
+	if err == nil && !strings.EqualFold(answer.Description, "success") {
+		err = &cloudstack.Error{Command: "logout", HTTPCode: http.StatusOK, Text: "the server did not confirm the end of the session"}
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+const (
+	uidWeb = "01234567-89ab-cdef-0123-456789abcdef"
+	lbWeb  = "a0123456789abcdef0123456789abcde" // cut at 32 characters
+	lbGone = "affffffffffffffffffffffffffffff0"
+)
+
+func TestParseName(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Name{
+		lbWeb + "-80":           {Family: FamilyLegacy, LB: lbWeb, Port: 80},
+		lbWeb + "-tcp-443":      {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp", Port: 443},
+		lbWeb + "-tcp-proxy-80": {Family: FamilyUpstream, LB: lbWeb, Protocol: "tcp-proxy", Port: 80},
+		"K8s_svc_kubernetes_default_web-tcp-80": {
+			Family: FamilyLeaseweb, Cluster: "kubernetes", Namespace: "default", Service: "web", Protocol: "tcp", Port: 80,
+		},
+		"K8s_svc_my_cluster_kube-system_a-tcp-b-tcp-proxy-8443": {
+			Family: FamilyLeaseweb, Cluster: "my_cluster", Namespace: "kube-system", Service: "a-tcp-b", Protocol: "tcp-proxy", Port: 8443,
+		},
+		"K8s_svc_kubernetes_default_web-tcp-99999": {Family: FamilyForeign},
+		lbWeb + "-0":       {Family: FamilyForeign},
+		lbWeb + "-080":     {Family: FamilyForeign},
+		lbWeb + "-70000":   {Family: FamilyForeign},
+		lbWeb + "-sctp-80": {Family: FamilyForeign},
+		lbWeb:              {Family: FamilyForeign},
+		"web-80":           {Family: FamilyForeign},
+		"abcdef-80":        {Family: FamilyForeign},
+		"":                 {Family: FamilyForeign},
+	}
+	for name, want := range tests {
+		require.Equal(t, want, ParseName(name), name)
+	}
+}
+
+func service(namespace, name, uid string, ips ...string) corev1.Service {
+	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uid)}}
+	for _, ip := range ips {
+		s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+	}
+	return s
+}
+
+func rule(id, name, protocol string, port int, members ...string) Rule {
+	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{
+		ID: id, Name: name, Protocol: protocol, PublicIP: "203.0.113.20", PublicPort: port, PrivatePort: 30000 + port,
+		Algorithm: "leastconn", State: "Active",
+	}}
+	for _, m := range members {
+		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: m, Addresses: []string{"10.1.1." + m}})
+	}
+	return r
+}
+
+func at(ip string, r Rule) Rule {
+	r.PublicIP = ip
+	return r
+}
+
+func TestMakePlan(t *testing.T) {
+	t.Parallel()
+	services := []corev1.Service{service("default", "web", uidWeb, "203.0.113.20"), service("shop", "cart", "99999999-0000-0000-0000-000000000000", "203.0.113.30")}
+	nodes := map[string]bool{"21": true, "22": true}
+	type row struct {
+		verdict Verdict
+		service string
+		newName string
+		reason  string
+	}
+	tests := []struct {
+		name  string
+		rules []Rule
+		sel   Selection
+		want  map[string]row // by rule id
+	}{
+		{
+			name:  "legacy of a living Service, with and without protocol",
+			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-443", "tcp-proxy", 443)},
+			want: map[string]row{
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", "Service default/web"},
+				"2": {VerdictRename, "default/web", lbWeb + "-tcp-proxy-443", "Service default/web"},
+			},
+		},
+		{
+			name:  "current and foreign names are left alone",
+			rules: []Rule{rule("1", lbWeb+"-tcp-80", "tcp", 80), rule("2", "my rule", "tcp", 81)},
+			want:  map[string]row{"1": {VerdictCurrent, "default/web", "", ""}, "2": {VerdictForeign, "", "", "not named"}},
+		},
+		{
+			name:  "no Service here: left alone, with what speaks for it",
+			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21", "22"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82, "77"), rule("4", lbGone+"-83", "", 83)},
+			want: map[string]row{
+				"1": {VerdictOrphan, "", "", "its Service is gone; --lb " + lbGone + " renames it all the same; --delete-orphans"},
+				"2": {VerdictUnattributed, "", "", "1 of its 2 members"},
+				"3": {VerdictUnattributed, "", "", "none of its members"},
+				"4": {VerdictUnattributed, "", "", "no Service of this cluster"},
+			},
+		},
+		{
+			name:  "--lb takes one load balancer",
+			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", strings.Replace(lbGone, "f0", "e0", 1)+"-80", "", 80)},
+			sel:   Selection{LoadBalancers: []string{lbGone}},
+			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", "--lb"}, "2": {VerdictUnattributed, "", "", ""}},
+		},
+		{
+			name:  "--include-unattributed takes all legacy names and nothing else",
+			rules: []Rule{rule("1", lbGone+"-80", "", 80), rule("2", "my rule", "tcp", 81), rule("3", "K8s_svc_kubernetes_default_other-tcp-80", "tcp", 80)},
+			sel:   Selection{IncludeUnattributed: true},
+			want:  map[string]row{"1": {VerdictRename, "", lbGone + "-tcp-80", ""}, "2": {VerdictForeign, "", "", ""}, "3": {VerdictUnattributed, "", "", ""}},
+		},
+		{
+			name:  "of rules with one port the one on the Service's address stays",
+			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), at("203.0.113.99", rule("2", lbWeb+"-tcp-80", "tcp", 80, "21", "22"))},
+			want: map[string]row{
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", "its address is the Service's"},
+			},
+		},
+		{
+			name:  "on one address the one that serves stays, and its name decides last",
+			rules: []Rule{rule("1", lbWeb+"-80", "", 80, "21"), rule("2", lbWeb+"-tcp-80", "tcp", 80), rule("3", lbWeb+"-443", "", 443, "21"), rule("4", lbWeb+"-tcp-443", "tcp", 443, "21")},
+			want: map[string]row{
+				"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictSurplus, "default/web", "", ""},
+				"3": {VerdictSurplus, "default/web", "", ""}, "4": {VerdictCurrent, "default/web", "", "stays"},
+			},
+		},
+		{
+			name: "duplicates that nothing decides are left alone",
+			rules: []Rule{
+				rule("1", lbGone+"-80", "", 80), rule("2", lbGone+"-80", "", 80), // no Service
+				rule("3", lbWeb+"-80", "", 80), at("203.0.113.99", rule("4", lbWeb+"-tcp-80", "tcp", 80, "21")), // the better one is elsewhere
+				at("203.0.113.98", rule("5", lbWeb+"-81", "", 81)), at("203.0.113.99", rule("6", lbWeb+"-tcp-81", "tcp", 81)), // none is there
+			},
+			sel: Selection{IncludeUnattributed: true, DeleteOrphans: true},
+			want: map[string]row{
+				"1": {VerdictDuplicate, "", "", "no Service"}, "2": {VerdictDuplicate, "", "", "no Service"},
+				"3": {VerdictDuplicate, "default/web", "", "no members"}, "4": {VerdictDuplicate, "default/web", "", "no members"},
+				"5": {VerdictDuplicate, "default/web", "", "none is on"}, "6": {VerdictDuplicate, "default/web", "", "none is on"},
+			},
+		},
+		{
+			name:  "--delete-orphans takes what has nodes of this cluster for members, and nothing else",
+			rules: []Rule{rule("1", lbGone+"-80", "", 80, "21"), rule("2", lbGone+"-81", "", 81, "21", "77"), rule("3", lbGone+"-82", "", 82), rule("4", lbWeb+"-tcp-80", "tcp", 80, "21"), rule("5", "my rule", "tcp", 90, "21")},
+			sel:   Selection{DeleteOrphans: true},
+			want: map[string]row{
+				"1": {VerdictOrphan, "", "", ""}, "2": {VerdictUnattributed, "", "", ""}, "3": {VerdictUnattributed, "", "", ""},
+				"4": {VerdictCurrent, "default/web", "", ""}, "5": {VerdictForeign, "", "", ""},
+			},
+		},
+		{
+			name: "Leaseweb's need the Service's address too",
+			rules: []Rule{
+				rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80),
+				rule("2", "K8s_svc_kubernetes_shop_cart-tcp-80", "tcp", 80), // its Service has another address
+			},
+			want: map[string]row{"1": {VerdictRename, "default/web", lbWeb + "-tcp-80", ""}, "2": {VerdictUnattributed, "", "", ""}},
+		},
+		{
+			name:  "Leaseweb's beside upstream's",
+			rules: []Rule{rule("1", "K8s_svc_kubernetes_default_web-tcp-80", "tcp", 80, "21"), rule("2", lbWeb+"-tcp-80", "tcp", 80, "21")},
+			want:  map[string]row{"1": {VerdictSurplus, "default/web", "", ""}, "2": {VerdictCurrent, "default/web", "", ""}},
+		},
+		{name: "nothing there", want: map[string]row{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			check := func(rules []Rule) Plan {
+				p := MakePlan(Inventory{Rules: rules, Services: services, NodeVMs: nodes}, tt.sel)
+				require.Len(t, p.Items, len(tt.want))
+				renames := 0
+				for _, it := range p.Items {
+					w := tt.want[it.RuleID]
+					require.Equal(t, w.verdict, it.Verdict, "%+v", it)
+					require.Equal(t, w.service, it.Service, "%+v", it)
+					require.Equal(t, w.newName, it.NewName, "%+v", it)
+					require.Contains(t, it.Reason, w.reason)
+					if it.Verdict == VerdictRename {
+						renames++
+					}
+				}
+				deletions := 0
+				for _, s := range p.Steps {
+					if s.Action == ActionDelete {
+						deletions++
+						continue
+					}
+					require.Zero(t, deletions, "deletions come last")
+					require.NotEmpty(t, s.Protocol, "an update without a protocol fails")
+					require.Equal(t, "leastconn", s.Algorithm)
+				}
+				require.Len(t, p.Steps, renames+deletions)
+				return p
+			}
+			p := check(tt.rules)
+			reversed := slices.Clone(tt.rules)
+			slices.Reverse(reversed)
+			require.Equal(t, p.Steps, check(reversed).Steps, "the order of the input does not matter")
+		})
+	}
+}
+
+func ruleOn(id, name, address string, port int, vms ...string) Rule {
+	r := Rule{LoadBalancerRule: cloudstack.LoadBalancerRule{ID: id, Name: name, PublicIPID: address, PublicIP: address, PublicPort: port}}
+	for _, vm := range vms {
+		r.Members = append(r.Members, cloudstack.LoadBalancerMember{VMID: vm})
+	}
+	return r
+}
+
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	rename := Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", PublicIP: "a", Port: 80}
+	again := Step{Action: ActionCreate, RuleID: "2", From: "gone", PublicIP: "a", Port: 81, Rule: &Deleted{PublicIPID: "a", Members: []string{"x", "y"}}}
+	for name, tc := range map[string]struct {
+		rules []Rule
+		todo  []Step
+		notes int
+	}{
+		"all":                   {[]Rule{ruleOn("1", "new", "a", 80)}, []Step{rename, again}, 0},
+		"nothing":               {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 0},
+		"a member is missing":   {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "a", 81, "y")}, []Step{again}, 0},
+		"on another address":    {[]Rule{ruleOn("1", "old", "a", 80), ruleOn("3", "gone", "b", 81, "y", "x")}, []Step{again}, 0},
+		"the rule is not there": {[]Rule{ruleOn("3", "gone", "a", 81, "y", "x")}, []Step{}, 1},
+	} {
+		todo, notes := Remaining([]Step{rename, again}, tc.rules)
+		require.Equal(t, tc.todo, todo, name)
+		require.Len(t, notes, tc.notes, name)
+	}
+}
+
+func TestEmptied(t *testing.T) {
+	t.Parallel()
+	rules := []Rule{
+		ruleOn("1", "x", "a", 80), ruleOn("2", "x", "a", 81), ruleOn("3", "x", "b", 80), ruleOn("4", "foreign", "b", 82), ruleOn("5", "x", "c", 80),
+		ruleOn("6", "x", "d", 80), ruleOn("7", "x", "e", 80),
+	}
+	var steps []Step
+	for _, id := range []string{"1", "2", "3", "6", "7"} {
+		steps = append(steps, Step{Action: ActionDelete, RuleID: id})
+	}
+	steps = append(steps, Step{Action: ActionRename, RuleID: "5"})
+	got := Emptied(rules, steps)
+	Used(got, []cloudstack.PublicIP{{ID: "a"}, {ID: "d", SourceNAT: true}}, []cloudstack.PortForwarding{{PublicIPID: "e"}})
+	require.Equal(t, []Address{
+		{ID: "a", IP: "a"}, {ID: "d", IP: "d", UsedBy: "source NAT of its network"}, {ID: "e", IP: "e", UsedBy: "port forwarding"},
+	}, got)
+	require.Contains(t, got[0].Describe(), "release it in CloudStack (id a)")
+	require.Contains(t, got[1].Describe(), "stays")
+}

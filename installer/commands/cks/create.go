@@ -1,0 +1,266 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// CreateOptions are what csccm cks create is asked for. Zone, version, offerings and network are names or ids; zero values
+// are left to the defaults.
+type CreateOptions struct {
+	Name, Description               string
+	Zone, Version, Network, KeyPair string
+	Offerings                       Offerings
+	Size, ControlNodes, RootDiskGiB int
+	ExternalLB                      string // address of a highly available control plane in a shared network
+	CSI                             bool
+	Ignore                          []string
+	// Install installs into the new cluster, by its kubeconfig, what With names; nil installs nothing.
+	Install func(ctx context.Context, cluster, kubeconfig string) error
+	With    []string
+}
+
+// request is what CloudStack is asked for, with the names of the ids in it.
+type request struct {
+	cloudapi.CreateClusterRequest
+	names map[string]string
+	// newest reports that nobody asked for the version.
+	newest bool
+}
+
+// Create creates a cluster, and follows it until it runs. A cluster of that name that is as asked for is followed, or left.
+func (s *Service) Create(ctx context.Context, o CreateOptions) error {
+	all, err := s.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := s.request(ctx, o)
+	if err != nil {
+		return err
+	}
+	var existing *cloudapi.KubernetesCluster
+	for i := range all {
+		if strings.EqualFold(all[i].Name, o.Name) { // the names of its VMs do not differ by case either
+			existing = &all[i]
+		}
+	}
+	p, err := planCreate(existing, r)
+	if err != nil {
+		return err
+	}
+	q := r.complete()
+	t := &task{
+		plan: p, ignore: o.Ignore, goal: inState(stateRunning),
+		preflight: func() ([]ckscheck.Finding, error) {
+			f, err := s.reader(ctx, nil).Create(ctx, q)
+			return found(err, func() []ckscheck.Finding { return ckscheck.Create(f, q) })
+		},
+		submit: func(ctx context.Context) (cloudstack.Submitted, error) { return s.API.CreateKubernetesCluster(ctx, q) },
+		done: func(k *cloudapi.KubernetesCluster) {
+			for _, text := range ignored(k, q) {
+				s.Progress.Warn("%s", text)
+			}
+		},
+	}
+	if o.Install != nil {
+		p.With, p.Done = o.With, false
+		t.after = []engine.Step{{Name: "install into cluster " + o.Name, Do: func(ctx context.Context, note engine.Note) error {
+			return s.install(ctx, p, o, note)
+		}}}
+	}
+	return s.run(ctx, t)
+}
+
+// complete fills in what CloudStack requires and nobody has asked for.
+func (r request) complete() cloudapi.CreateClusterRequest {
+	r.ControlNodes, r.Size = max(r.ControlNodes, 1), max(r.Size, 1)
+	return r.CreateClusterRequest
+}
+
+// zoneOf returns the zone of that name or id, or the only one.
+func (s *Service) zoneOf(ctx context.Context, want string) (*cloudstack.Zone, error) {
+	zones, err := s.API.ListZones(ctx)
+	if err != nil {
+		return nil, explain("list the zones", err)
+	}
+	switch {
+	case want != "":
+		return pick("zone", "--zone", want, zones, nameOfZone)
+	case len(zones) == 1:
+		return &zones[0], nil
+	}
+	return nil, report.Usage("the zone of the cluster is not given",
+		"name one of these with --zone: "+some(cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name })))
+}
+
+// request resolves the names of the options.
+func (s *Service) request(ctx context.Context, o CreateOptions) (request, error) {
+	r := request{names: map[string]string{}, newest: o.Version == ""}
+	zone, err := s.zoneOf(ctx, o.Zone)
+	if err != nil {
+		return r, err
+	}
+	r.names[zone.ID] = zone.Name
+	r.CreateClusterRequest = cloudapi.CreateClusterRequest{
+		Name: o.Name, ZoneID: zone.ID, ControlNodes: o.ControlNodes, Size: o.Size, Description: o.Description, ProjectID: s.Project, KeyPair: o.KeyPair,
+		ExternalLBAddress: o.ExternalLB, RootDiskGiB: o.RootDiskGiB, EnableCSI: o.CSI,
+	}
+	versions, err := s.versions(ctx, zone.ID)
+	if err != nil {
+		return r, err
+	}
+	v, err := versionFor(versions, o.Version, zone.Name)
+	if err != nil {
+		return r, err
+	}
+	r.VersionID, r.names[v.ID] = v.ID, v.Name
+	offerings, err := s.API.ListServiceOfferings(ctx, zone.ID)
+	if err != nil {
+		return r, explain("list the service offerings", err)
+	}
+	if o.Offerings.All == "" && (o.Offerings.Control == "" || o.Offerings.Worker == "") {
+		large := strings.Join(ckscheck.Large(offerings, v), ", ")
+		return r, report.Usage("the offering of the nodes is not given", "name one of these with --offering: "+
+			cmp.Or(large, fmt.Sprintf("none has %d CPUs and %d MiB, an administrator must make one", v.MinCPUs, v.MinMemoryMiB)))
+	}
+	o.Offerings.All = cmp.Or(o.Offerings.All, o.Offerings.Worker) // CloudStack wants one for all even where each type has its own
+	if err := o.Offerings.pick(offerings, r.names, &r.OfferingID, &r.ControlOfferingID, &r.WorkerOfferingID); err != nil || o.Network == "" {
+		return r, err
+	}
+	networks, err := s.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: s.Project})
+	if err != nil {
+		return r, explain("list the networks", err)
+	}
+	n, err := pick("network", "--network", o.Network, networks, func(n *cloudstack.Network) named { return named{n.ID, []string{n.Name}, n.Type} })
+	if err == nil {
+		r.NetworkID, r.names[n.ID] = n.ID, n.Name
+	}
+	return r, err
+}
+
+// versionFor returns the version that is asked for, or the newest that can be used.
+func versionFor(versions []cloudapi.KubernetesVersion, want, zone string) (*cloudapi.KubernetesVersion, error) {
+	if want != "" {
+		return pick("version", "--version", want, versions, nameOfVersion)
+	}
+	for i := range versions { // the newest first
+		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == isoReady {
+			return v, nil
+		}
+	}
+	return nil, report.Usage("zone "+zone+" has no Kubernetes version that is Enabled and whose ISO is Ready",
+		"csccm cks versions shows them; an administrator registers one with csccm cks versions add")
+}
+
+// planCreate decides about a cluster. existing is one of its name, or nil.
+func planCreate(existing *cloudapi.KubernetesCluster, r request) (*Plan, error) {
+	k := existing
+	if k == nil {
+		p := opCreate.plan(&cloudapi.KubernetesCluster{Name: r.Name})
+		q := r.complete()
+		disk := ""
+		if r.RootDiskGiB > 0 {
+			disk = strconv.Itoa(r.RootDiskGiB) + " GiB"
+		}
+		for _, c := range [][2]string{
+			{"zone", r.names[r.ZoneID]},
+			{"version", r.names[r.VersionID]},
+			{"control nodes", strconv.Itoa(q.ControlNodes) + ofOffering(r.names[cmp.Or(r.ControlOfferingID, r.OfferingID)])},
+			{"workers", strconv.Itoa(q.Size) + ofOffering(r.names[cmp.Or(r.WorkerOfferingID, r.OfferingID)])},
+			{"network", cmp.Or(r.names[r.NetworkID], "a new one, "+r.Name+"-network")},
+			{"control plane", r.ExternalLBAddress}, {"key pair", r.KeyPair}, {"root disk", disk}, {"CSI driver", onOff(r.EnableCSI)},
+		} {
+			p.change(c[0], "", c[1])
+		}
+		return p, nil
+	}
+	if different := differences(k, r); len(different) > 0 {
+		return nil, &report.Error{
+			What: fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(different, ", ")),
+			Fix:  "choose another name, or change that cluster with csccm cks scale or csccm cks upgrade", Code: report.ExitUsage,
+		}
+	}
+	p := opCreate.plan(k)
+	if err := opCreate.decide(p, k); err != nil || p.Action == ActionFollow {
+		return p, err
+	}
+	if k.State == stateRunning {
+		p.nothing("it runs, as it was asked for")
+		return p, nil
+	}
+	return nil, &report.Error{
+		What: fmt.Sprintf("there is a cluster %s already, in state %s; nothing was changed", k.Name, k.State),
+		Fix:  "csccm cks show " + k.Name + " shows its events; " + nextStep(k),
+	}
+}
+
+// differences compares a cluster with a request. What nobody has asked for does not differ; the root disk and the address of
+// the control plane are not shown by the API.
+func differences(k *cloudapi.KubernetesCluster, r request) []string {
+	var out []string
+	differ := func(what, is, asked string, same bool) {
+		if !same {
+			out = append(out, fmt.Sprintf("%s %s, not %s", what, dash(is), asked))
+		}
+	}
+	name := func(id string) string { return cmp.Or(r.names[id], id) }
+	differ("type", k.Type, cloudapi.CloudManaged, k.Type == cloudapi.CloudManaged)
+	differ("zone", k.ZoneName, name(r.ZoneID), k.ZoneID == r.ZoneID)
+	differ("version", k.Version, name(r.VersionID), k.VersionID == r.VersionID || r.newest)
+	for _, o := range offeringsOf(k, cloudapi.ScaleClusterRequest{OfferingID: r.OfferingID, ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID}) {
+		differ(o.what, o.fromName, name(o.to), o.to == o.from)
+	}
+	differ("network", k.NetworkName, name(r.NetworkID), r.NetworkID == "" || k.NetworkID == r.NetworkID)
+	differ("key pair", k.KeyPair, r.KeyPair, r.KeyPair == "" || k.KeyPair == r.KeyPair)
+	differ("control nodes", strconv.Itoa(k.ControlNodes), strconv.Itoa(r.ControlNodes), r.ControlNodes == 0 || k.ControlNodes == r.ControlNodes)
+	differ("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || k.Size == r.Size)
+	differ("CSI driver", onOff(k.CSI), "on", k.CSI || !r.EnableCSI)
+	return out
+}
+
+// ignored names what a CloudStack of an older release has left out of a request.
+func ignored(k *cloudapi.KubernetesCluster, r cloudapi.CreateClusterRequest) []string {
+	var out []string
+	if r.EnableCSI && !k.CSI {
+		out = append(out, "the CSI driver is not switched on: CloudStack has it from 4.22 on")
+	}
+	for _, o := range offeringsOf(k, cloudapi.ScaleClusterRequest{ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID}) {
+		if o.to != "" && o.to != o.from {
+			out = append(out, o.what+" is "+o.fromName+": CloudStack has offerings by type of node from 4.21 on")
+		}
+	}
+	return out
+}
+
+// install hands the new cluster's kubeconfig to what installs into it.
+func (s *Service) install(ctx context.Context, p *Plan, o CreateOptions, note engine.Note) error {
+	const again = "run the same command again: it goes on with the install"
+	kubeconfig, err := s.API.KubernetesClusterConfig(ctx, p.ID)
+	if err != nil {
+		return &report.Error{What: "cluster " + p.Name + " runs, but CloudStack does not give its kubeconfig: nothing was installed", Err: err, Fix: again}
+	}
+	if err := o.Install(ctx, p.Name, kubeconfig); err != nil {
+		fix := "correct that"
+		var remedied interface{ Remedy() string }
+		if errors.As(err, &remedied) && remedied.Remedy() != "" {
+			fix = remedied.Remedy()
+		}
+		return &report.Error{What: fmt.Sprintf("cluster %s runs, but %s is not ready there", p.Name, strings.Join(p.With, ", ")), Err: err, Fix: fix + "; then " + again}
+	}
+	p.Done = true
+	note("installed %s", strings.Join(p.With, ", "))
+	return nil
+}

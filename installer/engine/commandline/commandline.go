@@ -1,0 +1,87 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package commandline completes the command lines that csccm prints: pasted, they work on the same cluster, namespace and
+// CloudStack as the command that printed them, and with the same choices.
+package commandline
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
+
+// carried are the flags that a printed command line repeats, where its command has them: where to work, and what was chosen.
+// None holds a secret.
+var carried = []string{
+	"namespace", "kubeconfig", "context", "server", "as", "release",
+	"cloud-config", "cmk-profile", "cmk-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
+	"admin-api-key-file", "admin-secret-key-file", "admin-cmk-profile", "allow-http", "project",
+	"skip-taint", "skip-check", "skip-self-test", "require-external",
+}
+
+// line matches a command line and words that may follow it; those of kubectl are in quotes.
+var line = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
+
+// Carry completes the command lines in a text that a running command prints. kube is how that one reaches the cluster.
+func Carry(text string, running *cobra.Command, kube *genericclioptions.ConfigFlags) string {
+	lines := line.FindAllStringIndex(text, -1)
+	if len(lines) == 0 {
+		return text // most texts: no client is made for them
+	}
+	var connection []string
+	if c, err := cluster.New(kube); err == nil {
+		connection = c.Connection()
+	}
+	var b strings.Builder
+	end := 0
+	for _, at := range lines {
+		stop, args := at[1], connection
+		if words := strings.Split(text[at[0]:stop], " "); words[0] == "csccm" {
+			target, rest, err := running.Root().Find(words[1:])
+			if err != nil || !target.Runnable() || !target.HasParent() {
+				continue
+			}
+			stop -= len(strings.Join(append([]string{""}, rest...), " "))
+			args = flags(running, target, connection)
+		}
+		b.WriteString(text[end:stop])
+		end = stop
+		more := " " + report.ShellLine(args...)
+		if len(args) > 0 && !strings.HasPrefix(text[end:], more) && !strings.HasPrefix(text[end:], " --help") {
+			b.WriteString(more)
+		}
+	}
+	return b.String() + text[end:]
+}
+
+// flags are those of the running command that a command line of target repeats. The context is named even where it is the
+// current one; commands of CKS need no cluster.
+func flags(running, target *cobra.Command, connection []string) []string {
+	var args []string
+	if parent := running.Parent(); parent == nil || parent.Name() != "cks" {
+		args = append(args, connection...)
+	}
+	for _, name := range carried {
+		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil || target.InheritedFlags().Lookup(name) != nil
+		switch {
+		case f == nil || !f.Changed || !has || slices.Contains(args, "--"+name) || f.Value.String() == "false":
+		case f.Value.Type() == "bool":
+			args = append(args, "--"+name)
+		default:
+			value := f.Value.String()
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				value = strings.Join(list.GetSlice(), ",")
+			}
+			args = append(args, "--"+name, value)
+		}
+	}
+	return args
+}

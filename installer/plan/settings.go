@@ -1,0 +1,138 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/provider"
+	"github.com/csccm/csccm/pkg/service"
+)
+
+// PreviewerOf returns what plans as the controller of a cluster's release does, and the settings that it found. A clusterID
+// that is not empty counts instead of the controller's own.
+func PreviewerOf(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string) (*service.Previewer, Settings, error) {
+	options, from, err := Options(ctx, c.Kube, c.Namespace, release)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	id := cluster.Identity{Flag: cmp.Or(clusterID, options.ClusterID), Config: cs.Config.ClusterID, Name: options.ClusterName}
+	ids, err := id.Resolve(ctx, c.Kube)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	options.ClusterID = ids[0]
+	previewer, err := provider.NewPreviewer(ctx, cs.Config, options, cs.Client.Client, c.Kube)
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	return previewer, Settings{ClusterID: previewer.ClusterID(), Policy: options.Policy, ACLs: options.ManageNetworkACLs, From: from}, nil
+}
+
+// OfCluster makes the plan of a cluster's controller; see PreviewerOf.
+func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release, clusterID string, services Selection, progress report.Progress) (*Report, error) {
+	progress.Step("asking CloudStack at %s", cs.Config.APIURL)
+	if err := cs.Answers(ctx); err != nil {
+		progress.Fail("")
+		return nil, err
+	}
+	previewer, settings, err := PreviewerOf(ctx, c, cs, release, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	progress.Step("looking at the Services in CloudStack at %s", cs.Config.APIURL)
+	r, err := Make(ctx, c.Kube, previewer.Round(time.Time{}), settings, services)
+	if err == nil {
+		progress.Done("%d", len(r.Services))
+	}
+	return r, err
+}
+
+// Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
+// from names their source. Without a controller they are the defaults.
+func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
+	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
+	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
+	if err != nil {
+		return o, "", err
+	}
+	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
+	if err != nil {
+		return o, "", err
+	}
+	type workload struct {
+		name string
+		pod  *corev1.PodSpec
+	}
+	var all []workload
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		all = append(all, workload{"Deployment " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
+	}
+	for i := range sets.Items {
+		d := &sets.Items[i]
+		all = append(all, workload{"DaemonSet " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
+	}
+	for _, w := range all {
+		if args, ok := flagsOf(w.pod); ok {
+			o, err = parseFlags(args)
+			return o, w.name, err
+		}
+	}
+	return provider.DefaultOptions(), "the defaults", nil
+}
+
+// flagsOf returns the flags of the container that runs the cloud controller manager.
+func flagsOf(pod *corev1.PodSpec) ([]string, bool) {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		all := append(append([]string{}, c.Command...), c.Args...)
+		for _, a := range all {
+			if strings.HasPrefix(a, "--cloud-provider=") || strings.HasPrefix(a, "--cloud-config=") {
+				return all, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// parseFlags parses the controller's flags for its settings and ignores other flags of the cloud-provider framework.
+func parseFlags(args []string) (provider.Options, error) {
+	o := provider.DefaultOptions()
+	flags := pflag.NewFlagSet("cloudstack-ccm", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	o.AddFlags(flags)
+	flags.StringVar(&o.ClusterName, "cluster-name", "", "")
+	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return o, fmt.Errorf("the controller's flags: %w", err)
+	}
+	return o, nil
+}
+
+// ServiceNames returns the Services that can be planned, as namespace/name.
+func ServiceNames(ctx context.Context, kube kubernetes.Interface) (out []string, err error) {
+	list := cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List)
+	for i := range list.Items {
+		if service.Handles(&list.Items[i]) {
+			out = append(out, list.Items[i].Namespace+"/"+list.Items[i].Name)
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,130 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+)
+
+// TextOptions are the options of WriteText.
+type TextOptions struct {
+	Style report.Style
+	// Verbose also shows the settings and the Services without actions.
+	Verbose bool
+}
+
+// WriteText writes the plan as text, with a summary at the end.
+func (r *Report) WriteText(w io.Writer, o TextOptions) error {
+	var b strings.Builder
+	if o.Verbose {
+		fmt.Fprintf(&b, "cluster %s, policy %s, settings of %s\n\n", r.Settings.ClusterID, r.Settings.Policy, r.Settings.From)
+	}
+	names, addresses := r.columns()
+	for _, s := range r.Services {
+		if s.todo() || s.Refusal != nil || s.Error != "" || len(s.Notices) > 0 || o.Verbose {
+			s.write(&b, o.Style, names, addresses)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
+	if r.Summary.Held > 0 {
+		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, plural.Count(r.Summary.Held, "action"))))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// columns returns the widths of the columns of names and addresses.
+func (r *Report) columns() (names, addresses int) {
+	for _, s := range r.Services {
+		names, addresses = max(names, utf8.RuneCountInString(terminal.Line(s.Service))), max(addresses, utf8.RuneCountInString(s.address()))
+	}
+	return names, addresses
+}
+
+func (s *Service) address() string { return cmp.Or(s.Address, "-") }
+
+func (s *Service) write(b *strings.Builder, style report.Style, names, addresses int) {
+	pad := func(text string, width int) string {
+		return text + strings.Repeat(" ", width-utf8.RuneCountInString(text))
+	}
+	what, paint := s.verdict()
+	name := terminal.Line(s.Service)
+	if columns := names + addresses + utf8.RuneCountInString(what) + 6; style.Width > 0 && columns > style.Width {
+		fmt.Fprintf(b, "%s\n", style.Paint(report.Strong, name))
+		b.WriteString(style.Indented("  ", 2, s.address()+", "+what))
+	} else {
+		fmt.Fprintf(b, "%s   %s   %s\n", style.Paint(report.Strong, pad(name, names)), pad(s.address(), addresses), style.Paint(paint, what))
+	}
+	if s.Error != "" {
+		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, s.Error))
+	}
+	if r := s.Refusal; r != nil {
+		b.WriteString(style.Indented("  "+style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+3, r.Message))
+		if r.Remedy != "" {
+			b.WriteString(style.Indented("  "+strings.Repeat(" ", style.SymbolWidth()+1)+"fix: ", style.SymbolWidth()+8, r.Remedy))
+		}
+	}
+	if s.Pending > 0 {
+		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", plural.Count(s.Pending, "acquisition"))))
+	}
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		sign := a.Sign()
+		text := a.Label()
+		if a.Held {
+			text += " (held back by the policy)"
+		}
+		b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, text))
+	}
+	for _, n := range s.Notices {
+		y := report.SymbolArrow
+		if n.Warning {
+			y = report.SymbolWarning
+		}
+		b.WriteString(style.Indented("  "+style.Symbol(y)+" ", style.SymbolWidth()+3, n.Message))
+	}
+}
+
+func (s *Service) verdict() (string, report.Paint) {
+	switch {
+	case s.Error != "":
+		return "not known", report.Bad
+	case s.Refusal != nil:
+		return "refused: " + string(s.Refusal.Reason), report.Bad
+	case len(s.Actions) > 0 && s.Desired != nil && s.Desired.Absent:
+		return plural.Count(len(s.Actions), "action") + " to delete it", report.Caution
+	case s.todo():
+		return plural.Count(len(s.Actions), "action"), report.Caution
+	}
+	return "as asked for", report.Good
+}
+
+// String returns the summary as one line of text.
+func (s Summary) String() string {
+	if s.Services == 0 {
+		return "No Service of type LoadBalancer."
+	}
+	parts := []string{}
+	add := func(n int, text string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, text))
+		}
+	}
+	add(s.Settled, "as asked for")
+	add(s.Changing, "with "+plural.Count(s.Actions, "action"))
+	add(s.Refused, "refused")
+	add(s.Failed, "not known")
+	return plural.Count(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
+}

@@ -1,0 +1,54 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudstack
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	redacted = "REDACTED"
+	maxText  = 1000 // bytes that are kept of a text
+)
+
+var (
+	secretPair  = regexp.MustCompile(`(?i)\b(api_?key|secret_?key|secret|signature|session_?key|jsessionid|password|token)(["']?\s*[=:]\s*["']?)[^\s&"',;}]+`)
+	urlQuery    = regexp.MustCompile(`(https?://[^\s"'?#]+)[?#][^\s"']*`)
+	urlUserinfo = regexp.MustCompile(`(https?://)[^\s/"'@]+@`)
+	// The 432 text carries a random UUID, new with every call; without it equal refusals are equal texts.
+	randomUserID = regexp.MustCompile(` for user id \[[0-9a-fA-F-]*\]`)
+)
+
+// sanitized returns a text from outside as it may be in logs and Events: one line,
+// bounded, without URL queries, without anything that looks like a secret and
+// without the given secrets.
+func sanitized(text string, secrets ...string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 { // shorter ones would eat ordinary words
+			text = strings.ReplaceAll(text, s, redacted)
+		}
+	}
+	text = urlQuery.ReplaceAllString(text, "$1")
+	text = urlUserinfo.ReplaceAllString(text, "$1")
+	text = secretPair.ReplaceAllString(text, "${1}${2}"+redacted)
+	text = randomUserID.ReplaceAllString(text, "")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.TrimSpace(text)
+	if len(text) > maxText {
+		cut := maxText
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "..."
+	}
+	return text
+}

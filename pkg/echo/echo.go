@@ -1,0 +1,151 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package echo is the traffic of csccm test: a server in a Pod behind a load balancer, which answers with its name, the
+// client's address, and whether the PROXY protocol named the client, and a client.
+package echo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Flags of the controller's program that make it a Pod of csccm test.
+const (
+	ServeFlag = "load-balancer-test-serve"
+	AskFlag   = "load-balancer-test-ask"
+	TokenFlag = "load-balancer-test-token" // #nosec G101 -- a name; the token distinguishes test runs and is no secret
+)
+
+const (
+	word     = "csccm-test"
+	connTime = 10 * time.Second
+	maxLine  = 256
+	pause    = 500 * time.Millisecond
+)
+
+// Answer is the server's answer.
+type Answer struct {
+	Address string `json:"address"` // that was asked
+	Pod     string `json:"pod,omitempty"`
+	Client  string `json:"client,omitempty"`  // as the server sees it
+	Proxied bool   `json:"proxied,omitempty"` // the PROXY protocol named the client
+	Error   string `json:"error,omitempty"`
+}
+
+// Serve answers on a listener until ctx ends. Whoever does not know the token gets no answer.
+func Serve(ctx context.Context, l net.Listener, token, pod string) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil // told to stop
+			}
+			return err
+		}
+		go func() {
+			defer c.Close() //nolint:errcheck // the answer was written or not
+			_ = c.SetDeadline(time.Now().Add(connTime))
+			reply(c, token, pod)
+		}()
+	}
+}
+
+func reply(c net.Conn, token, pod string) {
+	in := bufio.NewReaderSize(c, maxLine)
+	line, err := readLine(in)
+	if err != nil {
+		return // a health check of the load balancer
+	}
+	client, proxied := c.RemoteAddr().String(), "no"
+	if source, ok := proxySource(line); ok {
+		client, proxied = source, "yes"
+		if line, err = readLine(in); err != nil {
+			return
+		}
+	}
+	if line == word+" "+token {
+		_, _ = fmt.Fprintf(c, "%s %s %s %s\n", word, pod, client, proxied)
+	}
+}
+
+// proxySource reads the header of version 1 of the PROXY protocol.
+func proxySource(line string) (source string, ok bool) {
+	f := strings.Fields(line)
+	if len(f) != 6 || f[0] != "PROXY" {
+		return "", false
+	}
+	return net.JoinHostPort(f[2], f[4]), true
+}
+
+func readLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadSlice('\n')
+	return strings.TrimRight(string(line), "\r\n"), err
+}
+
+// Ask asks once.
+func Ask(ctx context.Context, address, token string) (Answer, error) {
+	out := Answer{Address: address}
+	var d net.Dialer
+	ctx, cancel := context.WithTimeout(ctx, connTime)
+	defer cancel()
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return out, err
+	}
+	defer c.Close() //nolint:errcheck // nothing is left to be written
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(deadline)
+	}
+	if _, err := fmt.Fprintf(c, "%s %s\n", word, token); err != nil {
+		return out, err
+	}
+	line, err := readLine(bufio.NewReaderSize(c, maxLine))
+	if err != nil {
+		return out, fmt.Errorf("connected to %s, but no answer came: %w", address, err)
+	}
+	f := strings.Fields(line)
+	if len(f) != 4 || f[0] != word {
+		return out, fmt.Errorf("something else answers at %s", address)
+	}
+	out.Pod, out.Client, out.Proxied = f[1], f[2], f[3] == "yes"
+	return out, nil
+}
+
+// AskUntil asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
+func AskUntil(ctx context.Context, address, token string) (Answer, error) {
+	var last error
+	for {
+		a, err := Ask(ctx, address, token)
+		if err == nil {
+			return a, nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// AskAll asks at several addresses at once.
+func AskAll(ctx context.Context, addresses []string, token string) ([]Answer, error) {
+	answers, errs := make([]Answer, len(addresses)), make([]error, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() { answers[i], errs[i] = AskUntil(ctx, address, token) })
+	}
+	group.Wait()
+	return answers, errors.Join(errs...)
+}

@@ -1,0 +1,187 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leader
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+var theLease = Lease{Namespace: "kube-system", Name: "ccm", Duration: 15 * time.Second}
+
+const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+// api is an API server that records the requests.
+type api struct {
+	*httptest.Server
+	status int
+	seen   []string
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{status: http.StatusOK}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.seen = append(a.seen, r.Method+" "+r.URL.Path)
+		w.WriteHeader(a.status)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *api) do(t *testing.T, f *Fence, method, path string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, a.URL+path, strings.NewReader("{}"))
+	require.NoError(t, err)
+	resp, err := f.Wrap(http.DefaultTransport).RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+func TestFenceFollowsRenewals(t *testing.T) {
+	t.Parallel()
+	c, a := clocktesting.NewFakeClock(time.Now()), newAPI(t)
+	f := NewFence(c)
+	require.NoError(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), "without leader election everything is allowed")
+	f.Guard(theLease)
+	leads := func() bool {
+		leave, err := f.Enter()
+		if err == nil {
+			leave()
+		}
+		return err == nil
+	}
+	assert.False(t, leads())
+	require.ErrorIs(t, a.do(t, f, http.MethodPatch, "/api/v1/nodes/n"), errStale)
+	require.NoError(t, a.do(t, f, http.MethodGet, "/api/v1/nodes"), "reads are always allowed")
+
+	a.status = http.StatusConflict
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
+	assert.False(t, leads(), "the update failed with a conflict")
+	a.status = http.StatusCreated
+	require.NoError(t, a.do(t, f, http.MethodPost, leases))
+	assert.True(t, leads())
+	a.status = http.StatusConflict
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
+	assert.False(t, leads(), "somebody else has written the lease, perhaps to take it")
+	c.Step(10 * time.Second)
+	a.status = http.StatusOK
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
+	c.Step(14 * time.Second)
+	require.NoError(t, a.do(t, f, http.MethodDelete, "/api/v1/nodes/n"))
+	assert.True(t, leads())
+
+	c.Step(time.Second)
+	seen := len(a.seen)
+	const stale = "this replica may no longer lead: its lease was renewed 15s ago"
+	require.EqualError(t, a.do(t, f, http.MethodDelete, "/api/v1/nodes/n"), stale)
+	_, err := f.Enter()
+	require.EqualError(t, err, stale)
+	require.EqualError(t, a.do(t, f, http.MethodPut, leases+"/other"), stale, "a write to another lease is not a renewal")
+	assert.Len(t, a.seen, seen)
+	require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"), "renewals are allowed, otherwise it could never lead again")
+	assert.True(t, leads())
+}
+
+func TestCloseWaitsForWrites(t *testing.T) {
+	t.Parallel()
+	f := NewFence(nil)
+	leave, err := f.Enter()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, f.Close(ctx), "1 writes have not ended")
+	_, err = f.Enter()
+	require.ErrorIs(t, err, errClosed)
+	done := make(chan error)
+	go func() { done <- f.Close(t.Context()) }()
+	leave()
+	leave()
+	require.NoError(t, <-done)
+	require.NoError(t, f.Close(t.Context()))
+	f.Guard(theLease)
+	require.ErrorIs(t, newAPI(t).do(t, f, http.MethodPut, leases+"/ccm"), errClosed, "the lease is not taken back")
+}
+
+func held(by string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &by, LeaseDurationSeconds: ptr.To(int32(15)), LeaseTransitions: ptr.To(int32(3))},
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "ccm", errors.New("changed"))
+	for _, c := range []struct {
+		name     string
+		follower bool
+		busy     bool
+		holder   string
+		fails    error
+		released bool
+		err      string
+	}{
+		{name: "the leader", holder: "me_1", released: true},
+		{name: "a replica that waits", follower: true, holder: "other_1"},
+		{name: "another replica was faster", holder: "other_1"},
+		{name: "a holder whose host name has ours as prefix", holder: "me2_1"},
+		{name: "a write does not end", holder: "me_1", busy: true, err: "1 writes have not ended"},
+		{name: "a concurrent write", holder: "me_1", fails: conflict, err: "release lease kube-system/ccm"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, a := NewFence(clocktesting.NewFakePassiveClock(time.Now())), newAPI(t) // fake clock: the lease must not expire on a slow machine
+			f.Guard(theLease)
+			if !c.follower {
+				require.NoError(t, a.do(t, f, http.MethodPut, leases+"/ccm"))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.busy {
+				_, err := f.Enter()
+				require.NoError(t, err)
+				cancel()
+			}
+			kube := fake.NewClientset(held(c.holder))
+			if c.fails != nil {
+				kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.fails })
+			}
+			released, err := f.HandOver(ctx, kube.CoordinationV1(), "me")
+			assert.Equal(t, c.released, released)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+			} else {
+				require.NoError(t, err)
+			}
+			now, err := kube.CoordinationV1().Leases("kube-system").Get(t.Context(), "ccm", metav1.GetOptions{})
+			require.NoError(t, err)
+			want := c.holder
+			if c.released {
+				want = ""
+			}
+			assert.Equal(t, want, *now.Spec.HolderIdentity)
+			assert.EqualValues(t, 3, *now.Spec.LeaseTransitions)
+		})
+	}
+}

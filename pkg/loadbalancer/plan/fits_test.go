@@ -1,0 +1,329 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+)
+
+func TestCheckCluster(t *testing.T) {
+	t.Parallel()
+	assert.Nil(t, CheckCluster(Actual{}, []string{"now"}))
+	refusal := CheckCluster(Actual{OtherCluster: "before"}, []string{"now", "first"})
+	require.NotNil(t, refusal)
+	assert.Equal(t, ReasonOtherClusterID, refusal.Reason)
+	assert.Contains(t, refusal.Message, `"before"`)
+	assert.Contains(t, refusal.Message, `"now"`)
+	assert.Contains(t, refusal.Remedy, `add "before" to former-cluster-ids`)
+}
+
+// The limit counts what is made in CloudStack: a forwarded port of a VPC is one port forwarding for each part of the sources.
+func TestCheckPorts(t *testing.T) {
+	t.Parallel()
+	forwarded := func(ports, buckets int) Desired {
+		d := Desired{Ranges: []string{annotation.Anyone}, Members: []string{"vm1", "vm2"}, Buckets: buckets}
+		for p := range ports {
+			d.Forwards = append(d.Forwards, ForwardPort{ProtocolUDP, 1000 + p, 31000 + p})
+		}
+		return d
+	}
+	mixed := forwarded(2, 4)
+	mixed.Rules = []Rule{rule(80)}
+	idle := forwarded(3, 4)
+	idle.Members = nil
+	for _, tc := range []struct {
+		name string
+		d    Desired
+		want int
+	}{
+		{"nothing", Desired{Absent: true}, 0},
+		{"rules", desired([]int{80, 81, 443}), 3},
+		{"forwards of an isolated network", forwarded(3, 0), 3},
+		{"forwards of a VPC", forwarded(3, 4), 12},
+		{"a spread of 32", forwarded(100, 32), 3200},
+		{"both", mixed, 9},
+		{"forwards without nodes", idle, 3},
+	} {
+		for limit, refused := range map[int]bool{-1: false, tc.want: false, tc.want + 1: false, max(tc.want-1, 0): tc.want > 0} {
+			refusal := CheckPorts(tc.d, Grants{MaxPorts: limit})
+			if !refused {
+				assert.Nil(t, refusal, "%s, limit %d", tc.name, limit)
+				continue
+			}
+			require.NotNil(t, refusal, "%s, limit %d", tc.name, limit)
+			assert.Equal(t, ReasonNotAllowed, refusal.Reason, tc.name)
+			assert.Contains(t, refusal.Message, fmt.Sprintf("%d rules and port forwardings", tc.want), tc.name)
+			assert.Contains(t, refusal.Remedy, annotation.DirectSpread, tc.name)
+		}
+	}
+}
+
+// What carries a former id of the cluster is tagged again, and nothing else is done to it.
+func TestFormerIDsAreReplaced(t *testing.T) {
+	t.Parallel()
+	public, inVPC := desired([]int{80, 81}), tier(desired([]int{80, 81}))
+	for name, d := range map[string]Desired{"public": public, "VPC tier": inVPC} {
+		limits := Limits{CIDRsProven: true}
+		a := run(Actual{}, planOf(d, Actual{}, limits))
+		a = run(a, planOf(d, a, limits))
+		want := []string{"tag-address", "tag-rules", "tag-firewall"}
+		x := &a.Addresses[0]
+		x.FormerCluster = true
+		for i := range x.Rules {
+			x.Rules[i].Former = true
+		}
+		for i := range x.Firewall {
+			x.Firewall[i].Former = true
+		}
+		for i := range a.ACLs {
+			want[2] = "tag-acl"
+			for k := range a.ACLs[i].Items {
+				a.ACLs[i].Items[k].Former = true
+			}
+		}
+		steps := planOf(d, a, limits)
+		assert.Equal(t, want, lines(steps), name)
+		assert.Empty(t, lines(planOf(d, run(a, steps), limits)), name)
+		limits.NoTags = true
+		assert.Empty(t, lines(planOf(d, a, limits)), "%s: the role may not tag", name)
+	}
+}
+
+// Whose an address is decides before a rule is made on it; rules that stand are served on. Refusals say what is taken, and by
+// whom only if that is a Service of the same namespace.
+func TestSecurityFitsTenants(t *testing.T) {
+	t.Parallel()
+	const ip = "203.0.113.7"
+	foreign := func(change ...func(*ActualRule)) ActualRule {
+		r := ActualRule{Rule: Rule{Name: "canary", PublicPort: 443}, ID: "canary", Mark: Mark{Owner: Foreign}}
+		for _, c := range change {
+			c(&r)
+		}
+		return r
+	}
+	const elsewhere = "a Service of another namespace"
+	of := func(service string) func(*ActualRule) {
+		return func(r *ActualRule) { r.By = service }
+	}
+	on80 := func(r *ActualRule) { r.PublicPort = 80 }
+	for _, tc := range []struct {
+		name    string
+		change  func(*Address)
+		grants  Grants
+		reason  Reason
+		serving bool   // our rule is there already
+		near    string // what is named
+	}{
+		{name: "an idle address of the account", change: func(*Address) {}},
+		{name: "of a Service that shares", change: func(a *Address) { a.Holder, a.Admits = "shop/web", true }},
+		{name: "of a Service that does not", change: func(a *Address) { a.Holder = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
+		{name: "of a Service that does not any more", change: func(a *Address) { a.Holder = "shop/web" }, serving: true},
+		{name: "kept for another namespace", change: func(a *Address) { a.Keeper = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
+		{name: "kept for this namespace", change: func(a *Address) { a.Keeper, a.Admits = "default/old", true }},
+		{name: "rules of a Service, on an address that the book gives to nobody", change: func(a *Address) { a.Rules = []ActualRule{foreign(of(elsewhere))} }},
+		{
+			name: "rules of a Service that does not, on an address of one that does", reason: "",
+			change: func(a *Address) {
+				a.Holder, a.Admits, a.Rules = "shop/a", true, []ActualRule{foreign(of(elsewhere))}
+			},
+		},
+		{name: "rules of a Service that does not, on our address", change: func(a *Address) {
+			a.Owner, a.Rules = Owned, []ActualRule{foreign(of(elsewhere))}
+		}},
+		{name: "rules of nobody here", change: func(a *Address) { a.Rules = []ActualRule{foreign()} }, reason: ReasonNotAllowed},
+		{name: "rules of nobody here, granted", change: func(a *Address) { a.Rules = []ActualRule{foreign()} }, grants: AllGrants()},
+		{name: "rules of nobody here, on our address", change: func(a *Address) { a.Allocated, a.Rules = true, []ActualRule{foreign()} }},
+		{name: "another port is forwarded", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 2200, EndPort: 2299}} }, reason: ReasonNotAllowed},
+		{name: "another port is forwarded, granted", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 2200, EndPort: 2299}} }, grants: AllGrants()},
+		{name: "the port is forwarded", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 79, EndPort: 80}} }, grants: AllGrants(), reason: ReasonPortTaken},
+		{name: "the port is forwarded on our address", change: func(a *Address) {
+			a.Owner, a.Forwards = Owned, []Forward{{ID: "canary", VM: "canary", StartPort: 80, EndPort: 80}}
+		}, reason: ReasonPortTaken},
+		{name: "the port has a rule of nobody here", change: func(a *Address) { a.Rules = []ActualRule{foreign(on80)} }, reason: ReasonPortTaken},
+		{name: "the port has a rule of another namespace", change: func(a *Address) { a.Rules = []ActualRule{foreign(on80, of(elsewhere))} }, reason: ReasonPortTaken},
+		{
+			name: "the port has a rule of the same namespace", reason: ReasonPortTaken, near: "Service default/other",
+			change: func(a *Address) {
+				a.Rules = []ActualRule{foreign(on80, of("Service default/other"))}
+			},
+		},
+		{name: "of another cluster", change: func(a *Address) { a.ForeignCluster = true }, reason: ReasonAddressUnavailable},
+		{name: "of another network", change: func(a *Address) { a.NetworkID = "canary" }, reason: ReasonAddressUnavailable},
+		{name: "of another VPC", change: func(a *Address) { a.VPCID = "canary" }, reason: ReasonAddressUnavailable},
+		{name: "static NAT", change: func(a *Address) { a.StaticNAT = true }, reason: ReasonAddressUnavailable},
+		{name: "source NAT", change: func(a *Address) { a.SourceNAT = true }, reason: ReasonNotAllowed},
+		{name: "source NAT, granted", change: func(a *Address) { a.SourceNAT = true }, grants: AllGrants()},
+		{name: "source NAT that serves", change: func(a *Address) { a.SourceNAT = true }, serving: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a := Address{ID: "ip", IP: ip, NetworkID: "net", Owner: Unknown}
+			tc.change(&a)
+			if tc.serving {
+				a.Rules = append(a.Rules, ActualRule{Rule: rule(80), ID: "own", Mark: Mark{Owner: Owned}})
+			}
+			d := desired([]int{80}, func(d *Desired) { d.Address = ip })
+			refusal := Fits(d, Target(d, Actual{Addresses: []Address{a}}), isolated(), tc.grants)
+			if tc.reason == "" {
+				assert.Nil(t, refusal)
+				return
+			}
+			require.NotNil(t, refusal)
+			assert.Equal(t, tc.reason, refusal.Reason)
+			assert.NotEmpty(t, refusal.Remedy)
+			assert.NotRegexp(t, "shop/|canary", refusal.Error(), "the names and ids of others are not told")
+			assert.Contains(t, refusal.Error(), tc.near)
+		})
+	}
+}
+
+// Who may write a Service reads what goes on on its own address: no name and no id of what others have there.
+func TestSecurityNoticesNameNobodyElse(t *testing.T) {
+	t.Parallel()
+	ours := Address{ID: "ip", IP: "203.0.113.7", Owner: Owned}
+	withRule, withFirewall := ours, ours
+	withRule.Rules = []ActualRule{{Rule: Rule{Name: "canary", PublicPort: 81}, ID: "canary", Mark: Mark{Owner: Foreign}}}
+	withFirewall.Firewall = []AccessItem{{Rule: access.Rule{ID: "canary", Range: access.Range{Protocol: "tcp", StartPort: 1, EndPort: 99, CIDRs: []string{annotation.Anyone}}}, Mark: Mark{Owner: Foreign}}}
+	for _, a := range []Address{withRule, withFirewall} {
+		only, why := a.exclusive()
+		assert.False(t, only)
+		assert.NotContains(t, why, "canary")
+	}
+	notices := foreignAccess(desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Firewall = true }), &withFirewall)
+	require.Len(t, notices, 1)
+	assert.NotContains(t, notices[0].Message, "canary")
+	assert.Contains(t, notices[0].Message, "lets others reach port 80")
+}
+
+// A firewall rule of unknown origin on a wanted port changes only after our own rule has the port.
+func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
+	t.Parallel()
+	idle := func(change ...func(*Address)) Actual {
+		a := Address{ID: "ip", IP: "203.0.113.7", NetworkID: "net", Owner: Unknown}
+		for _, c := range change {
+			c(&a)
+		}
+		return stranger(Actual{Addresses: []Address{a}}, 80)
+	}
+	d := desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Address = "203.0.113.7" })
+	create := []string{"create-rule 80", "add-members 80 [vm1 vm2]", "open-firewall 80-80 [10.0.0.0/8]"}
+	for _, tc := range []struct {
+		name  string
+		a     Actual
+		first []string
+	}{
+		{"an address of the account", idle(), create},
+		{"the record names the port", idle(func(a *Address) { a.FirewallPorts = PortSet{"tcp": {80}} }), create},
+		{"an address of ours", idle(func(a *Address) { a.Owner, a.Allocated, a.Tagged, a.Recorded = Owned, true, true, true }), create},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			limits := Limits{NoTags: true}
+			plan := planOf(d, tc.a, limits)
+			assert.Equal(t, tc.first, lines(plan))
+			after := run(tc.a, plan)
+			plan = planOf(d, after, limits)
+			assert.Equal(t, []string{"close-firewall 80-80 [0.0.0.0/0]"}, lines(plan))
+			assert.Empty(t, lines(planOf(d, run(after, plan), limits)), "the plan leads to its fixpoint")
+		})
+	}
+}
+
+// someBook is an address book: the Services that have each address, the owner first.
+type someBook struct {
+	Book
+	holders map[string][]Holder
+}
+
+func (b someBook) Holders(address string) []Holder { return b.holders[address] }
+
+func (b someBook) ByUID(uid string) *Holder {
+	for _, list := range b.holders {
+		for i := range list {
+			if list[i].UID == uid {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+func TestConsultAddressBook(t *testing.T) {
+	t.Parallel()
+	const ip = "203.0.113.7"
+	self := Service{UID: "self", Namespace: "shop", Name: "web"}
+	own := Holder{UID: "self", Namespace: "shop", Name: "web"}
+	near := Holder{UID: "near", Namespace: "shop", Name: "api"}
+	far := Holder{UID: "far", Namespace: "bank", Name: "ledger"}
+	open := Holder{UID: "open", Namespace: "bank", Name: "public", ShareWith: []string{"shop"}}
+	everybody := Holder{UID: "all", Namespace: "bank", Name: "public", ShareWith: []string{"*"}}
+	tagged := func(uid, service string) Address {
+		return Address{IP: ip, Owner: Foreign, TaggedUID: uid, TaggedService: service}
+	}
+	leaving := Holder{UID: "far", Namespace: "bank", Name: "ledger", Leaving: true}
+	untagged := Address{IP: ip, Owner: Unknown}
+	for name, tc := range map[string]struct {
+		address Address
+		holders []Holder
+		holder  string
+		refused bool
+		shared  bool
+	}{
+		"nobody has it":                                {address: untagged},
+		"only the Service has it":                      {address: untagged, holders: []Holder{own}},
+		"by the book, same namespace":                  {address: untagged, holders: []Holder{near}, holder: "shop/api", shared: true},
+		"by the book, another namespace":               {address: untagged, holders: []Holder{far}, holder: "bank/ledger", refused: true, shared: true},
+		"by the book, shared with the namespace":       {address: untagged, holders: []Holder{open}, holder: "bank/public", shared: true},
+		"by the book, shared with all":                 {address: untagged, holders: []Holder{everybody}, holder: "bank/public", shared: true},
+		"the first in the book is the owner":           {address: untagged, holders: []Holder{far, open, own}, holder: "bank/ledger", refused: true, shared: true},
+		"the Service is the first":                     {address: untagged, holders: []Holder{own, far}, shared: true},
+		"the tags decide between those in the book":    {address: tagged("far", "bank/ledger"), holders: []Holder{open, far, own}, holder: "bank/ledger", refused: true, shared: true},
+		"the Service's tags, others share it":          {address: Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}, holders: []Holder{far}, shared: true},
+		"tags of a Service that is gone":               {address: tagged("gone", "bank/old"), holder: "bank/old", refused: true},
+		"tags of one that is gone, same namespace":     {address: tagged("gone", "shop/old"), holder: "shop/old"},
+		"tags of one that is gone, others in the book": {address: tagged("gone", "bank/old"), holders: []Holder{near}, holder: "shop/api", shared: true},
+		"tags of another cluster":                      {address: Address{IP: ip, ForeignCluster: true, TaggedUID: "gone", TaggedService: "bank/old"}},
+		"kept for another namespace":                   {address: Address{IP: ip, Owner: Unknown, Keeper: "bank/old"}, refused: true},
+		"kept for the namespace":                       {address: Address{IP: ip, Owner: Unknown, Keeper: "shop/old"}},
+		"kept, and in use since":                       {address: Address{IP: ip, Owner: Unknown, Keeper: "bank/old"}, holders: []Holder{open}, holder: "bank/public", shared: true},
+		"used only by one that leaves":                 {address: Address{IP: ip, Owner: Owned, TaggedUID: "self", TaggedService: "shop/web"}, holders: []Holder{own, leaving}},
+		"owned by one that leaves":                     {address: untagged, holders: []Holder{leaving}, holder: "bank/ledger", refused: true},
+		"what was known before is replaced":            {address: Address{IP: ip, Owner: Unknown, Holder: "bank/ledger", Shared: true}},
+	} {
+		a := Actual{Addresses: []Address{tc.address}}
+		a.Consult(someBook{holders: map[string][]Holder{ip: tc.holders}}, self)
+		got := a.Addresses[0]
+		assert.Equal(t, tc.holder, got.Holder, name)
+		assert.Equal(t, !tc.refused, got.Admits, name)
+		assert.Equal(t, tc.shared, got.Shared, name)
+	}
+}
+
+// An address of a tier has a key of its own: another tier may have the same IP.
+func TestConsultInternalAddress(t *testing.T) {
+	t.Parallel()
+	a := Actual{Addresses: []Address{{ID: InternalID("tier-1", "10.1.1.9"), IP: "10.1.1.9", Internal: true}, {ID: InternalID("tier-2", "10.1.1.9"), IP: "10.1.1.9", Internal: true}}}
+	a.Consult(someBook{holders: map[string][]Holder{InternalID("tier-1", "10.1.1.9"): {{UID: "far", Namespace: "bank", Name: "ledger"}}, "10.1.1.9": {{UID: "x", Namespace: "x", Name: "x"}}}}, Service{UID: "self", Namespace: "shop"})
+	assert.Equal(t, "bank/ledger", a.Addresses[0].Holder)
+	assert.False(t, a.Addresses[0].Admits)
+	assert.Empty(t, a.Addresses[1].Holder)
+	assert.True(t, a.Addresses[1].Admits)
+}
+
+func TestHolderAdmits(t *testing.T) {
+	t.Parallel()
+	h := Holder{Namespace: "bank", ShareWith: []string{"shop"}}
+	assert.True(t, h.Admits("bank"))
+	assert.True(t, h.Admits("shop"))
+	assert.False(t, h.Admits("other"))
+	h.ShareWith = []string{"*"}
+	assert.True(t, h.Admits("other"))
+}

@@ -1,0 +1,248 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failover decides which nodes must not serve direct traffic. A port forwarding has no health check: the
+// controller is it. Fitness and Suspicion are pure; Watch observes the leases of the kubelets while a Service has
+// direct ports.
+package failover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cpapi "k8s.io/cloud-provider/api"
+)
+
+// Cause is why a node must not serve, as the label of a metric.
+type Cause string
+
+// Causes.
+const (
+	Deleted    Cause = "deleted"
+	Excluded   Cause = "excluded"
+	Stopped    Cause = "stopped"
+	OutOfOrder Cause = "out-of-service"
+	NotReady   Cause = "not-ready"
+	Suspected  Cause = "suspected"
+	// Left and Spread are causes of moves only: the node is none of those that serve the Service any more, or another one
+	// has joined, which gets its share.
+	Left   Cause = "left"
+	Spread Cause = "spread"
+)
+
+// Causes are all of them.
+var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Left, Spread}
+
+// Unfitness is why a node must not serve direct traffic now.
+type Unfitness struct {
+	Cause Cause
+	Text  string // for Events
+}
+
+// TaintBeingDeleted is the cluster autoscaler's mark on a node that it is about to delete. Kubernetes' service
+// controller leaves such nodes out, but does not sync Services when a node gets the taint.
+const TaintBeingDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// Leaving reports whether a node is about to be deleted.
+func Leaving(n *corev1.Node) bool { return n.DeletionTimestamp != nil || tainted(n, TaintBeingDeleted) }
+
+// ExcludedByLabel reports whether a node has the label that excludes it from load balancers.
+func ExcludedByLabel(n *corev1.Node) bool {
+	value, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]
+	excluded, err := strconv.ParseBool(value)
+	return labelled && (err != nil || excluded)
+}
+
+// Fitness says why a node must not serve direct traffic, by what the API server knows of it; the zero value means that
+// it may. A cordoned node serves on, as behind Kubernetes' own load balancers: its Pods run, and kube-proxy forwards.
+func Fitness(n *corev1.Node) Unfitness {
+	switch {
+	case Leaving(n):
+		return Unfitness{Deleted, "about to be deleted"}
+	case ExcludedByLabel(n):
+		return Unfitness{Excluded, "label " + corev1.LabelNodeExcludeBalancers}
+	case tainted(n, cpapi.TaintNodeShutdown):
+		return Unfitness{Stopped, "its VM is stopped"}
+	case tainted(n, corev1.TaintNodeOutOfService):
+		return Unfitness{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		switch {
+		case c.Status == corev1.ConditionTrue:
+			return Unfitness{}
+		case c.Reason == "":
+			return Unfitness{NotReady, "not Ready"}
+		}
+		return Unfitness{NotReady, fmt.Sprintf("not Ready (%s)", c.Reason)}
+	}
+	return Unfitness{NotReady, "not Ready yet"}
+}
+
+func tainted(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// Unfit returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose kubelets
+// are silent.
+func Unfit(nodes []*corev1.Node, suspected map[string]string) map[string]Unfitness {
+	out := map[string]Unfitness{}
+	for _, n := range nodes {
+		if why := Fitness(n); why.Cause != "" {
+			out[n.Name] = why
+		} else if text, silent := suspected[n.Name]; silent {
+			out[n.Name] = Unfitness{Suspected, text}
+		}
+	}
+	return out
+}
+
+const (
+	// ShortestAfter is the shortest age of a lease that says anything: kubelets renew each 10 s.
+	ShortestAfter = 11 * time.Second
+	// ProbeTimeout is how long a kubelet's port may take to answer. It leaves room for one lost packet: TCP repeats the
+	// first one after a second.
+	ProbeTimeout = 2 * time.Second
+	// probePause is the time between two probes of a node whose lease is old.
+	probePause = 2 * time.Second
+	// firstProbePause is the same for a node that never answered.
+	firstProbePause = time.Minute
+	// share is the part of the nodes that may be suspected at once: one in so many. One node always may.
+	share = 5
+)
+
+// Suspicion finds nodes that are probably lost before Kubernetes knows, which takes it 40 to 50 seconds: nodes whose
+// lease is not renewed and whose kubelet's port does not answer. It has no clock: callers pass the time.
+//
+// The age of a lease counts from when the controller saw it change, so that clocks that differ do not matter. A node is
+// suspected only after its port has answered once: a port that a firewall closes to the controller says nothing.
+type Suspicion struct {
+	after time.Duration
+	nodes map[string]*sight
+}
+
+// sight is what was seen of a node.
+type sight struct {
+	renewed  string    // identifies the last renewal of the lease; "" before one was seen
+	since    time.Time // when that renewal was seen
+	ready    bool
+	answered bool // the port has answered at least once
+	silent   bool // the last probe since the lease is old had no answer
+	probing  bool
+	probed   time.Time
+}
+
+// NewSuspicion returns a Suspicion of nodes whose leases are older than after.
+func NewSuspicion(after time.Duration) *Suspicion {
+	return &Suspicion{after: after, nodes: map[string]*sight{}}
+}
+
+// Nodes tells which nodes there are; true are those that are Ready. The others need no suspicion: they serve no direct
+// traffic anyway.
+func (s *Suspicion) Nodes(ready map[string]bool) {
+	maps.DeleteFunc(s.nodes, func(name string, _ *sight) bool { _, there := ready[name]; return !there })
+	for name, is := range ready {
+		n := s.nodes[name]
+		if n == nil {
+			n = &sight{}
+			s.nodes[name] = n
+		}
+		n.ready = is
+	}
+}
+
+// Renewed tells that a node's lease was seen with a renewal; the same renewal again is no news. It reports whether Due
+// or Suspected return something else now: most renewals change nothing.
+func (s *Suspicion) Renewed(name, renewal string, now time.Time) bool {
+	n := s.nodes[name]
+	if n == nil || renewal == "" || n.renewed == renewal {
+		return false
+	}
+	news := n.renewed == "" || s.old(n, now)
+	n.renewed, n.since, n.silent = renewal, now, false
+	return news
+}
+
+// Probed tells how a probe that Due asked for ended.
+func (s *Suspicion) Probed(name string, answered bool, now time.Time) {
+	n := s.nodes[name]
+	if n == nil {
+		return
+	}
+	n.probing, n.probed = false, now
+	n.answered = n.answered || answered
+	n.silent = !answered && s.old(n, now)
+}
+
+func (s *Suspicion) old(n *sight, now time.Time) bool {
+	return n.ready && n.renewed != "" && now.Sub(n.since) >= s.after
+}
+
+// Due returns the nodes to probe now, at most limit, and when to ask again at the latest. The caller probes them and
+// calls Probed for each.
+func (s *Suspicion) Due(now time.Time, limit int) (probe []string, next time.Time) {
+	soonest := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	old := 0
+	for _, n := range s.nodes {
+		if s.old(n, now) {
+			old++
+		}
+	}
+	// Most leases old at once: the API server, or the way to it, is silent, not the nodes.
+	believed := 2*old <= len(s.nodes)+1
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[name]
+		if n.probing || !n.ready || n.renewed == "" {
+			continue // until a probe ends, or a lease or the Node changes
+		}
+		pause := time.Duration(-1)
+		switch {
+		case !n.answered:
+			pause = firstProbePause
+		case !s.old(n, now):
+			soonest(n.since.Add(s.after))
+		case believed:
+			pause = probePause
+		default:
+			soonest(now.Add(probePause))
+		}
+		if pause < 0 {
+			continue
+		}
+		switch at := n.probed.Add(pause); {
+		case !n.probed.IsZero() && now.Before(at):
+			soonest(at)
+		case len(probe) == limit:
+			soonest(now.Add(ProbeTimeout))
+		default:
+			n.probing = true
+			probe = append(probe, name)
+		}
+	}
+	return probe, next
+}
+
+// Suspected returns the suspected nodes with the reason. There are none, and held names those that would be, when that
+// would be more than a fifth of the nodes and more than one: then rather the controller's own view is wrong.
+func (s *Suspicion) Suspected(now time.Time) (suspected map[string]string, held []string) {
+	suspected = map[string]string{}
+	for name, n := range s.nodes {
+		if n.silent && n.answered && s.old(n, now) {
+			suspected[name] = fmt.Sprintf("suspected: its lease is older than %s and its kubelet does not answer", s.after)
+		}
+	}
+	if n := len(suspected); n > max(1, len(s.nodes)/share) || n == len(s.nodes) {
+		return map[string]string{}, slices.Sorted(maps.Keys(suspected))
+	}
+	return suspected, nil
+}

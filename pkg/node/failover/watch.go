@@ -1,0 +1,248 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failover
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// probesAtOnce is the largest number of probes at the same time.
+const probesAtOnce = 32
+
+// Watch observes the leases of the kubelets while a Service needs it, and suspects nodes. It only reads.
+type Watch struct {
+	Kube kubernetes.Interface
+	// Nodes are those of the informer's cache; its objects are shared.
+	Nodes func() ([]*corev1.Node, error)
+	// After is the age of a lease from which on its node may be suspected; zero suspects none, and watches nothing.
+	After time.Duration
+	// Probe reports whether something answers at an address, within ProbeTimeout.
+	Probe func(ctx context.Context, address string) bool
+	// Changed is called when other nodes than before are suspected. It must not block.
+	Changed func()
+	Clock   clock.WithTicker
+
+	mu        sync.Mutex
+	users     map[string]bool
+	changed   chan struct{} // the users have changed
+	suspicion *Suspicion    // nil while nobody needs the watch
+	wake      chan struct{} // of the suspicion
+	suspected map[string]string
+	holding   bool // too many would be suspected
+}
+
+// Use says that a Service needs the watch, or does not any more.
+func (w *Watch) Use(service string, needs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users[service] == needs {
+		return
+	}
+	if w.users == nil {
+		w.users = map[string]bool{}
+	}
+	if w.users[service] = true; !needs {
+		delete(w.users, service)
+	}
+	signal(w.news())
+}
+
+// news is the channel that says that the users have changed.
+func (w *Watch) news() chan struct{} {
+	if w.changed == nil {
+		w.changed = make(chan struct{}, 1)
+	}
+	return w.changed
+}
+
+// Run watches until ctx ends, while a Service needs it.
+func (w *Watch) Run(ctx context.Context) {
+	if w.After <= 0 {
+		return
+	}
+	w.mu.Lock()
+	news := w.news()
+	w.mu.Unlock()
+	end := func() {}
+	for {
+		w.mu.Lock()
+		switch needed, running := len(w.users) > 0, w.suspicion != nil; {
+		case needed && !running:
+			var session context.Context
+			session, end = context.WithCancel(ctx)
+			w.suspicion, w.wake = NewSuspicion(w.After), make(chan struct{}, 1)
+			go w.watch(session, w.suspicion, w.wake)
+		case !needed && running:
+			end()
+			w.suspicion, w.suspected, w.holding = nil, nil, false
+		}
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			end()
+			return
+		case <-news:
+		}
+	}
+}
+
+// Suspected returns the suspected nodes with the reason.
+func (w *Watch) Suspected() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.suspected)
+}
+
+// NodesChanged is called when a Node came, went, or changed whether it is Ready.
+func (w *Watch) NodesChanged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.suspicion != nil {
+		signal(w.wake)
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// watch suspects nodes until ctx ends.
+func (w *Watch) watch(ctx context.Context, s *Suspicion, wake chan struct{}) {
+	shrink := func(obj any) (any, error) { // the object is new
+		if lease, ok := obj.(*coordinationv1.Lease); ok {
+			lease.ManagedFields = nil
+		}
+		return obj, nil
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(w.Kube, 0, informers.WithNamespace(corev1.NamespaceNodeLease), informers.WithTransform(shrink))
+	leases := factory.Coordination().V1().Leases().Informer()
+	seen := func(obj any) {
+		lease, ok := obj.(*coordinationv1.Lease)
+		if !ok || lease.Spec.RenewTime == nil {
+			return
+		}
+		w.mu.Lock()
+		news := s.Renewed(lease.Name, lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano), w.Clock.Now())
+		w.mu.Unlock()
+		if news {
+			signal(wake)
+		}
+	}
+	w.look(s) // renewals count for nodes that are known
+	// The only error is that of a stopped informer, and this one is new.
+	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }})
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	for {
+		probes, next := w.look(s)
+		for name, address := range probes {
+			go func() {
+				answered := w.Probe(ctx, address)
+				w.mu.Lock()
+				s.Probed(name, answered, w.Clock.Now())
+				w.mu.Unlock()
+				signal(wake)
+			}()
+		}
+		if !w.sleep(ctx, wake, next) {
+			return
+		}
+	}
+}
+
+// look brings the suspicion up to date, and returns the kubelets' addresses to probe and when to look again.
+func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
+	nodes, err := w.Nodes()
+	if err != nil {
+		return nil, w.Clock.Now().Add(time.Second) // the cache is not filled yet
+	}
+	ready, addresses := make(map[string]bool, len(nodes)), make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		addresses[n.Name] = kubeletAddress(n)
+		ready[n.Name] = Fitness(n).Cause == "" && addresses[n.Name] != ""
+	}
+	w.mu.Lock()
+	if w.suspicion != s {
+		w.mu.Unlock()
+		return nil, time.Time{} // this run has ended
+	}
+	now := w.Clock.Now()
+	s.Nodes(ready)
+	suspected, held := s.Suspected(now)
+	changed, holds := !maps.Equal(suspected, w.suspected), len(held) > 0 && !w.holding
+	w.suspected, w.holding = suspected, len(held) > 0
+	due, next := s.Due(now, probesAtOnce)
+	w.mu.Unlock()
+	if holds {
+		klog.InfoS("Too many nodes seem to be lost at once: none is suspected before Kubernetes says that it is not Ready", "nodes", held)
+	}
+	if changed {
+		klog.InfoS("The nodes that are suspected to be lost have changed", "nodes", slices.Sorted(maps.Keys(suspected)))
+		w.Changed()
+	}
+	probes = make(map[string]string, len(due))
+	for _, name := range due {
+		probes[name] = addresses[name]
+	}
+	return probes, next
+}
+
+// sleep waits for news, or until a time if it is not zero. It reports whether the watch goes on.
+func (w *Watch) sleep(ctx context.Context, wake <-chan struct{}, until time.Time) bool {
+	var alarm <-chan time.Time
+	if !until.IsZero() {
+		timer := w.Clock.NewTimer(max(until.Sub(w.Clock.Now()), time.Millisecond))
+		defer timer.Stop()
+		alarm = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-alarm:
+	}
+	return true
+}
+
+// kubeletAddress is where a node's kubelet listens; empty when the Node does not say.
+func kubeletAddress(n *corev1.Node) string {
+	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP && port > 0 {
+			return net.JoinHostPort(a.Address, strconv.Itoa(port))
+		}
+	}
+	return ""
+}
+
+// Answers is the probe of a real network. A refused connection is an answer: the kubelet restarts perhaps, but the node
+// is there and forwards traffic.
+func Answers(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil || errors.Is(err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,149 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node/failover"
+)
+
+// DeletionLimit limits the deletion of Nodes, see guard.
+type DeletionLimit struct {
+	// Percent of the cluster's Nodes that may vanish within Window; with 100 only the check that not all of them vanish is
+	// left.
+	Percent int
+	Window  time.Duration
+}
+
+const (
+	// minimumMissing is the number of vanished Nodes below which a share says nothing.
+	minimumMissing = 3
+	// verdictAge is less than the framework's period of 5 s between rounds.
+	verdictAge = 2 * time.Second
+	// blockedFor is how long deletions count as blocked after a refusal: the framework asks again every few seconds.
+	blockedFor = time.Minute
+)
+
+// guard keeps Nodes from being deleted because csccm looks in the wrong place: another project, an account that cannot
+// see its VMs any more, a server with wrong answers. Each VM on its own looks destroyed then; only their number shows
+// the error.
+type guard struct {
+	limit DeletionLimit
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	deleted map[string]time.Time // by name of the Node
+	// The verdict on one snapshot serves all Nodes that are asked about in one round of the framework.
+	snapshot *inventory.VMSnapshot
+	judged   time.Time
+	verdict  error
+	refused  time.Time // the last refusal
+}
+
+// deletionRefusedError is why a Node is not deleted although its VM is not found.
+type deletionRefusedError struct{ error }
+
+func newGuard(l DeletionLimit, c clock.PassiveClock) *guard {
+	return &guard{limit: l, clock: c, deleted: map[string]time.Time{}}
+}
+
+// check returns an error if Nodes must not be deleted on the evidence of a snapshot. list returns the cluster's Nodes.
+func (g *guard) check(s *inventory.VMSnapshot, list func() ([]*corev1.Node, error)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.snapshot != s || g.clock.Since(g.judged) >= verdictAge {
+		nodes, err := list()
+		if err != nil {
+			return fmt.Errorf("cannot count the nodes that lost their VMs: %w", err)
+		}
+		g.snapshot, g.judged, g.verdict = s, g.clock.Now(), g.judge(s, nodes)
+	}
+	if g.verdict != nil {
+		g.refused = g.clock.Now()
+	}
+	return g.verdict
+}
+
+// judge returns nil or a *deletionRefusedError.
+func (g *guard) judge(s *inventory.VMSnapshot, nodes []*corev1.Node) error {
+	missing, total := withoutVM(s, nodes)
+	known := make(map[string]*corev1.Node, len(nodes))
+	for _, n := range nodes {
+		known[n.Name] = n
+	}
+	if len(missing) < total { // some VM is found, so that csccm looks in the right place
+		// The cluster autoscaler marks a Node before it deletes the VM, so that any number of marked Nodes may lose theirs.
+		unmarked := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return failover.Leaving(known[name]) })
+		missing, total = unmarked, total-len(missing)+len(unmarked)
+	}
+	now := g.clock.Now()
+	for name, at := range g.deleted {
+		switch {
+		case now.Sub(at) > g.limit.Window:
+			delete(g.deleted, name)
+		case known[name] == nil: // otherwise it was counted above, or has come back
+			total++
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	tooMany := len(missing) >= minimumMissing && len(missing)*100 > g.limit.Percent*total
+	if len(missing) == 0 || len(missing) < total && !tooMany {
+		return nil
+	}
+	names := strings.Join(missing[:min(5, len(missing))], ", ")
+	if len(missing) > 5 {
+		names += ", ..."
+	}
+	if len(missing) == total {
+		return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: none of the %d nodes (%s) has a VM in %s: project-id or the API key in the cloud-config is more likely wrong; if the VMs are really gone, delete the Nodes with kubectl",
+			total, names, s.Scope())}
+	}
+	return &deletionRefusedError{fmt.Errorf("refusing to delete nodes: %d of %d nodes (%s) lost their VMs within %s, more than %d %%, in %s: if the VMs are really gone, delete the Nodes with kubectl or raise --node-deletion-limit",
+		len(missing), total, names, g.limit.Window, g.limit.Percent, s.Scope())}
+}
+
+// withoutVM names the Nodes with a CloudStack id whose VM is not in the list. total also counts the Nodes whose VM is.
+func withoutVM(s *inventory.VMSnapshot, nodes []*corev1.Node) (missing []string, total int) {
+	for _, n := range nodes {
+		switch _, err := Match(s, n); {
+		case is[*ProviderIDError](err):
+		case !is[*NotFoundError](err):
+			total++ // there is one, or several
+		case hasVMID(n): // else no VM of CloudStack, or not yet known to be one
+			total++
+			missing = append(missing, n.Name)
+		}
+	}
+	return missing, total
+}
+
+// blocked returns 1 while deletions are refused.
+func (g *guard) blocked() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused.IsZero() || g.clock.Since(g.refused) >= blockedFor {
+		return 0
+	}
+	return 1
+}
+
+// deleting notes that a Node will be deleted, unless the autoscaler has marked it.
+func (g *guard) deleting(n *corev1.Node) {
+	if failover.Leaving(n) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deleted[n.Name] = g.clock.Now()
+}

@@ -1,0 +1,254 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	cloudnodeutil "k8s.io/cloud-provider/node/helpers"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// InstanceMetadata describes the Node's VM. The framework initialises a Node with it, and asks again every few minutes
+// for the addresses.
+func (m *Nodes) InstanceMetadata(ctx context.Context, n *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	vm, err := m.own(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	m.events.ended(n.UID, ReasonWithoutVM)
+	o := m.Metadata
+	o.Node = n
+	meta, err := Metadata(vm, o)
+	if err != nil {
+		return nil, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	m.warnAddresses(n, &vm, meta.NodeAddresses)
+	if kubeletOwnsAddresses(n, &vm) || unchanged(n, meta.NodeAddresses) {
+		meta.NodeAddresses = nil
+	}
+	return meta, nil
+}
+
+// own returns the VM that is the Node's and no other Node's. Otherwise an Event on the Node says what is wrong.
+func (m *Nodes) own(ctx context.Context, n *corev1.Node) (cloudstack.VirtualMachine, error) {
+	vm, err := m.find(ctx, n)
+	if err == nil {
+		nodes, _ := m.List() // n comes from this list
+		err = Unshared(&vm, n, nodes)
+	}
+	if err != nil {
+		m.report(n, err)
+	}
+	return vm, err
+}
+
+// kubeletOwnsAddresses reports whether the addresses are left to a kubelet that is not external, which would change
+// them back: on a Node that was adopted, while they are the VM's, and on one that joined without the taint and is not
+// initialised, as the VM of that name may be another machine.
+func kubeletOwnsAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
+	return KubeletWritesAddresses(n) && (!HasTaint(n) && n.Spec.ProviderID == "" || n.Annotations[AnnotationAdoptedAt] != "" && sameAddresses(vm, n))
+}
+
+// unchanged reports whether an initialised Node already has these addresses. The framework patches a Node with several
+// addresses of one type in every round; given no addresses, it leaves the Node as it is.
+func unchanged(n *corev1.Node, addresses []corev1.NodeAddress) bool {
+	if HasTaint(n) {
+		return false
+	}
+	if ip, ok := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; ok {
+		var err error
+		if addresses, err = cloudnodeutil.GetNodeAddressesFromNodeIP(ip, addresses); err != nil {
+			return false
+		}
+	}
+	return slices.Equal(n.Status.Addresses, addresses)
+}
+
+// warnAddresses writes Events about addresses that are not used; the framework reports them at most in its log.
+func (m *Nodes) warnAddresses(n *corev1.Node, vm *cloudstack.VirtualMachine, addresses []corev1.NodeAddress) {
+	if _, err := m.Metadata.Addresses.Of(n, vm); err != nil {
+		m.events.warn(n, plan.ReasonInvalidAnnotation, err.Error()+"; it is as if it were not there")
+	}
+	if ips := UnlistedNodeIPs(n, addresses); len(ips) > 0 {
+		var have []string
+		for _, a := range addresses {
+			if a.Type != corev1.NodeHostName {
+				have = append(have, a.Address)
+			}
+		}
+		m.events.warn(n, ReasonIPNotOnVM, fmt.Sprintf(
+			"the kubelet was started with --node-ip=%s, which is not among the addresses of VM %s (%s): Kubernetes does not take over any address of the node, and does not initialise a new one; correct --node-ip, the VM's NICs or --node-internal-cidrs",
+			strings.Join(ips, ","), vm.Name, strings.Join(have, ", ")))
+	}
+}
+
+// find returns the Node's VM, from the shared list where possible.
+func (m *Nodes) find(ctx context.Context, n *corev1.Node) (vm cloudstack.VirtualMachine, err error) {
+	s, err := m.VMs.VMs(ctx, VMAge)
+	if err != nil {
+		return vm, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	vm, err = Match(s, n)
+	missing, ok := errors.AsType[*NotFoundError](err)
+	if !ok {
+		return vm, err
+	}
+	// The VM may be newer than the list. One VM by its id is cheaper than a list of several pages, unless as many VMs as
+	// pages are looked up.
+	if missing.ID != "" && s.Pages() > 1 && s.Added() < s.Pages() {
+		vm, found, err := m.VMs.VM(ctx, missing.ID)
+		switch {
+		case err != nil:
+			return vm, fmt.Errorf("node %q: %w", n.Name, err)
+		case found && !Gone(vm.State):
+			return bind(s, &vm, n)
+		}
+		return vm, missing
+	}
+	if s, err = m.VMs.VMs(ctx, MissAge); err != nil {
+		return vm, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	return Match(s, n)
+}
+
+// InstanceShutdown reports whether the Node's VM is shut down. The framework asks for Nodes that are not ready.
+func (m *Nodes) InstanceShutdown(ctx context.Context, n *corev1.Node) (bool, error) {
+	vm, err := m.find(ctx, n)
+	if err == nil {
+		return Off(vm.State), nil
+	}
+	if _, kind, idErr := ParseProviderID(n.Spec.ProviderID); idErr == nil && foreign(kind) && is[*NotFoundError](err) {
+		return false, nil // another provider's Node
+	}
+	return false, err
+}
+
+// InstanceExists reports whether the Node's VM exists. The framework asks for Nodes that are not ready, every 5 s, and
+// deletes the Node at once when the answer is no. The answer is no only when all of this holds:
+//
+//   - the Node has a CloudStack ID,
+//   - a complete list of the project's VMs, in all zones and a few seconds old at most, does not hold it,
+//   - the server, asked for the id alone, does not show it either,
+//   - not too many Nodes lost their VMs (see guard).
+//
+// Any doubt is an error, which leaves the Node alone.
+func (m *Nodes) InstanceExists(ctx context.Context, n *corev1.Node) (bool, error) {
+	id, kind, err := ParseProviderID(n.Spec.ProviderID)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("node %q: %w", n.Name, err)
+		m.report(n, err)
+		return false, err
+	case foreign(kind):
+		return true, nil // another provider decides
+	case !kind.IsCloudStack():
+		if _, err := m.find(ctx, n); err != nil {
+			return false, fmt.Errorf("existence cannot be judged without a provider id: %w", err)
+		}
+		return true, nil
+	}
+	exists, err := m.existsByID(ctx, n, id)
+	if err != nil {
+		m.report(n, err)
+		return false, err
+	}
+	if exists || m.outOfService.hold(n) {
+		return true, nil
+	}
+	m.guard.deleting(n)
+	klog.InfoS("The VM of a node is gone for good", "node", n.Name, "vm", id)
+	return false, nil
+}
+
+func (m *Nodes) existsByID(ctx context.Context, n *corev1.Node, id string) (bool, error) {
+	for _, age := range []time.Duration{VMAge, MissAge} {
+		s, err := m.VMs.VMs(ctx, age)
+		if err != nil {
+			return false, fmt.Errorf("node %q: %w", n.Name, err)
+		}
+		if vm, ok := s.ByID(id); ok && !Gone(vm.State) {
+			return true, nil
+		}
+		// Checked with the older list first, a lasting refusal costs no call.
+		if err := m.guard.check(s, m.List); err != nil {
+			return false, err
+		}
+		if age == MissAge && s.Lacks(id) {
+			return false, nil // the server was asked for it a moment ago
+		}
+	}
+	vm, found, err := m.VMs.VM(ctx, id)
+	if err != nil {
+		return false, fmt.Errorf("node %q: %w", n.Name, err)
+	}
+	return found && !Gone(vm.State), nil
+}
+
+// down reports whether the Node's VM is stopped or gone by two proofs: the server's answer for its id, and a complete
+// list that was read after it. A VM that is missing from both counts only while the guard lets Nodes be deleted.
+func (m *Nodes) down(ctx context.Context, n *corev1.Node) (state string, down bool, err error) {
+	id, kind, err := ParseProviderID(n.Spec.ProviderID)
+	if err != nil || !kind.IsCloudStack() {
+		return "", false, err
+	}
+	vm, found, err := m.VMs.VM(ctx, id)
+	if err != nil || found && !Off(vm.State) && !Gone(vm.State) {
+		return "", false, err
+	}
+	s, err := m.VMs.VMs(ctx, 0)
+	if err != nil {
+		return "", false, err
+	}
+	listed, ok := s.ByID(id)
+	switch {
+	case ok && Off(listed.State):
+		return string(listed.State), true, nil
+	case ok && !Gone(listed.State):
+		return "", false, nil
+	}
+	if err := m.guard.check(s, m.List); err != nil {
+		return "", false, err
+	}
+	return "gone", true, nil
+}
+
+func foreign(k Kind) bool { return k != KindNone && !k.IsCloudStack() }
+
+// report writes an Event that says what is wrong with the Node. Errors of CloudStack are in the framework's log, and
+// are not repeated on every Node.
+func (m *Nodes) report(n *corev1.Node, err error) {
+	switch {
+	case is[*NotFoundError](err) && !HasTaint(n):
+		m.events.warnOnce(n, ReasonWithoutVM, err.Error()+"; the node is behind no load balancer while that lasts")
+	case is[*NotFoundError](err):
+		m.events.warn(n, ReasonWithoutVM, err.Error())
+	case is[*AmbiguousError](err):
+		m.events.warn(n, ReasonAmbiguousVM, err.Error())
+	case is[*RefusedError](err):
+		m.events.warn(n, ReasonVMRefused, err.Error())
+	case is[*ProviderIDError](err):
+		m.events.warn(n, ReasonInvalidProviderID, err.Error())
+	case is[*deletionRefusedError](err):
+		m.refused.Inc()
+		m.events.warn(n, ReasonDeletionRefused, err.Error())
+	}
+}
+
+// is reports whether an error, or one that it wraps, is of a type.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

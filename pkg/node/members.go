@@ -1,0 +1,172 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node/failover"
+)
+
+// Members finds the VMs of Nodes for load balancers. It remembers them for all Services, as each of them needs every
+// Node.
+type Members struct {
+	// All returns the cluster's Nodes. Without it, only the Nodes of one call are compared with each other.
+	All func() ([]*corev1.Node, error)
+
+	mu      sync.Mutex
+	digests perNode[[sha256.Size]byte]
+	found   map[weak.Pointer[inventory.VMSnapshot]]*perNode[found] // weak: an old list is large
+}
+
+// perNode has a value for the last version of each Node, which is the one that caches have.
+type perNode[T any] struct {
+	values map[types.UID]versioned[T]
+	most   int // largest number of Nodes in one call
+}
+
+type versioned[T any] struct {
+	version string
+	value   T
+}
+
+// get returns the values of Nodes. A Node without a version was not read from an API server: it is computed each time.
+func (p *perNode[T]) get(nodes []*corev1.Node, compute func(*corev1.Node) T) []T {
+	p.most = max(p.most, len(nodes))
+	if p.values == nil || len(p.values) > 2*p.most { // at least half of them are gone
+		p.values = make(map[types.UID]versioned[T], len(nodes))
+	}
+	out := make([]T, 0, len(nodes))
+	for _, n := range nodes {
+		known, ok := p.values[n.UID]
+		if !ok || known.version != n.ResourceVersion || n.ResourceVersion == "" {
+			known = versioned[T]{n.ResourceVersion, compute(n)}
+			p.values[n.UID] = known
+		}
+		out = append(out, known.value)
+	}
+	return out
+}
+
+// found is the result of matchOne.
+type found struct {
+	member plan.Member
+	err    error
+}
+
+// Unmatched is a Node that cannot be a member, and the reason.
+type Unmatched struct {
+	Node *corev1.Node
+	Err  error
+}
+
+// memoLists is the number of lists of VMs whose results are remembered: there is one list per project.
+const memoLists = 4
+
+// Match finds the VMs of Nodes in a list.
+func (m *Members) Match(vms *inventory.VMSnapshot, nodes []*corev1.Node) (members []plan.Member, failed []Unmatched) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := weak.Make(vms)
+	known := m.found[list]
+	if known == nil {
+		if m.found == nil || len(m.found) >= memoLists {
+			m.found = map[weak.Pointer[inventory.VMSnapshot]]*perNode[found]{}
+		}
+		known = &perNode[found]{}
+		m.found[list] = known
+	}
+	match := func(n *corev1.Node) (f found) { f.member, f.err = matchOne(vms, n); return f }
+	all := nodes
+	if m.All != nil {
+		all, _ = m.All() // a Node that is not among them is new
+	}
+	owners := make(map[string]*corev1.Node, len(all)) // by VM
+	for i, f := range known.get(all, match) {
+		if has := owners[f.member.VMID]; f.err == nil && (has == nil || older(all[i], has)) {
+			owners[f.member.VMID] = all[i]
+		}
+	}
+	members = make([]plan.Member, 0, len(nodes))
+	for i, f := range known.get(nodes, match) {
+		n := nodes[i] // #nosec G602 -- a result for each node
+		if by := owners[f.member.VMID]; f.err == nil && by != nil && by.Name != n.Name && older(by, n) {
+			f.err = taken(n, by, f.member.VMID)
+		}
+		if f.err != nil {
+			failed = append(failed, Unmatched{n, f.err})
+		} else {
+			members = append(members, f.member)
+		}
+	}
+	return members, failed
+}
+
+func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
+	vm, err := Match(vms, n)
+	switch {
+	case err != nil:
+		return plan.Member{}, err
+	case len(vm.NICs) == 0:
+		return plan.Member{}, fmt.Errorf("node %q: its VM %s has no NIC", n.Name, vm.ID)
+	case Gone(vm.State) || vm.State == cloudstack.VMError:
+		// CloudStack refuses such a VM, and with it all others of the call. It accepts a stopped VM.
+		return plan.Member{}, fmt.Errorf("node %q: its VM %s is in state %s", n.Name, vm.ID, vm.State)
+	}
+	return MemberOf(n, &vm), nil
+}
+
+// Key identifies a set of Nodes by what matters for their members, and those of them that are unfit.
+func (m *Members) Key(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	digests := m.digests.get(nodes, nodeDigest)
+	slices.SortFunc(digests, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	// A digest, because the text of a thousand nodes has 100 KB, and every Service keeps one.
+	all := sha256.New()
+	for i := range digests {
+		_, _ = all.Write(digests[i][:])
+	}
+	key := hex.EncodeToString(all.Sum(nil))
+	if len(unfit) > 0 {
+		key += "\nunfit " + strings.Join(slices.Sorted(maps.Keys(unfit)), " ")
+	}
+	return key
+}
+
+// MemberOf describes a Node and its VM for the planner.
+func MemberOf(n *corev1.Node, vm *cloudstack.VirtualMachine) plan.Member {
+	m := plan.Member{Node: n.Name, VMID: vm.ID, Addresses: memberAddresses(n)}
+	for _, nic := range vm.NICs {
+		m.NICs = append(m.NICs, plan.NIC{NetworkID: nic.NetworkID, NetworkName: nic.NetworkName, IP: nic.IPv4, Secondary: nic.SecondaryIP})
+	}
+	return m
+}
+
+// memberAddresses returns the kubelet's --node-ip addresses, or the Node's internal addresses if it has none.
+func memberAddresses(n *corev1.Node) []string {
+	if own := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; own != "" {
+		return strings.Split(own, ",")
+	}
+	return internalIPs(n.Status.Addresses)
+}
+
+func nodeDigest(n *corev1.Node) [sha256.Size]byte {
+	return sha256.Sum256([]byte(n.Name + " " + string(n.UID) + " " + n.Spec.ProviderID + " " + strings.Join(memberAddresses(n), ",")))
+}

@@ -1,0 +1,168 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// created sets the age of a Node in minutes: larger is younger.
+func created(minute int) nodeOption {
+	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(time.Unix(int64(60*minute), 0)) }
+}
+
+func waiting(n *corev1.Node) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider})
+}
+
+// uid makes the order of UIDs the opposite of the order of names.
+func uid(s types.UID) nodeOption { return func(n *corev1.Node) { n.UID = s } }
+
+// Whatever names a VM that is another Node's, the Node that was created later does not get it, neither when it joins nor
+// in a later round.
+func TestSecurityVMOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	bound := ProviderID(FormUpstream, testVMID(1))
+	for name, c := range map[string]struct {
+		victim, later *corev1.Node
+	}{
+		"the same provider ID, new":         {newNode("w1", providerID(bound), created(1)), newNode("evil", providerID("cloudstack:///"+testVMID(1)), provided("10.1.0.2"), waiting, created(2))},
+		"the same provider ID, initialised": {newNode("w1", providerID(bound), created(1)), newNode("evil", providerID(bound), created(2))},
+		"the VM's own name":                 {newNode("w1.example.org", providerID(bound), created(1)), newNode("w1", waiting, created(2))},
+		"the first label of the name":       {newNode("w1", providerID(bound), created(1)), newNode("w1.evil", waiting, created(2))},
+		"the host name label and addresses": {newNode("w1", providerID(bound), created(1)), newNode("evil", hostLabel("w1"), provided("10.1.0.2"), waiting, created(2))},
+		"a victim without a provider ID":    {newNode("w1", created(1)), newNode("evil", providerID(bound), provided("10.1.0.2"), waiting, created(2))},
+		"a victim of another provider":      {newNode("w1", providerID("k3s://w1"), created(1)), newNode("evil", providerID(bound), created(2))},
+		"the same second":                   {newNode("w1", providerID(bound), uid("a")), newNode("evil", providerID(bound), uid("b"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newFakeNodes(t, machines(2), c.later, c.victim)
+			require.NotEmpty(t, p.describe(c.victim).ProviderID, "the victim is not disturbed")
+			for range 2 {
+				require.ErrorContains(t, p.unknown(c.later), `VM w1 (id `+testVMID(1)+`) belongs to node "`+c.victim.Name+`", which is older`)
+			}
+			onlyOne(t, p.events, "Warning VMRefused", c.victim.Name)
+
+			vms, err := p.VMs.VMs(t.Context(), time.Hour)
+			require.NoError(t, err)
+			members := &Members{All: p.List}
+			got, failed := members.Match(vms, []*corev1.Node{c.later})
+			require.Empty(t, got, "also where the Service does not have the victim's Node")
+			require.Len(t, failed, 1)
+			got, _ = members.Match(vms, []*corev1.Node{c.later, c.victim})
+			require.Len(t, got, 1)
+			assert.Equal(t, c.victim.Name, got[0].Node)
+		})
+	}
+}
+
+// What a kubelet writes freely, its host name and its provider ID, does not by itself bind its Node to a VM.
+func TestSecurityVMOutsideOfTheCluster(t *testing.T) {
+	t.Parallel()
+	db := vm(1, "db", cloudstack.VMRunning)
+	db.NICs = []cloudstack.NIC{{Default: true, IPv4: "10.1.1.9", SecondaryIP: []string{"10.1.1.10"}}}
+	db.Tags = map[string]string{"cluster": "prod"}
+	id1 := "cloudstack:///" + id(1)
+	for name, c := range map[string]struct {
+		nodeVMs string
+		node    *corev1.Node
+		refused string
+	}{
+		"host name label":                                {node: newNode("w9", hostLabel("db"), waiting), refused: "only its kubelet says"},
+		"host name in the status":                        {node: newNode("w9", address(corev1.NodeHostName, "db.example.org")), refused: "only its kubelet says"},
+		"host name label and another address":            {node: newNode("w9", hostLabel("db"), provided("10.1.1.8")), refused: "neither the node's name nor its addresses"},
+		"host name label and one of two addresses":       {node: newNode("w9", hostLabel("db"), provided("10.1.1.9,10.1.1.8")), refused: "neither the node's name nor its addresses"},
+		"host name label and the VM's address":           {node: newNode("w9", hostLabel("db"), provided("10.1.1.9"))},
+		"host name label and the VM's secondary address": {node: newNode("w9", hostLabel("db"), address(corev1.NodeInternalIP, "10.1.1.10"))},
+		"provider ID of a new Node":                      {node: newNode("w9", providerID(id1), waiting), refused: "only its kubelet says"},
+		"provider ID of a new Node with the VM's name":   {node: newNode("db.example.org", providerID(id1), waiting)},
+		"provider ID of a new Node with an address":      {node: newNode("w9", providerID(id1), waiting, provided("10.1.1.9"))},
+		"provider ID, and the VM was renamed later":      {node: newNode("w9", providerID(id1))},
+
+		"named, and none of node-vms":         {nodeVMs: "prod-*", node: newNode("db"), refused: "none of the VMs that may be nodes (node-vms = prod-*"},
+		"by provider ID, and none":            {nodeVMs: "prod-*", node: newNode("w9", providerID(id1)), refused: "node-vms"},
+		"by host name, and one of node-vms":   {nodeVMs: "d?", node: newNode("w9", hostLabel("db")), refused: "only its kubelet says"},
+		"by provider ID, and one of node-vms": {nodeVMs: "D*", node: newNode("w9", providerID(id1), waiting)},
+		"with the tag":                        {nodeVMs: "cluster = prod", node: newNode("db")},
+		"with another value of the tag":       {nodeVMs: "cluster=test", node: newNode("db"), refused: "node-vms"},
+		"without the tag":                     {nodeVMs: "role=", node: newNode("db"), refused: "node-vms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Match(lookup(c.nodeVMs, db), c.node)
+			if c.refused == "" {
+				require.NoError(t, err)
+				require.Equal(t, db.ID, got.ID)
+				return
+			}
+			require.ErrorContains(t, err, c.refused)
+			require.True(t, is[*RefusedError](err))
+			require.Empty(t, got.ID)
+			_, failed := new(Members).Match(lookup(c.nodeVMs, db), []*corev1.Node{c.node})
+			require.Len(t, failed, 1, "it is behind no load balancer")
+			if _, kind, _ := ParseProviderID(c.node.Spec.ProviderID); kind.IsCloudStack() {
+				missing, total := withoutVM(lookup(c.nodeVMs, db), []*corev1.Node{c.node})
+				assert.Equal(t, []int{0, 1}, []int{len(missing), total}, "the VM exists: no Node is deleted")
+			}
+		})
+	}
+}
+
+// Annotations of a Node, which its kubelet may write, choose among the addresses of its VM.
+func TestSecurityAddressesOfTheVM(t *testing.T) {
+	t.Parallel()
+	own := cloudstack.VirtualMachine{ID: someID, Name: "w1", PublicIP: "203.0.113.7", NICs: []cloudstack.NIC{
+		{Default: true, Type: "Isolated", IPv4: "10.1.1.5", IPv6: "2001:db8::5", SecondaryIP: []string{"10.1.1.6"}}, {Type: "Isolated", IPv4: "10.2.1.5"},
+	}}
+	l2 := cloudstack.VirtualMachine{ID: someID, Name: "w1", NICs: []cloudstack.NIC{{Default: true, Type: "L2"}}}
+	all := []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8::5", "InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}
+	for name, c := range map[string]struct {
+		vm   cloudstack.VirtualMachine
+		node []nodeOption
+		want []string
+	}{
+		"the API server's address":                   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.9.9.9"), provided("10.9.9.9")}, all},
+		"the same, and in the status":                {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.9.9.0/24"), address(corev1.NodeInternalIP, "10.9.9.9")}, all},
+		"all addresses are external":                 {own, []nodeOption{annotation(AnnotationExternalCIDRs, "0.0.0.0/0,::/0"), provided("10.9.9.9"), address(corev1.NodeInternalIP, "10.9.9.8")}, []string{"ExternalIP 10.1.1.5", "ExternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "ExternalIP 2001:db8::5", "Hostname n"}},
+		"a choice of the VM's addresses":             {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.2.0.0/16,10.9.9.9")}, []string{"InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
+		"IPv6 first":                                 {own, []nodeOption{annotation(AnnotationInternalCIDRs, "::/0,10.0.0.0/8")}, []string{"InternalIP 2001:db8::5", "InternalIP 10.1.1.5", "InternalIP 10.2.1.5", "ExternalIP 203.0.113.7", "Hostname n"}},
+		"the secondary address that it listens on":   {own, []nodeOption{annotation(AnnotationInternalCIDRs, "10.1.1.6"), provided("10.1.1.6")}, []string{"ExternalIP 203.0.113.7", "InternalIP 10.1.1.6", "Hostname n"}},
+		"an L2 network: CloudStack knows no address": {l2, []nodeOption{provided("192.168.7.7")}, []string{"InternalIP 192.168.7.7", "Hostname n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.want, described(t, c.vm, Options{Node: newNode("n", c.node...)}))
+		})
+	}
+}
+
+// The second round refuses what the first would have refused, and corrects what the kubelet has written since.
+func TestSecurityAddressesInALaterRound(t *testing.T) {
+	t.Parallel()
+	p := newFakeNodes(t, machines(1))
+	n := initialised(1)[0]
+	n.Status.Addresses = p.describe(n).NodeAddresses
+	require.Empty(t, p.describe(n).NodeAddresses, "nothing to change")
+
+	n.Annotations = map[string]string{AnnotationInternalCIDRs: "10.9.9.0/24"}
+	n.Status.Addresses[0].Address = "10.9.9.9"
+	assert.Equal(t, "10.1.0.2", p.describe(n).NodeAddresses[0].Address)
+	onlyOne(t, p.events, "Warning InvalidAnnotation", "VM w1 has no address in 10.9.9.0/24")
+
+	n.Annotations = map[string]string{AnnotationAdoptedAt: "2026-01-01T00:00:00Z"}
+	assert.NotEmpty(t, p.describe(n).NodeAddresses, "a mark that the kubelet wrote itself does not let it keep a foreign address")
+	n.Status.Addresses[0].Address = "10.1.0.2"
+	assert.Empty(t, p.describe(n).NodeAddresses, "a kubelet that is not external writes the VM's addresses itself")
+}

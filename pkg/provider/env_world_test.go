@@ -1,0 +1,229 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+)
+
+// driftPeriod is the default one. Rounds begin at most so far apart.
+const driftPeriod = 5 * time.Minute
+
+// everyAddress lets every namespace use addresses that the account holds.
+const everyAddress = `{"limits":{"maxPortsPerService":100}}`
+
+// roomyWorld is lbWorld with more public addresses than a test needs, and an account that may have all of them.
+var roomyWorld = limitedWorld(-1)
+
+// limitedWorld is roomyWorld for an account that may have as many public addresses. Five are in use.
+func limitedWorld(addresses int) string {
+	return strings.NewReplacer(
+		"[203.0.113.10-203.0.113.99]", "[203.0.113.10-203.0.113.99, 198.18.0.1-198.18.3.250]",
+		"  - name: k8s\n    role: User\n", fmt.Sprintf("  - name: k8s\n    role: User\n    limits: {publicIPs: %d}\n", addresses),
+	).Replace(lbWorld)
+}
+
+// projectID is the project of projectWorld.
+const projectID = "6c1f6d3e-0000-4000-8000-000000000001"
+
+// projectWorld is lbWorld with a project dev that has the VMs p1 and p2.
+var projectWorld = strings.NewReplacer(
+	"networks:\n", "networks:\n  - {name: project-net, project: dev, cidr: 10.1.9.0/24, sourceNAT: 203.0.113.90}\n",
+	"virtualMachines:\n", `virtualMachines:
+  - {name: p1, project: dev, nics: [{network: project-net, ip: 10.1.9.21}]}
+  - {name: p2, project: dev, nics: [{network: project-net, ip: 10.1.9.22}]}
+`,
+).Replace(lbWorld) + "projects:\n  - {id: " + projectID + ", name: dev, owner: k8s}\n"
+
+// The tiers of vpcSetup, their VMs, and the beginning of their VPC.
+const (
+	vpcTiers = `  - {name: tier, vpc: vpc-1, account: k8s, cidr: 10.2.1.0/24, acl: acl-1}
+  - {name: inner, vpc: vpc-1, account: k8s, cidr: 10.2.2.0/24, acl: acl-1, offering: DefaultIsolatedNetworkOfferingForVpcNetworksWithInternalLB}
+`
+	vpcMachines = `  - {name: v1, account: k8s, nics: [{network: tier, ip: 10.2.1.21}]}
+  - {name: v2, account: k8s, nics: [{network: tier, ip: 10.2.1.22}]}
+  - {name: i1, account: k8s, nics: [{network: inner, ip: 10.2.2.21}]}
+  - {name: i2, account: k8s, nics: [{network: inner, ip: 10.2.2.22}]}
+`
+	vpcHead = `vpcs:
+  - name: vpc-1
+    cidr: 10.2.0.0/16
+    account: k8s
+    aclLists:
+      - name: acl-1
+        items:
+          - {number: 1, protocol: tcp, startPort: 22, endPort: 22, cidrs: [198.51.100.0/24], reason: by hand}
+`
+)
+
+// vpcSetup is a VPC with the VMs v1 and v2 in a tier, and i1 and i2 in a tier that balances internally, which are the
+// cluster's nodes. Both tiers have the ACL list acl-1; wall is the number of its last item, which denies everything.
+func vpcSetup(wall int, nodes ...string) controllerSetup {
+	head, _, _ := strings.Cut(lbWorld, "networks:\n")
+	setup := setupOf(head + "networks:\n" + vpcTiers + "virtualMachines:\n" + vpcMachines + vpcHead +
+		fmt.Sprintf("          - {number: %d, protocol: all, action: Deny, reason: wall}\n", wall))
+	setup.vpc, setup.nodes = true, nodes
+	return setup
+}
+
+// local is the traffic policy under which only nodes with ready endpoints serve.
+func local(s *corev1.Service) {
+	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// restart ends the controller and starts another one with changed settings.
+func (env *frameworkEnv) restart(change func(*controllerSetup)) {
+	env.t.Helper()
+	env.stop()
+	change(&env.setup)
+	env.start()
+}
+
+// joins adds a Node whose VM exists.
+func (env *frameworkEnv) joins(node string) {
+	env.t.Helper()
+	_, err := env.kube.CoreV1().Nodes().Create(env.t.Context(), nodesNamed(node)[0], metav1.CreateOptions{})
+	require.NoError(env.t, err)
+}
+
+// leaves deletes a Node.
+func (env *frameworkEnv) leaves(node string) {
+	env.t.Helper()
+	require.NoError(env.t, env.kube.CoreV1().Nodes().Delete(env.t.Context(), node, metav1.DeleteOptions{}))
+}
+
+// runsOn gives a Service one endpoint on each of the nodes that there were at the beginning. It is ready on those that are
+// named.
+func (env *frameworkEnv) runsOn(key string, nodes ...string) {
+	env.t.Helper()
+	namespace, name := env.split(key)
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for _, node := range env.setup.nodes {
+		ready := slices.Contains(nodes, node)
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready, Terminating: ptr.To(false)}})
+	}
+	slices := env.kube.DiscoveryV1().EndpointSlices(namespace)
+	_, err := slices.Create(env.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = slices.Update(env.t.Context(), s, metav1.UpdateOptions{})
+	}
+	require.NoError(env.t, err)
+}
+
+// deletes asks for the deletion of a Service and does not wait.
+func (env *frameworkEnv) deletes(key string) {
+	env.t.Helper()
+	env.edit(key, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+}
+
+// vanishes deletes a Service whose finalizers somebody has removed.
+func (env *frameworkEnv) vanishes(key string) {
+	env.t.Helper()
+	env.edit(key, func(s *corev1.Service) { s.Finalizers = nil })
+	env.forget(key)
+}
+
+// serves creates a Service and waits until it is served. It returns its address.
+func (env *frameworkEnv) serves(key string, ports []int, changes ...func(*corev1.Service)) (ip string) {
+	env.t.Helper()
+	time.Sleep(time.Second) // the controller knows earlier changes of other objects
+	env.create(key, ports, changes...)
+	for range 600 {
+		if time.Sleep(100 * time.Millisecond); env.served(key) {
+			time.Sleep(5 * time.Second) // the condition and Events follow
+			return env.ip(key)
+		}
+	}
+	env.t.Fatalf("%s is not served: %s", key, env.says(key))
+	return ""
+}
+
+// says is what users are told about a Service: its condition and all Events.
+func (env *frameworkEnv) says(key string) string {
+	synctest.Wait()
+	text := ""
+	for _, c := range env.get(key).Status.Conditions {
+		text += c.Type + " " + string(c.Status) + " " + c.Reason + ": " + c.Message + "\n"
+	}
+	return text + strings.Join(env.said(), "\n")
+}
+
+// said are the Events since the last count, which it does not forget.
+func (env *frameworkEnv) said() []string {
+	synctest.Wait()
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	return slices.Clone(env.events)
+}
+
+// metric returns the value of a gauge; 0 when there is none.
+func (env *frameworkEnv) metric(name string) float64 {
+	env.t.Helper()
+	synctest.Wait()
+	families, err := env.metrics.Gather()
+	require.NoError(env.t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
+}
+
+// sent counts the calls of the controller since the ledger was reset.
+func (env *frameworkEnv) sent(command string) int {
+	synctest.Wait()
+	return len(env.Ledger().Find(command, "ccm"))
+}
+
+// wrote are the calls of the controller since the ledger was reset that change something.
+func (env *frameworkEnv) wrote() []string {
+	synctest.Wait()
+	return slices.DeleteFunc(env.Calls("ccm"), func(c string) bool { return strings.HasPrefix(c, "list") || strings.HasPrefix(c, "get") })
+}
+
+// holds reports whether the account has an address.
+func (env *frameworkEnv) holds(ip string) bool {
+	env.t.Helper()
+	return len(grep(env.addresses(), " "+ip+" ")) > 0
+}
+
+// deleteRules deletes everything on an address, as an operator does by hand.
+func (env *frameworkEnv) deleteRules(ip string) {
+	env.t.Helper()
+	a := env.snapshot()[env.address(ip).ID]
+	for i := range a.rules {
+		env.Admin("deleteLoadBalancerRule", "id", a.rules[i].ID)
+	}
+	for i := range a.forwards {
+		env.Admin("deletePortForwardingRule", "id", a.forwards[i].ID)
+	}
+	for i := range a.firewall {
+		env.Admin("deleteFirewallRule", "id", a.firewall[i].ID)
+	}
+}
+
+// internal are the internal load balancers of the account.
+func (env *frameworkEnv) internal() []cloudstack.InternalLoadBalancer {
+	env.t.Helper()
+	list, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{})
+	require.NoError(env.t, err)
+	return list
+}

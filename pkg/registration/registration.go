@@ -1,0 +1,267 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package registration shows a cluster that CloudStack did not make in CloudStack's UI: as an ExternalManaged cluster of
+// CloudStack Kubernetes Service, with the VMs of its nodes. CloudStack only displays such an entry; adding and removing
+// VMs never changes a VM.
+package registration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Commands are the commands of the CloudStack API that an entry needs; deleting it also needs UnregisterCommand. They are
+// not among those that the controller needs for Nodes and Services.
+var Commands = []string{
+	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster",
+}
+
+// UnregisterCommand deletes an entry.
+const UnregisterCommand = "deleteKubernetesCluster"
+
+const (
+	// period is the time between two looks at the Nodes, which are in memory.
+	period = 10 * time.Second
+	// refresh is how often the entry is read although the Nodes did not change.
+	refresh = time.Hour
+	// retry is the wait after a failure.
+	retry = time.Minute
+)
+
+// mark begins the description of an entry and precedes the cluster's ID. It proves which cluster the entry belongs to: names
+// are not unique in CloudStack.
+const mark = "Registered by csccm, cluster "
+
+// errManaged is the error of a cluster that CloudStack made: it has an entry already.
+var errManaged = errors.New("CloudStack Kubernetes Service made this cluster; it is registered already")
+
+// Entry is the entry that a cluster should have.
+type Entry struct {
+	// Name is the entry's name in CloudStack.
+	Name string
+	// ClusterID identifies the Kubernetes cluster: the UID of its namespace kube-system.
+	ClusterID string
+	// Project is the ID of the VMs' project; empty for the account of the keys.
+	Project string
+	ZoneID  string
+	// NetworkID is empty where the VMs are in several networks: the entry shows the source NAT address of its network.
+	NetworkID string
+	// Control and Workers are the ids of the nodes' VMs, sorted.
+	Control, Workers []string
+}
+
+// readNodes fills in the VMs that the Nodes' provider IDs name.
+func (e *Entry) readNodes(nodes []*corev1.Node) {
+	for _, n := range nodes {
+		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		switch {
+		case err != nil || !kind.IsCloudStack():
+		case node.ControlPlane(n):
+			e.Control = append(e.Control, id)
+		default:
+			e.Workers = append(e.Workers, id)
+		}
+	}
+	slices.Sort(e.Control)
+	slices.Sort(e.Workers)
+	e.Control, e.Workers = slices.Compact(e.Control), slices.Compact(e.Workers)
+}
+
+// readVMs fills in zone and network from the VMs, and drops VMs that CloudStack does not show.
+func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
+	networks := map[string]bool{}
+	gone := func(id string) bool {
+		vm, ok := vms.ByID(id)
+		if !ok || node.Gone(vm.State) {
+			return true
+		}
+		e.ZoneID = vm.ZoneID
+		for i := range vm.NICs {
+			if vm.NICs[i].Default {
+				networks[vm.NICs[i].NetworkID] = true
+				e.NetworkID = vm.NICs[i].NetworkID
+			}
+		}
+		return false
+	}
+	e.Control, e.Workers = slices.DeleteFunc(slices.Clone(e.Control), gone), slices.DeleteFunc(slices.Clone(e.Workers), gone)
+	if len(networks) != 1 {
+		e.NetworkID = ""
+	}
+}
+
+// Sync makes the entry true and reports whether it changed anything. New VMs are added before old ones are removed, so that
+// the entry never is empty meanwhile.
+func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, err error) {
+	entries, err := api.ListKubernetesClusters(ctx, e.Project)
+	if err != nil {
+		return false, fmt.Errorf("list the Kubernetes clusters in CloudStack: %w", err)
+	}
+	p, err := e.plan(entries)
+	if err != nil {
+		return false, err
+	}
+	if p.id == "" {
+		changed = true
+		p.id, err = api.CreateExternalCluster(ctx, cloudstack.ExternalClusterRequest{
+			Name: e.Name, Description: mark + e.ClusterID, ZoneID: e.ZoneID, NetworkID: e.NetworkID, ProjectID: e.Project,
+		})
+		if err != nil {
+			return true, fmt.Errorf("create the entry %s in CloudStack: %w", e.Name, err)
+		}
+	}
+	for _, c := range []struct {
+		vms  []string
+		call func(vms []string) error
+	}{
+		{p.control, func(vms []string) error { return api.AddClusterVMs(ctx, p.id, vms, true) }},
+		{p.workers, func(vms []string) error { return api.AddClusterVMs(ctx, p.id, vms, false) }},
+		{p.remove, func(vms []string) error { return api.RemoveClusterVMs(ctx, p.id, vms) }},
+	} {
+		if len(c.vms) == 0 {
+			continue
+		}
+		changed = true
+		if err := c.call(c.vms); err != nil {
+			return true, fmt.Errorf("change the VMs of the entry %s in CloudStack: %w", e.Name, err)
+		}
+	}
+	return changed, nil
+}
+
+// changes is what makes an entry true. Without an id there is none yet. The rest are ids of VMs.
+type changes struct {
+	id                       string
+	control, workers, remove []string
+}
+
+// plan compares the entries of an account or project with the one that should be there.
+func (e *Entry) plan(entries []cloudstack.KubernetesCluster) (*changes, error) {
+	nodes := slices.Concat(e.Control, e.Workers)
+	own := Own(entries, e.ClusterID)
+	for _, k := range entries {
+		ours := slices.ContainsFunc(k.VMs, func(id string) bool { return slices.Contains(nodes, id) })
+		switch {
+		case k.Type != cloudstack.ExternalManaged && ours:
+			return nil, errManaged
+		case own == nil && k.Name == e.Name:
+			return nil, fmt.Errorf("CloudStack has a Kubernetes cluster named %s that is not this cluster (id %s, description %q); choose another name, or delete that entry", k.Name, k.ID, k.Description)
+		case own == nil && ours: // Cluster API's provider for CloudStack makes one with syncWithACS
+			return nil, fmt.Errorf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs of this cluster already; leave it as it is, or delete that entry", k.Name, k.ID)
+		}
+	}
+	if own == nil {
+		return &changes{control: e.Control, workers: e.Workers}, nil
+	}
+	without := func(ids, present []string) []string {
+		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(present, id) })
+	}
+	return &changes{own.ID, without(e.Control, own.VMs), without(e.Workers, own.VMs), without(own.VMs, nodes)}, nil
+}
+
+// Own returns the entry that csccm made for a cluster; nil without one.
+func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.KubernetesCluster {
+	for i := range entries {
+		if id, ok := strings.CutPrefix(entries[i].Description, mark); ok && id == clusterID && entries[i].Type == cloudstack.ExternalManaged {
+			return &entries[i]
+		}
+	}
+	return nil
+}
+
+// Controller keeps the entry of its cluster true. All fields are required.
+type Controller struct {
+	API *cloudstack.Client
+	// Project returns the ID of the VMs' project; empty for the account of the keys.
+	Project func(ctx context.Context) (string, error)
+	// Name and ClusterID are those of the Entry.
+	Name, ClusterID string
+	// Nodes returns the Nodes in the informer's cache.
+	Nodes func() ([]*corev1.Node, error)
+	// VMs returns a list of the VMs that is not much older than the Nodes.
+	VMs   func(ctx context.Context) (*inventory.VMSnapshot, error)
+	Clock clock.WithTicker
+
+	done Entry     // the last one that was made true
+	next time.Time // no call before that without a change
+	last string    // the error that was logged last
+}
+
+// Run keeps the entry true until the context ends, or until it is known that CloudStack made the cluster.
+func (c *Controller) Run(ctx context.Context) {
+	ticker := c.Clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			if err := c.look(ctx); errors.Is(err, errManaged) {
+				return
+			}
+		}
+	}
+}
+
+// look calls CloudStack when the Nodes changed or the entry was not read for long.
+func (c *Controller) look(ctx context.Context) error {
+	nodes, err := c.Nodes()
+	if err != nil {
+		return nil //nolint:nilerr // the cache is not filled yet
+	}
+	e := Entry{Name: c.Name, ClusterID: c.ClusterID}
+	e.readNodes(nodes)
+	same := slices.Equal(e.Control, c.done.Control) && slices.Equal(e.Workers, c.done.Workers)
+	now := c.Clock.Now()
+	if len(e.Control)+len(e.Workers) == 0 || now.Before(c.next) && (same || c.last != "") {
+		return nil
+	}
+	changed, err := c.sync(ctx, e)
+	if err != nil {
+		c.next = now.Add(retry)
+		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+			c.next = now.Add(refresh)
+		}
+		if err.Error() != c.last {
+			klog.ErrorS(err, "The cluster is not registered in CloudStack; Services and Nodes are not affected")
+		}
+		c.last = err.Error()
+		return err
+	}
+	c.done, c.next, c.last = e, now.Add(refresh), ""
+	if changed {
+		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
+	}
+	return nil
+}
+
+func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error) {
+	if c.ClusterID == "" {
+		return false, errors.New("the UID of namespace kube-system could not be read, which tells this cluster's entry from others; allow it to the controller's role")
+	}
+	vms, err := c.VMs(ctx)
+	if err != nil {
+		return false, err
+	}
+	e.readVMs(vms)
+	if e.ZoneID == "" {
+		return false, errors.New("CloudStack shows none of the nodes' VMs")
+	}
+	if e.Project, err = c.Project(ctx); err != nil {
+		return false, err
+	}
+	return Sync(ctx, c.API, &e)
+}

@@ -1,0 +1,203 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package selftest proves call by call that the cloud-config is sufficient for the controller, and writes the result as lines
+// that the installer reads from the log of a Pod.
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+)
+
+// The first words of the lines of a self-test.
+const (
+	MarkOK      = "ok"
+	MarkWarning = "warning"
+	MarkFailed  = "failed"
+	MarkFix     = "fix"
+)
+
+// Problem is a requirement that is not met, and what to do about it.
+type Problem struct{ Text, Remedy string } //nolint:errname // a finding first
+
+func (p *Problem) Error() string { return p.Text }
+
+// failed returns the Problem of a call that failed.
+func failed(text string, err error) error { return &Problem{text + ": " + err.Error(), Remedy(err)} }
+
+// Remedy says what an operator can do about a call that failed, or a Problem.
+func Remedy(err error) string {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Remedy
+	}
+	if _, ok := errors.AsType[*inventory.ProjectError](err); ok {
+		return "set project-id in the cloud-config to a project of the keys' account"
+	}
+	api, ok := errors.AsType[*cloudstack.Error](err)
+	if !ok {
+		return "see the error"
+	}
+	path := "check api-url (it usually ends in " + cloudconfig.APIPath + ") and ca-file in the cloud-config, the proxy and the network of the Pod"
+	switch api.Kind {
+	case cloudstack.KindAuth:
+		return "check both keys, that user and account are enabled, that the user's API key access is on, and the clock of this machine"
+	case cloudstack.KindNotPermitted:
+		return "allow the command in the role of the account, and make the account a member of the project"
+	case cloudstack.KindTransient, cloudstack.KindThrottled:
+		return "none needed if CloudStack is down or busy; else " + path
+	default:
+		return path
+	}
+}
+
+// CheckZone looks for the zone of the cloud-config, if it has one, and returns its name. It is empty where the role may not
+// list zones.
+func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name string, err error) {
+	if want == "" {
+		return "", nil
+	}
+	zones, err := inv.Zones(ctx)
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	known := make([]string, len(zones))
+	for i, z := range zones {
+		if known[i] = z.Name; strings.EqualFold(z.ID, want) || strings.EqualFold(z.Name, want) {
+			return z.Name, nil
+		}
+	}
+	slices.Sort(known)
+	return "", &Problem{fmt.Sprintf("there is no zone %q", want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", ")}
+}
+
+// Test tests a cloud-config.
+type Test struct {
+	Config             *cloudconfig.Config
+	Client             *cloudstack.Client
+	Required, Optional []string // commands that the controller calls, and those of them without which it works with less
+	Out                io.Writer
+	inventory          *inventory.Inventory
+	err                error // of writing
+}
+
+// Run makes calls that change nothing, and stops at the first requirement that is not met.
+func (t *Test) Run(ctx context.Context) error {
+	t.inventory = inventory.New(t.Client, inventory.Options{ProjectID: t.Config.ProjectID, Zone: t.Config.Zone})
+	for _, step := range []func(context.Context) error{t.server, t.zone, t.role, t.project} {
+		if err := step(ctx); err != nil {
+			t.write(MarkFailed, "", "%v", err)
+			t.write(MarkFix, "", "%s", Remedy(err))
+			return errors.Join(t.err, fmt.Errorf("self-test: %w", err))
+		}
+	}
+	return t.err
+}
+
+// Line returns one line of a self-test.
+func Line(mark, subject, text string) string {
+	return fmt.Sprintf("%-7s  %-8s  %s\n", mark, subject, terminal.Plain(strings.Join(strings.Fields(text), " ")))
+}
+
+func (t *Test) write(mark, subject, format string, args ...any) {
+	_, err := io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...)))
+	t.err = errors.Join(t.err, err)
+}
+
+func (t *Test) server(ctx context.Context) error {
+	c, err := t.Client.Capabilities(ctx)
+	switch {
+	case err == nil:
+		t.write(MarkOK, "API", "CloudStack %s at %s takes the keys", c.Version, t.Config.APIURL)
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted): // the role lacks the command, so the keys were accepted
+		t.write(MarkOK, "API", "CloudStack at %s takes the keys; the role may not ask for its version", t.Config.APIURL)
+	case cloudstack.IsKind(err, cloudstack.KindAuth):
+		return failed(fmt.Sprintf("CloudStack at %s does not accept the API keys", t.Config.APIURL), err)
+	default:
+		return failed("no CloudStack API answers at "+t.Config.APIURL, err)
+	}
+	return nil
+}
+
+func (t *Test) zone(ctx context.Context) error {
+	name, err := CheckZone(ctx, t.inventory, t.Config.Zone)
+	switch {
+	case err != nil || t.Config.Zone == "":
+		return err
+	case name == "":
+		t.write(MarkWarning, "zone", "%s: the role may not list zones", t.Config.Zone)
+	default:
+		t.write(MarkOK, "zone", "%s", name)
+	}
+	return nil
+}
+
+// role compares the commands that the role allows with those that the controller calls.
+func (t *Test) role(ctx context.Context) error {
+	allowed, err := t.Client.ListAPIs(ctx)
+	switch {
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		t.write(MarkWarning, "role", "may not list its APIs, so its rights show only in use")
+		return nil
+	case err != nil:
+		return failed("commands that the role allows", err)
+	}
+	less := slices.DeleteFunc(slices.Clone(t.Required), func(c string) bool { return allowed.Has(c) })
+	missing := slices.DeleteFunc(slices.Clone(less), func(c string) bool { return slices.Contains(t.Optional, c) })
+	switch {
+	case len(missing) > 0:
+		return &Problem{"the user's role does not allow " + strings.Join(missing, ", "), "allow them in the role of the account, or use a user of another account"}
+	case len(less) > 0:
+		t.write(MarkWarning, "role", "allows what the controller must call, but not %s", strings.Join(less, ", "))
+	default:
+		t.write(MarkOK, "role", "allows all %d commands that the controller calls", len(t.Required))
+	}
+	return nil
+}
+
+// project looks at what the keys see.
+func (t *Test) project(ctx context.Context) error {
+	id, err := t.inventory.ProjectID(ctx)
+	if err != nil {
+		return err
+	}
+	vms, err := t.inventory.VMs(ctx, 0)
+	if err != nil {
+		return failed("VMs", err)
+	}
+	if !slices.ContainsFunc(vms.All(), func(vm cloudstack.VirtualMachine) bool { return inventory.InZone(&vm, t.Config.Zone) }) {
+		return &Problem{
+			"the user sees no virtual machine: wrong account, project or zone: " + vms.Scope(),
+			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone",
+		}
+	}
+	t.write(MarkOK, "VMs", "%s", vms.Scope())
+	networks, err := t.Client.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: id, ListAll: true})
+	if err != nil {
+		return failed("networks", err)
+	}
+	var able []string
+	for i := range networks {
+		if networks[i].HasService("Lb") {
+			able = append(able, networks[i].Name)
+		}
+	}
+	if len(able) == 0 {
+		t.write(MarkWarning, "networks", "none of %d has the Lb service: nodes work, Services of type LoadBalancer will be refused", len(networks))
+		return nil
+	}
+	t.write(MarkOK, "networks", "load balancers are possible in %s", strings.Join(able, ", "))
+	return nil
+}

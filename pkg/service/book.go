@@ -1,0 +1,297 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// book is the address book: which Services of type LoadBalancer the cluster has, and which addresses they have or share, by
+// what the Services themselves say. Whether a rule is in CloudStack at the moment decides nothing.
+type book struct {
+	mu       sync.Mutex
+	services map[types.UID]*entry
+	byLB     map[string]*entry
+	byName   map[string]*entry            // by namespace/name
+	users    map[string]map[*entry]string // by address; the value is the kind of use
+}
+
+// Kinds of use of an address, the strongest last. Of a reservation nothing is on the Service yet; a record is written
+// before the status; a record of an acquisition makes its Service the owner.
+const (
+	reserved = "1 reserved"
+	recorded = "2 recorded"
+	shown    = "3 in the status"
+	acquired = "4 acquired"
+)
+
+// entry is one Service in the book.
+type entry struct {
+	plan.Holder
+	created time.Time
+	uses    map[string]string // kinds of use by address
+	// acquiring means that the Service is about to acquire an address that is not known yet.
+	acquiring bool
+}
+
+func newBook() *book {
+	return &book{services: map[types.UID]*entry{}, byLB: map[string]*entry{}, byName: map[string]*entry{}, users: map[string]map[*entry]string{}}
+}
+
+var _ plan.Book = (*book)(nil)
+
+// fill makes the book that of these Services.
+func (b *book) fill(services []*corev1.Service) {
+	fresh := newBook()
+	for _, svc := range services {
+		if Handles(svc) || hasRecords(svc) {
+			fresh.set(svc)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.services, b.byLB, b.byName, b.users = fresh.services, fresh.byLB, fresh.byName, fresh.users
+}
+
+// set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces
+// than before.
+func (b *book) set(svc *corev1.Service) (sharing bool) {
+	uses := usesOf(svc)
+	spec, _ := annotation.Parse(svc) // a Service that does not parse shares with nobody
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.services[svc.UID]
+	if e == nil {
+		e = &entry{Holder: plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name}, created: svc.CreationTimestamp.Time}
+		b.services[svc.UID] = e
+		b.byLB[plan.LBName(e.UID)] = e
+	}
+	b.byName[svc.Namespace+"/"+svc.Name] = e
+	sharing = !slices.Equal(e.ShareWith, spec.ShareWith)
+	e.ShareWith, e.Leaving = spec.ShareWith, !wants(svc)
+	for address := range uses {
+		if _, known := e.uses[address]; !known {
+			e.acquiring = false // it has been acquired, and counts as an address from now on
+		}
+	}
+	for address, kind := range e.uses {
+		// A reservation lasts until its sync ends. A Service without a finalizer keeps what it has until it is cleaned up.
+		if _, still := uses[address]; !still && (kind == reserved || !Handles(svc)) {
+			uses[address] = kind
+		}
+	}
+	b.use(e, uses)
+	return sharing
+}
+
+// usesOf returns the addresses that a Service has by its status and records.
+func usesOf(svc *corev1.Service) map[string]string {
+	uses := map[string]string{}
+	records, _ := annotation.ParseRecords(svc.Annotations)
+	records = records.Trusted()
+	internal := map[string]string{} // keys of addresses of tiers, by IP
+	for i := range records.Addresses {
+		r := &records.Addresses[i]
+		key := r.IP
+		if r.Internal {
+			key = r.ID
+			if strings.HasSuffix(r.ID, "/"+r.IP) { // or a forged record makes any address the one of a tier
+				internal[r.IP] = key
+			}
+		}
+		uses[key] = recorded
+	}
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if in.IP != "" {
+			uses[cmp.Or(internal[in.IP], in.IP)] = shown
+		}
+	}
+	if shows := apimeta.FindStatusCondition(svc.Status.Conditions, ConditionAddress); shows != nil && shows.Status == metav1.ConditionTrue {
+		uses[cmp.Or(internal[shows.Message], shows.Message)] = shown
+	}
+	for i := range records.Addresses {
+		// A record alone, which anybody may have written where no policy protects it, does not make an owner.
+		if r := &records.Addresses[i]; r.Allocated && uses[r.IP] == shown {
+			uses[r.IP] = acquired
+		}
+	}
+	delete(uses, "")
+	return uses
+}
+
+// leave notes that a Service does not exist any more. It has its addresses until it is cleaned up, and removed.
+func (b *book) leave(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.services[uid]; e != nil {
+		e.Leaving = true
+	}
+}
+
+// use replaces the addresses of an entry.
+func (b *book) use(e *entry, uses map[string]string) {
+	for address := range e.uses {
+		delete(b.users[address], e)
+		if len(b.users[address]) == 0 {
+			delete(b.users, address)
+		}
+	}
+	e.uses = uses
+	for address, kind := range uses {
+		if b.users[address] == nil {
+			b.users[address] = map[*entry]string{}
+		}
+		b.users[address][e] = kind
+	}
+}
+
+// remove deletes a Service from the book.
+func (b *book) remove(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.services[uid]
+	if e == nil {
+		return
+	}
+	b.use(e, nil)
+	delete(b.services, uid)
+	delete(b.byLB, plan.LBName(e.UID))
+	if b.byName[e.Namespace+"/"+e.Name] == e {
+		delete(b.byName, e.Namespace+"/"+e.Name)
+	}
+}
+
+// settle ends the reservations of a Service: its status and records say what it has.
+func (b *book) settle(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.services[uid]
+	if e == nil {
+		return
+	}
+	e.acquiring = false
+	uses := map[string]string{}
+	for address, kind := range e.uses {
+		if kind != reserved {
+			uses[address] = kind
+		}
+	}
+	if len(uses) != len(e.uses) {
+		b.use(e, uses)
+	}
+}
+
+// holders returns the Services that have an address, the owner first: the one that acquired it, then the oldest.
+func (b *book) holders(address string) []*entry {
+	users := b.users[address]
+	out := make([]*entry, 0, len(users))
+	for e := range users {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(x, y *entry) int {
+		return cmp.Or(cmp.Compare(users[y], users[x]), x.created.Compare(y.created), cmp.Compare(x.UID, y.UID))
+	})
+	return out
+}
+
+// Holders implements plan.Book.
+func (b *book) Holders(address string) []plan.Holder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []plan.Holder
+	for _, e := range b.holders(address) {
+		out = append(out, e.Holder)
+	}
+	return out
+}
+
+func (b *book) find(e func() *entry) *plan.Holder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found := e(); found != nil {
+		h := found.Holder
+		return &h
+	}
+	return nil
+}
+
+// ByUID implements observe.Book.
+func (b *book) ByUID(uid string) *plan.Holder {
+	return b.find(func() *entry { return b.services[types.UID(uid)] })
+}
+
+// ByLoadBalancer implements observe.Book.
+func (b *book) ByLoadBalancer(name string) *plan.Holder {
+	return b.find(func() *entry { return b.byLB[name] })
+}
+
+// ByName implements observe.Book.
+func (b *book) ByName(namespace, name string) *plan.Holder {
+	return b.find(func() *entry { return b.byName[namespace+"/"+name] })
+}
+
+// Reserve implements plan.Book.
+func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.services[types.UID(uid)]
+	if e == nil {
+		return 0, nil // it is being removed, and uses nothing new
+	}
+	if _, has := e.uses[address]; has && address != "" {
+		return 0, nil
+	}
+	if address != "" {
+		if owners := b.holders(address); len(owners) > 0 && !owners[0].Admits(e.Namespace) {
+			return 0, loadbalancer.ErrNotShared
+		}
+	}
+	if limit >= 0 {
+		held, counted := b.held(e, address)
+		if !counted && held >= limit {
+			return held, loadbalancer.ErrTooMany
+		}
+	}
+	if address == "" {
+		e.acquiring = true
+		return 0, nil
+	}
+	uses := map[string]string{address: reserved}
+	for a, kind := range e.uses {
+		uses[a] = kind
+	}
+	b.use(e, uses)
+	return 0, nil
+}
+
+// held counts the addresses that Services of the entry's namespace have, share or are about to acquire. counted reports
+// whether the given one is among them.
+func (b *book) held(of *entry, address string) (n int, counted bool) {
+	addresses := map[string]bool{}
+	for _, e := range b.services {
+		if e.Namespace != of.Namespace {
+			continue
+		}
+		if e.acquiring && e != of {
+			n++
+		}
+		for a := range e.uses {
+			addresses[a] = true
+		}
+	}
+	return n + len(addresses), addresses[address]
+}

@@ -1,0 +1,310 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+const (
+	ip1 = "203.0.113.1"
+	ip2 = "203.0.113.2"
+)
+
+func bookOf(services ...*corev1.Service) *book {
+	b := newBook()
+	for _, svc := range services {
+		b.set(svc)
+	}
+	return b
+}
+
+func holdersOf(b *book, address string) []string {
+	out := []string{}
+	for _, h := range b.Holders(address) {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+// The owner is the Service that acquired the address, then one that shows it, then the oldest.
+func TestOwnerComesFirst(t *testing.T) {
+	t.Parallel()
+	b := bookOf(
+		aService("a", "record", recording(true, ip1)),
+		aService("a", "young", showing(false, ip1), created(2*time.Hour)),
+		aService("a", "old", showing(false, ip1), created(time.Hour)),
+		aService("a", "owner", showing(true, ip1), created(3*time.Hour)),
+		aService("a", "other", showing(true, ip2)),
+	)
+	assert.Equal(t, []string{"owner", "old", "young", "record"}, holdersOf(b, ip1))
+	b.remove("owner")
+	assert.Equal(t, []string{"old", "young", "record"}, holdersOf(b, ip1))
+	assert.Empty(t, holdersOf(b, "203.0.113.9"))
+}
+
+func TestRecordAloneMakesNoOwner(t *testing.T) {
+	t.Parallel()
+	victim := aService("bank", "victim", showing(false, ip1), created(time.Hour))
+	forged := aService("shop", "forged", recording(true, ip1)) // older, and says that it acquired the address
+	b := bookOf(forged, victim)
+	assert.Equal(t, []string{"victim", "forged"}, holdersOf(b, ip1))
+}
+
+func TestServicesOutsideOfTheBook(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*corev1.Service){
+		"another type":  func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP },
+		"another class": func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("example.org/other") },
+	} {
+		c, _ := idleController(t)
+		b := c.book
+		c.note(aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }))
+		require.Equal(t, []string{"web"}, holdersOf(b, ip1), name)
+		c.note(aService("a", "web", change))
+		assert.Empty(t, holdersOf(b, ip1), name)
+		assert.Nil(t, b.ByUID("web"), name)
+		assert.Nil(t, b.ByName("a", "web"), name)
+		assert.Nil(t, b.ByLoadBalancer(plan.LBName("web")), name)
+		assert.Empty(t, b.users, name)
+	}
+}
+
+// A Service without a finalizer has its address until it is cleaned up, whatever the object says.
+func TestServiceIsInTheBookUntilItIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	notOne := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
+	for name, goes := range map[string]func(*Controller){
+		"deleted":         func(c *Controller) { c.ServiceDeleted(aService("a", "web", showing(true, ip1))) },
+		"of another type": func(c *Controller) { c.note(aService("a", "web", notOne)) },
+		"of another type at a start": func(c *Controller) {
+			c.book.fill([]*corev1.Service{aService("a", "web", recording(true, ip1), notOne), aService("b", "late")})
+		},
+	} {
+		c, _ := idleController(t)
+		web := aService("a", "web", showing(true, ip1))
+		c.stateOf(KeyOf(web)).touched = true
+		c.note(web)
+		c.note(aService("b", "late"))
+		goes(c)
+		holders := c.book.Holders(ip1)
+		require.Len(t, holders, 1, name)
+		assert.True(t, holders[0].Leaving, name)
+		_, err := c.book.Reserve("late", ip1, -1)
+		require.ErrorIs(t, err, loadbalancer.ErrNotShared, name)
+		c.forget(KeyOf(web))
+		_, err = c.book.Reserve("late", ip1, -1)
+		assert.NoError(t, err, name)
+	}
+}
+
+func TestFindServices(t *testing.T) {
+	t.Parallel()
+	b := bookOf(aService("a", "web", annotated(annotation.ShareWith, "shop")))
+	want := &plan.Holder{UID: "web", Namespace: "a", Name: "web", ShareWith: []string{"shop"}}
+	assert.Equal(t, want, b.ByUID("web"))
+	assert.Equal(t, want, b.ByName("a", "web"))
+	assert.Equal(t, want, b.ByLoadBalancer(plan.LBName("web")))
+	assert.Len(t, b.services, 1)
+	successor := aService("a", "web", func(s *corev1.Service) { s.UID = "new" })
+	b.set(successor)
+	b.remove("web")
+	assert.Equal(t, "new", b.ByName("a", "web").UID, "the Service of the same name stays")
+}
+
+func TestInternalAddressesHaveKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	in := func(tier string) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			setRecords(s, annotation.AddressRecord{ID: plan.InternalID(tier, "10.1.1.9"), IP: "10.1.1.9", Internal: true, Allocated: true})
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.1.1.9"}}
+		}
+	}
+	b := bookOf(aService("a", "one", in("tier-1")), aService("b", "two", in("tier-2")))
+	assert.Equal(t, []string{"one"}, holdersOf(b, plan.InternalID("tier-1", "10.1.1.9")))
+	assert.Equal(t, []string{"two"}, holdersOf(b, plan.InternalID("tier-2", "10.1.1.9")))
+	assert.Empty(t, holdersOf(b, "10.1.1.9"))
+	b.set(aService("c", "three"))
+	held, err := b.Reserve("three", plan.InternalID("tier-1", "10.1.1.9"), -1)
+	assert.Zero(t, held)
+	assert.ErrorIs(t, err, loadbalancer.ErrNotShared)
+}
+
+// A record that says that the Service's own address is one of a tier, which another Service has, is not believed.
+func TestForgedRecordOfAnInternalAddress(t *testing.T) {
+	t.Parallel()
+	const tiers = "internal/tier-1/10.1.1.9"
+	forged := aService("shop", "forged", showing(true, ip1), func(s *corev1.Service) {
+		setRecords(s, annotation.AddressRecord{ID: tiers, IP: ip1, Internal: true, Allocated: true})
+	})
+	victim := aService("bank", "victim", created(time.Hour), func(s *corev1.Service) {
+		setRecords(s, annotation.AddressRecord{ID: tiers, IP: "10.1.1.9", Internal: true, Allocated: true})
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "10.1.1.9"}}
+	})
+	assert.Equal(t, []string{"victim", "forged"}, holdersOf(bookOf(forged, victim), tiers))
+}
+
+// A Service that shows a hostname in place of its address has the address by its record, and by its condition before others.
+func TestHostnameInPlaceOfAddress(t *testing.T) {
+	t.Parallel()
+	web := aService("a", "web", recording(true, ip1), func(s *corev1.Service) {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.org"}}
+	})
+	b := bookOf(web, aService("b", "late"))
+	assert.Equal(t, []string{"web"}, holdersOf(b, ip1))
+	_, err := b.Reserve("late", ip1, -1)
+	require.ErrorIs(t, err, loadbalancer.ErrNotShared)
+	b.set(aService("b", "guest", showing(false, ip1)))
+	assert.Equal(t, []string{"guest", "web"}, holdersOf(b, ip1), "anybody may have written the record")
+	web.Status.Conditions = []metav1.Condition{addressCondition("lb.example.org", ip1)}
+	b.set(web)
+	assert.Equal(t, []string{"web", "guest"}, holdersOf(b, ip1))
+	web.Status.Conditions = []metav1.Condition{addressCondition("", ip1)}
+	b.set(web)
+	assert.Equal(t, []string{"guest", "web"}, holdersOf(b, ip1), "the status shows the address itself")
+}
+
+func TestReservations(t *testing.T) {
+	t.Parallel()
+	b := bookOf(aService("a", "first"), aService("a", "near"), aService("b", "far"))
+	_, err := b.Reserve("first", ip1, -1)
+	require.NoError(t, err)
+	_, err = b.Reserve("first", ip1, -1)
+	require.NoError(t, err, "it has the address")
+	_, err = b.Reserve("far", ip1, -1)
+	require.ErrorIs(t, err, loadbalancer.ErrNotShared)
+	_, err = b.Reserve("near", ip1, -1)
+	require.NoError(t, err, "the same namespace")
+	b.set(aService("a", "first", annotated("example.org/note", "x")))
+	assert.Equal(t, []string{"first", "near"}, holdersOf(b, ip1), "a change of the Service does not end its reservation")
+	b.settle("first")
+	assert.Equal(t, []string{"near"}, holdersOf(b, ip1), "the end of the sync does")
+	b.set(aService("a", "near", showing(false, ip1)))
+	b.settle("near")
+	assert.Equal(t, []string{"near"}, holdersOf(b, ip1))
+	_, err = b.Reserve("gone", ip2, 0)
+	require.NoError(t, err, "a Service that is being removed uses nothing new")
+	assert.Empty(t, holdersOf(b, ip2))
+	b.settle("gone")
+}
+
+func TestSharingDecidesReservations(t *testing.T) {
+	t.Parallel()
+	owner := func(share string) *corev1.Service {
+		if share == "" {
+			return aService("bank", "owner", showing(true, ip1))
+		}
+		return aService("bank", "owner", showing(true, ip1), annotated(annotation.ShareWith, share))
+	}
+	b := bookOf(owner(""), aService("shop", "guest"), aService("blog", "late"))
+	reserve := func(uid string) error {
+		_, err := b.Reserve(uid, ip1, -1)
+		return err
+	}
+	require.ErrorIs(t, reserve("guest"), loadbalancer.ErrNotShared)
+	assert.True(t, b.set(owner("shop")), "it shares with others than before")
+	assert.False(t, b.set(owner("shop")))
+	require.NoError(t, reserve("guest"))
+	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
+	assert.True(t, b.set(owner("*")))
+	require.NoError(t, reserve("late"))
+	b.settle("late")
+	assert.True(t, b.set(owner("")), "sharing is withdrawn")
+	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared)
+	broken := owner("shop")
+	broken.Annotations[annotation.Algorithm] = "no such"
+	b.set(broken)
+	require.ErrorIs(t, reserve("late"), loadbalancer.ErrNotShared, "annotations that cannot be read share with nobody")
+}
+
+// A namespace with a limit gets as many addresses as it may, however many of its Services ask at once.
+func TestLimitHoldsUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(int) string{
+		"acquired": func(int) string { return "" },
+		"named":    func(i int) string { return fmt.Sprintf("203.0.113.%d", 100+i) },
+	} {
+		b := newBook()
+		for i := range 20 {
+			b.set(aService("a", fmt.Sprint("s", i)))
+		}
+		b.set(aService("other", "elsewhere", showing(true, ip1)))
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var served, refused int
+		for i := range 20 {
+			all.Go(func() {
+				uid := fmt.Sprint("s", i)
+				held, err := b.Reserve(uid, address(i), 3)
+				mu.Lock()
+				defer mu.Unlock()
+				if errors.Is(err, loadbalancer.ErrTooMany) {
+					assert.Equal(t, 3, held, name)
+					refused++
+					return
+				}
+				if !assert.NoError(t, err, name) { //nolint:testifylint // require must not be called here
+					return
+				}
+				served++
+				// The sync goes on: the address is recorded, then shown, and the sync ends.
+				ip := fmt.Sprintf("203.0.113.%d", 100+i)
+				b.set(aService("a", uid, recording(true, ip)))
+				b.set(aService("a", uid, showing(true, ip)))
+				b.settle(aService("a", uid).UID)
+			})
+		}
+		all.Wait()
+		assert.Equal(t, []int{3, 17}, []int{served, refused}, name)
+	}
+}
+
+// An address that was acquired counts once, also before the sync that acquired it ends.
+func TestAcquiredAddressCountsOnce(t *testing.T) {
+	t.Parallel()
+	b := bookOf(aService("a", "one"), aService("a", "two"), aService("a", "three"), aService("a", "four"))
+	_, err := b.Reserve("one", "", 3)
+	require.NoError(t, err)
+	b.set(aService("a", "one", recording(true, ip1)))
+	for _, uid := range []string{"two", "three"} {
+		_, err = b.Reserve(uid, "", 3)
+		require.NoError(t, err, uid)
+	}
+	held, err := b.Reserve("four", "", 3)
+	require.ErrorIs(t, err, loadbalancer.ErrTooMany)
+	assert.Equal(t, 3, held)
+	_, err = b.Reserve("four", ip1, 3)
+	require.NoError(t, err, "an address that the namespace has is not one more")
+	b.settle("two") // it acquired none after all
+	b.settle("four")
+	_, err = b.Reserve("four", "", 3)
+	require.NoError(t, err)
+}
+
+func TestLeavingServicesKeepTheirAddresses(t *testing.T) {
+	t.Parallel()
+	web := aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Finalizers = []string{servicehelpers.LoadBalancerCleanupFinalizer} })
+	b := bookOf(web, aService("b", "late"))
+	assert.False(t, b.Holders(ip1)[0].Leaving)
+	web.DeletionTimestamp = &metav1.Time{Time: testTime}
+	b.set(web)
+	assert.True(t, b.Holders(ip1)[0].Leaving)
+	_, err := b.Reserve("late", ip1, -1)
+	assert.ErrorIs(t, err, loadbalancer.ErrNotShared)
+}

@@ -1,0 +1,312 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package service is the controller of Services of type LoadBalancer. It takes the place of Kubernetes' own service controller,
+// with its finalizer and its Events.
+//
+// Services, Nodes, EndpointSlices, the leases of kubelets and the timer of drift rounds only put keys of Services into one
+// queue, which is fair by namespace. Whoever works on a Service reads the newest objects.
+package service
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/node/failover"
+	"github.com/csccm/csccm/pkg/tenancy"
+)
+
+// Deps are what the controller works with.
+type Deps struct {
+	// Options of the load balancers; the controller sets those that it provides itself.
+	loadbalancer.Options
+	API       loadbalancer.API
+	Inventory *inventory.Inventory
+	// InventoryOf is the inventory of another project by name or id.
+	InventoryOf func(project string) *inventory.Inventory
+	Kube        kubernetes.Interface
+	Recorder    Recorder
+	// Services are all Services as the informer has them, Nodes all Nodes. The objects are shared.
+	Services func() ([]*corev1.Service, error)
+	Nodes    func() ([]*corev1.Node, error)
+	// CleanOrphans removes what Services that are gone left in CloudStack; otherwise it is reported only.
+	CleanOrphans bool
+	// SuspectAfter and Probe are those of failover.Watch.
+	SuspectAfter time.Duration
+	Probe        func(ctx context.Context, address string) bool
+	Tenancy      tenancy.Policy
+	Clock        clock.WithTicker
+}
+
+// Recorder is what is used of a record.EventRecorder.
+type Recorder interface {
+	Event(object runtime.Object, kind, reason, message string)
+}
+
+var _ Recorder = record.EventRecorder(nil)
+
+// Controller keeps the load balancers of Services as the Services ask for.
+type Controller struct {
+	deps       Deps
+	reconciler *loadbalancer.Reconciler
+	queue      workqueue.TypedDelayingInterface[Key]
+	book       *book
+	members    node.Members
+	endpoints  *endpoints
+	heartbeats *failover.Watch
+	namespaces *utilcache.Expiring // the labels of namespaces
+	missing    *utilcache.Expiring // when a Node was found to have no VM
+	jitter     func(limit time.Duration) time.Duration
+
+	orphanCount prometheus.Gauge
+	rounds      prometheus.Histogram
+	moves       *prometheus.CounterVec
+	swept       time.Time // the last look for tags of deleted rules; of the drift rounds alone
+
+	mu       sync.Mutex
+	states   map[Key]*state
+	workers  int
+	busy     map[string]int        // workers by namespace, see enter
+	parked   map[string][]Key      // Services that wait for one, by namespace
+	freedAt  map[trigger]time.Time // when something last became free
+	projects map[string]*project   // other projects that Services name
+}
+
+// state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker of the
+// Service alone uses memory; the rest is read and changed under the controller's lock.
+type state struct {
+	memory loadbalancer.Memory
+	retry  retry
+	// since is when the last drift round began: what was read before does not count.
+	since time.Time
+	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
+	touched bool
+	// served means that the last sync succeeded; unfit that no node can serve its forwarded ports; forwards that ports may be
+	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists.
+	served, unfit, forwards, doubtful bool
+	nodes                             string // identifies the nodes of the last sync that succeeded
+	asked                             string // the fingerprint of the last sync
+	// svc is the newest version of the Service that the informer has shown or this process has written; of one that is gone all
+	// that is left of it.
+	svc     *corev1.Service
+	gone    bool
+	orphans []orphan // what was found in CloudStack of a Service that does not exist
+}
+
+// New returns a controller. It makes no call.
+func New(d Deps) *Controller {
+	c := &Controller{
+		deps: d, queue: newQueue(d.Clock), book: newBook(), jitter: randomJitter,
+		namespaces: utilcache.NewExpiringWithClock(d.Clock), missing: utilcache.NewExpiringWithClock(d.Clock),
+		states: map[Key]*state{}, busy: map[string]int{}, parked: map[string][]Key{}, freedAt: map[trigger]time.Time{}, projects: map[string]*project{},
+	}
+	c.members.All = d.Nodes
+	c.heartbeats = c.watchHeartbeats()
+	c.endpoints = &endpoints{kube: d.Kube, changed: c.endpointsChanged, stop: make(chan struct{})}
+	c.initMetrics()
+	o := d.Options
+	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
+	o.Project = func(ctx context.Context, name string) (string, error) { return c.inventory(name).ProjectID(ctx) }
+	o.Released = func() { c.freed(byAddress) }
+	o.Log = func(service, message string) {
+		klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
+	}
+	c.reconciler = loadbalancer.New(d.API, o)
+	return c
+}
+
+// Run works until the context ends. The informers that the controller depends on have been filled.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	services, err := c.deps.Services()
+	if err != nil {
+		klog.ErrorS(err, "The Services cannot be listed: no load balancer is worked on")
+		return
+	}
+	c.book.fill(services) // it is complete before the first Service is worked on
+	c.mu.Lock()
+	c.workers = workers
+	c.mu.Unlock()
+	context.AfterFunc(ctx, c.Stop)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() { c.work(ctx) })
+	}
+	all.Go(func() { c.heartbeats.Run(ctx) })
+	all.Go(func() { c.runRounds(ctx) })
+	for _, svc := range services {
+		c.ServiceAdded(svc)
+	}
+	all.Wait()
+}
+
+// Stop ends the queue. Run does so when its context ends.
+func (c *Controller) Stop() {
+	c.queue.ShutDown()
+	c.endpoints.end()
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		k, ended := c.queue.Get()
+		if ended {
+			return
+		}
+		if c.enter(k) {
+			if after, _ := c.Sync(ctx, k); after > 0 {
+				c.queue.AddAfter(k, after)
+			}
+			c.leave(k)
+		}
+		c.queue.Done(k)
+	}
+}
+
+// enter reports whether a worker may work on a Service. The Services of one namespace never occupy all workers: one is left
+// for those of others, and what is too much waits until another Service of the namespace has ended.
+func (c *Controller) enter(k Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[k.Namespace] >= max(1, c.workers-1) {
+		if !slices.Contains(c.parked[k.Namespace], k) {
+			c.parked[k.Namespace] = append(c.parked[k.Namespace], k)
+		}
+		return false
+	}
+	c.busy[k.Namespace]++
+	return true
+}
+
+func (c *Controller) leave(k Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy[k.Namespace]--; c.busy[k.Namespace] == 0 {
+		delete(c.busy, k.Namespace)
+	}
+	if parked := c.parked[k.Namespace]; len(parked) > 0 {
+		c.queue.Add(parked[0])
+		if c.parked[k.Namespace] = parked[1:]; len(parked) == 1 {
+			delete(c.parked, k.Namespace)
+		}
+	}
+}
+
+// Handles reports whether the controller works on a Service: one that asks for a load balancer of no other class, or
+// one that had one and still has the finalizer.
+func Handles(svc *corev1.Service) bool { return wants(svc) || leaves(svc) }
+
+// wants reports whether a Service wants a load balancer of this controller.
+func wants(svc *corev1.Service) bool {
+	return svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+}
+
+// leaves reports whether a Service no longer wants its load balancer.
+func leaves(svc *corev1.Service) bool {
+	return servicehelpers.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil && !wants(svc)
+}
+
+// with calls f with what is remembered of a Service, if anything, while nobody else reads or changes it.
+func (c *Controller) with(k Key, f func(*state)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.states[k]; s != nil {
+		f(s)
+	}
+}
+
+// stateOf returns what is remembered of a Service, nothing at first.
+func (c *Controller) stateOf(k Key) *state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.states[k]
+	if s == nil {
+		s = &state{}
+		c.states[k] = s
+	}
+	return s
+}
+
+// forget forgets a Service that has nothing in CloudStack, but not the object of one that wants a load balancer again.
+func (c *Controller) forget(k Key) {
+	c.book.remove(k.UID)
+	c.mu.Lock()
+	s := c.states[k]
+	delete(c.states, k)
+	if s != nil && !s.gone && s.svc != nil && wants(s.svc) {
+		c.states[k] = &state{svc: s.svc}
+	}
+	if s != nil && !s.retry.woken.IsZero() {
+		c.wakeLocked(s.retry.kind, s.retry.group, s.retry.woken) // it does not need what became free
+	}
+	c.mu.Unlock()
+	c.heartbeats.Use(string(k.UID), false)
+}
+
+// exists reports whether a Service that is worked on still exists.
+func (c *Controller) exists(k Key) (yes bool) {
+	c.with(k, func(s *state) { yes = !s.gone })
+	return yes
+}
+
+// update makes a version of the Service the newest one, unless it is older. It reports whether it was known already.
+func (s *state) update(svc *corev1.Service) (known bool) {
+	if older(svc, s.svc) {
+		return false
+	}
+	known = s.svc != nil && s.svc.ResourceVersion == svc.ResourceVersion
+	s.svc, s.orphans = svc, nil
+	return known
+}
+
+// older reports whether one version of a Service is older than another; nothing is older than nil.
+func older(svc, than *corev1.Service) bool {
+	if than == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)
+	return err == nil && order < 0
+}
+
+// wrote notes that this process has written a Service.
+func (c *Controller) wrote(k Key, after *corev1.Service) {
+	c.with(k, func(s *state) { s.update(after) })
+	c.note(after)
+}
+
+// note brings the address book up to date. It reports whether the Service shares its addresses with other namespaces than
+// before.
+func (c *Controller) note(svc *corev1.Service) (sharing bool) {
+	if Handles(svc) || c.abandoned(svc) {
+		return c.book.set(svc)
+	}
+	c.book.remove(svc.UID)
+	return false
+}
+
+// Retry ends the wait of Services after failures; of all when none is named, as when the keys of the API were replaced.
+func (c *Controller) Retry(keys ...Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, s := range c.states {
+		if s.retry.waiting() && (len(keys) == 0 || slices.Contains(keys, k)) {
+			s.retry = retry{}
+			c.queue.Add(k)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
+const endpointSyncTimeout = time.Minute
+
+var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
+
+// endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do.
+type endpoints struct {
+	kube    kubernetes.Interface
+	changed func(namespace, service string)
+	stop    chan struct{}
+
+	begin, ended sync.Once
+	lister       discoverylisters.EndpointSliceLister
+	synced       cache.InformerSynced
+}
+
+func (c *endpoints) end() { c.ended.Do(func() { close(c.stop) }) }
+
+func (c *endpoints) start() {
+	factory := informers.NewSharedInformerFactory(c.kube, 0)
+	endpointSlices := factory.Discovery().V1().EndpointSlices()
+	// The only errors are those of an informer that was started, and this one is new.
+	_ = endpointSlices.Informer().SetTransform(Cached)
+	_, _ = endpointSlices.Informer().AddEventHandler(handler(func(was, is *discoveryv1.EndpointSlice) {
+		s := cmp.Or(is, was)
+		c.changed(s.Namespace, s.Labels[discoveryv1.LabelServiceName])
+	}))
+	c.lister, c.synced = endpointSlices.Lister(), endpointSlices.Informer().HasSynced
+	factory.Start(c.stop)
+}
+
+// nodesOf are the names of the nodes with endpoints of a Service that take traffic: ready ones, or, when there
+// is none, those that still serve while they end, as kube-proxy has it.
+func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
+	c.begin.Do(c.start)
+	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
+		return nil, errNoEndpoints
+	}
+	list, err := c.lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
+	if err != nil {
+		return nil, err
+	}
+	ready, ending := map[string]bool{}, map[string]bool{}
+	for _, s := range list {
+		if s.AddressType != discoveryv1.AddressTypeIPv4 {
+			continue
+		}
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			if e.NodeName == nil {
+				continue
+			}
+			switch {
+			case ptr.Deref(e.Conditions.Ready, true):
+				ready[*e.NodeName] = true
+			case ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false):
+				ending[*e.NodeName] = true
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return ending, nil
+	}
+	return ready, nil
+}

@@ -1,0 +1,62 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// Reasons of Events of Kubernetes' own service controller, which tools look for.
+const (
+	EnsuringLoadBalancer   plan.Reason = "EnsuringLoadBalancer"
+	EnsuredLoadBalancer    plan.Reason = "EnsuredLoadBalancer"
+	UpdatedLoadBalancer    plan.Reason = "UpdatedLoadBalancer"
+	DeletingLoadBalancer   plan.Reason = "DeletingLoadBalancer"
+	DeletedLoadBalancer    plan.Reason = "DeletedLoadBalancer"
+	SyncLoadBalancerFailed plan.Reason = "SyncLoadBalancerFailed"
+)
+
+// Reasons of Events besides those of package plan.
+const (
+	AmbiguousNode  plan.Reason = "AmbiguousNode"
+	IgnoredSetting plan.Reason = "IgnoredSetting"
+	DryRun         plan.Reason = "DryRun"
+	Orphan         plan.Reason = "OrphanedInCloudStack"
+)
+
+// Reasons of the condition of a Service besides those of refusals.
+const (
+	Reconciled      plan.Reason = "Reconciled"
+	Waiting         plan.Reason = "Waiting"
+	CloudStackError plan.Reason = "CloudStackError"
+)
+
+// events writes Events on one Service. The zero value writes none.
+type events struct {
+	recorder Recorder
+	object   *corev1.Service
+}
+
+// notice writes a notice as an Event.
+func (e events) notice(n plan.Notice) {
+	if e.recorder == nil {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if n.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	e.recorder.Event(e.object, kind, string(n.Reason), n.Message)
+}
+
+// note writes a Normal Event, warn a Warning.
+func (e events) note(reason plan.Reason, message string) {
+	e.notice(plan.Notice{Reason: reason, Message: message})
+}
+
+func (e events) warn(reason plan.Reason, message string) {
+	e.notice(plan.Notice{Warning: true, Reason: reason, Message: message})
+}

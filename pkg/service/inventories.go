@@ -1,0 +1,82 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+const (
+	// inventoryIdle is how long the inventory of a project is kept that nobody asks for. What it holds is too old by
+	// then; drift rounds ask for that of every living Service more often.
+	inventoryIdle = 15 * time.Minute
+	// networkAge is how old the description of a network may be: services of an offering hardly change.
+	networkAge = 10 * time.Minute
+)
+
+// project is the inventory of a project that Services name.
+type project struct {
+	*inventory.Inventory
+	used time.Time
+}
+
+// inventory is that of a project by name or id; the configured one for none.
+func (c *Controller) inventory(name string) *inventory.Inventory {
+	if name == "" {
+		return c.deps.Inventory
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.deps.Clock.Now()
+	maps.DeleteFunc(c.projects, func(_ string, o *project) bool { return now.Sub(o.used) > inventoryIdle })
+	other, ok := c.projects[name]
+	if !ok {
+		other = &project{Inventory: c.deps.InventoryOf(name)}
+		c.projects[name] = other
+	}
+	other.used = now
+	return other.Inventory
+}
+
+// inventoryByID is inventory for a resolved project.
+func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.Inventory {
+	if own, err := c.deps.Inventory.ProjectID(ctx); err == nil && own == id {
+		return c.deps.Inventory
+	}
+	return c.inventory(id)
+}
+
+func (c *Controller) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
+	if maxAge == 0 || maxAge > networkAge {
+		maxAge = networkAge
+	}
+	n, err := c.inventoryByID(ctx, project).Network(ctx, id, maxAge)
+	if err != nil {
+		return plan.Network{}, err
+	}
+	return loadbalancer.NetworkOf(&n), nil
+}
+
+// vmsOf are the ids of the VMs in a network.
+func (c *Controller) vmsOf(ctx context.Context, project, network string) ([]string, error) {
+	vms, err := c.inventoryByID(ctx, project).VMs(ctx, lbVMAge)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, vm := range vms.All() {
+		if slices.ContainsFunc(vm.NICs, func(n cloudstack.NIC) bool { return n.NetworkID == network }) {
+			out = append(out, vm.ID)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,88 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"cmp"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node/failover"
+)
+
+// countMoves counts the port forwardings that a sync moved.
+func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backends) {
+	if err != nil || c.deps.Policy == plan.PolicyDryRun {
+		return
+	}
+	for _, s := range result.Plan {
+		if s.From == "" || s.Member == "" {
+			continue
+		}
+		vm, _ := plan.SplitMember(s.From)
+		cause := failover.Left
+		for i := range b.members {
+			if m := &b.members[i]; m.VMID == vm {
+				cause = cmp.Or(b.unfit[m.Node].Cause, failover.Spread)
+			}
+		}
+		for i := range b.reach {
+			if m := &b.reach[i]; m.VMID == vm && cause == failover.Left {
+				cause = cmp.Or(b.unfit[m.Node].Cause, failover.Left)
+			}
+		}
+		c.moves.WithLabelValues(string(cause)).Inc()
+	}
+}
+
+func (c *Controller) initMetrics() {
+	c.moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cloudstack_forward_moves_total",
+		Help: "Port forwardings that were moved to another node, by reason.",
+	}, []string{"reason"})
+	for _, cause := range failover.Causes {
+		c.moves.WithLabelValues(string(cause)) // served from the start
+	}
+	c.orphanCount = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "cloudstack_orphans",
+		Help: "Addresses, rules and network ACL items in CloudStack that were made for Services which are gone.",
+	})
+	c.rounds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "cloudstack_drift_round_duration_seconds",
+		Help:    "Time to compare all load balancers with CloudStack.",
+		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300},
+	})
+}
+
+// Metrics returns the metrics of load balancers, to be registered.
+func (c *Controller) Metrics() []prometheus.Collector {
+	count := func(name string, is func(*state) bool) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "cloudstack_forwarded_services",
+			Help:        "Services that may have forwarded ports, by state: served, failed (the last sync failed), unfit (no node can serve them).",
+			ConstLabels: prometheus.Labels{"state": name},
+		}, func() (n float64) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, s := range c.states {
+				if s.forwards && is(s) {
+					n++
+				}
+			}
+			return n
+		})
+	}
+	return append(c.reconciler.Metrics(),
+		c.orphanCount, c.rounds, c.moves,
+		count("served", func(s *state) bool { return s.served && !s.unfit }),
+		count("failed", func(s *state) bool { return !s.served }),
+		count("unfit", func(s *state) bool { return s.served && s.unfit }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cloudstack_suspected_nodes",
+			Help: "Nodes that are suspected to be lost: no port is forwarded to them.",
+		}, func() float64 { return float64(len(c.heartbeats.Suspected())) }),
+	)
+}

@@ -1,0 +1,276 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/node/failover"
+)
+
+const (
+	// lbVMAge is how old the list of VMs may be when it holds every node and nothing failed. The node
+	// controller keeps it younger than that; what counts is that re-syncs need no list of their own.
+	lbVMAge = 10 * time.Minute
+	// freshVMAge is the same before a refusal.
+	freshVMAge = 5 * time.Second
+	// missingPause is how long a node without VM does not make the list be read again.
+	missingPause = 30 * time.Second
+	// missingAge is how long a node without VM is remembered.
+	missingAge = time.Hour
+	// namedNodes is how many nodes an Event names.
+	namedNodes = 5
+)
+
+// backends are who serves a Service.
+type backends struct {
+	nodes []*corev1.Node
+	// unfit are nodes that must not serve its direct traffic now.
+	unfit map[string]failover.Unfitness
+	// key identifies the nodes, and which of them are unfit.
+	key string
+	// members are the VMs of the nodes; reach is as in loadbalancer.Request.
+	members, reach []plan.Member
+	complete       bool   // every node has a VM
+	none           string // why no node serves, if so
+}
+
+// backends chooses the nodes that serve a Service, and finds their VMs. What the nodes are fit for is decided once: a change in
+// the meantime makes the Service be synced again.
+func (c *Controller) backends(ctx context.Context, w *work) (*backends, error) {
+	b := &backends{nodes: selected(w.spec, w.nodes)}
+	switch {
+	case len(w.nodes) == 0:
+		b.none = c.noneEligible()
+	case len(b.nodes) == 0:
+		b.none = "no node matches " + annotation.NodeSelector
+	case w.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal: // the router has no health check
+		with, err := c.endpoints.nodesOf(ctx, w.svc)
+		if err != nil {
+			return nil, fmt.Errorf("find the nodes with endpoints: %w", err)
+		}
+		if b.nodes = filterNodes(b.nodes, func(n *corev1.Node) bool { return with[n.Name] }); len(b.nodes) == 0 {
+			b.none = "externalTrafficPolicy is Local and no node has a ready endpoint"
+		}
+	}
+	b.unfit = c.unfit(w, b.nodes)
+	b.key = c.members.Key(b.nodes, b.unfit)
+	return b, c.find(ctx, w, b, w.events, lbVMAge)
+}
+
+// selected are the nodes that the Service's own selector leaves.
+func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
+	if spec.NodeSelector == nil {
+		return nodes
+	}
+	return filterNodes(nodes, func(n *corev1.Node) bool { return spec.NodeSelector.Matches(labels.Set(n.Labels)) })
+}
+
+func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
+	out := make([]*corev1.Node, 0, len(nodes))
+	for _, n := range nodes {
+		if want(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// unfit returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
+func (c *Controller) unfit(w *work, nodes []*corev1.Node) map[string]failover.Unfitness {
+	if !w.forwards {
+		return nil
+	}
+	all, err := c.deps.Nodes()
+	if err != nil { // the cache is not filled yet
+		return failover.Unfit(nodes, nil)
+	}
+	out := failover.Unfit(nodes, c.heartbeats.Suspected())
+	for _, n := range all { // they are not among the nodes that serve, and may be the ones that ports lead to
+		if failover.Leaving(n) {
+			out[n.Name] = failover.Fitness(n)
+		}
+	}
+	return out
+}
+
+// texts are the reasons for which nodes must not serve, for Events.
+func texts(unfit map[string]failover.Unfitness) map[string]string {
+	out := make(map[string]string, len(unfit))
+	for name, why := range unfit {
+		out[name] = why.Text
+	}
+	return out
+}
+
+// find finds the VMs of the nodes that serve, and those that tell in which network the Service is where these cannot.
+func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, age time.Duration) (err error) {
+	inv := c.inventory(w.spec.Project)
+	b.reach = nil
+	if b.members, b.complete, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
+		return err
+	}
+	if len(b.nodes) == 0 {
+		// Nobody serves: the others tell in which network the address will be. A record may be forged, so that it alone does
+		// not tell that; where there is one, what else is wrong with the nodes matters only to a sync that needs them.
+		recorded := w.svc.Annotations[annotation.Addresses] != ""
+		if recorded {
+			on = events{}
+		}
+		if b.reach, _, err = c.membersOf(ctx, inv, w, w.nodes, on, age); err != nil && !recorded {
+			return err
+		}
+	}
+	vms := inv.LastVMs()
+	if vms != nil && len(b.nodes) > 0 && len(b.nodes) < len(w.nodes) {
+		// Pods that wander must not make the address move to another network.
+		all, _ := c.members.Match(vms, selected(w.spec, w.nodes))
+		b.reach = inZone(vms, all, w.spec.Zone)
+	}
+	if vms != nil && w.forwards {
+		b.reach = append(b.reach, c.leaving(vms)...)
+	}
+	return nil
+}
+
+// members finds the nodes' VMs. Nodes without one are named in an Event and do
+// not serve; that is no error as long as some node does. complete is false when any is missing. age is how old the list
+// of VMs may be.
+func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node, on events, age time.Duration) (members []plan.Member, complete bool, err error) {
+	if len(nodes) == 0 {
+		return nil, true, nil
+	}
+	c.with(w.key, func(s *state) {
+		if s.doubtful {
+			age = time.Second // CloudStack may have refused a VM that is no longer there
+		}
+	})
+	vms, err := inv.VMs(ctx, age)
+	if err != nil {
+		return nil, false, err
+	}
+	members, failed := c.members.Match(vms, nodes)
+	if len(failed) > 0 && c.worthAnother(failed, vms) {
+		// The list may be older than the node.
+		if vms, err = inv.VMs(ctx, time.Second); err != nil {
+			return nil, false, err
+		}
+		members, failed = c.members.Match(vms, nodes)
+		c.noteMissing(failed)
+	}
+	var missing, ambiguous []string
+	for _, f := range failed {
+		if _, several := errors.AsType[*node.AmbiguousError](f.Err); several {
+			ambiguous = append(ambiguous, f.Err.Error())
+		} else {
+			missing = append(missing, f.Err.Error())
+		}
+	}
+	tell := func(reason plan.Reason, problems []string) {
+		if len(problems) == 0 {
+			return
+		}
+		slices.Sort(problems)
+		more := ""
+		if n := len(problems) - namedNodes; n > 0 {
+			problems, more = problems[:namedNodes], fmt.Sprintf("; and %d more", n)
+		}
+		on.warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
+	}
+	tell(node.ReasonWithoutVM, missing)
+	tell(AmbiguousNode, ambiguous)
+	if w.spec.Zone != "" {
+		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {
+			return nil, false, &plan.RefusalError{
+				Reason: plan.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), Remedy: "correct " + annotation.Zone,
+			}
+		}
+	}
+	if len(members) == 0 {
+		// Rather our view of CloudStack is wrong than the whole cluster gone: touch nothing.
+		where, remedy := "", "check project-id and zone of the cloud-config and the nodes' names"
+		if w.spec.Project != "" {
+			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project, annotation.Project), "correct or remove the annotation"
+		}
+		return nil, false, &plan.RefusalError{
+			Reason:  plan.ReasonNoBackends,
+			Message: fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where),
+			Remedy:  remedy,
+		}
+	}
+	return members, len(failed) == 0, nil
+}
+
+// inZone are the members whose VMs are in the zone of that name or id; all of them for none.
+func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []plan.Member {
+	return slices.DeleteFunc(members, func(m plan.Member) bool {
+		vm, _ := vms.ByID(m.VMID)
+		return !inventory.InZone(&vm, zone)
+	})
+}
+
+// worthAnother reports whether a newer list could know more.
+func (c *Controller) worthAnother(failed []node.Unmatched, vms *inventory.VMSnapshot) bool {
+	now := c.deps.Clock.Now()
+	return slices.ContainsFunc(failed, func(f node.Unmatched) bool {
+		at, known := c.missing.Get(f.Node.UID)
+		found, _ := at.(time.Time)
+		return !known || (now.Sub(found) >= missingPause && now.Sub(vms.Taken) >= missingPause)
+	})
+}
+
+func (c *Controller) noteMissing(failed []node.Unmatched) {
+	for _, f := range failed {
+		c.missing.Set(f.Node.UID, c.deps.Clock.Now(), missingAge)
+	}
+}
+
+// noneEligible says why no node may serve.
+func (c *Controller) noneEligible() string {
+	nodes, err := c.deps.Nodes()
+	if err == nil && len(nodes) == 0 {
+		return "the cluster has no nodes yet"
+	}
+	var why []string
+	for reason, n := range map[string]int{
+		"with the label " + corev1.LabelNodeExcludeBalancers: len(filterNodes(nodes, failover.ExcludedByLabel)),
+		"about to be deleted":                                len(filterNodes(nodes, failover.Leaving)),
+	} {
+		if n > 0 {
+			why = append(why, fmt.Sprint(n, " ", reason))
+		}
+	}
+	if len(why) == 0 { // the list of the sync was older
+		return "no node is eligible"
+	}
+	slices.Sort(why)
+	return fmt.Sprintf("no node is eligible: of %d in the cluster, %s", len(nodes), strings.Join(why, ", "))
+}
+
+// Eligible returns the nodes that may serve Services, as Kubernetes' service controller has it.
+func Eligible(nodes []*corev1.Node) []*corev1.Node { return filterNodes(nodes, eligible) }
+
+func eligible(n *corev1.Node) bool { return !failover.ExcludedByLabel(n) && !failover.Leaving(n) }
+
+// leaving are the members of nodes that are about to be deleted, to which ports may still be forwarded.
+func (c *Controller) leaving(vms *inventory.VMSnapshot) []plan.Member {
+	all, err := c.deps.Nodes()
+	if err != nil {
+		return nil
+	}
+	members, _ := c.members.Match(vms, filterNodes(all, failover.Leaving))
+	return members
+}

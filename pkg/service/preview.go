@@ -1,0 +1,148 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+// Previewer says what the controller would do for Services. It only reads, from CloudStack and from the API server.
+type Previewer struct {
+	c        *Controller
+	services func(context.Context) ([]*corev1.Service, error)
+}
+
+// NewPreviewer returns a Previewer that decides as a controller with these Deps would. services lists the Services of the
+// cluster. It makes no call.
+func NewPreviewer(d Deps, services func(context.Context) ([]*corev1.Service, error)) *Previewer {
+	return &Previewer{New(d), services}
+}
+
+// ClusterID is the id of the cluster in the tags of what is its own.
+func (p *Previewer) ClusterID() string { return p.c.deps.ClusterIDs()[0] }
+
+// ProjectID is the project of the cloud-config; "" for the account's own.
+func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
+	return p.c.deps.Inventory.ProjectID(ctx)
+}
+
+// Service previews one Service, see Round.Service.
+func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+	return p.Round(time.Time{}).Service(ctx, svc, nodes)
+}
+
+// Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with whole
+// lists of CloudStack that were begun since; for the zero time, with what each Service alone needs.
+func (p *Previewer) Round(since time.Time) *Round {
+	return &Round{Previewer: p, since: since}
+}
+
+// Round is a number of previews at one time.
+type Round struct {
+	*Previewer
+	since  time.Time
+	mu     sync.Mutex
+	filled bool
+}
+
+// Project is what CloudStack has in the project of the cloud-config.
+type Project struct {
+	VMs       *inventory.VMSnapshot
+	Addresses []cloudstack.PublicIP
+	Rules     []cloudstack.LoadBalancerRule
+	Orphans   []observe.Orphan
+}
+
+// Project reads the lists of the round.
+func (r *Round) Project(ctx context.Context) (out Project, err error) {
+	if err := r.fillBook(ctx); err != nil {
+		return out, err
+	}
+	age := max(time.Nanosecond, r.c.deps.Clock.Since(r.since))
+	if out.VMs, err = r.c.deps.Inventory.VMs(ctx, age); err != nil {
+		return out, err
+	}
+	if out.Addresses, out.Rules, err = r.c.reconciler.Lists(ctx, r.since); err != nil {
+		return out, err
+	}
+	out.Orphans, err = r.c.reconciler.Orphans(ctx, "", r.since)
+	return out, err
+}
+
+// fillBook makes the address book that of the cluster's Services, once.
+func (r *Round) fillBook(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.filled {
+		return nil
+	}
+	services, err := r.services(ctx)
+	if err != nil {
+		return err
+	}
+	r.c.book.fill(services)
+	r.filled = true
+	return nil
+}
+
+// Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
+// is part of the answer; an error means that it could not be found out. Policies are not applied.
+func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
+	preview := loadbalancer.Preview{Service: svc.Namespace + "/" + svc.Name, Actions: []plan.Step{}}
+	var said notices
+	err := r.fillBook(ctx)
+	if err == nil {
+		r.c.book.set(svc)
+		w := &work{key: KeyOf(svc), state: &state{}, svc: svc, nodes: Eligible(nodes), events: events{&said, svc}}
+		r.c.describe(w)
+		preview, err = r.preview(ctx, w)
+	}
+	preview.Notices = append(said, preview.Notices...)
+	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
+		preview.Refusal, err = refusal, nil
+	}
+	return preview, err
+}
+
+// preview does what the controller itself does, with another last step.
+func (r *Round) preview(ctx context.Context, w *work) (preview loadbalancer.Preview, err error) {
+	preview = loadbalancer.Preview{Service: w.id.Key(), Actions: []plan.Step{}}
+	find := func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
+		var err error
+		req.Since, req.Memory = r.since, nil
+		preview, err = r.c.reconciler.Preview(ctx, req)
+		return loadbalancer.Result{}, err
+	}
+	if wants(w.svc) {
+		_, err = r.c.reconcile(ctx, w, find)
+		return preview, err
+	}
+	ns, err := r.c.namespace(ctx, w.svc.Namespace)
+	if err != nil {
+		return preview, err
+	}
+	req := r.c.request(w, ns) // what cannot be parsed would be deleted all the same
+	req.Absent = true
+	_, err = find(ctx, req)
+	return preview, err
+}
+
+// notices keeps Events in place of writing them.
+type notices []plan.Notice
+
+func (n *notices) Event(_ runtime.Object, kind, reason, message string) {
+	*n = append(*n, plan.Notice{Warning: kind == corev1.EventTypeWarning, Reason: plan.Reason(reason), Message: message})
+}

@@ -1,0 +1,190 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+type orphan = observe.Orphan
+
+// sweepPeriod is how often tags of deleted rules are looked for. They harm nobody.
+const sweepPeriod = time.Hour
+
+// runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
+func (c *Controller) runRounds(ctx context.Context) {
+	c.enqueue(c.lookForOrphans(ctx, c.deps.Clock.Now()))
+	period := c.deps.DriftPeriod
+	if period == 0 {
+		return
+	}
+	for {
+		// Rounds begin between 0.8 and 1.0 periods apart, so that controllers started together do not stay together.
+		timer := c.deps.Clock.NewTimer(wait.Jitter(period*4/5, 0.25))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+		c.enqueue(c.Round(ctx))
+	}
+}
+
+func (c *Controller) enqueue(keys []Key) {
+	for _, k := range keys {
+		c.queue.Add(k)
+	}
+}
+
+// Round begins a drift round: it returns the Services to compare with CloudStack, and what has to be cleaned up. What was
+// read before the round does not count for them.
+func (c *Controller) Round(ctx context.Context) []Key {
+	begun := c.deps.Clock.Now()
+	c.sweepTags(ctx, begun)
+	keys := c.lookForOrphans(ctx, begun)
+	c.mu.Lock()
+	for k, s := range c.states {
+		if s.served {
+			s.since = begun
+			keys = append(keys, k)
+		}
+	}
+	c.mu.Unlock()
+	c.rounds.Observe(c.deps.Clock.Since(begun).Seconds())
+	return keys
+}
+
+// lookForOrphans reports what the cluster's tags name and no Service has. It returns what the queue is to clean up.
+func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys []Key) {
+	found := map[Key][]orphan{}
+	total, complete := 0, true
+	for _, project := range c.knownProjects() {
+		list, err := c.reconciler.Orphans(ctx, project, since)
+		if err != nil {
+			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
+			complete = false
+			continue
+		}
+		total += len(list)
+		for _, o := range list {
+			c.reportOrphan(o)
+			k := orphanKey(o)
+			found[k] = append(found[k], o)
+		}
+	}
+	if complete {
+		c.orphanCount.Set(float64(total))
+	}
+	if !c.deps.CleanOrphans || c.deps.Policy != "" && c.deps.Policy != plan.PolicyApply {
+		return nil
+	}
+	for k, list := range found {
+		s := c.stateOf(k)
+		c.mu.Lock()
+		s.orphans = list
+		c.mu.Unlock()
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func orphanKey(o orphan) Key {
+	namespace, _, _ := strings.Cut(o.Service, "/")
+	if o.UID == "" {
+		return Key{UID: types.UID("unused " + o.ID)}
+	}
+	return Key{Namespace: namespace, UID: types.UID(o.UID)}
+}
+
+// orphanObject is the Service that was, for Events.
+func orphanObject(o orphan) *corev1.ObjectReference {
+	namespace, name, ok := strings.Cut(o.Service, "/")
+	if !ok {
+		namespace, name = metav1.NamespaceSystem, "unknown"
+	}
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: types.UID(o.UID)}
+}
+
+func (c *Controller) reportOrphan(o orphan) {
+	what := o.Kind + " " + o.ID
+	if o.IP != "" {
+		what += " (" + o.IP + ")"
+	}
+	c.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(Orphan),
+		what+" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)")
+}
+
+// cleanOrphans removes what was found in CloudStack of a Service that is gone.
+func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []orphan) error {
+	defer c.forget(k)
+	ref := orphanObject(found[0])
+	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
+		return nil
+	}
+	req := loadbalancer.RemovalOf(found)
+	req.Notify = func(n plan.Notice) {
+		c.deps.Recorder.Event(ref, corev1.EventTypeNormal, string(n.Reason), n.Message)
+	}
+	_, err := c.reconciler.Reconcile(ctx, req)
+	if err != nil {
+		klog.ErrorS(err, "An orphan could not be removed; it is tried again", "orphan", fmt.Sprintf("%s %s", found[0].Kind, found[0].ID))
+	}
+	return err
+}
+
+// sweepTags deletes the tags that CloudStack keeps of deleted load balancer rules, if it is time to.
+func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
+	if !c.swept.IsZero() && now.Sub(c.swept) < sweepPeriod {
+		return
+	}
+	c.swept = now
+	for _, project := range c.knownProjects() {
+		tagged, err := c.reconciler.TaggedRules(ctx, project)
+		if err != nil {
+			klog.ErrorS(err, "The tags of deleted load balancer rules could not be looked for", "project", project)
+			continue
+		}
+		n, err := c.reconciler.SweepTags(ctx, tagged, c.deps.Clock.Now())
+		if err != nil {
+			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour")
+		}
+		if n > 0 {
+			klog.V(2).InfoS("Deleted the tags that CloudStack keeps of deleted load balancer rules", "rules", n)
+		}
+	}
+}
+
+// knownProjects are the configured project and those that Services name or named.
+func (c *Controller) knownProjects() []string {
+	names := map[string]bool{}
+	services, _ := c.deps.Services() // what cannot be listed names none
+	for _, svc := range services {
+		if p := strings.TrimSpace(svc.Annotations[annotation.Project]); p != "" && Handles(svc) {
+			names[p] = true
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.projects {
+		names[p] = true
+	}
+	return append([]string{""}, slices.Sorted(maps.Keys(names))...)
+}

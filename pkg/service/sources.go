@@ -1,0 +1,239 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/node/failover"
+)
+
+// gatherPause gathers changes of endpoints and Nodes: a rollout makes many.
+const gatherPause = 500 * time.Millisecond
+
+// handler calls changed with an object before and after a change; one of the two is nil for an object that is new or gone.
+func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
+	object := func(obj any) *T {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		out, _ := obj.(*T)
+		return out
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(is any) { changed(nil, object(is)) },
+		UpdateFunc: func(was, is any) { changed(object(was), object(is)) },
+		DeleteFunc: func(was any) { changed(object(was), nil) },
+	}
+}
+
+// ServiceHandler puts changed Services into the queue.
+func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
+	return handler(func(was, is *corev1.Service) {
+		switch {
+		case is == nil:
+			c.ServiceDeleted(was)
+		case was == nil:
+			c.ServiceAdded(is)
+		default:
+			c.serviceUpdated(was, is)
+		}
+	})
+}
+
+// NodeHandler puts the Services into the queue that a change of a Node concerns.
+func (c *Controller) NodeHandler() cache.ResourceEventHandler { return handler(c.nodeChanged) }
+
+// ServiceAdded notes a Service that is new, or was there when the controller started.
+func (c *Controller) ServiceAdded(svc *corev1.Service) {
+	c.note(svc)
+	c.observed(svc)
+	if Handles(svc) || c.abandoned(svc) {
+		c.queue.Add(KeyOf(svc))
+	}
+}
+
+// observed notes a version of a Service that the informer shows, unless the controller has nothing to do with it. It returns the
+// newest version, and whether the informer's was known already: this process wrote it.
+func (c *Controller) observed(svc *corev1.Service) (newest *corev1.Service, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := KeyOf(svc)
+	s := c.states[k]
+	if s == nil {
+		s = &state{}
+		if Handles(svc) || hasRecords(svc) {
+			c.states[k] = s
+		}
+	}
+	known = s.update(svc)
+	return s.svc, known
+}
+
+// abandoned reports whether a Service that the controller does not handle may have something in CloudStack: its finalizer was
+// taken away.
+func (c *Controller) abandoned(svc *corev1.Service) (found bool) {
+	c.with(KeyOf(svc), func(s *state) { found = s.touched })
+	return found || hasRecords(svc)
+}
+
+// hasRecords reports whether a Service has records of addresses.
+func hasRecords(svc *corev1.Service) bool {
+	return svc.Spec.LoadBalancerClass == nil && (svc.Annotations[annotation.Addresses] != "" || svc.Annotations[annotation.Allocation] != "")
+}
+
+func (c *Controller) serviceUpdated(was, is *corev1.Service) {
+	if was.UID != is.UID { // deleted and created again while nobody watched
+		c.ServiceDeleted(was)
+		c.ServiceAdded(is)
+		return
+	}
+	if c.note(is) {
+		c.freed(byAddress) // whoever was refused the addresses may be admitted now
+	}
+	if !Handles(is) && !Handles(was) && !c.abandoned(is) {
+		return
+	}
+	newest, own := c.observed(is)
+	asked := annotation.Fingerprint(was) != annotation.Fingerprint(is) // an informer may pass over versions: our own write may bring what others wrote
+	if asked || !own && (wants(was) != wants(is) || leaves(was) != leaves(is) || wants(is) && needsRepair(newest)) {
+		c.queue.Add(KeyOf(is))
+	}
+}
+
+// needsRepair reports whether somebody took from a Service what the controller keeps on it: its finalizer, or its status.
+func needsRepair(svc *corev1.Service) bool {
+	return svc.Annotations[annotation.Addresses] != "" && (!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
+}
+
+// ServiceDeleted notes a Service that is gone. One that was deleted without its finalizer is cleaned up like any other.
+func (c *Controller) ServiceDeleted(svc *corev1.Service) {
+	k := KeyOf(svc)
+	left := c.abandoned(svc) || Handles(svc) && len(svc.Status.LoadBalancer.Ingress) > 0
+	c.observed(svc)
+	c.with(k, func(s *state) { s.gone = true })
+	if !left {
+		c.forget(k)
+		return
+	}
+	c.book.leave(svc.UID)
+	c.queue.Add(k)
+}
+
+// nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or gone.
+func (c *Controller) nodeChanged(was, is *corev1.Node) {
+	fitness := was == nil || is == nil || failover.Fitness(was).Cause != failover.Fitness(is).Cause
+	if fitness {
+		c.heartbeats.NodesChanged()
+	}
+	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
+	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
+	if !members && !fitness && !relabelled {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, s := range c.states {
+		switch {
+		case s.svc == nil || !wants(s.svc):
+		case fitness && s.forwards:
+			c.queue.Add(k) // clients of a lost node wait
+		case members, relabelled && selects(s.svc, was.Labels) != selects(s.svc, is.Labels):
+			c.queue.AddAfter(k, gatherPause)
+		}
+	}
+}
+
+// selects reports whether the node selector of a Service matches labels.
+func selects(svc *corev1.Service, set map[string]string) bool {
+	if svc.Annotations[annotation.NodeSelector] == "" {
+		return true
+	}
+	spec, err := annotation.Parse(svc)
+	return err != nil || spec.NodeSelector == nil || spec.NodeSelector.Matches(labels.Set(set))
+}
+
+// watchHeartbeats prepares the watch of the kubelets' leases.
+func (c *Controller) watchHeartbeats() *failover.Watch {
+	probe := c.deps.Probe
+	if probe == nil {
+		probe = failover.Answers
+	}
+	return &failover.Watch{
+		Kube: c.deps.Kube, Nodes: c.deps.Nodes, After: c.deps.SuspectAfter, Probe: probe, Changed: c.suspicionChanged, Clock: c.deps.Clock,
+	}
+}
+
+// suspicionChanged syncs the Services with forwarded ports, as other nodes than before may serve these.
+func (c *Controller) suspicionChanged() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, s := range c.states {
+		if s.forwards {
+			c.queue.Add(k)
+		}
+	}
+}
+
+// endpointsChanged syncs a Service that only nodes with endpoints serve. A change that comes while the Service is being
+// synced counts, too: the queue holds it until then.
+func (c *Controller) endpointsChanged(namespace, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, s := range c.states {
+		if k.Namespace == namespace && s.svc != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			c.queue.AddAfter(k, gatherPause)
+		}
+	}
+}
+
+// freed tries again one Service of each group that waits for an address, or a port: the one that has waited longest.
+// What became free is enough for one; when its attempt has ended, the next is tried.
+func (c *Controller) freed(kind trigger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.freedLocked(kind)
+}
+
+func (c *Controller) freedLocked(kind trigger) {
+	now := c.deps.Clock.Now()
+	c.freedAt[kind] = now
+	groups := map[string]bool{}
+	for _, s := range c.states {
+		if s.retry.waiting() && s.retry.kind == kind {
+			groups[s.retry.group] = true
+		}
+	}
+	for group := range groups {
+		c.wakeLocked(kind, group, now)
+	}
+}
+
+// wakeLocked tries the Service of a group again that has waited longest, among those that were not tried for what
+// became free at the given time: each Service gets one attempt. The controller's lock is held.
+func (c *Controller) wakeLocked(kind trigger, group string, free time.Time) {
+	now := c.deps.Clock.Now()
+	var first Key
+	var found *state
+	for k, s := range c.states {
+		r := &s.retry
+		if !r.waiting() || r.kind != kind || r.group != group || !r.woken.IsZero() || !r.until.After(now) || !r.tried.Before(free) {
+			continue
+		}
+		if found == nil || r.since.Before(found.retry.since) || r.since.Equal(found.retry.since) && k.UID < first.UID {
+			first, found = k, s
+		}
+	}
+	if found != nil {
+		found.retry.woken = free
+		c.queue.AddAfter(first, found.retry.shorten(now))
+	}
+}

@@ -1,0 +1,265 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+)
+
+func TestStatusOfService(t *testing.T) {
+	t.Parallel()
+	ports := []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	for name, tc := range map[string]struct {
+		spec annotation.Spec
+		ip   string
+		want []corev1.LoadBalancerIngress
+	}{
+		"no address":      {want: nil},
+		"address":         {ip: ip1, want: []corev1.LoadBalancerIngress{{IP: ip1, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP), Ports: ports}}},
+		"hostname":        {spec: annotation.Spec{Hostname: "lb.example.org"}, ip: ip1, want: []corev1.LoadBalancerIngress{{Hostname: "lb.example.org", Ports: ports}}},
+		"hostname, no IP": {spec: annotation.Spec{Hostname: "lb.example.org"}, want: []corev1.LoadBalancerIngress{{Hostname: "lb.example.org", Ports: ports}}},
+		"PROXY protocol":  {spec: annotation.Spec{ProxyProtocol: parsed(t, annotation.ProxyProtocol, "true").ProxyProtocol}, ip: ip1, want: []corev1.LoadBalancerIngress{{IP: ip1, IPMode: ptr.To(corev1.LoadBalancerIPModeProxy), Ports: ports}}},
+	} {
+		svc := aService("a", "web", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" })
+		assert.Equal(t, tc.want, statusOf(&work{svc: svc, spec: tc.spec}, tc.ip).Ingress, name)
+	}
+}
+
+func parsed(t *testing.T, name, value string) annotation.Spec {
+	t.Helper()
+	spec, err := annotation.Parse(aService("a", "web", annotated(name, value)))
+	require.NoError(t, err)
+	return spec
+}
+
+func TestConditionsOfService(t *testing.T) {
+	t.Parallel()
+	unserved := &plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}
+	long := strings.Repeat("x", 2*maxConditionMessage)
+	for name, tc := range map[string]struct {
+		unserved *plan.Notice
+		err      error
+		ready    metav1.Condition
+		ports    string // the reason of the condition LoadBalancerPortsError where it is true
+	}{
+		"served":      {ready: metav1.Condition{Status: metav1.ConditionTrue, Reason: "Reconciled"}},
+		"nobody":      {unserved: unserved, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "NoBackends", Message: "no node"}},
+		"call failed": {err: errors.New("broken"), unserved: unserved, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "CloudStackError", Message: "broken"}},
+		"waiting":     {err: &plan.WaitError{Message: "soon"}, ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "Waiting", Message: "soon"}},
+		"refused": {
+			err:   fmt.Errorf("sync: %w", &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: "no", Remedy: "ask"}),
+			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "NotAllowed", Message: "no; ask"},
+		},
+		"a port refused": {
+			err:   errors.Join(&plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}, &cloudstack.Error{}),
+			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "PortTaken", Message: "taken"}, ports: "PortTaken",
+		},
+		"mixed protocols": {
+			err:   &plan.RefusalError{Reason: plan.ReasonMixedProtocols, Message: "both", Port: 53},
+			ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "MixedProtocols", Message: "both"}, ports: corev1.LoadBalancerPortsErrorReason,
+		},
+		"a long message": {err: errors.New(long), ready: metav1.Condition{Status: metav1.ConditionFalse, Reason: "CloudStackError", Message: long[:maxConditionMessage]}},
+	} {
+		got := conditions(tc.unserved, tc.err)
+		require.Len(t, got, 2, name)
+		tc.ready.Type = ConditionReady
+		assert.Equal(t, tc.ready, got[0], name)
+		assert.Equal(t, corev1.LoadBalancerPortsError, got[1].Type, name)
+		assert.Equal(t, tc.ports != "", got[1].Status == metav1.ConditionTrue, name)
+		if tc.ports != "" {
+			assert.Equal(t, tc.ports, got[1].Reason, name)
+		}
+	}
+}
+
+// Only news is written, and the time of a transition stays as long as the status does.
+func TestOnlyChangedConditionsAreWritten(t *testing.T) {
+	t.Parallel()
+	c, clk := idleController(t)
+	svc := aService("a", "web")
+	served, refused := conditions(nil, nil), conditions(nil, &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80})
+	at := func() metav1.Time { return metav1.Time{Time: clk.Now()} }
+
+	first := c.changedConditions(svc, served)
+	require.Len(t, first, 1, "the condition of ports says nothing until it was true once")
+	assert.Equal(t, []any{ConditionReady, at()}, []any{first[0].Type, first[0].LastTransitionTime})
+	svc.Status.Conditions = first
+	began := at()
+	clk.Step(time.Minute)
+	assert.Empty(t, c.changedConditions(svc, served))
+
+	other := conditions(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, nil)
+	changed := c.changedConditions(svc, other)
+	require.Len(t, changed, 1)
+	assert.Equal(t, at(), changed[0].LastTransitionTime)
+
+	both := c.changedConditions(svc, refused)
+	require.Len(t, both, 2)
+	svc.Status.Conditions = both
+	transition := at()
+	clk.Step(time.Minute)
+	again := c.changedConditions(svc, conditions(nil, &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken by another", Port: 80}))
+	require.Len(t, again, 2)
+	assert.Equal(t, transition, again[0].LastTransitionTime, "the message changed, the status did not")
+	assert.NotEqual(t, began, again[0].LastTransitionTime)
+	healed := c.changedConditions(svc, served)
+	require.Len(t, healed, 2)
+	assert.Equal(t, metav1.ConditionFalse, healed[1].Status, "it was true")
+}
+
+func TestPortOfRefusalIsMarked(t *testing.T) {
+	t.Parallel()
+	refusal := &plan.RefusalError{Reason: plan.ReasonPortTaken, Port: 80}
+	svc := aService("a", "web")
+	assert.Nil(t, ingressWithError(svc, refusal), "no status yet")
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}
+	marked := ingressWithError(svc, refusal)
+	require.Len(t, marked, 1)
+	assert.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, marked[0].Ports)
+	assert.Nil(t, svc.Status.LoadBalancer.Ingress[0].Ports[0].Error, "the cached object is not changed")
+	svc.Status.LoadBalancer.Ingress = marked
+	assert.Nil(t, ingressWithError(svc, refusal), "it is marked already")
+}
+
+// What this process wrote counts until the informer shows it, or something newer.
+func TestNewestVersionOfService(t *testing.T) {
+	t.Parallel()
+	version := func(v string) *corev1.Service {
+		return aService("a", "web", func(s *corev1.Service) { s.ResourceVersion = v })
+	}
+	c, _ := idleController(t)
+	k := KeyOf(version("1"))
+	newest := func() string { return c.states[k].svc.ResourceVersion }
+	shown := version("1")
+	informer := func(v string) {
+		was := shown
+		shown = version(v)
+		c.serviceUpdated(was, shown)
+	}
+	c.ServiceAdded(shown)
+	assert.Equal(t, "1", newest())
+	c.wrote(k, version("2"))
+	assert.Equal(t, "2", newest(), "the informer has the version before")
+	c.wrote(k, version("3"))
+	assert.Equal(t, "3", newest(), "the informer has the one before that")
+	informer("2")
+	assert.Equal(t, "3", newest(), "the informer follows")
+	informer("3")
+	assert.Equal(t, "3", newest())
+	c.wrote(k, version("4"))
+	informer("5")
+	assert.Equal(t, "5", newest(), "somebody else wrote")
+	c.wrote(k, version("4"))
+	assert.Equal(t, "5", newest(), "the answer of a write came late")
+	c.wrote(k, version("10"))
+	informer("9")
+	assert.Equal(t, "10", newest(), "somebody else wrote between two writes of ours")
+	informer("11")
+	assert.Equal(t, "11", newest())
+	c.stateOf(k).touched = true
+	c.wrote(k, version("12"))
+	c.ServiceDeleted(shown)
+	assert.False(t, c.exists(k))
+	assert.Equal(t, "12", newest(), "all that is left of it")
+}
+
+// A Service that wants a load balancer again while its old one is removed is not forgotten.
+func TestServiceThatWantsAgainIsKept(t *testing.T) {
+	t.Parallel()
+	c, _ := idleController(t)
+	svc := aService("a", "web")
+	c.ServiceAdded(svc)
+	c.stateOf(KeyOf(svc)).touched = true
+	c.forget(KeyOf(svc))
+	require.NotNil(t, c.states[KeyOf(svc)])
+	assert.Equal(t, &state{svc: svc}, c.states[KeyOf(svc)])
+}
+
+// The informer's event for what this process wrote is no reason to work.
+func TestOwnWritesDoNotWakeTheQueue(t *testing.T) {
+	t.Parallel()
+	c, _ := idleController(t)
+	before := aService("a", "web", func(s *corev1.Service) { s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} })
+	k := KeyOf(before)
+	c.ServiceAdded(before)
+	queued, _ := c.queue.Get()
+	c.queue.Done(queued)
+	after := before.DeepCopy()
+	after.ResourceVersion = "2"
+	recording(true, ip1)(after) // no status yet: of somebody else that would be a reason
+	c.wrote(k, after)
+	c.serviceUpdated(before, after)
+	assert.Zero(t, c.queue.Len())
+	assert.Equal(t, []string{"web"}, holdersOf(c.book, ip1))
+	theirs := after.DeepCopy()
+	theirs.ResourceVersion = "3"
+	c.serviceUpdated(after, theirs)
+	assert.Equal(t, 1, c.queue.Len(), "the status is missing")
+}
+
+func TestChangesThatWakeTheQueue(t *testing.T) {
+	t.Parallel()
+	served := func(change ...func(*corev1.Service)) *corev1.Service {
+		return aService("a", "web", append([]func(*corev1.Service){func(s *corev1.Service) {
+			s.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
+		}, showing(true, ip1)}, change...)...)
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		wakes  bool
+	}{
+		"a label":                    {func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }, false},
+		"a port":                     {func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }, true},
+		"another type":               {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }, true},
+		"deletion":                   {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} }, true},
+		"the finalizer is taken":     {func(s *corev1.Service) { s.Finalizers = nil }, true},
+		"the status is cleared":      {func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = nil }, true},
+		"type changed and finalizer": {func(s *corev1.Service) { s.Spec.Type, s.Finalizers = corev1.ServiceTypeClusterIP, nil }, true},
+	} {
+		c, _ := idleController(t)
+		c.serviceUpdated(served(), served(tc.change, func(s *corev1.Service) { s.ResourceVersion = "2" }))
+		assert.Equal(t, tc.wakes, c.queue.Len() == 1, name)
+	}
+}
+
+// A Service that vanishes without its finalizer is cleaned up like any other; nothing is remembered of one that had nothing.
+func TestDeletedServices(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		svc     *corev1.Service
+		touched bool
+		cleaned bool
+	}{
+		"never worked on":          {svc: aService("a", "web")},
+		"worked on":                {svc: aService("a", "web"), touched: true, cleaned: true},
+		"with a record":            {svc: aService("a", "web", recording(false, ip1)), cleaned: true},
+		"with an acquisition":      {svc: aService("a", "web", annotated(annotation.Allocation, "[]")), cleaned: true},
+		"with a status":            {svc: aService("a", "web", func(s *corev1.Service) { s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1}} }), cleaned: true},
+		"of another class":         {svc: aService("a", "web", showing(true, ip1), func(s *corev1.Service) { s.Spec.LoadBalancerClass = ptr.To("x/y") })},
+		"of another type, touched": {svc: aService("a", "web", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }), touched: true, cleaned: true},
+	} {
+		c, _ := idleController(t)
+		k := KeyOf(tc.svc)
+		c.note(tc.svc)
+		c.stateOf(k).touched = tc.touched
+		c.ServiceDeleted(tc.svc)
+		assert.Equal(t, tc.cleaned, c.queue.Len() == 1, name)
+		assert.Equal(t, tc.cleaned, c.states[k] != nil, name)
+		assert.Equal(t, tc.cleaned && Handles(tc.svc), c.book.ByUID("web") != nil, "%s: it is in the book until it is cleaned up", name)
+	}
+}

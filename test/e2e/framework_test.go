@@ -1,0 +1,272 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	cloudprovider "k8s.io/cloud-provider"
+	servicecontroller "k8s.io/cloud-provider/controllers/service"
+	"k8s.io/component-base/metrics/prometheus/controllers"
+
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// apacheCloud makes load balancers as Apache's provider does: rules are named after the Service's UID, with all nodes as members
+// and a firewall rule for each port. Nothing is tagged or recorded.
+type apacheCloud struct {
+	cloudprovider.Interface // of which the service controller calls nothing else
+	api                     *cloudstack.Client
+	vm                      func(node string) string
+
+	mu     sync.Mutex
+	synced map[string]bool
+}
+
+func (a *apacheCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return a, true }
+
+func (a *apacheCloud) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
+	return cloudprovider.DefaultLoadBalancerName(svc)
+}
+
+func (a *apacheCloud) rules(ctx context.Context, svc *corev1.Service) (own []cloudstack.LoadBalancerRule, err error) {
+	all, err := a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{})
+	for i := range all {
+		if strings.HasPrefix(all[i].Name, a.GetLoadBalancerName(ctx, "", svc)+"-") {
+			own = append(own, all[i])
+		}
+	}
+	return own, err
+}
+
+func (a *apacheCloud) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	rules, err := a.rules(ctx, svc)
+	if err != nil || len(rules) == 0 {
+		return nil, false, err
+	}
+	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: rules[0].PublicIP}}}, true, nil
+}
+
+// job submits a call and waits for its job.
+func (a *apacheCloud) job(ctx context.Context, command string, submitted cloudstack.Submitted, err error) error {
+	if err == nil {
+		_, err = a.api.Jobs().Wait(ctx, command, submitted.JobID)
+	}
+	return err
+}
+
+func (a *apacheCloud) EnsureLoadBalancer(ctx context.Context, _ string, svc *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	rules, err := a.rules(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	var address string
+	if len(rules) > 0 {
+		address = rules[0].PublicIPID
+	} else {
+		networks, err := a.api.ListNetworks(ctx, cloudstack.NetworkQuery{})
+		if err != nil {
+			return nil, err
+		}
+		s, err := a.api.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: networks[0].ID})
+		if err := a.job(ctx, "associateIpAddress", s, err); err != nil {
+			return nil, err
+		}
+		address = s.ID
+	}
+	var members []cloudstack.MemberAddress
+	for _, n := range nodes {
+		members = append(members, cloudstack.MemberAddress{VMID: a.vm(n.Name)})
+	}
+	for _, p := range svc.Spec.Ports {
+		name := fmt.Sprintf("%s-tcp-%d", a.GetLoadBalancerName(ctx, "", svc), p.Port)
+		if slices.ContainsFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.Name == name }) {
+			continue
+		}
+		rule, err := a.api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+			Name: name, Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: address, PublicPort: int(p.Port), PrivatePort: int(p.NodePort),
+		})
+		if err := a.job(ctx, "createLoadBalancerRule", rule, err); err != nil {
+			return nil, err
+		}
+		s, err := a.api.AssignToLoadBalancerRule(ctx, rule.ID, members)
+		if err := a.job(ctx, "assignToLoadBalancerRule", s, err); err != nil {
+			return nil, err
+		}
+		s, err = a.api.CreateFirewallRule(ctx, cloudstack.CreateFirewallRuleRequest{
+			PublicIPID: address, Protocol: "tcp", StartPort: int(p.Port), EndPort: int(p.Port), CIDRs: []string{"0.0.0.0/0"},
+		})
+		if err := a.job(ctx, "createFirewallRule", s, err); err != nil {
+			return nil, err
+		}
+	}
+	status, _, err := a.GetLoadBalancer(ctx, "", svc)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.synced[svc.Name] = err == nil
+	return status, err
+}
+
+func (a *apacheCloud) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
+	return nil
+}
+
+func (a *apacheCloud) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
+	rules, err := a.rules(ctx, svc)
+	if err != nil || len(rules) == 0 {
+		return err
+	}
+	for i := range rules {
+		s, err := a.api.DeleteLoadBalancerRule(ctx, rules[i].ID)
+		if err := a.job(ctx, "deleteLoadBalancerRule", s, err); err != nil {
+			return err
+		}
+	}
+	s, err := a.api.DisassociateIP(ctx, rules[0].PublicIPID)
+	return a.job(ctx, "disassociateIpAddress", s, err)
+}
+
+// runFramework runs Kubernetes' own service controller until stop is called, and waits until it has synced the Services.
+func (e *directEnv) runFramework(t *testing.T, services ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	config, err := e.AdminConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := &apacheCloud{api: e.api(t, testenv.User), vm: e.vms.VM, synced: map[string]bool{}}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	c, err := servicecontroller.New(cloud, client, factory.Core().V1().Services(), factory.Core().V1().Nodes(), "kubernetes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx, 2, controllers.NewControllerManagerMetrics("e2e")) })
+	stop = sync.OnceFunc(func() { cancel(); running.Wait(); factory.Shutdown() })
+	t.Cleanup(stop)
+	e.eventually(t, "Kubernetes' service controller to sync the Services", func(context.Context) error {
+		cloud.mu.Lock()
+		defer cloud.mu.Unlock()
+		for _, name := range services {
+			if !cloud.synced[name] {
+				return fmt.Errorf("%s is not synced", name)
+			}
+		}
+		return nil
+	})
+	return stop
+}
+
+// visible describes what users have of Services: rules with their ids, addresses and members, firewall rules, finalizers and
+// addresses of the status.
+func (e *directEnv) visible(t *testing.T, services ...string) (out []string) {
+	t.Helper()
+	api := e.api(t, testenv.User)
+	rules, err := testenv.Rules(t.Context(), api, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rules {
+		out = append(out, fmt.Sprint("rule ", r.ID, r.Name, r.PublicIPID, r.PublicIP, r.PublicPort, r.PrivatePort, r.Algorithm, r.State, r.Members))
+	}
+	addresses, err := api.ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range addresses {
+		out = append(out, fmt.Sprint("address ", addresses[i].ID, addresses[i].Address, addresses[i].State))
+	}
+	firewall, err := api.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range firewall {
+		f := &firewall[i]
+		out = append(out, fmt.Sprint("firewall rule ", f.ID, f.PublicIPID, f.Protocol, f.StartPort, f.EndPort, f.CIDRs))
+	}
+	for _, name := range services {
+		s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint("Service ", name, s.Finalizers, e.address(t, name)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestKubernetesServiceControllerAndBack takes Services over from Kubernetes' own service controller with the objects of Apache's
+// provider, and gives them back, with one of its own: no rule, address or finalizer changes, and nothing is left in the end.
+func TestKubernetesServiceControllerAndBack(t *testing.T) {
+	t.Parallel()
+	e := directEnvOf(t, testenv.Options{VMs: 3, Nodes: 3})
+	empty := e.visible(t)
+	framework := e.runFramework(t)
+	e.service(t, "web", 80, 81, 443)
+	e.service(t, "mail", 25)
+	e.address(t, "web")
+	e.address(t, "mail")
+	if err := e.vms.Idle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	framework()
+	same := func(what string, before []string, services ...string) {
+		t.Helper()
+		if after := e.visible(t, services...); !slices.Equal(before, after) {
+			t.Errorf("%s changed\n%s\nto\n%s", what, strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
+	}
+
+	before := e.visible(t, "web", "mail")
+	ours := e.controller(t, testenv.User, "--leader-elect=false")
+	e.reconciled(t, "web", "mail")
+	same("csccm", before, "web", "mail")
+	e.service(t, "ours", 8080)
+	e.reconciled(t, "ours")
+	if err := e.vms.Idle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ours.Stop(10 * time.Second)
+
+	all := []string{"web", "mail", "ours"}
+	before = e.visible(t, all...)
+	e.runFramework(t, all...)
+	same("Kubernetes' service controller", before, all...)
+	for _, name := range all {
+		e.remove(t, name)
+	}
+	same("both together", empty)
+}
+
+// reconciled waits until csccm's controller says that it has reconciled Services.
+func (e *env) reconciled(t *testing.T, services ...string) {
+	t.Helper()
+	e.eventually(t, "csccm's controller to reconcile the Services", func(ctx context.Context) error {
+		for _, name := range services {
+			s, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || !apimeta.IsStatusConditionTrue(s.Status.Conditions, "csccm.io/LoadBalancerReady") {
+				return errors.Join(err, fmt.Errorf("%s is not ready", name))
+			}
+		}
+		return nil
+	})
+}
