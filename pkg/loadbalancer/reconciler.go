@@ -277,6 +277,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 	if err := r.settle(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}
+	t.Recent = r.young(t)
 	if err := r.prove(ctx, t); err != nil {
 		return Result{}, r.failed(t, err)
 	}

@@ -169,9 +169,14 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	return nil
 }
 
+// young reports whether what is remembered counts as it is.
+func (p *Planner) young(t *task) bool {
+	return t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod)
+}
+
 // look makes the memory hold the actual state: from memory while that is young, else by reading.
 func (p *Planner) look(ctx context.Context, t *task) error {
-	if t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod) {
+	if p.young(t) {
 		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.mem.actual) != nil
 		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
 		// An address or list that was not looked for before has to be read first.

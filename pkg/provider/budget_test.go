@@ -96,7 +96,7 @@ func TestBudget(t *testing.T) {
 					s.Spec.Ports[len(s.Spec.Ports)-1].NodePort = 32099
 				})
 			})
-			spend("delete", 5, func() { require.NoError(t, env.remove("web")) })
+			spend("delete", 4, func() { require.NoError(t, env.remove("web")) })
 		})
 	}
 }

@@ -22,10 +22,16 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		a.Recorded, a.Allocated, a.Tagged, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Tagged, c.recorded.Sticky
 		a.FirewallPorts, a.ForwardPorts = plan.ParsePorts(c.recorded.Opened), plan.ParsePorts(c.recorded.Forwarded)
 	}
+	if c.known != nil {
+		a = *c.known
+		a.Rules, a.Forwards, a.Firewall = nil, nil, nil
+	}
 	a.Settled = r.settled(a.ID)
-	// Whatever the record says: the address may have been released and be somebody else's by now.
-	if found, err = r.readFacts(ctx, &a, c); err != nil || !found || a.State == plan.StateReleasing {
-		return a, found, err
+	if c.known == nil {
+		// Whatever the record says: the address may have been released and be somebody else's by now.
+		if found, err = r.readFacts(ctx, &a, c); err != nil || !found || a.State == plan.StateReleasing {
+			return a, found, err
+		}
 	}
 	if err := r.readRules(ctx, &a); err != nil {
 		return a, false, err
@@ -39,6 +45,10 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		if err := r.readFirewall(ctx, &a); err != nil {
 			return a, false, err
 		}
+	}
+	if c.known != nil && !a.SameAcquisition(c.known) {
+		c.known = nil
+		return r.readAddress(ctx, c)
 	}
 	// What was handed over belongs to those that use it.
 	a.Allocated = a.Allocated || r.vacant[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
@@ -138,6 +148,7 @@ type candidate struct {
 	recorded *annotation.AddressRecord
 	inStatus bool
 	facts    *cloudstack.PublicIP
+	known    *plan.Address // as remembered, where that counts until its rules say otherwise
 }
 
 // candidates has each address once.
@@ -180,7 +191,7 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 		if err := r.unrecorded(ctx, &out); err != nil {
 			return nil, err
 		}
-	case r.Desired.Absent && !r.limits.NoTags:
+	case r.Desired.Absent && !r.limits.NoTags && !r.recall(out):
 		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
 		// an older one, which a user put back.
 		ips, err := r.addressesTagged(ctx, r.Service.UID)
@@ -197,6 +208,24 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 		out.add(ips, r.Service.StatusIPs)
 	}
 	return out, nil
+}
+
+// recall takes addresses from memory where that is young and has what the record has, all of it acquired for the Service by its
+// tags. What is on them is read in any case.
+func (r *reading) recall(list candidates) bool {
+	if !r.Recent || len(r.Last.Addresses) != len(list) {
+		return false
+	}
+	for i := range list {
+		a := r.Last.Find(list[i].ID)
+		if a == nil || a.Owner != plan.Owned || !a.Allocated || a.Acquired != list[i].recorded.Acquired {
+			return false
+		}
+	}
+	for i := range list {
+		list[i].known = r.Last.Find(list[i].ID)
+	}
+	return true
 }
 
 func (r *reading) unrecorded(ctx context.Context, out *candidates) error {

@@ -73,9 +73,9 @@ type Query struct {
 	// Releasing are addresses whose release was asked for and not seen to succeed.
 	Releasing map[string]time.Time
 	// Last is what was last read and since written; nil when that is not known. Known means that the Service was observed
-	// before by this process.
-	Last  *plan.Actual
-	Known bool
+	// before by this process. Recent means that Last is younger than a drift period.
+	Last          *plan.Actual
+	Known, Recent bool
 
 	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these are
 	// read only where the Service has some.

@@ -160,13 +160,13 @@ func (a *Address) own(resource string) (out []Item) {
 	case ResourceRule:
 		for i := range a.Rules {
 			if r := &a.Rules[i]; r.Owner == Owned {
-				out = append(out, Item{r.ID, false, &r.Mark})
+				out = append(out, Item{r.ID, r.State == StateDeleting, &r.Mark})
 			}
 		}
 	case ResourceForward:
 		for i := range a.Forwards {
 			if f := &a.Forwards[i]; f.Owner == Owned {
-				out = append(out, Item{f.ID, false, &f.Mark})
+				out = append(out, Item{f.ID, f.State == StateDeleting, &f.Mark})
 			}
 		}
 	case ResourceFirewall:
@@ -177,6 +177,16 @@ func (a *Address) own(resource string) (out []Item) {
 		}
 	}
 	return out
+}
+
+// SameAcquisition reports whether something with our tags is still on the address that was there before: it would be gone if
+// somebody had released the address since. CloudStack refuses static NAT where there is a rule or a port forwarding.
+func (a *Address) SameAcquisition(before *Address) bool {
+	return slices.ContainsFunc([]string{ResourceRule, ResourceForward, ResourceFirewall}, func(resource string) bool {
+		return slices.ContainsFunc(a.own(resource), func(now Item) bool {
+			return now.Tagged && !now.Deleting && slices.ContainsFunc(before.own(resource), func(then Item) bool { return then.ID == now.ID })
+		})
+	})
 }
 
 // Changed is a set of things in CloudStack that plans have changed, or tried to. A name is a path: what belongs to a thing
