@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 		t.Notify(*n)
 	}
 	if len(outside) > 0 {
-		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + some(outside)})
+		t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNodeOutside, Message: "not serving, without a NIC in the network: " + plan.Some(outside, 5)})
 	}
 	return nil
 }
@@ -126,7 +125,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 	t.Desired, refusal = plan.Desire(facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
-			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + some(others)
+			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + plan.Some(others, 5)
 		}
 	}
 	if refusal == nil {
@@ -134,14 +133,6 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		outside = plan.Outside(t.Members, id)
 	}
 	return refusal, outside, nil
-}
-
-// some names a few of many.
-func some(names []string) string {
-	if n := len(names); n > 5 {
-		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", n-5)
-	}
-	return strings.Join(names, ", ")
 }
 
 // forwardCommands are the commands that forwarding ports needs.

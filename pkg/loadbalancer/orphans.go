@@ -4,10 +4,8 @@
 package loadbalancer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -61,24 +59,14 @@ func RemovalOf(found []observe.Orphan) Request {
 	if first.UID == "" {
 		req.Service.UID = "unused " + first.ID // an address that the Services which used it have left
 	}
-	records := map[string]*annotation.AddressRecord{}
+	known := map[string]bool{"": true}
 	for _, o := range found {
-		if o.AddressID == "" {
-			continue
-		}
-		r := records[o.AddressID]
-		if r == nil {
-			r = &annotation.AddressRecord{ID: o.AddressID, ProjectID: first.Project}
+		if !known[o.AddressID] {
+			known[o.AddressID] = true
+			r := annotation.AddressRecord{ID: o.AddressID, IP: o.IP, ProjectID: first.Project}
 			r.NetworkID, r.Internal = plan.ParseInternalID(o.AddressID)
-			records[o.AddressID] = r
+			req.Spec.Records.Addresses = append(req.Spec.Records.Addresses, r)
 		}
-		r.IP = cmp.Or(r.IP, o.IP)
-		if o.Kind == "forward" { // what no record names is not looked for
-			r.Forwards = strings.TrimSpace(r.Forwards + " " + o.ID)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(records)) {
-		req.Spec.Records.Addresses = append(req.Spec.Records.Addresses, *records[id])
 	}
 	return req
 }
@@ -91,97 +79,85 @@ const (
 	sweepMost  = 200 // rules that one sweep asks for; the next one goes on
 )
 
-// TaggedRules are ids of load balancer rules, there or gone, with this cluster's tags.
-type TaggedRules struct {
-	project string
-	ids     []string
-}
-
-// TaggedRules lists the rules of a project that carry this cluster's tag, with one call. The result is empty when the
-// role may not list tags.
-func (r *Reconciler) TaggedRules(ctx context.Context, project string) (TaggedRules, error) {
+// SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It does
+// nothing where the role may not list or delete tags.
+func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
 	if r.limits().NoTags || !r.applies() {
-		return TaggedRules{}, nil
+		return 0, nil
 	}
 	id, err := r.options.Project(ctx, project)
 	if err != nil {
-		return TaggedRules{}, err
+		return 0, err
 	}
 	cluster := r.options.ClusterIDs()[0]
 	tags, err := r.api.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return TaggedRules{}, nil
-	}
 	if err != nil {
-		return TaggedRules{}, fmt.Errorf("list the tags of load balancer rules: %w", err)
+		return 0, permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
-	out := TaggedRules{project: id}
+	var tagged []string
 	for i := range tags {
 		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the server compares without regard to case
-			out.ids = append(out.ids, tags[i].ResourceID)
+			tagged = append(tagged, tags[i].ResourceID)
 		}
 	}
-	return out, nil
-}
-
-// SweepTags deletes this cluster's tags of rules that are gone and returns of how many. since is when the tags had been
-// listed, or later: a rule that is not in a list begun after that, and that the server does not know by its id, is gone.
-func (r *Reconciler) SweepTags(ctx context.Context, tagged TaggedRules, since time.Time) (int, error) {
-	if len(tagged.ids) == 0 {
-		return 0, nil
-	}
-	rules, err := r.observer.Rules(ctx, tagged.project, since)
+	gone, err := r.goneRules(ctx, id, tagged)
 	if err != nil {
 		return 0, err
 	}
-	gone, err := r.goneRules(ctx, tagged, rules)
-	if err != nil {
-		return 0, err
-	}
-	done := 0
 	for batch := range slices.Chunk(gone, sweepBatch) {
 		s, err := r.api.DeleteTags(ctx, plan.ResourceRule, batch, plan.RuleTagKeys)
 		if err == nil {
 			_, err = r.api.Wait(ctx, "deleteTags", s.JobID)
 		}
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			return done, nil
-		}
 		if err != nil {
-			return done, fmt.Errorf("delete the tags of deleted load balancer rules: %w", err)
+			return done, permitted(fmt.Errorf("delete the tags of deleted load balancer rules: %w", err))
 		}
 		done += len(batch)
 	}
 	return done, nil
 }
 
-// goneRules are those of the tagged rules that do not exist. The list of rules has no internal load balancers, and no
-// list has what an administrator has hidden: that the server does not know the id is the proof.
-func (r *Reconciler) goneRules(ctx context.Context, tagged TaggedRules, rules []cloudstack.LoadBalancerRule) ([]string, error) {
+// permitted returns an error, and nil for that of a command which the role does not allow.
+func permitted(err error) error {
+	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+		return nil
+	}
+	return err
+}
+
+// goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no internal
+// load balancers, and no list has what an administrator has hidden: that the server does not know the id is the proof.
+func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []string) (gone []string, err error) {
+	if len(tagged) == 0 {
+		return nil, nil
+	}
+	rules, err := r.observer.Rules(ctx, project, r.options.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
 	there := make(map[string]bool, len(rules))
 	for i := range rules {
 		there[rules[i].ID] = true
 	}
 	exists := func(id string) bool { return there[id] }
-	if !slices.ContainsFunc(tagged.ids, func(id string) bool { return !exists(id) }) {
+	if tagged = slices.DeleteFunc(tagged, exists); len(tagged) == 0 {
 		return nil, nil
 	}
-	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: tagged.project})
-	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
+	if permitted(err) != nil {
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
 	for i := range internal {
 		there[internal[i].ID] = true
 	}
-	missing := slices.DeleteFunc(slices.Clone(tagged.ids), exists)
-	var gone []string
-	for _, id := range missing[:min(len(missing), sweepMost)] {
-		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: tagged.project})
+	tagged = slices.DeleteFunc(tagged, exists)
+	for _, id := range tagged[:min(len(tagged), sweepMost)] {
+		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {
 		case cloudstack.IsNotFound(err):
 			gone = append(gone, id)
 		case err != nil:
-			return gone, fmt.Errorf("look for the load balancer rule %s: %w", id, err)
+			return nil, fmt.Errorf("look for the load balancer rule %s: %w", id, err)
 		}
 	}
 	return gone, nil

@@ -147,7 +147,7 @@ func NewPlanner(reader observe.Reader, o Options) *Planner {
 	server := &plan.Server{Known: o.Known}
 	server.Known.LeaveACLs = o.LeaveACLs
 	return &Planner{options: o, reader: reader, server: server, observer: observe.New(reader, observe.Options{
-		ClusterName: o.ClusterName, VMs: o.VMs, DriftPeriod: o.DriftPeriod, Clock: o.Clock, Server: server,
+		ClusterName: o.ClusterName, VMs: o.VMs, Clock: o.Clock, Server: server,
 	})}
 }
 

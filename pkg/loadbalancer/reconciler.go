@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -169,7 +168,7 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	}
 	t.mem.whole = false
 	t.noteTags()
-	r.metrics.hold(t.Service.UID, len(t.mem.actual.Addresses))
+	r.metrics.hold(t.mem, len(t.mem.actual.Addresses))
 	if result.Unserved = t.nobodyFit(); result.Unserved == nil {
 		result.Unserved = plan.DefaultACL(t.Desired, t.network)
 	}
@@ -210,23 +209,7 @@ func (r *Reconciler) apply(ctx context.Context, t *task, steps []plan.Step) erro
 			return err
 		}
 	}
-	if err := r.applier.Do(ctx, t.work, steps); err != nil {
-		return err
-	}
-	for _, s := range steps {
-		a := t.mem.actual.Find(s.AddressID)
-		if a == nil || !s.OnRule() {
-			continue
-		}
-		if rule := a.Rule(s.ItemID, s.Port); rule != nil {
-			if slices.Equal(rule.Members, t.Desired.Members) {
-				rule.Members = t.Desired.Members // which other Services share
-			}
-			rule.MembersAt = r.options.Clock.Now()
-			rule.ExtrasAt = rule.MembersAt
-		}
-	}
-	return nil
+	return r.applier.Do(ctx, t.work, steps)
 }
 
 // noteNoLongerAsked tells the owner, who has just removed the request for an address, that the Service goes on using it.
@@ -293,7 +276,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 		return result, r.failed(t, err)
 	}
 	if !r.applies() && len(steps) > 0 {
-		return result, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
+		return result, r.failed(t, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy))
 	}
 	t.records.Addresses = nil
 	if err := t.records.Save(ctx); err != nil {
@@ -304,7 +287,7 @@ func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
 			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
 		})
 	}
-	r.metrics.hold(t.Service.UID, 0)
+	r.metrics.hold(t.mem, 0)
 	return result, nil
 }
 
@@ -313,14 +296,11 @@ type metrics struct {
 	actions *prometheus.HistogramVec
 	kinds   *prometheus.CounterVec
 	drifted prometheus.Counter
-	held    prometheus.GaugeFunc
-
-	mu        sync.Mutex
-	addresses map[string]int // by Service UID
+	held    prometheus.Gauge
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
+	return &metrics{
 		actions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "cloudstack_load_balancer_plan_actions",
 			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
@@ -334,10 +314,8 @@ func newMetrics() *metrics {
 			Name: "cloudstack_drift_repaired_total",
 			Help: "Actions that undid changes which others made in CloudStack.",
 		}),
-		addresses: map[string]int{},
+		held: prometheus.NewGauge(prometheus.GaugeOpts{Name: "cloudstack_load_balancer_addresses", Help: "Public addresses that Services use."}),
 	}
-	m.held = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cloudstack_load_balancer_addresses", Help: "Public addresses that Services use."}, m.sum)
-	return m
 }
 
 func (m *metrics) planned(steps []plan.Step) {
@@ -348,20 +326,7 @@ func (m *metrics) planned(steps []plan.Step) {
 }
 
 // hold notes how many addresses a Service has.
-func (m *metrics) hold(uid string, n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.addresses[uid] = n
-	if n == 0 {
-		delete(m.addresses, uid)
-	}
-}
-
-func (m *metrics) sum() (n float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, held := range m.addresses {
-		n += float64(held)
-	}
-	return n
+func (m *metrics) hold(of *Memory, n int) {
+	m.held.Add(float64(n - of.held))
+	of.held = n
 }

@@ -32,6 +32,7 @@ type Memory struct {
 	tried    plan.Changed
 	whole    bool // the last attempt failed, and had read the whole: so does the next one at once
 	untagged int  // syncs in a row that could not tag
+	held     int  // addresses, as counted in the metric
 }
 
 // ReadAt is when CloudStack was last read for the Service, if what was read still counts.

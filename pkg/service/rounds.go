@@ -157,14 +157,9 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	}
 	c.swept = now
 	for _, project := range c.knownProjects() {
-		tagged, err := c.reconciler.TaggedRules(ctx, project)
+		n, err := c.reconciler.SweepTags(ctx, project)
 		if err != nil {
-			klog.ErrorS(err, "The tags of deleted load balancer rules could not be looked for", "project", project)
-			continue
-		}
-		n, err := c.reconciler.SweepTags(ctx, tagged, c.deps.Clock.Now())
-		if err != nil {
-			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour")
+			klog.ErrorS(err, "The tags of deleted load balancer rules could not be deleted; it is tried again in an hour", "project", project)
 		}
 		if n > 0 {
 			klog.V(2).InfoS("Deleted the tags that CloudStack keeps of deleted load balancer rules", "rules", n)

@@ -112,19 +112,20 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 	if id == "" && job != nil {
 		id = job.InstanceID
 	}
-	if err != nil {
-		if done, err := a.allocationJobFailed(ctx, w, p, job, id, err); !done {
+	failed := cloudstack.IsKind(err, cloudstack.KindJobFailed)
+	broken := err != nil && !failed && job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
+	var ip *cloudstack.PublicIP
+	switch {
+	case err != nil && !failed && !broken:
+		return none, err // not known yet: the record stays
+	case err == nil && id == "":
+		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
+	case err == nil && now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "":
+		ip = job.Acquired
+	default:
+		if ip, err = a.leftBy(ctx, w, p, id, broken, err); err != nil {
 			return none, err
 		}
-	}
-	if id == "" {
-		return none, fmt.Errorf("job %s of %s succeeded, but names no address", p.JobID, cmdAssociate)
-	}
-	var ip *cloudstack.PublicIP
-	if now && job != nil && job.Acquired != nil && job.Acquired.ID == id && job.Acquired.Address != "" {
-		ip = job.Acquired
-	} else if ip, err = a.readAcquired(ctx, w, p, id); err != nil {
-		return none, err
 	}
 	rec := annotation.AddressRecord{
 		ID: ip.ID, IP: ip.Address, NetworkID: cmp.Or(ip.AssociatedNetworkID, p.NetworkID), VPCID: p.VPCID, ProjectID: p.ProjectID, Allocated: true, Acquired: ip.Allocated,
@@ -135,76 +136,43 @@ func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAlloc
 	return rec, nil
 }
 
-// readAcquired reads an address that was acquired.
-func (a *Applier) readAcquired(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (*cloudstack.PublicIP, error) {
-	ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the acquired address %s: %w", id, err)
-	case len(ips) == 0 && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
-		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
-	case len(ips) == 0:
-		err = fmt.Errorf("the acquired address %s was released by somebody else", id)
-	default:
-		// Another Service of the cluster may have it by now.
-		ip := &ips[0]
-		owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
-		foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != ""
-		if !foreign && (!a.Server.Limits().NoTags || !w.HeldByOther(ip.Address)) {
-			return ip, nil
-		}
-		err = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address, p.JobID)
-	}
-	w.Records.dropPending(p.JobID)
-	return nil, errors.Join(err, w.Records.Save(ctx))
-}
-
-// allocationJobFailed looks what a failed job left. done is true when the
-// address is acquired all the same: a restart of the server breaks jobs off
-// without undoing what they did.
-func (a *Applier) allocationJobFailed(ctx context.Context, w *Work, p annotation.PendingAllocation, job *cloudstack.Job, id string, err error) (done bool, _ error) {
-	failed := cloudstack.IsKind(err, cloudstack.KindJobFailed)
-	broken := !failed && job != nil && (job.Status == cloudstack.JobFailed || job.Status == cloudstack.JobCancelled)
-	if !failed && !broken {
-		return false, err // not known yet: the record stays
-	}
-	if broken && id != "" {
-		q := cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AssociatedNetworkID: p.NetworkID}
-		if p.VPCID != "" {
-			q.AssociatedNetworkID, q.VPCID = "", p.VPCID
-		}
-		ips, lerr := a.API.ListPublicIPs(ctx, q)
-		if lerr != nil && !cloudstack.IsNotFound(lerr) {
-			return false, errors.Join(err, lerr)
+// leftBy returns the address that a job left, or why there is none. A restart of the server breaks jobs off without undoing what
+// they did, and a job that failed may leave an address in state Allocating, which has to be freed. failure is the job's.
+func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, broken bool, failure error) (*cloudstack.PublicIP, error) {
+	ip := &cloudstack.PublicIP{}
+	if id != "" {
+		all := false
+		ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, AllocatedOnly: &all})
+		if err != nil && !cloudstack.IsNotFound(err) {
+			return nil, errors.Join(failure, fmt.Errorf("read the acquired address %s: %w", id, err)) // the record stays
 		}
 		if len(ips) > 0 {
-			return true, nil
+			ip = &ips[0]
 		}
 	}
-	if serr := a.freeStranded(ctx, w, id); serr != nil {
-		return false, errors.Join(err, serr) // the record stays, to be asked for again
+	owner := plan.TagOwner(ip.Tags, w.Clusters, w.Service)
+	foreign := owner != plan.Owned && owner != plan.Unknown || ip.Tags[plan.TagKeptBy] != "" || a.Server.Limits().NoTags && w.HeldByOther(ip.Address)
+	there := ip.State == plan.StateAllocated
+	if broken {
+		there = there && (p.VPCID != "" && ip.VPCID == p.VPCID || p.VPCID == "" && ip.AssociatedNetworkID == p.NetworkID)
+	}
+	switch {
+	case there && !foreign && (failure == nil || broken):
+		return ip, nil
+	case failure != nil && ip.State == plan.StateAllocating:
+		if err := a.wait(ctx, cmdDisassociate)(a.API.DisassociateIP(ctx, id)); err != nil {
+			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err)) // to be asked for again
+		}
+	case failure != nil:
+	case there:
+		failure = fmt.Errorf("address %s, which %s was to acquire, belongs to somebody else by its tags", ip.Address, p.JobID)
+	case a.Clock.Since(p.Since) < plan.LostAnswerGrace:
+		return nil, &plan.WaitError{Message: "the acquired address " + id + " is not listed yet", After: time.Second}
+	default:
+		failure = fmt.Errorf("the acquired address %s was released by somebody else", id)
 	}
 	w.Records.dropPending(p.JobID)
-	return false, errors.Join(err, w.Records.Save(ctx))
-}
-
-// freeStranded frees an address that a failed job left in state Allocating, which no default list shows.
-func (a *Applier) freeStranded(ctx context.Context, w *Work, id string) error {
-	if id == "" {
-		return nil
-	}
-	all := false
-	ips, err := a.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: w.Project, State: "Allocating", AllocatedOnly: &all})
-	if err != nil && !cloudstack.IsNotFound(err) {
-		return fmt.Errorf("look for the stranded address %s: %w", id, err)
-	}
-	if len(ips) == 0 {
-		return nil
-	}
-	if err := a.wait(ctx, cmdDisassociate)(a.API.DisassociateIP(ctx, id)); err != nil {
-		return fmt.Errorf("free the stranded address %s: %w", ips[0].Address, err)
-	}
-	return nil
+	return nil, errors.Join(failure, w.Records.Save(ctx))
 }
 
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.

@@ -155,7 +155,7 @@ func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddr
 			return otherVM == vm && other != name && !slices.Contains(names, other)
 		})
 		if ip == "" && stays {
-			ip, _ = plan.PrimaryAddress(r.Members, vm, r.Desired.NetworkID)
+			ip = plan.PrimaryAddresses(r.Members, r.Desired.NetworkID)[vm]
 		}
 		out = append(out, cloudstack.MemberAddress{VMID: vm, IP: ip})
 	}

@@ -109,27 +109,17 @@ func (r *run) await(ctx context.Context, jobs []*job) []error {
 		})
 	}
 	waits.Wait()
-	clear(shown)
-	for i, j := range jobs {
-		if unread[i] {
-			shown[j.proof.in]++
-		}
-	}
 	lists := map[listing]map[string]item{}
 	for i, j := range jobs {
-		if unread[i] && !r.shows(ctx, j.proof, shown[j.proof.in], lists) {
+		if unread[i] && !r.shows(ctx, j.proof, lists) {
 			_, errs[i] = r.API.Result(ctx, j.command, j.id)
 		}
 	}
 	return errs
 }
 
-// shows reports whether CloudStack shows what a job did, which is one of several that the same list may show. Lists are
-// kept in lists; one that cannot be read shows nothing.
-func (r *run) shows(ctx context.Context, p proof, several int, lists map[listing]map[string]item) bool {
-	if several < 2 {
-		return false // its result costs as much as the list
-	}
+// shows reports whether CloudStack shows what a job did. Lists are kept in lists; one that cannot be read shows nothing.
+func (r *run) shows(ctx context.Context, p proof, lists map[listing]map[string]item) bool {
 	items, read := lists[p.in]
 	if !read {
 		var err error

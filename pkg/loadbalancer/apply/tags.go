@@ -103,30 +103,18 @@ func (r *run) tagItems(ctx context.Context, s plan.Step) error {
 }
 
 // replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or cluster:
-// CloudStack keeps the tags of addresses when their account is removed.
+// CloudStack keeps the tags of addresses when their account is removed. A tag cannot be changed.
 func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string) error {
 	ips, err := r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project})
 	if err != nil || len(ips) == 0 {
 		return err
 	}
-	var stale []string
-	missing := maps.Clone(tags)
-	for _, key := range plan.PresentTagKeys(ips[0].Tags) {
-		if ips[0].Tags[key] == tags[key] {
-			delete(missing, key)
-		} else {
-			stale = append(stale, key)
-		}
-	}
-	if len(stale) > 0 {
+	if stale := plan.PresentTagKeys(ips[0].Tags); len(stale) > 0 {
 		if err := r.untag(ctx, plan.ResourcePublicIP, []string{id}, stale); err != nil {
 			return err
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, missing))
+	return r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags))
 }
 
 // tag submits tags. The job is nil where there is none to wait for.

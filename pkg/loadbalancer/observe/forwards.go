@@ -79,7 +79,7 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	}
 	out.Owner, out.Tagged, out.Former = plan.Owned, owner == plan.Owned, plan.Former(in.Tags, r.Clusters)
 	out.Member, out.PrivatePort, out.CIDRs = in.VMID, in.PrivatePort, in.CIDRs
-	if primary, known := plan.PrimaryAddress(append(slices.Clip(r.Members), r.Reach...), in.VMID, in.NetworkID); known && in.GuestIP != "" && in.GuestIP != primary {
+	if primary := r.primaryIn(in.NetworkID)[in.VMID]; primary != "" && in.GuestIP != "" && in.GuestIP != primary {
 		out.Member = plan.MemberName(in.VMID, in.GuestIP)
 	}
 	if in.State == plan.StateDeleting || in.State == plan.StateAdd {

@@ -21,34 +21,27 @@ func (o *Observer) sharedLists(project string, since time.Time) *lists {
 	defer o.mu.Unlock()
 	l := o.lists[project]
 	if l == nil || l.begun.Before(since) {
-		l = &lists{begun: o.options.Clock.Now(), read: map[string]any{}}
+		l = &lists{begun: o.options.Clock.Now()}
 		o.lists[project] = l
 	}
 	return l
 }
 
 // shared returns what read returned to the first of all who share the lists; a read that failed is tried again.
-func shared[T any](ctx context.Context, l *lists, name string, read func() (T, error)) (T, error) {
-	var none T
+func shared[T any](ctx context.Context, l *lists, name string, read func() (T, error)) (out T, err error) {
 	unlock, err := l.turns.Lock(ctx, name)
 	if err != nil {
-		return none, err
+		return out, err
 	}
 	defer unlock()
-	l.mu.Lock()
-	known, ok := l.read[name].(T)
-	l.mu.Unlock()
-	if ok {
-		return known, nil
+	known, _ := l.read.Load(name)
+	if out, ok := known.(T); ok {
+		return out, nil
 	}
-	list, err := read()
-	if err != nil {
-		return none, err
+	if out, err = read(); err == nil {
+		l.read.Store(name, out)
 	}
-	l.mu.Lock()
-	l.read[name] = list
-	l.mu.Unlock()
-	return list, nil
+	return out, err
 }
 
 // whole reads a whole list of the project, shared with other Services.

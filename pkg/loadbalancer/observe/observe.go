@@ -39,9 +39,7 @@ type Options struct {
 	ClusterName string
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// DriftPeriod is how long what was read is trusted. Zero means for ever.
-	DriftPeriod time.Duration
-	Clock       clock.PassiveClock
+	Clock clock.PassiveClock
 	// Server takes what the reads show of the server and the role.
 	Server *plan.Server
 }
@@ -102,9 +100,8 @@ type reading struct {
 	limits plan.Limits
 	shared *lists // nil: ask each time
 	out    Observation
-	// primary are the addresses of the members' NICs in the Service's network, by VM.
-	primary map[string]string
-	vacant  map[string]bool // ids of addresses left by the Service that they were acquired for to those that use them
+	primary map[string]map[string]string // see primaryIn, by network
+	vacant  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }
 
 // lists are whole lists of a project, each read when it is first needed. They
@@ -112,8 +109,7 @@ type reading struct {
 type lists struct {
 	begun time.Time   // the oldest list was asked for then, or later
 	turns keyed.Mutex // one reader of each list
-	mu    sync.Mutex
-	read  map[string]any // what was read completely, never changed again
+	read  sync.Map    // what was read completely, never changed again
 }
 
 // Touch notes that an address is written to: lists begun earlier do not count for it.
@@ -161,7 +157,7 @@ func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
 // A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (Observation, error) {
-	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), out: Observation{Begun: o.options.Clock.Now()}, vacant: map[string]bool{}}
+	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), out: Observation{Begun: o.options.Clock.Now()}, primary: map[string]map[string]string{}, vacant: map[string]bool{}}
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -152,72 +151,56 @@ func (r *reading) describe(h *plan.Holder) string {
 	return "Service " + h.Namespace + "/" + h.Name
 }
 
-// last returns the rule as it was last read or written; nil when it is not known.
+// last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate, which cost
+// a read per rule; else nil.
 func (r *reading) last(a *plan.Address, ruleID string) *plan.ActualRule {
-	if r.Last == nil {
+	if r.Last == nil || r.Verify {
 		return nil
 	}
 	if before := r.Last.Find(a.ID); before != nil && before.Acquired == a.Acquired {
-		return before.Rule(ruleID, 0)
+		if rule := before.Rule(ruleID, 0); rule != nil && rule.Owner == plan.Owned {
+			return rule
+		}
 	}
 	return nil
 }
 
-// young reports whether members, stickiness or a certificate, which cost a read per rule, still count as they were read or
-// written then.
-func (r *reading) young(at time.Time) bool {
-	limit := 12 * r.options.DriftPeriod
-	if r.Verify {
-		limit = r.options.DriftPeriod / 2
-	}
-	return !at.IsZero() && (limit == 0 || r.options.Clock.Since(at) < limit)
-}
-
-// members are a rule's members: as remembered while that is young, else as read.
-func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Address) ([]string, error) {
-	if known := r.last(a, rule.ID); known != nil && r.young(known.MembersAt) {
+// members are a rule's members: as remembered, else as read. Most lists are the desired one, of which there is one copy.
+func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Address) (out []string, err error) {
+	if known := r.last(a, rule.ID); known != nil {
 		emptied := rule.State == plan.StateAdd && len(known.Members) > 0 // CloudStack's state of a rule without members
 		if !emptied {
-			rule.MembersAt = known.MembersAt
 			return known.Members, nil
 		}
 	}
-	addressed := slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") })
-	if !addressed {
-		vms, ok, err := r.membersOf(ctx, rule, a)
-		if err != nil {
+	read := false
+	if addressed := slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") }); !addressed {
+		if out, read, err = r.membersOf(ctx, rule, a); err != nil {
 			return nil, err
 		}
-		if ok {
-			return r.learn(rule, slices.Sorted(slices.Values(vms)), r.shared.begun), nil
+		out = slices.Sorted(slices.Values(out))
+	}
+	if !read {
+		list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
+		if err != nil {
+			return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
 		}
+		out = r.memberNames(list)
 	}
-	list, err := r.api.ListLoadBalancerMembers(ctx, rule.ID)
-	if err != nil {
-		return nil, fmt.Errorf("list members of rule %s: %w", rule.Name, err)
+	if slices.Equal(out, r.Desired.Members) {
+		out = r.Desired.Members
 	}
-	return r.learn(rule, r.memberNames(list), r.options.Clock.Now()), nil
-}
-
-// learn returns a rule's members as read. Most lists are the desired one, of which there is one copy.
-func (r *reading) learn(rule *plan.ActualRule, vms []string, at time.Time) []string {
-	if slices.Equal(vms, r.Desired.Members) {
-		vms = r.Desired.Members
-	}
-	rule.MembersAt = at
-	return vms
+	return out, nil
 }
 
 // memberNames writes members as MemberName does. Of a VM that is no node any more the NIC's address is not known.
 func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 	out := make([]string, 0, len(list))
-	if r.primary == nil {
-		r.primary = plan.PrimaryAddresses(r.Members, r.Desired.NetworkID)
-	}
+	known := r.primaryIn(r.Desired.NetworkID)
 	for i := range list {
 		m := &list[i]
-		primary, known := r.primary[m.VMID]
-		if !known || len(m.Addresses) == 0 {
+		primary := known[m.VMID]
+		if primary == "" || len(m.Addresses) == 0 {
 			out = append(out, m.VMID)
 			continue
 		}
@@ -232,18 +215,24 @@ func (r *reading) memberNames(list []cloudstack.LoadBalancerMember) []string {
 	return slices.Compact(out)
 }
 
+// primaryIn returns the addresses of the nodes' NICs in a network, by VM.
+func (r *reading) primaryIn(network string) map[string]string {
+	if r.primary[network] == nil {
+		r.primary[network] = plan.PrimaryAddresses(append(slices.Clip(r.Members), r.Reach...), network)
+	}
+	return r.primary[network]
+}
+
 // readExtras reads stickiness and certificate of a rule that may have some: as remembered, else one call each.
 func (r *reading) readExtras(ctx context.Context, rule *plan.ActualRule, a *plan.Address) error {
 	sticky, tls := a.HasStickiness, rule.Protocol == plan.ProtocolSSL
 	if !sticky && !tls {
 		return nil
 	}
-	known := r.last(a, rule.ID)
-	if known != nil && r.young(known.ExtrasAt) {
-		rule.Stickiness, rule.PolicyID, rule.Certificate, rule.ExtrasAt = known.Stickiness, known.PolicyID, known.Certificate, known.ExtrasAt
+	if known := r.last(a, rule.ID); known != nil {
+		rule.Stickiness, rule.PolicyID, rule.Certificate = known.Stickiness, known.PolicyID, known.Certificate
 		return nil
 	}
-	rule.ExtrasAt = r.options.Clock.Now()
 	if sticky {
 		policies, err := r.api.ListStickinessPolicies(ctx, rule.ID)
 		if err != nil {

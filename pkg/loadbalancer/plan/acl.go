@@ -146,19 +146,15 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 
 // deniesAll reports whether an item shuts everybody out of one of the ports.
 func (i *AccessItem) deniesAll(f access.Range) bool {
-	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumber(f.Protocol)}, i.Protocol) {
+	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumbers[f.Protocol]}, i.Protocol) {
 		return false
 	}
 	ports := i.StartPort == 0 && i.EndPort == 0 || i.StartPort <= f.EndPort && f.StartPort <= i.EndPort
 	return ports && access.Contain(i.CIDRs, []string{"0.0.0.0/0"})
 }
 
-func protocolNumber(protocol string) string {
-	if protocol == ProtocolUDP {
-		return "17"
-	}
-	return "6"
-}
+// protocolNumbers is how an operator's item may name a protocol.
+var protocolNumbers = map[string]string{ProtocolTCP: "6", ProtocolUDP: "17"}
 
 // acls plans the items of all lists: those wanted in one of them, and none in the others.
 func (p *planner) acls(a Actual) {

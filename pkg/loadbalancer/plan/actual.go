@@ -35,10 +35,13 @@ type Actual struct {
 	OtherCluster string `json:"otherCluster,omitempty"`
 }
 
-// States that a release or a deletion which failed leaves.
+// States of an address, and of what is on it. A release or a deletion that failed leaves Releasing or Deleting, an acquisition
+// that failed Allocating.
 const (
-	StateReleasing = "Releasing"
-	StateDeleting  = "Deleting"
+	StateAllocated  = "Allocated"
+	StateAllocating = "Allocating"
+	StateReleasing  = "Releasing"
+	StateDeleting   = "Deleting"
 )
 
 // Address is a public address with everything on it, or an address of a VPC tier.
@@ -127,9 +130,6 @@ type ActualRule struct {
 	// Adopted marks an own rule that another provider made.
 	Adopted bool     `json:"adopted,omitempty"`
 	Members []string `json:"members,omitempty"` // see MemberName; sorted; of own rules only
-	// MembersAt and ExtrasAt are when the members, and stickiness and certificate, were read or written.
-	MembersAt time.Time `json:"-"`
-	ExtrasAt  time.Time `json:"-"`
 	// PolicyID is the id of its stickiness policy.
 	PolicyID string `json:"policyID,omitempty"`
 }
@@ -293,44 +293,31 @@ func (a *Address) OwnsFirewall(f AccessItem) bool {
 	if f.Owner == Owned {
 		return true
 	}
-	own := map[int]bool{}
-	if a.proven() {
-		for _, p := range a.FirewallPorts[f.Protocol] {
-			own[p] = true
-		}
-	}
-	for _, r := range a.Rules {
-		if r.Owner == Owned && transport(r.Protocol) == f.Protocol {
-			own[r.PublicPort] = true
-		}
-	}
-	for _, o := range a.OwnForwards() {
-		if o.Protocol == f.Protocol {
-			own[o.StartPort] = true
-		}
-	}
-	for _, r := range a.Rules {
-		if r.Owner != Owned {
-			delete(own, r.PublicPort)
-		}
-	}
-	for port := range own {
-		if slices.ContainsFunc(a.Forwards, func(o Forward) bool { return o.bars(f.Protocol, port) }) {
-			delete(own, port)
-		}
-	}
-	if f.EndPort-f.StartPort >= len(own) {
-		return false
-	}
-	for p := f.StartPort; p <= f.EndPort; p++ {
-		if !own[p] {
+	for port := f.StartPort; port <= f.EndPort; port++ {
+		if !a.ownPort(f.Protocol, port) {
 			return false
 		}
 	}
 	return true
 }
 
+// ownPort reports whether the Service has a port, and nobody else can use it.
+func (a *Address) ownPort(protocol string, port int) bool {
+	foreign := slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Owned && r.PublicPort == port })
+	if foreign || slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.bars(protocol, port) }) {
+		return false
+	}
+	rule := a.Rule("", port)
+	return rule != nil && transport(rule.Protocol) == protocol || a.forwards(protocol, port) ||
+		a.proven() && slices.Contains(a.FirewallPorts[protocol], port)
+}
+
 // has reports whether a rule or port forwarding of ours stands on a port.
 func (a *Address) has(protocol string, port int) bool {
-	return a.Rule("", port) != nil || slices.ContainsFunc(a.OwnForwards(), func(f Forward) bool { return f.Protocol == protocol && f.StartPort == port })
+	return a.Rule("", port) != nil || a.forwards(protocol, port)
+}
+
+// forwards reports whether a port is forwarded by us.
+func (a *Address) forwards(protocol string, port int) bool {
+	return slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Owner == Owned && f.Protocol == protocol && f.StartPort == port })
 }

@@ -213,11 +213,7 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 	}
 	var parts []string
 	for _, network := range networks {
-		list := slices.Sorted(slices.Values(network.nodes))
-		if n := len(list); n > 3 {
-			list = append(list[:3:3], fmt.Sprintf("%d more", n-3))
-		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", network.name, strings.Join(list, ", ")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", network.name, Some(slices.Sorted(slices.Values(network.nodes)), 3)))
 	}
 	slices.Sort(parts)
 	if wanted != "" {
@@ -237,24 +233,15 @@ func checkInternalAddress(n *Network, spec annotation.Spec) *RefusalError {
 	}
 	address, _ := netip.ParseAddr(spec.Address)
 	var why string
-	switch first := tier.Masked().Addr(); {
+	switch {
 	case !tier.Contains(address):
 		why = "is not in the tier " + tier.String()
-	case address == first:
+	case !tier.Contains(address.Prev()):
 		why = "is the network address of the tier " + tier.String()
-	case address == lastOf(tier):
+	case !tier.Contains(address.Next()):
 		why = "is the broadcast address of the tier " + tier.String()
 	default:
 		return nil
 	}
 	return Refuse(ReasonAddressUnavailable, "address "+spec.Address+" "+why, "choose another address of the tier, or none")
-}
-
-// lastOf returns the last address of an IPv4 prefix.
-func lastOf(p netip.Prefix) netip.Addr {
-	a := p.Masked().Addr().As4()
-	for bit := p.Bits(); bit < 32; bit++ {
-		a[bit/8] |= 1 << (7 - bit%8)
-	}
-	return netip.AddrFrom4(a)
 }

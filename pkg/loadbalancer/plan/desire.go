@@ -171,34 +171,17 @@ func (n NIC) secondary(own []string) string {
 	return ""
 }
 
-// PrimaryAddresses returns what PrimaryAddress does, of all members by VM.
+// PrimaryAddresses returns the addresses of the members' NICs in a network, by VM.
 func PrimaryAddresses(members []Member, networkID string) map[string]string {
 	out := make(map[string]string, len(members))
 	for i := range members {
-		m := &members[i]
-		if _, known := out[m.VMID]; known {
-			continue
-		}
-		if ip, ok := PrimaryAddress(members[i:i+1], m.VMID, networkID); ok {
-			out[m.VMID] = ip
-		}
-	}
-	return out
-}
-
-// PrimaryAddress returns the address of a member's NIC in a network.
-func PrimaryAddress(members []Member, vm, networkID string) (ip string, ok bool) {
-	for i := range members {
-		if members[i].VMID != vm {
-			continue
-		}
 		for _, nic := range members[i].NICs {
-			if nic.NetworkID == networkID && nic.IP != "" {
-				return nic.IP, true
+			if vm := members[i].VMID; nic.NetworkID == networkID && nic.IP != "" && out[vm] == "" {
+				out[vm] = nic.IP
 			}
 		}
 	}
-	return "", false
+	return out
 }
 
 // mode is the Service's mode.

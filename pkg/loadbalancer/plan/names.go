@@ -23,12 +23,8 @@ func RuleName(lb, protocol string, port int) string {
 // providers named rules; protocol is then empty. ok is false when no provider
 // of Kubernetes gave the name.
 func ParseRuleName(name string) (lb, protocol string, port int, legacy, ok bool) {
-	lb, rest, found := strings.Cut(name, "-")
-	if !found || !lbName.MatchString(lb) {
-		return "", "", 0, false, false
-	}
-	protocol, port, legacy, ok = parseRuleSuffix(rest)
-	if !ok {
+	lb, _, _ = strings.Cut(name, "-")
+	if protocol, port, legacy, ok = ParseOwnRuleName(lb, name); !ok || !lbName.MatchString(lb) {
 		return "", "", 0, false, false
 	}
 	return lb, protocol, port, legacy, true
@@ -37,10 +33,14 @@ func ParseRuleName(name string) (lb, protocol string, port int, legacy, ok bool)
 // ParseOwnRuleName is ParseRuleName for a load balancer whose name is known.
 func ParseOwnRuleName(lb, name string) (protocol string, port int, legacy, ok bool) {
 	rest, found := strings.CutPrefix(name, lb+"-")
-	if !found || lb == "" {
+	m := ruleSuffix.FindStringSubmatch(rest)
+	if !found || lb == "" || m == nil {
 		return "", 0, false, false
 	}
-	return parseRuleSuffix(rest)
+	if port, _ = strconv.Atoi(m[2]); port > 65535 {
+		return "", 0, false, false
+	}
+	return m[1], port, m[1] == "", true
 }
 
 // LBName is cloudprovider.DefaultLoadBalancerName of a Service's UID.
@@ -81,18 +81,6 @@ func OfKubernetes(name string) bool {
 // ruleSuffix is what follows the load balancer in a rule's name: the protocol, unless an older provider named it, and the
 // port.
 var ruleSuffix = regexp.MustCompile(`^(?:(tcp-proxy|tcp|udp|ssl)-)?([1-9][0-9]{0,4})$`)
-
-func parseRuleSuffix(rest string) (protocol string, port int, legacy, ok bool) {
-	m := ruleSuffix.FindStringSubmatch(rest)
-	if m == nil {
-		return "", 0, false, false
-	}
-	port, _ = strconv.Atoi(m[2])
-	if port > 65535 {
-		return "", 0, false, false
-	}
-	return m[1], port, m[1] == "", true
-}
 
 // Keys of the tags that say whose a public address is. They vanish when the
 // address is released.

@@ -28,10 +28,15 @@ func NobodyFit(d Desired, members []Member, unfit map[string]string) *Notice {
 		why = append(why, members[i].Node+" ("+reason+")")
 	}
 	slices.Sort(why)
-	if n := len(why); n > 5 {
-		why = append(why[:5], fmt.Sprintf("%d more", n-5))
+	return &Notice{Warning: true, Reason: ReasonNodesUnfit, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
+}
+
+// Some names a few of many.
+func Some(names []string, most int) string {
+	if n := len(names); n > most {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", n-most))
 	}
-	return &Notice{Warning: true, Reason: ReasonNodesUnfit, Message: "no node can serve the forwarded ports, which stay where they are: " + strings.Join(why, ", ")}
+	return strings.Join(names, ", ")
 }
 
 // Moves says which ports were moved from where to where, and why. The steps are those that were done.

@@ -175,18 +175,13 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 
 // difference returns what is only in want and what is only in have.
 func difference(want, have []string) (add, remove []string) {
-	want, have = ordered(want), ordered(have)
-	for len(want) > 0 && len(have) > 0 {
-		switch cmp.Compare(want[0], have[0]) {
-		case 0:
-			want, have = want[1:], have[1:]
-		case -1:
-			add, want = append(add, want[0]), want[1:]
-		case 1:
-			remove, have = append(remove, have[0]), have[1:]
-		}
+	if want, have = ordered(want), ordered(have); slices.Equal(want, have) {
+		return nil, nil
 	}
-	return append(add, want...), append(remove, have...)
+	without := func(list, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { _, found := slices.BinarySearch(others, s); return found })
+	}
+	return without(want, have), without(have, want)
 }
 
 // leave plans the removal of everything we own on the address.

@@ -25,18 +25,11 @@ func Cut(ranges []string, buckets int) [][]string {
 	parts := make([][]netip.Prefix, buckets)
 	for _, r := range annotation.Aggregate(v4) {
 		pieces := []netip.Prefix{r}
-		for len(pieces) < buckets && r.Bits() < 32 {
+		for len(pieces) < buckets && pieces[0].Bits() < 32 {
 			var halves []netip.Prefix
 			for _, p := range pieces {
-				low, high, ok := annotation.Halves(p)
-				if !ok {
-					halves = nil
-					break
-				}
+				low, high, _ := annotation.Halves(p)
 				halves = append(halves, low, high)
-			}
-			if halves == nil {
-				break
 			}
 			pieces = halves
 		}
