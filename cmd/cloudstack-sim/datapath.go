@@ -40,7 +40,7 @@ func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, lo
 	if err != nil {
 		return nil, fmt.Errorf("--data-path-members %s: %w", o.membersFile, err)
 	}
-	path, err := datapath.Start(ctx, sim, datapath.Options{Mode: o.dataPath, Link: o.link, Members: members, Forwarding: o.forwarding, Logger: log})
+	path, err := datapath.Start(ctx, sim, datapath.Options{Mode: o.dataPath, Link: o.link, Members: members, Forwarding: o.forwarding, HAProxy: datapath.FindHAProxy(), Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--data-path: %w", err)
 	}

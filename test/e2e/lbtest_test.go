@@ -70,7 +70,7 @@ func TestLoadBalancerTestEnds(t *testing.T) {
 	world.Zones[0].PublicRanges = append([]string{"127.77.0.10-127.77.0.30"}, world.Zones[0].PublicRanges...)
 	e := newClusterEnv(t, world)
 	members := &datapath.Members{}
-	path, err := datapath.Start(t.Context(), e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Members: members})
+	path, err := datapath.Start(t.Context(), e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Members: members, HAProxy: datapath.FindHAProxy()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func newStream(t *testing.T, recorded, image, provider string) *stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.path, err = datapath.Start(t.Context(), s.cloud.Simulator, datapath.Options{Mode: datapath.Loopback, Members: members}); err != nil {
+	if s.path, err = datapath.Start(t.Context(), s.cloud.Simulator, datapath.Options{Mode: datapath.Loopback, Members: members, HAProxy: datapath.FindHAProxy()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.path.Close)

@@ -23,6 +23,7 @@ var requirements = []requirement{
 	{"/usr/sbin/runc", "runc"},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins"},
 	{"/usr/lib/cni/portmap", "containernetworking-plugins"},
+	{"/usr/sbin/haproxy", "haproxy"},
 	{"/usr/sbin/nft", "nftables"},
 	{"/usr/sbin/conntrack", "conntrack"},
 	{"/usr/sbin/iptables", "iptables"}, // the CNI plugin portmap runs it

@@ -115,7 +115,7 @@ func newEnv(ctx context.Context, p *programs, minor plane.Minor, at *place, log 
 	if e.cloud, err = testenv.StartCloudStackAt(ctx, netip.AddrPortFrom(at.gateway.Addr(), 0).String(), simulator.Options{World: at.world}); err != nil {
 		return nil, err
 	}
-	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables}); err != nil {
+	if e.path, err = datapath.Start(ctx, e.cloud.Simulator, datapath.Options{Mode: datapath.Direct, Forwarding: datapath.NFTables, HAProxy: datapath.FindHAProxy()}); err != nil {
 		return nil, err
 	}
 	if e.outside, err = realnode.NewOutside(ctx, balancers); err != nil {

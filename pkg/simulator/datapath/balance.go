@@ -57,18 +57,6 @@ func (b *balancer) pick(l *Listener, all []candidate, not map[netip.AddrPort]boo
 	return chosen, true
 }
 
-// byCookie returns the first member that is up and that one of the client's cookie values selects.
-func byCookie(all []candidate, asked []string, not map[netip.AddrPort]bool) (netip.AddrPort, bool) {
-	for _, value := range asked {
-		for _, c := range all {
-			if c.up && !not[c.address] && cookieValue(c.address) == value {
-				return c.address, true
-			}
-		}
-	}
-	return netip.AddrPort{}, false
-}
-
 func (b *balancer) balance(algorithm string, up []candidate, client netip.Addr) netip.AddrPort {
 	switch algorithm {
 	case bySource:

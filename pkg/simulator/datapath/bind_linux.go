@@ -3,7 +3,10 @@
 
 package datapath
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // anyAddress allows a listener to bind an address that is on no interface yet.
 func anyAddress(_, _ string, c syscall.RawConn) error {
@@ -15,3 +18,6 @@ func anyAddress(_, _ string, c syscall.RawConn) error {
 	}
 	return err
 }
+
+// endWithParent ends a program when this one ends without ending it.
+func endWithParent(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -5,7 +5,13 @@
 
 package datapath
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // anyAddress does nothing: only Linux can bind addresses that are on no interface.
 func anyAddress(_, _ string, _ syscall.RawConn) error { return nil }
+
+// endWithParent does nothing: only Linux can.
+func endWithParent(*exec.Cmd) {}

@@ -56,11 +56,11 @@ func (r *rule) handle(c net.Conn) {
 		}
 		c = t
 	}
-	if conf.HTTP {
-		r.serveHTTP(c, &conf, client)
+	if r.viaHAProxy(&conf) {
+		r.serveHTTP(c, client)
 		return
 	}
-	back := r.reach(&conf, client, nil)
+	back := r.reach(&conf, client)
 	if back == nil {
 		reset(c)
 		return
@@ -72,19 +72,18 @@ func (r *rule) handle(c net.Conn) {
 // upstream is a connection to a member for a client.
 type upstream struct {
 	net.Conn
-	r      *rule
-	m      *member
-	direct bool // the client's cookie selected this member
+	r *rule
+	m *member
 }
 
 // reach connects to a member. If no member accepts the connection, it counts that and returns nil.
-func (r *rule) reach(conf *Listener, client netip.AddrPort, asked []string) *upstream {
-	m, back, direct := r.connect(conf, client.Addr(), asked)
+func (r *rule) reach(conf *Listener, client netip.AddrPort) *upstream {
+	m, back := r.connect(conf, client.Addr())
 	if m == nil {
 		r.noMember.Add(1)
 		return nil
 	}
-	u := &upstream{back, r, m, direct}
+	u := &upstream{back, r, m}
 	if !r.p.track(back) {
 		_ = back.Close()
 	}
@@ -119,14 +118,14 @@ func proxyHeader(client, public netip.AddrPort) string {
 
 // connect connects to a member, and returns nil if none accepts the connection. The connection counts as active of
 // the member.
-func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *member, back net.Conn, direct bool) {
+func (r *rule) connect(conf *Listener, client netip.Addr) (*member, net.Conn) {
 	not := map[netip.AddrPort]bool{}
-	m, direct = r.choose(conf, client, asked, nil)
+	m := r.choose(conf, client, nil)
 	for try := 1; m != nil; try++ {
 		back, err := r.p.dial(m, connectTimeout)
 		if err == nil && m.addConn(back) {
 			m.connections.Add(1)
-			return m, back, direct
+			return m, back
 		}
 		if err == nil {
 			_ = back.Close()
@@ -134,20 +133,20 @@ func (r *rule) connect(conf *Listener, client netip.Addr, asked []string) (m *me
 		m.failed.Add(1)
 		if try >= tries || r.p.ctx.Err() != nil {
 			m.active.Add(-1)
-			return nil, nil, false
+			return nil, nil
 		}
 		if r.worthRetry(m) && try < tries-1 {
 			if !r.p.pause(turnAround) {
 				m.active.Add(-1)
-				return nil, nil, false
+				return nil, nil
 			}
 			continue
 		}
 		m.active.Add(-1)
 		not[m.address] = true
-		m, direct = r.choose(conf, client, asked, not)
+		m = r.choose(conf, client, not)
 	}
-	return nil, nil, false
+	return nil, nil
 }
 
 // worthRetry reports whether a member to which a connection has just failed should be tried again.

@@ -27,7 +27,7 @@ type Listener struct {
 	Filter      []simulator.RouterFilter
 	Sticky      time.Duration // how long a client sticks to its member; 0: never
 	StickySize  int           // maximum number of clients in the table
-	Cookie      *Cookie       // cookie of the load balancer; nil: none
+	Cookie      string        // HAProxy's directive for the cookie of the load balancer; empty: none
 	Members     []Member
 }
 
@@ -94,7 +94,7 @@ func desired(r *simulator.RouterRule) (Listener, error) {
 	if err := l.applySticky(r.Sticky); err != nil {
 		return l, err
 	}
-	l.HTTP = l.Public.Port() == httpPort || l.Cookie != nil || l.TLS != nil
+	l.HTTP = l.Public.Port() == httpPort || l.Cookie != "" || l.TLS != nil
 	for _, m := range r.Members {
 		to := netip.AddrPortFrom(m.Address, uint16(r.PrivatePort)) // #nosec G115 -- checked by the API
 		l.Members = append(l.Members, Member{VM: m.VM, Address: to, Running: m.Running})

@@ -71,9 +71,6 @@ func TestRefused(t *testing.T) {
 		`stickiness AppCookie: HAProxy 1.6 and newer refuse a configuration with appsession`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "AppCookie", Params: map[string]string{"cookie-name": "JSESSIONID"}}
 		},
-		`stickiness LbCookie "sticky": HAProxy does not know this word; the modes are insert, rewrite and prefix`: func(r *simulator.RouterRule) {
-			r.Sticky = &simulator.RouterSticky{Method: "LbCookie", Params: map[string]string{"mode": "sticky"}}
-		},
 		`stickiness tablesize "": a number with a unit is needed`: func(r *simulator.RouterRule) {
 			r.Sticky = &simulator.RouterSticky{Method: "SourceBased", Params: map[string]string{"tablesize": ""}}
 		},

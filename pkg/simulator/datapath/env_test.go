@@ -64,7 +64,7 @@ func newTestEnvOf(t *testing.T, o Options, s simulator.Options) *testEnv {
 	}
 	// Tests run checks themselves: other checks would connect to the scripted members and change which members are
 	// up.
-	o.CheckInterval, o.lingering = never, patience
+	o.CheckInterval = never
 	b.path, err = Start(t.Context(), b.sim, o)
 	require.NoError(t, err)
 	t.Cleanup(b.path.Close)

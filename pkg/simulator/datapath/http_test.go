@@ -5,12 +5,13 @@ package datapath
 
 import (
 	"bufio"
-	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -68,9 +69,19 @@ func head(in *bufio.Reader) (lines []string, err error) {
 	}
 }
 
+// newHTTPEnv is newTestEnv with HAProxy.
+func newHTTPEnv(t *testing.T) *testEnv {
+	t.Helper()
+	path := FindHAProxy()
+	if path == "" && os.Getenv("CSCCM_HAPROXY") != "required" {
+		t.Skip("there is no haproxy")
+	}
+	return newTestEnv(t, Options{HAProxy: path})
+}
+
 func TestOneRequestPerConnection(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	require.Equal(t, "http", b.at(site).Mode)
 	require.Equal(t, "tcp", b.at(web).Mode)
 	client, got := b.client(site), map[string]int{}
@@ -92,7 +103,7 @@ func TestOneRequestPerConnection(t *testing.T) {
 
 func TestRequestHead(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	seen := make(chan []string, 1)
 	b.members(func(c net.Conn) {
 		lines, _ := head(bufio.NewReader(c))
@@ -100,15 +111,15 @@ func TestRequestHead(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.0 200 Fine\r\nX-Own: 1\r\n\r\nuntil the end")
 	})
 	answer := b.say(site, "\r\nGET /a?b=%2f HTTP/1.1\r\nHost: X.example\r\nX-Forwarded-For: 192.0.2.7\r\nConnection: keep-alive, TE\r\nAccept: */*\r\n\r\n")
-	require.Equal(t, []string{
-		"GET /a?b=%2f HTTP/1.1", "accept: */*", "connection: close", "host: X.example", "x-forwarded-for: 192.0.2.7", "x-forwarded-for: 127.0.0.1",
-	}, <-seen)
-	require.Equal(t, "HTTP/1.0 200 Fine\r\nconnection: close\r\nx-own: 1\r\n\r\nuntil the end", answer)
+	lines := <-seen
+	require.Equal(t, "GET /a?b=%2f HTTP/1.1", lines[0])
+	require.Subset(t, lines, []string{"host: X.example", "connection: close", "x-forwarded-for: 192.0.2.7", "x-forwarded-for: 127.0.0.1"})
+	require.Equal(t, "HTTP/1.0 200 Fine\r\nx-own: 1\r\n\r\nuntil the end", answer)
 }
 
 func TestProxyHeaderBeforeHTTP(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	seen := make(chan []string, 1)
 	b.members(func(c net.Conn) {
 		lines, err := head(bufio.NewReader(c))
@@ -126,183 +137,47 @@ func TestProxyHeaderBeforeHTTP(t *testing.T) {
 	require.Equal(t, "GET / HTTP/1.1", lines[1])
 }
 
-func TestBadRequests(t *testing.T) {
+func TestErrorsOfHTTP(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
-	rest := "Host: x\r\n\r\n"
-	for name, text := range map[string]string{
-		"no HTTP":                     "hello\n\n",
-		"another version":             "GET / HTTP/2.0\r\n" + rest,
-		"a blank in a name":           "GET / HTTP/1.1\r\nX Y: 1\r\n" + rest,
-		"a head that is too long":     "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", headLimit) + "\r\n" + rest,
-		"fields that are too many":    "GET / HTTP/1.1\r\n" + strings.Repeat("X: 1\r\n", fieldLimit+1) + rest,
-		"two lengths":                 "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n" + rest,
-		"a chunk without a length":    "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + rest + "zz\r\n",
-		"a long line without any end": strings.Repeat("x", 2*bufferSize),
-	} {
-		before := b.at(site).BadRequests
-		answer := b.say(site, text)
-		require.True(t, strings.HasPrefix(answer, "HTTP/1.1 400 Bad Request\r\n"), "%s: %s", name, answer)
-		require.Contains(t, answer, "\r\nconnection: close\r\n", name)
-		require.Equal(t, before+1, b.at(site).BadRequests, name)
-	}
-	require.True(t, strings.HasPrefix(b.say(site, "GET / HTTP/1.1\r\n"+strings.Repeat("X: 1\r\n", fieldLimit-1)+rest), "HTTP/1.1 200"), "just within the limit")
-	s, err := b.open(site, me)
-	require.NoError(t, err)
-	require.NoError(t, s.Conn.(*net.TCPConn).CloseWrite())
-	_, err = s.line()
-	require.ErrorIs(t, err, io.EOF, "without a request there is no answer")
-}
-
-func TestInvalidAnswers(t *testing.T) {
-	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
+	require.Contains(t, b.say(site, "hello\n\n"), "HTTP/1.1 400 Bad request\r\n")
 	ask := "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-	for name, says := range map[string]string{
-		"nothing":                 "",
-		"no HTTP":                 "SSH-2.0-OpenSSH\r\n\r\n",
-		"a head that is too long": "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", headLimit) + "\r\n\r\n",
-		"half a head":             "HTTP/1.1 200 OK\r\nX: 1\r\n",
-	} {
-		b.members(func(c net.Conn) {
-			_, _ = head(bufio.NewReader(c))
-			_, _ = io.WriteString(c, says)
-		})
-		answer := b.say(site, ask)
-		require.True(t, strings.HasPrefix(answer, "HTTP/1.1 502 Bad Gateway\r\n"), "%s: %s", name, answer)
-	}
 	b.members(func(c net.Conn) {
 		_, _ = head(bufio.NewReader(c))
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+		_, _ = io.WriteString(c, "SSH-2.0-OpenSSH\r\n\r\n")
 	})
-	half := b.say(site, ask)
-	require.Contains(t, half, "abc")
-	require.NotContains(t, half, "\r\n0\r\n", "an incomplete answer is not terminated")
-
+	require.Contains(t, b.say(site, ask), "HTTP/1.1 502 Bad Gateway\r\n")
 	for _, vm := range []string{"demo-worker-1", "demo-worker-2"} {
 		b.api(true, "stopVirtualMachine", "id", b.vm(vm))
 	}
 	b.eventually("no member is up", func() bool {
 		b.path.check()
-		return strings.HasPrefix(b.say(site, ask), "HTTP/1.1 503 Service Unavailable\r\n")
+		return strings.Contains(b.say(site, ask), "HTTP/1.1 503 Service Unavailable\r\n")
 	})
-	require.Positive(t, b.at(site).NoMember)
-}
-
-// TestBodiesAreStreamed checks that bodies are forwarded before they are complete, in both directions.
-func TestBodiesAreStreamed(t *testing.T) {
-	t.Parallel()
-	b := newTestEnv(t, Options{})
-	b.members(func(c net.Conn) {
-		req, err := http.ReadRequest(bufio.NewReader(c))
-		if err != nil {
-			return
-		}
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n")
-		lines, n := bufio.NewScanner(req.Body), 0
-		for ; lines.Scan(); n++ {
-			line := lines.Text() + "\n"
-			_, _ = fmt.Fprintf(c, "%x\r\n%s\r\n", len(line), line)
-		}
-		_, _ = fmt.Fprintf(c, "0\r\nX-Sum: %d of %s\r\n\r\n", n, req.Trailer.Get("X-Mine"))
-	})
-	r, w := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://web.example.com/", r)
-	require.NoError(t, err)
-	req.Trailer = http.Header{"X-Mine": {"three"}}
-	got := make(chan *http.Response, 1)
-	go func() {
-		resp, err := b.client(site).Do(req)
-		if err == nil {
-			got <- resp
-		}
-		close(got)
-	}()
-	_, err = io.WriteString(w, "a\n")
-	require.NoError(t, err)
-	resp := <-got
-	require.NotNil(t, resp, "the head of the answer arrives before the end of the request")
-	lines := bufio.NewReader(resp.Body)
-	for i, text := range []string{"a\n", "b\n", "c\n"} {
-		if i > 0 {
-			_, err = io.WriteString(w, text)
-			require.NoError(t, err)
-		}
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err)
-		require.Equal(t, text, line)
-	}
-	require.NoError(t, w.Close())
-	_, err = io.ReadAll(lines)
-	require.NoError(t, err)
-	require.Equal(t, "3 of three", resp.Trailer.Get("X-Sum"))
-	require.NoError(t, resp.Body.Close())
-
-	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // with a known length
-	plain := newTestEnv(t, Options{})
-	resp, err = plain.client(site).Post("http://web.example.com/", "application/octet-stream", bytes.NewReader(big))
-	require.NoError(t, err)
-	back, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.True(t, bytes.Equal(big, back))
-	require.Greater(t, plain.at(site).BytesIn, int64(len(big)))
-}
-
-func TestInterimAnswers(t *testing.T) {
-	t.Parallel()
-	b := newTestEnv(t, Options{})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://web.example.com/", strings.NewReader("body"))
-	require.NoError(t, err)
-	req.Header.Set("Expect", "100-continue")
-	resp, err := b.client(site).Do(req)
-	require.NoError(t, err)
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, "body", string(body))
-	require.NoError(t, resp.Body.Close())
-
-	b.members(func(c net.Conn) {
-		_, _ = head(bufio.NewReader(c))
-		_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
-	})
-	require.Equal(t, "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\n",
-		b.say(site, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"), "an answer to HEAD has no body")
-}
-
-// TestEarlyAnswer checks that the answer of a member that does not read the whole body is forwarded.
-func TestEarlyAnswer(t *testing.T) {
-	t.Parallel()
-	b := newTestEnv(t, Options{})
-	b.members(func(c net.Conn) {
-		_, _ = head(bufio.NewReader(c))
-		_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
-	})
-	require.Contains(t, b.say(site, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n"+strings.Repeat("x", 1<<19)), "HTTP/1.1 413 Content Too Large\r\n")
 }
 
 // TestUpgrade checks that data is relayed in both directions after status 101, and that a change of rules does not
 // close the connection.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	b.members(func(c net.Conn) {
 		in := bufio.NewReader(c)
 		req, err := http.ReadRequest(in)
-		if err != nil || req.Header.Get("Connection") != "upgrade" || req.Header.Get("Upgrade") != "websocket" {
+		if err != nil || req.Header.Get("Upgrade") != "echo" {
 			return
 		}
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		_, _ = io.Copy(c, in)
 	})
 	s, err := b.open(site, me)
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
-	_, err = io.WriteString(s, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\nfirst\n") // the request and the first data of the new protocol
+	_, err = io.WriteString(s, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\nfirst\n") // the request and the first data of the new protocol
 	require.NoError(t, err)
 	lines, err := head(s.in)
 	require.NoError(t, err)
-	require.Equal(t, []string{"HTTP/1.1 101 Switching Protocols", "connection: upgrade", "upgrade: websocket"}, lines)
+	require.Equal(t, "HTTP/1.1 101 Switching Protocols", lines[0])
 	echo := func(text string) {
 		t.Helper()
 		if text != "first" {
@@ -326,7 +201,7 @@ func TestUpgrade(t *testing.T) {
 // answer.
 func TestAnswersOutliveTheirRule(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	goOn := make(chan string)
 	b.members(func(c net.Conn) {
 		if _, err := head(bufio.NewReader(c)); err != nil {
@@ -351,7 +226,7 @@ func TestAnswersOutliveTheirRule(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "end", line)
 
-	silent := newTestEnv(t, Options{})
+	silent := newHTTPEnv(t)
 	asked := make(chan struct{}, 1)
 	silent.members(func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -371,4 +246,92 @@ func TestAnswersOutliveTheirRule(t *testing.T) {
 	_, err = w.line()
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "Close closes the connection")
+}
+
+// TestLbCookie sends requests of two browsers through a rule with an LbCookie policy that was created by the API.
+func TestLbCookie(t *testing.T) {
+	t.Parallel()
+	b := newHTTPEnv(t)
+	id := b.rule("80")
+	b.api(true, "createLBStickinessPolicy", "lbruleid", id, "name", "p", "methodname", "LbCookie",
+		"param[0].name", "cookie-name", "param[0].value", "SRV", "param[1].name", "indirect", "param[2].name", "nocache")
+	b.inForce(id, func(l Listener) bool { return l.Cookie != "" })
+	ask := func(cookie string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://web.example.com/?set=own%3D1", nil)
+		require.NoError(t, err)
+		if cookie != "" {
+			req.Header.Set("Cookie", cookie)
+		}
+		resp, err := b.client(site).Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp
+	}
+	values := map[string]string{"one": "SRV=10_1_1_21-30080", "two": "SRV=10_1_1_22-30080"}
+	for range 2 {
+		first := ask("")
+		member := first.Header.Get("X-Member")
+		require.Equal(t, []string{"own=1", values[member] + "; path=/"}, first.Header["Set-Cookie"])
+		for range 3 {
+			again := ask("x=y; " + values[member])
+			require.Equal(t, member, again.Header.Get("X-Member"))
+			require.Equal(t, []string{"own=1"}, again.Header["Set-Cookie"], "a client with the cookie gets no new one")
+			require.Equal(t, "x=y", again.Header.Get("X-Cookie"), "members do not receive the cookie")
+		}
+	}
+	require.Contains(t, ask("SRV=10_9_9_9-1").Header["Set-Cookie"][1], "SRV=10_1_1_2", "an unknown member is replaced")
+
+	b.api(true, "stopVirtualMachine", "id", b.vm("demo-worker-1"))
+	b.eventually("the member is down", func() bool { b.path.check(); return !b.at(site).Members[0].Up })
+	moved := ask(values["one"])
+	require.Equal(t, "two", moved.Header.Get("X-Member"))
+	require.Contains(t, moved.Header["Set-Cookie"], values["two"]+"; path=/")
+}
+
+// TestRefusedByHAProxy checks that the configuration before stays in force.
+func TestRefusedByHAProxy(t *testing.T) {
+	t.Parallel()
+	b := newHTTPEnv(t)
+	id := b.rule("80")
+	b.api(true, "createLBStickinessPolicy", "lbruleid", id, "name", "p", "methodname", "LbCookie", "param[0].name", "mode", "param[0].value", "sticky")
+	b.eventually("the rule is refused", func() bool { return len(b.path.Status().Refused) == 1 })
+	require.Contains(t, b.path.Status().Refused[0].Reason, "HAProxy: 'cookie' supports 'rewrite'")
+	resp, _ := b.get(site, "/")
+	require.NotEmpty(t, resp.Header.Get("X-Member"))
+	require.Empty(t, resp.Header["Set-Cookie"])
+}
+
+// TestWithoutHAProxy checks that HTTP is forwarded as TCP where there is no HAProxy.
+func TestWithoutHAProxy(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, Options{})
+	require.Equal(t, "tcp", b.at(site).Mode)
+	resp, _ := b.get(site, "/")
+	require.NotEmpty(t, resp.Header.Get("X-Member"))
+	require.EqualValues(t, 1, b.at(site).Connections)
+}
+
+func TestHAProxyConfig(t *testing.T) {
+	t.Parallel()
+	public := netip.MustParseAddrPort("203.0.113.20:80")
+	for params, want := range map[*map[string]string]string{
+		{}:                                 "cookie lbcooki_209728400_80 insert",
+		{"cookie-name": "SRV", "mode": ""}: "cookie SRV",
+		{"Cookie-Name": "SRV", "Mode": "prefix", "indirect": "false", "domain": ".example.com"}: "cookie SRV prefix domain .example.com indirect",
+	} {
+		require.Equal(t, want, cookieLine(*params, public))
+	}
+	member := func(last int, running bool) Member {
+		return Member{Address: netip.MustParseAddrPort(fmt.Sprintf("10.1.1.%d:30080", last)), Running: running}
+	}
+	l := Listener{Algorithm: leastConn, ProxyHeader: true, Sticky: time.Hour, StickySize: 1024, TLS: &tls.Certificate{}}
+	config := haproxyConfig(&l, []backend{{member(21, true), "127.0.0.1:1", true}, {member(22, false), "10.1.1.22:30080", true}, {member(23, true), "10.1.1.23:30080", false}})
+	require.Contains(t, config, ` balance leastconn
+ http-request set-header X-Forwarded-Proto https
+ stick-table type ip size 1024 expire 3600s
+ stick on src
+ server 10_1_1_21-30080 127.0.0.1:1 send-proxy
+ server 10_1_1_22-30080 10.1.1.22:30080 send-proxy disabled
+ server 10_1_1_23-30080 10.1.1.23:30080 send-proxy disabled
+`)
 }

@@ -31,15 +31,10 @@ type Options struct {
 	CheckInterval time.Duration
 	Clock         clock.WithTicker // nil: real time
 	Logger        *slog.Logger     // nil: silent
-	// lingering is how long a client may take to read the answer if its request was not read completely; 0: one
-	// second.
-	lingering time.Duration
+	HAProxy       string           // the program that serves rules with HTTP; empty: they are served as TCP
 }
 
-const (
-	checkInterval = 2 * time.Second
-	lingering     = time.Second
-)
+const checkInterval = 2 * time.Second
 
 // Path is a running data path.
 type Path struct {
@@ -74,9 +69,6 @@ func Start(ctx context.Context, sim *simulator.Simulator, o Options) (*Path, err
 	}
 	if o.CheckInterval == 0 {
 		o.CheckInterval = checkInterval
-	}
-	if o.lingering == 0 {
-		o.lingering = lingering
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -132,8 +124,12 @@ func (p *Path) apply(router simulator.Router) {
 	for _, l := range wanted {
 		r, ok := p.rules[l.ID]
 		if was := p.confOf(r); ok && sameListener(&was, &l) {
-			r.configure(l)
 			keep[l.ID] = true
+			if err := r.applyHAProxy(&l); err != nil {
+				refused = append(refused, Refusal{l.ID, l.Name, err.Error()})
+				continue
+			}
+			r.configure(l)
 			continue
 		}
 		fresh = append(fresh, l)
@@ -152,6 +148,11 @@ func (p *Path) apply(router simulator.Router) {
 			continue
 		}
 		r := newRule(p, listener, l)
+		if err := r.applyHAProxy(&l); err != nil {
+			refused = append(refused, Refusal{l.ID, l.Name, err.Error()})
+			p.stop(r)
+			continue
+		}
 		p.rules[l.ID] = r
 		p.conns.Go(r.serve)
 	}
@@ -174,6 +175,7 @@ func (p *Path) confOf(r *rule) Listener {
 
 // stop closes a rule's listener; its connections continue.
 func (p *Path) stop(r *rule) {
+	r.useHAProxy(nil)
 	if err := errors.Join(r.listener.Close(), p.local.removeAddress(context.WithoutCancel(p.ctx), r.config().Public.Addr())); err != nil {
 		p.o.Logger.Warn("close the listener of a load balancer rule", "rule", r.config().Name, "error", err)
 	}

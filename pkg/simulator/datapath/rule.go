@@ -21,9 +21,10 @@ type rule struct {
 	members map[netip.AddrPort]*member
 	order   []netip.AddrPort // in the order of the configuration
 	balancer
+	haproxy *haproxy // serves the clients of a rule with HTTP
 
-	connections, byFirewall, byRange, noMember, badRequests, bytesIn, bytesOut atomic.Int64
-	active                                                                     atomic.Int64
+	connections, byFirewall, byRange, noMember, bytesIn, bytesOut atomic.Int64
+	active                                                        atomic.Int64
 }
 
 // member is a member of a rule. After its removal from the rule, it exists until its connections end.
@@ -122,6 +123,14 @@ func (m *member) isUp() bool {
 	return m.health.up()
 }
 
+// isUp reports whether a member is up. One that is new is.
+func (r *rule) isUp(a netip.AddrPort) bool {
+	r.mu.Lock()
+	m := r.members[a]
+	r.mu.Unlock()
+	return m == nil || m.isUp()
+}
+
 // config returns the current configuration.
 func (r *rule) config() Listener {
 	r.mu.Lock()
@@ -140,9 +149,8 @@ func (r *rule) current() []*member {
 	return out
 }
 
-// choose picks a member for a client: the one that its cookie selects, or else one that the balancer picks. It
-// returns nil if no member is up.
-func (r *rule) choose(conf *Listener, client netip.Addr, asked []string, not map[netip.AddrPort]bool) (m *member, direct bool) {
+// choose picks a member for a client. It returns nil if no member is up.
+func (r *rule) choose(conf *Listener, client netip.Addr, not map[netip.AddrPort]bool) *member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]candidate, 0, len(r.order))
@@ -150,16 +158,13 @@ func (r *rule) choose(conf *Listener, client netip.Addr, asked []string, not map
 		m := r.members[a]
 		all = append(all, candidate{address: a, up: m.isUp(), active: m.active.Load()})
 	}
-	a, direct := byCookie(all, asked, not)
-	if !direct {
-		var ok bool
-		if a, ok = r.pick(conf, all, not, client, r.p.o.Clock.Now()); !ok {
-			return nil, false
-		}
+	a, ok := r.pick(conf, all, not, client, r.p.o.Clock.Now())
+	if !ok {
+		return nil
 	}
-	m = r.members[a]
+	m := r.members[a]
 	m.active.Add(1)
-	return m, direct
+	return m
 }
 
 // serve accepts connections until the listener is closed.

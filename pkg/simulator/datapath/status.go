@@ -36,8 +36,7 @@ type RuleStatus struct {
 	BytesOut              int64          `json:"bytesOut"`
 	RefusedByFirewall     int64          `json:"refusedByFirewall"`
 	RefusedBySourceRanges int64          `json:"refusedBySourceRanges"`
-	NoMember              int64          `json:"noMember"`
-	BadRequests           int64          `json:"badRequests"` // only in mode http
+	NoMember              int64          `json:"noMember"` // only in mode tcp, as the counters of members
 	Members               []MemberStatus `json:"members"`
 }
 
@@ -83,9 +82,9 @@ var modes = map[bool]string{false: "tcp", true: "http"}
 func (r *rule) status() RuleStatus {
 	conf := r.config()
 	s := RuleStatus{
-		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[conf.HTTP], Algorithm: conf.Algorithm,
+		ID: conf.ID, Name: conf.Name, Public: conf.Public.String(), Listen: r.listener.Addr().String(), Mode: modes[r.viaHAProxy(&conf)], Algorithm: conf.Algorithm,
 		Connections: r.connections.Load(), Active: r.active.Load(), BytesIn: r.bytesIn.Load(), BytesOut: r.bytesOut.Load(),
-		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), BadRequests: r.badRequests.Load(), Members: []MemberStatus{},
+		RefusedByFirewall: r.byFirewall.Load(), RefusedBySourceRanges: r.byRange.Load(), NoMember: r.noMember.Load(), Members: []MemberStatus{},
 	}
 	for _, m := range r.current() {
 		m.mu.Lock()

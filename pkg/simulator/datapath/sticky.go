@@ -24,9 +24,8 @@ func (l *Listener) applySticky(p *simulator.RouterSticky) error {
 	case p == nil:
 		return nil
 	case strings.EqualFold(p.Method, "LbCookie"):
-		c, err := parseCookie(p.Params, l.Public)
-		l.Cookie = c
-		return err
+		l.Cookie = cookieLine(p.Params, l.Public)
+		return nil
 	case strings.EqualFold(p.Method, "AppCookie"):
 		return fmt.Errorf("stickiness AppCookie: HAProxy 1.6 and newer refuse a configuration with appsession")
 	case !strings.EqualFold(p.Method, "SourceBased"):

@@ -42,7 +42,7 @@ func certificate(t *testing.T, name string) (cert, key string, pool *x509.CertPo
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	b := newTestEnv(t, Options{})
+	b := newHTTPEnv(t)
 	text, key, pool := certificate(t, "web.example.com")
 	owner := b.id("account", "listAccounts", "name", "k8s")
 	domain := b.id("domain", "listDomains", "name", "ROOT")
