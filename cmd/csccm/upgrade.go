@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -28,9 +27,9 @@ Where chart and values are what is installed, the objects of the release that so
 has changed or deleted are restored.
 
 Values that were given before stay, over the new chart's defaults. The plan shows
-every object that changes, as the API server answers to a dry run. The release as
-it was is kept in a file. An older chart is refused unless --allow-downgrade is
-given.`,
+every object that changes, as the API server answers to a dry run. csccm rollback
+goes back to the release as it was. An older chart is refused unless
+--allow-downgrade is given.`,
 		Example: `  csccm upgrade
   csccm upgrade --dry-run
   csccm upgrade --set replicaCount=3 --yes
@@ -39,7 +38,6 @@ given.`,
 		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
 			return err
 		}
-		o.BackupDir = cmp.Or(o.BackupDir, g.StateDir())
 		return g.OnRelease(ctx, func(e *engine.Env) error {
 			info, err := e.Cluster.Ping(ctx)
 			if err != nil {
@@ -53,7 +51,6 @@ given.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
 	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
-	flags.StringVar(&o.BackupDir, "backup-dir", "", "folder for the release as it was (default the user's state folder)")
 	return cmd
 }
 

@@ -40,7 +40,6 @@ type Plan struct {
 	manifest string
 	after    *helm.Release // as it is after the steps
 	verbose  bool
-	backup   string // file with the release as it was
 }
 
 // direction compares chart versions: -1 is a downgrade.

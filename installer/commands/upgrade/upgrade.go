@@ -25,7 +25,6 @@ type Options struct {
 	Values         map[string]any // over those of the release
 	ResetValues    bool           // forget the release's values
 	AllowDowngrade bool
-	BackupDir      string
 	KubeVersion    string // of the cluster
 }
 
@@ -38,7 +37,6 @@ type Result struct {
 	Revision      int    `json:"revision"`
 	Chart         string `json:"chart"`
 	Controller    string `json:"controller"`
-	Backup        string `json:"backup,omitempty"` // file with the release as it was
 }
 
 // Upgrade brings the release to a chart.
@@ -60,16 +58,6 @@ func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	op := p.operation("upgrade", r)
 	if p.Objects, err = e.Changes(ctx, r.Manifest, p.manifest); err != nil {
-		return err
-	}
-	op.Prepare = func(context.Context) error {
-		if o.BackupDir == "" {
-			return nil
-		}
-		var err error
-		if p.backup, err = writeBackup(o.BackupDir, r, e.Clock.Now()); err == nil {
-			e.Progress.Info("the release as it was: %s", p.backup)
-		}
 		return err
 	}
 	op.Steps = p.steps(e, "", func(ctx context.Context) (*helm.Release, error) {
@@ -185,7 +173,7 @@ func newPlan(ctx context.Context, e *engine.Env, o Options, history []helm.Relea
 func (p *Plan) result() Result {
 	return Result{
 		SchemaVersion: 1, Action: p.Action, Release: p.Release, Namespace: p.Namespace,
-		Revision: p.after.Revision, Chart: p.after.ChartVersion, Controller: p.after.AppVersion, Backup: p.backup,
+		Revision: p.after.Revision, Chart: p.after.ChartVersion, Controller: p.after.AppVersion,
 	}
 }
 

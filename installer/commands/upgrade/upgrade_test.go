@@ -49,9 +49,6 @@ func chart(t *testing.T, version string) *helm.Chart {
 
 func run(t *testing.T, e *testenv.Env, o Options) error {
 	t.Helper()
-	if o.BackupDir == "" {
-		o.BackupDir = t.TempDir()
-	}
 	o.KubeVersion = testenv.KubeVersion
 	return Upgrade(t.Context(), e.Env, o)
 }
@@ -60,11 +57,10 @@ func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, release(3, "deployed", "1.0.0", map[string]any{"replicaCount": 5, "kept": true}))
 	e.Answers("yes")
-	backups := filepath.Join(t.TempDir(), "new")
 	e.Diff = func(_ context.Context, _, _, manifest string) ([]diff.Change, error) {
 		return []diff.Change{{Kind: "ConfigMap", Name: "a", Action: diff.Update, Lines: []string{manifest[len(manifest)-4:]}}}, nil
 	}
-	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0"), BackupDir: backups}), e.Stderr.String())
+	require.NoError(t, run(t, e, Options{Chart: chart(t, "1.1.0")}), e.Stderr.String())
 	require.Equal(t, map[string]any{"replicaCount": 5, "kept": true}, e.Releases.Kept[0].Values)
 	for _, want := range []string{
 		"upgrade release kube-system/cloudstack-ccm:", "from  revision 3, chart 1.0.0, controller v1.0.0", "to    chart 1.1.0, controller v1.1.0",
@@ -74,13 +70,6 @@ func TestUpgrade(t *testing.T) {
 	}
 	require.Contains(t, e.Stdout.String(), "revision 4 runs: chart 1.1.0, controller v1.1.0\n")
 	require.Contains(t, e.Stdout.String(), "csccm rollback 3\n")
-	files, err := os.ReadDir(backups)
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	text, err := os.ReadFile(filepath.Join(backups, files[0].Name()))
-	require.NoError(t, err)
-	require.Contains(t, string(text), "replicaCount: 5")
-	require.Contains(t, string(text), "revision: 3")
 
 	// Again: nothing to do, nothing done, nothing asked.
 	e.Stdout.Reset()
@@ -105,7 +94,6 @@ func TestUpgradeRefuses(t *testing.T) {
 			o.Values = map[string]any{"namespaceOverride": "cloud"}
 		}, "namespaceOverride: cloud is not kube-system, the namespace of the release", "-n cloud", 2},
 		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *Options) { e.Yes = false }, "there is no terminal", "--yes", 2},
-		"no room for the backup":  {"1.0.0", func(_ *testenv.Env, o *Options) { o.BackupDir = os.DevNull }, "nothing was changed: the backup", "--backup-dir", 1},
 		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
 		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *Options) {
 			e.Diff = func(context.Context, string, string, string) ([]diff.Change, error) {
