@@ -14,7 +14,6 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/takeover"
@@ -67,8 +66,8 @@ type cksFlags struct{ installFlags }
 // cksBody is what a command does once it is connected.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// command completes a command. completes is what its argument names, "" for nothing.
-func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, completes string, body cksBody) *cobra.Command {
+// command completes a command.
+func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, body cksBody) *cobra.Command {
 	cmd.Long += credentialsText
 	g.Command(cmd, has, func(ctx context.Context, args []string) error { return f.run(ctx, g, args, body) })
 	f.addKeys(cmd)
@@ -90,54 +89,22 @@ func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, 
 		flags.Lookup(name).Usage = text
 	}
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "cmk-config", "ssl-no-verify")
-	cli.CompleteFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	if completes != "" {
-		cmd.ValidArgsFunction = cli.CompleteArgument(f.complete(g, completes))
-	}
 	return cmd
 }
 
-// change completes a command that changes a cluster or a version, which its argument names.
-func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, completes string, validate func(args []string) error, body cksBody) *cobra.Command {
+// change completes a command that changes what its argument names: a cluster, or a version.
+func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, noun string, validate func(args []string) error, body cksBody) *cobra.Command {
 	what := "name or id of a cluster"
-	if completes != "version" {
+	if noun == "cluster" {
 		cmd.Long += followText
 	} else {
 		what = "version"
 		cmd.Long += " Only an administrator may."
 	}
-	cmd.Args = cli.OneArgument(what)
-	if validate != nil {
-		one := cmd.Args
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := one(cmd, args); err != nil {
-				return err
-			}
-			return validate(args)
-		}
-	}
-	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, completes, body)
+	cmd.Args = cli.AlsoValid(cli.OneArgument(what), validate)
+	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, body)
 	g.DefaultTimeout(cmd, cksTimeout)
-	for flag, list := range map[string]string{
-		"version": "version", "offering": "offering", "control-offering": "offering", "worker-offering": "offering", "network": "network", "keypair": "keypair",
-	} {
-		if cmd.Flags().Lookup(flag) != nil {
-			cli.CompleteFlag(cmd, flag, f.complete(g, list))
-		}
-	}
 	return cmd
-}
-
-// complete lists names out of CloudStack, with the credentials that can be found without asking.
-func (f *cksFlags) complete(g *cli.Globals, what string) cobra.CompletionFunc {
-	return f.completeFromCloud(g, func(ctx context.Context, client *cloudapi.Client) ([]string, error) {
-		project, err := inventory.New(client, inventory.Options{ProjectID: f.options.Project}).ProjectID(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return cks.Completions[what](ctx, client, project)
-	})
 }
 
 // run connects to CloudStack, as the flags say, and runs body in the project that they name.
@@ -181,7 +148,7 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 		Long:  `List the clusters of the account, or of a project.`,
 		Example: `  csccm cks list --cloud-config cloud-config
   csccm cks list --project team -o json | jq '.clusters[].name'`,
-	}, 0, "", func(ctx context.Context, s *cks.Service, _ []string) error {
+	}, 0, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.List(ctx)
 		if err != nil {
 			return err
@@ -202,8 +169,8 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 it where the role may list events (all of them with -v).`,
 		Example: `  csccm cks show demo
   csccm cks show demo --watch`,
-		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), watch.Validate),
-	}, 0, "cluster", func(ctx context.Context, s *cks.Service, args []string) error {
+		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func([]string) error { return watch.Validate() }),
+	}, 0, func(ctx context.Context, s *cks.Service, args []string) error {
 		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
 			if err != nil {
@@ -232,14 +199,14 @@ context get the cluster's name. What is there already is replaced only with --ye
 It is a secret: whoever has it administers the cluster.`,
 		Example: `  csccm cks kubeconfig demo --output-file demo.kubeconfig
   csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
-		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func() error {
+		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func([]string) error {
 			if merge && file != "" {
 				return cli.Usagef("--merge and --output-file exclude each other")
 			}
 			return nil
 		}),
 		Annotations: cli.Outputs("yaml", "json"),
-	}, 0, "cluster", func(ctx context.Context, s *cks.Service, args []string) error {
+	}, 0, func(ctx context.Context, s *cks.Service, args []string) error {
 		name, config, err := s.Kubeconfig(ctx, args[0])
 		if err != nil {
 			return err
@@ -322,7 +289,7 @@ initialises nodes that are added later (adoptNodes). csccm doctor checks it at t
 	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	ignorePreflight(cmd, &o.Ignore)
-	f.change(g, cmd, "", func(args []string) error {
+	f.change(g, cmd, "cluster", func(args []string) error {
 		o.Name = args[0]
 		for _, w := range o.With {
 			if w != withController {
@@ -344,7 +311,6 @@ initialises nodes that are added later (adoptNodes). csccm doctor checks it at t
 		}
 		return s.Create(ctx, o)
 	})
-	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
 	return cmd
 }
@@ -470,7 +436,7 @@ administrators, register, enable, disable and delete them. A version can be used
 its state is Enabled and its ISO Ready.`,
 		Example: `  csccm cks versions --cloud-config cloud-config
   csccm cks versions --zone zone-1 -o json`,
-	}, 0, "", func(ctx context.Context, s *cks.Service, _ []string) error {
+	}, 0, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.Versions(ctx, zone)
 		if err != nil {
 			return err
@@ -481,7 +447,6 @@ its state is Enabled and its ISO Ready.`,
 		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
 	})
 	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
-	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	cmd.AddCommand(newCKSVersionsAddCommand(g))
 	for _, c := range []struct {
 		name, short, long string
@@ -524,7 +489,6 @@ until it is Ready. A version that is registered already is only waited for.`,
 		o.Semantic = args[0]
 		return o.Validate()
 	}, func(ctx context.Context, s *cks.Service, _ []string) error { return s.AddVersion(ctx, o) })
-	cmd.ValidArgsFunction = cobra.NoFileCompletions // a new version
 	flags := cmd.Flags()
 	flags.StringVar(&o.URL, "url", "", "where CloudStack downloads the ISO")
 	flags.StringVar(&o.Name, "name", "", "name of the version (default vVERSION, with a zone vVERSION-ZONE)")
@@ -535,7 +499,6 @@ until it is Ready. A version that is registered already is only waited for.`,
 	flags.IntVar(&o.MinMemoryMiB, "min-memory", 2048, "memory that a node needs at least, in MiB")
 	flags.BoolVar(&o.DirectDownload, "direct-download", false, "hosts download the ISO themselves (CloudStack 4.18)")
 	flags.BoolVar(&o.NoWait, "no-wait", false, "do not wait until the ISO is Ready")
-	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
 	cli.CompleteFlag(cmd, "arch", cli.OneOf("x86_64", "aarch64"))
 	return cmd
 }

@@ -136,26 +136,6 @@ func TestCKSDeleteNamesWhatStays(t *testing.T) {
 	require.Contains(t, c.out, "Cluster demo: deleted")
 }
 
-// Names are completed with the credentials of the command line.
-func TestCKSCompletion(t *testing.T) {
-	t.Parallel()
-	cloud := testenv.NewCKS(t)
-	cloud.Cluster(t, "demo", nil)
-	file := cloud.File(t, testenv.Owner)
-	for want, args := range map[string][]string{
-		"demo\n":                   {"cks", "show", "--cloud-config", file, ""},
-		"1.33.1\n1.33.4\n1.34.0\n": {"cks", "upgrade", "demo", "--cloud-config", file, "--version", ""},
-		"small\nnode\nbig\n":       {"cks", "scale", "demo", "--cloud-config", file, "--offering", ""},
-		"zone-1\nzone-2\n":         {"cks", "create", "x", "--cloud-config", file, "--zone", ""},
-		"csccm\n":                  {"cks", "create", "x", "--with", ""},
-		":4\n":                     {"cks", "delete", "demo", "--cloud-config", file, ""},
-	} {
-		c := execute(t, append([]string{"__complete"}, args...)...)
-		require.True(t, strings.HasPrefix(c.out, want), "%v: %s", args, c.out)
-	}
-	requireOnlyReads(t, cloud)
-}
-
 // ^C ends the command, and not the operation; the next run follows it.
 func TestCKSFollowerIsKilled(t *testing.T) {
 	t.Parallel()

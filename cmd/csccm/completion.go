@@ -4,16 +4,11 @@
 package main
 
 import (
-	"context"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 func newCompletionCommand(g *cli.Globals) *cobra.Command {
@@ -32,12 +27,7 @@ instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
   chmod +x /usr/local/bin/kubectl_complete-csccm`,
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef("name one shell: bash, zsh, fish, powershell, or kubectl")
-			}
-			return nil
-		},
+		Args:                  cli.WantOne("name one shell: bash, zsh, fish, powershell, or kubectl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {
@@ -63,44 +53,3 @@ const kubectlComplete = `#!/bin/sh
 # kubectl_complete-csccm: completion of kubectl csccm.
 exec kubectl-csccm __complete "$@"
 `
-
-// completeFromCloud lists names out of CloudStack with the credentials that the command line gives so far, else those of
-// the cluster's Secret. Without any there are none; nothing is asked for and stdin is not read.
-func (f *installFlags) completeFromCloud(g *cli.Globals, list func(context.Context, *cloudapi.Client) ([]string, error)) cobra.CompletionFunc {
-	return cli.Offer(func(ctx context.Context) ([]string, error) {
-		client, end, err := f.cloudSoFar(ctx, g)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		return list(ctx, client)
-	})
-}
-
-func (f *installFlags) cloudSoFar(ctx context.Context, g *cli.Globals) (client *cloudapi.Client, end func(), err error) {
-	f.AdminPasswordStdin = false
-	if err := f.read(g); err != nil {
-		return nil, nil, err
-	}
-	c := &f.options.Credentials
-	keys := c.Keys
-	if c.AdminKeys.APIKey != "" {
-		keys = c.AdminKeys
-	}
-	if c.APIURL == "" || keys.APIKey == "" {
-		k, err := cluster.New(g.Kube)
-		if err != nil {
-			return nil, nil, err
-		}
-		cs, err := cloud.OfSecret(ctx, k)
-		if err != nil {
-			return nil, nil, err
-		}
-		return cs.Client, cs.Close, nil
-	}
-	config := cloudconfig.Default()
-	config.APIURL, config.CAFile, config.SSLNoVerify = c.APIURL, c.CAFile, c.SSLNoVerify
-	config.APIKey, config.SecretKey = keys.APIKey, keys.SecretKey
-	client, err = cloudapi.NewClient(&config)
-	return client, func() {}, err
-}

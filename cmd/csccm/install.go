@@ -11,7 +11,6 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/takeover"
@@ -96,8 +95,6 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	services := cli.CompleteFrom(g, consentable)
 	cli.CompleteFlag(cmd, "accept", services)
 	cli.CompleteFlag(cmd, "pin", services)
-	cli.CompleteFlag(cmd, "zone", f.completeFromCloud(g, cloud.ZoneNames))
-	cli.CompleteFlag(cmd, "project", f.completeFromCloud(g, cloud.ProjectNames))
 	return cmd
 }
 

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/migrate"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
@@ -49,7 +47,6 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
   csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-2026.jsonl`,
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error { return migrateRules(ctx, g, o) })
 	flags := cmd.Flags()
-	flags.Lookup("journal").Usage = "file for the journal, which must not exist (default in the user's state folder)"
 	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
 	flags.BoolVar(&o.IncludeUnattributed, "include-unattributed", false, "rename all rules with an old name, regardless of their owner")
 	flags.BoolVar(&o.DeleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
@@ -60,11 +57,6 @@ What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
 func migrateRules(ctx context.Context, g *cli.Globals, o migrate.Options) error {
 	if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
 		return cli.Usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
-	}
-	if g.Journal != "" {
-		if _, err := os.Lstat(g.Journal); err == nil {
-			return report.Remedied(cli.Usagef("--journal %s exists already; it is not overwritten", g.Journal), "name a file that is new with --journal")
-		}
 	}
 	if err := o.ReadUndo(); err != nil {
 		return err

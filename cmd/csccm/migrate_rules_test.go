@@ -62,37 +62,6 @@ func TestMigrateRules(t *testing.T) {
 	require.Len(t, r.Rules, 2)
 	require.EqualValues(t, "current", r.Rules[0].Verdict)
 	require.Equal(t, 2, r.Rules[0].Members)
-
-	// And back.
-	second := filepath.Join(t.TempDir(), "undo.jsonl")
-	c = execute(t, append(base, "--undo", journal, "--yes", "--journal", second)...)
-	require.Equal(t, 0, c.code, c.errOut)
-	c = execute(t, append(base, "--dry-run")...)
-	require.Contains(t, c.out, "2 to rename")
-
-	// Once more: there is nothing to undo, and nothing is asked or changed.
-	cloud.Ledger().Reset()
-	third := filepath.Join(t.TempDir(), "third.jsonl")
-	c = execute(t, append(base, "--undo", journal, "--journal", third)...)
-	require.Equal(t, 0, c.code, c.errOut)
-	require.Equal(t, "Nothing to undo: what "+journal+" records is as it was before.\n", c.out)
-	require.Zero(t, cloud.Ledger().Count("updateLoadBalancerRule"))
-	require.NoFileExists(t, third)
-}
-
-// Without --journal the journal is where the other commands keep theirs, and its folder is made.
-func TestMigrateRulesJournalFolder(t *testing.T) {
-	t.Parallel()
-	a := newFakeCluster(t)
-	_, file := cloudConfig(t)
-	a.set("/api/v1/services", serviceOfOldRules)
-	state := filepath.Join(t.TempDir(), "state")
-	r := executeIn(t, environment("XDG_STATE_HOME", state), "migrate-rules", "--server", a.url, "--cloud-config", file, "--yes")
-	require.Equal(t, 0, r.code, r.errOut)
-	journals, err := filepath.Glob(filepath.Join(state, "csccm", "migrate-rules-*.jsonl"))
-	require.NoError(t, err)
-	require.Len(t, journals, 1)
-	require.Contains(t, r.out, "Undo:  csccm migrate-rules --server "+a.url+" --cloud-config "+file+" --undo "+journals[0])
 }
 
 // A deletion is shown as one, and the address that is left without a rule is named with what to do about it.
@@ -147,7 +116,7 @@ func TestMigrateRulesErrors(t *testing.T) {
 	_, file := cloudConfig(t)
 	a.set("/api/v1/services", serviceOfOldRules)
 	foreign := filepath.Join(t.TempDir(), "foreign")
-	require.NoError(t, os.WriteFile(foreign, []byte(`{"version":1,"apiUrl":"https://another/client/api"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(foreign, []byte(`{"event":"run"}`+"\n"+`{"event":"before","before":{"apiUrl":"https://another/client/api"}}`+"\n"), 0o600))
 	for says, args := range map[string][]string{
 		"https://another/client/api":                            {"--undo", foreign},
 		"--lb " + oldLB + "0: no rule is of that load balancer": {"--lb", oldLB, "--lb", oldLB + "0"},

@@ -84,7 +84,9 @@ func TestMigrateRulesThereAndBack(t *testing.T) {
 	out = run("--undo", journal, "--yes", "--journal", filepath.Join(dir, "undo.jsonl"))
 	require.Contains(t, out, "2 rules renamed, 2 rules made again")
 	require.Equal(t, before, states(t, client), "name, address, port, protocol, algorithm and members are as they were")
-	require.Contains(t, run("--undo", journal, "--yes"), "Nothing to undo")
+	cloud.Ledger().Reset()
+	require.Equal(t, "Nothing to undo: what "+journal+" records is as it was before.\n", run("--undo", journal))
+	require.Zero(t, cloud.Ledger().Count("updateLoadBalancerRule"))
 	require.NotContains(t, text.String(), secretKey)
 }
 

@@ -104,15 +104,3 @@ func (c *Cloud) Open() (*Cloud, error) {
 	c.Client = client
 	return c, nil
 }
-
-// ZoneNames returns the names of the zones.
-func ZoneNames(ctx context.Context, client *cloudapi.Client) ([]string, error) {
-	zones, err := client.ListZones(ctx)
-	return cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name }), err
-}
-
-// ProjectNames returns the names of the projects.
-func ProjectNames(ctx context.Context, client *cloudapi.Client) ([]string, error) {
-	projects, err := client.ListProjects(ctx)
-	return cloudapi.Names(projects, func(p *cloudstack.Project) string { return p.Name }), err
-}

@@ -47,7 +47,7 @@ func (s *Session) Open() error {
 	}
 	j, err := journal.Open(o)
 	if err == nil {
-		s.journal = j
+		s.journal, e.Record = j, j.Record
 	}
 	return err
 }

@@ -38,7 +38,6 @@ func TestRecordedAnswers(t *testing.T) {
 			k, err := c.KubernetesCluster(ctx, "k", "p")
 			return k.Name, err
 		}, "ext0", map[string]string{"id": "k", "projectid": "p"}},
-		{"listSSHKeyPairs.user", func(c *Client) (any, error) { return c.ListKeyPairs(ctx, "p") }, []KeyPair(nil), map[string]string{"projectid": "p"}},
 		{"listKubernetesSupportedVersions.admin", func(c *Client) (any, error) { return c.ListKubernetesVersions(ctx, "z") }, []KubernetesVersion{{
 			ID: "7a84e841-531a-4326-92f3-1a267186b7ec", Name: "v1.31.1", Semantic: "1.31.1",
 			ISOID: "52b29f06-2bd5-4105-b629-08379de75d1b", ISOName: "v1.31.1-Kubernetes-Binaries-ISO", ISOState: "Ready",

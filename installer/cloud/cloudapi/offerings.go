@@ -26,17 +26,6 @@ func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]Ser
 	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", cloudstack.Params{}.Set("zoneid", zoneID), func(o *ServiceOffering) string { return o.ID })
 }
 
-// KeyPair is a registered SSH key.
-type KeyPair struct {
-	Name        string `json:"name"`
-	Fingerprint string `json:"fingerprint"`
-}
-
-// ListKeyPairs lists the SSH keys of a project, or of the account for "".
-func (c *Client) ListKeyPairs(ctx context.Context, projectID string) ([]KeyPair, error) {
-	return cloudstack.List(ctx, c.Client, "listSSHKeyPairs", "sshkeypair", cloudstack.Params{}.Set("projectid", projectID), func(k *KeyPair) string { return k.Name })
-}
-
 // Template is what VMs are made from.
 type Template struct {
 	ID     string `json:"id"`

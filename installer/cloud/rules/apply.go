@@ -33,7 +33,8 @@ type Applier struct {
 	API       API
 	Jobs      Waiter
 	ProjectID string
-	Journal   *Journal // nil keeps none
+	// Record keeps a step before it is carried out; nil where another record leads back.
+	Record func(s Step) error
 	// Starting and Progress, if not nil, are told of each step's begin and of its end: renamed, or
 	// why there was nothing to do.
 	Starting func(s Step)
@@ -112,7 +113,7 @@ func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
 	case before.Name != s.From || before.PublicPort != s.Port || before.PublicIP != s.PublicIP:
 		return "", fmt.Errorf("%w (now %q, %s:%d)", errChanged, before.Name, before.PublicIP, before.PublicPort)
 	}
-	return "renamed", a.journalled(s, before, func() error {
+	return "renamed", a.recorded(s, func() error {
 		if err := a.update(ctx, s); err != nil {
 			return err
 		}
@@ -120,16 +121,14 @@ func (a *Applier) rename(ctx context.Context, s Step) (what string, err error) {
 	})
 }
 
-// journalled records what is about to happen, does it, and records how it ended.
-func (a *Applier) journalled(s Step, before *Rule, do func() error) error {
-	if err := a.Journal.begin(s, before); err != nil {
-		return err
+// recorded records what is about to happen, and does it.
+func (a *Applier) recorded(s Step, do func() error) error {
+	if a.Record != nil {
+		if err := a.Record(s); err != nil {
+			return err
+		}
 	}
-	err := do()
-	if jerr := a.Journal.end(s, err); jerr != nil && err == nil {
-		err = jerr
-	}
-	return err
+	return do()
 }
 
 func (a *Applier) update(ctx context.Context, s Step) error {

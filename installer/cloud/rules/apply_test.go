@@ -4,21 +4,15 @@
 package rules
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -78,13 +72,13 @@ func (f *fakeAPI) Wait(context.Context, string, string) (*cloudstack.Job, error)
 	return &cloudstack.Job{Status: cloudstack.JobSucceeded}, f.jobErr
 }
 
-func newApplier(t *testing.T, api API, jobs Waiter) (*Applier, string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	j, err := CreateJournal(path, Header{APIURL: "http://cs/client/api", ProjectID: "p"}, clocktesting.NewFakePassiveClock(time.Unix(1700000000, 0)))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	return &Applier{API: api, Jobs: jobs, Journal: j}, path
+// newApplier also returns what the applier records.
+func newApplier(api API, jobs Waiter) (*Applier, *[]Record) {
+	var kept []Record
+	return &Applier{API: api, Jobs: jobs, Record: func(s Step) error {
+		kept = append(kept, Record{APIURL: "http://cs/client/api", Step: s})
+		return nil
+	}}, &kept
 }
 
 func planFor(f *fakeAPI) []Step {
@@ -119,15 +113,13 @@ func TestApplyStopsAtTheFirstFailure(t *testing.T) {
 			steps := planFor(f)
 			require.Len(t, steps, 2)
 			tt.change(f)
-			a, path := newApplier(t, f, f)
+			a, kept := newApplier(f, f)
 			done, err := a.Apply(t.Context(), steps)
 			require.ErrorContains(t, err, tt.err)
 			require.ErrorContains(t, err, `rule "`+lbWeb+`-443" (2)`)
 			require.Zero(t, done)
 			require.Len(t, f.updates, tt.tries)
-			journal, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, tt.tries > 0, bytes.Contains(journal, []byte(`"event":"failed"`)), "%s", journal)
+			require.Len(t, *kept, tt.tries)
 		})
 	}
 }
@@ -136,7 +128,7 @@ func TestApplyEndsBetweenSteps(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(rule("2", lbWeb+"-443", "tcp", 443, "21"), rule("1", lbWeb+"-80", "", 80, "21"))
 	steps := planFor(f)
-	a, _ := newApplier(t, f, f)
+	a, _ := newApplier(f, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	f.after = func(*Rule) { cancel() } // ^C in the middle of the first step
 	done, err := a.Apply(ctx, steps)
@@ -149,74 +141,33 @@ func TestRuleWithoutMembersMayStayInAdd(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(rule("1", lbWeb+"-80", "", 80))
 	f.after = func(r *Rule) { r.State = "Add" }
-	a, _ := newApplier(t, f, f)
+	a, _ := newApplier(f, f)
 	_, err := a.Apply(t.Context(), planFor(f))
 	require.NoError(t, err)
 }
 
-func TestJournalErrors(t *testing.T) {
+// What cannot be recorded is not changed.
+func TestApplyWithoutRecord(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
-	c := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	_, err := CreateJournal(path, Header{}, c)
-	require.ErrorContains(t, err, "nothing has been changed")
-	kept, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "precious", string(kept))
-	_, path = newApplier(t, nil, nil)
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-
-	if _, err := os.Stat("/dev/full"); err == nil {
-		// A full disk: the first line cannot be written, so nothing is begun.
-		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		require.NoError(t, err)
-		j := &Journal{file: full, clock: c, path: "/dev/full"}
-		f := newFakeAPI(rule("1", lbWeb+"-80", "", 80))
-		a := &Applier{API: f, Jobs: f, Journal: j}
-		_, err = a.Apply(t.Context(), planFor(f))
-		require.ErrorContains(t, err, "no space left")
-		require.Empty(t, f.updates)
-	}
+	f := newFakeAPI(rule("1", lbWeb+"-80", "", 80))
+	a := &Applier{API: f, Jobs: f, Record: func(Step) error { return errors.New("no space left") }}
+	_, err := a.Apply(t.Context(), planFor(f))
+	require.ErrorContains(t, err, "no space left")
+	require.Empty(t, f.updates)
 }
 
-func TestReadJournal(t *testing.T) {
+func TestUndo(t *testing.T) {
 	t.Parallel()
-	line := func(v any) string {
-		b, err := json.Marshal(v)
-		require.NoError(t, err)
-		return string(b) + "\n"
-	}
-	head := line(Header{Version: 1, APIURL: "u"})
-	begin := line(entry{Event: "begin", Step: Step{Action: ActionRename, RuleID: "1", From: "old", To: "new", Protocol: "tcp"}})
-	tests := []struct {
-		name, text, err string
-		steps           int
-	}{
-		{"empty", "", "empty", 0},
-		{"something else", "hello\n", "not a journal", 0},
-		{"a newer one", line(Header{Version: 9}), "version 9", 0},
-		{"head only", head, "", 0},
-		{"killed in the step: may have happened", head + begin, "", 1},
-		{"killed while writing", head + begin + begin[:20], "", 1},
-		{"broken in the middle", head + "{\n" + begin, "line 2", 0},
-		{"twice the same rule counts once", head + begin + begin, "", 1},
-		{"what an undo made again is not deleted blindly", head + line(entry{Event: "begin", Step: Step{Action: ActionCreate, RuleID: "2"}}), "", 0},
-	}
-	for _, tt := range tests {
-		_, steps, err := ReadJournal(strings.NewReader(tt.text))
-		if tt.err != "" {
-			require.ErrorContains(t, err, tt.err, tt.name)
-			continue
-		}
-		require.NoError(t, err, tt.name)
-		require.Len(t, steps, tt.steps, tt.name)
-		if tt.steps > 0 {
-			require.Equal(t, Step{Action: ActionRename, RuleID: "1", From: "new", To: "old", Protocol: "tcp"}, steps[0], tt.name)
-		}
-	}
+	rename := Record{APIURL: "u", Step: Step{Action: ActionRename, RuleID: "1", From: "old", To: "new", Protocol: "tcp"}}
+	again := Record{APIURL: "u", Step: Step{Action: ActionRename, RuleID: "1", From: "new", To: "newest"}}
+	made := Record{APIURL: "u", Step: Step{Action: ActionCreate, RuleID: "2"}}
+	gone := Record{APIURL: "u", Step: Step{Action: ActionDelete, RuleID: "3", Keeper: "1", Rule: &Deleted{PublicIPID: "ip"}}}
+	require.Equal(t, []Step{
+		{Action: ActionCreate, RuleID: "3", Rule: &Deleted{PublicIPID: "ip"}},
+		{Action: ActionRename, RuleID: "1", From: "new", To: "old", Protocol: "tcp"},
+	}, Undo([]Record{rename, again, made, gone}), "the last first, by the first record of a rule, and without what an undo made")
+	_, err := ReadRecords([]json.RawMessage{[]byte(`{"step":{}}`)})
+	require.ErrorContains(t, err, "not a journal of csccm migrate-rules")
 }
 
 func duplicates() *fakeAPI {
@@ -251,7 +202,7 @@ func TestSurplusStaysWhileTheOtherDoesNotServe(t *testing.T) {
 			steps := duplicateSteps(f)
 			i := slices.IndexFunc(steps, func(s Step) bool { return s.Action == ActionDelete })
 			tt.change(f)
-			a, _ := newApplier(t, f, f)
+			a, _ := newApplier(f, f)
 			_, err := a.Apply(t.Context(), steps[i:])
 			require.ErrorContains(t, err, tt.err)
 		})
@@ -263,7 +214,7 @@ func TestUndoOfADeletionNeedsItsPort(t *testing.T) {
 	taken := rule("9", "other", "tcp", 80)
 	taken.PublicIPID = "ip"
 	f := newFakeAPI(taken)
-	a, _ := newApplier(t, f, f)
+	a, _ := newApplier(f, f)
 	step := Step{Action: ActionCreate, From: lbWeb + "-80", PublicIP: "203.0.113.20", Port: 80, Rule: &Deleted{PublicIPID: "ip"}}
 	_, err := a.Apply(t.Context(), []Step{step})
 	require.ErrorContains(t, err, `is taken by rule "other"`)
@@ -303,10 +254,10 @@ func TestFaultsAndAnotherRun(t *testing.T) {
 			return MakePlan(Inventory{Rules: rules, Services: []corev1.Service{service("default", "web", uidWeb)}}, Selection{}).Steps
 		}
 		remove := sim.Inject(simulator.Fault{Command: "updateLoadBalancerRule", Nth: 1, Kind: kind, HTTPStatus: 530, Text: "injected"})
-		a, _ := newApplier(t, client, client.Jobs())
+		a, _ := newApplier(client, client.Jobs())
 		_, first := a.Apply(t.Context(), plan())
 		remove()
-		a, _ = newApplier(t, client, client.Jobs())
+		a, _ = newApplier(client, client.Jobs())
 		_, err := a.Apply(t.Context(), plan())
 		require.NoError(t, err, "fault %v, first run: %v", kind, first)
 		require.Empty(t, plan(), "fault %v, first run: %v", kind, first)

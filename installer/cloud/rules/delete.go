@@ -17,14 +17,13 @@ import (
 type Deleted struct {
 	Description string   `json:"description,omitempty"`
 	PublicIPID  string   `json:"publicIpId"`
-	NetworkID   string   `json:"networkId,omitempty"`
 	PrivatePort int      `json:"privatePort"`
 	CIDRs       []string `json:"cidrs,omitempty"`
 	Members     []string `json:"members"` // ids of VMs
 }
 
 func deleted(r *Rule) *Deleted {
-	return &Deleted{Description: r.Description, PublicIPID: r.PublicIPID, NetworkID: r.NetworkID, PrivatePort: r.PrivatePort, CIDRs: r.CIDRs, Members: memberIDs(r)}
+	return &Deleted{Description: r.Description, PublicIPID: r.PublicIPID, PrivatePort: r.PrivatePort, CIDRs: r.CIDRs, Members: memberIDs(r)}
 }
 
 func memberIDs(r *Rule) []string {
@@ -52,7 +51,8 @@ func (a *Applier) remove(ctx context.Context, s Step) (what string, err error) {
 			return "", err
 		}
 	}
-	return "deleted", a.journalled(s, before, func() error {
+	s.Rule = deleted(before)
+	return "deleted", a.recorded(s, func() error {
 		job, err := a.API.DeleteLoadBalancerRule(ctx, s.RuleID)
 		return a.wait(ctx, "delete it", "deleteLoadBalancerRule", job, err)
 	})
@@ -103,7 +103,7 @@ func (a *Applier) restore(ctx context.Context, s Step) (what string, err error) 
 	if id != "" && len(missing) == 0 {
 		return "is there already", nil
 	}
-	return "made again", a.journalled(s, &Rule{}, func() error { return a.create(ctx, s, id, missing) })
+	return "made again", a.recorded(s, func() error { return a.create(ctx, s, id, missing) })
 }
 
 func (a *Applier) create(ctx context.Context, s Step, id string, members []string) error {

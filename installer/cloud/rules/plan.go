@@ -108,7 +108,7 @@ type Step struct {
 	To     string `json:"to,omitempty"` // of ActionRename
 	// Keeper is the rule that must serve the port before a surplus one may go.
 	Keeper string `json:"keeper,omitempty"`
-	// Rule is what ActionCreate makes.
+	// Rule is what ActionCreate makes, and ActionDelete has deleted.
 	Rule *Deleted `json:"rule,omitempty"`
 	// Protocol is always sent: an update without it ends in a server error for rules that were
 	// created without one.

@@ -195,30 +195,6 @@ func compareVersions(a, b string) int {
 	return va.Compare(vb)
 }
 
-// Completions list names for completion, by what they name.
-var Completions = map[string]func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error){
-	"cluster": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
-		all, err := api.ListKubernetesClusters(ctx, project)
-		return cloudapi.Names(all, func(k *cloudapi.KubernetesCluster) string { return k.Name }), err
-	},
-	"version": func(ctx context.Context, api *cloudapi.Client, _ string) ([]string, error) {
-		all, err := api.ListKubernetesVersions(ctx, "")
-		return cloudapi.Names(all, func(v *cloudapi.KubernetesVersion) string { return v.Semantic }), err
-	},
-	"offering": func(ctx context.Context, api *cloudapi.Client, _ string) ([]string, error) {
-		all, err := api.ListServiceOfferings(ctx, "")
-		return cloudapi.Names(all, func(o *cloudapi.ServiceOffering) string { return o.Name }), err
-	},
-	"network": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
-		all, err := api.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
-		return cloudapi.Names(all, func(n *cloudstack.Network) string { return n.Name }), err
-	},
-	"keypair": func(ctx context.Context, api *cloudapi.Client, project string) ([]string, error) {
-		all, err := api.ListKeyPairs(ctx, project)
-		return cloudapi.Names(all, func(k *cloudapi.KeyPair) string { return k.Name }), err
-	},
-}
-
 // reader reads facts for the preflight, and asks the cluster itself where it can be reached. k is nil before a create.
 func (s *Service) reader(ctx context.Context, k *cloudapi.KubernetesCluster) *ckscheck.Reader {
 	r := &ckscheck.Reader{API: s.API, ProjectID: s.Project, Clock: s.Clock}

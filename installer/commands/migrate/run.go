@@ -6,6 +6,7 @@ package migrate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -31,8 +33,7 @@ type Options struct {
 	// Controllers returns other controllers that may still work with the rules; nil where nobody knows of one.
 	Controllers func(ctx context.Context) ([]string, error)
 
-	header rules.Header // of the journal to undo
-	back   []rules.Step
+	back []rules.Record // of the journal to undo
 }
 
 // ReadUndo reads the journal to undo; that needs no connection.
@@ -40,13 +41,16 @@ func (o *Options) ReadUndo() error {
 	if o.Undo == "" {
 		return nil
 	}
-	file, err := os.Open(o.Undo)
-	if err != nil {
-		return &report.Error{What: "--undo", Err: err, Fix: "name the journal that the run to undo has named, which you may read", Code: report.ExitUsage}
+	text, err := os.ReadFile(o.Undo)
+	var records []json.RawMessage
+	if err == nil {
+		records, err = journal.Records(string(text))
 	}
-	defer func() { _ = file.Close() }()
-	if o.header, o.back, err = rules.ReadJournal(file); err != nil {
-		return &report.Error{What: "--undo " + o.Undo, Err: err, Fix: "name the journal that the run to undo has named", Code: report.ExitUsage}
+	if err == nil {
+		o.back, err = rules.ReadRecords(records)
+	}
+	if err != nil {
+		return &report.Error{What: "--undo " + o.Undo, Err: err, Fix: "name the journal that the run to undo has named, which you may read", Code: report.ExitUsage}
 	}
 	return nil
 }
@@ -70,17 +74,14 @@ type migration struct {
 	o       Options
 	cloud   *cloud.Cloud
 	project string
-	path    string // of the journal of the rules
 	plan    rules.Plan
 	gone    []string // what an undo cannot do
 	result  Result
 }
 
-// Run renames the rules of older providers, or undoes what a journal records. Its journal, e.Journal, is the one that an
-// undo reads; the engine's own is in the cluster alone.
+// Run renames the rules of older providers, or undoes what a journal records.
 func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
-	m := &migration{e: e, o: o, cloud: cs, path: e.Journal}
-	e.Journal = ""
+	m := &migration{e: e, o: o, cloud: cs}
 	inv := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID, Zone: cs.Config.Zone, NodeVMs: cs.Config.NodeVMs})
 	var err error
 	if m.project, err = inv.ProjectID(ctx); err != nil {
@@ -102,7 +103,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	if len(m.plan.Steps) > 0 {
 		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
 		op.Done = func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Did(m.plan.Steps), m.path, m.undoLine())
+			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Did(m.plan.Steps), e.Journal, m.undoLine())
 			return err
 		}
 	}
@@ -141,17 +142,19 @@ func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) erro
 
 // planUndo makes the steps back from a journal, without those that are done already.
 func (m *migration) planUndo(ctx context.Context) error {
-	if h := &m.o.header; h.APIURL != m.cloud.Config.APIURL || h.ProjectID != m.project {
-		return report.Usage(fmt.Sprintf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
-			m.o.Undo, h.APIURL, h.ProjectID, m.cloud.Config.APIURL, m.project),
-			"name the journal of this CloudStack, or give its credentials with --cloud-config")
+	for i := range m.o.back {
+		if r := &m.o.back[i]; r.APIURL != m.cloud.Config.APIURL || r.ProjectID != m.project {
+			return report.Usage(fmt.Sprintf("--undo %s: it is about %s, project %q; the credentials are for %s, project %q",
+				m.o.Undo, r.APIURL, r.ProjectID, m.cloud.Config.APIURL, m.project),
+				"name the journal of this CloudStack, or give its credentials with --cloud-config")
+		}
 	}
 	have, err := rules.Read(ctx, m.cloud.Client, m.project)
 	if err != nil {
 		return err
 	}
 	m.plan.Items = []rules.Item{}
-	m.plan.Steps, m.gone = rules.Remaining(m.o.back, have)
+	m.plan.Steps, m.gone = rules.Remaining(rules.Undo(m.o.back), have)
 	return nil
 }
 
@@ -177,18 +180,16 @@ func (m *migration) allowed(ctx context.Context) error {
 }
 
 func (m *migration) apply(ctx context.Context, note engine.Note) error {
-	journal, err := rules.CreateJournal(m.path, rules.Header{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Cluster: m.e.Cluster.Server}, m.e.Clock)
-	if err != nil {
-		return report.Remedied(err, "name a file that is new, on a disk with room, with --journal")
+	m.result.DryRun, m.result.Journal = false, m.e.Journal
+	note("journal: %s", m.e.Journal)
+	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project}
+	a.Record = func(s rules.Step) error {
+		return m.e.Record(rules.Record{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Step: s})
 	}
-	defer func() { _ = journal.Close() }()
-	m.result.DryRun, m.result.Journal = false, journal.Path()
-	note("journal of the rules: %s", m.path)
-	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Journal: journal}
 	a.Starting = func(s rules.Step) { m.e.Progress.Step("%s", s.Describe()) }
 	a.Progress = func(_ rules.Step, what string) { m.e.Progress.Done("%s", what) }
-	m.result.Done, err = a.Apply(ctx, m.plan.Steps)
-	if err != nil {
+	var err error
+	if m.result.Done, err = a.Apply(ctx, m.plan.Steps); err != nil {
 		m.e.Progress.Fail("%v", err)
 		// The cause is text alone: after ^C too, this says more than what the engine says of a step that was stopped.
 		return &report.Error{
@@ -201,5 +202,5 @@ func (m *migration) apply(ctx context.Context, note engine.Note) error {
 
 // undoLine is the command that undoes what the journal records.
 func (m *migration) undoLine() string {
-	return "csccm migrate-rules --undo " + report.ShellLine(m.path)
+	return "csccm migrate-rules --undo " + report.ShellLine(m.e.Journal)
 }

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // ConfigMap is the name of the ConfigMap that holds the last run of each command; the keys are the commands' names.
@@ -21,8 +22,6 @@ const ConfigMap = "csccm-journal"
 
 // copyTimeout limits one write of the copy, so that it does not delay the command for long.
 const copyTimeout = 10 * time.Second
-
-const fieldManager = "csccm"
 
 // copy updates the ConfigMap. An error is only a warning: commands must also
 // work for users who may not write ConfigMaps.
@@ -35,45 +34,18 @@ func (j *Journal) copy(ctx context.Context) {
 	var text strings.Builder
 	for i := range j.entries {
 		line, err := json.Marshal(j.entries[i])
-		if err != nil {
+		if err != nil || j.entries[i].Event == EventBefore {
 			continue
 		}
 		text.Write(append(line, '\n'))
 	}
-	if err := j.write(ctx, text.String()); err != nil {
+	err := cluster.ChangeConfigMap(ctx, j.o.Kube, j.o.Namespace, ConfigMap, func(c *corev1.ConfigMap) error {
+		c.Data[j.o.Command] = text.String()
+		return nil
+	})
+	if err != nil {
 		j.warn("the journal's copy in ConfigMap %s/%s cannot be written: %v", j.o.Namespace, ConfigMap, err)
 	}
-}
-
-func (j *Journal) write(ctx context.Context, text string) error {
-	maps := j.o.Kube.CoreV1().ConfigMaps(j.o.Namespace)
-	const tries = 3 // another run may write its own key at the same time
-	var err error
-	for range tries {
-		var current *corev1.ConfigMap
-		current, err = maps.Get(ctx, ConfigMap, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			_, err = maps.Create(ctx, &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: j.o.Namespace, Name: ConfigMap,
-					Labels: map[string]string{"app.kubernetes.io/managed-by": fieldManager, "app.kubernetes.io/part-of": "csccm"},
-				},
-				Data: map[string]string{j.o.Command: text},
-			}, metav1.CreateOptions{FieldManager: fieldManager})
-		case err == nil:
-			changed := current.DeepCopy()
-			if changed.Data == nil {
-				changed.Data = map[string]string{}
-			}
-			changed.Data[j.o.Command] = text
-			_, err = maps.Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	return err
 }
 
 // Last returns the last run of a command from the cluster's ConfigMap. It returns nil if there is

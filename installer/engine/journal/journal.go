@@ -32,6 +32,7 @@ const (
 	EventBegin  = "begin"  // a step begins; without a later done or failed, the step may be partly done
 	EventDone   = "done"   // a step succeeded
 	EventFailed = "failed" // a step ended with an error
+	EventBefore = "before" // how something was that a step is about to change
 	EventEnd    = "end"    // the run ended, with or without an error
 )
 
@@ -45,6 +46,8 @@ type Entry struct {
 	// Detail lists what was changed, one change per line.
 	Detail []string `json:"detail,omitempty"`
 	Error  string   `json:"error,omitempty"`
+	// Before is what an undo needs; only in EventBefore.
+	Before json.RawMessage `json:"before,omitempty"`
 }
 
 // Options are the settings of a journal.
@@ -154,6 +157,19 @@ func (j *Journal) Begin(ctx context.Context, step string, detail ...string) erro
 	return nil
 }
 
+// Record keeps how something was that the step is about to change. If it returns an error, it must not be changed. The copy in the
+// cluster does not have it: a ConfigMap is too small for many of them.
+func (j *Journal) Record(before any) error {
+	text, err := json.Marshal(before)
+	if err == nil {
+		err = j.append(Entry{Event: EventBefore, Before: text})
+	}
+	if err != nil {
+		return &Error{Path: j.o.Path, Changed: true, Err: err}
+	}
+	return nil
+}
+
 // Finish records how a step ended. The step cannot be undone any more, so an error of the
 // journal is only a warning.
 func (j *Journal) Finish(ctx context.Context, step string, err error, detail ...string) {
@@ -249,22 +265,38 @@ func (r *Run) Step() string {
 	return ""
 }
 
-// Did returns the detail of the last entry with this step and event, and whether there is one.
-func (r *Run) Did(step, event string) ([]string, bool) {
-	if r == nil {
-		return nil, false
-	}
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		if r.Entries[i].Event == event && r.Entries[i].Step == step {
-			return r.Entries[i].Detail, true
-		}
-	}
-	return nil, false
-}
-
 // Parse returns the last run of a journal. It ignores an incomplete last line.
 func Parse(text string) (*Run, error) {
+	all, err := entries(text)
+	if err != nil {
+		return nil, err
+	}
 	var r *Run
+	for i := range all {
+		if e := &all[i]; e.Event == EventRun {
+			r = &Run{Command: e.Command, Began: e.Time}
+		} else {
+			r.Entries = append(r.Entries, *e)
+		}
+	}
+	return r, nil
+}
+
+// Records returns what all runs of a journal have kept by Record, in that order.
+func Records(text string) ([]json.RawMessage, error) {
+	all, err := entries(text)
+	var out []json.RawMessage
+	for i := range all {
+		if all[i].Event == EventBefore {
+			out = append(out, all[i].Before)
+		}
+	}
+	return out, err
+}
+
+// entries are the lines of a journal, of which the first begins a run.
+func entries(text string) ([]Entry, error) {
+	var out []Entry
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range all {
 		var e Entry
@@ -274,17 +306,12 @@ func Parse(text string) (*Run, error) {
 			}
 			return nil, fmt.Errorf("journal line %d: %w", i+1, err)
 		}
-		if e.Event == EventRun {
-			r = &Run{Command: e.Command, Began: e.Time}
-			continue
-		}
-		if r == nil {
+		if out = append(out, e); out[0].Event != EventRun {
 			return nil, errors.New("not a journal of csccm: the first line does not begin a run")
 		}
-		r.Entries = append(r.Entries, e)
 	}
-	if r == nil {
+	if len(out) == 0 {
 		return nil, errors.New("the journal is empty")
 	}
-	return r, nil
+	return out, nil
 }

@@ -4,6 +4,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -46,11 +47,7 @@ func TestJournal(t *testing.T) {
 	require.False(t, killed.Ended())
 	require.Equal(t, "Secret", killed.Step())
 	require.Contains(t, killed.Describe(), `step "Secret" without a word; continuing`)
-	did, ok := killed.Did("user", EventDone)
-	require.True(t, ok)
-	require.Equal(t, []string{"made user kubeadmin"}, did)
-	_, ok = killed.Did("Secret", EventDone)
-	require.False(t, ok)
+	require.Equal(t, []string{"made user kubeadmin"}, killed.Entries[1].Detail)
 
 	j.Finish(t.Context(), "Secret", errors.New("the canary died"))
 	j.Close(t.Context(), errors.New("the canary died"))
@@ -70,6 +67,7 @@ func TestJournal(t *testing.T) {
 	j, err = Open(o)
 	require.NoError(t, err)
 	require.NoError(t, j.Begin(t.Context(), "release"))
+	require.NoError(t, j.Record(map[string]int{"was": 1}))
 	j.Finish(t.Context(), "release", nil)
 	j.Close(t.Context(), nil)
 	text, err = os.ReadFile(o.Path)
@@ -77,6 +75,9 @@ func TestJournal(t *testing.T) {
 	r, err = Parse(string(text) + `{"time":"2023-`)
 	require.NoError(t, err, "an incomplete last line")
 	require.Equal(t, "uninstall", r.Command)
+	kept, err := Records(string(text))
+	require.NoError(t, err)
+	require.Equal(t, []json.RawMessage{[]byte(`{"was":1}`)}, kept)
 	require.Empty(t, r.Describe())
 	require.Nil(t, Last(t.Context(), o.Kube, o.Namespace, "uninstall"), "never published")
 }

@@ -41,16 +41,6 @@ func WantOne(want string) cobra.PositionalArgs {
 	}
 }
 
-// CompleteArgument completes the one argument of a command.
-func CompleteArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f(cmd, args, toComplete)
-	}
-}
-
 // OneArgument requires one argument and says what it names.
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -61,13 +51,13 @@ func OneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// AlsoValid judges more than the arguments before the command connects.
-func AlsoValid(args cobra.PositionalArgs, more func() error) cobra.PositionalArgs {
+// AlsoValid judges more than the number of arguments before the command connects; more may be nil.
+func AlsoValid(args cobra.PositionalArgs, more func(args []string) error) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
-		if err := args(cmd, given); err != nil {
+		if err := args(cmd, given); err != nil || more == nil {
 			return err
 		}
-		return more()
+		return more(given)
 	}
 }
 

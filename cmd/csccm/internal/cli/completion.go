@@ -102,13 +102,8 @@ func CompleteRest(g *Globals, cmd *cobra.Command) {
 			}
 		})
 	}
-	switch cmd.Name() {
-	case "files": // of a release
-	case "save", "load":
-	default:
-		if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !cmd.HasSubCommands() {
-			cmd.ValidArgsFunction = cobra.NoFileCompletions
-		}
+	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !cmd.HasSubCommands() {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
 		CompleteRest(g, sub)
