@@ -22,8 +22,8 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
 	"github.com/csccm/csccm/installer/commands/taint"
-	"github.com/csccm/csccm/installer/engine/exitcodes"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/testenv/exitcodes"
 )
 
 // Every command of the tree is in the table, at the least with how it ends when all is fine and when its flags are wrong.
@@ -38,7 +38,7 @@ func TestEveryCommandHasItsExitCodes(t *testing.T) {
 		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm"))
 		names = append(names, name)
 		for _, row := range []string{"fine", "wrong flags"} {
-			require.Contains(t, covered[row], name, "installer/engine/exitcodes has no row %q for csccm %s", row, name)
+			require.Contains(t, covered[row], name, "installer/testenv/exitcodes has no row %q for csccm %s", row, name)
 		}
 	}
 	for _, r := range exitcodes.Rows() {
@@ -46,16 +46,6 @@ func TestEveryCommandHasItsExitCodes(t *testing.T) {
 			require.Contains(t, names, strings.TrimSuffix(c, " --undo"), "row %q names a command that there is not", r.Name)
 		}
 	}
-}
-
-// docs/exit-codes.md is what the table says.
-func TestExitCodesPageIsGenerated(t *testing.T) {
-	t.Parallel()
-	var want strings.Builder
-	require.NoError(t, exitcodes.WriteMarkdown(&want))
-	have, err := os.ReadFile("../../docs/exit-codes.md")
-	require.NoError(t, err)
-	require.Equal(t, want.String(), string(have), "run: go generate ./installer/engine/exitcodes")
 }
 
 // exitCases are the command lines of the table's cells that need no API server but a fake one.

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/engine/exitcodes"
+	"github.com/csccm/csccm/installer/testenv/exitcodes"
 )
 
 // kubeSystem is the namespace whose UID identifies the cluster.

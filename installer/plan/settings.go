@@ -66,32 +66,14 @@ func OfCluster(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release
 // Options returns the settings of the controller of a Helm release, from the flags of its Deployment or DaemonSet.
 // from names their source. Without a controller they are the defaults.
 func Options(ctx context.Context, kube kubernetes.Interface, namespace, release string) (o provider.Options, from string, err error) {
-	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
-	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
+	all, err := cluster.Workloads(ctx, kube, namespace, cluster.OfRelease(release))
 	if err != nil {
 		return o, "", err
 	}
-	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
-	if err != nil {
-		return o, "", err
-	}
-	type workload struct {
-		name string
-		pod  *corev1.PodSpec
-	}
-	var all []workload
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		all = append(all, workload{"Deployment " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
-	}
-	for i := range sets.Items {
-		d := &sets.Items[i]
-		all = append(all, workload{"DaemonSet " + d.Namespace + "/" + d.Name, &d.Spec.Template.Spec})
-	}
-	for _, w := range all {
-		if args, ok := flagsOf(w.pod); ok {
+	for i := range all {
+		if args, ok := flagsOf(all[i].Pod); ok {
 			o, err = parseFlags(args)
-			return o, w.name, err
+			return o, all[i].String(), err
 		}
 	}
 	return provider.DefaultOptions(), "the defaults", nil

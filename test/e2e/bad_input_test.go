@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -85,8 +84,8 @@ func (s said) refused(t *testing.T, code int, what, fix string) {
 	}
 }
 
-// TestBadInput gives the program each thing that can be wrong, at every command that meets it, on a real API server. Each
-// says what is wrong, why, and how to go on, and leaves everything as it was.
+// TestBadInput gives the program what can be wrong on a real API server, at every command that meets it. Each says what is wrong,
+// why, and how to go on, and leaves everything as it was. TestExitCodeTable of cmd/csccm has what needs none.
 func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one cluster
 	t.Parallel()
 	e := newDirectEnv(t, 2)
@@ -105,21 +104,11 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		"install": {"--cloud-config", file}, "upgrade": nil, "rollback": nil, "rotate-keys": nil, "uninstall": nil, "plan": nil, "migrate-rules": nil,
 		"takeover": nil, "taint": nil,
 	}
-	each := func(t *testing.T, what, fix string, more ...string) {
-		t.Helper()
+	t.Run("no permission", func(t *testing.T) {
 		for command, args := range everywhere {
-			t.Run(command, func(t *testing.T) {
-				e.csccm(t, "", slices.Concat([]string{command, "--yes"}, args, more)...).refused(t, 1, what, fix)
-			})
+			e.csccm(t, "", append([]string{command, "--yes", "--as", "nobody"}, args...)...).refused(t, 1, `User "nobody" cannot`, "cluster administrator")
 		}
 		e.unchanged(t, before)
-	}
-	t.Run("unreachable cluster", func(t *testing.T) {
-		each(t, "Kubernetes API http://127.0.0.1:1: connection refused", "the API server runs", "--server", "http://127.0.0.1:1")
-		e.csccm(t, "", "doctor", "--server", "http://127.0.0.1:1").want(t, 3, "✗ K8S-001", "connection refused", "fix: ", "the API server runs")
-	})
-	t.Run("no permission", func(t *testing.T) {
-		each(t, `User "nobody" cannot`, "cluster administrator", "--as", "nobody")
 		s := e.csccm(t, "", "doctor", "--as", "nobody", "--fail-on", "warning").want(t, 3)
 		if strings.Count(s.out, "fix: use a kubeconfig of a cluster administrator") < 3 {
 			t.Errorf("doctor says:\n%s", s.out)
@@ -136,17 +125,9 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		installFix  string
 		check, text string // of doctor
 	}{
-		"broken cloud-config": {
-			config: "[Global]\nsecret-key = canary\nflavour = vanilla\n",
-			code:   2, what: `unknown key "flavour"`, fix: "correct the", check: "CS-001", text: "flavour",
-		},
 		"wrong URL": {
 			config: with(func(c *cloudstack.Config) { c.APIURL = strings.TrimSuffix(e.cloud.URL, "/client/api") + "/elsewhere" }),
 			code:   1, what: "is api-url right?", fix: "/client/api", check: "CS-001", text: "in place of the API",
-		},
-		"nothing listens there": {
-			config: with(func(c *cloudstack.Config) { c.APIURL = "http://127.0.0.1:1/client/api" }),
-			code:   1, what: "connection refused", fix: "api-url", check: "CS-001", text: "connection refused",
 		},
 		"wrong certificate": {
 			config: with(func(c *cloudstack.Config) { c.APIURL = server.URL + "/client/api" }),
@@ -155,10 +136,6 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		"expired key": {
 			config: with(func(c *cloudstack.Config) { c.SecretKey = "canary" }),
 			code:   1, what: "401", fix: "keys", installFix: "both keys", check: "CS-002", text: "401",
-		},
-		"unknown project": {
-			config: with(func(c *cloudstack.Config) { c.ProjectID = "no-such-project" }),
-			code:   2, what: "no-such-project", fix: "project", check: "CS-004", text: "no-such-project",
 		},
 		"unknown zone": {
 			config: with(func(c *cloudstack.Config) { c.Zone = "zone-9" }),
@@ -188,15 +165,6 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		e.csccm(t, "", "support-bundle", "--file", "/dev/full").refused(t, 2, "exists already", "--file")
 		e.unchanged(t, before)
 	})
-	t.Run("a chart value that is wrong", func(t *testing.T) {
-		for _, args := range [][]string{
-			{"install", "--cloud-config", file, "--yes"}, {"install", "--cloud-config", file, "--dry-run"},
-			{"install", "--cloud-config", file, "--dry-run"}, {"template"}, {"images"},
-		} {
-			e.csccm(t, "", append(args, "--set", "replicaCount=many")...).refused(t, 2, "chart values: replicaCount: ", "values.schema.json")
-		}
-		e.unchanged(t, before)
-	})
 	t.Run("nodes without VMs", func(t *testing.T) {
 		// There are two VMs. Without the taint: a node that was there before the cloud provider.
 		e.register(t, 3, 3, func(n *corev1.Node) { n.Spec.Taints = nil })
@@ -208,17 +176,6 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one clus
 		if err := e.Client.CoreV1().Nodes().Delete(t.Context(), "w3", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-	})
-	t.Run("an old provider still running", func(t *testing.T) {
-		labels := map[string]string{"k8s-app": oldName} // as in upstream's manifest
-		o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: oldName, Labels: labels}}
-		o.Spec.Selector, o.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
-		o.Spec.Template.Spec.Containers = []corev1.Container{{Name: "ccm", Image: "apache/cloudstack-kubernetes-provider:v1.2.0"}}
-		if _, err := e.Client.AppsV1().Deployments("kube-system").Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		// install takes its place, which TestTakeoverUndo shows.
-		e.csccm(t, "", "doctor", "--cloud-config", file, "--only", "CCM").want(t, 3, "✗ CCM-003", "apache/cloudstack-kubernetes-provider", "fix: ", "csccm")
 	})
 	t.Run("40 columns", func(t *testing.T) {
 		e.environ = []string{"COLUMNS=40"}

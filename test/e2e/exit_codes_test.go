@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/engine/exitcodes"
+	"github.com/csccm/csccm/installer/testenv/exitcodes"
 )
 
 // TestExitCodesOnACluster runs the rows of the table of exit codes that need a real API server: every command that changes

@@ -22,7 +22,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/engine/stepclock"
+	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/echo"
 )
 

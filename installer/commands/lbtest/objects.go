@@ -19,7 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/echo"
 )
@@ -40,26 +42,19 @@ func (t *Tester) meta(name string) metav1.ObjectMeta {
 
 // wait polls until done says so, with what it waits for in the error.
 func (t *Tester) wait(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string, error)) error {
-	deadline := t.Clock.Now().Add(limit)
-	said := ""
-	for {
-		ok, why, err := done(ctx)
-		if err != nil || ok {
-			return err
-		}
-		if why != said && why != "" {
+	said, why := "", ""
+	inTime, err := engine.Poll(ctx, t.Clock, poll, limit, func() (ok bool, err error) {
+		ok, why, err = done(ctx)
+		if err == nil && !ok && why != said && why != "" {
 			said = why
 			t.Progress.Info("%s", why)
 		}
-		if t.Clock.Now().After(deadline) {
-			return fmt.Errorf("not within %s: %s", limit, why)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.Clock.After(poll):
-		}
+		return ok, err
+	})
+	if err == nil && !inTime {
+		err = fmt.Errorf("not within %s: %s", limit, why)
 	}
+	return err
 }
 
 func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
@@ -116,7 +111,7 @@ func (t *Tester) makePod(ctx context.Context) (string, error) {
 		case corev1.PodFailed, corev1.PodSucceeded:
 			return false, "", t.ended(ctx, now)
 		default:
-			return false, waitsFor(now), nil
+			return false, cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
 		}
 	})
 	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), err
@@ -131,20 +126,6 @@ func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
 		}
 	}
 	return errors.New(text)
-}
-
-func waitsFor(p *corev1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "not scheduled: " + c.Message
-		}
-	}
-	for i := range p.Status.ContainerStatuses {
-		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-		}
-	}
-	return "the Pod does not run yet"
 }
 
 func (t *Tester) service() *corev1.Service {
@@ -211,7 +192,7 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 			return false, "", err
 		}
 		p = now
-		return now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed, waitsFor(now), nil
+		return now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed, cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
 	}); err != nil {
 		return "", err
 	}
@@ -287,24 +268,12 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 
 // ControllerImage returns the image of the release's controller.
 func ControllerImage(ctx context.Context, kube kubernetes.Interface, namespace, release string) (string, error) {
-	selector := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + release}
-	deployments, err := kube.AppsV1().Deployments(namespace).List(ctx, selector)
+	all, err := cluster.Workloads(ctx, kube, namespace, cluster.OfRelease(release))
 	if err != nil {
 		return "", err
 	}
-	sets, err := kube.AppsV1().DaemonSets(namespace).List(ctx, selector)
-	if err != nil {
-		return "", err
-	}
-	var templates []corev1.PodTemplateSpec
-	for i := range deployments.Items {
-		templates = append(templates, deployments.Items[i].Spec.Template)
-	}
-	for i := range sets.Items {
-		templates = append(templates, sets.Items[i].Spec.Template)
-	}
-	for i := range templates {
-		if containers := templates[i].Spec.Containers; len(containers) > 0 {
+	for i := range all {
+		if containers := all[i].Pod.Containers; len(containers) > 0 {
 			return containers[0].Image, nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/secretusers"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -56,7 +57,8 @@ func (f *facts) judge() *Others {
 	o := &Others{Workloads: []Use{}, Copies: append([]secretusers.Copy{}, f.copies...), NotLookedAt: append([]string{}, f.notLookedAt...)}
 	for _, u := range secretusers.Of(f.pods, f.namespace, f.secret) {
 		use := Use{User: u, PodCount: len(u.Pods), Needs: restart}
-		if !slices.ContainsFunc(u.Pods, func(p secretusers.Pod) bool { return !f.controller(p.Pod) }) {
+		// The release's own controller takes changed keys over.
+		if !slices.ContainsFunc(u.Pods, func(p secretusers.Pod) bool { return !cluster.InRelease(p.Labels, f.release) }) {
 			use.Needs = reloads
 		} else if use.Why = f.lasting(&u); use.Why != "" {
 			use.Needs = recreate
@@ -72,11 +74,6 @@ func (f *facts) judge() *Others {
 		}
 	}
 	return o
-}
-
-// controller reports whether a Pod is one of the release's controller, which takes changed keys over.
-func (f *facts) controller(p *corev1.Pod) bool {
-	return p.Labels["app.kubernetes.io/name"] == "cloudstack-ccm" && p.Labels["app.kubernetes.io/instance"] == f.release
 }
 
 // lasting returns why a restart by the template's annotation would not replace all Pods of a workload; "" if it would.

@@ -155,7 +155,7 @@ func (r *run) observe(ctx context.Context, uses []Use, before map[string]int) er
 		for i := range now {
 			u := &now[i]
 			for _, p := range u.Pods {
-				if !ready(p.Pod) && before[p.Name] == 0 {
+				if !cluster.PodReady(p.Pod) && before[p.Name] == 0 {
 					unready = append(unready, p.Name)
 				}
 				for name, log := range r.logs(ctx, p) {
@@ -180,12 +180,6 @@ func (r *run) observe(ctx context.Context, uses []Use, before map[string]int) er
 	}
 	r.Progress.Done("none")
 	return nil
-}
-
-func ready(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // logs returns the logs of a Pod's containers that read the Secret, by name; nil where one cannot be read.
@@ -214,7 +208,7 @@ func (r *run) before(ctx context.Context, uses []Use) (map[string]int, error) {
 	before := map[string]int{}
 	for i := range now {
 		for _, p := range now[i].Pods {
-			if !ready(p.Pod) {
+			if !cluster.PodReady(p.Pod) {
 				before[p.Name] = 1
 			}
 			for name, log := range r.logs(ctx, p) {

@@ -5,12 +5,10 @@ package taint
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -38,10 +36,7 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 	}
 	for i := range f.Pods {
 		p := &f.Pods[i]
-		ours := p.Namespace == namespace && p.Labels["app.kubernetes.io/name"] == "cloudstack-ccm" && p.Labels["app.kubernetes.io/instance"] == release
-		if ours && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) {
+		if p.Namespace == namespace && cluster.InRelease(p.Labels, release) && cluster.PodReady(p) {
 			f.ControllerReady++
 		}
 	}

@@ -24,60 +24,37 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-// secretRef is a key of a Secret that may hold a cloud-config; key "" is any.
+// secretRef is a Secret that may hold a cloud-config, and the key in which it probably is.
 type secretRef struct{ namespace, name, key string }
 
 // usualSecrets are those of the two providers by their own manifests.
 var usualSecrets = []string{"cloud-config", credentials.SecretName}
 
-// cloudConfigs returns where a workload may have its cloud-config from: the Secrets that it mounts, then the usual ones.
+// cloudConfigs returns where a workload may have its cloud-config from: the Secrets that it mounts, then the usual ones. A key has
+// the name of the file that the container reads, where the volume does not rename it.
 func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
 	file, _ := family.Argument(family.Arguments(c), "cloud-config")
-	var out []secretRef
-	add := func(volume, secret string, items []corev1.KeyToPath) {
-		out = append(out, secretRef{w.meta.Namespace, secret, keyOf(items, c, volume, file)})
-	}
-	for _, v := range w.pod.Volumes {
+	var names []string
+	for _, v := range w.Pod.Volumes {
 		if v.Secret != nil {
-			add(v.Name, v.Secret.SecretName, v.Secret.Items)
+			names = append(names, v.Secret.SecretName)
 		}
 		if v.Projected == nil {
 			continue
 		}
 		for _, s := range v.Projected.Sources {
 			if s.Secret != nil {
-				add(v.Name, s.Secret.Name, s.Secret.Items)
+				names = append(names, s.Secret.Name)
 			}
 		}
 	}
-	for _, name := range usualSecrets {
-		if !slices.ContainsFunc(out, func(r secretRef) bool { return r.name == name }) {
-			out = append(out, secretRef{w.meta.Namespace, name, credentials.SecretKey})
+	var out []secretRef
+	for _, name := range append(names, usualSecrets...) {
+		if ref := (secretRef{w.Meta.Namespace, name, path.Base(file)}); !slices.Contains(out, ref) {
+			out = append(out, ref)
 		}
 	}
 	return out
-}
-
-// keyOf finds the key of a Secret's volume that the container reads as file; "" when that does not show.
-func keyOf(items []corev1.KeyToPath, c *corev1.Container, volume, file string) string {
-	for _, m := range c.VolumeMounts {
-		if m.Name != volume {
-			continue
-		}
-		name := path.Base(file)
-		if m.SubPath != "" && m.MountPath == file {
-			name = m.SubPath
-		} else if m.MountPath != path.Dir(file) {
-			continue
-		}
-		for _, i := range items {
-			if i.Path == name {
-				return i.Key
-			}
-		}
-		return name
-	}
-	return ""
 }
 
 // Credentials are those of a predecessor, as they are in the cluster.
@@ -117,10 +94,10 @@ func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessor
 	return nil, report.Usage(none, "give --cloud-config FILE, or --api-key-file and --secret-key-file")
 }
 
-// configIn parses a Secret's key, or with "" the first that is a cloud-config with keys.
+// configIn parses a Secret's key, or without it the first that is a cloud-config with keys.
 func configIn(s *corev1.Secret, key string) *cloudstack.Config {
 	keys := []string{key}
-	if key == "" || s.Data[key] == nil {
+	if s.Data[key] == nil {
 		keys = slices.Sorted(maps.Keys(s.Data))
 	}
 	for _, k := range keys {

@@ -64,10 +64,10 @@ func FindControllers(ctx context.Context, kube kubernetes.Interface, release, na
 	}
 	for i := range all {
 		w := &all[i]
-		if w.ours() && len(w.pod.Containers) > 0 && w.meta.Namespace == namespace && w.meta.Labels["app.kubernetes.io/instance"] == release {
-			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.ready
-			f.own = append(f.own, Predecessor{Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, HelmRelease: w.meta.Annotations[helmReleaseKey]})
-			args := family.Arguments(&w.pod.Containers[0])
+		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
+			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.Ready
+			f.own = append(f.own, Predecessor{Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, HelmRelease: w.Meta.Annotations[helmReleaseKey]})
+			args := family.Arguments(&w.Pod.Containers[0])
 			if l := leaseOf(args); l != nil {
 				f.Own.Lease = *l
 			}

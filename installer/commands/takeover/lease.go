@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -66,29 +68,23 @@ func leftHold(ctx context.Context, kube kubernetes.Interface, name LeaseName) (b
 // renewed is seen here: the other's clock need not be ours.
 func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName) error {
 	var first *coordinationv1.Lease
-	begun := c.Now()
-	for {
+	_, err := engine.Poll(ctx, c, leaderPoll, leaseMissed, func() (bool, error) {
 		l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil
+			return true, nil
 		case err != nil:
-			return fmt.Errorf("reading lease %s: %w", name, err)
+			return false, fmt.Errorf("reading lease %s: %w", name, err)
 		case !isCSCCM(holder(l)) || l.Spec.RenewTime == nil:
-			return nil
+			return true, nil
 		case first == nil:
 			first = l
 		case holder(l) != holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			return report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name), "let it end, then run the command again")
-		case c.Since(begun) >= leaseMissed:
-			return nil
+			return false, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name), "let it end, then run the command again")
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-c.After(leaderPoll):
-		}
-	}
+		return false, nil
+	})
+	return err
 }
 
 // hold keeps every controller from leading until end, which must be called, also after ^C or a failure: the cluster would be
@@ -177,14 +173,9 @@ func (h *hold) check(ctx context.Context) error {
 // outlast waits until the controller that held the lease does not write any more. It may be one of ours: where the old controller
 // did not lead, perhaps because it did not start, a new Pod took the lease at once. Two leaders would allocate two addresses.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
-	for until := h.since.Add(mayWrite(h.before, ended)); h.clock.Now().Before(until); {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-h.clock.After(min(until.Sub(h.clock.Now()), leaderPoll)):
-		}
-	}
-	return nil
+	until := h.since.Add(mayWrite(h.before, ended))
+	_, err := engine.Poll(ctx, h.clock, leaderPoll, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
+	return err
 }
 
 // mayWrite returns how long the holder of a lease may go on after somebody else took it: not at all if it is a Pod of a workload

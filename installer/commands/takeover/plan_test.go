@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -162,7 +163,7 @@ func TestRecognise(t *testing.T) {
 		"something else":        {leftby.Controller("web", "nginx", nil), "", nil},
 		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
 	} {
-		w := ofDeployment(tt.d)
+		w := workload{cluster.DeploymentOf(tt.d)}
 		p, is := recognise(&w)
 		require.Equal(t, tt.family != "", is, name)
 		require.Equal(t, tt.family, p.Family, name)

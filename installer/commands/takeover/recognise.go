@@ -12,87 +12,68 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 )
 
-// workload is what Deployments and DaemonSets have in common.
-type workload struct {
-	meta     *metav1.ObjectMeta
-	kind     string
-	wanted   int32
-	ready    int32
-	selector *metav1.LabelSelector
-	pod      *corev1.PodSpec
-}
-
-func ofDeployment(d *appsv1.Deployment) workload {
-	return workload{&d.ObjectMeta, "Deployment", ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas, d.Spec.Selector, &d.Spec.Template.Spec}
-}
-
-func ofDaemonSet(d *appsv1.DaemonSet) workload {
-	w := workload{&d.ObjectMeta, "DaemonSet", d.Status.DesiredNumberScheduled, d.Status.NumberReady, d.Spec.Selector, &d.Spec.Template.Spec}
-	if _, stopped := d.Spec.Template.Spec.NodeSelector[stoppedSelector]; stopped {
-		w.wanted = 0
-	}
-	return w
-}
+// workload is one that may be a controller.
+type workload struct{ cluster.Workload }
 
 // workloads reads those of a namespace.
 func workloads(ctx context.Context, kube kubernetes.Interface, namespace string) ([]workload, error) {
-	var err error
-	deployments := cluster.List(ctx, &err, kube.AppsV1().Deployments(namespace).List).Items
-	sets := cluster.List(ctx, &err, kube.AppsV1().DaemonSets(namespace).List).Items
-	var all []workload
-	for i := range deployments {
-		all = append(all, ofDeployment(&deployments[i]))
-	}
-	for i := range sets {
-		all = append(all, ofDaemonSet(&sets[i]))
+	list, err := cluster.Workloads(ctx, kube, namespace, metav1.ListOptions{})
+	all := make([]workload, len(list))
+	for i := range list {
+		all[i] = workload{list[i]}
+		if all[i].stopped() {
+			all[i].Wanted = 0
+		}
 	}
 	return all, err
 }
 
-const (
-	chartName      = "cloudstack-ccm"
-	helmReleaseKey = "meta.helm.sh/release-name"
-)
+const helmReleaseKey = "meta.helm.sh/release-name"
+
+// stopped reports whether a takeover keeps the Pods of a DaemonSet off every node.
+func (w *workload) stopped() bool {
+	_, stopped := w.Pod.NodeSelector[stoppedSelector]
+	return stopped && w.Kind == "DaemonSet"
+}
 
 // before is how many Pods a workload wanted that a takeover has stopped; 0 for others.
 func (w *workload) before() int32 {
-	if _, stopped := w.pod.NodeSelector[stoppedSelector]; stopped {
+	if w.stopped() {
 		return 1 // on its nodes
 	}
-	n, err := strconv.ParseInt(w.meta.Annotations[replicasAnnotation], 10, 32)
+	n, err := strconv.ParseInt(w.Meta.Annotations[replicasAnnotation], 10, 32)
 	if err != nil {
 		return 0
 	}
 	return int32(n)
 }
 
-func (w *workload) ours() bool { return w.meta.Labels["app.kubernetes.io/name"] == chartName }
+func (w *workload) ours() bool { return w.Meta.Labels[cluster.NameLabel] == cluster.ChartName }
 
 // recognise reports whether a workload runs a cloud controller manager that is not csccm's.
 func recognise(w *workload) (Predecessor, bool) {
-	if w.ours() || len(w.pod.Containers) == 0 {
+	if w.ours() || len(w.Pod.Containers) == 0 {
 		return Predecessor{}, false
 	}
-	whose, container := family.OfPod(w.pod, w.meta.Name)
+	whose, container := family.OfPod(w.Pod, w.Meta.Name)
 	if container == nil {
 		return Predecessor{}, false
 	}
 	p := Predecessor{
-		Family: whose, Kind: w.kind, Namespace: w.meta.Namespace, Name: w.meta.Name, Image: container.Image, Wanted: w.wanted,
-		HelmRelease: w.meta.Annotations[helmReleaseKey], ServiceAccount: w.pod.ServiceAccountName, Lease: leaseOf(family.Arguments(container)),
-		Kept: w.wanted == 0 && w.meta.Annotations[keptAnnotation] != "", Before: w.before(),
-		starting: w.meta.Annotations[startingAnnotation] != "",
-		ready:    w.ready, configs: cloudConfigs(w, container),
+		Family: whose, Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Image: container.Image, Wanted: w.Wanted,
+		HelmRelease: w.Meta.Annotations[helmReleaseKey], ServiceAccount: w.Pod.ServiceAccountName, Lease: leaseOf(family.Arguments(container)),
+		Kept: w.Wanted == 0 && w.Meta.Annotations[keptAnnotation] != "", Before: w.before(),
+		starting: w.Meta.Annotations[startingAnnotation] != "",
+		ready:    w.Ready, configs: cloudConfigs(w, container),
 	}
-	if w.selector != nil {
-		p.selector = w.selector.MatchLabels
+	if w.Selector != nil {
+		p.selector = w.Selector.MatchLabels
 	}
 	return p, true
 }
@@ -122,11 +103,11 @@ func LeaseOf(manifest string) LeaseName {
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
-		w := ofDeployment(&d)
-		if !w.ours() || len(w.pod.Containers) == 0 {
+		w := workload{cluster.DeploymentOf(&d)}
+		if !w.ours() || len(w.Pod.Containers) == 0 {
 			continue
 		}
-		if l := leaseOf(family.Arguments(&w.pod.Containers[0])); l != nil {
+		if l := leaseOf(family.Arguments(&w.Pod.Containers[0])); l != nil {
 			return *l
 		}
 	}

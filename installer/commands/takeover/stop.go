@@ -228,6 +228,6 @@ func (t *Taker) sharedAccount(ctx context.Context, p *Predecessor) (bool, error)
 	all, err := workloads(ctx, t.Kube, p.Namespace)
 	pods := cluster.List(ctx, &err, t.Kube.CoreV1().Pods(p.Namespace).List).Items // the predecessor's own are gone
 	return slices.ContainsFunc(all, func(w workload) bool {
-		return w.pod.ServiceAccountName == p.ServiceAccount && (w.kind != p.Kind || w.meta.Name != p.Name)
+		return w.Pod.ServiceAccountName == p.ServiceAccount && (w.Kind != p.Kind || w.Meta.Name != p.Name)
 	}) || slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.ServiceAccountName == p.ServiceAccount }), err
 }

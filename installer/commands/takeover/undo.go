@@ -18,6 +18,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -219,7 +220,7 @@ func (u *Undoer) endOurs(ctx context.Context) error {
 		}
 	}
 	all := &Predecessor{Kind: "release", Namespace: u.Namespace, Name: u.Release, selector: map[string]string{
-		"app.kubernetes.io/name": chartName, "app.kubernetes.io/instance": u.Release,
+		cluster.NameLabel: cluster.ChartName, cluster.InstanceLabel: u.Release,
 	}}
 	if err := u.awaitNoPods(ctx, all); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -22,22 +21,17 @@ func TestUninstallReleasesTheLease(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	for name, tc := range map[string]struct {
-		holder      string
-		hostNetwork bool
-		renews      bool // somebody else with the same host name
-		released    bool
+		holder   string
+		renews   bool
+		released bool
 	}{
-		"held by the Pod":                             {holder: "ccm-1_9f", released: true},
-		"held by the Pod on the host's network":       {holder: "new_9f", hostNetwork: true, released: true},
-		"held by another controller of the same node": {holder: "new_9f", hostNetwork: true, renews: true},
-		"a Pod of the same node without hostNetwork":  {holder: "new_9f"},
-		"held by another controller":                  {holder: "apache-7_9f"},
-		"held by nobody":                              {},
+		"held by the Pod, which has ended": {holder: "ccm-1_9f", released: true},
+		"held by another controller":       {holder: "apache-7_9f", renews: true},
+		"held by nobody":                   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := testenv.ReadyPod("ccm-1")
-			pod.Spec = corev1.PodSpec{NodeName: "new", HostNetwork: tc.hostNetwork}
 			renewed := metav1.NewMicroTime(now.Add(-time.Second))
 			lease := &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"},

@@ -9,17 +9,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/installer/kube/secretusers"
 )
@@ -35,8 +32,7 @@ func (p *Plan) others(ctx context.Context, u *run) error {
 	if err != nil {
 		return u.Cluster.Explain(err)
 	}
-	own := podLabels(p.Release).AsSelector()
-	foreign := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return own.Matches(labels.Set(pod.Labels)) })
+	foreign := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return cluster.InRelease(pod.Labels, p.Release) })
 	var who []string
 	for _, user := range secretusers.Of(foreign, p.Namespace, credentials.SecretName) {
 		who = append(who, user.String())
@@ -81,20 +77,4 @@ func (p *Plan) notByHelm(ctx context.Context, u *run) error {
 		Fix:  "delete what made it: the application of GitOps, or csccm template | kubectl delete -f -; then csccm uninstall removes the rest",
 		Code: report.ExitCheckFailed,
 	}
-}
-
-// staleLease plans to free the lease that an earlier run, which was stopped, has left: nobody has renewed it for a while, and
-// it has not expired.
-func (p *Plan) staleLease(ctx context.Context, u *run) {
-	name := takeover.LeaseOf(p.manifest)
-	l, err := u.Cluster.Kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if err != nil || ptr.Deref(l.Spec.HolderIdentity, "") == "" || l.Spec.RenewTime == nil {
-		return
-	}
-	age := u.Clock.Since(l.Spec.RenewTime.Time)
-	if lasts := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second; age < leasePolls*leasePoll || age > lasts {
-		return
-	}
-	u.hosts[hostOf(l)], u.nodes[hostOf(l)] = true, true // freed if it is not renewed meanwhile
-	p.Deletes = append(p.Deletes, fmt.Sprintf("holder of Lease %s, which is gone: the next controller can lead at once", name))
 }

@@ -118,7 +118,7 @@ func TestUninstallGoesOnAfterInterrupt(t *testing.T) {
 	e.Time.Step(20 * time.Second)
 	e.Stdout.Reset()
 	require.NoError(t, Run(t.Context(), e.Env, Options{}), e.Stderr.String())
-	require.Contains(t, e.Stdout.String(), "delete  holder of Lease kube-system/cloud-controller-manager, which is gone")
+	require.Contains(t, e.Stdout.String(), "delete  holder of Lease kube-system/cloud-controller-manager, unless")
 	require.Contains(t, e.Stdout.String(), "delete  entry prod in CloudStack's UI")
 	l, err = leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 	require.NoError(t, err)

@@ -72,6 +72,7 @@ type Plan struct {
 
 	secret, ca, finalizers bool
 	manifest               string // of the release
+	leased                 bool   // the lease is to be freed
 	entryName              string // of the entry in CloudStack's UI that is to be deleted; "" = none
 	made                   *credentials.Made
 	removal                *credentials.Removal // nil without DeleteUser

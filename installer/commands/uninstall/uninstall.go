@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -20,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -43,7 +45,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	u := &run{Env: e, hosts: map[string]bool{}, nodes: map[string]bool{}}
+	u := &run{Env: e}
 	defer func() {
 		for _, end := range u.ends {
 			end()
@@ -54,9 +56,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 	u.plan = p
-	if err := p.lease(ctx, u); err != nil {
-		return err
-	}
+	p.lease(ctx, u)
 	if !p.Changes() && !e.DryRun {
 		e.Progress.Info("there is nothing to remove")
 	}
@@ -87,8 +87,6 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 type run struct {
 	*engine.Env
 	plan  *Plan
-	hosts map[string]bool // host names of the release's Pods
-	nodes map[string]bool // those of them that are names of nodes
 	admin *cloudapi.Client
 	owner *cloud.Cloud // the controller's keys, for the entry
 
@@ -112,26 +110,22 @@ func (u *run) release(ctx context.Context, note engine.Note) error {
 // pods waits until nobody works any more: only then may others take over.
 func (u *run) pods(ctx context.Context, _ engine.Note) error {
 	u.Progress.Step("Waiting for the controller's Pods to end")
-	deadline := u.Clock.Now().Add(podsTimeout)
-	for {
-		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, podSelector(u.plan.Release))
+	var left []corev1.Pod
+	ended, err := engine.Poll(ctx, u.Clock, podsPoll, podsTimeout, func() (bool, error) {
+		list, err := u.Cluster.Kube.CoreV1().Pods(u.plan.Namespace).List(ctx, cluster.OfRelease(u.plan.Release))
 		if err != nil {
-			return u.Cluster.Explain(err)
+			return false, u.Cluster.Explain(err)
 		}
-		u.sawPods(list.Items)
-		if len(list.Items) == 0 {
-			u.Progress.Done("")
-			return nil
-		}
-		if u.Clock.Now().After(deadline) {
-			return fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(list.Items), "Pod"), podsTimeout, list.Items[0].Name)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-u.Clock.After(podsPoll):
-		}
+		left = list.Items
+		return len(left) == 0, nil
+	})
+	if err == nil && !ended {
+		err = fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(left), "Pod"), podsTimeout, left[0].Name)
 	}
+	if err == nil {
+		u.Progress.Done("")
+	}
+	return err
 }
 
 func (u *run) finalizers(ctx context.Context, note engine.Note) error {

@@ -4,6 +4,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -102,23 +104,25 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error(), Form: formProbe}
 	}
 	defer removeProbe(ctx, c.Kube, pod)
-	deadline := o.Clock.After(probeLimit)
-	for {
-		pod, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})
+	var a Answer
+	ended, err := engine.Poll(ctx, o.Clock, probePoll, probeLimit, func() (ended bool, err error) {
+		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
-			return Answer{Failure: FailureOther, Detail: c.Explain(err).Error(), Form: formProbe}
+			return false, c.Explain(err)
 		}
-		if a, ended := readProbe(pod); ended {
-			return a
-		}
-		select {
-		case <-ctx.Done():
-			return Answer{Failure: FailureTimeout, Form: formProbe}
-		case <-deadline:
-			return Answer{Failure: FailureTimeout, Detail: waitingFor(pod), Form: formProbe}
-		case <-o.Clock.After(probePoll):
-		}
+		pod = now
+		a, ended = readProbe(pod)
+		return ended, nil
+	})
+	switch {
+	case ended:
+		return a
+	case ctx.Err() != nil:
+		return Answer{Failure: FailureTimeout, Form: formProbe}
+	case err != nil:
+		return Answer{Failure: FailureOther, Detail: err.Error(), Form: formProbe}
 	}
+	return Answer{Failure: FailureTimeout, Detail: cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase)), Form: formProbe}
 }
 
 // removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
@@ -145,15 +149,6 @@ func readProbe(pod *corev1.Pod) (Answer, bool) {
 		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+pod.Status.Reason+" "+pod.Status.Message, ": "), Form: formProbe}, true
 	}
 	return Answer{}, false
-}
-
-func waitingFor(pod *corev1.Pod) string {
-	for i := range pod.Status.ContainerStatuses {
-		if w := pod.Status.ContainerStatuses[i].State.Waiting; w != nil {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-		}
-	}
-	return "phase " + string(pod.Status.Phase)
 }
 
 // parseProbe parses the output of probeScript: flags as --name=value, or --name and value on two lines. A missing

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
-	"github.com/csccm/csccm/installer/engine/stepclock"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/testenv/stepclock"
 )
 
 func ended(message string, code int32) corev1.PodStatus {

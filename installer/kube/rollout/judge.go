@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // state is the progress of a rollout at one time.
@@ -38,7 +40,7 @@ func judge(o *Workload, pods []corev1.Pod) state {
 		if p.DeletionTimestamp != nil || !o.has(p) {
 			continue
 		}
-		if podReady(p) {
+		if cluster.PodReady(p) {
 			ready++
 			continue
 		}
@@ -100,10 +102,4 @@ func ended(t *corev1.ContainerStateTerminated) string {
 		s += ": " + strings.TrimSpace(t.Message)
 	}
 	return s
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

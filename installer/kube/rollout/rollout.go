@@ -124,7 +124,7 @@ func (w *Waiter) options() metav1.ListOptions {
 	if w.Of != nil {
 		return metav1.ListOptions{FieldSelector: "metadata.name=" + w.Of.Name}
 	}
-	return metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + w.Release}
+	return cluster.OfRelease(w.Release)
 }
 
 // podsOf selects the Pods and ReplicaSets of the workload.

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -20,7 +21,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
@@ -109,32 +112,26 @@ func (r *Runner) Run(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return nil, r.notRun(ctx, err)
 	}
-	deadline := r.Clock.After(timeout)
-	said := ""
-	for {
+	said, why := "", ""
+	ended, err := engine.Poll(ctx, r.Clock, poll, timeout, func() (bool, error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, r.notRun(ctx, err)
+			return false, err
 		}
-		if now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed {
-			return r.judge(ctx, now)
-		}
-		why := waitsFor(now)
-		if why != said && why != "" {
+		pod = now
+		if why = cluster.PodWaits(pod); why != said && why != "" {
 			said = why
-			r.Progress.Info("Pod %s: %s", now.Name, r.scrub(why))
+			r.Progress.Info("Pod %s: %s", pod.Name, r.scrub(why))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-deadline:
-			if why == "" {
-				why = "it runs"
-			}
-			return nil, &NotRunError{fmt.Sprintf("Pod %s did not end within %s: %s", now.Name, timeout, r.scrub(why))}
-		case <-r.Clock.After(poll):
-		}
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, nil
+	})
+	switch {
+	case err != nil:
+		return nil, r.notRun(ctx, err)
+	case !ended:
+		return nil, &NotRunError{fmt.Sprintf("Pod %s did not end within %s: %s", pod.Name, timeout, r.scrub(cmp.Or(why, "it runs")))}
 	}
+	return r.judge(ctx, pod)
 }
 
 func (r *Runner) notRun(ctx context.Context, err error) error {
@@ -177,38 +174,16 @@ func endOf(pod *corev1.Pod) string {
 	return "it failed"
 }
 
-// waitsFor returns why a Pod does not run yet.
-func waitsFor(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "not scheduled: " + c.Message
-		}
-	}
-	for _, s := range pod.Status.ContainerStatuses {
-		if w := s.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-		}
-	}
-	return ""
-}
-
 // remove deletes a Pod and waits until it is gone.
 func (r *Runner) remove(ctx context.Context, name string) error {
-	pods := r.Kube.CoreV1().Pods(r.Namespace)
-	for {
-		err := pods.Delete(ctx, name, metav1.DeleteOptions{})
+	_, err := engine.Poll(ctx, r.Clock, poll, math.MaxInt64, func() (bool, error) {
+		err := r.Kube.CoreV1().Pods(r.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil
+			return true, nil
 		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-r.Clock.After(poll):
-		}
-	}
+		return false, err
+	})
+	return err
 }
 
 func (r *Runner) scrub(text string) string {

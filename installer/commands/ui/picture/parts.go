@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -114,7 +114,7 @@ func (b *builder) timeline() []model.Entry {
 func (b *builder) controller() *model.Controller {
 	c := &model.Controller{Replicas: len(b.Pods)}
 	for i := range b.Pods {
-		if slices.ContainsFunc(b.Pods[i].Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		if cluster.PodReady(&b.Pods[i]) {
 			c.Ready++
 		}
 	}

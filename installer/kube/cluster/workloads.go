@@ -1,0 +1,104 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+)
+
+// The labels of the chart's objects.
+const (
+	ChartName     = "cloudstack-ccm"
+	NameLabel     = "app.kubernetes.io/name"
+	InstanceLabel = "app.kubernetes.io/instance"
+)
+
+// OfRelease selects the objects of a release of csccm's chart.
+func OfRelease(release string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: NameLabel + "=" + ChartName + "," + InstanceLabel + "=" + release}
+}
+
+// InRelease reports whether an object with these labels is one of a release of csccm's chart.
+func InRelease(labels map[string]string, release string) bool {
+	return labels[NameLabel] == ChartName && labels[InstanceLabel] == release
+}
+
+// Workload is what Deployments and DaemonSets have in common.
+type Workload struct {
+	Kind          string
+	Meta          *metav1.ObjectMeta
+	Wanted, Ready int32
+	Selector      *metav1.LabelSelector
+	Pod           *corev1.PodSpec
+}
+
+func (w *Workload) String() string { return w.Kind + " " + w.Meta.Namespace + "/" + w.Meta.Name }
+
+// DeploymentOf is a Deployment as a workload.
+func DeploymentOf(d *appsv1.Deployment) Workload {
+	return Workload{"Deployment", &d.ObjectMeta, ptr.Deref(d.Spec.Replicas, 1), d.Status.ReadyReplicas, d.Spec.Selector, &d.Spec.Template.Spec}
+}
+
+// Workloads lists Deployments, then DaemonSets, of a namespace.
+func Workloads(ctx context.Context, kube kubernetes.Interface, namespace string, o metav1.ListOptions) (all []Workload, err error) {
+	deployments := ListOf(ctx, &err, o, kube.AppsV1().Deployments(namespace).List).Items
+	sets := ListOf(ctx, &err, o, kube.AppsV1().DaemonSets(namespace).List).Items
+	for i := range deployments {
+		all = append(all, DeploymentOf(&deployments[i]))
+	}
+	for i := range sets {
+		d := &sets[i]
+		all = append(all, Workload{"DaemonSet", &d.ObjectMeta, d.Status.DesiredNumberScheduled, d.Status.NumberReady, d.Spec.Selector, &d.Spec.Template.Spec})
+	}
+	return all, err
+}
+
+// ReleaseElsewhere returns the namespace of a release that is not in c.Namespace but in another; "" if it is here, or
+// nowhere, or that cannot be read.
+func (c *Cluster) ReleaseElsewhere(ctx context.Context, release string) string {
+	all, err := Workloads(ctx, c.Kube, metav1.NamespaceAll, OfRelease(release))
+	var namespaces []string
+	for i := range all {
+		namespaces = append(namespaces, all[i].Meta.Namespace)
+	}
+	if err != nil || len(namespaces) == 0 || slices.Contains(namespaces, c.Namespace) {
+		return ""
+	}
+	// A release of the same name whose Deployment somebody deleted is here too.
+	records, err := c.Kube.CoreV1().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release, Limit: 1})
+	if err == nil && len(records.Items) > 0 {
+		return ""
+	}
+	return slices.Min(namespaces)
+}
+
+// PodReady reports whether a Pod is ready.
+func PodReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// PodWaits returns why a Pod does not run yet; "" if it is just starting, or runs.
+func PodWaits(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "not scheduled: " + c.Message
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return ""
+}
