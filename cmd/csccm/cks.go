@@ -72,22 +72,7 @@ func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, 
 	g.Command(cmd, has, func(ctx context.Context, args []string) error { return f.run(ctx, g, args, body) })
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
-	f.addAdminCMK(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
-	for name, text := range map[string]string{ //nolint:gosec // texts
-		"api-url":              "URL of the CloudStack API (usually ends in /client/api)",
-		"api-key-file":         "file with an API key (or CLOUDSTACK_API_KEY)",
-		"secret-key-file":      "file with its secret key (or CLOUDSTACK_SECRET_KEY)",
-		"cmk-profile":          "cmk profile with the keys (current: the one in use)",
-		"admin-user":           "user who logs in; an administrator where the command needs one",
-		"admin-domain":         "path of the user's domain, for example ROOT/k8s (default ROOT)",
-		"admin-password-file":  "file with the user's password (or CSCCM_ADMIN_PASSWORD)",
-		"admin-password-stdin": "read the user's password from stdin",
-		"admin-api-key-file":   "file with an API key, as --api-key-file",
-	} {
-		flags.Lookup(name).Usage = text
-	}
+	cmd.Flags().StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "cmk-config", "ssl-no-verify")
 	return cmd
 }
@@ -103,7 +88,7 @@ func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, noun string, valid
 	}
 	cmd.Args = cli.AlsoValid(cli.OneArgument(what), validate)
 	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, body)
-	g.DefaultTimeout(cmd, cksTimeout)
+	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
 }
 

@@ -11,10 +11,12 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 const installLong = `Install the controller into the cluster, or bring an install up to date.
@@ -79,6 +81,13 @@ func (f *installFlags) readSecrets(g *cli.Globals) error {
 	return nil
 }
 
+// login is what logs the administrator in.
+func (f *installFlags) login(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
+		return f.options.Credentials.LogIn(ctx, e, cfg)
+	}
+}
+
 func newInstallCommand(g *cli.Globals) *cobra.Command {
 	f := &installFlags{}
 	cmd := g.Command(&cobra.Command{
@@ -87,32 +96,25 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 		Long:    installLong,
 		Example: installExample,
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
-	g.TimeoutOnTerminal(cmd, 0) // a person may think as long as they like; each wait has its own limit
+	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
 		"journal", "keep-old", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
-	services := cli.CompleteFrom(g, consentable)
-	cli.CompleteFlag(cmd, "accept", services)
-	cli.CompleteFlag(cmd, "pin", services)
+	completeConsent(g, cmd)
 	return cmd
 }
 
-// addAdmin are the flags of an administrator's login.
+// addAdmin are the flags of an administrator's login, or of a user's where that is enough.
 func (f *installFlags) addAdmin(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
-	flags.StringVar(&c.AdminUser, "admin-user", "", "CloudStack administrator who makes the controller's user")
-	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of the administrator's domain, for example ROOT/k8s (default ROOT)")
+	flags.StringVar(&c.AdminUser, "admin-user", "", "user who logs in; an administrator where the command needs one")
+	flags.StringVar(&c.AdminDomain, "admin-domain", "", "path of that user's domain, for example ROOT/k8s (default ROOT)")
 	flags.StringVar(&f.AdminPasswordFile, "admin-password-file", "", "file with that password (or CSCCM_ADMIN_PASSWORD)")
-	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read the administrator's password from stdin")
+	flags.BoolVar(&f.AdminPasswordStdin, "admin-password-stdin", false, "read that password from stdin")
 	flags.StringVar(&f.AdminAPIKeyFile, "admin-api-key-file", "", "file with an administrator's API key, instead of a login")
 	flags.StringVar(&f.AdminSecretKeyFile, "admin-secret-key-file", "", "file with an administrator's secret key")
 	flags.BoolVar(&c.AllowHTTP, "allow-http", false, "send the administrator's login to an http:// URL of another machine, unencrypted")
-}
-
-// addAdminCMK are the flags that take the administrator's login from cmk.
-func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
-	flags := cmd.Flags()
 	flags.StringVar(&f.AdminCMKProfile, "admin-cmk-profile", "", "cmk profile with the administrator's keys or login (current: the one in use)")
 	flags.StringVar(&f.CMKConfig, "cmk-config", "", "configuration file of cmk (default ~/.cmk/config)")
 	cli.CompleteFlag(cmd, "admin-cmk-profile", cobra.NoFileCompletions)
@@ -121,13 +123,13 @@ func (f *installFlags) addAdminCMK(cmd *cobra.Command) {
 // addKeys are the flags of the API and of keys that exist.
 func (f *installFlags) addKeys(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.options.Credentials
-	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, as Pods reach it (usually ends in /client/api)")
+	flags.StringVar(&c.APIURL, "api-url", "", "URL of the CloudStack API, which Pods reach too (usually ends in /client/api)")
 	flags.StringVar(&c.CAFile, "ca-file", "", "PEM file with the CA of the API's certificate")
 	flags.BoolVar(&c.SSLNoVerify, "ssl-no-verify", false, "trust any certificate of the API (not recommended)")
-	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with the controller's API key (or CLOUDSTACK_API_KEY)")
-	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with the controller's secret key (or CLOUDSTACK_SECRET_KEY)")
+	flags.StringVar(&f.APIKeyFile, "api-key-file", "", "file with an API key (or CLOUDSTACK_API_KEY)")
+	flags.StringVar(&f.SecretKeyFile, "secret-key-file", "", "file with its secret key (or CLOUDSTACK_SECRET_KEY)")
 	flags.StringVar(&f.CloudConfig, "cloud-config", "", "cloud-config file with URL and keys")
-	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "cmk profile with the controller's keys (current: the one in use)")
+	flags.StringVar(&f.CMKProfile, "cmk-profile", "", "cmk profile with the keys (current: the one in use)")
 	cli.CompleteFlag(cmd, "cmk-profile", cobra.NoFileCompletions)
 }
 
@@ -143,7 +145,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
 	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, fromPredecessorUsage)
-	f.addAdminCMK(cmd)
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
 	flags.StringVar(&o.Project, "project", "", "project that owns the cluster's VMs (name or id)")

@@ -10,11 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -59,15 +57,12 @@ shows what would stop working, and refuses to break it (without --force).`,
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {
 			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
-			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-				return admin.options.Credentials.LogIn(ctx, e, cfg)
-			}
+			o.Admin = admin.login(e)
 			return rotate.Run(ctx, e, o)
 		})
 	})
-	g.TimeoutOnTerminal(cmd, 30*time.Minute) // two rollouts, and a person who thinks
+	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // two rollouts, and a person who thinks
 	admin.addAdmin(cmd)
-	admin.addAdminCMK(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")

@@ -66,16 +66,18 @@ to be applied again first, with no Pods.`,
 	flags.StringSliceVar(&f.o.Pin, "pin", nil, "keep the current state of this Service by an annotation (namespace/name, or all)")
 	flags.BoolVar(&f.o.KeepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
 	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
-	services := cli.CompleteFrom(g, consentable)
-	cli.CompleteFlag(cmd, "accept", services)
-	cli.CompleteFlag(cmd, "pin", services)
+	completeConsent(g, cmd)
 	return cmd
 }
 
-// consentable are the words that --accept and --pin take: services and all of them.
-func consentable(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	names, err := plan.ServiceNames(ctx, kube)
-	return append([]string{takeover.All}, names...), err
+// completeConsent completes the words that --accept and --pin take: Services, and all of them.
+func completeConsent(g *cli.Globals, cmd *cobra.Command) {
+	services := cli.CompleteFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+		names, err := plan.ServiceNames(ctx, kube)
+		return append([]string{takeover.All}, names...), err
+	})
+	cli.CompleteFlag(cmd, "accept", services)
+	cli.CompleteFlag(cmd, "pin", services)
 }
 
 func (f *takeoverFlags) run(ctx context.Context, g *cli.Globals) error {

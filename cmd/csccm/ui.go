@@ -21,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/commands/bundle"
 	"github.com/csccm/csccm/installer/commands/ui"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/podhttp"
 	"github.com/csccm/csccm/installer/plan"
@@ -66,12 +65,7 @@ namespace, or those of --cloud-config. Without either, the page shows Kubernetes
 	flags.BoolVar(&f.noOpen, "no-open", false, "print the address, and open no browser")
 	flags.StringVar(&f.export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
 	flags.DurationVar(&f.interval, "interval", 15*time.Second, "time between two reads of CloudStack; changes in Kubernetes show at once")
-	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		// A page ends by ^C; --timeout bounds it only where it is asked to.
-		if t := cmd.Flags().Lookup("timeout"); f.export == "" && t != nil && !t.Changed {
-			_ = t.Value.Set("0s")
-		}
-	}
+	g.DefaultTimeout(cmd, 0, func() bool { return f.export == "" }) // a page ends by ^C
 	return cmd
 }
 
@@ -106,9 +100,13 @@ func (f *uiFlags) run(ctx context.Context, g *cli.Globals) error {
 
 // source reads with the credentials of the controller. Without them it shows the cluster alone.
 func (f *uiFlags) source(ctx context.Context, g *cli.Globals, c *cluster.Cluster) (source *ui.Source, closeSource func()) {
+	flags := c.Args(g.Release) // with which another csccm looks at the same cluster
+	if g.CloudConfig != "" {
+		flags = append(flags, "--cloud-config", g.CloudConfig)
+	}
 	keys := &uiKeys{cluster: c, globals: g, clean: bundle.Redaction(nil), closeCloud: func() {}}
 	o := ui.Options{
-		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: f.sameCluster(g, c), Interval: f.interval,
+		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: shellquote.Join(flags...), Interval: f.interval,
 		Clean: func(text string) string { return keys.clean(text) }, Reconnect: keys.connect,
 		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
 			env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
@@ -149,23 +147,6 @@ func (k *uiKeys) connect(ctx context.Context) (ui.CloudStack, *ui.Planner, error
 	k.closeCloud()
 	k.closeCloud = cs.Close
 	return cs.Client, &ui.Planner{Previewer: previewer, Settings: settings}, nil
-}
-
-// sameCluster are the flags with which another csccm looks at the same cluster.
-func (f *uiFlags) sameCluster(g *cli.Globals, c *cluster.Cluster) string {
-	var flags []string
-	add := func(flag, value, standard string) {
-		if value != "" && value != standard {
-			flags = append(flags, flag, value)
-		}
-	}
-	if g.Kube.Context != nil {
-		add("--context", *g.Kube.Context, "")
-	}
-	add("-n", c.Namespace, cluster.DefaultNamespace)
-	add("--release", g.Release, engine.DefaultRelease)
-	add("--cloud-config", g.CloudConfig, "")
-	return shellquote.Join(flags...)
 }
 
 // write writes one look at the cluster into a file.

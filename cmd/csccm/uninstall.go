@@ -9,10 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/uninstall"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 func newUninstallCommand(g *cli.Globals) *cobra.Command {
@@ -51,9 +49,7 @@ the user the Secret that holds its keys.`,
 			}
 		}
 		return g.OnRelease(ctx, func(e *engine.Env) error {
-			o.Admin = func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-				return login.options.Credentials.LogIn(ctx, e, cfg)
-			}
+			o.Admin = login.login(e)
 			return uninstall.Run(ctx, e, o)
 		})
 	})
@@ -64,6 +60,5 @@ the user the Secret that holds its keys.`,
 	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
 	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
 	login.addAdmin(cmd)
-	login.addAdminCMK(cmd)
 	return cmd
 }

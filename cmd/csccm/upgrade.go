@@ -63,10 +63,7 @@ that worked before the latest, or REVISION. Credentials, nodes and load balancer
 are not touched.`,
 		Example: `  csccm rollback
   csccm rollback 3 --dry-run`,
-		Args: func(_ *cobra.Command, args []string) error {
-			_, err := revisionOf(args)
-			return err
-		},
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeRevisions(g),
 	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, args []string) error {
 		revision, err := revisionOf(args)
@@ -90,29 +87,16 @@ func revisionOf(args []string) (int, error) {
 }
 
 func completeRevisions(g *cli.Globals) cobra.CompletionFunc {
-	revisions := cli.Offer(func(ctx context.Context) ([]string, error) {
+	return cli.Offer(func(ctx context.Context) (names []string, err error) {
 		client, err := helm.New(g.Kube, *g.Kube.Namespace, nil)
 		if err != nil {
 			return nil, err
 		}
 		history, err := client.History(ctx, g.Release)
-		return namesOf(history, func(r *helm.Release) string {
-			return cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion))
-		}), err
-	})
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		for i := range history {
+			r := &history[i]
+			names = append(names, cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))
 		}
-		return revisions(cmd, args, typed)
-	}
-}
-
-// namesOf returns a name for each item.
-func namesOf[T any](items []T, name func(*T) string) []string {
-	names := make([]string, len(items))
-	for i := range items {
-		names[i] = name(&items[i])
-	}
-	return names
+		return names, err
+	})
 }

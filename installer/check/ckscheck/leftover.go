@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -98,21 +99,13 @@ func (l *Leftover) what() string {
 			parts = append(parts, noun+" "+strings.Join(ids, ", "))
 		}
 	}
-	list("load balancer rules", names(l.Balancers, func(r *cloudstack.LoadBalancerRule) string { return r.Name + " (" + r.ID + ")" }))
-	list("firewall rules", names(l.Firewall, func(r *cloudstack.FirewallRule) string { return r.ID }))
-	list("port forwarding rules", names(l.Forwards, func(r *cloudstack.PortForwarding) string { return r.ID }))
+	list("load balancer rules", cloudapi.Names(l.Balancers, func(r *cloudstack.LoadBalancerRule) string { return r.Name + " (" + r.ID + ")" }))
+	list("firewall rules", cloudapi.Names(l.Firewall, func(r *cloudstack.FirewallRule) string { return r.ID }))
+	list("port forwarding rules", cloudapi.Names(l.Forwards, func(r *cloudstack.PortForwarding) string { return r.ID }))
 	if len(parts) == 0 {
 		return "without rules"
 	}
 	return "with " + strings.Join(parts, "; ")
-}
-
-func names[T any](items []T, name func(*T) string) []string {
-	out := make([]string, len(items))
-	for i := range items {
-		out[i] = name(&items[i])
-	}
-	return out
 }
 
 // OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not say so; the

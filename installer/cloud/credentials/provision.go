@@ -304,10 +304,9 @@ func (p *Provision) Apply(ctx context.Context, admin *cloudapi.Client, done func
 func (p *Provision) applyUser(ctx context.Context, admin *cloudapi.Client, roleID string, done func(string)) error {
 	switch {
 	case p.newAccount:
-		account, err := admin.CreateAccount(ctx, cloudapi.CreateUserRequest{
-			Account: p.Account, Username: p.User, Password: unusablePassword(), FirstName: "Kubernetes", LastName: p.Account,
-			Email: p.User + "@localhost", RoleID: roleID, DomainID: p.Domain.ID,
-		})
+		first := NewUser(p.Account, p.User, p.Domain.ID)
+		first.RoleID = roleID
+		account, err := admin.CreateAccount(ctx, first)
 		if err != nil {
 			return explain(fmt.Sprintf("creating account %q", p.Account), err)
 		}

@@ -228,21 +228,7 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 		return nil
 	}
 	in.note("%s to initialise, %s first", plural.Count(1+len(plan.Rest), "node"), plan.Canary)
-	e := in.executor()
-	in.Progress.Step("Initialising node %s, alone at first", plan.Canary)
-	if err := e.Canary(ctx, plan); err != nil {
-		return err
-	}
-	in.Progress.Done("")
-	if len(plan.Rest) == 0 {
-		return nil
-	}
-	in.Progress.Step("Initialising %s", plural.Count(len(plan.Rest), "more node"))
-	if err := e.Rest(ctx, plan); err != nil {
-		return err
-	}
-	in.Progress.Done("")
-	return nil
+	return in.executor().Initialise(ctx, plan, in.Progress)
 }
 
 // awaitLeader waits until a Pod of the controller leads. After the limit it goes on: the checks after the install say what is

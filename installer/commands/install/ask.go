@@ -74,18 +74,34 @@ func (in *Installer) complete(ctx context.Context) error {
 	if c.Source == SourceSecret {
 		return nil
 	}
+	known := ""
+	if in.existing.Config != nil {
+		known = in.existing.Config.APIURL
+	}
+	// Somebody is asked until a CloudStack answers there.
+	if err := c.completeURL(ctx, in.Prompt, known, func(s string) error { return in.probe(ctx, s) }); err != nil {
+		return err
+	}
+	if c.Source == SourceKeys {
+		return in.completeKeys(ctx)
+	}
+	return in.completeAdmin(ctx)
+}
+
+// completeURL asks for the API's URL where it is missing, and judges it.
+func (c *CredentialOptions) completeURL(ctx context.Context, p prompt.Prompter, known string, validate func(string) error) (err error) {
 	if c.APIURL == "" {
-		if err := in.askURL(ctx); err != nil {
+		if c.APIURL, err = p.Input(ctx, prompt.Question{
+			Message: "URL of the CloudStack API", Default: known, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
+		}); err != nil {
 			return err
 		}
 	}
 	if err := checkURL(c.APIURL); err != nil {
 		return report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
 	}
-	if c.Source == SourceKeys {
-		return in.completeKeys(ctx)
-	}
-	return in.completeAdmin(ctx)
+	return nil
 }
 
 func (in *Installer) completeSource(ctx context.Context) error {
@@ -174,23 +190,8 @@ func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, err
 // completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.
 func (in *Installer) completeAdmin(ctx context.Context) error {
 	c := &in.Credentials
-	err := c.checkLogin(c.APIURL)
-	if err != nil || in.Interactive {
+	if err := c.checkLogin(c.APIURL); err != nil || in.Interactive || c.Account != "" || in.Project != "" {
 		return err
-	}
-	keys := c.AdminKeys != (credentials.Keys{})
-	if !keys && c.AdminUser == "" {
-		if c.AdminUser, err = in.Prompt.Input(ctx, prompt.Question{Message: "CloudStack administrator", Flag: "--admin-user USER"}); err != nil {
-			return err
-		}
-	}
-	if !keys && c.AdminPassword == "" {
-		if c.AdminPassword, err = in.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags}); err != nil {
-			return err
-		}
-	}
-	if c.Account != "" || in.Project != "" {
-		return nil
 	}
 	return in.askAccount(ctx, notEmpty)
 }

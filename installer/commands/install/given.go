@@ -6,6 +6,7 @@ package install
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/cloud/login"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -226,20 +226,12 @@ func (c *CredentialOptions) checkLogin(apiURL string) error {
 }
 
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
-// is missing. The password is forgotten.
+// is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
 func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	if err := c.checkLogin(cfg.APIURL); err != nil {
 		return nil, nil, err
 	}
 	cfg.APIKey, cfg.SecretKey = c.AdminKeys.APIKey, c.AdminKeys.SecretKey
-	var session *cloudapi.Client
-	end := func() {
-		if session != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			_ = session.Logout(ctx) // the session ends by itself otherwise
-		}
-	}
 	if c.AdminKeys != (credentials.Keys{}) {
 		e.Progress.Step("The administrator's keys at %s", cfg.APIURL)
 		session, err := cloudapi.NewClient(cfg)
@@ -252,22 +244,70 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 		e.Progress.Done("accepted")
 		return session, func() {}, nil
 	}
-	l := &login.Login{
-		Prompt: e.Prompt, Progress: e.Progress, Again: e.Interactive, APIURL: cfg.APIURL, AnyUser: c.AnyUser,
-		User: c.AdminUser, Password: c.AdminPassword, Domain: c.AdminDomain,
-		Do: func(ctx context.Context, user, password, domain string) (_ *cloudapi.Client, err error) {
-			end() // of a user who is no administrator
-			session, err = cloudapi.Login(ctx, cfg, user, password, domain)
-			return session, err
-		},
+	given := *c
+	defer func() { c.AdminPassword = "" }()
+	for first := true; ; first = false {
+		domain, asked, err := c.askLogin(ctx, e, c.AdminUser == "" || !first)
+		if err != nil {
+			return nil, nil, err
+		}
+		e.Progress.Step("Logging in to CloudStack at %s", cfg.APIURL)
+		session, err := cloudapi.Login(ctx, cfg, c.AdminUser, c.AdminPassword, domain)
+		end := func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			_ = session.Logout(ctx) // the session ends by itself otherwise
+		}
+		if err != nil {
+			err = credentials.ExplainLogin(cfg.APIURL, c.AdminUser, domain, err)
+		} else if !c.AnyUser {
+			if err = credentials.MustBeAdmin(ctx, session, fmt.Sprintf("user %q", c.AdminUser)); err != nil {
+				end()
+			}
+		}
+		if err == nil {
+			e.Progress.Done("")
+			return session, end, nil
+		}
+		e.Progress.Fail("")
+		var refused *credentials.RefusedError
+		if !asked || !e.Interactive || ctx.Err() != nil || !errors.As(err, &refused) {
+			return nil, nil, err
+		}
+		e.Progress.Warn("%v", err)
+		e.Progress.Info("%s", refused.Remedy())
+		c.AdminUser, c.AdminPassword, c.AdminDomain = given.AdminUser, given.AdminPassword, given.AdminDomain
 	}
-	err := l.Run(ctx)
-	c.AdminUser, c.AdminPassword = l.User, ""
-	if c.AdminDomain != "" || l.Domain != credentials.DefaultDomain {
-		c.AdminDomain = l.Domain
+}
+
+// askLogin asks for what is missing of a login, and reports whether it has asked anything. Who has given a user name is asked
+// for its domain only where the login failed.
+func (c *CredentialOptions) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (domain string, asked bool, err error) {
+	if c.AdminUser == "" {
+		asked = true
+		if c.AdminUser, err = e.Prompt.Input(ctx, prompt.Question{
+			Message: "CloudStack administrator", Default: "admin", Validate: notEmpty,
+			Flag: "--admin-user USER with --admin-password-file FILE (or --admin-api-key-file and --admin-secret-key-file)",
+		}); err != nil {
+			return "", asked, err
+		}
 	}
-	if err != nil {
-		end()
+	domain = cmp.Or(c.AdminDomain, credentials.DefaultDomain)
+	if c.AdminDomain == "" && e.Interactive && askDomain {
+		asked = true
+		if domain, err = e.Prompt.Input(ctx, prompt.Question{
+			Message: "Domain of " + c.AdminUser, Default: credentials.DefaultDomain, Flag: "--admin-domain PATH",
+			Help: "the path of the administrator's domain as CloudStack shows it, for example ROOT/k8s", Validate: notEmpty,
+		}); err != nil {
+			return "", asked, err
+		}
+		if domain != credentials.DefaultDomain {
+			c.AdminDomain = domain
+		}
 	}
-	return session, end, err
+	if c.AdminPassword == "" {
+		asked = true
+		c.AdminPassword, err = e.Prompt.Secret(ctx, prompt.Question{Message: "Password of " + c.AdminUser, Flag: passwordFlags, Validate: notEmpty})
+	}
+	return domain, asked, err
 }

@@ -125,21 +125,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	); err != nil {
 		return err
 	}
-	if in.DryRun {
-		return in.dryRun(ctx)
-	}
-	if err := in.session.Run(ctx,
-		read("takeover", in.planControllers),
-		read("checks before the user is made", in.checksBeforeUser),
-		read("the user in CloudStack", in.provisionKeys),
-		read("checking the credentials", in.verify),
-		read("plan of the takeover", in.planTakeover),
-		read("policy for tenants", in.planTenants),
-		read("checks before the install", in.preflight),
-		read("plan of the nodes", in.planNodes),
-		read("dry run on the API server", in.diffObjects),
-		read("confirmation", in.confirm),
-	); err != nil {
+	if err := in.prepare(ctx); err != nil || in.DryRun {
 		return err
 	}
 	return in.session.Run(ctx, slices.Concat(
@@ -161,40 +147,40 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 	)...)
 }
 
-// dryRun goes as far as reading goes: without keys, what needs them is left
-// out. A check or gate that does not pass is said after the plan is shown.
-func (in *Installer) dryRun(ctx context.Context) error {
-	keys := in.provision == nil || !in.provision.Changes()
-	if keys {
-		if err := in.session.Run(ctx,
-			read("keys of the user", in.provisionKeys), // they exist: nothing is made
-			read("checking the credentials", in.verify),
-		); err != nil {
+// prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run goes as far
+// as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is said after the plan is shown.
+func (in *Installer) prepare(ctx context.Context) error {
+	keys := !in.DryRun || in.provision == nil || !in.provision.Changes()
+	var unfit error
+	for _, s := range []struct {
+		name       string
+		do         func(context.Context) error
+		keys, gate bool // what it needs, and whether a dry run goes on where it refuses
+	}{
+		{"takeover", in.planControllers, false, true},
+		{"checks before the user is made", in.checksBeforeUser, true, false},
+		{"the user in CloudStack", in.provisionKeys, true, false}, // in a dry run the keys exist: nothing is made
+		{"checking the credentials", in.verify, true, false},
+		{"plan of the takeover", in.planTakeover, true, false},
+		{"consent to the takeover", in.planConsent, true, true},
+		{"policy for tenants", in.planTenants, false, false},
+		{"checks before the install", in.preflight, false, true},
+		{"plan of the nodes", in.planNodes, true, true},
+		{"dry run on the API server", in.diffObjects, false, true},
+	} {
+		if s.keys && !keys {
+			continue
+		}
+		err := in.session.Run(ctx, read(s.name, s.do))
+		if err != nil && (!s.gate || !in.DryRun) {
 			return err
 		}
-	}
-	unfit := in.session.Run(ctx, read("takeover", in.planControllers))
-	if keys && unfit == nil {
-		if err := in.session.Run(ctx, read("plan of the takeover", in.planTakeover)); err != nil {
-			return err
-		}
-		unfit = in.session.Run(ctx, read("consent to the takeover", in.consent))
-	}
-	if err := in.session.Run(ctx, read("policy for tenants", in.planTenants)); err != nil {
-		return err
-	}
-	if err := in.session.Run(ctx, read("checks before the install", in.preflight)); unfit == nil {
-		unfit = err
-	}
-	if keys {
-		if err := in.session.Run(ctx, read("plan of the nodes", in.planNodes)); unfit == nil {
+		if unfit == nil {
 			unfit = err
 		}
 	}
-	if in.Diff != nil {
-		if err := in.session.Run(ctx, read("dry run on the API server", in.diffObjects)); unfit == nil {
-			unfit = err
-		}
+	if !in.DryRun {
+		return in.session.Run(ctx, read("confirmation", in.confirm))
 	}
 	if unfit == nil && !in.Interactive { // a person would be asked
 		if unfit = in.overwrites(); unfit == nil {

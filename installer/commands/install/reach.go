@@ -6,12 +6,10 @@ package install
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
@@ -43,16 +41,8 @@ func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Options, secret fun
 	if !admin && (c.Keys.APIKey == "" || c.Keys.SecretKey == "") {
 		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
 	}
-	if c.APIURL == "" {
-		var err error
-		if c.APIURL, err = e.Prompt.Input(ctx, prompt.Question{
-			Message: "URL of the CloudStack API", Flag: "--api-url URL", Validate: checkURL, Help: "it usually ends in /client/api",
-		}); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkURL(c.APIURL); err != nil {
-		return nil, report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
+	if err := c.completeURL(ctx, e.Prompt, "", checkURL); err != nil {
+		return nil, err
 	}
 	config := out.Config
 	config.APIURL, config.CAFile, config.ProjectID = c.APIURL, c.CAFile, o.Project

@@ -129,7 +129,7 @@ func (in *Installer) planControllers(context.Context) error {
 // planTakeover compares, now that there are keys, the current state of each Service with what the new
 // controller would make of it. Chart values that keep the nodes' forms join those of the operator.
 func (in *Installer) planTakeover(ctx context.Context) error {
-	if !in.takesOver() {
+	if !in.takesOver() || len(in.plan.Takeover.Problems) > 0 {
 		return nil
 	}
 	in.Progress.Step("What the other provider has made")
@@ -203,6 +203,14 @@ func (in *Installer) consent(ctx context.Context) error {
 		in.Accept, in.Pin = in.taker.Accept, in.taker.Pin // for the flag line
 	}
 	return in.taker.Check()
+}
+
+// planConsent is consent for a dry run, which nobody is asked in. A run asks when the plan is shown.
+func (in *Installer) planConsent(ctx context.Context) error {
+	if !in.DryRun {
+		return nil
+	}
+	return in.consent(ctx)
 }
 
 // takeoverSteps are those of the takeover, each with its entry in the journal.

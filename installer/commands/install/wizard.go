@@ -21,21 +21,6 @@ import (
 
 // A wrong answer asks the question again: each question's Validate asks CloudStack, which changes nothing.
 
-// askURL asks for the API's URL until a CloudStack answers there.
-func (in *Installer) askURL(ctx context.Context) (err error) {
-	def := ""
-	if in.existing.Config != nil {
-		def = in.existing.Config.APIURL
-	}
-	c := &in.Credentials
-	c.APIURL, err = in.Prompt.Input(ctx, prompt.Question{
-		Message: "URL of the CloudStack API", Default: def, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
-		Help:     "the address that the controller's Pods will use; it usually ends in /client/api",
-		Validate: func(s string) error { return in.probe(ctx, s) },
-	})
-	return err
-}
-
 // probe says what answers at a URL that is no CloudStack.
 func (in *Installer) probe(ctx context.Context, apiURL string) error {
 	if err := checkURL(apiURL); err != nil {

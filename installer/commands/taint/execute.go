@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // MarkAnnotation on a node says when csccm set the taint: only a taint with it
@@ -60,6 +61,27 @@ func Blocked(problems []Problem) error {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
 	return &report.Error{What: text, Fix: p.Remedy, Code: report.ExitCheckFailed}
+}
+
+// Initialise carries a plan out: one node alone at first, then the others.
+func (e *Executor) Initialise(ctx context.Context, p *Plan, progress report.Progress) error {
+	if p.Canary == "" {
+		return Blocked(p.Problems)
+	}
+	progress.Step("Initialising node %s, alone at first", p.Canary)
+	if err := e.Canary(ctx, p); err != nil {
+		return err
+	}
+	progress.Done("")
+	if len(p.Rest) == 0 {
+		return nil
+	}
+	progress.Step("Initialising %s", plural.Count(len(p.Rest), "more node"))
+	if err := e.Rest(ctx, p); err != nil {
+		return err
+	}
+	progress.Done("")
+	return nil
 }
 
 // Canary taints the first node and waits until it is initialised.

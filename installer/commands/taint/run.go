@@ -105,27 +105,15 @@ func (r *run) steps() []engine.Step {
 			return nil
 		}})
 	}
-	initialise := func(name, title string, do func(context.Context, *Plan) error) {
-		out = append(out, engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
+	if r.Canary != "" {
+		out = append(out, engine.Step{Name: "nodes", Do: func(ctx context.Context, note engine.Note) error {
 			r.result.DryRun = false
-			r.Progress.Step("%s", title)
-			before := len(r.result.Done)
-			err := do(ctx, r.Plan)
-			for _, name := range r.result.Done[before:] {
+			err := r.executor.Initialise(ctx, r.Plan, r.Progress)
+			for _, name := range r.result.Done {
 				note("node %s", name)
 			}
-			if err != nil {
-				return err
-			}
-			r.Progress.Done("")
-			return nil
+			return err
 		}})
-	}
-	if r.Canary != "" {
-		initialise("first node", fmt.Sprintf("Node %s, alone at first", r.Canary), r.executor.Canary)
-	}
-	if len(r.Rest) > 0 {
-		initialise("other nodes", fmt.Sprintf("%d more", len(r.Rest)), r.executor.Rest)
 	}
 	return out
 }

@@ -76,6 +76,24 @@ type Client struct {
 // old is that of the deployed release, "" when there is none: what it holds and
 // the new one does not is deleted.
 func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, error) {
+	return c.compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) { return c.object(ctx, was, o) })
+}
+
+// Between compares two manifests of a release by themselves, without the cluster.
+func Between(namespace, old, wanted string) ([]Change, error) {
+	return (&Client{Namespace: namespace}).compare(old, wanted, func(was, o *unstructured.Unstructured) (*Change, error) {
+		out := &Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Create}
+		if was != nil {
+			if out.Action, out.Lines = Update, Lines(was, o); len(out.Lines) == 0 {
+				out.Action = Keep
+			}
+		}
+		return out, nil
+	})
+}
+
+// compare has each object of a manifest judged beside the one of before, which may be nil. What is not wanted any more is deleted.
+func (c *Client) compare(old, wanted string, judge func(was, o *unstructured.Unstructured) (*Change, error)) ([]Change, error) {
 	before, err := objects(old)
 	if err != nil {
 		return nil, fmt.Errorf("manifest of the release: %w", err)
@@ -91,7 +109,7 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 	changes := make([]Change, 0, len(after))
 	for i := range after {
 		o := &after[i]
-		change, err := c.object(ctx, known[c.key(o)], o)
+		change, err := judge(known[c.key(o)], o)
 		if err != nil {
 			return nil, err
 		}
@@ -101,45 +119,6 @@ func (c *Client) Manifests(ctx context.Context, old, wanted string) ([]Change, e
 	for i := range before {
 		if o := &before[i]; known[c.key(o)] != nil {
 			changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: Delete})
-		}
-	}
-	return changes, nil
-}
-
-// Between compares two manifests of a release by themselves, without the cluster.
-func Between(namespace, old, wanted string) ([]Change, error) {
-	before, err := objects(old)
-	if err != nil {
-		return nil, fmt.Errorf("manifest of the release: %w", err)
-	}
-	after, err := objects(wanted)
-	if err != nil {
-		return nil, fmt.Errorf("rendered manifest: %w", err)
-	}
-	c := &Client{Namespace: namespace}
-	known := map[string]*unstructured.Unstructured{}
-	for i := range before {
-		known[c.key(&before[i])] = &before[i]
-	}
-	var changes []Change
-	add := func(o *unstructured.Unstructured, action string, lines []string) {
-		changes = append(changes, Change{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Action: action, Lines: lines})
-	}
-	for i := range after {
-		o := &after[i]
-		was := known[c.key(o)]
-		delete(known, c.key(o))
-		if was == nil {
-			add(o, Create, nil)
-		} else if lines := Lines(was, o); len(lines) > 0 {
-			add(o, Update, lines)
-		} else {
-			add(o, Keep, nil)
-		}
-	}
-	for i := range before {
-		if o := &before[i]; known[c.key(o)] != nil {
-			add(o, Delete, nil)
 		}
 	}
 	return changes, nil

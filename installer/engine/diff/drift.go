@@ -29,42 +29,36 @@ const (
 // Drift returns what applying the objects of a manifest would change in the cluster: for a release, what somebody has deleted
 // or changed. The API server says so by dry runs of a server-side apply. The changes are in the manifest's order.
 func (c *Client) Drift(ctx context.Context, manifest string) ([]Change, error) {
-	wanted, err := objects(manifest)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Change, len(wanted))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i := range wanted {
-		group.Go(func() (err error) {
-			out[i], err = c.drift(gctx, &wanted[i])
-			return err
-		})
-	}
-	return out, group.Wait()
+	return each(ctx, manifest, c.drift)
 }
 
 // Live reads the objects of a manifest as they are in the cluster; nil is what is not there.
 func (c *Client) Live(ctx context.Context, manifest string) ([]*unstructured.Unstructured, error) {
+	return each(ctx, manifest, func(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		resource, _, err := c.resource(wanted)
+		if err != nil {
+			return nil, err
+		}
+		live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // see above
+		}
+		return live, err
+	})
+}
+
+// each asks about every object of a manifest, several at a time.
+func each[T any](ctx context.Context, manifest string, ask func(context.Context, *unstructured.Unstructured) (T, error)) ([]T, error) {
 	wanted, err := objects(manifest)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*unstructured.Unstructured, len(wanted))
+	out := make([]T, len(wanted))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i := range wanted {
-		group.Go(func() error {
-			resource, _, err := c.resource(&wanted[i])
-			if err != nil {
-				return err
-			}
-			live, err := resource.Get(gctx, wanted[i].GetName(), metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			out[i] = live
+		group.Go(func() (err error) {
+			out[i], err = ask(gctx, &wanted[i])
 			return err
 		})
 	}

@@ -141,19 +141,10 @@ func (g *Globals) judge(cmd *cobra.Command, has FlagSet) error {
 	return nil
 }
 
-// TimeoutOnTerminal gives a command that a person answers another default of --timeout.
-func (g *Globals) TimeoutOnTerminal(cmd *cobra.Command, limit time.Duration) {
+// DefaultTimeout gives a command another default of --timeout where a condition holds.
+func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration, where func() bool) {
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		if g.Interactive() && !cmd.Flags().Changed("timeout") {
-			g.Timeout = limit
-		}
-	}
-}
-
-// DefaultTimeout gives a command that follows CloudStack's work another default of --timeout.
-func (g *Globals) DefaultTimeout(cmd *cobra.Command, limit time.Duration) {
-	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		if !cmd.Flags().Changed("timeout") {
+		if !cmd.Flags().Changed("timeout") && where() {
 			g.Timeout = limit
 		}
 	}
