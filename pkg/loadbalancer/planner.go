@@ -176,11 +176,11 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 	defer t.release()
 	out.Pending = len(t.records.Pending)
 	var steps []plan.Step
-	if req.Absent {
-		t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
-		err = p.prove(ctx, t)
-	} else if err = p.desire(ctx, t); err == nil {
-		err = p.observe(ctx, t, false)
+	if !req.Absent {
+		err = p.desire(ctx, t)
+	}
+	if err == nil {
+		err = p.look(ctx, t)
 	}
 	if err == nil {
 		steps, err = p.plan(ctx, t)

@@ -79,11 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 	for range 3 {
 		var t *task
 		if t, err = r.begin(ctx, req); err == nil {
-			if req.Absent {
-				result, err = r.remove(ctx, t)
-			} else {
-				result, err = r.ensure(ctx, t)
-			}
+			result, err = r.work(ctx, t)
 			t.release()
 		}
 		if req.Absent && observe.ProjectMissing(req.Service, req.Spec, err) {
@@ -114,32 +110,34 @@ func (r *Reconciler) begin(ctx context.Context, req Request) (*task, error) {
 	return t, nil
 }
 
-// failed forgets what is no longer certain. It passes errors through.
-func (r *Reconciler) failed(t *task, err error) error {
-	t.mem.actual, t.mem.whole = nil, t.Whole
-	return err
-}
-
-func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
-	if err := r.desire(ctx, t); err != nil {
-		return Result{}, err
+// work brings the Service to its desired state.
+func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err error) {
+	if t.Desired.Absent {
+		t.mem.done, t.mem.tried = nil, nil
+	} else if err := r.desire(ctx, t); err != nil {
+		return result, err
 	}
-	if err := r.settle(ctx, t); err != nil {
-		return Result{}, r.failed(t, err)
+	defer func() {
+		if err != nil { // what is remembered is not certain
+			t.mem.actual, t.mem.whole = nil, t.Whole
+		}
+	}()
+	changed, err := r.applier.Settle(ctx, t.work)
+	if changed {
+		t.mem.actual = nil
 	}
-	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
-		t.AllACLs = true // the list was replaced: our items of the old one are removed
+	if err != nil {
+		return result, err
 	}
 	if err := r.look(ctx, t); err != nil {
-		return Result{}, r.failed(t, err)
+		return result, err
 	}
 	t.BulkSince = time.Time{}
-	var result Result
 	// A second round when the first showed something new of the server, or proved ours what was of unknown origin.
 	for round := range 3 {
 		steps, err := r.plan(ctx, t)
 		if err != nil {
-			return Result{}, r.failed(t, err)
+			return result, err
 		}
 		if round == 0 {
 			r.metrics.planned(steps)
@@ -149,21 +147,29 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 		err = r.apply(ctx, t, steps)
 		result.Done = t.work.Done
 		if err != nil {
-			return result, r.failed(t, err)
+			return result, err
 		}
 		if t.work.Again {
 			if err := r.observe(ctx, t, false); err != nil {
-				return result, r.failed(t, err)
+				return result, err
 			}
 		} else if len(steps) == 0 || !r.applies() {
 			break
 		}
 	}
+	if t.Desired.Absent {
+		return result, r.gone(ctx, t, len(result.Plan))
+	}
+	return r.served(ctx, t, result)
+}
+
+// served notes what a Service has that wants a load balancer.
+func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result, error) {
 	if r.applies() {
 		t.records.Keep(t.mem.actual)
 		t.work.Actual = t.mem.actual
 		if err := t.work.RecordServing(ctx, true); err != nil {
-			return result, r.failed(t, err)
+			return result, err
 		}
 	}
 	t.mem.whole = false
@@ -183,13 +189,22 @@ func (r *Reconciler) ensure(ctx context.Context, t *task) (Result, error) {
 	return result, nil
 }
 
-// settle finds out what became of acquisitions without a known outcome.
-func (r *Reconciler) settle(ctx context.Context, t *task) error {
-	changed, err := r.applier.Settle(ctx, t.work)
-	if changed {
-		t.mem.actual = nil
+// gone ends the deletion of a Service, which planned some steps.
+func (r *Reconciler) gone(ctx context.Context, t *task, planned int) error {
+	if !r.applies() && planned > 0 {
+		return fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy)
 	}
-	return err
+	t.records.Addresses = nil
+	if err := t.records.Save(ctx); err != nil {
+		return err
+	}
+	if len(t.records.Pending) > 0 {
+		return &plan.WaitError{
+			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
+		}
+	}
+	r.metrics.hold(t.mem, 0)
+	return nil
 }
 
 // apply does the part of a plan that the policy allows.
@@ -251,44 +266,6 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		t.mem.tried = plan.Changed{}
 	}
 	t.mem.tried.Add(steps)
-}
-
-// remove deletes everything of the Service's.
-func (r *Reconciler) remove(ctx context.Context, t *task) (Result, error) {
-	t.Desired = plan.Desired{Absent: true, KeepAddress: t.Spec.KeepIP}
-	t.mem.done, t.mem.tried = nil, nil
-	if err := r.settle(ctx, t); err != nil {
-		return Result{}, r.failed(t, err)
-	}
-	t.Recent = r.young(t)
-	if err := r.prove(ctx, t); err != nil {
-		return Result{}, r.failed(t, err)
-	}
-	steps, err := r.plan(ctx, t)
-	if err != nil {
-		return Result{}, r.failed(t, err)
-	}
-	r.metrics.planned(steps)
-	result := Result{Plan: steps}
-	err = r.apply(ctx, t, steps)
-	result.Done = t.work.Done
-	if err != nil {
-		return result, r.failed(t, err)
-	}
-	if !r.applies() && len(steps) > 0 {
-		return result, r.failed(t, fmt.Errorf("nothing is deleted under the policy %s", r.options.Policy))
-	}
-	t.records.Addresses = nil
-	if err := t.records.Save(ctx); err != nil {
-		return result, r.failed(t, err)
-	}
-	if len(t.records.Pending) > 0 {
-		return result, r.failed(t, &plan.WaitError{
-			Message: "waiting to learn whether an address whose acquisition got no answer arrived after all", After: plan.LostAnswerGrace / 4,
-		})
-	}
-	r.metrics.hold(t.mem, 0)
-	return result, nil
 }
 
 // metrics are a Reconciler's.

@@ -82,11 +82,12 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 		mem = &Memory{}
 	}
 	if mem.changes.Releasing == nil {
-		mem.changes = apply.NewMemory()
+		mem.changes.Releasing = map[string]time.Time{}
 	}
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
 		Subject: &plan.Subject{
 			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Unfit: req.Unfit, Clusters: p.options.ClusterIDs(), Written: map[string][]string{}, Notify: once(req.Notify),
+			Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
 		},
 		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
 	}}
@@ -158,7 +159,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	if t.mem.actual != nil {
 		t.Last = t.mem.actual
 	}
-	seen, err := p.observer.Observe(ctx, t.Query)
+	actual, begun, err := p.observer.Observe(ctx, t.Query)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 	if p.limits().LeaveACLs {
 		t.Desired.ACLID = ""
 	}
-	t.mem.actual, t.mem.readAt = &seen.Actual, seen.Begun
+	t.mem.actual, t.mem.readAt = actual, begun
 	return nil
 }
 
@@ -175,8 +176,15 @@ func (p *Planner) young(t *task) bool {
 	return t.mem.actual != nil && (p.options.DriftPeriod == 0 || p.options.Clock.Since(t.mem.readAt) < p.options.DriftPeriod)
 }
 
-// look makes the memory hold the actual state: from memory while that is young, else by reading.
+// look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs proofs.
 func (p *Planner) look(ctx context.Context, t *task) error {
+	if t.Desired.Absent {
+		t.Recent = p.young(t)
+		return p.prove(ctx, t)
+	}
+	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
+		t.AllACLs = true // the list was replaced: our items of the old one are removed
+	}
 	if p.young(t) {
 		address := t.Desired.Address == "" || plan.Target(t.Desired, *t.mem.actual) != nil
 		aclKnown := t.Desired.ACLID == "" || slices.ContainsFunc(t.mem.actual.ACLs, func(l plan.ACL) bool { return l.ListID == t.Desired.ACLID })
@@ -231,13 +239,8 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
-		if refusal := plan.CheckPorts(t.Desired, t.grants); refusal != nil {
-			return nil, refusal
-		}
-		if refusal := plan.Fits(t.Desired, target, t.network, t.grants); refusal != nil {
-			return nil, refusal
-		}
-		if refusal := plan.CheckACL(t.Desired, *t.mem.actual, steps); refusal != nil {
+		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.network, t.grants), plan.CheckACL(t.Desired, *t.mem.actual, steps))
+		if refusal != nil {
 			return nil, refusal
 		}
 		proof := slices.ContainsFunc(steps, func(s plan.Step) bool {

@@ -103,10 +103,5 @@ func (w *Work) RecordServing(ctx context.Context, done bool) error {
 // Memory is what has to be remembered of a Service's changes until the next sync.
 type Memory struct {
 	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
-	deleting  map[string]time.Time // addresses with a rule in state Deleting, and since when
-}
-
-// NewMemory makes an empty Memory.
-func NewMemory() Memory {
-	return Memory{Releasing: map[string]time.Time{}, deleting: map[string]time.Time{}}
+	deleting  time.Time            // since when a rule in state Deleting keeps an address from being released
 }

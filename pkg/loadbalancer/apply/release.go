@@ -42,15 +42,13 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 			return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
 		}
 		if !slices.ContainsFunc(a.Rules, func(rule plan.ActualRule) bool { return rule.State == plan.StateDeleting }) {
-			delete(m.deleting, a.ID)
+			m.deleting = time.Time{}
 			continue
 		}
-		since, seen := m.deleting[a.ID]
-		if !seen {
-			since = now
-			m.deleting[a.ID] = now
+		if m.deleting.IsZero() {
+			m.deleting = now
 		}
-		if now.Sub(since) < deletionGrace {
+		if now.Sub(m.deleting) < deletionGrace {
 			return &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
 		}
 	}
@@ -69,7 +67,7 @@ func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 		}
 		r.effect(s, plan.Outcome{})
 		delete(r.Memory.Releasing, s.AddressID)
-		delete(r.Memory.deleting, s.AddressID)
+		r.Memory.deleting = time.Time{}
 		r.Records.drop(s.AddressID)
 		r.Released()
 		r.Notify(plan.Notice{Reason: plan.ReasonAddressReleased, Message: "released address " + s.IP})

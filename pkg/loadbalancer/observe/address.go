@@ -63,10 +63,17 @@ func (r *reading) readFacts(ctx context.Context, a *plan.Address, c candidate) (
 		if err != nil {
 			return false, fmt.Errorf("read address %s: %w", a.IP, err)
 		}
-		if len(ips) == 0 {
-			return r.stillReleasing(ctx, a)
+		// A release that failed, or still runs, leaves an address in a state that only asking again for its release ends.
+		_, asked := r.Releasing[a.ID]
+		switch {
+		case len(ips) > 0 && ips[0].State != plan.StateReleasing && ips[0].State != plan.StateFree:
+			facts = &ips[0]
+		case a.Allocated && (asked && len(ips) == 0 || len(ips) > 0 && ips[0].State == plan.StateReleasing):
+			a.State = plan.StateReleasing
+			return true, nil
+		default: // another account's, or free
+			return false, nil
 		}
-		facts = &ips[0]
 	}
 	a.IP, a.NetworkID, a.VPCID, a.State = facts.Address, facts.AssociatedNetworkID, facts.VPCID, facts.State
 	a.SourceNAT, a.StaticNAT = facts.SourceNAT, facts.StaticNAT
@@ -93,28 +100,6 @@ func (r *reading) readFacts(ctx context.Context, a *plan.Address, c candidate) (
 		// It is somebody else's, or lost its tags, or the record does not say which acquisition it is about.
 		a.Tagged, a.Allocated = false, false
 	}
-	return true, nil
-}
-
-// stillReleasing finds an address in a state that lists do not show: a release
-// that failed leaves one, and only asking again for its release ends that.
-func (r *reading) stillReleasing(ctx context.Context, a *plan.Address) (bool, error) {
-	if !a.Allocated {
-		return false, nil
-	}
-	all := false
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: a.ID, ProjectID: r.Project, AllocatedOnly: &all})
-	if err != nil && !cloudstack.IsNotFound(err) {
-		return false, fmt.Errorf("read address %s: %w", a.IP, err)
-	}
-	_, asked := r.Releasing[a.ID]
-	switch {
-	case len(ips) > 0 && ips[0].State != plan.StateReleasing:
-		return false, nil // free
-	case len(ips) == 0 && !asked:
-		return false, nil // another account's, or ended
-	}
-	a.State = plan.StateReleasing
 	return true, nil
 }
 
@@ -166,6 +151,9 @@ func (l *candidates) at(id string) *candidate {
 
 func (l *candidates) add(ips []cloudstack.PublicIP, status []string) {
 	for i := range ips {
+		if state := ips[i].State; state == plan.StateFree || state == plan.StateReleasing {
+			continue
+		}
 		s := l.at(ips[i].ID)
 		s.IP, s.facts = ips[i].Address, &ips[i]
 		s.inStatus = s.inStatus || slices.Contains(status, ips[i].Address)

@@ -68,8 +68,9 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	out := plan.Forward{ID: in.ID, Protocol: strings.ToLower(in.Protocol), StartPort: in.StartPort, EndPort: in.EndPort, VM: cmp.Or(in.VMName, in.VMID)}
 	owner := r.owner(in.Tags)
 	// Its tags say whose it is, else the record: by its id, or by the port of one whose creation was not recorded, and that
-	// leads where only the Service's own would lead.
-	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) && r.nodePort(in) && r.onNode(in.VMID)
+	// leads where only the Service's own would lead. Of a Service that is deleted no nodes are known.
+	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
+		r.hasPort(in.Protocol, in.StartPort, in.PrivatePort) && (r.isNode(in.VMID) || r.Desired.Absent && len(r.Members)+len(r.Reach) == 0)
 	own := owner == plan.Owned || owner != plan.Foreign && byRecord
 	if !own || a.ForeignCluster || out.StartPort != out.EndPort {
 		if owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster]) {
@@ -86,20 +87,6 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 		out.State = in.State
 	}
 	return out
-}
-
-// nodePort reports whether a port forwarding leads to the Service's node port for it.
-func (r *reading) nodePort(in *cloudstack.PortForwarding) bool {
-	return slices.ContainsFunc(r.Service.Ports, func(p plan.Port) bool {
-		return p.Port == in.StartPort && p.NodePort == in.PrivatePort && strings.EqualFold(cmp.Or(p.Protocol, "TCP"), in.Protocol)
-	})
-}
-
-// onNode reports whether a VM is a node that the Service has. Of a Service that goes no nodes are known: then what its
-// record names and leads to its node port is its own wherever it leads.
-func (r *reading) onNode(vm string) bool {
-	nodes := append(slices.Clip(r.Members), r.Reach...)
-	return r.Desired.Absent && len(nodes) == 0 || slices.ContainsFunc(nodes, func(m plan.Member) bool { return m.VMID == vm })
 }
 
 // allForwards are the port forwardings of the project, to find orphans among them. They are listed once, and again while

@@ -128,7 +128,8 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 			return found, err
 		}
 	}
-	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project})
+	all := false // whatever its state
+	ips, err := r.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ID: id, ProjectID: r.Project, AllocatedOnly: &all})
 	if cloudstack.IsNotFound(err) {
 		return nil, nil
 	}

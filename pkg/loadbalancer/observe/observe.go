@@ -5,9 +5,11 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,20 +88,13 @@ type Query struct {
 	BulkSince time.Time
 }
 
-// Observation is what was read.
-type Observation struct {
-	Actual plan.Actual
-	// Begun is when the oldest of the reads began.
-	Begun time.Time
-}
-
 // reading is one observation.
 type reading struct {
 	*Observer
 	Query
 	limits plan.Limits
 	shared *lists // nil: ask each time
-	out    Observation
+	actual *plan.Actual
 	primary map[string]map[string]string // see primaryIn, by network
 	vacant  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }
@@ -141,9 +136,16 @@ func (r *reading) warn(reason plan.Reason, message string) {
 	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
 }
 
-// hasPort reports whether a rule maps a port of the Service to its node port.
-func (r *reading) hasPort(in *cloudstack.LoadBalancerRule) bool {
-	return slices.ContainsFunc(r.Service.Ports, func(p plan.Port) bool { return p.Port == in.PublicPort && p.NodePort == in.PrivatePort })
+// hasPort reports whether the Service has a port with that node port; an empty protocol is any.
+func (r *reading) hasPort(protocol string, public, private int) bool {
+	return slices.ContainsFunc(r.Service.Ports, func(p plan.Port) bool {
+		return p.Port == public && p.NodePort == private && (protocol == "" || strings.EqualFold(cmp.Or(p.Protocol, "TCP"), protocol))
+	})
+}
+
+// isNode reports whether a VM is a node that the Service has.
+func (r *reading) isNode(vm string) bool {
+	return slices.ContainsFunc(append(slices.Clip(r.Members), r.Reach...), func(m plan.Member) bool { return m.VMID == vm })
 }
 
 // ProjectMissing reports whether the failure of a read shows that the Service's project does not exist, and nothing else
@@ -152,20 +154,20 @@ func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
 	return cloudstack.IsNotFound(err) && spec.Project != "" && spec.Records.Empty() && len(svc.StatusIPs) == 0
 }
 
-// Observe reads what concerns a Service.
+// Observe reads what concerns a Service; begun is when the oldest of the reads began.
 //
 // A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
-func (o *Observer) Observe(ctx context.Context, q Query) (Observation, error) {
-	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), out: Observation{Begun: o.options.Clock.Now()}, primary: map[string]map[string]string{}, vacant: map[string]bool{}}
+func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
+	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, vacant: map[string]bool{}}
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
 	}
-	err := r.read(ctx)
+	begun = o.options.Clock.Now()
 	if r.shared != nil {
-		r.out.Begun = r.shared.begun
+		begun = r.shared.begun
 	}
-	return r.out, err
+	return r.actual, begun, r.read(ctx)
 }
 
 func (r *reading) read(ctx context.Context) error {
@@ -199,7 +201,7 @@ func (r *reading) readAddresses(ctx context.Context, list candidates) (lost bool
 		}
 		switch {
 		case found:
-			r.out.Actual.Addresses = append(r.out.Actual.Addresses, a)
+			r.actual.Addresses = append(r.actual.Addresses, a)
 		case list[i].recorded != nil:
 			lost = true
 			if !r.Desired.Absent {

@@ -102,7 +102,7 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 	if !byUID {
 		return false
 	}
-	return in.Description == r.Service.Key() || r.hasPort(in)
+	return in.Description == r.Service.Key() || r.hasPort("", in.PublicPort, in.PrivatePort)
 }
 
 // leadsToNodes reports whether a rule that Leaseweb's provider named after the Service leads to its node port on the
@@ -111,7 +111,7 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
 	byUID, named := r.Service.NamesRule(in.Name, r.options.ClusterName)
 	switch {
-	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.hasPort(in):
+	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.hasPort("", in.PublicPort, in.PrivatePort):
 		return false, nil
 	}
 	members, err := r.members(ctx, &plan.ActualRule{ID: in.ID, Rule: plan.Rule{Name: in.Name}}, a)
@@ -120,7 +120,7 @@ func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerR
 	}
 	outside := slices.ContainsFunc(members, func(name string) bool {
 		vm, _ := plan.SplitMember(name)
-		return !slices.ContainsFunc(append(slices.Clip(r.Members), r.Reach...), func(m plan.Member) bool { return m.VMID == vm })
+		return !r.isNode(vm)
 	})
 	return len(members) > 0 && !outside, nil
 }

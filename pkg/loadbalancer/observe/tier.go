@@ -16,11 +16,10 @@ import (
 
 // readACLs reads the network ACL list of the wanted tier, and before a proof all lists, if there is any VPC.
 func (r *reading) readACLs(ctx context.Context) error {
-	actual := &r.out.Actual
 	// Whole lists are read anyway where Services share them: there our items of lists that the tier had before show.
 	everywhere := r.AllACLs || r.shared != nil && r.Desired.VPCID != ""
 	if r.Whole {
-		everywhere = everywhere || slices.ContainsFunc(actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
+		everywhere = everywhere || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
 	if r.Desired.ACLID == "" && !everywhere || r.limits.LeaveACLs {
@@ -39,7 +38,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list network ACL items: %w", err)
 	}
-	out := actual.ACLs
+	out := r.actual.ACLs
 	for i := range items {
 		item := r.aclItem(&items[i])
 		if item.Owner != plan.Owned && items[i].ListID != r.Desired.ACLID {
@@ -51,7 +50,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 		}
 		out[at].Items = append(out[at].Items, item)
 	}
-	actual.ACLs = out
+	r.actual.ACLs = out
 	return nil
 }
 
@@ -81,7 +80,7 @@ func (r *reading) mark(tags map[string]string) plan.Mark {
 func (r *reading) owner(tags map[string]string) plan.Ownership {
 	out := plan.TagOwner(tags, r.Clusters, r.Service)
 	if out == plan.OtherCluster {
-		r.out.Actual.OtherCluster = tags[plan.TagCluster]
+		r.actual.OtherCluster = tags[plan.TagCluster]
 	}
 	return out
 }
@@ -102,7 +101,7 @@ func (r *reading) readInternal(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list internal load balancers of network %s: %w", network, err)
 		}
-		r.out.Actual.Addresses = append(r.out.Actual.Addresses, r.internalAddresses(network, list)...)
+		r.actual.Addresses = append(r.actual.Addresses, r.internalAddresses(network, list)...)
 	}
 	return nil
 }

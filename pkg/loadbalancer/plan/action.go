@@ -306,13 +306,11 @@ func (p Policy) Allows(steps []Step) []bool {
 	stays := map[string]bool{} // ids of items whose removal is not done
 	out := make([]bool, len(steps))
 	for _, s := range steps {
-		if id := s.removes(); id != "" && p == PolicyNoDelete {
-			stays[id] = true
-		}
+		stays[s.removes()] = true
 	}
 	for i, s := range steps {
-		blocked := slices.ContainsFunc(s.Replaces, func(id string) bool { return stays[id] })
-		out[i] = p != PolicyDryRun && (p != PolicyNoDelete || !s.Destructive() && !blocked)
+		blocked := s.Destructive() || slices.ContainsFunc(s.Replaces, func(id string) bool { return stays[id] })
+		out[i] = p != PolicyDryRun && (p != PolicyNoDelete || !blocked)
 	}
 	return out
 }

@@ -38,6 +38,7 @@ type Actual struct {
 // States of an address, and of what is on it. A release or a deletion that failed leaves Releasing or Deleting, an acquisition
 // that failed Allocating.
 const (
+	StateFree       = "Free"
 	StateAllocated  = "Allocated"
 	StateAllocating = "Allocating"
 	StateReleasing  = "Releasing"

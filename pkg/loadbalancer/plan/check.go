@@ -25,13 +25,7 @@ const DNSPort = 53
 // asks it too; on its own it spares the reads when the answer is no.
 func CheckService(svc Service, spec annotation.Spec) *RefusalError {
 	f := Facts{Service: svc, Spec: spec, Network: &Network{Providers: []string{"unknown"}, Protocols: []string{ProtocolUDP}, Forwards: true, anywhere: true}}
-	if r := checkPorts(f); r != nil {
-		return r
-	}
-	if r := checkMode(f); r != nil {
-		return r
-	}
-	return checkRanges(f)
+	return cmp.Or(checkPorts(f), checkMode(f), checkRanges(f))
 }
 
 // checkRanges refuses source ranges that would stop the virtual router for all rules of its network.
@@ -102,12 +96,12 @@ func checkPort(p Port, f Facts) *RefusalError {
 // checkNetwork says why a network cannot give the Service what it wants.
 func checkNetwork(f Facts) *RefusalError {
 	n, spec := f.Network, f.Spec
+	if n == nil || !f.rules() {
+		return nil // it need not balance anything
+	}
 	name := fmt.Sprintf("network %q", cmp.Or(n.Name, n.ID))
 	refuse := func(message, remedy string) *RefusalError {
 		return Refuse(ReasonUnsupportedNetwork, message, remedy)
-	}
-	if !f.rules() {
-		return nil // the network need not balance anything
 	}
 	if r := checkInternalAddress(n, spec); r != nil {
 		return r

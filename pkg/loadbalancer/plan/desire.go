@@ -15,19 +15,8 @@ import (
 
 // Desire says what should be in CloudStack, or why the Service cannot be served.
 func Desire(f Facts) (Desired, *RefusalError) {
-	if r := checkPorts(f); r != nil {
+	if r := cmp.Or(checkPorts(f), checkMode(f), checkRanges(f), checkNetwork(f)); r != nil {
 		return Desired{}, r
-	}
-	if r := checkMode(f); r != nil {
-		return Desired{}, r
-	}
-	if r := checkRanges(f); r != nil {
-		return Desired{}, r
-	}
-	if f.Network != nil {
-		if r := checkNetwork(f); r != nil {
-			return Desired{}, r
-		}
 	}
 	d := Desired{
 		Address:     f.Spec.Address,
