@@ -22,19 +22,19 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	narrow := look{width: 400, height: 700, calm: true}
 	for name, shot := range map[string]struct {
-		look look
-		size int
-		view string
-		id   string
+		look            look
+		state, view, id string // without a state, 1,000 Services on 1,000 nodes
 	}{
-		"map":      {look: look{width: 1280, height: 640, calm: true}, size: 20, view: "map", id: "service/team-00/web-0007"},
-		"large":    {look: look{width: 1280, height: 640, dark: true, calm: true}, size: 1000, view: "map"},
-		"checks":   {look: look{width: 1280, height: 420, calm: true}, size: 20, view: "checks"},
-		"timeline": {look: look{width: 1280, height: 420, dark: true, calm: true}, size: 20, view: "timeline"},
-		"nodes":    {look: look{width: 1280, height: 420, calm: true}, size: 20, view: "nodes"},
-		"phone":    {look: narrow, size: 20, view: "map"},
+		"map":      {look{width: 1280, height: 720, calm: true}, "exhausted", "map", ""},
+		"chain":    {look{width: 1280, height: 640, calm: true}, "rule gone", "map", "service/shop/web"},
+		"outage":   {look{width: 1280, height: 640, dark: true, calm: true}, "CloudStack fails", "map", ""},
+		"large":    {look{width: 1280, height: 640, dark: true, calm: true}, "", "map", ""},
+		"checks":   {look{width: 1280, height: 420, calm: true}, "VM gone", "checks", ""},
+		"timeline": {look{width: 1280, height: 520, dark: true, calm: true}, "exhausted", "timeline", ""},
+		"nodes":    {look{width: 1280, height: 420, calm: true}, "VM gone", "nodes", ""},
+		"phone":    {narrow, "exhausted", "map", ""},
 
-		"simulator": {look: look{width: 1280, height: 640, calm: true}, view: "faults"},
+		"simulator": {look{width: 1280, height: 720, calm: true}, "simulator", "faults", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,15 +42,18 @@ func TestPictures(t *testing.T) {
 			if docs != "" {
 				file = filepath.Join(docs, name+".webp")
 				var e *env
-				if shot.size > 0 {
-					e = show(t, shot.look, sample(shot.size, shot.size))
-				} else {
+				switch shot.state {
+				case "simulator":
 					e = &showSimulator(t, shot.look).env
+				case "":
+					e = show(t, shot.look, sample(1000, 1000))
+				default:
+					s, _ := recorded(t, shot.state)
+					e = show(t, shot.look, s)
 				}
 				e.view(shot.view)
 				if shot.id != "" {
-					e.click(box(shot.id))
-					e.until(`!document.getElementById('details').hidden`)
+					e.choose(shot.id)
 				}
 				e.settle()
 				quality := int64(35)

@@ -6,7 +6,10 @@ package browser
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -53,10 +56,10 @@ func object(s *model.Snapshot, id string) *model.Object {
 	return &s.Objects[slices.IndexFunc(s.Objects, func(o model.Object) bool { return o.ID == id })]
 }
 
-func (e *env) SetFault(_ context.Context, name string, enabled bool) error {
+func (e *env) SetFault(_ context.Context, name, command string, enabled bool) error {
 	var err error
 	e.change(func(s *model.Snapshot) {
-		e.acted = append(e.acted, fmt.Sprint(name, " ", enabled))
+		e.acted = append(e.acted, strings.TrimSpace(fmt.Sprint(name, " ", enabled, " ", command)))
 		i := slices.IndexFunc(s.Faults, func(f model.Fault) bool { return f.Name == name })
 		if i < 0 || name == "broken" {
 			err = server.ErrUnknown
@@ -65,6 +68,13 @@ func (e *env) SetFault(_ context.Context, name string, enabled bool) error {
 		s.Faults[i].Enabled = enabled
 	})
 	return err
+}
+
+func (e *env) Do(_ context.Context, object, deed string) error {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.acted = append(e.acted, deed+" "+object)
+	return nil
 }
 
 func (e *env) SetSpeed(_ context.Context, speed float64) error {
@@ -128,6 +138,27 @@ func (e *env) settle() {
 	e.Helper()
 	e.do(chromedp.Evaluate[chromedp.Void](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))`, chromedp.EvalAwaitPromise))
 	e.until(`document.getAnimations().length === 0`)
+}
+
+// choose opens the details of an object, which may be a box or, on a narrow screen, a card.
+func (e *env) choose(id string) {
+	e.Helper()
+	e.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#map/' + encodeURIComponent(` + quote(id) + `)`))
+	e.until(`!document.getElementById('details').hidden`)
+}
+
+// script runs a file of testdata in the page, and returns what its function check did not see.
+func (e *env) script(name, args string) []string {
+	e.Helper()
+	text := "(async () => {"
+	for _, file := range []string{"see.js", name} {
+		content, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			e.Fatal(err)
+		}
+		text += string(content)
+	}
+	return value[[]string](e.tab, text+"\nreturn check("+args+") })()")
 }
 
 // views are the page's views, by their names in the address.

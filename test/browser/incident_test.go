@@ -7,73 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/csccm/csccm/pkg/ui/model"
 )
-
-// read are the sources of a sample, as csccm ui has them.
-func read(s model.Snapshot) model.Snapshot {
-	s.Sources = []model.Source{
-		{Name: "Kubernetes", State: model.SourceOK, Answered: time.Now(), Kinds: []model.Kind{model.KindService, model.KindNode}},
-		{Name: "CloudStack", State: model.SourceOK, Answered: time.Now(), Kinds: []model.Kind{model.KindAddress, model.KindRule, model.KindForward, model.KindVM, model.KindNetwork}},
-	}
-	s.Controller = &model.Controller{Ready: 2, Replicas: 2, Leader: "ccm-1_abc", Renewed: time.Now(), Duration: 15}
-	s.Views = []string{"checks", "plan", "timeline", "nodes"}
-	return s
-}
-
-// TestOutageIsSeen: a source that does not answer is named with the age of its last answer, and what came from it is hatched. So is
-// a lease that nobody renews.
-func TestOutageIsSeen(t *testing.T) {
-	t.Parallel()
-	e := show(t, desk, read(sample(3, 2)))
-	source := func(i int, want string) {
-		t.Helper()
-		e.until(fmt.Sprintf(`document.querySelectorAll('#sources li')[%d]?.textContent.includes(%s)`, i, quote(want)))
-	}
-	source(0, "Kubernetes: answered")
-	source(1, "CloudStack: answered")
-	source(2, "2 of 2 ready, ccm-1 leads")
-	e.change(func(s *model.Snapshot) {
-		s.Sources = []model.Source{s.Sources[0], s.Sources[1]}
-		s.Sources[1].State, s.Sources[1].Answered, s.Sources[1].Reason = model.SourceFailing, time.Now().Add(-5*time.Minute), "530"
-		s.Controller = &model.Controller{Ready: 2, Replicas: 2, Leader: "ccm-1_abc", Renewed: time.Now().Add(-time.Minute), Duration: 15}
-	})
-	source(1, "CloudStack fails, last answer 5 min ago")
-	source(2, "nobody leads")
-	e.until(`document.querySelector(` + quote(box("rule/r-0001")) + `).classList.contains('stale')`)
-	if value[bool](e.tab, `document.querySelector(`+quote(box("service/team-00/web-0001"))+`).classList.contains('stale')`) {
-		t.Error("what Kubernetes answers is shown as old")
-	}
-	e.click(box("rule/r-0001"))
-	e.until(`document.querySelector('#details .missing')?.textContent.includes('CloudStack does not answer')`)
-}
-
-// TestCauses: many Services with one cause are one line, which shows them with their chains.
-func TestCauses(t *testing.T) {
-	t.Parallel()
-	s := read(sample(40, 2))
-	for i := range s.Objects {
-		if o := &s.Objects[i]; o.Kind == model.KindService && strings.HasSuffix(o.Name, "5") {
-			o.Health, o.Why = model.HealthError, []string{"AddressLimit: the account has no more addresses"}
-		}
-	}
-	e := show(t, desk, s)
-	e.until(`[...document.querySelectorAll('.cause')].some((c) => c.textContent.includes('AddressLimit') && c.querySelector('button').textContent === '4 Services')`)
-	e.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('.cause')].find((c) => c.textContent.includes('AddressLimit')).querySelector('button').click()`))
-	e.until(`document.querySelectorAll('.column:first-of-type .box').length === 4`)
-	e.want(".column h3", "Services 4", "Addresses 4", "Rules and forwards 8", "Nodes 2", "VMs 2", "Networks 1")
-	e.click("#map-all")
-	e.until(`document.querySelectorAll('.column:first-of-type .box').length > 6`)
-	// A number by its health is a filter, too.
-	e.click("[data-health-filter=orphan]")
-	e.until(`document.querySelectorAll('.box.h-orphan').length === 1 && document.querySelectorAll('.column:first-of-type .box').length === 1`)
-	e.press("Escape")
-	e.until(`document.querySelectorAll('.column:first-of-type .box').length > 6`)
-}
 
 // TestDetailsAreReadable: a long name of an annotation takes no room from its value, and annotations are closed.
 func TestDetailsAreReadable(t *testing.T) {
@@ -85,8 +23,7 @@ func TestDetailsAreReadable(t *testing.T) {
 			o := object(&s, "service/team-00/web-0001")
 			o.Facts = append(o.Facts, model.Fact{Name: "Annotation service.beta.kubernetes.io/cloudstack-load-balancer-address-" + strings.Repeat("long", 10), Value: "203.0.113.200"})
 			e := show(t, l, s)
-			e.click(box(o.ID))
-			e.until(`!document.getElementById('details').hidden`)
+			e.choose(o.ID)
 			if value[bool](e.tab, `document.querySelector('#details details').open`) {
 				t.Error("annotations are open")
 			}
@@ -130,52 +67,22 @@ func TestOpenedElsewhere(t *testing.T) {
 	}
 }
 
-// TestSmallThings: what made the page harder to use than it need be.
+// TestSmallThings: what made the page harder to use than it need be is in testdata/small.js.
 func TestSmallThings(t *testing.T) {
 	t.Parallel()
-	t.Run("the skip link stays in the view", func(t *testing.T) {
-		t.Parallel()
-		e := show(t, desk, sample(3, 2))
-		e.view("nodes")
-		e.do(chromedp.Evaluate[chromedp.Void](`document.getElementById('skip').click()`))
-		e.until(`document.activeElement.id === 'view' && location.hash === '#nodes' && !document.getElementById('nodes').hidden`)
-	})
-	t.Run("a search finds names, not words of messages", func(t *testing.T) {
-		t.Parallel()
-		e := show(t, desk, sample(20, 20))
-		e.click("#map-search")
-		e.press("differs")
-		e.until(`document.getElementById('map-found').textContent.startsWith('0 of')`)
-	})
-	t.Run("nodes on a phone", func(t *testing.T) {
-		t.Parallel()
-		e := show(t, look{width: 400, height: 800}, sample(3, 3))
-		e.view("nodes")
-		if over := value[int](e.tab, `(() => { const f = document.querySelector('#nodes .table'); return f.scrollWidth - f.clientWidth })()`); over > 0 {
-			t.Errorf("the nodes are %d px wider than the screen", over)
-		}
-	})
-	t.Run("views that do not apply are hidden", func(t *testing.T) {
-		t.Parallel()
-		s := sample(3, 2)
-		s.Views = []string{"timeline"}
-		e := show(t, desk, s)
-		e.want("nav a", "Map", "Time line")
-	})
-	t.Run("copying is seen", func(t *testing.T) {
-		t.Parallel()
-		e := show(t, desk, sample(3, 2))
-		e.click(box("service/team-00/web-0001"))
-		e.click("#details .command button")
-		e.until(`/Copied|Select/.test(document.querySelector('#details .command button').textContent)`)
-	})
-	t.Run("checks lead to their objects", func(t *testing.T) {
-		t.Parallel()
-		e := show(t, desk, sample(3, 2))
-		e.view("checks")
-		e.click("#checks tbody td a")
-		e.until(`document.querySelector('#details h2')?.textContent === 'node-0000'`)
-	})
+	for name, l := range map[string]look{"desk": desk, "phone": {width: 400, height: 800}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sample(20, 20)
+			s.Views = []string{"checks", "timeline", "nodes"}
+			s.Story = &model.Story{Title: "2. A Service", Text: []string{"What to see."}, Try: []string{"kubectl get nodes"}, Sides: []string{"team-00", "pool-00"}}
+			e := show(t, l, s)
+			for _, problem := range e.script("small.js", quote(name)) {
+				t.Error(problem)
+			}
+			accessible(e.tab, name)
+		})
+	}
 }
 
 // TestLinesPassBetweenBoxes: a link that skips columns touches no box on its way.

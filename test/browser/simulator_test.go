@@ -55,7 +55,7 @@ func showSimulator(t testing.TB, l look) *simulated {
 func TestSimulator(t *testing.T) {
 	t.Parallel()
 	e := showSimulator(t, desk)
-	for _, column := range []string{"Addresses", "Rules and forwards", "VMs", "Networks"} {
+	for _, column := range []string{"Addresses", "Rules", "VMs", "Networks"} {
 		e.until(`[...document.querySelectorAll('.column h3')].some((h) => h.textContent.trim().startsWith(` + quote(column) + `) && !/ 0$/.test(h.textContent.trim()))`)
 	}
 	accessible(e.tab, "the simulator's map")
@@ -70,6 +70,17 @@ func TestSimulator(t *testing.T) {
 	}
 	e.view("timeline")
 	e.until(`document.getElementById('timeline').textContent.includes('listNetworks')`)
+
+	// What somebody else does in the cloud is a button of the object.
+	e.view("map")
+	id := value[string](e.tab, `document.querySelector('.box.object[data-kind=rule]').dataset.id`)
+	e.choose(id)
+	e.click("#details .deed")
+	e.until(`document.getElementById('details').textContent.includes('This object is gone.')`)
+	e.press("Escape")
+	e.choose(value[string](e.tab, `document.querySelector('.box.object[data-kind=network]').dataset.id`))
+	e.click("#details [data-focus=deed-fill]")
+	e.until(`document.getElementById('announce').textContent.includes('asked for')`)
 
 	e.view("faults")
 	const title = "Every call answers error 530, without effect"

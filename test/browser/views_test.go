@@ -34,16 +34,16 @@ func TestViews(t *testing.T) {
 	e.want("h1", "Cluster sample: 20 Services, 20 nodes")
 	e.want("#connection", "Live")
 	e.want("nav a", "Map", "Checks2", "Plan2", "Time line", "Nodes2")
-	e.want(".column h3", "Services 20", "Addresses 20", "Rules and forwards 26", "Nodes 20", "VMs 20", "Networks 1")
+	e.want(".column h3", "Services 20", "Addresses 20", "Rules 26", "Nodes 20", "VMs 20", "Networks 1")
 	e.want(box("service/team-00/web-0007"), "error: web-0007 LoadBalancerReady is False: LimitReached")
 	e.want(box("rule/orphan"), "orphan: left-behind-80 80 to 30080/TCP")
 	e.want(box("rule/foreign"), "foreign: somebody-else 25 to 25/TCP")
 	e.want("#legend li", "✓ ok 99", "◇ foreign 1", "○ orphan 1", "! warning 3", "✕ error 3")
-	e.want(".cause", "✕ error team-00/web-0007 the limit of public addresses is reached Ask the operator for more, or run csccm status.", "! warning team-00/web-0017 differs from the plan since 10:21")
+	e.want(".cause", "✕ error node-0006 LoadBalancerReady is False: LimitReached", "✕ error team-00/web-0007 the limit of public addresses is reached Ask the operator for more, or run csccm status.", "! warning node-0016 differs from the plan since 10:21", "! warning team-00/web-0017 differs from the plan since 10:21 Planned: + create firewall rule 443/TCP")
 
 	e.click("#map-wrong")
 	e.until(`document.querySelectorAll('.column:first-of-type .box').length === 3`)
-	e.want(".column h3", "Services 3", "Addresses 3", "Rules and forwards 3", "Nodes 2", "VMs 2", "Networks 1")
+	e.want(".column h3", "Services 3", "Addresses 3", "Rules 3", "Nodes 2", "VMs 2", "Networks 1")
 	e.click("#map-wrong")
 	e.click("#map-search")
 	e.press("203.0.0.13")
@@ -61,14 +61,14 @@ func TestViews(t *testing.T) {
 	e.want("#checks tbody th", "NODE-006 Kubelet and controller agree on node addresses")
 
 	e.view("plan")
-	e.want("#plan h3", "web-0007", "web-0017")
+	e.want("#plan h3", "team-00/web-0007", "team-00/web-0017")
 	e.want("#plan .refusal", "✕ error the limit of public addresses is reached Ask the operator for more, or run csccm status.")
 	e.want("#plan .plan li", "+ create firewall rule 443/TCP", "- delete load balancer rule web-0017-80", "~ change algorithm to leastconn")
 
 	e.view("timeline")
 	e.want("#timeline tbody tr", "10:30:00 leader LeaderElection ccm-1 became leader",
-		"10:23:00 event web-0007 ! warning SyncLoadBalancerFailed (3 times) LoadBalancerReady is False: LimitReached",
-		"10:13:00 event web-0017 SyncLoadBalancerFailed (3 times) differs from the plan since 10:21",
+		"10:23:00 event team-00/web-0007 ! warning SyncLoadBalancerFailed (3 times) LoadBalancerReady is False: LimitReached",
+		"10:13:00 event team-00/web-0017 SyncLoadBalancerFailed (3 times) differs from the plan since 10:21",
 		"09:30:00 drift left-behind-80 Repaired 1 load balancer rule",
 		"createLoadBalancerRule 431 0.5", "listVirtualMachines 200 2")
 
@@ -188,13 +188,15 @@ func TestSimulatorsPage(t *testing.T) {
 	e := show(t, desk, faulty(sample(3, 2)))
 	e.view("faults")
 	e.want("#faults li", "Broken off", "No capacity off", "Slow jobs on")
+	e.click("#faults [name=command]")
+	e.press("createTags")
 	e.click("#faults li:nth-child(2) button")
 	e.until(`document.querySelector('#faults li:nth-child(2) button').getAttribute('aria-checked') === 'true'`)
 	e.click("#faults li:nth-child(3) button")
 	e.until(`document.querySelector('#faults li:nth-child(3) button').getAttribute('aria-checked') === 'false'`)
 	e.do(chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector('select[name=speed]'); s.value = '0.1'; s.dispatchEvent(new Event('change')) })()`))
 	e.until(`document.getElementById('announce').textContent === 'Clock changed'`)
-	if got, want := e.actions(), []string{"capacity true", "slow jobs false", "speed 0.1"}; !slices.Equal(got, want) {
+	if got, want := e.actions(), []string{"capacity true createTags", "slow jobs false", "speed 0.1"}; !slices.Equal(got, want) {
 		t.Errorf("the simulator was asked for %q, want %q", got, want)
 	}
 	e.attacks = true // the browser reports the 404 on its console

@@ -30,6 +30,7 @@ type lesson struct {
 	enter                       <-chan string // what is typed; nil: do not wait
 	ui                          bool
 	stopPage                    func()
+	page                        *page // nil without ui
 	started, built              time.Time
 	printed                     bytes.Buffer // for the transcript
 
@@ -61,16 +62,16 @@ func (l *lesson) Run(ctx context.Context) error {
 		l.chapter, l.seen = c, map[string]string{}
 		l.Heading(i+1, c.Title)
 		l.Say("%s", c.Intro)
+		l.tell(i+1, false)
 		err := do[i](ctx)
 		if err == nil {
+			l.tell(i+1, true)
 			err = l.end(ctx, i+1 == len(do))
 		}
 		if err != nil {
 			return &console.StepError{What: "chapter", Number: i + 1, Title: c.Title, Err: err}
 		}
 	}
-	l.Printf("\n")
-	l.Say("%s", chapters.After)
 	l.Printf("\n%s\n", l.Style.Paint(report.Good, fmt.Sprintf("The lesson took %s, %s of it after the programs were built.",
 		time.Since(l.started).Round(time.Second), time.Since(l.built).Round(time.Second))))
 	if l.transcript != "" {
@@ -154,6 +155,10 @@ func (l *lesson) end(ctx context.Context, last bool) error {
 		l.Printf("%s", l.Style.Indented("    ", 4, c.Does))
 	}
 	if last {
+		l.Printf("\n")
+		l.Say("%s", chapters.After)
+		l.Printf("\n")
+		l.Say("%s", chapters.Next)
 		return l.wait(ctx, "Press Enter to end the lesson.")
 	}
 	return l.wait(ctx, "Press Enter for the next chapter.")

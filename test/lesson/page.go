@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 type page struct {
 	*simpage.Page
 	clusters []cluster
+	story    atomic.Pointer[model.Story] // the chapter that is shown
 }
 
 // cluster is one of the two clusters, read without client-go's rate limit: the page must not delay the lesson.
@@ -38,6 +40,7 @@ type cluster struct {
 // startPage serves the page and prints its address.
 func (l *lesson) startPage(ctx context.Context) error {
 	source := &page{Page: simpage.New(l.cloud.Simulator)}
+	l.page = source
 	for _, s := range []*side{l.without, l.with} {
 		config := rest.CopyConfig(s.cluster.REST)
 		config.QPS = -1
@@ -62,6 +65,23 @@ func (l *lesson) startPage(ctx context.Context) error {
 	return nil
 }
 
+// tell shows the chapter on the page: its text and its commands and, at its end, what was seen.
+func (l *lesson) tell(number int, ended bool) {
+	if l.page == nil {
+		return
+	}
+	s := &model.Story{Title: l.chapter.Heading(number), Text: []string{l.chapter.Intro}, Sides: []string{withoutName, withName}}
+	for _, c := range l.chapter.Look {
+		if ended {
+			s.Look = append(s.Look, c.Text)
+		}
+	}
+	for _, t := range l.chapter.Try {
+		s.Try = append(s.Try, t.Line)
+	}
+	l.page.story.Store(s)
+}
+
 // Snapshot implements server.Source.
 func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 	s, err := p.Page.Snapshot(ctx)
@@ -69,6 +89,7 @@ func (p *page) Snapshot(ctx context.Context) (model.Snapshot, error) {
 		return s, err
 	}
 	s.Title = "Two clusters in one simulated CloudStack: without and with the controller"
+	s.Story = p.story.Load()
 	for _, c := range p.clusters {
 		state, err := c.read(ctx)
 		if err != nil {

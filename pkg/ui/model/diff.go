@@ -31,7 +31,7 @@ func (s Snapshot) Sorted() Snapshot {
 	s.Calls = sorted(s.Calls, func(a, b Calls) int {
 		return cmp.Or(cmp.Compare(a.Command, b.Command), cmp.Compare(a.Code, b.Code))
 	})
-	s.Faults = sorted(s.Faults, func(a, b Fault) int { return cmp.Compare(a.Name, b.Name) })
+	s.Faults = sorted(s.Faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name)) })
 	s.Missing = sorted(s.Missing, func(a, b Missing) int { return cmp.Compare(a.Part, b.Part) })
 	return s
 }
@@ -56,6 +56,9 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	}
 	if !reflect.DeepEqual(before.Controller, after.Controller) {
 		p.Controller, changed = cmp.Or(after.Controller, &Controller{}), true
+	}
+	if after.Story != nil && !reflect.DeepEqual(before.Story, after.Story) {
+		p.Story, changed = after.Story, true
 	}
 	for _, part := range []bool{
 		replaced(&p.Views, before.Views, after.Views),
@@ -118,6 +121,7 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 			s.Controller = nil
 		}
 	}
+	s.Story = cmp.Or(p.Story, s.Story)
 	gone := map[string]bool{}
 	for _, id := range p.Removed {
 		gone[id] = true

@@ -35,6 +35,8 @@ type Snapshot struct {
 	Faults []Fault `json:"faults,omitempty"`
 	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no simulator.
 	Speed float64 `json:"speed,omitempty"`
+	// Story is what the reader is to see: the chapter of a lesson.
+	Story *Story `json:"story,omitempty"`
 	// Missing says what could not be read, and why: the page shows it instead of an empty view.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -63,6 +65,8 @@ type Controller struct {
 	Ready    int    `json:"ready"`    // Pods that are ready
 	Replicas int    `json:"replicas"` // Pods that there are
 	Leader   string `json:"leader,omitempty"`
+	// Version is that of the Pods' image; several where they differ.
+	Version string `json:"version,omitempty"`
 	// Renewed is when the leader last renewed its lease: one that is older than the lease's duration means that nobody leads.
 	Renewed  time.Time `json:"renewed,omitempty,omitzero"`
 	Duration int       `json:"leaseSeconds,omitempty"`
@@ -113,6 +117,14 @@ type Object struct {
 	Facts []Fact `json:"facts,omitempty"`
 	// Commands show the same in a terminal, as "kubectl -n shop describe service web".
 	Commands []string `json:"commands,omitempty"`
+	// Deeds are what the simulator's page can do to the object.
+	Deeds []Deed `json:"deeds,omitempty"`
+}
+
+// Deed is a button of an object on the simulator's page.
+type Deed struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
 }
 
 // Fact is a name and its value.
@@ -188,6 +200,7 @@ type Entry struct {
 	Kind    string `json:"kind"`
 	Object  string `json:"object,omitempty"` // ID of the object, if it is on the map
 	Reason  string `json:"reason"`
+	Caller  string `json:"caller,omitempty"` // of a call
 	Message string `json:"message,omitempty"`
 	Warning bool   `json:"warning,omitempty"`
 	Count   int    `json:"count,omitempty"` // 0 and 1 are the same
@@ -202,9 +215,22 @@ type Calls struct {
 
 // Fault is a failure that the simulator can play.
 type Fault struct {
-	Name    string `json:"name"`
-	Title   string `json:"title"`
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Group string `json:"group,omitempty"`
+	// Command is the only command that the fault hits, or a pattern with *; empty for all. Hits is how often it has hit.
+	Command string `json:"command,omitempty"`
+	Hits    int    `json:"hits,omitempty"`
 	Enabled bool   `json:"enabled"`
+}
+
+// Story is a text beside the map.
+type Story struct {
+	Title string   `json:"title"`
+	Text  []string `json:"text,omitempty"`  // paragraphs
+	Look  []string `json:"look,omitempty"`  // what was seen
+	Try   []string `json:"try,omitempty"`   // lines for a shell
+	Sides []string `json:"sides,omitempty"` // groups of objects that the map shows apart, the first above
 }
 
 // Missing is a part that could not be read.
@@ -234,5 +260,6 @@ type Patch struct {
 	Timeline   *[]Entry    `json:"timeline,omitempty"`
 	Calls      *[]Calls    `json:"calls,omitempty"`
 	Faults     *[]Fault    `json:"faults,omitempty"`
+	Story      *Story      `json:"story,omitempty"`
 	Missing    *[]Missing  `json:"missing,omitempty"`
 }

@@ -27,6 +27,7 @@ func (s *Server) routes() http.Handler {
 	if s.o.Actions != nil {
 		mux.HandleFunc("POST /api/faults/{name}", s.setFault)
 		mux.HandleFunc("POST /api/clock", s.setSpeed)
+		mux.HandleFunc("POST /api/deeds/{name}", s.do)
 	}
 	mux.HandleFunc("/api/", http.NotFound)
 	mux.HandleFunc("/", s.file)
@@ -141,14 +142,22 @@ func (s *stream) write(text string) {
 
 func (s *Server) setFault(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Enabled *bool `json:"enabled"`
+		Enabled *bool  `json:"enabled"`
+		Command string `json:"command"`
 	}
 	s.act(w, r, &in, func(ctx context.Context) error {
 		if in.Enabled == nil {
 			return errors.New(`the body lacks "enabled"`)
 		}
-		return s.o.Actions.SetFault(ctx, r.PathValue("name"), *in.Enabled)
+		return s.o.Actions.SetFault(ctx, r.PathValue("name"), in.Command, *in.Enabled)
 	})
+}
+
+func (s *Server) do(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Object string `json:"object"`
+	}
+	s.act(w, r, &in, func(ctx context.Context) error { return s.o.Actions.Do(ctx, in.Object, r.PathValue("name")) })
 }
 
 func (s *Server) setSpeed(w http.ResponseWriter, r *http.Request) {

@@ -34,8 +34,10 @@ type Source interface {
 
 // Actions are what a page can do that is more than looking.
 type Actions interface {
-	// SetFault switches a fault on or off; ErrUnknown if there is none of this name.
-	SetFault(ctx context.Context, name string, enabled bool) error
+	// SetFault switches a fault on or off; ErrUnknown if there is none of this name. A command other than "" is the only one that it hits.
+	SetFault(ctx context.Context, name, command string, enabled bool) error
+	// Do does one of an object's deeds; ErrUnknown if it has none of this name.
+	Do(ctx context.Context, object, deed string) error
 	// SetSpeed makes time run at a multiple of real time; speed is more than 0. ErrUnknown if time cannot be changed.
 	SetSpeed(ctx context.Context, speed float64) error
 }

@@ -54,7 +54,7 @@ func (s *world) set(err error, objects ...model.Object) {
 	s.changed <- struct{}{}
 }
 
-func (s *world) SetFault(_ context.Context, name string, enabled bool) error {
+func (s *world) SetFault(_ context.Context, name, _ string, enabled bool) error {
 	if name != "down" {
 		return ErrUnknown
 	}
@@ -63,6 +63,8 @@ func (s *world) SetFault(_ context.Context, name string, enabled bool) error {
 	s.mu.Unlock()
 	return nil
 }
+
+func (*world) Do(context.Context, string, string) error { return ErrUnknown }
 
 func (s *world) SetSpeed(_ context.Context, speed float64) error {
 	if speed > 1 {

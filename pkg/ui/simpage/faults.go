@@ -4,31 +4,29 @@
 package simpage
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// switches are the faults of the page: one of each kind of the simulator, for all calls that it can strike.
-var switches = []struct{ name, fault, title string }{
-	{"error", "*:error", "Every call answers error 530, without effect"},
-	{"cut-before", "*:cut-before", "Connections break before the call has had its effect"},
-	{"cut-after", "*:cut-after", "Connections break after the call has had its effect"},
-	{"delay", "*:delay:delay=2s", "Every call takes 2 seconds longer"},
-	{"job-fails", "*:job-fails", "Every job fails"},
-	{"job-never-ends", "*:job-never-ends", "No job ends"},
-	{"restart", "*:restart:count=1,delay=10s", "After the next call the management server restarts, and is away for 10 seconds"},
-	{"throttled", "*:throttled", "Every call is throttled (429)"},
-	{"maintenance", "*:maintenance", "Calls that start a job are refused (503), as before a shutdown"},
-	{"quota", "*:quota", "Resource limits are exhausted"},
-	{"capacity", "*:capacity", "No public address is free, and no host has room"},
-	{"router-refuses", "*:router-refuses", "The virtual router refuses every change"},
-	{"nodes-not-ready", "*:nodes-not-ready", "Nodes of new Kubernetes clusters do not join"},
-	{"api-unreachable", "*:api-unreachable", "The API of new Kubernetes clusters does not answer"},
+// switches are the faults of the page: one of each kind of the simulator. Which command they hit is said before them.
+var switches = []struct{ group, name, fault, title string }{
+	{"Answers", "error", ":error", "Every call answers error 530, without effect"},
+	{"Answers", "throttled", ":throttled", "Every call is throttled (429)"},
+	{"Answers", "maintenance", ":maintenance", "Calls that start a job are refused (503), as before a shutdown"},
+	{"Answers", "delay", ":delay:delay=2s", "Every call takes 2 seconds longer"},
+	{"Connections", "cut-before", ":cut-before", "Connections break before the call has had its effect"},
+	{"Connections", "cut-after", ":cut-after", "Connections break after the call has had its effect"},
+	{"Connections", "restart", ":restart:count=1,delay=10s", "After the next call the management server restarts, and is away for 10 seconds"},
+	{"Jobs", "job-fails", ":job-fails", "Every job fails"},
+	{"Jobs", "job-never-ends", ":job-never-ends", "No job ends"},
+	{"Resources", "quota", ":quota", "Resource limits are exhausted"},
+	{"Resources", "capacity", ":capacity", "No public address is free, and no host has room"},
+	{"Resources", "router-refuses", ":router-refuses", "The virtual router refuses every change"},
+	{"Kubernetes clusters", "nodes-not-ready", ":nodes-not-ready", "Nodes of new Kubernetes clusters do not join"},
+	{"Kubernetes clusters", "api-unreachable", ":api-unreachable", "The API of new Kubernetes clusters does not answer"},
 }
 
 // armedPrefix begins the names of faults that were not armed on the page.
@@ -45,11 +43,16 @@ func faults(armed []simulator.ArmedFault, own map[string]int) []model.Fault {
 	for _, s := range switches {
 		a, on := byID[own[s.name]]
 		delete(byID, own[s.name])
-		out = append(out, model.Fault{Name: s.name, Title: s.title, Enabled: on && !spent(a)})
+		f := model.Fault{Name: s.name, Title: s.title, Group: s.group, Enabled: on && !spent(a)}
+		if f.Enabled {
+			command, _, _ := strings.Cut(a.Fault, ":")
+			f.Command, f.Hits = strings.TrimPrefix(command, "*"), a.Hits
+		}
+		out = append(out, f)
 	}
 	for _, a := range armed {
 		if _, others := byID[a.ID]; others && !spent(a) {
-			out = append(out, model.Fault{Name: armedPrefix + strconv.Itoa(a.ID), Title: fmt.Sprintf("%s (%s)", a.Fault, plural.Count(a.Hits, "hit")), Enabled: true})
+			out = append(out, model.Fault{Name: armedPrefix + strconv.Itoa(a.ID), Title: a.Fault, Group: "Armed elsewhere", Hits: a.Hits, Enabled: true})
 		}
 	}
 	return out

@@ -6,6 +6,7 @@
 package simpage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -47,7 +48,7 @@ func (p *Page) Snapshot(context.Context) (model.Snapshot, error) {
 func (*Page) Changed() <-chan struct{} { return nil }
 
 // SetFault implements server.Actions.
-func (p *Page) SetFault(_ context.Context, name string, enabled bool) error {
+func (p *Page) SetFault(_ context.Context, name, command string, enabled bool) error {
 	if id, ok := armedID(name); ok {
 		switch {
 		case enabled:
@@ -61,7 +62,7 @@ func (p *Page) SetFault(_ context.Context, name string, enabled bool) error {
 		if s.name != name {
 			continue
 		}
-		f, err := simulator.ParseFault(s.fault)
+		f, err := simulator.ParseFault(cmp.Or(command, "*") + s.fault)
 		if err != nil {
 			return err
 		}

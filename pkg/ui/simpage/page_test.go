@@ -140,7 +140,7 @@ func TestCallsAppear(t *testing.T) {
 	require.NoError(t, err)
 	s := e.eventually(t, "the call is on the time line", func(s model.Snapshot) bool { return len(s.Timeline) > 0 })
 	assert.Equal(t, "listVirtualMachines", s.Timeline[0].Reason)
-	assert.Equal(t, "by k8s-owner, answered", s.Timeline[0].Message)
+	assert.Equal(t, "k8s-owner answered", s.Timeline[0].Caller+" "+s.Timeline[0].Message)
 	assert.Equal(t, []model.Calls{{Command: "listVirtualMachines", Code: "200", PerMinute: 1}}, s.Calls)
 	assert.Contains(t, s.Title, "4.22")
 }
@@ -157,7 +157,7 @@ func TestFaultByClick(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, e.send(t, http.MethodPost, "/api/faults/error", `{"enabled":true}`))
 	require.ErrorContains(t, list(), "530")
 	s := e.eventually(t, "the failure is on the time line", func(s model.Snapshot) bool { return enabled(s, "error") && s.Timeline[0].Warning })
-	assert.Equal(t, "by k8s-owner, refused with 530", s.Timeline[0].Message)
+	assert.Equal(t, "k8s-owner refused with 530", s.Timeline[0].Caller+" "+s.Timeline[0].Message)
 	require.Equal(t, http.StatusNoContent, e.send(t, http.MethodPost, "/api/faults/error", `{"enabled":true}`), "twice is once")
 	require.Len(t, e.sim.Faults(), 1)
 	require.Equal(t, http.StatusNoContent, e.send(t, http.MethodPost, "/api/faults/error", `{"enabled":false}`))
@@ -184,16 +184,16 @@ func TestEverySwitchWorks(t *testing.T) {
 	e := newEnv(t)
 	p := New(e.sim)
 	for _, s := range switches {
-		require.NoError(t, p.SetFault(t.Context(), s.name, true), s.name)
+		require.NoError(t, p.SetFault(t.Context(), s.name, "", true), s.name)
 		shown, err := p.Snapshot(t.Context())
 		require.NoError(t, err)
 		require.True(t, enabled(shown, s.name), s.name)
 		require.Len(t, shown.Faults, len(switches), "the page's own faults are not shown twice")
-		require.NoError(t, p.SetFault(t.Context(), s.name, false))
+		require.NoError(t, p.SetFault(t.Context(), s.name, "", false))
 	}
 	require.Empty(t, e.sim.Faults())
 	// What can hit only once is off again afterwards.
-	require.NoError(t, p.SetFault(t.Context(), "restart", true))
+	require.NoError(t, p.SetFault(t.Context(), "restart", "", true))
 	_, err := e.client.ListZones(t.Context())
 	require.NoError(t, err)
 	shown, err := p.Snapshot(t.Context())

@@ -52,6 +52,9 @@ func snapshot(s state) model.Snapshot {
 	for i := range s.objects.Forwards {
 		m.forward(&s.objects.Forwards[i])
 	}
+	for i := range m.objects {
+		m.objects[i].Deeds = deedsOf(&m.objects[i])
+	}
 	slices.SortFunc(m.objects, func(a, b model.Object) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(m.links, func(a, b model.Link) int {
 		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), strings.Compare(a.Label, b.Label))

@@ -160,12 +160,12 @@ func TestTimeline(t *testing.T) {
 	}
 	s := snapshot(state{now: now, speed: 1, calls: calls, objects: simulator.Objects{Addresses: []simulator.AddressInfo{{ID: "a"}}}})
 	for i, want := range []model.Entry{
-		{Reason: "queryAsyncJobResult", Message: "by ccm, answered", Count: 3},
-		{Reason: "createLoadBalancerRule", Message: "by ccm, the job failed with 530, publicport=80", Object: "address/a", Warning: true},
-		{Reason: "listZones", Message: "by nobody, refused with 401", Warning: true},
-		{Reason: "listZones", Message: "by ccm, the connection was cut", Warning: true},
-		{Reason: "(no command)", Message: "by nobody, the job succeeded"},
-		{Reason: "(no command)", Message: "by nobody, the job runs"},
+		{Reason: "queryAsyncJobResult", Caller: "ccm", Message: "answered", Count: 3},
+		{Reason: "createLoadBalancerRule", Caller: "ccm", Message: "the job failed with 530, publicipid=a, publicport=80", Object: "address/a", Warning: true},
+		{Reason: "listZones", Caller: "nobody", Message: "refused with 401", Warning: true},
+		{Reason: "listZones", Caller: "ccm", Message: "the connection was cut", Warning: true},
+		{Reason: "(no command)", Caller: "nobody", Message: "the job succeeded"},
+		{Reason: "(no command)", Caller: "nobody", Message: "the job runs"},
 	} {
 		have := s.Timeline[i]
 		want.At, want.Kind = have.At, "call"

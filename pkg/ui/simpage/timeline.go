@@ -23,7 +23,10 @@ const timelineCalls = 300
 var subjects = []string{"id", "lbruleid", "publicipid", "ipaddressid", "virtualmachineid", "networkid", "associatednetworkid"}
 
 // shown are the parameters that the time line shows. The ledger has no keys and passwords; others, such as user data, are not shown either.
-var shown = []string{"name", "ipaddress", "publicport", "privateport", "startport", "endport", "protocol", "cidrlist", "resourcetype", "account"}
+var shown = []string{
+	"name", "id", "ids", "ipaddress", "publicipid", "ipaddressid", "lbruleid", "publicport", "privateport", "startport", "endport", "protocol", "algorithm",
+	"cidrlist", "virtualmachineid", "virtualmachineids", "networkid", "vpcid", "zoneid", "resourceids", "resourcetype", "max", "account", "projectid",
+}
 
 // timeline turns calls, the newest first, into entries. The same call with the same result several times in a row is one entry.
 func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
@@ -31,7 +34,7 @@ func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 	for i := range min(len(calls), timelineCalls) {
 		c := &calls[i]
 		e := entry(c, ids)
-		if n := len(out); n > 0 && out[n-1].Reason == e.Reason && out[n-1].Message == e.Message && out[n-1].Object == e.Object {
+		if n := len(out); n > 0 && out[n-1].Reason == e.Reason && out[n-1].Message == e.Message && out[n-1].Object == e.Object && out[n-1].Caller == e.Caller {
 			out[n-1].Count = max(out[n-1].Count, 1) + 1
 			continue
 		}
@@ -50,7 +53,8 @@ func entry(c *simulator.Call, ids map[string]string) model.Entry {
 	}
 	result, failed := outcome(c)
 	e.Warning = failed
-	parts := []string{"by " + cmp.Or(c.Caller, "nobody"), result}
+	e.Caller = cmp.Or(c.Caller, "nobody")
+	parts := []string{result}
 	for _, name := range shown {
 		if v := c.Params[name]; v != "" {
 			parts = append(parts, name+"="+v)

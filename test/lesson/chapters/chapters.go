@@ -81,6 +81,10 @@ const After = "A cloud controller manager is a program with two APIs in its hand
 	"Services. From the cloud it reads what is there: VMs, addresses, rules. It changes the one or the other until both agree, again and " +
 	"again, and keeps nothing for itself: killed at any point, the next leader finds all that it needs in the two APIs."
 
+// Next is what the lesson says at its end, while both clusters still run.
+const Next = "To try next, while both clusters run: make Services of your own in cluster \"with\". On the page (make lesson with -ui), choose a rule and " +
+	"delete it, destroy a VM, fill the account, or switch on a fault, and see what the controller makes of it."
+
 // All are the chapters, in their order.
 var All = []Chapter{
 	{

@@ -15,6 +15,8 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
+var yes = map[bool]string{true: "yes"}
+
 // addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
 func (b *builder) addresses() {
 	users := map[string]map[string]bool{} // ids of Services by id of the address
@@ -66,7 +68,7 @@ func (b *builder) addresses() {
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
 		b.byName["PublicIpAddress "+a.Address] = o.ID
 		o.Facts = facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
-			"Acquired", a.Allocated, "Source NAT", yes(a.SourceNAT), "Static NAT", yes(a.StaticNAT),
+			"Acquired", a.Allocated, "Source NAT", yes[a.SourceNAT], "Static NAT", yes[a.StaticNAT],
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
 		switch {
@@ -300,11 +302,4 @@ func vmAddresses(vm *cloudstack.VirtualMachine) []string {
 		}
 	}
 	return out
-}
-
-func yes(is bool) string {
-	if is {
-		return "yes"
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ package picture
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -116,6 +117,11 @@ func (b *builder) controller() *model.Controller {
 	for i := range b.Pods {
 		if cluster.PodReady(&b.Pods[i]) {
 			c.Ready++
+		}
+		_, tag, _ := strings.Cut(path.Base(b.Pods[i].Spec.Containers[0].Image), ":")
+		tag, _, _ = strings.Cut(tag, "@")
+		if !slices.Contains(strings.Split(c.Version, ", "), tag) {
+			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
 		}
 	}
 	for i := range b.Leases {

@@ -17,14 +17,13 @@ import (
 
 	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-const (
-	maxAnnotation = 1000 // letters of a value
-)
+const maxAnnotation = 1000 // letters of a value
 
 func (b *builder) services() {
 	for _, svc := range b.handled {
@@ -84,7 +83,7 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 			worsen(o, model.HealthPending, plural.Count(n, "action")+" planned")
 		}
 		for _, notice := range p.Notices {
-			if notice.Warning {
+			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // the Node says so itself
 				worsen(o, model.HealthWarning, notice.Message)
 			}
 		}

@@ -6,7 +6,7 @@ import {announce, healthName, setAttribute, setText} from './dom.js';
 import {apply, createStore, load} from './store.js';
 import {connect} from './live.js';
 import {createChecks, createNodes, createPlan, createTimeline} from './views.js';
-import {createDetails} from './details.js';
+import {createDetails, showStory} from './details.js';
 import {createFaults} from './faults.js';
 import {createMap} from './map.js';
 import {createStrip} from './strip.js';
@@ -20,7 +20,7 @@ const map = createMap(store, (id) => {
 const details = createDetails(store, close, (id) => map.only([id]));
 const strip = createStrip(store, {filter: (health) => shown(() => map.filter(health)), only: (ids) => shown(() => map.only(ids))});
 const views = {
-  map: {draw: map.draw, parts: ['objects', 'links', 'missing', 'sources']},
+  map: {draw: map.draw, parts: ['objects', 'links', 'missing', 'sources', 'story']},
   checks: createChecks(store), plan: createPlan(store), timeline: createTimeline(store), nodes: createNodes(store), faults: createFaults(store),
 };
 // Views that have changed since they were drawn: those that nobody sees are drawn when they are opened.
@@ -92,6 +92,7 @@ function changed({parts, worse}) {
   for (const name of ['checks', 'plan', 'timeline', 'nodes']) {
     document.querySelector(`nav a[href='#${name}']`).parentNode.hidden = store.views.length > 0 && !store.views.includes(name);
   }
+  if (parts.has('story')) showStory(store.story);
   if (strip.parts.some((p) => parts.has(p))) strip.draw();
   drawStale();
   if (selected) details.show(selected);

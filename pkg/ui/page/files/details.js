@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The details of one object.
+import {chain, wayText} from './graph.js';
+import {post} from './faults.js';
 import {ago, announce, badge, el, list, objectLink, replace, setText, time} from './dom.js';
 
 const kinds = {
@@ -28,7 +30,10 @@ export function createDetails(store, close, only) {
     return list?.length ? [el('h3', {}, title), el('dl', {}, ...pairs(list))] : null;
   }
 
-  const pairs = (list) => list.flatMap((f) => [el('dt', {}, f.name.replace(annotation, '')), el('dd', {}, f.value)]);
+  const pairs = (list) => list.flatMap((f) => [el('dt', {}, f.name.replace(annotation, '')), el('dd', {}, ...value(f.value))]);
+
+  // value is a fact as text; a moment with its age.
+  const value = (text) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? [time(text, store.at), ` (${ago(text)} ago)`] : [text]);
 
   function annotations(o) {
     const list = o.facts?.filter((f) => f.name.startsWith(annotation));
@@ -74,9 +79,11 @@ export function createDetails(store, close, only) {
       const focused = panel.contains(document.activeElement) && document.activeElement.dataset.focus;
       replace(panel, shown, () => [
         head(o.name),
-        el('p', {}, badge(o.health), ` ${kinds[o.kind] ?? o.kind}`, o.group ? ` in ${o.group}` : ''),
-        o.label ? el('p', {}, o.label) : null,
-        el('p', {}, el('button', {type: 'button', 'data-focus': 'only', onclick: () => only(id)}, 'Show its chain alone')),
+        el('p', {}, badge(o.health), el('span', {class: 'kind', 'data-kind': o.kind}), ` ${kinds[o.kind] ?? o.kind}`, o.group ? ` in ${o.group}` : ''),
+        o.kind === 'service' && wayText(chain(store, id)) ? el('p', {class: 'way'}, wayText(chain(store, id))) : o.label ? el('p', {}, o.label) : null,
+        el('p', {class: 'acts'}, ['node', 'vm', 'network'].includes(o.kind) ? el('button', {type: 'button', 'data-focus': 'only', onclick: () => only(id)}, 'Show only what it serves') : null,
+          el('button', {type: 'button', 'data-focus': 'link', onclick: (event) => copy(event.currentTarget, location.origin + location.pathname + '#map/' + encodeURIComponent(id))}, 'Copy link')),
+        o.deeds?.length ? el('p', {class: 'acts'}, ...o.deeds.map((d) => deed(o, d))) : null,
         o.why?.length ? [el('h3', {}, 'Why'), list(o.why, {class: 'why'})] : null,
         age(o),
         facts('Facts', o.facts?.filter((f) => !f.name.startsWith(annotation))),
@@ -102,13 +109,38 @@ export function createDetails(store, close, only) {
       el('button', {type: 'button', 'data-focus': 'close', onclick: close}, 'Close'));
   }
 
-  function command(text, i) {
-    return el('div', {class: 'command'}, el('code', {tabindex: '0'}, text),
-      el('button', {type: 'button', 'data-focus': 'copy-' + i, 'aria-label': 'Copy: ' + text, onclick: (event) => copy(event.currentTarget, text)}, 'Copy'));
+  // deed is a button of the simulator's page, which does to the object what somebody else in the cloud might.
+  function deed(o, d) {
+    return el('button', {type: 'button', class: 'deed', 'data-focus': 'deed-' + d.name, onclick: async () => {
+      try {
+        await post('api/deeds/' + encodeURIComponent(d.name), {object: o.id});
+        announce(`${d.title}: asked for`);
+      } catch (error) {
+        panel.querySelector('.acts').after(el('p', {role: 'alert'}, `${d.title}: ${error.message}`));
+      }
+    }}, d.title);
   }
 }
 
+// command is a line for a terminal, with a button that copies it.
+function command(text, i) {
+  return el('div', {class: 'command'}, el('code', {tabindex: '0'}, text),
+    el('button', {type: 'button', 'data-focus': 'copy-' + i, 'aria-label': 'Copy: ' + text, onclick: (event) => copy(event.currentTarget, text)}, 'Copy'));
+}
+
+// showStory shows what the reader of a lesson is to see.
+export function showStory(story) {
+  const panel = document.getElementById('story');
+  panel.hidden = !story;
+  replace(panel, story, () => story && [
+    el('h2', {id: 'story-heading'}, story.title), ...(story.text || []).map((text) => el('p', {}, text)),
+    story.look?.length ? el('h3', {}, 'Seen') : null, story.look?.length ? el('ul', {class: 'seen'}, ...story.look.map((text) => el('li', {}, text))) : null,
+    story.try?.length ? el('h3', {}, 'Try in a second terminal') : null, ...(story.try || []).map(command),
+  ]);
+}
+
 async function copy(button, text) {
+  const before = button.textContent;
   let said = 'Copied';
   try {
     await navigator.clipboard.writeText(text);
@@ -117,7 +149,7 @@ async function copy(button, text) {
   }
   announce(said);
   setText(button, said);
-  setTimeout(() => setText(button, 'Copy'), 2000);
+  setTimeout(() => setText(button, before), 2000);
 }
 
 // planBody shows what the controller would do for one Service.

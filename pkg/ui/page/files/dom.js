@@ -121,7 +121,8 @@ export function table(caption, titles) {
 // objectLink leads to an object on the map; an object that is not there is text.
 export function objectLink(id, object) {
   if (!object) return el('span', {}, id);
-  return el('a', {href: '#map/' + encodeURIComponent(id)}, object.name || id);
+  const name = object.kind === 'service' && object.group ? `${object.group}/${object.name}` : object.name;
+  return el('a', {href: '#map/' + encodeURIComponent(id)}, name || id);
 }
 
 export function list(texts, attributes = {}) {

@@ -5,12 +5,12 @@
 import {severity} from './dom.js';
 
 export const columns = [
-  {id: 'services', title: 'Services', kinds: ['service'], side: 'namespace'},
-  {id: 'addresses', title: 'Addresses', kinds: ['address'], side: 'namespace'},
-  {id: 'rules', title: 'Rules and forwards', kinds: ['rule', 'forward'], side: 'namespace'},
-  {id: 'nodes', title: 'Nodes', kinds: ['node'], side: 'pool'},
-  {id: 'vms', title: 'VMs', kinds: ['vm'], side: 'pool'},
-  {id: 'networks', title: 'Networks', kinds: ['network'], side: 'network'},
+  {id: 'services', title: 'Services', kinds: ['service'], side: 'namespace', system: 'Kubernetes'},
+  {id: 'addresses', title: 'Addresses', kinds: ['address'], side: 'namespace', system: 'CloudStack'},
+  {id: 'rules', title: 'Rules', kinds: ['rule', 'forward'], side: 'namespace', system: 'CloudStack'},
+  {id: 'nodes', title: 'Nodes', kinds: ['node'], side: 'pool', system: 'Kubernetes'},
+  {id: 'vms', title: 'VMs', kinds: ['vm'], side: 'pool', system: 'CloudStack'},
+  {id: 'networks', title: 'Networks', kinds: ['network'], side: 'network', system: 'CloudStack'},
 ];
 
 // A column with more boxes than this is folded into groups, and what still does not fit is behind a button.
@@ -46,6 +46,7 @@ export function groups(store) {
 // matching returns the IDs of the objects that the search and the filter leave, or null for all of them: what matches,
 // and what is connected with it on the same side of the map. byGroup has the IDs of the objects of each model.GroupID.
 function matching(store, view, byGroup) {
+  if (view.focus) view = {query: '', only: new Set([view.focus])}; // the chain of the chosen object, whatever else is searched
   const words = view.query.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0 && !view.wrong && !view.health && !view.namespace && !view.only) return null;
   const found = new Set();
@@ -95,7 +96,7 @@ function walk(store, start, map, end, out, whole, groups) {
 }
 
 // picture returns what the map draws: boxes by column, the box of each object, and the links between boxes.
-// view: {query, wrong, open: Set of group keys, limits: Map of column to number, selected: ID}
+// view: {query, wrong, health, namespace, only, focus, open: Set of group keys, limits: Map of column to number, selected: ID}
 export function picture(store, view) {
   const groupOf = groups(store);
   const members = columns.map(() => []);
@@ -116,7 +117,10 @@ export function picture(store, view) {
     for (const b of boxes) for (const o of b.members || []) boxOf.set(o.id, b.id);
     return {...column, count: members[i].length, boxes};
   });
-  return {columns: out, boxOf, links: join(store, out, boxOf, byGroup), found: match?.found, groupOf};
+  // A kind that the page has no object of has no column; one whose objects are all filtered out keeps it.
+  const kinds = new Set(drawn.map((o) => o.kind));
+  const shown = kinds.size === 0 ? out : out.filter((c) => c.kinds.some((k) => kinds.has(k)));
+  return {columns: shown, boxOf, links: join(store, shown, boxOf, byGroup), found: match?.found, groupOf};
 }
 
 const collator = new Intl.Collator('en', {numeric: true});
@@ -137,7 +141,7 @@ function fold(column, members, groupOf, view, tall) {
     const key = `${column.side}:${group}`;
     const open = view.open.has(key);
     out.push({
-      id: `fold/${column.id}/${group}`, type: 'group', key, group, open, count: list.length,
+      id: `fold/${column.id}/${group}`, type: 'group', kind: list[0].kind, key, group, open, count: list.length,
       members: open ? [] : list, health: worst(list.map((o) => o.health)), wrong: count(list),
     });
     if (open) out.push(...list.map(single));
@@ -162,7 +166,7 @@ function cut(column, boxes, view) {
   const left = order.slice(limit).map((x) => x.b);
   const out = boxes.filter((b) => kept.has(b));
   const rest = left.flatMap((b) => b.members);
-  out.push({id: `more/${column.id}`, type: 'more', column: column.id, count: left.length, members: rest, health: worst(rest.map((o) => o.health)), wrong: count(rest)});
+  out.push({id: `more/${column.id}`, type: 'more', column: column.id, kind: column.kinds[0], count: left.length, members: rest, health: worst(rest.map((o) => o.health)), wrong: count(rest)});
   return out;
 }
 
@@ -194,6 +198,37 @@ function join(store, drawn, boxOf, byGroup) {
     }
   }
   return [...out.values()];
+}
+
+// chain says how a Service is reached: {addresses, ports, nodes, of} with the names of its addresses and rules, and the number of nodes
+// that these lead to, of all in their groups. nodes is null where the links to nodes are not known.
+export function chain(store, id) {
+  const next = (ids, ...kinds) => [...new Set(ids.flatMap((i) => (store.out.get(i) || []).map((l) => l.to)))].filter((i) => kinds.includes(store.objects.get(i)?.kind));
+  const addresses = next([id], 'address');
+  const owner = (o) => o.facts?.find((f) => f.name === 'Service')?.value;
+  const rules = next(addresses, 'rule', 'forward').filter((i) => {
+    const o = store.objects.get(i); // others may have rules on the same address
+    return !['orphan', 'foreign', 'planned'].includes(o.health) && 'service/' + (owner(o) ?? id.slice(8)) === id;
+  });
+  const nodes = new Set(next(rules, 'node'));
+  for (const vm of next(rules, 'vm')) for (const l of store.in.get(vm) || []) if (store.objects.get(l.from)?.kind === 'node') nodes.add(l.from);
+  const all = [...store.objects.values()].filter((o) => o.kind === 'node');
+  for (const l of rules.flatMap((i) => store.out.get(i) || [])) {
+    const group = /^group\/node\/(.*)$/s.exec(l.to);
+    if (group) for (const o of all) if ((o.group || '') === group[1]) nodes.add(o.id);
+  }
+  const groups = new Set([...nodes].map((i) => store.objects.get(i).group));
+  const names = (ids) => ids.map((i) => store.objects.get(i).name);
+  return {
+    addresses: names(addresses), ports: names(rules), nodes: nodes.size || rules.length === 0 ? nodes.size : null,
+    of: all.filter((o) => groups.has(o.group)).length,
+  };
+}
+
+// wayText is a chain in one line: "203.0.113.11 → 443/tcp → 2 of 3 nodes".
+export function wayText({addresses, ports, nodes, of}) {
+  const reached = nodes === null || ports.length === 0 ? '' : nodes === of ? `all ${of} nodes` : `${nodes} of ${of} nodes`;
+  return [addresses.join(', '), ports.map((p) => p.replace(/ →.*/, '')).join(', '), reached].filter(Boolean).join(' → ');
 }
 
 // path returns the IDs of the boxes that lead to a box or that it leads to.

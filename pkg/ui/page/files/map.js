@@ -5,61 +5,76 @@
 import {select} from './vendor/d3-selection.min.js';
 import {announce, el, healthClass, healthName, isHealth, remembered, rows, setAttribute, setStyle, setText, severity, showMissing} from './dom.js';
 import {columnIndex, columns, most, path, picture} from './graph.js';
-import {place, way} from './layout.js';
+import {createWall, drawCards} from './screens.js';
+import {drawingFile} from './drawing.js';
+import {bundle, knots, place, way} from './layout.js';
 
 const get = (id) => document.getElementById(id);
+const flash = 2000; // milliseconds for which a box that has changed its health is marked
 const svg = (name) => document.createElementNS('http://www.w3.org/2000/svg', name);
 
 export function createMap(store, open) {
-  const view = {query: '', wrong: false, health: '', namespace: '', only: null, open: new Set(), limits: new Map(), selected: null};
+  // focus is the chosen object while its chain is shown alone, and whole says that the reader wants all others beside it.
+  const view = {query: '', wrong: false, health: '', namespace: '', only: null, open: new Set(), limits: new Map(), selected: null, focus: null, whole: false};
   const canvas = get('map-canvas');
   const drawing = svg('svg');
   drawing.setAttribute('aria-hidden', 'true');
   const lines = svg('g');
   const hot = svg('path');
   hot.setAttribute('class', 'hot');
-  drawing.append(lines, hot);
-  canvas.append(drawing);
-  const lists = columns.map((c) => {
+  const labels = svg('g'); // of knots: how many boxes of all that there are
+  labels.setAttribute('class', 'knot');
+  drawing.append(lines, hot, labels);
+  const sides = el('ul', {class: 'sides', 'aria-hidden': 'true'});
+  canvas.append(drawing, sides);
+  const lists = new Map(columns.map((c) => {
     const count = el('span', {class: 'count'});
     const list = el('ul', {'aria-labelledby': 'column-' + c.id});
-    const head = el('h3', {id: 'column-' + c.id}, c.title + ' ', count);
-    canvas.append(el('div', {class: 'column'}, head, list));
-    return {head, count, list};
-  });
+    const head = el('h3', {id: 'column-' + c.id, 'data-system': c.system}, c.title + ' ', count);
+    canvas.append(el('div', {class: 'column ' + c.system.toLowerCase()}, head, list));
+    return [c.id, {head, count, list}];
+  }));
   let drawn = {columns: [], links: [], boxOf: new Map()};
   let places = null;
   let focus = null; // the box that Tab reaches
   let lit = null;
+  const isStale = (kind) => store.sources.some((s) => s.state === 'failing' && s.kinds.includes(kind));
+  const narrow = matchMedia('(max-width: 600px)');
+  narrow.addEventListener('change', () => draw());
   const button = (id) => canvas.querySelector(`button[data-id="${CSS.escape(id)}"]`);
 
   function draw() {
     const focused = canvas.contains(document.activeElement);
     showMissing(get('map-missing'), store, 'objects');
     drawn = picture(store, view);
+    drawn.sides = store.story?.sides;
     const boxes = new Map(drawn.columns.flatMap((c) => c.boxes.map((b) => [b.id, b])));
     if (!boxes.has(focus)) focus = drawn.columns.flatMap((c) => c.boxes)[0]?.id ?? null;
     drawn.boxes = boxes;
-    arrange();
+    // A name is of a namespace; where groups do not say of which, boxes do.
+    drawn.spread = namespaces() > 1 && !drawn.columns.some((c) => c.id === 'services' && c.boxes.some((b) => b.type === 'group'));
+    wall.fit();
     const hidden = drawn.found === undefined;
-    get('map-all').hidden = !view.health && !view.only;
+    get('map-all').hidden = !view.health && !view.only && !view.focus;
     for (const b of document.querySelectorAll('[data-health-filter]')) setAttribute(b, 'aria-pressed', String(b.dataset.healthFilter === view.health));
-    namespaces();
-    setText(get('map-found'), hidden ? `${store.objects.size} objects` : `${drawn.found} of ${store.objects.size} objects match`);
+    setText(get('map-found'), view.focus ? `Only ${store.objects.get(view.focus)?.name ?? 'this object'} and what belongs to it`
+      : hidden ? `${store.objects.size} objects` : `${drawn.found} of ${store.objects.size} objects match`);
     get('map-fold').hidden = view.open.size === 0;
+    if (narrow.matches) drawCards(store, drawn, isStale, open);
     // The box with the focus is gone, or was moved, which takes the focus from it.
     if (focused && !canvas.contains(document.activeElement) && focus) button(focus)?.focus();
   }
 
   // arrange places the boxes; it is also called when the room changes.
   function arrange() {
-    places = place(drawn, get('map-area').clientWidth - 16);
+    places = place(drawn, get('map-area').clientWidth - 16, parseFloat(getComputedStyle(document.documentElement).fontSize) / 15);
     setStyle(canvas, 'width', places.width + 'px');
     setStyle(canvas, 'height', places.height + 'px');
     setAttribute(drawing, 'width', String(places.width));
     setAttribute(drawing, 'height', String(places.height));
+    for (const [id, {head}] of lists) head.parentNode.hidden = !drawn.columns.some((c) => c.id === id);
     drawn.columns.forEach((c, i) => {
-      const {head, count, list} = lists[i];
+      const {head, count, list} = lists.get(c.id);
       setStyle(head.parentNode, 'left', places.columns[i].x + 'px');
       setStyle(head.parentNode, 'width', places.columns[i].width + 'px');
       setText(count, String(c.count));
@@ -71,17 +86,36 @@ export function createMap(store, open) {
           fillBox(this.firstChild, b);
         });
     });
+    rows(sides, places.sides, {key: (s) => String(s.name), make: () => el('li'), fill: (li, s) => {
+      setStyle(li, 'top', s.y + 'px');
+      setText(li, s.name === null ? 'Both' : `Cluster “${s.name}”`);
+    }});
     drawLinks();
+    label();
     light(lit);
   }
 
-  // curve is the path of a link: curves from column to column, straight where it passes one.
-  const curve = (link) => way(drawn, places, link).map((p, i, all) => {
+  // lead is the path through points: curves from column to column, straight where it passes one.
+  const lead = (points) => points.map((p, i, all) => {
     if (i === 0) return `M${p.x},${p.y}`;
     const before = all[i - 1];
     const half = (before.x + p.x) / 2;
     return before.y === p.y ? `L${p.x},${p.y}` : `C${half},${before.y} ${half},${p.y} ${p.x},${p.y}`;
   }).join('');
+
+  // curves is the path of links of one health; those to the same boxes meet in a knot.
+  function curves(links) {
+    const {single, bundles} = bundle(links);
+    const at = knots(places, bundles);
+    const out = single.map((l) => lead(way(drawn, places, l)));
+    bundles.forEach((b, i) => {
+      const [first, last] = b.columns.split('-').map(Number);
+      const middle = (id, x) => ({x, y: places.at.get(id).y + places.size.height / 2});
+      out.push(...b.from.map((id) => lead([middle(id, places.columns[first].x + places.columns[first].width), at[i]])),
+        ...b.to.map((id) => lead([at[i], middle(id, places.columns[last].x)])));
+    });
+    return out.join('');
+  }
 
   function namespaces() {
     const box = get('map-namespace');
@@ -89,6 +123,31 @@ export function createMap(store, open) {
     get('map-namespace-label').hidden = all.length < 2;
     rows(box, ['', ...all], {key: (v) => v, make: () => el('option'), fill: (o, v) => { setAttribute(o, 'value', v); setText(o, v || 'all'); }});
     box.value = all.includes(view.namespace) ? view.namespace : '';
+    return all.length;
+  }
+
+  // label says at a knot whether all boxes of a pool are meant.
+  function label() {
+    const {bundles} = bundle(drawn.links);
+    const at = knots(places, bundles);
+    const unit = places.size.height / 48;
+    const out = bundles.flatMap((b, i) => {
+      const to = b.to.map((id) => drawn.boxes.get(id));
+      if (to.some((x) => x.type !== 'object')) return [];
+      const pools = new Set(to.map((x) => x.group));
+      const all = drawn.columns[Number(b.columns.split('-')[1])].boxes.filter((x) => pools.has(x.group)).length;
+      return [{x: at[i].x, y: at[i].y, text: at[i].room < 50 * unit ? `${to.length}/${all}` : all === to.length ? `all ${all}` : `${to.length} of ${all}`}];
+    });
+    select(labels).selectChildren().data(out)
+      .join((enter) => enter.append(() => { const g = svg('g'); g.append(svg('rect'), svg('text')); return g; }))
+      .each(function ({x, y, text}) {
+        const [box, word] = this.children;
+        const half = (text.length * 3 + 5) * unit;
+        for (const [name, value] of Object.entries({x: x - half, y: y - 8 * unit, width: 2 * half, height: 16 * unit, rx: 8 * unit})) setAttribute(box, name, String(value));
+        setAttribute(word, 'x', String(x));
+        setAttribute(word, 'y', String(y));
+        setText(word, text);
+      });
   }
 
   // One path for all links of a pair of columns and a health: a thousand links are a few elements.
@@ -98,7 +157,7 @@ export function createMap(store, open) {
       .join((enter) => enter.append(() => svg('path')))
       .each(function ([, links]) {
         setAttribute(this, 'class', healthClass(links[0].health));
-        setAttribute(this, 'd', links.map(curve).join(''));
+        setAttribute(this, 'd', curves(links));
       });
   }
 
@@ -117,9 +176,14 @@ export function createMap(store, open) {
   function fillBox(node, b) {
     node.box = b;
     const [sign, health, name, label] = node.children;
-    const kind = (b.object ?? b.members[0])?.kind;
-    const stale = store.sources.some((s) => s.state === 'failing' && s.kinds.includes(kind));
-    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : '', stale ? 'stale' : ''].filter(Boolean).join(' '));
+    const kind = b.object?.kind ?? b.kind;
+    const stale = isStale(kind);
+    // What changed its health is marked for a moment: the eye finds what a list of numbers hides.
+    const changed = node.health !== undefined && node.health !== b.health;
+    node.health = b.health;
+    if (changed) node.until = Date.now() + flash;
+    if (changed) setTimeout(() => node.classList.remove('changed'), flash);
+    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : '', stale ? 'stale' : '', node.until > Date.now() ? 'changed' : ''].filter(Boolean).join(' '));
     setAttribute(node, 'data-kind', kind ?? null);
     setAttribute(node, 'tabindex', b.id === focus ? '0' : '-1');
     setAttribute(node, 'aria-expanded', b.type === 'group' ? String(b.open) : null);
@@ -128,7 +192,8 @@ export function createMap(store, open) {
     if (b.type === 'object') {
       setText(name, b.object.name);
       const reason = ['error', 'warning'].includes(b.object.health) && b.object.why?.[0];
-      setText(label, reason || b.object.label || b.object.why?.[0] || '');
+      const namespace = b.object.kind === 'service' && drawn.spread ? b.object.group + ' · ' : '';
+      setText(label, reason || (b.object.label && namespace + b.object.label) || b.object.why?.[0] || '');
     } else {
       const wrong = severity.filter((h) => b.wrong[h]).map((h) => `${b.wrong[h]} ${healthName(h)}`).join(', ');
       setText(name, b.type === 'more' ? `${b.count} more` : (b.group || 'no group'));
@@ -175,7 +240,7 @@ export function createMap(store, open) {
       const node = button(b);
       if (node) setAttribute(node, 'data-on', '');
     }
-    setAttribute(hot, 'd', on ? drawn.links.filter((l) => on.has(l.from) && on.has(l.to)).map(curve).join('') : '');
+    setAttribute(hot, 'd', on ? curves(drawn.links.filter((l) => on.has(l.from) && on.has(l.to)).map((l) => ({...l, health: 'ok'}))) : '');
   }
 
   const nearest = (boxes, y) => boxes.reduce((a, b) => (a && Math.abs(places.at.get(a.id).y - y) <= Math.abs(places.at.get(b.id).y - y) ? a : b), null);
@@ -185,7 +250,7 @@ export function createMap(store, open) {
     const y = places.at.get(focus).y;
     const linked = drawn.links.filter((l) => (step > 0 ? l.from : l.to) === focus).map((l) => (step > 0 ? l.to : l.from));
     if (linked.length > 0) return nearest(linked.map((id) => drawn.boxes.get(id)), y);
-    for (let i = at + step; i >= 0 && i < columns.length; i += step) {
+    for (let i = at + step; i >= 0 && i < drawn.columns.length; i += step) {
       if (drawn.columns[i].boxes.length > 0) return nearest(drawn.columns[i].boxes, y);
     }
     return null;
@@ -216,9 +281,9 @@ export function createMap(store, open) {
     announce(get('map-found').textContent);
   });
   get('map-all').addEventListener('click', all);
-  // all takes back what the counts and the causes have chosen.
+  // all takes back what the counts, the causes and a choice have left of the map.
   function all() {
-    [view.health, view.only] = ['', null];
+    [view.health, view.only, view.focus, view.whole] = ['', null, null, view.selected !== null];
     draw();
   }
   get('map-search').addEventListener('input', (event) => {
@@ -228,6 +293,20 @@ export function createMap(store, open) {
       draw();
       announce(get('map-found').textContent);
     }, 80);
+  });
+  // From the search to what it found, without a mouse.
+  get('map-search').addEventListener('keydown', (event) => {
+    if (event.key !== 'Enter' && event.key !== 'ArrowDown') return;
+    event.preventDefault();
+    clearTimeout(waiting);
+    view.query = event.target.value;
+    draw();
+    const words = view.query.toLowerCase();
+    const boxes = drawn.columns.flatMap((c) => c.boxes);
+    const found = boxes.find((b) => b.object?.name.toLowerCase() === words) ?? boxes.find((b) => b.object?.name.toLowerCase().includes(words)) ?? boxes[0];
+    if (!found) return;
+    if (event.key === 'Enter') act(found);
+    else button(found.id).focus();
   });
   get('map-wrong').addEventListener('change', (event) => {
     view.wrong = event.target.checked;
@@ -240,6 +319,9 @@ export function createMap(store, open) {
     draw();
     focus && button(focus)?.focus();
   });
+  get('map-save').addEventListener('click', () => drawingFile(store, drawn, places, curves));
+  const wall = createWall(arrange, () => places);
+
   let width = 0;
   new ResizeObserver(() => {
     const now = get('map-area').clientWidth;
@@ -266,7 +348,10 @@ export function createMap(store, open) {
     choose(id) {
       view.selected = id;
       const o = id && store.objects.get(id);
-      if (o && !drawn.groupOf) drawn = picture(store, view); // the map was never drawn
+      if (!id) view.whole = false;
+      // Of what serves one Service the chain is shown alone; all else leads to everything.
+      view.focus = o && !view.whole && !view.only && ['service', 'address', 'rule', 'forward'].includes(o.kind) ? id : null;
+      if (o) drawn = picture(store, view); // the map was never drawn, or is another now
       if (o && drawn.boxOf.get(id) !== id) {
         if (!drawn.boxOf.has(id)) {
           view.query = get('map-search').value = '';

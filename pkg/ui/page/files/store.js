@@ -8,7 +8,7 @@ export const schemaVersion = 1;
 const parts = ['views', 'sources', 'checks', 'plans', 'nodes', 'timeline', 'calls', 'faults', 'missing'];
 
 export function createStore() {
-  return {title: '', at: null, speed: 0, controller: null, objects: new Map(), links: [], out: new Map(), in: new Map(), ...Object.fromEntries(parts.map((p) => [p, []]))};
+  return {title: '', at: null, speed: 0, controller: null, story: null, objects: new Map(), links: [], out: new Map(), in: new Map(), ...Object.fromEntries(parts.map((p) => [p, []]))};
 }
 
 // load replaces the state by a snapshot. It returns what changed, as patch does.
@@ -21,10 +21,11 @@ export function load(store, snapshot) {
   store.at = snapshot.at;
   store.speed = snapshot.speed || 0;
   store.controller = snapshot.controller || null;
+  store.story = snapshot.story || null;
   store.objects = new Map((snapshot.objects || []).map((o) => [o.id, o]));
   connect(store, snapshot.links || []);
   for (const p of parts) store[p] = snapshot[p] || [];
-  return {parts: new Set(['objects', 'links', 'speed', 'controller', ...parts]), worse: worsened(before, store.objects.values())};
+  return {parts: new Set(['objects', 'links', 'speed', 'controller', 'story', ...parts]), worse: worsened(before, store.objects.values())};
 }
 
 // apply changes the state by a patch, and returns which parts changed and which objects changed their health.
@@ -39,6 +40,10 @@ export function apply(store, patch) {
   if (patch.controller != null) {
     store.controller = patch.controller;
     changed.add('controller');
+  }
+  if (patch.story != null) {
+    store.story = patch.story;
+    changed.add('story');
   }
   const worse = worsened(store.objects, patch.objects || []);
   for (const id of patch.removed || []) store.objects.delete(id);

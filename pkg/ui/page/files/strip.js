@@ -2,28 +2,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The strip below the title: each source with the age of its last answer, the controller, and what is wrong by cause.
-import {ago, badge, el, healthName, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
+import {ago, badge, el, healthClass, healthName, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
 
 const get = (id) => document.getElementById(id);
+
+// plain says what CloudStack means, with what to do, where its own words say neither. They stay in the details.
+const plain = [
+  [/Maximum number of public IP addresses for (\S+ \S+) has been exceeded/, (m) => [`The limit of public addresses of ${m[1].replace(':', '')} is reached.`, 'Raise the limit, or release an address. csccm tries again by itself.']],
+  [/Internal error executing command/, () => ['answers with an internal error (530)', 'See the log of the management server.']],
+];
+
+function inPlainWords(text, remedy) {
+  for (const [pattern, say] of plain) {
+    const found = pattern.exec(text);
+    if (found) return say(found);
+  }
+  return [text, remedy];
+}
 
 // createStrip draws the strip; filter shows the objects of a health on the map, search those of a text.
 export function createStrip(store, {filter, only}) {
   const list = get('sources');
 
+  // blind reports whether Kubernetes does not answer: its leases are as old as its last answer.
+  const blind = () => store.sources.some((s) => s.name === 'Kubernetes' && s.state === 'failing');
+
+  // nobodyLeads reports whether the controller has no leader that renews its lease in time.
+  function nobodyLeads() {
+    const c = store.controller;
+    return Boolean(c) && !blind() && (!c.leader || c.leaseSeconds > 0 && (Date.now() - new Date(c.renewed).getTime()) / 1000 > c.leaseSeconds);
+  }
+
   function items() {
     const out = store.sources.map((s) => ({
       key: s.name, state: s.state,
-      text: s.state === 'ok' ? `${s.name}: answered ${ago(s.answered)} ago`
-        : s.state === 'connecting' ? `${s.name}: no answer yet` : `${s.name} fails${s.answered ? `, last answer ${ago(s.answered)} ago` : ''}`,
+      text: s.state === 'ok' ? `answered ${ago(s.answered)} ago`
+        : s.state === 'connecting' ? 'no answer yet' : `fails${s.answered ? `, last answer ${ago(s.answered)} ago` : ''}`,
       title: [s.reason, s.remedy].filter(Boolean).join('\n'),
     }));
     const c = store.controller;
     if (c) {
-      const late = c.leader && c.leaseSeconds && (Date.now() - new Date(c.renewed).getTime()) / 1000 > c.leaseSeconds;
-      const leads = !c.leader || late ? `nobody leads${c.leader ? ` since ${ago(c.renewed)}` : ''}` : `${c.leader.split('_')[0]} leads, lease renewed ${ago(c.renewed)} ago`;
+      const late = nobodyLeads();
+      const leads = blind() ? `unknown, as of ${ago(c.renewed)} ago` : late ? `nobody leads${c.leader ? ` since ${ago(c.renewed)}` : ''}` : `${c.leader.split('_')[0]} leads, lease ${ago(c.renewed)} old`;
       out.push({
-        key: 'controller', state: !c.leader || late ? 'failing' : c.replicas > c.ready ? 'connecting' : 'ok', title: c.leader || '',
-        text: `Controller: ${c.replicas ? `${c.ready} of ${c.replicas} ready, ` : ''}${leads}`,
+        key: 'Controller', state: late ? 'failing' : blind() || c.replicas > c.ready ? 'connecting' : 'ok', title: c.leader || '',
+        text: [c.version, c.replicas && `${c.ready} of ${c.replicas} ready`, leads].filter(Boolean).join(', '),
       });
     }
     return out;
@@ -37,10 +60,11 @@ export function createStrip(store, {filter, only}) {
 
   // ages are drawn again each second.
   function ages() {
-    rows(list, items(), {key: (i) => i.key, make: () => el('li'), fill: (li, i) => {
+    rows(list, items(), {key: (i) => i.key, make: () => el('li', {}, el('strong'), ' ', el('span')), fill: (li, i) => {
       setAttribute(li, 'data-state', i.state);
       setAttribute(li, 'title', i.title || null);
-      setText(li, i.text);
+      setText(li.firstChild, i.key);
+      setText(li.lastChild, i.text);
     }});
   }
 
@@ -59,32 +83,50 @@ export function createStrip(store, {filter, only}) {
     });
   }
 
-  // causes names each reason once, with the number of the Services that it keeps from being served.
+  // causes names each reason once, with the number of the Services that it keeps from being served, and of the Nodes.
   function causes() {
     const found = new Map();
     const note = (o, text, remedy) => {
-      const key = o.health + '\n' + text;
-      if (!found.has(key)) found.set(key, {key, health: o.health, text, remedy, ids: [], names: []});
+      [text, remedy] = inPlainWords(text, remedy);
+      const key = `${o.kind}\n${o.health}\n${text}`;
+      if (!found.has(key)) found.set(key, {key, kind: o.kind, health: o.health, text, remedy, ids: [], names: []});
       found.get(key).ids.push(o.id);
-      found.get(key).names.push(`${o.group}/${o.name}`);
+      found.get(key).names.push(o.kind === 'node' ? o.name : `${o.group}/${o.name}`);
     };
     const refused = new Map(store.plans.filter((p) => p.refusal).map((p) => [p.service, p]));
     for (const o of store.objects.values()) {
-      if (o.kind !== 'service' || !['error', 'warning'].includes(o.health)) continue;
+      if (!['service', 'node'].includes(o.kind) || !['error', 'warning'].includes(o.health)) continue;
       const p = refused.get(o.id);
-      note(o, p?.refusal || o.why?.[0] || healthName(o.health), p?.remedy || '');
+      const next = store.plans.find((x) => x.service === o.id)?.actions?.[0];
+      note(o, p?.refusal || (o.kind === 'node' ? o.why?.slice(0, 2).join('; ') : o.why?.[0]) || healthName(o.health), p?.remedy || (next ? `Planned: ${next.sign} ${next.label}` : ''));
     }
+    // An outage is the first cause of all: what is shown is as old as its source's last answer.
+    const down = store.sources.filter((s) => s.state === 'failing').map((s) => {
+      const [text, remedy] = inPlainWords(s.reason || 'does not answer', s.remedy || '');
+      return {
+        key: 'source ' + s.name, health: 'error', names: [s.name], ids: [...store.objects.values()].filter((o) => s.kinds.includes(o.kind)).map((o) => o.id),
+        text: `${text.replace(new RegExp(`^${s.name} `), '')}. What is hatched is as it was last read.`, remedy,
+      };
+    });
+    if (nobodyLeads()) down.push({key: 'leader', health: 'error', names: ['Controller'], ids: [], text: 'Nobody leads: what changes in the cluster reaches CloudStack when somebody does.', remedy: 'See the Pods of the controller and their logs.'});
     const list = [...found.values()].sort((a, b) => severity.indexOf(a.health) - severity.indexOf(b.health) || b.ids.length - a.ids.length);
-    rows(get('causes'), list.slice(0, 5), {key: (c) => c.key, make: () => el('p', {class: 'cause'}, badge('ok'), ' ', el('button', {type: 'button'}), ' ', el('span'), ' ', el('span', {class: 'remedy'})), fill: (p, c) => {
+    rows(get('causes'), [...down, ...list].slice(0, 6), {key: (c) => c.key, make: () => el('p', {class: 'cause'}, badge('ok'), ' ', el('button', {type: 'button'}), ' ', el('span'), ' ', el('span', {class: 'remedy'})), fill: (p, c) => {
       const [sign, button, text, remedy] = p.children;
+      setAttribute(p, 'class', 'cause ' + healthClass(c.health));
       setBadge(sign, c.health);
-      setText(button, c.ids.length === 1 ? c.names[0] : plural(c.ids.length, 'Service'));
-      button.onclick = () => only(c.ids);
+      setText(button, c.names.length === 1 ? c.names[0] : plural(c.ids.length, c.kind === 'node' ? 'Node' : 'Service'));
+      button.onclick = () => (c.ids.length ? only(c.ids) : filter(''));
       setText(text, c.text);
       setText(remedy, c.remedy);
     }});
   }
 
-  setInterval(() => { if (!document.hidden) ages(); }, 1000);
+  let late = false;
+  setInterval(() => {
+    if (document.hidden) return;
+    ages();
+    if (late !== nobodyLeads()) causes();
+    late = nobodyLeads();
+  }, 1000);
   return {draw, parts: ['objects', 'sources', 'controller', 'plans']};
 }

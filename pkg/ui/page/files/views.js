@@ -4,6 +4,7 @@
 // The views that are tables: checks, plan, time line, nodes.
 import {badge, cells, el, list, objectLink, remembered, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
 import {planBody} from './details.js';
+import {createLanes} from './lanes.js';
 
 const section = (id) => document.getElementById(id);
 const unseen = (text) => el('span', {class: 'unseen'}, text);
@@ -71,27 +72,57 @@ export function createPlan(store) {
   }};
 }
 
+const spans = [['60', 'last hour'], ['15', 'last 15 minutes'], ['360', 'last 6 hours'], ['all', 'all']];
+
 export function createTimeline(store) {
   const kind = select('Kind', 'kind');
+  const caller = select('Caller', 'caller');
+  const span = select('Lanes', 'span');
+  rows(span.box, spans, {key: ([v]) => v, make: () => el('option'), fill: (o, [v, text]) => { setAttribute(o, 'value', v); setText(o, text); }});
+  if (span.box.wished) span.box.value = span.box.wished;
+  const pause = el('button', {type: 'button', 'aria-pressed': 'false'}, 'Pause');
   const missing = el('div');
+  const lanes = createLanes((id) => { location.hash = '#map/' + encodeURIComponent(id); });
   const entries = table('Entries', ['Time', 'Kind', 'Object', 'What happened']);
   const more = moreButton();
   const calls = table('Calls a minute', ['Command', 'Result', 'Calls a minute']);
   const callsMissing = el('div');
   const noCalls = el('p', {}, 'No calls in the last minute.');
-  section('timeline').append(missing, el('div', {class: 'two'},
-    el('div', {}, el('div', {class: 'tools'}, kind.label), entries.frame, more),
-    el('div', {}, el('h3', {}, 'Calls a minute'), callsMissing, noCalls, calls.frame)));
-  kind.box.addEventListener('change', draw);
+  const callsPart = el('div', {}, el('h3', {}, 'Calls a minute'), callsMissing, noCalls, calls.frame);
+  section('timeline').append(missing, el('div', {class: 'tools'}, kind.label, caller.label, span.label, pause), el('div', {}, lanes.node),
+    el('div', {class: 'two'}, el('div', {}, entries.frame, more), callsPart));
+  for (const s of [kind, caller, span]) s.box.addEventListener('change', draw);
+  let held = null; // the time line as it was when the reader paused it
+  pause.addEventListener('click', () => {
+    held = held ? null : {timeline: store.timeline, at: store.at};
+    setAttribute(pause, 'aria-pressed', String(held !== null));
+    setText(pause, held ? 'Go on' : 'Pause');
+    draw();
+  });
+  // What the page has seen of the numbers of calls: the server knows those of the last minute only.
+  const rates = [];
+  new ResizeObserver(() => draw()).observe(section('timeline'));
 
   function draw() {
+    if (store.calls.length > 0 && rates.at(-1)?.of !== store.calls) {
+      const sum = (list) => list.reduce((n, c) => n + c.perMinute, 0);
+      rates.push({of: store.calls, at: Date.parse(store.at), n: sum(store.calls), failed: sum(store.calls.filter((c) => c.code !== '200'))});
+      if (rates.length > 2000) rates.shift();
+    }
     showMissing(missing, store, 'timeline');
-    options(kind.box, [...new Set(store.timeline.map((e) => e.kind))].sort());
-    const shown = store.timeline.filter((e) => !kind.box.value || e.kind === kind.box.value);
+    const all = held?.timeline ?? store.timeline;
+    const now = Date.parse(held?.at ?? store.at ?? 0);
+    options(kind.box, [...new Set(all.map((e) => e.kind))].sort());
+    options(caller.box, [...new Set(all.map((e) => e.caller).filter(Boolean))].sort());
+    caller.label.hidden = caller.box.options.length < 2;
+    const oldest = Math.min(now - 300000, ...all.map((e) => Date.parse(e.at)));
+    const from = Math.max(oldest, now - (Number(span.box.value) || Infinity) * 60000);
+    const shown = all.filter((e) => (!kind.box.value || e.kind === kind.box.value) && (!caller.box.value || e.caller === caller.box.value));
+    lanes.draw(shown, kind.box.value && kind.box.value !== 'call' ? [] : rates, from, now);
     rows(entries.body, shown, {key: (e) => [e.at, e.kind, e.object, e.reason, e.message].join('\n'), make: () => el('tr'), more, fill: (row, e) => {
       setAttribute(row, 'class', e.warning ? 'warning' : null);
       cells(row, [[time(e.at, store.at)], [e.kind], e.object ? [objectLink(e.object, store.objects.get(e.object))] : '',
-        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.message ? ` ${e.message}` : '']]);
+        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.message ? ` ${e.message}` : '']]);
     }});
     const unknown = showMissing(callsMissing, store, 'calls');
     noCalls.hidden = unknown || store.calls.length > 0;

@@ -1,0 +1,89 @@
+// What a page that shows a recorded state must show, on each screen.
+const states = {
+  healthy() {
+    source('Kubernetes answered');
+    source('CloudStack answered');
+    see('no cause', texts('.cause').length === 0);
+  },
+  creating() { see('a Service that is being made', document.querySelector('.h-pending')); },
+  'rule gone'() {
+    cause('shop/web');
+    cause('CloudStack differs from the Service');
+  },
+  'no leader'() {
+    source('nobody leads since');
+    cause('Nobody leads');
+  },
+  'VM gone'() {
+    cause('w3');
+    cause('no VM in CloudStack is this node');
+    see('no Service blamed for it', !texts('.cause').some((t) => t.includes('Service')));
+  },
+  exhausted() {
+    cause('10 Services');
+    cause('The limit of public addresses of account k8s is reached. Raise the limit');
+    see('one line for all of them', texts('.cause').length === 1);
+  },
+  'CloudStack fails'() {
+    source('CloudStack fails, last answer');
+    cause('530');
+  },
+  'CloudStack hangs'() {
+    source('CloudStack fails, last answer');
+    cause('did not answer within');
+  },
+  'API server gone'() {
+    source('Kubernetes fails, last answer');
+    cause('did not answer within');
+    see('nothing said of the leader', !texts('.cause').some((t) => t.includes('Nobody leads')));
+  },
+};
+
+async function check(state, size) {
+  states[state]();
+  if (size === 'phone') {
+    see('a card per Service', document.querySelectorAll('.card').length >= 60);
+    see('how a Service is reached', texts('.card .way').some((t) => /^198\.18\.\d+\.\d+ → 443\/tcp.* → (all 3|2 of 3|all 2|\d of \d) nodes$/.test(t)));
+    see('no map', !document.getElementById('map-area').checkVisibility());
+  } else {
+    see('the groups of 6 namespaces', document.querySelectorAll('.column:first-of-type .box.group').length === 6);
+    see('one bundle of rules', document.querySelectorAll('.knot text').length === 1);
+    const stale = /CloudStack/.test(state) ? 'address' : /API/.test(state) ? 'service' : null;
+    see('hatches on what is old alone', [...document.querySelectorAll('.box')].every((b) => !b.classList.contains('stale') || stale));
+    if (stale) see(`hatched ${stale}es`, [...document.querySelectorAll(`.box[data-kind=${stale}]`)].every((b) => b.classList.contains('stale')));
+  }
+  if (size === 'wall') {
+    const root = document.documentElement;
+    see('letters for a wall', parseFloat(getComputedStyle(root).fontSize) > 24);
+    see('the whole map', document.getElementById('map-canvas').getBoundingClientRect().bottom <= innerHeight);
+    see('no controls', !document.getElementById('map-search').checkVisibility());
+  }
+  if (size === 'desk' && state !== 'creating') {
+    // A Service alone, with what belongs to it.
+    const store = (id) => { location.hash = '#map/' + encodeURIComponent(id); };
+    store('service/shop/api');
+    await pause(400);
+    see('the chain of one Service', document.querySelectorAll('.box[data-kind=service]').length === 1 && document.querySelectorAll('.box[data-kind=address]').length === 1);
+    see('its way in one line', /^198\.18\.\d+\.\d+ → 443\/tcp, 80\/tcp → /.test(texts('#details .way')[0]?.replace('80/tcp, 443/tcp', '443/tcp, 80/tcp') ?? ''));
+    see('all of it on the screen', [...document.querySelectorAll('.box')].every((b) => b.getBoundingClientRect().bottom < innerHeight));
+    document.querySelector('#details .head button').click();
+    await pause(200);
+    see('all again', document.querySelectorAll('.column:first-of-type .box.group').length === 6);
+    // The drawing is SVG without scripts, and has every box.
+    let file = null;
+    const create = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { file = blob; return create(blob); };
+    HTMLAnchorElement.prototype.click = () => {};
+    document.getElementById('map-save').click();
+    const drawing = await file.text();
+    see('a drawing', drawing.startsWith('<svg') && !/<script|onload|foreignObject|href=/.test(drawing));
+    see('all boxes in the drawing', (drawing.match(/<g><title>/g) ?? []).length === document.querySelectorAll('.box').length);
+    // The time line has lanes.
+    location.hash = '#timeline';
+    await pause(300);
+    see('lanes', texts('.lanes text').includes('Events'));
+    location.hash = '#map';
+    await pause(100);
+  }
+  return problems;
+}
