@@ -26,7 +26,7 @@ func TestPictures(t *testing.T) {
 		state, view, id string // without a state, 1,000 Services on 1,000 nodes
 	}{
 		"map":      {look{width: 1280, height: 720, calm: true}, "exhausted", "map", ""},
-		"chain":    {look{width: 1280, height: 640, calm: true}, "rule gone", "map", "service/shop/web"},
+		"chain":    {look{width: 1280, height: 640, calm: true}, "VM gone", "map", "service/shop/api"},
 		"outage":   {look{width: 1280, height: 640, dark: true, calm: true}, "CloudStack fails", "map", ""},
 		"large":    {look{width: 1280, height: 640, dark: true, calm: true}, "", "map", ""},
 		"checks":   {look{width: 1280, height: 420, calm: true}, "VM gone", "checks", ""},

@@ -41,15 +41,13 @@ func TestRecord(t *testing.T) {
 	e.leads(t, ccm)
 	e.initialised(t, 4)
 	namespaces, names := []string{"shop", "payments", "search", "media", "platform", "internal"}, []string{"web", "api", "admin", "grpc", "metrics", "auth", "cart", "feed", "events", "proxy"}
-	create := func(namespace, name string, ports ...int32) string {
-		t.Helper()
+	create := func(namespace, name string, ports ...int32) {
 		_, err := e.Client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return "service/" + namespace + "/" + name
 	}
 	for _, namespace := range namespaces {
 		_, err := e.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -92,8 +90,8 @@ func TestRecord(t *testing.T) {
 	p.until(t, "the 60 Services", calm)
 	healthy, last = p.now, p.now
 	slow := e.cloud.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultDelay, Delay: 30 * time.Second})
-	fresh := create("shop", "checkout", 443)
-	record("creating", func() bool { return p.health(fresh) == model.HealthPending && len(p.now.Plans) == 1 })
+	create("shop", "checkout", 443)
+	record("creating", func() bool { return p.health("service/shop/checkout") == model.HealthPending && len(p.now.Plans) == 1 })
 	slow()
 	p.until(t, "the new Service", calm)
 
@@ -134,7 +132,7 @@ func TestRecord(t *testing.T) {
 	record("CloudStack hangs", failing(1, "did not answer"))
 	hangs()
 	wire.cut.Store(true)
-	record("API server gone", failing(0, ""))
+	record("API server gone", func() bool { return failing(0, "")() && p.now.Sources[1].State == model.SourceOK })
 
 	var out bytes.Buffer
 	packed, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -65,6 +65,7 @@ async function check(state, size) {
     await pause(400);
     see('the chain of one Service', document.querySelectorAll('.box[data-kind=service]').length === 1 && document.querySelectorAll('.box[data-kind=address]').length === 1);
     see('its way in one line', /^198\.18\.\d+\.\d+ → 443\/tcp, 80\/tcp → /.test(texts('#details .way')[0]?.replace('80/tcp, 443/tcp', '443/tcp, 80/tcp') ?? ''));
+    if (state === 'VM gone') see('that a node is missing', /^2( of |\/)3$/.test(texts('.knot text')[0] ?? ''));
     see('all of it on the screen', [...document.querySelectorAll('.box')].every((b) => b.getBoundingClientRect().bottom < innerHeight));
     document.querySelector('#details .head button').click();
     await pause(200);

@@ -40,6 +40,7 @@ function route(event) {
   }
   if (view !== current) {
     current = view;
+    scrollTo(0, 0); // the address names a section, to which the browser has scrolled
     for (const v of Object.keys(views)) get(v).hidden = v !== view;
     for (const a of document.querySelectorAll('nav a')) setAttribute(a, 'aria-current', a.getAttribute('href') === '#' + view ? 'page' : null);
   }

@@ -174,6 +174,21 @@ export function remembered(control, name, property = 'value') {
 
 export const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
+// plain says what CloudStack means, with what to do, where its own words say neither. They stay in the details.
+const plain = [
+  [/Maximum number of public IP addresses for (\S+ \S+) has been exceeded/, (m) => [`The limit of public addresses of ${m[1].replace(':', '')} is reached.`, 'Raise the limit, or release an address. csccm tries again by itself.']],
+  [/Internal error executing command/, () => ['answers with an internal error (530)', 'See the log of the management server.']],
+];
+
+// inPlainWords returns a reason and its remedy.
+export function inPlainWords(text, remedy) {
+  for (const [pattern, say] of plain) {
+    const found = pattern.exec(text);
+    if (found) return say(found);
+  }
+  return [text, remedy];
+}
+
 let pending = '';
 // announce tells a screen reader one short text; texts within a moment are one.
 export function announce(text) {

@@ -3,8 +3,8 @@
 
 // Where the boxes of the map are. Pure functions, no DOM.
 
-const base = {height: 48, gap: 8, head: 54, least: 136, greatest: 400};
-const space = 0.28; // between two columns, as a part of their width
+const base = {height: 48, gap: 8, head: 54, least: 122, greatest: 400};
+const space = 0.26; // between two columns, as a part of their width
 
 // place returns {size, width, height, columns: [{x, width}], at: Map of box to {x, y}} for a picture. unit is the size of the page's
 // letters, as a multiple of that on a desk: on a wall all is larger.

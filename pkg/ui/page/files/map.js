@@ -3,7 +3,7 @@
 
 // The map: boxes in columns as lists of buttons, links as a drawing behind them.
 import {select} from './vendor/d3-selection.min.js';
-import {announce, el, healthClass, healthName, isHealth, remembered, rows, setAttribute, setStyle, setText, severity, showMissing} from './dom.js';
+import {announce, el, healthClass, healthName, inPlainWords, isHealth, remembered, rows, setAttribute, setStyle, setText, severity, showMissing} from './dom.js';
 import {columnIndex, columns, most, path, picture} from './graph.js';
 import {createWall, drawCards} from './screens.js';
 import {drawingFile} from './drawing.js';
@@ -135,8 +135,8 @@ export function createMap(store, open) {
       const to = b.to.map((id) => drawn.boxes.get(id));
       if (to.some((x) => x.type !== 'object')) return [];
       const pools = new Set(to.map((x) => x.group));
-      const all = drawn.columns[Number(b.columns.split('-')[1])].boxes.filter((x) => pools.has(x.group)).length;
-      return [{x: at[i].x, y: at[i].y, text: at[i].room < 50 * unit ? `${to.length}/${all}` : all === to.length ? `all ${all}` : `${to.length} of ${all}`}];
+      const all = [...store.objects.values()].filter((o) => o.kind === to[0].object.kind && pools.has(drawn.groupOf.get(o.id))).length;
+      return [{x: at[i].x, y: at[i].y, text: at[i].room < 44 * unit ? `${to.length}/${all}` : all === to.length ? `all ${all}` : `${to.length} of ${all}`}];
     });
     select(labels).selectChildren().data(out)
       .join((enter) => enter.append(() => { const g = svg('g'); g.append(svg('rect'), svg('text')); return g; }))
@@ -191,7 +191,7 @@ export function createMap(store, open) {
     setBadgeOf(sign, health, b);
     if (b.type === 'object') {
       setText(name, b.object.name);
-      const reason = ['error', 'warning'].includes(b.object.health) && b.object.why?.[0];
+      const reason = ['error', 'warning'].includes(b.object.health) && inPlainWords(b.object.why?.[0] ?? '')[0];
       const namespace = b.object.kind === 'service' && drawn.spread ? b.object.group + ' · ' : '';
       setText(label, reason || (b.object.label && namespace + b.object.label) || b.object.why?.[0] || '');
     } else {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The map on other screens than a desk's: cards on a phone, and a wall that is looked at from afar.
-import {el, healthClass, healthName, isHealth, rows, setAttribute, setStyle, setText, severity} from './dom.js';
+import {el, healthClass, healthName, inPlainWords, isHealth, rows, setAttribute, setStyle, setText, severity} from './dom.js';
 import {chain, most, wayText} from './graph.js';
 
 const get = (id) => document.getElementById(id);
@@ -25,7 +25,7 @@ export function drawCards(store, drawn, isStale, open) {
       setAttribute(sign, 'data-health', isHealth(o.health) ? o.health : 'unknown');
       setText(title.firstChild, `${healthName(o.health)}: `);
       setText(title.lastChild, o.kind === 'service' && o.group ? `${o.group}/${o.name}` : o.name);
-      setText(reason, (bad || o.health === 'pending' || o.health === 'orphan') && o.why?.[0] || '');
+      setText(reason, (bad || o.health === 'pending' || o.health === 'orphan') && inPlainWords(o.why?.[0] ?? '')[0] || '');
       setText(about, o.chain ? wayText(o.chain) || o.label || '' : o.label || '');
     },
   });

@@ -2,23 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The strip below the title: each source with the age of its last answer, the controller, and what is wrong by cause.
-import {ago, badge, el, healthClass, healthName, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
+import {ago, badge, el, healthClass, healthName, inPlainWords, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
 
 const get = (id) => document.getElementById(id);
-
-// plain says what CloudStack means, with what to do, where its own words say neither. They stay in the details.
-const plain = [
-  [/Maximum number of public IP addresses for (\S+ \S+) has been exceeded/, (m) => [`The limit of public addresses of ${m[1].replace(':', '')} is reached.`, 'Raise the limit, or release an address. csccm tries again by itself.']],
-  [/Internal error executing command/, () => ['answers with an internal error (530)', 'See the log of the management server.']],
-];
-
-function inPlainWords(text, remedy) {
-  for (const [pattern, say] of plain) {
-    const found = pattern.exec(text);
-    if (found) return say(found);
-  }
-  return [text, remedy];
-}
 
 // createStrip draws the strip; filter shows the objects of a health on the map, search those of a text.
 export function createStrip(store, {filter, only}) {
