@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,12 @@ func newTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return onScreen(t, end, columns, rows)
+}
+
+// onScreen shows what is written to the other end of a terminal.
+func onScreen(t *testing.T, end *os.File, columns, rows int) *terminal {
+	t.Helper()
 	x := &terminal{end: end, screen: vt10x.New(vt10x.WithSize(columns, rows), vt10x.WithWriter(end)), closed: make(chan struct{})}
 	go func() {
 		defer close(x.closed)
@@ -233,5 +240,63 @@ func TestPlainSecretOnATerminal(t *testing.T) {
 	}
 	if text := shown.String(); strings.Contains(text, "canary") || !strings.Contains(text, "admin") {
 		t.Errorf("on the screen is %q", text)
+	}
+}
+
+// TestQuestionsLeaveNoTrace asks questions that are about as wide as the terminal, on its last line. Afterwards each is there once,
+// with its answer.
+func TestQuestionsLeaveNoTrace(t *testing.T) {
+	t.Parallel()
+	const columns, rows = 60, 20
+	for width := columns - 14; width <= columns-3; width++ {
+		for _, kind := range []string{"confirm", "confirm y", "input", "select"} {
+			t.Run(fmt.Sprintf("%s, %d columns", kind, width), func(t *testing.T) {
+				t.Parallel()
+				person, tty, err := pty.Open()
+				if err == nil {
+					err = pty.Setsize(tty, &pty.Winsize{Rows: rows, Cols: columns})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				x := onScreen(t, person, columns, rows)
+				_, _ = io.WriteString(tty, strings.Repeat("\n", rows)+"before\n")
+				q := prompt.Question{Message: strings.Repeat("Go on ", width)[:width]}
+				p := prompt.NewSurvey(tty, tty, false)
+				asked := make(chan error, 1)
+				go func() {
+					switch kind {
+					case "input":
+						_, err = p.Input(t.Context(), q)
+					case "select":
+						_, err = p.Select(t.Context(), q, []prompt.Choice{{Value: "a"}, {Value: "yes"}})
+					default:
+						_, err = p.Confirm(t.Context(), q)
+					}
+					asked <- err
+				}()
+				if err := testenv.Wait(t.Context(), limit, "the question", func(context.Context) error { return x.asks("Go on") }); err != nil {
+					t.Fatal(err)
+				}
+				switch kind {
+				case "confirm y":
+					x.press(t, "y")
+				case "input":
+					x.press(t, "yes")
+				case "select":
+					x.press(t, down)
+				}
+				x.press(t, enter)
+				if err := <-asked; err != nil {
+					t.Fatal(err)
+				}
+				_ = tty.Close()
+				<-x.closed
+				end := map[string]string{"confirm": "? No", "confirm y": "? Yes"}[kind]
+				if want := "before ? " + q.Message + cmp.Or(end, ": yes"); strings.Join(strings.Fields(x.text()), " ") != strings.Join(strings.Fields(want), " ") {
+					t.Errorf("on the screen is\n%s", x.text())
+				}
+			})
+		}
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/AlecAivazis/survey/v2"
 	"github.com/AlecAivazis/survey/v2/core"
 	surveyterminal "github.com/AlecAivazis/survey/v2/terminal"
+	"golang.org/x/term"
 
 	plain "github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -32,7 +34,7 @@ type drawn struct {
 
 func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
 	var answer string
-	err := d.ask(ctx, q, &survey.Input{Message: plain.Line(q.Message) + ":", Default: plain.Line(q.Default), Help: plain.Plain(q.Help)}, &answer)
+	err := d.ask(ctx, q, &survey.Input{Message: d.fit(q.Message + ":"), Default: plain.Line(q.Default), Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +44,7 @@ func (d *drawn) Input(ctx context.Context, q Question) (string, error) {
 func (d *drawn) Secret(ctx context.Context, q Question) (string, error) {
 	defer hideInput(d.in)()
 	var answer string
-	err := d.ask(ctx, q, &survey.Password{Message: plain.Line(q.Message) + ":", Help: plain.Plain(q.Help)}, &answer)
+	err := d.ask(ctx, q, &survey.Password{Message: d.fit(q.Message + ":"), Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +63,7 @@ func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (strin
 	index := start
 	q.Validate = nil // one of the choices by construction
 	err := d.ask(ctx, q, &survey.Select{
-		Message: plain.Line(q.Message) + ":", Options: labels, Default: start, Help: plain.Plain(q.Help), PageSize: 12,
+		Message: d.fit(q.Message + ":"), Options: labels, Default: start, Help: plain.Plain(q.Help), PageSize: 12,
 	}, &index)
 	if err != nil {
 		return "", err
@@ -72,11 +74,25 @@ func (d *drawn) Select(ctx context.Context, q Question, choices []Choice) (strin
 func (d *drawn) Confirm(ctx context.Context, q Question) (bool, error) {
 	answer := false
 	q.Validate = nil
-	err := d.ask(ctx, q, &survey.Confirm{Message: plain.Line(q.Message) + "?", Default: q.Default == "yes", Help: plain.Plain(q.Help)}, &answer)
+	err := d.ask(ctx, q, &survey.Confirm{Message: d.fit(q.Message + "?"), Default: q.Default == "yes", Help: plain.Plain(q.Help)}, &answer)
 	if err != nil {
 		return false, err
 	}
 	return answer, nil
+}
+
+// answerRoom is how many columns the signs around a question and a short answer take.
+const answerRoom = 32
+
+// fit breaks a question into lines that leave room for its answer: on the last line of a terminal, survey does not erase all of an
+// answer that reaches the right edge.
+func (d *drawn) fit(question string) string {
+	question = plain.Line(question)
+	width, _, err := term.GetSize(int(d.out.Fd()))
+	if err != nil {
+		return question
+	}
+	return strings.Join(plain.Wrap(question, width-answerRoom), "\n")
 }
 
 // ask runs one prompt in the background: survey knows no context. When ctx
