@@ -101,10 +101,11 @@ func TestCKSCreateFails(t *testing.T) {
 	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 	require.Equal(t, 0, cksCommand(t, cloud, "delete", "demo", "--yes").code)
 
-	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultErrorBefore, Count: 1, HTTPStatus: 530, CSErrorCode: 9999, Text: "no luck"})
+	cloud.Inject(simulator.Fault{Command: "createKubernetesCluster", Kind: simulator.FaultErrorBefore, Count: 1, HTTPStatus: 530, CSErrorCode: 9999,
+		Text: "Global setting endpoint.url has to be set to the Management Server's API end point"})
 	c = cksCommand(t, cloud, args...)
 	require.Equal(t, 1, c.code)
-	require.Contains(t, c.errOut, "no luck")
+	require.Contains(t, c.errOut, "fix: have an administrator set CloudStack's setting endpoint.url")
 }
 
 // The call arrives, but its answer does not: the cluster is followed, and created once.

@@ -68,6 +68,7 @@ func TestKubernetesServiceOnATerminal(t *testing.T) {
 	e.csccm(t, "", "doctor", "--only", "CKS").want(t, 0, "the controller initialises the nodes that CKS adds")
 	e.service(t, "web", 80)
 	e.address(t, "web")
+	(&remedyEnv{clusterEnv: e}).heals(t, remediesOfCKS)
 
 	e.dialog(t, []answer{{"Scale cluster prod in CloudStack ", "y" + enter}}, cks("scale", "prod", "--size", "2")...).shows(t, 0, "1 -> 2", "Cluster prod: Running")
 	e.initialised(t, 3) // the node that CloudStack added

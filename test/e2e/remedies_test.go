@@ -9,10 +9,17 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -55,14 +62,15 @@ type remedied struct {
 	person func(t *testing.T, e *remedyEnv)
 	// args are more arguments of doctor.
 	args []string
-	// fresh rows run before the controller is installed.
-	fresh bool
+	// install is for a check that only csccm install runs.
+	install bool
 }
 
 // remedyEnv is the cluster of the table. The rows share it, one after the other.
 type remedyEnv struct {
 	*clusterEnv
-	good string // the cloud-config of the Secret
+	good    string           // the cloud-config of the Secret
+	serving *httptest.Server // what answers at the address of the API server of a cluster of CKS
 }
 
 // backquoted are the commands of a remedy.
@@ -71,51 +79,53 @@ var backquoted = regexp.MustCompile("`([^`]+)`")
 // TestRemedies breaks a cluster, runs the commands of the remedy that doctor names as they stand, and looks again.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
-	world := simulator.ExampleWorld()
-	world.PublicIPs = nil // rules of an older provider, which LB-002 names
-	e := &remedyEnv{clusterEnv: newClusterEnv(t, world)}
-	e.join(t, cp1, worker1, worker2)
-	covered := map[string]bool{}
-	run := func(fresh bool) {
-		for i := range remedies {
-			if row := &remedies[i]; row.fresh == fresh {
-				covered[row.code] = true
-				t.Run(row.code+" "+row.what, func(t *testing.T) { e.heal(t, row) })
-			}
+	for _, c := range check.All() {
+		if !slices.ContainsFunc(slices.Concat(remediesBefore, remedies, remediesOfCKS), func(r remedied) bool { return r.code == c.Code }) {
+			t.Errorf("%s has no row", c.Code)
 		}
 	}
-	run(true)
+	e := &remedyEnv{clusterEnv: newClusterEnv(t, remedyWorld())}
+	e.join(t, cp1, worker1, worker2)
 	e.good = string(e.config(t, owner).Render())
+	e.secret(t, e.good)
+	e.heals(t, remediesBefore)
 	e.secret(t, e.good)
 	e.csccm(t, "", append([]string{"install", "--yes"}, processFlags...)...).want(t, 0)
 	e.initialised(t, 3)
 	e.service(t, "web", 80)
 	e.address(t, "web")
-	run(false)
+	e.heals(t, remedies)
 	e.kube(t, "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce-") // the remedy of K8S-005; others use this control plane
-	for _, c := range check.All() {
-		if !covered[c.Code] && testedElsewhere[c.Code] == "" {
-			t.Errorf("%s has no row", c.Code)
-		}
-	}
 }
 
-// testedElsewhere names the tests of remedies that need a world of their own.
-var testedElsewhere = map[string]string{
-	"HELM-002": "only install looks: TestInstallRefusesForeignObjects of installer/kube/helm",
-	"CS-003":   "another role: TestFaultsAreFound, TestPermissions",
-	"CS-005":   "another network offering: TestWrong",
-	"NODE-004": "three minutes must pass: TestFaultsAreFound, TestWrong",
-	"CCM-004":  "a Pod that does not answer is not ready, which CCM-001 says: TestFaultsAreFound",
-	"CKS-001":  "a cluster of CKS: TestCKS", "CKS-002": "a cluster of CKS: TestFaultsAreFound", "CKS-003": "a cluster of CKS: TestFaultsAreFound",
-	"CKS-004": "a cluster of CKS: TestFaultsAreFound", "CKS-005": "a cluster of CKS: TestFaultsAreFound",
-	"LB-004":  "TestDecideRuleNames, TestMigrate",
-	"TEN-003": "TestTenants", "TEN-004": "TestTenants",
+// remedyWorld is the example world with a user whose role lacks a command, and a VM in a network without load balancers.
+func remedyWorld() *simulator.World {
+	w := simulator.ExampleWorld()
+	w.PublicIPs = nil // rules of an older provider, which LB-002 names
+	w.Roles = append(w.Roles, simulator.Role{Name: "lean", Type: "User", Rules: []simulator.RoleRule{{Deny: "createFirewallRule"}}})
+	w.Accounts = append(w.Accounts, simulator.Account{Name: "lean", Role: "lean", Users: []simulator.User{{Name: "lean"}}})
+	w.Networks = append(w.Networks, simulator.Network{Name: "flat-net", Account: "k8s", Type: "Shared", Offering: "DefaultSharedNetworkOffering", CIDR: "10.3.3.0/24"})
+	w.VirtualMachines = append(w.VirtualMachines, simulator.VirtualMachine{Name: "flat", Account: "k8s", NICs: []simulator.NIC{{Network: "flat-net", IP: "10.3.3.21"}}})
+	return w
+}
+
+func (e *remedyEnv) heals(t *testing.T, rows []remedied) {
+	t.Helper()
+	for i := range rows {
+		t.Run(rows[i].code+" "+rows[i].what, func(t *testing.T) { e.heal(t, &rows[i]) })
+	}
 }
 
 // only runs one check.
 func (e *remedyEnv) only(t *testing.T, row *remedied) check.Result {
 	t.Helper()
+	if row.install {
+		s := e.csccm(t, "", append([]string{"install", "--dry-run"}, processFlags...)...)
+		if _, remedy, failed := strings.Cut(s.all, "fix: "); failed {
+			return check.Result{Outcome: check.Failed, Message: s.all, Remedy: remedy}
+		}
+		return check.Result{Outcome: check.OK}
+	}
 	s := e.csccm(t, "", slices.Concat([]string{"doctor", "--only", row.code, "-o", "json"}, row.args)...)
 	var r check.Report
 	if err := json.Unmarshal([]byte(s.out), &r); err != nil {
@@ -159,7 +169,7 @@ func (e *remedyEnv) heal(t *testing.T, row *remedied) {
 		row.person(t, e)
 	}
 	e.within(t, row.code+" to pass", func(context.Context) error {
-		if now := e.only(t, row); now.Outcome != check.OK && now.Outcome != check.Skipped {
+		if now := e.only(t, row); now.Outcome != check.OK {
 			return fmt.Errorf("it is %s: %s %v", now.Outcome, now.Message, now.Objects)
 		}
 		return nil
@@ -240,7 +250,7 @@ func configured(change func(c *cloudstack.Config)) func(t *testing.T, e *remedyE
 // corrected is what somebody does who corrects the Secret.
 func corrected(t *testing.T, e *remedyEnv) { t.Helper(); e.secret(t, e.good) }
 
-// behind puts a proxy before the API server that changes answers.
+// behind puts a proxy before the API server that changes the answers to requests whose path has this end.
 func (e *remedyEnv) behind(t *testing.T, path string, change func(body []byte) []byte) {
 	t.Helper()
 	config, err := e.AdminConfig()
@@ -258,7 +268,7 @@ func (e *remedyEnv) behind(t *testing.T, path string, change func(body []byte) [
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport = transport
 	proxy.ModifyResponse = func(r *http.Response) error {
-		if r.Request.URL.Path != path {
+		if !strings.HasSuffix(r.Request.URL.Path, path) {
 			return nil
 		}
 		var body bytes.Buffer
@@ -267,10 +277,13 @@ func (e *remedyEnv) behind(t *testing.T, path string, change func(body []byte) [
 		changed := change(body.Bytes())
 		r.Body, r.ContentLength = http.NoBody, int64(len(changed))
 		r.Header.Set("Content-Length", fmt.Sprint(len(changed)))
-		r.Body = readCloser{bytes.NewReader(changed)}
+		r.Body, r.StatusCode = readCloser{bytes.NewReader(changed)}, http.StatusOK // the API server reaches no Pod on loopback
 		return err
 	}
-	server := httptest.NewServer(proxy)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Accept", "application/json") // not protobuf, in which nobody finds anything
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	e.more = []string{"--server", server.URL}
 	t.Cleanup(func() { e.more = nil })
@@ -308,6 +321,16 @@ func withoutNode(name string) func(t *testing.T, e *remedyEnv) {
 	return func(t *testing.T, e *remedyEnv) { t.Helper(); e.kube(t, "delete", "node", name, "--ignore-not-found") }
 }
 
+// web is the Service that has an address.
+func (e *remedyEnv) web(t *testing.T) *corev1.Service {
+	t.Helper()
+	svc, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return svc
+}
+
 // warned makes an Event of the controller about the Service.
 func (e *remedyEnv) event1(t *testing.T, kind, name, namespace string, uid types.UID, level, reason string) {
 	t.Helper()
@@ -340,6 +363,16 @@ func (e *remedyEnv) rule(t *testing.T) cloudstack.LoadBalancerRule {
 	return cloudstack.LoadBalancerRule{}
 }
 
+// balance creates a rule whose member is worker1.
+func (e *remedyEnv) balance(t *testing.T, q cloudstack.CreateLoadBalancerRuleRequest) {
+	t.Helper()
+	client := e.api(t, owner)
+	rule, err := client.CreateLoadBalancerRule(t.Context(), q)
+	e.await(t, "createLoadBalancerRule", rule, err)
+	s, err := client.AssignToLoadBalancerRule(t.Context(), rule.ID, cloudstack.VMs(e.vm(t, worker1.Name)))
+	e.await(t, "assignToLoadBalancerRule", s, err)
+}
+
 func (e *remedyEnv) await(t *testing.T, command string, s cloudstack.Submitted, err error) {
 	t.Helper()
 	if err == nil {
@@ -350,7 +383,32 @@ func (e *remedyEnv) await(t *testing.T, command string, s cloudstack.Submitted, 
 	}
 }
 
-// remedies is the table.
+// controllerName is the name of the chart's objects.
+const controllerName = "cloudstack-cloud-controller-manager"
+
+// remediesBefore are the rows before the controller is installed. Later the values say that the Pods do not use the host's network,
+// and the controller would work with the keys of CS-003.
+var remediesBefore = []remedied{
+	{
+		code: "K8S-005", what: "a namespace that is restricted", says: `enforces "restricted"`,
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.kube(t, "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce=restricted")
+		},
+	},
+	{
+		code: "HELM-002", what: "an object of the chart's name", says: "HELM-002 failed", install: true,
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.kube(t, "-n", "kube-system", "create", "serviceaccount", controllerName)
+		},
+	},
+	{
+		code: "CS-003", what: "a role that lacks a command", says: "the role refuses createFirewallRule",
+		breaks: func(t *testing.T, e *remedyEnv) { e.secret(t, string(e.config(t, "lean").Render())) },
+		person: corrected, // with keys of a user with the default role
+	},
+}
+
+// remedies are the rows of a cluster with the controller.
 var remedies = []remedied{
 	{
 		code: "K8S-001", what: "another server", says: "connection refused",
@@ -379,13 +437,6 @@ var remedies = []remedied{
 			})
 		},
 		person: withoutNode("early"),
-	},
-	{
-		code: "K8S-005", what: "a namespace that is restricted", says: `enforces "restricted"`,
-		breaks: func(t *testing.T, e *remedyEnv) {
-			e.kube(t, "label", "namespace", "kube-system", "pod-security.kubernetes.io/enforce=restricted")
-		},
-		fresh: true, // later the values say that the Pods do not use the host's network
 	},
 	{
 		code: "K8S-006", what: "an old kubelet", says: "v1.30.0",
@@ -446,6 +497,27 @@ var remedies = []remedied{
 		},
 	},
 	{
+		code: "CS-005", what: "a node in a network without load balancers", says: "its offering lacks Lb",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.strange(t, "flat", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: "true"} })
+		},
+		person: withoutNode("flat"), // a node in another network takes its place
+	},
+	{
+		code: "NODE-004", what: "a node that waits for its VM", says: "Node waiting: tainted for ",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.strange(t, "waiting", func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: taint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+			})
+			e.behind(t, "/nodes", func(nodes []byte) []byte { // since yesterday
+				const day = `"2006-01-02T`
+				now := time.Now().UTC()
+				return bytes.ReplaceAll(nodes, []byte(now.Format(day)), []byte(now.AddDate(0, 0, -1).Format(day)))
+			})
+		},
+		person: withoutNode("waiting"), // its kubelet registers it by the VM's name
+	},
+	{
 		code: "NODE-005", what: "the taint evicts", says: "NoExecute",
 		breaks: func(t *testing.T, e *remedyEnv) {
 			e.noController(t) // it would take the taint away
@@ -461,12 +533,8 @@ var remedies = []remedied{
 	},
 	{
 		code: "NODE-009", what: "a VM is stopped", says: "Stopped",
-		breaks: func(t *testing.T, e *remedyEnv) {
-			e.admin(t, "stopVirtualMachine", map[string]string{"id": e.vm(t, worker2.Name), "forced": "true"})
-		},
-		person: func(t *testing.T, e *remedyEnv) {
-			e.admin(t, "startVirtualMachine", map[string]string{"id": e.vm(t, worker2.Name)})
-		},
+		breaks: func(t *testing.T, e *remedyEnv) { e.power(t, "stopVirtualMachine", worker2.Name) },
+		person: func(t *testing.T, e *remedyEnv) { e.power(t, "startVirtualMachine", worker2.Name) },
 	},
 	{
 		code: "CCM-001", what: "no replicas", says: "0 of 0 Pods",
@@ -486,19 +554,20 @@ var remedies = []remedied{
 		},
 	},
 	{
+		code: "CCM-004", what: "a Pod that is not healthy", says: "/healthz: [-]leaderElection failed",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.behind(t, "/proxy/healthz", func([]byte) []byte { return []byte("[-]leaderElection failed") })
+		},
+		person: func(_ *testing.T, e *remedyEnv) { e.more = nil }, // ends what the log names
+	},
+	{
 		code: "CCM-005", what: "a warning about a Service", says: "Service default/web: PortTaken",
 		breaks: func(t *testing.T, e *remedyEnv) {
-			svc, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := e.web(t)
 			e.event1(t, "Service", svc.Name, svc.Namespace, svc.UID, corev1.EventTypeWarning, "PortTaken")
 		},
 		person: func(t *testing.T, e *remedyEnv) { // frees the port; the controller says so
-			svc, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "web", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := e.web(t)
 			e.event1(t, "Service", svc.Name, svc.Namespace, svc.UID, corev1.EventTypeNormal, "EnsuredLoadBalancer")
 		},
 	},
@@ -525,15 +594,7 @@ var remedies = []remedied{
 	{
 		code: "LB-001", what: "somebody removed the firewall rule", says: "would",
 		breaks: func(t *testing.T, e *remedyEnv) {
-			client := e.api(t, owner)
-			list, err := client.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: e.rule(t).PublicIPID})
-			if err != nil || len(list) == 0 {
-				t.Fatal(err, len(list))
-			}
-			for i := range list {
-				s, err := client.DeleteFirewallRule(t.Context(), list[i].ID)
-				e.await(t, "deleteFirewallRule", s, err)
-			}
+			e.withoutFirewall(t, e.rule(t).PublicIPID, func(*cloudstack.FirewallRule) bool { return true })
 		},
 	},
 	{
@@ -556,21 +617,21 @@ var remedies = []remedied{
 	{
 		code: "LB-003", what: "a rule without a Service", says: "all its members are nodes",
 		breaks: func(t *testing.T, e *remedyEnv) {
-			client, r := e.api(t, owner), e.rule(t)
-			s, err := client.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
+			r := e.rule(t)
+			e.balance(t, cloudstack.CreateLoadBalancerRuleRequest{
 				PublicIPID: r.PublicIPID, Name: "affffffffffffffffffffffffffffff0-tcp-9091", Algorithm: "roundrobin", PublicPort: 9091, PrivatePort: 30999, Protocol: "tcp", NetworkID: r.NetworkID,
 			})
-			e.await(t, "createLoadBalancerRule", s, err)
-			list, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{PublicIPID: r.PublicIPID})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range list {
-				if list[i].PublicPort == 9091 {
-					s, err := client.AssignToLoadBalancerRule(t.Context(), list[i].ID, cloudstack.VMs(e.vm(t, worker1.Name)))
-					e.await(t, "assignToLoadBalancerRule", s, err)
-				}
-			}
+		},
+	},
+	{
+		code: "LB-004", what: "a second rule for the port of a Service", says: "LoadBalancerRule ",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			client, r := e.api(t, owner), e.rule(t)
+			ip, err := client.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: r.NetworkID})
+			e.await(t, "associateIpAddress", ip, err)
+			e.balance(t, cloudstack.CreateLoadBalancerRuleRequest{
+				PublicIPID: ip.ID, Name: r.Name, Algorithm: "roundrobin", PublicPort: r.PublicPort, PrivatePort: r.PrivatePort, Protocol: "tcp", NetworkID: r.NetworkID,
+			})
 		},
 	},
 	{
@@ -663,9 +724,162 @@ var remedies = []remedied{
 		},
 	},
 	{
+		code: "TEN-003", what: "the owner takes its consent back", says: "Service default/web has it and does not share it with shop/guest",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.kube(t, "annotate", "service", "web", annotations+"share-with=shop")
+			e.kube(t, "create", "namespace", "shop")
+			e.kube(t, "apply", "-f", e.file(t, "guest.yaml", fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: guest, annotations: {%saddress: %s}},
+				spec: {type: LoadBalancer, ports: [{port: 83}]}}`, annotations, e.address(t, "web"))))
+			e.kube(t, "-n", "shop", "wait", "service", "guest", "--for", "jsonpath={.status.loadBalancer.ingress}", "--timeout", "2m")
+			e.kube(t, "annotate", "service", "web", annotations+"share-with-")
+		},
+		person: func(t *testing.T, e *remedyEnv) {
+			e.kube(t, "annotate", "service", "web", annotations+"share-with=shop")
+		},
+	},
+	{
+		code: "TEN-004", what: "a copy of a Service with its record", says: "CloudStack's tags name Service default/web with another UID",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.noController(t) // it would write a true record
+			const record = annotations + "addresses"
+			e.annotated(t, "copy", map[string]string{record: e.web(t).Annotations[record]}, 84)
+		},
+		person: func(t *testing.T, e *remedyEnv) {
+			e.csccm(t, "", "upgrade", "--yes").want(t, 0)
+			e.address(t, "copy")
+		},
+	},
+	{
 		code: "TEN-001", what: "somebody deleted the bindings of the policies", says: "no binding has it refuse anything",
 		breaks: deleteBindings,
 	},
+}
+
+// remediesOfCKS are the rows of a cluster that CKS made in a network of its account.
+var remediesOfCKS = []remedied{
+	{
+		code: "CKS-001", what: "nodes that nobody initialises", says: "its kubelet is not external",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.csccm(t, "", "upgrade", "--yes", "--set", "adoptNodes=false").want(t, 0)
+		},
+	},
+	{
+		code: "CKS-002", what: "a VM is stopped", says: "it is Stopped, not Running",
+		breaks: func(t *testing.T, e *remedyEnv) { e.power(t, "stopVirtualMachine", e.firstNode(t)) },
+		person: func(t *testing.T, e *remedyEnv) { e.power(t, "startVirtualMachine", e.firstNode(t)) },
+	},
+	{
+		code: "CKS-003", what: "a certificate for another address", says: "it is valid for 192.0.2.1, not for ",
+		breaks: func(t *testing.T, e *remedyEnv) { e.serve(t, "192.0.2.1") },
+		person: func(t *testing.T, e *remedyEnv) { e.serve(t, e.apiAddress(t).Address) }, // renews it on the control node
+	},
+	{
+		code: "CKS-004", what: "a firewall rule without ports", says: "it is for protocol icmp and has no ports",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			s, err := e.api(t, owner).CreateFirewallRule(t.Context(), cloudstack.CreateFirewallRuleRequest{PublicIPID: e.apiAddress(t).ID, Protocol: "icmp", CIDRs: []string{"192.0.2.0/24"}})
+			e.await(t, "createFirewallRule", s, err)
+		},
+		person: func(t *testing.T, e *remedyEnv) {
+			e.withoutFirewall(t, e.apiAddress(t).ID, func(r *cloudstack.FirewallRule) bool { return r.Protocol == "icmp" })
+		},
+	},
+	{
+		code: "CKS-005", what: "a Service that went without the controller", says: "acquired for default/gone, which is gone",
+		breaks: func(t *testing.T, e *remedyEnv) {
+			e.service(t, "gone", 81)
+			e.good = e.address(t, "gone")
+			e.noController(t)
+			e.kube(t, "patch", "service", "gone", "-p", `{"metadata":{"finalizers":null}}`)
+			e.kube(t, "delete", "service", "gone")
+		},
+		person: func(t *testing.T, e *remedyEnv) {
+			s, err := e.api(t, owner).DisassociateIP(t.Context(), e.publicIP(t, e.good).ID)
+			e.await(t, "disassociateIpAddress", s, err)
+			e.csccm(t, "", "upgrade", "--yes").want(t, 0)
+		},
+	},
+}
+
+// publicIP is an address of the owner.
+func (e *remedyEnv) publicIP(t *testing.T, ip string) cloudstack.PublicIP {
+	t.Helper()
+	list, err := e.api(t, owner).ListPublicIPs(t.Context(), cloudstack.PublicIPQuery{Address: ip})
+	if err != nil || len(list) != 1 {
+		t.Fatal(err, len(list))
+	}
+	return list[0]
+}
+
+// apiAddress is where CloudStack says that the API server of the only cluster of CKS is.
+func (e *remedyEnv) apiAddress(t *testing.T) cloudstack.PublicIP {
+	t.Helper()
+	clusters, err := e.cloud.Admin(t.Context(), "listKubernetesClusters", map[string]string{"listall": "true"})
+	found := regexp.MustCompile(`https://([0-9.]+):6443`).FindStringSubmatch(fmt.Sprint(clusters))
+	if err != nil || found == nil {
+		t.Fatal(err, clusters)
+	}
+	return e.publicIP(t, found[1])
+}
+
+// serve has the address of the API server answer with a certificate for an address.
+func (e *remedyEnv) serve(t *testing.T, ip string) {
+	t.Helper()
+	if e.serving != nil {
+		e.serving.Close()
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().AddDate(1, 0, 0), IPAddresses: []net.IP{net.ParseIP(ip)}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.serving = httptest.NewUnstartedServer(http.NotFoundHandler())
+	_ = e.serving.Listener.Close()
+	if e.serving.Listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", e.apiAddress(t).Address+":6443"); err != nil {
+		t.Fatal(err)
+	}
+	e.serving.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	e.serving.StartTLS()
+	t.Cleanup(e.serving.Close)
+}
+
+// firstNode is the name of a node.
+func (e *remedyEnv) firstNode(t *testing.T) string {
+	t.Helper()
+	nodes, err := e.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) == 0 {
+		t.Fatal(err)
+	}
+	return nodes.Items[0].Name
+}
+
+// power stops or starts the VM of a node.
+func (e *remedyEnv) power(t *testing.T, command, node string) {
+	t.Helper()
+	params := map[string]string{"id": e.vm(t, node)}
+	if command == "stopVirtualMachine" {
+		params["forced"] = "true"
+	}
+	e.admin(t, command, params)
+}
+
+// withoutFirewall deletes firewall rules of an address.
+func (e *remedyEnv) withoutFirewall(t *testing.T, addressID string, which func(*cloudstack.FirewallRule) bool) {
+	t.Helper()
+	client := e.api(t, owner)
+	list, err := client.ListFirewallRules(t.Context(), cloudstack.FirewallRuleQuery{PublicIPID: addressID})
+	if err != nil || len(list) == 0 {
+		t.Fatal(err, len(list))
+	}
+	for i := range list {
+		if which(&list[i]) {
+			s, err := client.DeleteFirewallRule(t.Context(), list[i].ID)
+			e.await(t, "deleteFirewallRule", s, err)
+		}
+	}
 }
 
 const zoneKey = "topology.csi.cloudstack.apache.org/zone"
@@ -755,6 +969,7 @@ func (e *remedyEnv) revision(t *testing.T, status string, values map[string]any)
 func (e *remedyEnv) noController(t *testing.T) {
 	t.Helper()
 	e.kube(t, "-n", "kube-system", "scale", "deployment", "-l", "app.kubernetes.io/instance="+release, "--replicas=0")
+	e.kube(t, "-n", "kube-system", "wait", "pods", "-l", "app.kubernetes.io/instance="+release, "--for=delete", "--timeout=2m")
 }
 
 // vm is the id of a node's VM.

@@ -79,10 +79,10 @@ func Leaks(records []helm.Release, secrets []string) Finding {
 	return Passf("%s searched", plural.Count(len(records), "revision"))
 }
 
-// Conflicts decides HELM-002, by what is in the cluster of the objects of the charts that are installed as these releases;
-// nil is what is not there.
-func Conflicts(live []*unstructured.Unstructured, namespace string, releases ...string) Finding {
+// Conflicts decides HELM-002, by what is in the cluster of the objects of the release's chart; nil is what is not there.
+func Conflicts(live []*unstructured.Unstructured, namespace, release string) Finding {
 	var objects []Object
+	var free []string // that a command can mark as the release's
 	there := 0
 	for _, o := range live {
 		if o == nil {
@@ -92,14 +92,21 @@ func Conflicts(live []*unstructured.Unstructured, namespace string, releases ...
 		a := o.GetAnnotations()
 		owner := "nobody"
 		switch {
-		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && slices.Contains(releases, a["meta.helm.sh/release-name"]) && a["meta.helm.sh/release-namespace"] == namespace:
+		case o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" && a["meta.helm.sh/release-name"] == release && a["meta.helm.sh/release-namespace"] == namespace:
 			continue
 		case a["meta.helm.sh/release-name"] != "":
 			owner = "Helm release " + a["meta.helm.sh/release-namespace"] + "/" + a["meta.helm.sh/release-name"]
+		default:
+			free = append(free, strings.ToLower(o.GetKind())+"/"+o.GetName())
 		}
 		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
 	}
-	return Passf("%s of the chart, %d of them there as the release's", plural.Count(len(live), "object"), there).Unless(objects, "object", "%s of the chart exist without being the release's")
+	f := Passf("%s of the chart, %d of them there as the release's", plural.Count(len(live), "object"), there).Unless(objects, "object", "%s of the chart exist without being the release's")
+	if names := strings.Join(free, " "); len(free) == len(objects) && len(free) > 0 {
+		f = f.Fix("delete or rename them, or have the release take them over: `kubectl -n %s label %s app.kubernetes.io/managed-by=Helm` and "+
+			"`kubectl -n %s annotate %s meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s`", namespace, names, namespace, names, release, namespace)
+	}
+	return f
 }
 
 // Drift decides HELM-003.
