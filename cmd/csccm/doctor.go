@@ -163,7 +163,7 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 	if f.phase == phaseAuto {
 		sel.Phase = check.PhaseOf(ctx, c, g.Release)
 	}
-	env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, sel.Phase)
+	env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, sel.Phase)
 	defer closeEnv()
 	if f.probe {
 		env.ProbePod, sel.Timeout = &kubelet.ProbeOptions{Image: f.probeImage}, probeTimeout

@@ -55,7 +55,7 @@ func (f *statusFlags) run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	return f.watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
-		env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
+		env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
 		defer closeEnv()
 		var s *status.Status
 		checking(g, func(step func(check.Result)) { s = status.Collect(ctx, env, step) })

@@ -64,7 +64,7 @@ func (f *bundleFlags) run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	phase := check.PhaseOf(ctx, c, g.Release)
-	env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, phase)
+	env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, phase)
 	defer closeEnv()
 	var r check.Report
 	var facts *check.Facts

@@ -109,7 +109,7 @@ func (f *uiFlags) source(ctx context.Context, g *cli.Globals, c *cluster.Cluster
 		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: shellquote.Join(flags...), Interval: f.interval,
 		Clean: func(text string) string { return keys.clean(text) }, Reconnect: keys.connect,
 		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
-			env, closeEnv := check.Connect(ctx, c, g.Release, g.CloudConfig, check.PhaseInstalled)
+			env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
 			defer closeEnv()
 			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
 		},

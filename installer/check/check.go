@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
@@ -85,6 +86,8 @@ type Env struct {
 	CloudStackErr error
 	// CloudConfig is what CloudStack was made from; nil with it.
 	CloudConfig *cloudstack.Config
+	// Style has the command lines in remedies work where this run works.
+	Style report.Style
 	// Namespace and Release are where the controller is or will be; Release is the Helm release.
 	Namespace, Release string
 	// SecretName holds the cloud-config; "" means cloudstack-secret.

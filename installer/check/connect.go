@@ -41,9 +41,9 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 
 // Connect returns what checks work with, by the credentials of a cloud-config or, without one, of the cluster's Secret.
 // Without credentials the checks of CloudStack are skipped before an installation, and fail after it.
-func Connect(ctx context.Context, c *cluster.Cluster, release, cloudConfig string, phase Phase) (env *Env, closeEnv func()) {
+func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase Phase) (env *Env, closeEnv func()) {
 	env = &Env{
-		Cluster: c, Namespace: c.Namespace, Release: release,
+		Cluster: c, Style: style, Namespace: c.Namespace, Release: release,
 		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
 	}
 	cs, err := cloud.Of(ctx, c, cloudConfig)

@@ -18,12 +18,7 @@ var inDocs = strings.NewReplacer(
 
 // fill replaces the placeholders of a remedy by names of the run.
 func (e *Env) fill(remedy string, objects []Object) string {
-	if e.Cluster != nil {
-		remedy = e.Cluster.InCommands(remedy)
-	}
-	if !strings.Contains(remedy, "{") {
-		return remedy
-	}
+	remedy = e.Style.Commands(remedy)
 	api := "https://HOST/client/api"
 	if e.CloudConfig != nil {
 		api = strings.Replace(e.CloudConfig.APIURL, "http://", "https://", 1)

@@ -41,7 +41,7 @@ func TestRemediesOfNodes(t *testing.T) {
 	require.Contains(t, w.result(t, "NODE-007").Remedy, "`csccm taint demo-worker-2`")
 	require.Contains(t, w.result(t, "NODE-003").Remedy, "`csccm taint demo-worker-1`")
 	w.env.Namespace, w.env.Release = "cloud", "ours"
-	w.env.Cluster.Commands = func(text string) string { // as the command line has it
+	w.env.Style.Carry = func(text string) string { // as the command line has it
 		return regexp.MustCompile(`csccm [a-z]+`).ReplaceAllString(text, "$0 -n cloud --release ours")
 	}
 	require.Contains(t, w.result(t, "NODE-007").Remedy, "`csccm taint -n cloud --release ours demo-worker-2`")

@@ -88,7 +88,7 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 	if err := op.Done(&text); err != nil {
 		return err
 	}
-	_, err := io.WriteString(e.Out, e.Commands(text.String()))
+	_, err := io.WriteString(e.Out, e.StyleOf(e.Out).Commands(text.String()))
 	return err
 }
 
@@ -96,17 +96,6 @@ func (e *Env) run(ctx context.Context, op *Operation) error {
 type page struct {
 	strings.Builder
 	to io.Writer
-}
-
-// Commands has each command line in a text name the cluster, the namespace and the release.
-func (e *Env) Commands(text string) string {
-	if e.Cluster != nil {
-		return e.Cluster.InCommands(text)
-	}
-	if s := e.StyleOf(e.Out); s.Commands != nil {
-		return s.Commands(text)
-	}
-	return text
 }
 
 // Where names the cluster and the namespace, or the CloudStack, that a command works on.
@@ -132,7 +121,7 @@ func (e *Env) showPlan(op *Operation, w io.Writer) error {
 	if len(op.Steps) > 0 {
 		where = upperFirst(e.Where()) + "\n"
 	}
-	_, err := io.WriteString(w, where+e.Commands(text.String()))
+	_, err := io.WriteString(w, where+e.StyleOf(w).Commands(text.String()))
 	return err
 }
 

@@ -110,7 +110,7 @@ func (s *Session) stopped(ctx context.Context, step string) error {
 		return e
 	}
 	if s.back != "" {
-		e.Fix += "; " + s.env.Commands(s.back)
+		e.Fix += "; " + s.back
 	}
 	if path := s.journal.Path(); path != "" {
 		e.Fix += "; what was done is in " + path

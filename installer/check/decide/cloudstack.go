@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,34 +94,18 @@ func Endpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Fin
 			f = f.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
 		}
 	}
-	v, known := releaseOf(c.Version)
+	v := numbers(c.Version)
 	switch {
-	case !known:
+	case len(v) < 2:
 		return f
-	case slices.Compare(v[:], oldestCloudStack[:]) < 0:
+	case slices.Compare(v, oldestCloudStack[:]) < 0:
 		return Problemf("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).Fix("upgrade CloudStack")
-	case slices.Compare(v[:], newestCloudStack[:]) > 0:
+	case slices.Compare(v[:2], newestCloudStack[:]) > 0:
 		f.Outcome = Warning
 		f.Message += fmt.Sprintf("; newer than the tested %d.%d", newestCloudStack[0], newestCloudStack[1])
 		return f.Fix("look for a newer release of csccm")
 	}
 	return f
-}
-
-// releaseOf reads "4.22.0.0" as 4, 22.
-func releaseOf(version string) (v [2]int, known bool) {
-	parts := strings.Split(version, ".")
-	if len(parts) < 2 {
-		return v, false
-	}
-	for i := range v {
-		n, err := strconv.Atoi(parts[i])
-		if err != nil {
-			return v, false
-		}
-		v[i] = n
-	}
-	return v, true
 }
 
 // adminCommands are commands that only a root administrator may call.

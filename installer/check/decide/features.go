@@ -28,18 +28,20 @@ var Features = []Feature{
 // MissingFeatures returns the Features that a server of a release, such as 4.19.3.0, lacks. A release that cannot be read
 // lacks none.
 func MissingFeatures(version string) []Feature {
-	number := func(text string) (parts []int) {
-		for part := range strings.SplitSeq(text, ".") {
-			n, err := strconv.Atoi(part)
-			if err != nil {
-				return parts
-			}
-			parts = append(parts, n)
-		}
-		return parts
-	}
-	have := number(version)
+	have := numbers(version)
 	return slices.DeleteFunc(slices.Clone(Features), func(f Feature) bool {
-		return len(have) < 2 || slices.Compare(number(f.Since), have) <= 0
+		return len(have) < 2 || slices.Compare(numbers(f.Since), have) <= 0
 	})
+}
+
+// numbers reads "4.22.0.0" as 4, 22, 0, 0, up to a part that is no number.
+func numbers(version string) (parts []int) {
+	for part := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return parts
+		}
+		parts = append(parts, n)
+	}
+	return parts
 }

@@ -33,7 +33,7 @@ func (in *Installer) preflight(ctx context.Context) error {
 // checkEnv is what the checks work with.
 func (in *Installer) checkEnv() *check.Env {
 	return &check.Env{
-		Cluster: in.Cluster, CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Release,
+		Cluster: in.Cluster, Style: in.StyleOf(in.Out), CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Release,
 		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses, Clock: in.Clock, SelfTest: in.tested,
 	}
 }

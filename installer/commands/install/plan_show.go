@@ -69,7 +69,7 @@ func (in *Installer) printText(w io.Writer) error {
 	}
 	switch {
 	case in.SkipTaint:
-		b.WriteString(in.Commands("  Nodes       left as they are (--skip-taint); csccm taint has them initialised later\n"))
+		b.WriteString(in.StyleOf(w).Commands("  Nodes       left as they are (--skip-taint); csccm taint has them initialised later\n"))
 	case p.Nodes == nil:
 		fmt.Fprintf(&b, "  Nodes       planned once the credentials are there\n")
 	default:

@@ -66,7 +66,7 @@ func (in *Installer) summary(ctx context.Context) error {
 		}
 		back := ""
 		if t.Kept {
-			back = in.Commands("Back to it:  csccm takeover --undo\n")
+			back = in.StyleOf(in.Out).Commands("Back to it:  csccm takeover --undo\n")
 		}
 		if _, err := io.WriteString(in.Out, back); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (in *Installer) summary(ctx context.Context) error {
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  %s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, plural.Count(r.Nodes, "node"), in.Commands("csccm doctor"), report.ShellLine(r.Command...))
+`, r.AppVersion, r.Namespace, r.Initialised, plural.Count(r.Nodes, "node"), in.StyleOf(in.Out).Commands("csccm doctor"), report.ShellLine(r.Command...))
 	return err
 }
 

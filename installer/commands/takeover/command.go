@@ -128,7 +128,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, 
 		}}
 	}
 	if op.Steps = t.Before(); r.Own.Ready == 0 {
-		op.Steps = append(op.Steps, end(StatePrepared, e.Commands(r.installLine())))
+		op.Steps = append(op.Steps, end(StatePrepared, e.StyleOf(e.Out).Commands(r.installLine())))
 	} else {
 		op.Steps = append(append(op.Steps, t.After()...), end(StateDone, ""))
 	}

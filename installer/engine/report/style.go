@@ -47,8 +47,16 @@ type Style struct {
 	Unicode bool // ✓ instead of ok
 	TTY     bool // the writer is a terminal: lines may be redrawn
 	Width   int  // columns; 0 = unlimited
-	// Commands has the command lines in a text name what they work on; may be nil.
-	Commands func(text string) string
+	// Carry is what Commands does; may be nil.
+	Carry func(text string) string
+}
+
+// Commands has the command lines in a text name the cluster, the namespace and the release, or the CloudStack, that they work on.
+func (s Style) Commands(text string) string {
+	if s.Carry == nil {
+		return text
+	}
+	return s.Carry(text)
 }
 
 // Getenv looks up an environment variable, as os.Getenv.

@@ -55,8 +55,6 @@ type Cluster struct {
 	Context, Server, User string
 	// Name is what the kubeconfig calls the cluster; "" without one.
 	Name string
-	// Commands has each command line in a text reach this cluster; nil in tests.
-	Commands func(text string) string
 }
 
 // requestLimit is how long the API server may take for one request, apart from those that stay open.
@@ -184,14 +182,6 @@ func (c *Cluster) Connection() []string {
 		add("--as", ptr.Deref(f.Impersonate, ""))
 	}
 	return args
-}
-
-// InCommands has each command line in a text reach this cluster.
-func (c *Cluster) InCommands(text string) string {
-	if c.Commands == nil {
-		return text
-	}
-	return c.Commands(text)
 }
 
 // NewForTest is a Cluster around a fake clientset, or around a rest.Config when one is given.

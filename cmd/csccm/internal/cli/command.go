@@ -253,7 +253,6 @@ func (g *Globals) Cluster(ctx context.Context) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Commands = g.commands
 	if _, err := c.Ping(ctx); err != nil {
 		return nil, err
 	}

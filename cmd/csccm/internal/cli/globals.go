@@ -126,7 +126,7 @@ func (g *Globals) Interactive() bool {
 // Style is how to draw on w, g.Out or g.ErrOut.
 func (g *Globals) Style(w io.Writer) report.Style {
 	s := report.Detect(w, g.Color, g.Getenv)
-	s.Commands = g.commands
+	s.Carry = g.commands
 	return s
 }
 
