@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
@@ -120,7 +121,11 @@ const DefaultSecretName = "cloudstack-secret" //nolint:gosec // a name
 
 // API is the part of *cloudapi.Client that checks read with.
 type API interface {
-	credentials.User
+	credentials.Lister
+	Capabilities(ctx context.Context) (*cloudstack.Capabilities, error)
+	ListAPIs(ctx context.Context) (sets.Set[string], error)
+	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
+	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
 	ListUsers(ctx context.Context, username, account, domainID string) ([]cloudapi.User, error)
 	ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error)
 	ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error)

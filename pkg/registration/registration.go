@@ -110,13 +110,13 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 	if err != nil {
 		return false, fmt.Errorf("list the Kubernetes clusters in CloudStack: %w", err)
 	}
-	p, err := e.plan(entries)
+	own, err := e.find(entries)
 	if err != nil {
 		return false, err
 	}
-	if p.id == "" {
-		changed = true
-		p.id, err = api.CreateExternalCluster(ctx, cloudstack.ExternalClusterRequest{
+	if own == nil {
+		changed, own = true, &cloudstack.KubernetesCluster{}
+		own.ID, err = api.CreateExternalCluster(ctx, cloudstack.ExternalClusterRequest{
 			Name: e.Name, Description: mark + e.ClusterID, ZoneID: e.ZoneID, NetworkID: e.NetworkID, ProjectID: e.Project,
 		})
 		if err != nil {
@@ -127,9 +127,9 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 		vms  []string
 		call func(vms []string) error
 	}{
-		{p.control, func(vms []string) error { return api.AddClusterVMs(ctx, p.id, vms, true) }},
-		{p.workers, func(vms []string) error { return api.AddClusterVMs(ctx, p.id, vms, false) }},
-		{p.remove, func(vms []string) error { return api.RemoveClusterVMs(ctx, p.id, vms) }},
+		{without(e.Control, own.VMs), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) }},
+		{without(e.Workers, own.VMs), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) }},
+		{without(own.VMs, slices.Concat(e.Control, e.Workers)), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) }},
 	} {
 		if len(c.vms) == 0 {
 			continue
@@ -142,18 +142,15 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 	return changed, nil
 }
 
-// changes is what makes an entry true. Without an id there is none yet. The rest are ids of VMs.
-type changes struct {
-	id                       string
-	control, workers, remove []string
+func without(ids, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(others, id) })
 }
 
-// plan compares the entries of an account or project with the one that should be there.
-func (e *Entry) plan(entries []cloudstack.KubernetesCluster) (*changes, error) {
-	nodes := slices.Concat(e.Control, e.Workers)
-	own := Own(entries, e.ClusterID)
+// find returns the entry among those of an account or project; nil when there is none yet.
+func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.KubernetesCluster, err error) {
+	own = Own(entries, e.ClusterID)
 	for _, k := range entries {
-		ours := slices.ContainsFunc(k.VMs, func(id string) bool { return slices.Contains(nodes, id) })
+		ours := len(without(k.VMs, slices.Concat(e.Control, e.Workers))) < len(k.VMs)
 		switch {
 		case k.Type != cloudstack.ExternalManaged && ours:
 			return nil, errManaged
@@ -163,13 +160,7 @@ func (e *Entry) plan(entries []cloudstack.KubernetesCluster) (*changes, error) {
 			return nil, fmt.Errorf("the Kubernetes cluster %s in CloudStack (id %s), which csccm did not create, shows VMs of this cluster already; leave it as it is, or delete that entry", k.Name, k.ID)
 		}
 	}
-	if own == nil {
-		return &changes{control: e.Control, workers: e.Workers}, nil
-	}
-	without := func(ids, present []string) []string {
-		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(present, id) })
-	}
-	return &changes{own.ID, without(e.Control, own.VMs), without(e.Workers, own.VMs), without(own.VMs, nodes)}, nil
+	return own, nil
 }
 
 // Own returns the entry that csccm made for a cluster; nil without one.
@@ -230,22 +221,22 @@ func (c *Controller) look(ctx context.Context) error {
 		return nil
 	}
 	changed, err := c.sync(ctx, e)
-	if err != nil {
+	c.next = now.Add(refresh)
+	if err == nil {
+		c.done, c.last = e, ""
+		if changed {
+			klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
+		}
+		return nil
+	}
+	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		c.next = now.Add(retry)
-		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			c.next = now.Add(refresh)
-		}
-		if err.Error() != c.last {
-			klog.ErrorS(err, "The cluster is not registered in CloudStack; Services and Nodes are not affected")
-		}
-		c.last = err.Error()
-		return err
 	}
-	c.done, c.next, c.last = e, now.Add(refresh), ""
-	if changed {
-		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
+	if err.Error() != c.last {
+		klog.ErrorS(err, "The cluster is not registered in CloudStack; Services and Nodes are not affected")
 	}
-	return nil
+	c.last = err.Error()
+	return err
 }
 
 func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error) {

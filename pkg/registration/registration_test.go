@@ -119,7 +119,7 @@ func TestEntryFollowsNodes(t *testing.T) {
 	}
 }
 
-func TestPlanLeavesOthersAlone(t *testing.T) {
+func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := &Entry{Name: "prod", ClusterID: "uid-1", Control: []string{"c1"}, Workers: []string{"w1", "w2"}}
 	external := func(name, description string, vms ...string) cloudstack.KubernetesCluster {
@@ -131,31 +131,32 @@ func TestPlanLeavesOthersAlone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		entries []cloudstack.KubernetesCluster
-		want    *changes
+		id      string
 		err     string
 	}{
-		{"none yet", nil, &changes{control: []string{"c1"}, workers: []string{"w1", "w2"}}, ""},
-		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")},
-			&changes{control: []string{"c1"}, workers: []string{"w1", "w2"}}, ""},
-		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", mark+w.ClusterID, "c1", "w1", "old")},
-			&changes{id: "id-prod", control: []string{}, workers: []string{"w2"}, remove: []string{"old"}}, ""},
-		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", mark+w.ClusterID, "c1", "w1", "w2")},
-			&changes{id: "id-production", control: []string{}, workers: []string{}, remove: []string{}}, ""},
-		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, nil, `not this cluster (id id-prod, description "by hand")`},
-		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, nil, "choose another name"},
-		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, nil, "shows VMs of this cluster already"},
-		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, nil, "choose another name"},
-		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, nil, "made this cluster"},
+		{"none yet", nil, "", ""},
+		{"other clusters", []cloudstack.KubernetesCluster{external("dev", "x", "d1"), managed("cks", "k1")}, "", ""},
+		{"ours, with a VM of a node that left", []cloudstack.KubernetesCluster{external("prod", mark+w.ClusterID, "c1", "w1", "old")}, "id-prod", ""},
+		{"ours, renamed in the UI", []cloudstack.KubernetesCluster{external("production", mark+w.ClusterID, "c1", "w1", "w2")}, "id-production", ""},
+		{"somebody else's of the same name", []cloudstack.KubernetesCluster{external("prod", "by hand", "w1")}, "", `not this cluster (id id-prod, description "by hand")`},
+		{"another cluster of ours with the same name", []cloudstack.KubernetesCluster{external("prod", "Registered by csccm, cluster uid-2", "x1")}, "", "choose another name"},
+		{"somebody else's with our VMs", []cloudstack.KubernetesCluster{external("prod - capc", "prod - capc managed by CAPC", "w1")}, "", "shows VMs of this cluster already"},
+		{"a cluster of CKS with the same name", []cloudstack.KubernetesCluster{managed("prod", "k1")}, "", "choose another name"},
+		{"a cluster of CKS with our VMs", []cloudstack.KubernetesCluster{managed("mine", "w1")}, "", "made this cluster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := w.plan(c.entries)
+			own, err := w.find(c.entries)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, c.want, p)
+			if c.id == "" {
+				assert.Nil(t, own)
+				return
+			}
+			assert.Equal(t, c.id, own.ID)
 		})
 	}
 }

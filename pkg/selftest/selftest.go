@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selftest proves call by call that the cloud-config is sufficient for the controller, and writes the result as lines
-// that the installer reads from the log of a Pod.
+// Package selftest proves call by call that a cloud-config is sufficient for the controller. The controller does so in a Pod
+// (--self-test), whose log the installer reads, and the installer with keys that the cluster does not have yet.
 package selftest
 
 import (
@@ -12,6 +12,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -27,13 +29,27 @@ const (
 	MarkFix     = "fix"
 )
 
+// Problems with the settings, which only a change of them solves.
+var (
+	ErrNoZone = errors.New("there is no such zone")
+	ErrNoVM   = errors.New("the user sees no virtual machine")
+)
+
 // Problem is a requirement that is not met, and what to do about it.
-type Problem struct{ Text, Remedy string } //nolint:errname // a finding first
+type Problem struct { //nolint:errname // a finding first
+	Text, Remedy string
+	Err          error // of the call that failed, or one of the above; Text has it
+}
 
 func (p *Problem) Error() string { return p.Text }
 
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.Err }
+
 // failed returns the Problem of a call that failed.
-func failed(text string, err error) error { return &Problem{text + ": " + err.Error(), Remedy(err)} }
+func failed(text string, err error) error {
+	return &Problem{text + ": " + err.Error(), Remedy(err), err}
+}
 
 // Remedy says what an operator can do about a call that failed, or a Problem.
 func Remedy(err error) string {
@@ -80,7 +96,7 @@ func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name
 		}
 	}
 	slices.Sort(known)
-	return "", &Problem{fmt.Sprintf("there is no zone %q", want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", ")}
+	return "", &Problem{fmt.Sprintf("there is no zone %q", want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", "), ErrNoZone}
 }
 
 // Test tests a cloud-config.
@@ -96,7 +112,7 @@ type Test struct {
 // Run makes calls that change nothing, and stops at the first requirement that is not met.
 func (t *Test) Run(ctx context.Context) error {
 	t.inventory = inventory.New(t.Client, inventory.Options{ProjectID: t.Config.ProjectID, Zone: t.Config.Zone})
-	for _, step := range []func(context.Context) error{t.server, t.zone, t.role, t.project} {
+	for _, step := range []func(context.Context) error{t.Keys, t.zone, t.role, t.project} {
 		if err := step(ctx); err != nil {
 			t.write(MarkFailed, "", "%v", err)
 			t.write(MarkFix, "", "%s", Remedy(err))
@@ -116,7 +132,8 @@ func (t *Test) write(mark, subject, format string, args ...any) {
 	t.err = errors.Join(t.err, err)
 }
 
-func (t *Test) server(ctx context.Context) error {
+// Keys finds out whether there is a CloudStack that takes the keys, whatever their role.
+func (t *Test) Keys(ctx context.Context) error {
 	c, err := t.Client.Capabilities(ctx)
 	switch {
 	case err == nil:
@@ -154,13 +171,13 @@ func (t *Test) role(ctx context.Context) error {
 	case err != nil:
 		return failed("commands that the role allows", err)
 	}
-	less := slices.DeleteFunc(slices.Clone(t.Required), func(c string) bool { return allowed.Has(c) })
-	missing := slices.DeleteFunc(slices.Clone(less), func(c string) bool { return slices.Contains(t.Optional, c) })
+	less := sets.New(t.Required...).Difference(allowed)
+	missing := less.Difference(sets.New(t.Optional...))
 	switch {
 	case len(missing) > 0:
-		return &Problem{"the user's role does not allow " + strings.Join(missing, ", "), "allow them in the role of the account, or use a user of another account"}
+		return &Problem{"the user's role does not allow " + strings.Join(sets.List(missing), ", "), "allow them in the role of the account, or use a user of another account", nil}
 	case len(less) > 0:
-		t.write(MarkWarning, "role", "allows what the controller must call, but not %s", strings.Join(less, ", "))
+		t.write(MarkWarning, "role", "allows what the controller must call, but not %s", strings.Join(sets.List(less), ", "))
 	default:
 		t.write(MarkOK, "role", "allows all %d commands that the controller calls", len(t.Required))
 	}
@@ -179,8 +196,8 @@ func (t *Test) project(ctx context.Context) error {
 	}
 	if !slices.ContainsFunc(vms.All(), func(vm cloudstack.VirtualMachine) bool { return inventory.InZone(&vm, t.Config.Zone) }) {
 		return &Problem{
-			"the user sees no virtual machine: wrong account, project or zone: " + vms.Scope(),
-			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone",
+			ErrNoVM.Error() + ": wrong account, project or zone: " + vms.Scope(),
+			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone", ErrNoVM,
 		}
 	}
 	t.write(MarkOK, "VMs", "%s", vms.Scope())

@@ -6,7 +6,6 @@
 package tenancy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -142,11 +141,8 @@ func Parse(text []byte) (Policy, error) {
 
 // UnmarshalJSON reads a namespace's name, "*" or a label selector.
 func (n *Namespaces) UnmarshalJSON(text []byte) error {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '"' {
-		var name string
-		if err := json.Unmarshal(text, &name); err != nil {
-			return err
-		}
+	var name string
+	if json.Unmarshal(text, &name) == nil {
 		if name != Everybody && len(validation.IsDNS1123Label(name)) > 0 {
 			return fmt.Errorf("%q is not a namespace; allowed: a namespace's name, \"*\" or a label selector", name)
 		}

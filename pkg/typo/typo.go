@@ -31,10 +31,7 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Enough is how many names Nearest returns at most.
-const Enough = 3
-
-// Nearest returns the known names that a mistyped one is closest to, whatever the case of the letters; sorted.
+// Nearest returns the known names that a mistyped one is closest to, three at most, whatever the case of the letters; sorted.
 func Nearest(name string, known []string) []string {
 	known = slices.Compact(slices.Sorted(slices.Values(known)))
 	distances, least := map[string]int{}, math.MaxInt
@@ -43,5 +40,5 @@ func Nearest(name string, known []string) []string {
 		least = min(least, distances[k])
 	}
 	near := slices.DeleteFunc(known, func(k string) bool { return distances[k] > least })
-	return near[:min(len(near), Enough)]
+	return near[:min(len(near), 3)]
 }

@@ -15,3 +15,20 @@ var (
 
 // String returns the line that every binary prints for --version.
 func String() string { return fmt.Sprintf("%s (commit %s, built %s)", Version, Commit, Date) }
+
+// The places where csccm is published. This package alone names them: Go code uses the constants, and a test of docs/ holds every
+// other text to them.
+const (
+	// Repository is the home of the source, and of issues and releases.
+	Repository = "https://github.com/csccm/csccm"
+	// Pages begins the address of a file of the repository, for people: Pages + "docs/checks.md#node-001".
+	Pages = Repository + "/blob/main/"
+	// Raw begins the address of a file of the repository, for programs.
+	Raw = "https://raw.githubusercontent.com/csccm/csccm/main/"
+	// Downloads begins the address of a file of a release: Downloads + "/v1.2.3/" + file.
+	Downloads = Repository + "/releases/download"
+	// Charts is the chart repository (helm repo add).
+	Charts = "https://csccm.github.io/csccm/charts"
+	// Registry has the images, and the chart below charts/.
+	Registry = "ghcr.io/csccm"
+)

@@ -75,9 +75,15 @@ func AdminPlaces(ctx context.Context, admin *cloudapi.Client) []Place {
 	return out
 }
 
+// Lister is the part of the CloudStack client that finds places.
+type Lister interface {
+	ListProjects(ctx context.Context) ([]cloudstack.Project, error)
+	ListVirtualMachines(ctx context.Context, q cloudstack.VMQuery) ([]cloudstack.VirtualMachine, error)
+}
+
 // Places returns where the keys see VMs, other than in a project; "" is the account itself. What they may not list is
 // left out: a place only explains where VMs are that are not where they are expected.
-func Places(ctx context.Context, api User, otherThan string) []Place {
+func Places(ctx context.Context, api Lister, otherThan string) []Place {
 	projects, _ := api.ListProjects(ctx)
 	slices.SortFunc(projects, func(a, b cloudstack.Project) int { return strings.Compare(a.Name, b.Name) })
 	projects = append([]cloudstack.Project{{}}, projects[:min(len(projects), mostProjects)]...)

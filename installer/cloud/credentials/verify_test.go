@@ -4,12 +4,15 @@
 package credentials_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 func TestExplainLogin(t *testing.T) {
@@ -54,18 +57,18 @@ func TestVerify(t *testing.T) {
 	e := newEnv(t)
 	tests := map[string]struct {
 		user   string // "" has no keys that CloudStack takes
-		change func(*credentials.Want)
+		change func(*cloudstack.Config)
 		err    string
 		remedy string
 		notes  []string // subjects of findings that are not well
 	}{
-		"fine":             {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }},
-		"unknown zone":     {user: "k8s-owner", change: func(w *credentials.Want) { w.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
-		"unknown project":  {user: "k8s-owner", change: func(w *credentials.Want) { w.Project = "shop" }, err: `there is no project "shop" that these credentials can see`, remedy: "--project"},
+		"fine":             {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }},
+		"unknown zone":     {user: "k8s-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-9" }, err: `there is no zone "zone-9"`, remedy: "zone-1"},
+		"unknown project":  {user: "k8s-owner", change: func(c *cloudstack.Config) { c.ProjectID = "shop" }, err: `there is no project "shop" that these credentials can see`, remedy: "--project"},
 		"wrong keys":       {err: "does not accept the API keys", remedy: "check both keys"},
 		"role too small":   {user: "poor-owner", err: "the user's role does not allow assignToLoadBalancerRule, associateIpAddress", remedy: "allow them in the role"},
 		"no machine":       {user: "other-owner", err: "the user sees no virtual machine", remedy: "--account"},
-		"role may not ask": {user: "quiet-owner", change: func(w *credentials.Want) { w.Zone = "zone-1" }, notes: []string{"zone", "role"}},
+		"role may not ask": {user: "quiet-owner", change: func(c *cloudstack.Config) { c.Zone = "zone-1" }, notes: []string{"zone", "role"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,11 +77,10 @@ func TestVerify(t *testing.T) {
 			if tc.user != "" {
 				keys = e.keysOf(tc.user)
 			}
-			w := e.want()
-			if tc.change != nil {
-				tc.change(&w)
+			if tc.change == nil {
+				tc.change = func(*cloudstack.Config) {}
 			}
-			v, err := credentials.Verify(t.Context(), e.as(keys), w)
+			_, says, err := e.verify(keys, tc.change)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				var told *credentials.Error
@@ -89,9 +91,9 @@ func TestVerify(t *testing.T) {
 			}
 			require.NoError(t, err)
 			var notes []string
-			for _, f := range v.Findings {
-				if !f.OK {
-					notes = append(notes, f.Subject)
+			for line := range strings.SplitSeq(says, "\n") {
+				if f := strings.Fields(line); len(f) > 1 && f[0] == selftest.MarkWarning {
+					notes = append(notes, f[1])
 				}
 			}
 			require.Equal(t, tc.notes, notes)

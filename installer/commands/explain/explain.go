@@ -193,5 +193,5 @@ func Find(name string) (Topic, error) {
 	if len(near) == 0 {
 		near = typo.Nearest(name, known)
 	}
-	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), typo.Enough)], " or "))
+	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), 3)], " or "))
 }

@@ -140,9 +140,7 @@ func (in *Installer) selfTest(ctx context.Context) error {
 		}
 		if result != nil {
 			in.tested = result
-			for _, f := range result.Findings {
-				in.sayFinding(f.OK, f.Subject, f.Text)
-			}
+			in.sayFindings(result.Findings)
 		}
 		if err != nil {
 			return err
@@ -157,13 +155,15 @@ func (in *Installer) selfTest(ctx context.Context) error {
 	return nil
 }
 
-// sayFinding shows what a check of the credentials found.
-func (in *Installer) sayFinding(ok bool, subject, text string) {
-	say := in.Progress.Warn
-	if ok {
-		say = in.Progress.Info
+// sayFindings shows what a self-test found.
+func (in *Installer) sayFindings(findings []selftest.Finding) {
+	for _, f := range findings {
+		say := in.Progress.Warn
+		if f.OK {
+			say = in.Progress.Info
+		}
+		say("%s: %s", f.Subject, f.Text)
 	}
-	say("%s: %s", subject, text)
 }
 
 // awaitNodes waits until the controller has initialised the nodes that carry

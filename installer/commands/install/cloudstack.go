@@ -10,16 +10,19 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	podtest "github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/registration"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 // credentials finds out, by reading alone, whose keys the controller will use.
@@ -116,7 +119,7 @@ func (in *Installer) planProvision(ctx context.Context) error {
 	in.Progress.Step("User for the controller")
 	if in.Zone != "" {
 		// Before anything is made; the user's own rights are proven later.
-		if _, err := credentials.FindZone(ctx, in.admin, in.Zone); err != nil {
+		if err := credentials.CheckZone(ctx, in.admin, in.Zone); err != nil {
 			return err
 		}
 	}
@@ -268,19 +271,18 @@ func (in *Installer) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	verified, err := credentials.Verify(ctx, cloud, credentials.Want{
-		APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Account: in.namedAccount(),
-		Required: credentials.Without(provider.RequiredCommands, provider.OptionalCommands), Optional: provider.OptionalCommands,
-	})
-	for _, f := range verified.Findings {
-		in.sayFinding(f.OK, f.Subject, f.Text)
-	}
+	var lines strings.Builder
+	test := &selftest.Test{Config: in.config, Client: cloud.Client, Required: provider.RequiredCommands, Optional: provider.OptionalCommands, Out: &lines}
+	project, err := credentials.Verify(ctx, test, in.namedAccount())
+	var result podtest.Result
+	podtest.Parse(lines.String(), &result)
+	in.sayFindings(result.Findings)
 	if err != nil {
 		return err
 	}
 	in.cloud = cloud
-	if verified.Project.ID != "" && in.config.ProjectID != verified.Project.ID {
-		in.config.ProjectID = verified.Project.ID // the id outlives a renaming
+	if project != "" && in.config.ProjectID != project {
+		in.config.ProjectID = project // the id outlives a renaming
 		if in.cloud, err = cloudapi.NewClient(in.config); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/selftest"
 )
 
 // Command is the name of this command's runs in the journal.
@@ -223,10 +225,8 @@ func (r *run) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = credentials.Verify(ctx, api, credentials.Want{
-		APIURL: cfg.APIURL, Project: cfg.ProjectID, Zone: cfg.Zone,
-		Required: credentials.Without(r.Required, r.Optional), Optional: r.Optional,
-	})
+	test := &selftest.Test{Config: &cfg, Client: api, Required: r.Required, Optional: r.Optional, Out: io.Discard}
+	_, err = credentials.Verify(ctx, test, "")
 	return err
 }
 

@@ -146,7 +146,7 @@ func (r *Runner) judge(ctx context.Context, pod *corev1.Pod) (*Result, error) {
 	out := &Result{Pod: pod.Name, Node: pod.Spec.NodeName, At: r.Clock.Now(), Passed: pod.Status.Phase == corev1.PodSucceeded}
 	log, err := r.Logs(ctx, pod, logLines)
 	log = r.scrub(log)
-	parse(log, out)
+	Parse(log, out)
 	if out.Passed {
 		return out, nil
 	}
@@ -193,8 +193,8 @@ func (r *Runner) scrub(text string) string {
 	return r.Scrub(text)
 }
 
-// parse reads the lines of a self-test and ignores other lines.
-func parse(text string, r *Result) {
+// Parse reads the lines of a self-test and ignores other lines.
+func Parse(text string, r *Result) {
 	for line := range strings.SplitSeq(text, "\n") {
 		mark, rest, _ := strings.Cut(line, " ")
 		rest = strings.TrimSpace(rest)
