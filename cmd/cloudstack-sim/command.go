@@ -4,15 +4,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/version"
@@ -23,10 +23,9 @@ type options struct {
 	listen, integration string
 	world, release      string
 	profile             string
-	latency             time.Duration
 	logCalls            bool
 	printKeys           bool
-	keysFile, readyFile string
+	readyFile           string
 	printWorld          string
 	admin               string
 	faults              []string
@@ -65,9 +64,9 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.admin, "admin-listen", "", "loopback address of the simulator's admin API: ledger, faults, restart (disabled if empty)")
 	f.BoolVar(&o.ui, "ui", false, "show the simulated CloudStack as a page on 127.0.0.1, and print its address: objects, calls, faults to switch on")
 	f.StringVar(&o.world, "world", "fresh", "world to load: fresh, example or a YAML file")
-	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+releases()+" (default: the world's)")
+	all := simulator.Releases()
+	f.StringVar(&o.release, "cloudstack-version", "", "CloudStack release to simulate, "+all[0]+" to "+all[len(all)-1]+" (default: the world's)")
 	f.StringVar(&o.profile, "profile", "instant", "latency of calls and jobs: instant, simulator or production")
-	f.DurationVar(&o.latency, "latency", 0, "latency of every call in addition to the profile")
 	f.StringArrayVar(&o.faults, "fault", nil, "make calls fail, as COMMAND:KIND:OPTION=VALUE,...; may be repeated")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the random sequence for faults with a probability")
 	f.StringVar(&o.dataPath, "data-path", "", "forward traffic according to the load balancer rules, listening on the public addresses (direct) or on loopback aliases of them (loopback)")
@@ -76,7 +75,6 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.membersFile, "data-path-members", "", "YAML map from members (address or address:port) to the addresses at which this machine reaches them")
 	f.BoolVar(&o.logCalls, "log-calls", false, "log every call to stderr, without secrets")
 	f.BoolVar(&o.printKeys, "print-keys", true, "print the generated API keys to stdout, once")
-	f.StringVar(&o.keysFile, "keys-file", "", "write the generated API keys to this file (mode 0600) instead of stdout")
 	f.StringVar(&o.readyFile, "ready-file", "", "write URLs and keys of all users as JSON to this file (mode 0600) when the server is ready")
 	f.StringVar(&o.printWorld, "print-world", "", "print an embedded world, fresh or example, and exit")
 	return cmd
@@ -87,10 +85,6 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.latency < 0 {
-		return fmt.Errorf("--latency %s is negative; give a time such as 50ms", o.latency)
-	}
-	profile.Add(o.latency)
 	world, err := loadWorld(o.world)
 	if err != nil {
 		return err
@@ -130,49 +124,82 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.close()
-	page, stop, err := startPage(ctx, sim, o)
+	page, url, err := listenPage(ctx, sim, o)
 	if err != nil {
 		return err
 	}
-	if err := s.announce(sim, path, page, o, stdout); err != nil {
-		return errors.Join(err, stop())
+	if err := s.announce(sim, path, url, o, stdout); err != nil {
+		return err
 	}
-	return errors.Join(s.serve(ctx), stop())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.serve(ctx) })
+	if page != nil {
+		group.Go(func() error { return page.Serve(ctx) })
+	}
+	return group.Wait()
 }
 
-// releases returns the oldest and the newest supported release as text.
-func releases() string {
-	all := simulator.Releases()
-	return all[0] + " to " + all[len(all)-1]
-}
+// embedded are the worlds of the program by name.
+var embedded = map[string][]byte{"fresh": simulator.FreshYAML(), "example": simulator.ExampleYAML()}
 
-func loadWorld(path string) (*simulator.World, error) {
-	switch path {
-	case "", "fresh":
-		return simulator.FreshWorld(), nil
-	case "example":
-		return simulator.ExampleWorld(), nil
+func loadWorld(name string) (*simulator.World, error) {
+	text, err := embedded[name], error(nil)
+	if text == nil {
+		text, err = os.ReadFile(name)
 	}
-	f, err := os.Open(path)
+	var world *simulator.World
+	if err == nil {
+		world, err = simulator.LoadWorld(bytes.NewReader(text))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--world: %w", err)
-	}
-	world, err := simulator.LoadWorld(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("--world %s: %w", path, err)
+		return nil, fmt.Errorf("--world %s: %w", name, err)
 	}
 	return world, nil
 }
 
 func printWorld(w io.Writer, name string) error {
-	text := simulator.FreshYAML()
-	switch name {
-	case "fresh":
-	case "example":
-		text = simulator.ExampleYAML()
-	default:
+	text, ok := embedded[name]
+	if !ok {
 		return fmt.Errorf("--print-world=%s: the world is not known; use fresh or example", name)
 	}
 	_, err := w.Write(text)
 	return err
 }
+
+// tutorial is the text of --help. A test runs its shell commands.
+const tutorial = `cloudstack-sim serves CloudStack's HTTP API like a management server 4.22 with
+virtual routers: signatures, sessions, roles, jobs, states, error texts; in memory.
+
+  1. Start it. It simulates a fresh installation of CloudStack with one zone;
+     --world example also has the VMs of a small Kubernetes cluster.
+
+       cloudstack-sim --integration-listen 127.0.0.1:8096 --admin-listen 127.0.0.1:8097 &
+
+  2. Call it: as root admin without authentication on the integration port,
+
+       curl -fsS 'http://127.0.0.1:8096/client/api?command=listZones&response=json'
+
+     with a session (POST command=login, user admin, password password), or with
+     cmk, Terraform, cloudstack-go or csccm, signed with the keys of a user:
+
+       URL='http://127.0.0.1:8096/client/api?response=json'
+       ADMIN=$(curl -fsS "$URL&command=listUsers" | grep -o '"id":"[^"]*"' | head -1 | cut -d'"' -f4)
+       curl -fsS "$URL&command=registerUserKeys&id=$ADMIN"
+
+  3. Inject faults, at start with --fault or at run time:
+
+       curl -fsS -H 'Content-Type: application/json' http://127.0.0.1:8097/faults \
+         -d '{"fault":"createLoadBalancerRule:job-fails:nth=3"}'
+
+     COMMAND:KIND:OPTION=VALUE,... with the kinds error, cut-before, cut-after, delay, job-fails,
+     job-never-ends, restart, throttled, maintenance, quota, capacity, router-refuses, nodes-not-ready,
+     api-unreachable; the options nth, count, p, caller, and by kind delay, code, cserrorcode, text.
+
+  4. List the recorded calls:
+
+       curl -fsS 'http://127.0.0.1:8097/ledger?command=list*'
+
+  5. Look at it (--ui), add latency (--profile), forward traffic (--data-path).
+
+It does not simulate storage, the inside of routers, or TLS: use loopback. More:
+` + version.Pages + "docs/contributing/simulator.md"

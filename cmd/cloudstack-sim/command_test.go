@@ -25,13 +25,13 @@ import (
 func TestServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	readyFile, keysFile := filepath.Join(dir, "ready.json"), filepath.Join(dir, "keys")
+	readyFile := filepath.Join(dir, "ready.json")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := newCommand(&stdout, &stderr)
 	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--integration-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-		"--fault", "listRegions:error:code=503", "--world", "example", "--ready-file", readyFile, "--keys-file", keysFile, "--log-calls"})
+		"--fault", "listRegions:error:code=503", "--world", "example", "--ready-file", readyFile, "--log-calls", "--print-keys=false"})
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() { done <- cmd.ExecuteContext(ctx) }()
@@ -42,11 +42,9 @@ func TestServer(t *testing.T) {
 		return err == nil && json.Unmarshal(raw, &r) == nil
 	}, time.Minute, 5*time.Millisecond)
 	t.Logf("ready after %s", time.Since(began))
-	for _, f := range []string{readyFile, keysFile} {
-		info, err := os.Stat(f)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), f)
-	}
+	info, err := os.Stat(readyFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	require.Len(t, r.Users, 2)
 
 	resp, err := http.Get(r.IntegrationURL + "?command=listZones&response=json")
@@ -72,11 +70,8 @@ func TestServer(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Contains(t, stdout.String(), "CloudStack API:   "+r.URL)
 	require.Contains(t, stderr.String(), "command=listZones")
-	keys, err := os.ReadFile(keysFile)
-	require.NoError(t, err)
 	for _, u := range r.Users {
-		require.Contains(t, string(keys), u.SecretKey)
-		require.NotContains(t, stdout.String()+stderr.String(), u.SecretKey, "a secret was printed although it went to a file")
+		require.NotContains(t, stdout.String()+stderr.String(), u.SecretKey, "a secret was printed although keys are not to be printed")
 	}
 }
 
@@ -165,21 +160,20 @@ func TestWrongInput(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("zones: [{name: z}]\n"), 0o600))
 	for want, args := range map[string][]string{
 		`latency profile "fast" is not known; use instant, simulator or production`: {"--profile", "fast"},
-		`--latency -1s is negative`:                                       {"--latency", "-1s"},
-		`--cloudstack-version: CloudStack "4.15": there are 4.16 to 4.22`: {"--cloudstack-version", "4.15"},
-		`--world: open nope.yaml`:                                         {"--world", "nope.yaml"},
-		`zone "z": publicRanges is empty`:                                 {"--world", bad},
-		`--listen 256.0.0.1:0`:                                            {"--listen", "256.0.0.1:0"},
-		`the world is not known; use fresh or example`:                    {"--print-world=big"},
-		`--admin-listen 0.0.0.0:0: give a loopback address`:               {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
-		`--fault: fault "listZones:slow": kind "slow"`:                    {"--fault", "listZones:slow"},
-		`--fault: fault "listzones:error": command "listzones"`:           {"--fault", "listzones:error"},
-		`port forwarding by nftables needs the data path direct`:          {"--data-path", "loopback", "--data-path-forwarding", "nftables"},
-		`data path "bridge" is not known; use direct or loopback`:         {"--data-path", "bridge"},
-		`--data-path-members needs --data-path`:                           {"--data-path-members", "x.yaml"},
-		`--data-path-members: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
-		`unknown command "serve"`:                                         {"serve"},
-		`--keys-file`:                                                     {"--listen", "127.0.0.1:0", "--keys-file", "/nonexistent/keys"},
+		`--cloudstack-version: CloudStack "4.15": there are 4.16 to 4.22`:           {"--cloudstack-version", "4.15"},
+		`--world nope.yaml: open nope.yaml`:                                         {"--world", "nope.yaml"},
+		`zone "z": publicRanges is empty`:                                           {"--world", bad},
+		`--listen 256.0.0.1:0`:                                                      {"--listen", "256.0.0.1:0"},
+		`the world is not known; use fresh or example`:                              {"--print-world=big"},
+		`--admin-listen 0.0.0.0:0: give a loopback address`:                         {"--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"},
+		`--fault: fault "listZones:slow": kind "slow"`:                              {"--fault", "listZones:slow"},
+		`--fault: fault "listzones:error": command "listzones"`:                     {"--fault", "listzones:error"},
+		`port forwarding by nftables needs the data path direct`:                    {"--data-path", "loopback", "--data-path-forwarding", "nftables"},
+		`data path "bridge" is not known; use direct or loopback`:                   {"--data-path", "bridge"},
+		`--data-path-members needs --data-path`:                                     {"--data-path-members", "x.yaml"},
+		`--data-path-members nope.yaml: open nope.yaml`:                             {"--data-path", "loopback", "--data-path-members", "nope.yaml"},
+		`unknown command "serve"`:                                                   {"serve"},
+		`--ready-file`:                                                              {"--listen", "127.0.0.1:0", "--ready-file", "/nonexistent/keys"},
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want, "%v", args)

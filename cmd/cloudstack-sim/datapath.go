@@ -29,10 +29,10 @@ func startDataPath(ctx context.Context, sim *simulator.Simulator, o *options, lo
 	to := map[string]string{}
 	if o.membersFile != "" {
 		raw, err := os.ReadFile(o.membersFile)
-		if err != nil {
-			return nil, fmt.Errorf("--data-path-members: %w", err)
+		if err == nil {
+			err = yaml.UnmarshalStrict(raw, &to)
 		}
-		if err := yaml.UnmarshalStrict(raw, &to); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("--data-path-members %s: %w", o.membersFile, err)
 		}
 	}

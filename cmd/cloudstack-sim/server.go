@@ -16,8 +16,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/simulator/datapath"
+	"github.com/csccm/csccm/pkg/ui/page"
+	uiserver "github.com/csccm/csccm/pkg/ui/server"
+	"github.com/csccm/csccm/pkg/ui/simpage"
 )
 
 // The flags that enable endpoints.
@@ -30,7 +35,7 @@ const (
 // graceful is the time that running calls have to finish after the server is asked to stop.
 const graceful = 5 * time.Second
 
-// server is the API and, if enabled, the integration port and the admin API.
+// server is the API and, if enabled, the integration port and the admin API. The page has a server of its own.
 type server struct {
 	endpoints []*endpoint
 }
@@ -96,18 +101,15 @@ type ready struct {
 }
 
 // announce prints the URLs of the server and outputs the generated keys.
-func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, page string, o *options, stdout io.Writer) error {
-	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PageURL: page, PID: os.Getpid(), Users: sim.Users()}
+func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, visit string, o *options, stdout io.Writer) error {
+	r := ready{URL: s.url(apiFlag), IntegrationURL: s.url(integrationFlag), AdminURL: s.url(adminFlag), PageURL: visit, PID: os.Getpid(), Users: sim.Users()}
 	var out strings.Builder
-	fmt.Fprintf(&out, "CloudStack API:   %s\n", r.URL)
-	if r.IntegrationURL != "" {
-		fmt.Fprintf(&out, "integration port: %s\n", r.IntegrationURL)
-	}
-	if r.AdminURL != "" {
-		fmt.Fprintf(&out, "admin endpoint:   %s\n", r.AdminURL)
-	}
-	if page != "" {
-		fmt.Fprintf(&out, "page (one visit): %s\n", page)
+	for _, line := range [][2]string{
+		{"CloudStack API:", r.URL}, {"integration port:", r.IntegrationURL}, {"admin endpoint:", r.AdminURL}, {"page (one visit):", visit},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&out, "%-17s %s\n", line[0], line[1])
+		}
 	}
 	if path != nil {
 		describe(&out, path)
@@ -119,13 +121,7 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, page st
 			fmt.Fprintf(&keys, "user %s\n  api-key    = %s\n  secret-key = %s\n", u.Name, u.APIKey, u.SecretKey)
 		}
 	}
-	switch {
-	case o.keysFile != "":
-		if err := writePrivate(o.keysFile, []byte(keys.String())); err != nil {
-			return fmt.Errorf("--keys-file: %w", err)
-		}
-		fmt.Fprintf(&out, "generated keys:   %s\n", o.keysFile)
-	case o.printKeys:
+	if o.printKeys {
 		out.WriteString(keys.String())
 	}
 	if _, err := io.WriteString(stdout, out.String()); err != nil {
@@ -135,10 +131,10 @@ func (s *server) announce(sim *simulator.Simulator, path *datapath.Path, page st
 		return nil
 	}
 	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the ready file: %w", err)
+	if err == nil {
+		err = writePrivate(o.readyFile, append(data, '\n'))
 	}
-	if err := writePrivate(o.readyFile, append(data, '\n')); err != nil {
+	if err != nil {
 		return fmt.Errorf("--ready-file: %w", err)
 	}
 	return nil
@@ -162,24 +158,36 @@ func writePrivate(path string, data []byte) error {
 
 // serve serves requests until the context ends, then waits for running calls.
 func (s *server) serve(ctx context.Context) error {
-	errs := make(chan error, len(s.endpoints))
+	group, ctx := errgroup.WithContext(ctx)
 	for _, e := range s.endpoints {
-		go func() { errs <- e.http.Serve(e.listener) }()
+		group.Go(func() error {
+			if err := e.http.Serve(e.listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve the API: %w", err)
+			}
+			return nil
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+			defer cancel()
+			if e.http.Shutdown(stop) != nil {
+				_ = e.http.Close()
+			}
+			return nil
+		})
 	}
-	var first error
-	select {
-	case <-ctx.Done():
-	case first = <-errs:
+	return group.Wait()
+}
+
+// listenPage makes the page that --ui asks for, and returns its URL, which is valid for one visit.
+func listenPage(ctx context.Context, sim *simulator.Simulator, o *options) (s *uiserver.Server, url string, err error) {
+	if !o.ui {
+		return nil, "", nil
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
-	defer cancel()
-	for _, e := range s.endpoints {
-		if err := e.http.Shutdown(stop); err != nil {
-			_ = e.http.Close()
-		}
+	source := simpage.New(sim)
+	s, err = uiserver.Listen(ctx, uiserver.Options{Source: source, Actions: source, Files: page.Files(), Interval: simpage.Interval})
+	if err != nil {
+		return nil, "", fmt.Errorf("--ui: %w", err)
 	}
-	if first != nil && !errors.Is(first, http.ErrServerClosed) {
-		return fmt.Errorf("serve the API: %w", first)
-	}
-	return nil
+	return s, s.URL(), nil
 }

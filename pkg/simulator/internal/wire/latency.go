@@ -75,19 +75,6 @@ var (
 	}
 )
 
-// Add adds d to the duration of every call.
-func (p *Profile) Add(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	p.Call += d
-	calls := make(map[string]time.Duration, len(p.Calls))
-	for k, v := range p.Calls {
-		calls[k] = v + d
-	}
-	p.Calls = calls
-}
-
 // CallTime returns the duration of a call.
 func (p *Profile) CallTime(command string) time.Duration {
 	if d, ok := p.Calls[command]; ok {
