@@ -90,14 +90,8 @@ func WithJitter(f func(limit time.Duration) time.Duration) Option {
 
 // Observation is one HTTP exchange as WithObserver's function sees it.
 type Observation struct {
-	Command string
-	Code    int // HTTP status; 0 when no answer came
-	Kind    Kind
-	OK      bool
-	// Silent: no answer came, though the caller waited for one.
-	Silent   bool
-	Try      int // 1 for the first try of a call
-	Duration time.Duration
+	Code   int  // HTTP status; 0 when no answer came
+	Silent bool // no answer came, though the caller waited for one
 }
 
 // NewClient makes a client that signs with cfg's keys. It makes no call. It

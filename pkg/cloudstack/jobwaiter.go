@@ -41,8 +41,7 @@ type JobWaiter struct {
 	interval  time.Duration
 	lastPoll  time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
 	nextPoll  time.Time
-	forbidden bool // the role may not list jobs: ask job by job
-	hides     bool // the list did not show a job that ran: what it does not show may run
+	single    bool // the role may not list jobs, or the list did not show one that ran: ask job by job
 	asked     int  // seq of the job that was queried last
 	lastErr   error
 }
@@ -53,9 +52,6 @@ type waitedJob struct {
 	seq     int
 	waiters map[chan outcome]struct{}
 	read    bool // somebody needs the result
-	// unlisted is set when the list does not show the job although it runs
-	// (a job of another account, say): only its own query tells its state.
-	unlisted bool
 }
 
 // outcome is the end of a wait. It is empty for a job that has ended and whose result was not read.
@@ -255,7 +251,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		defer w.mu.Unlock()
 		switch {
 		case IsKind(err, KindNotPermitted):
-			w.forbidden = true
+			w.single = true
 		case ctx.Err() == nil:
 			w.lastErr = err
 		}
@@ -270,7 +266,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		}
 		w.mu.Lock()
 		j := w.jobs[id]
-		unread := j != nil && !j.read && !w.hides
+		unread := j != nil && !j.read && !w.single
 		w.mu.Unlock()
 		if unread {
 			w.finish(id, outcome{})
@@ -278,32 +274,23 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		}
 		if w.read(ctx, id) {
 			w.mu.Lock()
-			if j := w.jobs[id]; j != nil {
-				j.unlisted, w.hides = true, true
-			}
+			w.single = true // it is a job of another account, say
 			w.mu.Unlock()
 		}
 	}
 }
 
-// planLocked decides what this poll asks: a list for the given jobs, or a single job.
-// Jobs that have to be asked one by one take turns with the list.
+// planLocked decides what this poll asks: a list for the given jobs, or a single job, one after the other.
 func (w *JobWaiter) planLocked() (listed []string, single string) {
 	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) })
-	if len(jobs) == 0 {
+	switch {
+	case len(jobs) == 0:
 		return nil, ""
-	}
-	for _, j := range jobs {
-		if !j.unlisted && !w.forbidden {
+	case len(jobs) > 1 && !w.single:
+		for _, j := range jobs {
 			listed = append(listed, j.id)
 		}
-	}
-	if len(listed) >= 2 {
-		jobs = slices.DeleteFunc(jobs, func(j *waitedJob) bool { return !j.unlisted })
-		if len(jobs) == 0 || w.asked >= jobs[len(jobs)-1].seq {
-			w.asked = 0
-			return listed, ""
-		}
+		return listed, ""
 	}
 	next := jobs[max(0, slices.IndexFunc(jobs, func(j *waitedJob) bool { return j.seq > w.asked }))]
 	w.asked = next.seq

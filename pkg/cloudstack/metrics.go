@@ -54,7 +54,7 @@ func registerMetrics() {
 }
 
 // observe counts one HTTP exchange and tells the observer.
-func (c *Client) observe(command string, try int, d time.Duration, res result) {
+func (c *Client) observe(command string, d time.Duration, res result) {
 	code := "none"
 	if res.status != 0 {
 		code = strconv.Itoa(res.status)
@@ -62,11 +62,6 @@ func (c *Client) observe(command string, try int, d time.Duration, res result) {
 	apiRequests.WithLabelValues(command, code).Inc()
 	apiDuration.WithLabelValues(command).Observe(d.Seconds())
 	if c.observer != nil {
-		o := Observation{Command: command, Code: res.status, OK: res.err == nil, Try: try, Duration: d}
-		if res.err != nil {
-			o.Kind = res.err.Kind
-			o.Silent = res.status == 0 && !errors.Is(res.err.Err, context.Canceled)
-		}
-		c.observer(o)
+		c.observer(Observation{res.status, res.err != nil && res.status == 0 && !errors.Is(res.err.Err, context.Canceled)})
 	}
 }

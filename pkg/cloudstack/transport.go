@@ -64,7 +64,7 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		res := c.attempt(ctx, a, command, signed, read)
 		leave()
 		done()
-		c.observe(command, try, c.clock.Since(start), res)
+		c.observe(command, c.clock.Since(start), res)
 		if res.err == nil {
 			return nil
 		}

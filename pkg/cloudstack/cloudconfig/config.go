@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"strconv"
 	"strings"
@@ -144,9 +143,6 @@ func (c Config) String() string {
 
 // Format writes String for every verb, so that none shows secrets.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
-
-// LogValue returns the configuration without secrets.
-func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalJSON returns the values that Render writes, without secrets.
 func (c Config) MarshalJSON() ([]byte, error) {

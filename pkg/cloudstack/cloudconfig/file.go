@@ -83,26 +83,11 @@ func (c *Config) set(name, raw string) error {
 		}
 		return nil
 	}
-	if near := nearestKey(name, names); near != "" {
+	const longest = 40 // no key is that long, and a misplaced value may have any length
+	if near := typo.Nearest(name, names)[0]; len(name) <= longest && typo.Distance(near, name) <= 2 {
 		return fmt.Errorf("unknown key %s; did you mean %s?", shown(name), near)
 	}
 	return fmt.Errorf("unknown key %s; known are %s", shown(name), strings.Join(names, ", "))
-}
-
-// nearestKey returns the known key that a misspelt one probably means, or "".
-func nearestKey(name string, known []string) string {
-	const longest = 40 // no key is that long, and a misplaced value may have any length
-	if len(name) > longest {
-		return ""
-	}
-	plain := strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
-	best, bestDistance := "", 3
-	for _, k := range known {
-		if d := typo.Distance(plain.Replace(k), plain.Replace(name)); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
 }
 
 // shown quotes a name for an error text. A long one is probably a misplaced value, perhaps a secret.
