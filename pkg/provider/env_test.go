@@ -311,7 +311,7 @@ func (env *serviceEnv) sync(key string, nodes ...string) error {
 	}
 	env.setNodes(nodesNamed(nodes...))
 	env.noticed()
-	env.lb.Retry(service.KeyOf(env.get(key)))
+	env.lb.Retry()
 	return env.attempt(key)
 }
 

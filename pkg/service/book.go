@@ -56,15 +56,17 @@ var _ plan.Book = (*book)(nil)
 
 // fill makes the book that of these Services.
 func (b *book) fill(services []*corev1.Service) {
-	fresh := newBook()
+	b.mu.Lock()
+	clear(b.services)
+	clear(b.byLB)
+	clear(b.byName)
+	clear(b.users)
+	b.mu.Unlock()
 	for _, svc := range services {
 		if Handles(svc) || hasRecords(svc) {
-			fresh.set(svc)
+			b.set(svc)
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.services, b.byLB, b.byName, b.users = fresh.services, fresh.byLB, fresh.byName, fresh.users
 }
 
 // set brings the entry of a Service up to date. It reports whether the Service shares its addresses with other namespaces

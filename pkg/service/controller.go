@@ -10,7 +10,6 @@ package service
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -71,22 +70,20 @@ type Controller struct {
 	members    node.Members
 	endpoints  *endpoints
 	heartbeats *failover.Watch
-	namespaces *utilcache.Expiring // the labels of namespaces
-	missing    *utilcache.Expiring // when a Node was found to have no VM
-	jitter     func(limit time.Duration) time.Duration
+	namespaces *utilcache.Expiring       // the labels of namespaces
+	projects   *utilcache.LRUExpireCache // the inventories of other projects, by what Services call these
 
 	orphanCount prometheus.Gauge
 	rounds      prometheus.Histogram
 	moves       *prometheus.CounterVec
 	swept       time.Time // the last look for tags of deleted rules; of the drift rounds alone
 
-	mu       sync.Mutex
-	states   map[Key]*state
-	workers  int
-	busy     map[string]int        // workers by namespace, see enter
-	parked   map[string][]Key      // Services that wait for one, by namespace
-	freedAt  map[trigger]time.Time // when something last became free
-	projects map[string]*project   // other projects that Services name
+	mu      sync.Mutex
+	states  map[Key]*state
+	workers int
+	busy    map[string]int   // workers by namespace, see enter
+	parked  map[string][]Key // Services that wait for one, by namespace
+	freedAt time.Time        // when something last became free
 }
 
 // state is what is remembered of a Service: the one memory of it. To lose it costs calls, never correctness. The worker of the
@@ -113,9 +110,9 @@ type state struct {
 // New returns a controller. It makes no call.
 func New(d Deps) *Controller {
 	c := &Controller{
-		deps: d, queue: newQueue(d.Clock), book: newBook(), jitter: randomJitter,
-		namespaces: utilcache.NewExpiringWithClock(d.Clock), missing: utilcache.NewExpiringWithClock(d.Clock),
-		states: map[Key]*state{}, busy: map[string]int{}, parked: map[string][]Key{}, freedAt: map[trigger]time.Time{}, projects: map[string]*project{},
+		deps: d, queue: newQueue(d.Clock), book: newBook(),
+		namespaces: utilcache.NewExpiringWithClock(d.Clock), projects: utilcache.NewLRUExpireCacheWithClock(mostInventories, d.Clock),
+		states: map[Key]*state{}, busy: map[string]int{}, parked: map[string][]Key{},
 	}
 	c.members.All = d.Nodes
 	c.heartbeats = c.watchHeartbeats()
@@ -124,7 +121,7 @@ func New(d Deps) *Controller {
 	o := d.Options
 	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
 	o.Project = func(ctx context.Context, name string) (string, error) { return c.inventory(name).ProjectID(ctx) }
-	o.Released = func() { c.freed(byAddress) }
+	o.Released = c.freed
 	o.Log = func(service, message string) {
 		klog.V(2).InfoS("Load balancer action", "service", service, "action", message)
 	}
@@ -184,9 +181,7 @@ func (c *Controller) enter(k Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy[k.Namespace] >= max(1, c.workers-1) {
-		if !slices.Contains(c.parked[k.Namespace], k) {
-			c.parked[k.Namespace] = append(c.parked[k.Namespace], k)
-		}
+		c.parked[k.Namespace] = append(c.parked[k.Namespace], k)
 		return false
 	}
 	c.busy[k.Namespace]++
@@ -199,12 +194,10 @@ func (c *Controller) leave(k Key) {
 	if c.busy[k.Namespace]--; c.busy[k.Namespace] == 0 {
 		delete(c.busy, k.Namespace)
 	}
-	if parked := c.parked[k.Namespace]; len(parked) > 0 {
-		c.queue.Add(parked[0])
-		if c.parked[k.Namespace] = parked[1:]; len(parked) == 1 {
-			delete(c.parked, k.Namespace)
-		}
+	for _, parked := range c.parked[k.Namespace] {
+		c.queue.Add(parked)
 	}
+	delete(c.parked, k.Namespace)
 }
 
 // Handles reports whether the controller works on a Service: one that asks for a load balancer of no other class, or
@@ -251,8 +244,8 @@ func (c *Controller) forget(k Key) {
 	if s != nil && !s.gone && s.svc != nil && wants(s.svc) {
 		c.states[k] = &state{svc: s.svc}
 	}
-	if s != nil && !s.retry.woken.IsZero() {
-		c.wakeLocked(s.retry.kind, s.retry.group, s.retry.woken) // it does not need what became free
+	if s != nil && s.retry.next {
+		c.tryNext() // it does not need what became free
 	}
 	c.mu.Unlock()
 	c.heartbeats.Use(string(k.UID), false)
@@ -299,12 +292,12 @@ func (c *Controller) note(svc *corev1.Service) (sharing bool) {
 	return false
 }
 
-// Retry ends the wait of Services after failures; of all when none is named, as when the keys of the API were replaced.
-func (c *Controller) Retry(keys ...Key) {
+// Retry ends the wait of all Services after failures, as when the keys of the API were replaced.
+func (c *Controller) Retry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, s := range c.states {
-		if s.retry.waiting() && (len(keys) == 0 || slices.Contains(keys, k)) {
+		if s.retry.waiting() {
 			s.retry = retry{}
 			c.queue.Add(k)
 		}

@@ -83,7 +83,6 @@ func idleController(t *testing.T) (*Controller, *clocktesting.FakeClock) {
 		Services: func() ([]*corev1.Service, error) { return nil, nil },
 		Nodes:    func() ([]*corev1.Node, error) { return nil, nil },
 	})
-	c.jitter = func(time.Duration) time.Duration { return 0 }
 	t.Cleanup(c.Stop)
 	return c, clk
 }

@@ -5,7 +5,6 @@ package service
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -19,15 +18,11 @@ const (
 	// inventoryIdle is how long the inventory of a project is kept that nobody asks for. What it holds is too old by
 	// then; drift rounds ask for that of every living Service more often.
 	inventoryIdle = 15 * time.Minute
+	// mostInventories is how many other projects' are kept: whoever may name a project may name many.
+	mostInventories = 1000
 	// networkAge is how old the description of a network may be: services of an offering hardly change.
 	networkAge = 10 * time.Minute
 )
-
-// project is the inventory of a project that Services name.
-type project struct {
-	*inventory.Inventory
-	used time.Time
-}
 
 // inventory is that of a project by name or id; the configured one for none.
 func (c *Controller) inventory(name string) *inventory.Inventory {
@@ -36,15 +31,13 @@ func (c *Controller) inventory(name string) *inventory.Inventory {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.deps.Clock.Now()
-	maps.DeleteFunc(c.projects, func(_ string, o *project) bool { return now.Sub(o.used) > inventoryIdle })
-	other, ok := c.projects[name]
+	known, _ := c.projects.Get(name)
+	other, ok := known.(*inventory.Inventory)
 	if !ok {
-		other = &project{Inventory: c.deps.InventoryOf(name)}
-		c.projects[name] = other
+		other = c.deps.InventoryOf(name)
 	}
-	other.used = now
-	return other.Inventory
+	c.projects.Add(name, other, inventoryIdle)
+	return other
 }
 
 // inventoryByID is inventory for a resolved project.

@@ -27,10 +27,8 @@ const (
 	lbVMAge = 10 * time.Minute
 	// freshVMAge is the same before a refusal.
 	freshVMAge = 5 * time.Second
-	// missingPause is how long a node without VM does not make the list be read again.
+	// missingPause is how old the list of VMs may be that lacks that of a node.
 	missingPause = 30 * time.Second
-	// missingAge is how long a node without VM is remembered.
-	missingAge = time.Hour
 	// namedNodes is how many nodes an Event names.
 	namedNodes = 5
 )
@@ -169,7 +167,6 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 			return nil, false, err
 		}
 		members, failed = c.members.Match(vms, nodes)
-		c.noteMissing(failed)
 	}
 	var missing, ambiguous []string
 	for _, f := range failed {
@@ -222,20 +219,11 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 	})
 }
 
-// worthAnother reports whether a newer list could know more.
+// worthAnother reports whether a newer list could know more: one that is newer than the nodes, or than a while.
 func (c *Controller) worthAnother(failed []node.Unmatched, vms *inventory.VMSnapshot) bool {
-	now := c.deps.Clock.Now()
-	return slices.ContainsFunc(failed, func(f node.Unmatched) bool {
-		at, known := c.missing.Get(f.Node.UID)
-		found, _ := at.(time.Time)
-		return !known || (now.Sub(found) >= missingPause && now.Sub(vms.Taken) >= missingPause)
+	return c.deps.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, func(f node.Unmatched) bool {
+		return f.Node.CreationTimestamp.After(vms.Taken)
 	})
-}
-
-func (c *Controller) noteMissing(failed []node.Unmatched) {
-	for _, f := range failed {
-		c.missing.Set(f.Node.UID, c.deps.Clock.Now(), missingAge)
-	}
 }
 
 // noneEligible says why no node may serve.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,14 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
-
-func noJitter(time.Duration) time.Duration { return 0 }
 
 // got is how far a sync got: how many actions it planned, and how many of them it did.
 func got(planned, done int) loadbalancer.Result {
@@ -30,36 +30,21 @@ func got(planned, done int) loadbalancer.Result {
 
 func TestDelays(t *testing.T) {
 	t.Parallel()
-	most := func(limit time.Duration) time.Duration { return limit }
-	for _, c := range []struct {
-		name     string
-		kind     trigger
-		progress bool
-		asked    time.Duration
-		jitter   func(time.Duration) time.Duration
-		want     []time.Duration // after 1, 2, 3 ... failures
-	}{
-		{name: "transient", kind: byTime, want: []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, 5 * time.Minute}},
-		{name: "transient with progress", kind: byTime, progress: true, want: []time.Duration{time.Second, time.Second}},
-		{name: "an answer is awaited", kind: byAnswer, asked: 3 * time.Second, want: []time.Duration{3 * time.Second, 3 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second}},
-		{name: "an answer is awaited for long", kind: byAnswer, asked: time.Minute, want: []time.Duration{time.Minute, time.Minute}},
-		{name: "address", kind: byAddress, want: []time.Duration{2 * time.Minute, 8 * time.Minute, 500 * time.Second, 500 * time.Second}},
-		{name: "address, longest jitter", kind: byAddress, jitter: most, want: []time.Duration{144 * time.Second, 576 * time.Second, 10 * time.Minute, 10 * time.Minute}},
-		{name: "port, progress changes nothing", kind: byPort, progress: true, want: []time.Duration{2 * time.Minute, 8 * time.Minute}},
-		{name: "change", kind: byChange, want: []time.Duration{2 * time.Minute, 8 * time.Minute}},
-		{name: "nodes", kind: byNodes, want: []time.Duration{30 * time.Second, 2 * time.Minute, 8 * time.Minute, 500 * time.Second}},
+	for kind, seconds := range map[trigger][]int{ // after 1, 2, 3 ... failures
+		byTime:   {2, 4, 8, 16, 32, 64, 128, 256, 300, 300},
+		byAnswer: {1, 2, 4, 8, 16, 30, 30},
+		byOthers: {120, 480, 500, 500},
+		byNodes:  {30, 120, 480, 500, 500},
+		byChange: {120, 480, 500, 500},
 	} {
-		if c.jitter == nil {
-			c.jitter = noJitter
+		for i, want := range append(seconds, seconds[len(seconds)-1]) {
+			assert.Equal(t, time.Duration(want)*time.Second, backoffs[kind].after(i+1), "trigger %d, failure %d", kind, i+1)
 		}
-		for i, want := range c.want {
-			assert.Equal(t, want, delay(c.kind, i+1, c.progress, c.asked, c.jitter), "%s, failure %d", c.name, i+1)
-		}
-		assert.LessOrEqual(t, delay(c.kind, 1<<40, c.progress, c.asked, most), 10*time.Minute, c.name)
+		assert.LessOrEqual(t, backoffs[kind].after(1<<40)*6/5, 10*time.Minute, "with jitter")
 	}
-	for range 100 {
-		d := randomJitter(time.Second)
-		assert.True(t, d >= 0 && d <= time.Second, d)
+	var r retry
+	for _, want := range []time.Duration{3 * time.Second, 3 * time.Second, 4 * time.Second} {
+		assert.Equal(t, want, r.failed(attempt{}, &plan.WaitError{After: 3 * time.Second}, loadbalancer.Result{}, testTime, testTime), "as asked for")
 	}
 }
 
@@ -74,9 +59,9 @@ func TestErrorsDecideWhatIsWaitedFor(t *testing.T) {
 		err  error
 		want trigger
 	}{
-		{"limit", failed(cloudstack.KindLimit), byAddress},
-		{"capacity", failed(cloudstack.KindCapacity), byAddress},
-		{"conflict", failed(cloudstack.KindConflict), byPort},
+		{"limit", failed(cloudstack.KindLimit), byOthers},
+		{"capacity", failed(cloudstack.KindCapacity), byOthers},
+		{"conflict", failed(cloudstack.KindConflict), byOthers},
 		{"not permitted", failed(cloudstack.KindNotPermitted), byChange},
 		{"invalid", failed(cloudstack.KindInvalid), byChange},
 		{"530", failed(cloudstack.KindUnknown), byTime},
@@ -89,9 +74,9 @@ func TestErrorsDecideWhatIsWaitedFor(t *testing.T) {
 		{"may have happened", &cloudstack.Error{Kind: cloudstack.KindLimit, MayHaveHappened: true}, byTime},
 		{"API server", errors.New("conflict"), byTime},
 		{"answer", &plan.WaitError{Message: "not listed yet"}, byAnswer},
-		{"address refused", errors.Join(refusal(plan.ReasonAddressUnavailable), errors.New("and more")), byAddress},
-		{"not allowed: a limit of addresses", refusal(plan.ReasonNotAllowed), byAddress},
-		{"port refused", refusal(plan.ReasonPortTaken), byPort},
+		{"address refused", errors.Join(refusal(plan.ReasonAddressUnavailable), errors.New("and more")), byOthers},
+		{"not allowed: a limit of addresses", refusal(plan.ReasonNotAllowed), byOthers},
+		{"port refused", refusal(plan.ReasonPortTaken), byOthers},
 		{"no node", refusal(plan.ReasonNoNodes), byNodes},
 		{"no VM", refusal(plan.ReasonNoBackends), byNodes},
 		{"annotation", refusal(plan.ReasonInvalidAnnotation), byChange},
@@ -121,11 +106,11 @@ func TestProgressShortensTheWait(t *testing.T) {
 		{"done, and undone by others", got(9, 4), 2 * time.Second},
 		{"nearly all", got(5, 4), time.Second},
 	} {
-		assert.Equal(t, step.want, r.failed(attempt{}, broken, step.result, testTime, noJitter), "%d: %s", i+1, step.what)
+		assert.Equal(t, step.want, r.failed(attempt{}, broken, step.result, testTime, testTime), "%d: %s", i+1, step.what)
 	}
-	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime, noJitter), "a changed Service starts again")
+	assert.Equal(t, time.Second, r.failed(attempt{fingerprint: "changed"}, broken, got(9, 1), testTime, testTime), "a changed Service starts again")
 	var first retry
-	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime, noJitter))
+	assert.Equal(t, time.Second, first.failed(attempt{}, broken, got(9, 1), testTime, testTime))
 }
 
 // What a Service waits for ends its wait, and nothing else does.
@@ -153,24 +138,24 @@ func TestWaitEndsEarly(t *testing.T) {
 		{name: "transient", err: &cloudstack.Error{Kind: cloudstack.KindTransient}, begins: true},
 	} {
 		svc := aService("a", "web")
-		if c.serves {
-			svc.Annotations[annotation.Addresses] = "[]"
-		}
 		var r retry
-		assert.Zero(t, r.held(attemptOf(svc, nodes), testTime), "%s: nothing failed yet", c.name)
-		first := attemptOf(svc, nodes)
-		require.Positive(t, r.failed(first, c.err, loadbalancer.Result{}, testTime, noJitter), c.name)
+		of := func(nodes string) attempt {
+			return attempt{fingerprint: annotation.Fingerprint(svc), nodes: nodes, serves: c.serves}
+		}
+		first := of(nodes)
+		assert.Zero(t, r.held(first, testTime), "%s: nothing failed yet", c.name)
+		require.Positive(t, r.failed(first, c.err, loadbalancer.Result{}, testTime, testTime), c.name)
 		if c.change != nil {
 			c.change(svc)
 		}
 		if c.nodes == "" {
 			c.nodes = nodes
 		}
-		now := testTime.Add(r.pause())
-		wait := r.held(attemptOf(svc, c.nodes), now)
+		now := testTime.Add(early.base)
+		wait := r.held(of(c.nodes), now)
 		assert.Equal(t, c.begins, wait == 0, "%s: %s", c.name, wait)
 		assert.Zero(t, r.held(attempt{fingerprint: "delete"}, now), "%s: a deletion does not wait", c.name)
-		assert.Zero(t, r.held(first, now.Add(2*time.Minute)), "%s: its time has come", c.name)
+		assert.Zero(t, r.held(first, now.Add(3*time.Minute)), "%s: its time has come", c.name)
 	}
 }
 
@@ -187,7 +172,7 @@ func TestChangesByTheOwnerDoNotResetThePause(t *testing.T) {
 		for i := 0; now.Before(testTime.Add(time.Hour)); i++ { // a change every 2 s
 			a := attempt{fingerprint: fmt.Sprint(i)}
 			if r.held(a, now) == 0 {
-				r.failed(a, errs[attempts%len(errs)], loadbalancer.Result{}, now, noJitter)
+				r.failed(a, errs[attempts%len(errs)], loadbalancer.Result{}, now, now)
 				attempts++
 			}
 			now = now.Add(2 * time.Second)
@@ -209,120 +194,102 @@ func TestCorrectionAfterLongFailureIsTriedSoon(t *testing.T) {
 		var r retry
 		now := testTime
 		for range 10 {
-			now = now.Add(r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, noJitter))
+			now = now.Add(r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, now))
 		}
-		r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, noJitter)
-		assert.Equal(t, earlyPause, r.held(tc.then, now), name)
+		r.failed(attempt{fingerprint: "wrong", nodes: "w1"}, tc.err, loadbalancer.Result{}, now, now)
+		assert.Equal(t, early.base, r.held(tc.then, now), name)
 	}
 }
 
-// What one Service frees is for one of each group, the longest waiting first; the next is tried after that one's attempt.
-func TestFreedWakesOneAfterTheOther(t *testing.T) {
+// line is a controller whose Services have failed, by name.
+type line struct {
+	*Controller
+	t   *testing.T
+	clk *clocktesting.FakeClock
+}
+
+func (l *line) work(name string) *work {
+	svc := aService("a", name)
+	return &work{key: KeyOf(svc), state: l.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}, began: l.clk.Now()}
+}
+
+// fails makes an attempt that takes a second.
+func (l *line) fails(name, project string, err error) {
+	l.t.Helper()
+	w := l.work(name)
+	l.clk.Step(time.Second)
+	l.failed(w, attempt{project: project}, outcome{}, err)
+}
+
+// next are the Services that are tried for what became free.
+func (l *line) next() (out []string) {
+	for k, s := range l.states {
+		if s.retry.next {
+			out = append(out, string(k.UID))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// What one Service frees is tried by one that waits, and by the next when its attempt has ended.
+func TestFreedIsTriedByOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
-	limit := &cloudstack.Error{Kind: cloudstack.KindLimit}
-	fails := func(name, group string, err error) *work {
-		k := Key{"a", aService("a", name).UID}
-		w := &work{key: k, state: c.stateOf(k), svc: aService("a", name), events: events{silent{}, aService("a", name)}}
-		c.failed(w, attempt{group: group}, outcome{}, err)
-		return w
-	}
-	woken := func() (out []string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, name := range []string{"a", "b", "c", "x", "port"} {
-			if s := c.states[Key{"a", aService("a", name).UID}]; s != nil && !s.retry.woken.IsZero() {
-				out = append(out, name)
-			}
-		}
-		return out
-	}
-	works := map[string]*work{}
+	l := &line{c, t, clk}
+	limit, refused := &cloudstack.Error{Kind: cloudstack.KindLimit}, &plan.RefusalError{Reason: plan.ReasonAddressUnavailable}
+	l.fails("refused", "", refused)
 	for _, name := range []string{"c", "a", "b"} {
-		works[name] = fails(name, "project", limit)
-		clk.Step(10 * time.Second)
+		l.fails(name, "", limit)
 	}
-	fails("x", "address", limit)
-	fails("port", "address", &cloudstack.Error{Kind: cloudstack.KindConflict})
+	l.fails("x", "other project", limit)
+	l.fails("port", "", &cloudstack.Error{Kind: cloudstack.KindConflict})
 	clk.Step(time.Second)
-	c.freed(byAddress)
-	assert.Equal(t, []string{"c", "x"}, woken())
-	assert.Equal(t, earlyPause-time.Second, c.states[Key{"a", "x"}].retry.until.Sub(clk.Now()), "not sooner after its last attempt")
-	c.succeeded(works["c"], attempt{group: "project"}, outcome{})
-	assert.Equal(t, []string{"a", "x"}, woken())
-	c.freed(byAddress)
-	assert.Equal(t, []string{"a", "b", "x"}, woken(), "another one became free")
-	c.freed(byPort)
-	assert.Equal(t, []string{"a", "b", "x", "port"}, woken())
-}
-
-// A Service that cannot use what became free passes the turn on, and does not come back for it.
-func TestRefusedServicePassesTheTurnOn(t *testing.T) {
-	t.Parallel()
-	c, clk := idleController(t)
-	refused := &plan.RefusalError{Reason: plan.ReasonAddressUnavailable}
-	works := map[string]*work{}
-	fail := func(name string, err error) {
-		w := works[name]
-		if w == nil {
-			k := Key{"a", aService("a", name).UID}
-			w = &work{key: k, state: c.stateOf(k), svc: aService("a", name), events: events{silent{}, aService("a", name)}}
-			works[name] = w
-		}
-		c.failed(w, attempt{group: "project"}, outcome{}, err)
-		clk.Step(time.Second)
-	}
-	woken := func() (out []string) {
-		for _, name := range []string{"1", "2", "3"} {
-			if s := c.states[works[name].key]; s != nil && !s.retry.woken.IsZero() {
-				out = append(out, name)
-			}
-		}
-		return out
-	}
-	for _, name := range []string{"1", "2", "3"} {
-		fail(name, refused)
-	}
-	clk.Step(time.Minute)
-	c.freed(byAddress)
-	require.Equal(t, []string{"1"}, woken())
-	fail("1", refused)
-	require.Equal(t, []string{"2"}, woken())
-	c.forget(works["2"].key) // deleted meanwhile
-	require.Equal(t, []string{"3"}, woken())
-	fail("3", refused)
-	assert.Empty(t, woken(), "each had its attempt")
-	clk.Step(time.Minute)
-	c.freed(byAddress)
-	require.Equal(t, []string{"1"}, woken())
-	fail("1", &cloudstack.Error{Kind: cloudstack.KindLimit})
-	assert.Empty(t, woken(), "there is no address: the others need not be tried")
+	c.freed()
+	require.Equal(t, []string{"c"}, l.next(), "it has waited longest for any address")
+	assert.Equal(t, clk.Now(), c.states[Key{"a", "c"}].retry.until)
+	c.succeeded(l.work("c"), outcome{})
+	require.Equal(t, []string{"a"}, l.next())
+	clk.Step(time.Second)
+	c.freed()
+	require.Equal(t, []string{"a", "b"}, l.next(), "another one became free")
+	l.fails("a", "", limit)
+	require.Equal(t, []string{"b", "x"}, l.next())
+	l.fails("b", "", limit)
+	require.Equal(t, []string{"refused", "x"}, l.next(), "there is none left in the project")
+	c.forget(Key{"a", "refused"}) // deleted meanwhile
+	require.Equal(t, []string{"port", "x"}, l.next())
+	l.fails("port", "", refused)
+	l.fails("x", "other project", limit)
+	require.Empty(t, l.next(), "each had its attempt")
+	clk.Step(time.Second)
+	c.freed()
+	require.Equal(t, []string{"a"}, l.next())
+	assert.Equal(t, early.base, c.states[Key{"a", "a"}].retry.until.Sub(c.states[Key{"a", "a"}].retry.last), "not sooner after its last attempt")
 }
 
 // What becomes free during an attempt that fails is not missed.
 func TestFreedDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		kind trigger
 		err  error
-		want time.Duration
+		soon bool
 	}{
-		"an address":      {byAddress, &cloudstack.Error{Kind: cloudstack.KindLimit}, earlyPause},
-		"a port":          {byPort, &plan.RefusalError{Reason: plan.ReasonPortTaken}, earlyPause},
-		"something else":  {byPort, &cloudstack.Error{Kind: cloudstack.KindLimit}, waitBase},
-		"of no use to it": {byAddress, &plan.RefusalError{Reason: plan.ReasonInvalidAnnotation}, waitBase},
+		"an address":      {&cloudstack.Error{Kind: cloudstack.KindLimit}, true},
+		"a port":          {&plan.RefusalError{Reason: plan.ReasonPortTaken}, true},
+		"of no use to it": {&plan.RefusalError{Reason: plan.ReasonInvalidAnnotation}, false},
 	} {
 		c, clk := idleController(t)
 		svc := aService("a", "web")
 		w := &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc, events: events{silent{}, svc}}
 		wait, err := c.attempt(t.Context(), w, func(context.Context, *work) (outcome, error) {
 			clk.Step(time.Second)
-			c.freed(tc.kind)
+			c.freed()
 			clk.Step(time.Second)
 			return outcome{}, tc.err
 		})
 		require.ErrorIs(t, err, tc.err)
-		assert.Equal(t, tc.want, wait, name)
+		assert.Equal(t, tc.soon, wait == early.base, name)
 	}
 }
 
@@ -330,48 +297,21 @@ func TestFreedDuringAnAttempt(t *testing.T) {
 func TestSharedAddressWakesTheOthers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		succeeds attempt
-		done     int
-		wakes    bool
+		address string
+		done    int
+		wakes   bool
 	}{
-		"acquired":            {attempt{group: "address", named: true}, 4, true},
-		"nothing to do":       {attempt{group: "address", named: true}, 0, false},
-		"another address":     {attempt{group: "other address", named: true}, 4, false},
-		"no address is named": {attempt{group: "address"}, 4, false},
+		"acquired":            {ip1, 4, true},
+		"nothing to do":       {ip1, 0, false},
+		"no address is named": {"", 4, false},
 	} {
 		c, clk := idleController(t)
-		second := Key{"a", "second"}
-		w := &work{key: second, state: c.stateOf(second), svc: aService("a", "second"), events: events{silent{}, aService("a", "second")}}
-		c.failed(w, attempt{group: "address", named: true}, outcome{}, &plan.RefusalError{Reason: plan.ReasonAddressUnavailable})
-		first := Key{"a", "first"}
-		c.succeeded(&work{key: first, state: c.stateOf(first)}, tc.succeeds, outcome{Result: loadbalancer.Result{Done: tc.done}})
-		assert.Equal(t, tc.wakes, !w.state.retry.woken.IsZero(), name)
-		if tc.wakes {
-			assert.Equal(t, clk.Now().Add(earlyPause), w.state.retry.until, name)
-		}
-	}
-}
-
-func TestGroupsOfAttempts(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		svc  *corev1.Service
-		want attempt
-	}{
-		"any address":      {aService("a", "web"), attempt{group: "project "}},
-		"another project":  {aService("a", "web", annotated(annotation.Project, " p ")), attempt{group: "project p"}},
-		"address":          {aService("a", "web", annotated(annotation.Address, ip1)), attempt{group: "address " + ip1 + " in project ", named: true}},
-		"loadBalancerIP":   {aService("a", "web", func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip1 }), attempt{group: "address " + ip1 + " in project ", named: true}},
-		"with a record":    {aService("a", "web", recording(true, ip1)), attempt{group: "project ", serves: true}},
-		"with a status":    {aService("a", "web", showing(true, ip1)), attempt{group: "project ", serves: true}},
-		"is to be deleted": {aService("a", "web", func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: testTime} }), attempt{group: "project ", fingerprint: "delete"}},
-	} {
-		got := attemptOf(tc.svc, "nodes")
-		tc.want.nodes, tc.want.limits = "nodes", "limits of a"
-		if tc.want.fingerprint == "" {
-			tc.want.fingerprint = annotation.Fingerprint(tc.svc)
-		}
-		assert.Equal(t, tc.want, got, name)
+		l := &line{c, t, clk}
+		l.fails("second", "", &plan.RefusalError{Reason: plan.ReasonAddressUnavailable})
+		first := l.work("first")
+		first.spec.Address = tc.address
+		c.succeeded(first, outcome{Result: loadbalancer.Result{Done: tc.done}})
+		assert.Equal(t, tc.wakes, l.next() != nil, name)
 	}
 }
 

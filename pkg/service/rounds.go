@@ -176,10 +176,8 @@ func (c *Controller) knownProjects() []string {
 			names[p] = true
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for p := range c.projects {
-		names[p] = true
+	for _, p := range c.projects.Keys() {
+		names[fmt.Sprint(p)] = true
 	}
 	return append([]string{""}, slices.Sorted(maps.Keys(names))...)
 }

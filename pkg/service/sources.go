@@ -97,7 +97,7 @@ func (c *Controller) serviceUpdated(was, is *corev1.Service) {
 		return
 	}
 	if c.note(is) {
-		c.freed(byAddress) // whoever was refused the addresses may be admitted now
+		c.freed() // whoever was refused the addresses may be admitted now
 	}
 	if !Handles(is) && !Handles(was) && !c.abandoned(is) {
 		return
@@ -195,45 +195,31 @@ func (c *Controller) endpointsChanged(namespace, name string) {
 	}
 }
 
-// freed tries again one Service of each group that waits for an address, or a port: the one that has waited longest.
-// What became free is enough for one; when its attempt has ended, the next is tried.
-func (c *Controller) freed(kind trigger) {
+// freed notes that something became free that other Services may wait for.
+func (c *Controller) freed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.freedLocked(kind)
+	c.freedAt = c.deps.Clock.Now()
+	c.tryNext()
 }
 
-func (c *Controller) freedLocked(kind trigger) {
-	now := c.deps.Clock.Now()
-	c.freedAt[kind] = now
-	groups := map[string]bool{}
-	for _, s := range c.states {
-		if s.retry.waiting() && s.retry.kind == kind {
-			groups[s.retry.group] = true
-		}
-	}
-	for group := range groups {
-		c.wakeLocked(kind, group, now)
-	}
-}
-
-// wakeLocked tries the Service of a group again that has waited longest, among those that were not tried for what
-// became free at the given time: each Service gets one attempt. The controller's lock is held.
-func (c *Controller) wakeLocked(kind trigger, group string, free time.Time) {
-	now := c.deps.Clock.Now()
+// tryNext tries a Service again of those that wait for what others have and were not tried since something became free. First
+// come those for which CloudStack had no address, then those that were refused; of both the one that waits longest. When its
+// attempt has ended, the next is tried. The controller's lock is held.
+func (c *Controller) tryNext() {
 	var first Key
-	var found *state
+	var found *retry
 	for k, s := range c.states {
 		r := &s.retry
-		if !r.waiting() || r.kind != kind || r.group != group || !r.woken.IsZero() || !r.until.After(now) || !r.tried.Before(free) {
+		if r.kind != byOthers || r.next || !r.began.Before(c.freedAt) {
 			continue
 		}
-		if found == nil || r.since.Before(found.retry.since) || r.since.Equal(found.retry.since) && k.UID < first.UID {
-			first, found = k, s
+		if found == nil || r.aheadOf(found) || !found.aheadOf(r) && k.UID < first.UID {
+			first, found = k, r
 		}
 	}
 	if found != nil {
-		found.retry.woken = free
-		c.queue.AddAfter(first, found.retry.shorten(now))
+		found.next = true
+		c.queue.AddAfter(first, found.shorten(c.deps.Clock.Now()))
 	}
 }

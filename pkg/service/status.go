@@ -11,10 +11,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -126,54 +128,52 @@ func statusOf(w *work, ip string) *corev1.LoadBalancerStatus {
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }
 
+// changeStatus changes the status of a copy of the Service, and patches what differs.
+func (c *Controller) changeStatus(ctx context.Context, w *work, do func(*corev1.Service)) error {
+	after := w.svc.DeepCopy()
+	do(after)
+	if apiequality.Semantic.DeepEqual(w.svc, after) {
+		return nil
+	}
+	was, err := json.Marshal(w.svc)
+	is, ierr := json.Marshal(after)
+	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, w.svc)
+	var patch map[string]any
+	if err := errors.Join(err, ierr, perr, json.Unmarshal(text, &patch)); err != nil {
+		return err
+	}
+	return c.patch(ctx, w, types.StrategicMergePatchType, patch, "status")
+}
+
 // writeStatus writes what a sync that ended with err shows on the Service, if that is new.
 func (c *Controller) writeStatus(ctx context.Context, w *work, out outcome, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	status := map[string]any{}
-	all := conditions(out.unserved, err)
+	refusal, refused := errors.AsType[*plan.RefusalError](err)
+	all := conditions(out.Unserved, err)
 	if err == nil && out.IP != "" {
 		all = append(all, addressCondition(w.spec.Hostname, out.IP))
 	}
-	if changed := c.changedConditions(w.svc, all); len(changed) > 0 {
-		status["conditions"] = changed
-	}
-	if out.status != nil && !servicehelpers.LoadBalancerStatusEqual(&w.svc.Status.LoadBalancer, out.status) {
-		status["loadBalancer"] = map[string]any{"ingress": out.status.Ingress}
-	}
-	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Port != 0 {
-		if ingress := ingressWithError(w.svc, refusal); ingress != nil {
-			status["loadBalancer"] = map[string]any{"ingress": ingress}
+	err = c.changeStatus(ctx, w, func(svc *corev1.Service) {
+		for _, cond := range all {
+			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && apimeta.FindStatusCondition(svc.Status.Conditions, cond.Type) == nil {
+				continue // it says nothing until it was true once
+			}
+			cond.LastTransitionTime = metav1.Time{Time: c.deps.Clock.Now()}
+			apimeta.SetStatusCondition(&svc.Status.Conditions, cond)
 		}
-	}
-	if len(status) == 0 {
+		if out.status != nil {
+			svc.Status.LoadBalancer = *out.status
+		}
+		if refused {
+			markPort(svc, refusal)
+		}
+	})
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	perr := c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"status": status}, "status")
-	if apierrors.IsNotFound(perr) {
-		return nil
-	}
-	return perr
-}
-
-// changedConditions returns those of the conditions that say something new.
-func (c *Controller) changedConditions(svc *corev1.Service, all []metav1.Condition) (changed []metav1.Condition) {
-	for _, cond := range all {
-		was := apimeta.FindStatusCondition(svc.Status.Conditions, cond.Type)
-		switch {
-		case was == nil && cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse:
-			continue // it says nothing until it was true once
-		case was != nil && was.Status == cond.Status && was.Reason == cond.Reason && was.Message == cond.Message:
-			continue
-		}
-		cond.LastTransitionTime = metav1.Time{Time: c.deps.Clock.Now()}
-		if was != nil && was.Status == cond.Status {
-			cond.LastTransitionTime = was.LastTransitionTime
-		}
-		changed = append(changed, cond)
-	}
-	return changed
+	return err
 }
 
 // conditions are what a sync that ended with err shows on the Service. unserved says why nobody is served although it
@@ -220,23 +220,15 @@ func addressCondition(hostname, ip string) metav1.Condition {
 	return c
 }
 
-// ingressWithError marks the port that is the reason of a refusal in the status; nil when there is none to mark.
-func ingressWithError(svc *corev1.Service, refusal *plan.RefusalError) []corev1.LoadBalancerIngress {
-	status := svc.Status.DeepCopy()
-	reason := string(refusal.Reason)
-	marked := false
-	for i := range status.LoadBalancer.Ingress {
-		in := &status.LoadBalancer.Ingress[i]
+// markPort marks the port that is the reason of a refusal in the status.
+func markPort(svc *corev1.Service, refusal *plan.RefusalError) {
+	for _, in := range svc.Status.LoadBalancer.Ingress {
 		for j := range in.Ports {
-			if p := &in.Ports[j]; int(p.Port) == refusal.Port && (p.Error == nil || *p.Error != reason) {
-				p.Error, marked = &reason, true
+			if p := &in.Ports[j]; int(p.Port) == refusal.Port {
+				p.Error = new(string(refusal.Reason))
 			}
 		}
 	}
-	if !marked {
-		return nil
-	}
-	return status.LoadBalancer.Ingress
 }
 
 // recordStore keeps the records in the annotations of the Service that is worked on.

@@ -13,11 +13,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -88,52 +91,53 @@ func TestConditionsOfService(t *testing.T) {
 }
 
 // Only news is written, and the time of a transition stays as long as the status does.
-func TestOnlyChangedConditionsAreWritten(t *testing.T) {
+func TestOnlyNewsIsWritten(t *testing.T) {
 	t.Parallel()
 	c, clk := idleController(t)
-	svc := aService("a", "web")
-	served, refused := conditions(nil, nil), conditions(nil, &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80})
-	at := func() metav1.Time { return metav1.Time{Time: clk.Now()} }
-
-	first := c.changedConditions(svc, served)
-	require.Len(t, first, 1, "the condition of ports says nothing until it was true once")
-	assert.Equal(t, []any{ConditionReady, at()}, []any{first[0].Type, first[0].LastTransitionTime})
-	svc.Status.Conditions = first
-	began := at()
-	clk.Step(time.Minute)
-	assert.Empty(t, c.changedConditions(svc, served))
-
-	other := conditions(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, nil)
-	changed := c.changedConditions(svc, other)
-	require.Len(t, changed, 1)
-	assert.Equal(t, at(), changed[0].LastTransitionTime)
-
-	both := c.changedConditions(svc, refused)
-	require.Len(t, both, 2)
-	svc.Status.Conditions = both
-	transition := at()
-	clk.Step(time.Minute)
-	again := c.changedConditions(svc, conditions(nil, &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken by another", Port: 80}))
-	require.Len(t, again, 2)
-	assert.Equal(t, transition, again[0].LastTransitionTime, "the message changed, the status did not")
-	assert.NotEqual(t, began, again[0].LastTransitionTime)
-	healed := c.changedConditions(svc, served)
-	require.Len(t, healed, 2)
-	assert.Equal(t, metav1.ConditionFalse, healed[1].Status, "it was true")
-}
-
-func TestPortOfRefusalIsMarked(t *testing.T) {
-	t.Parallel()
-	refusal := &plan.RefusalError{Reason: plan.ReasonPortTaken, Port: 80}
-	svc := aService("a", "web")
-	assert.Nil(t, ingressWithError(svc, refusal), "no status yet")
-	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}
-	marked := ingressWithError(svc, refusal)
-	require.Len(t, marked, 1)
-	assert.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, marked[0].Ports)
-	assert.Nil(t, svc.Status.LoadBalancer.Ingress[0].Ports[0].Error, "the cached object is not changed")
-	svc.Status.LoadBalancer.Ingress = marked
-	assert.Nil(t, ingressWithError(svc, refusal), "it is marked already")
+	svc := aService("a", "web", func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "example.org/Other"}} })
+	kube := fake.NewClientset(svc)
+	c.deps.Kube = kube
+	w := &work{key: KeyOf(svc), state: c.stateOf(KeyOf(svc)), svc: svc}
+	write := func(unserved *plan.Notice, failure error) (written bool, ready, ports *metav1.Condition) {
+		t.Helper()
+		clk.Step(time.Minute)
+		kube.ClearActions()
+		out := outcome{Result: loadbalancer.Result{IP: ip1, Unserved: unserved}}
+		if failure == nil {
+			out.status = &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: ip1, Ports: []corev1.PortStatus{{Port: 80}, {Port: 81}}}}}
+		}
+		require.NoError(t, c.writeStatus(t.Context(), w, out, failure))
+		all := w.svc.Status.Conditions
+		require.NotNil(t, apimeta.FindStatusCondition(all, "example.org/Other"))
+		return len(kube.Actions()) > 0, apimeta.FindStatusCondition(all, ConditionReady), apimeta.FindStatusCondition(all, corev1.LoadBalancerPortsError)
+	}
+	refused := &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken", Port: 80}
+	_, ready, ports := write(nil, refused)
+	require.True(t, clk.Now().Equal(ready.LastTransitionTime.Time))
+	require.Equal(t, metav1.ConditionTrue, ports.Status)
+	require.Empty(t, w.svc.Status.LoadBalancer.Ingress, "no port to mark")
+	_, ready, ports = write(nil, nil)
+	began := clk.Now()
+	require.Equal(t, []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse}, []metav1.ConditionStatus{ready.Status, ports.Status})
+	written, _, _ := write(nil, nil)
+	require.False(t, written)
+	require.Empty(t, svc.Status.LoadBalancer.Ingress, "the cached object is not changed")
+	_, ready, _ = write(nil, refused)
+	require.Equal(t, []corev1.PortStatus{{Port: 80, Error: ptr.To("PortTaken")}, {Port: 81}}, w.svc.Status.LoadBalancer.Ingress[0].Ports)
+	transition := ready.LastTransitionTime
+	require.False(t, began.Equal(transition.Time))
+	written, _, _ = write(nil, refused)
+	require.False(t, written, "it is marked already")
+	_, ready, _ = write(nil, &plan.RefusalError{Reason: plan.ReasonPortTaken, Message: "taken by another", Port: 80})
+	require.Equal(t, transition, ready.LastTransitionTime, "the message changed, the status did not")
+	_, ready, _ = write(&plan.Notice{Reason: plan.ReasonNoBackends, Message: "no node"}, nil)
+	require.Equal(t, "NoBackends", ready.Reason)
+	require.Nil(t, w.svc.Status.LoadBalancer.Ingress[0].Ports[0].Error)
+	require.NoError(t, c.addFinalizer(t.Context(), w))
+	require.NoError(t, c.release(t.Context(), w))
+	require.Len(t, w.svc.Status.Conditions, 1)
+	require.Empty(t, w.svc.Finalizers)
+	require.Empty(t, w.svc.Status.LoadBalancer.Ingress)
 }
 
 // What this process wrote counts until the informer shows it, or something newer.

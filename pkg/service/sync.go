@@ -78,9 +78,8 @@ func (c *Controller) describe(w *work) {
 // outcome is what a sync achieved.
 type outcome struct {
 	loadbalancer.Result
-	status   *corev1.LoadBalancerStatus // nil after an error
-	unserved *plan.Notice               // why nobody is served although the sync succeeded
-	nodes    string                     // identifies the nodes that serve; empty when a VM is missing
+	status *corev1.LoadBalancerStatus // nil after an error
+	nodes  string                     // identifies the nodes that serve; empty when a VM is missing
 }
 
 // attempt makes one attempt, and notes how it ended.
@@ -94,7 +93,10 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 		}
 		w.nodes = Eligible(all)
 		chosen := selected(w.spec, w.nodes)
-		a = attemptOf(w.svc, c.members.Key(chosen, c.unfit(w, chosen)))
+		a = attempt{
+			fingerprint: annotation.Fingerprint(w.svc), nodes: c.members.Key(chosen, c.unfit(w, chosen)), project: w.spec.Project,
+			serves: w.svc.Annotations[annotation.Addresses] != "" || len(w.svc.Status.LoadBalancer.Ingress) > 0,
+		}
 	}
 	var held time.Duration
 	c.with(w.key, func(s *state) {
@@ -116,7 +118,7 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 	err = projectRefusal(w.svc, err)
 	if err == nil {
 		if wants(w.svc) {
-			c.succeeded(w, a, out)
+			c.succeeded(w, out)
 		}
 		return 0, nil
 	}
@@ -186,9 +188,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 	if err != nil {
 		return out, err
 	}
-	if out.unserved = unserved; unserved == nil {
-		out.unserved = out.Unserved
-	}
+	out.Unserved = cmp.Or(unserved, out.Unserved)
 	if b.complete {
 		out.nodes = b.key
 	}
@@ -247,8 +247,7 @@ func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err erro
 	}
 	w.events.note(DeletedLoadBalancer, "Deleted load balancer")
 	c.forget(w.key)
-	c.freed(byPort)
-	c.freed(byAddress) // it may have shared an address, or had one that stays
+	c.freed() // its ports, and the address that it has shared, or that stays
 	return out, nil
 }
 
@@ -269,23 +268,18 @@ func (c *Controller) request(w *work, ns namespace) loadbalancer.Request {
 	return req
 }
 
-// succeeded notes that a Service is served. If it waited for an address or a port, there may be another for a Service of its
-// group. If it has acquired the address that it names, others that name the address too can share it: their attempts to
-// acquire it at the same time have failed. Ports that it gave up are free for others.
-func (c *Controller) succeeded(w *work, a attempt, out outcome) {
+// succeeded notes that a Service is served. Ports that it gave up are free for others. If it has acquired the address that it
+// names, others that name the address too can share it: their attempts to acquire it at the same time have failed.
+func (c *Controller) succeeded(w *work, out outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := w.state
-	waited := s.retry
-	s.retry, s.served, s.nodes = retry{}, true, out.nodes
-	switch {
-	case waited.waiting() && (waited.kind == byAddress || waited.kind == byPort):
-		c.wakeLocked(waited.kind, waited.group, c.deps.Clock.Now())
-	case a.named && out.Done > 0:
-		c.wakeLocked(byAddress, a.group, c.deps.Clock.Now())
+	next := w.state.retry.next
+	w.state.retry, w.state.served, w.state.nodes = retry{}, true, out.nodes
+	if w.spec.Address != "" && out.Done > 0 || slices.ContainsFunc(out.Plan, freesPort) {
+		c.freedAt, next = c.deps.Clock.Now(), true
 	}
-	if slices.ContainsFunc(out.Plan, freesPort) {
-		c.freedLocked(byPort)
+	if next {
+		c.tryNext()
 	}
 }
 
@@ -295,16 +289,19 @@ func freesPort(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind ==
 // failed notes a failed attempt, reports it, and returns when the next one is due.
 func (c *Controller) failed(w *work, a attempt, out outcome, err error) time.Duration {
 	c.mu.Lock()
-	s := w.state
-	woken, kind, group := s.retry.woken, s.retry.kind, s.retry.group
-	s.served = false
-	now := c.deps.Clock.Now()
-	wait := s.retry.failed(a, err, out.Result, now, c.jitter)
-	if s.retry.kind != byTime && !w.began.IsZero() && c.freedAt[s.retry.kind].After(w.began) {
-		wait = s.retry.shorten(now) // it may have looked before that became free
+	next := w.state.retry.next || w.began.Before(c.freedAt) // it may have looked before that became free
+	w.state.served = false
+	wait := w.state.retry.failed(a, err, out.Result, w.began, c.deps.Clock.Now())
+	if shortage(err) { // for all that wait for an address in the project
+		for _, s := range c.states {
+			if s.retry.project == a.project && shortage(s.retry.err) && s.retry.began.Before(w.began) {
+				s.retry.began = w.began
+			}
+		}
 	}
-	if !woken.IsZero() && !shortage(err) {
-		c.wakeLocked(kind, group, woken) // it could not use what became free
+	if next {
+		c.tryNext()
+		wait = max(0, w.state.retry.until.Sub(c.deps.Clock.Now()))
 	}
 	c.mu.Unlock()
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
