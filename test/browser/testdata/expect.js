@@ -83,6 +83,14 @@ async function check(state, size) {
     location.hash = '#timeline';
     await pause(300);
     see('lanes', texts('.lanes text').includes('Events'));
+    // Kubernetes and CloudStack have the same addresses of each node that has a VM.
+    location.hash = '#nodes';
+    await pause(300);
+    see('no address that differs, but of a VM that is gone', document.querySelectorAll('#nodes .differs').length === (state === 'VM gone' ? 1 : 0));
+    // "Nothing to do" is said only where all Services are well.
+    location.hash = '#plan';
+    await pause(300);
+    see('nothing to do where all is well alone', texts('#plan p').some((t) => t.startsWith('Nothing to do')) === (document.querySelectorAll('#plan section').length === 0));
     location.hash = '#map';
     await pause(100);
   }
