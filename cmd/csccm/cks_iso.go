@@ -34,7 +34,7 @@ copy and docker save write it.
 The checksum is for csccm cks versions add. The command needs no cluster.`,
 		Example: `  crane pull --platform linux/amd64 ghcr.io/csccm/cloudstack-ccm:v1.2.3 ccm.tar
   csccm cks iso csccm.iso --from setup-v1.33.1-x86_64.iso --image ccm.tar`,
-		Args: cli.WantOne("name one file to write, such as csccm-v1.33.1.iso"),
+		Args: cli.OneArgument("file to write, such as csccm-v1.33.1.iso"),
 	}, 0, func(ctx context.Context, args []string) (err error) {
 		if o.From == "" || o.Image == "" {
 			return cli.Usagef("--from names the ISO to start from, --image the archive of the controller's image")

@@ -33,10 +33,10 @@ func TestCKSISO(t *testing.T) {
 	require.Contains(t, r.out, "checksum: "+written.Checksum+"\n")
 	require.Contains(t, r.out, "\n  csccm cks versions add v1.33.1 --url http://WEB-SERVER/again.iso --checksum '"+written.Checksum+"'\n")
 	for want, args := range map[string][]string{
-		"--from names the ISO":   {"x.iso"},
-		"name one file to write": nil,
-		"exists":                 args[2:],
-		"no archive of image":    {filepath.Join(dir, "x.iso"), "--from", upstream, "--image", upstream},
+		"--from names the ISO":                  {"x.iso"},
+		"needs one argument, the file to write": nil,
+		"exists":                                args[2:],
+		"no archive of image":                   {filepath.Join(dir, "x.iso"), "--from", upstream, "--image", upstream},
 	} {
 		r := execute(t, append([]string{"cks", "iso"}, args...)...)
 		require.Contains(t, r.errOut, want)

@@ -27,7 +27,7 @@ instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
   chmod +x /usr/local/bin/kubectl_complete-csccm`,
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
-		Args:                  cli.WantOne("name one shell: bash, zsh, fish, powershell, or kubectl"),
+		Args:                  cli.OneArgument("shell: bash, zsh, fish, powershell or kubectl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			switch args[0] {

@@ -279,38 +279,20 @@ func refused(err error) bool {
 		apierrors.IsConflict(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// RefusedError is a plan that the API server would not carry out.
-type RefusedError struct{ Changes []Change }
-
 // Refused is an error when the API server refuses any of the changes.
 func Refused(changes []Change) error {
-	var bad []Change
-	for i := range changes {
-		if changes[i].Problem != "" {
-			bad = append(bad, changes[i])
-		}
-	}
+	bad := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Problem == "" })
 	if len(bad) == 0 {
 		return nil
 	}
-	return &RefusedError{bad}
-}
-
-func (e *RefusedError) Error() string {
-	s := fmt.Sprintf("nothing was changed: the API server refuses %s: %s", e.Changes[0].Object(), e.Changes[0].Problem)
-	if n := len(e.Changes) - 1; n > 0 {
-		s += fmt.Sprintf("; and %d more", n)
+	what := fmt.Sprintf("nothing was changed: the API server refuses %s: %s", bad[0].Object(), bad[0].Problem)
+	if n := len(bad) - 1; n > 0 {
+		what += fmt.Sprintf("; and %d more", n)
 	}
-	return s
+	return &report.Error{
+		What: what, Fix: "have the right granted, or change the chart's values or the admission policy that the message names", Code: report.ExitCheckFailed,
+	}
 }
-
-// Remedy says where to look.
-func (e *RefusedError) Remedy() string {
-	return "have the right granted, or change the chart's values or the admission policy that the message names"
-}
-
-// ExitCode is that of a failed check.
-func (e *RefusedError) ExitCode() int { return report.ExitCheckFailed }
 
 // Parse reads the objects of a manifest; empty documents are left out.
 func Parse(manifest string) ([]unstructured.Unstructured, error) {

@@ -20,6 +20,8 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	ktesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func parse(t *testing.T, manifest string) *unstructured.Unstructured {
@@ -171,10 +173,10 @@ func TestRefused(t *testing.T) {
 	err = Refused(changes)
 	require.ErrorContains(t, err, "nothing was changed: the API server refuses ConfigMap kube-system/a")
 	require.ErrorContains(t, err, "and 1 more")
-	var e *RefusedError
+	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 3, e.ExitCode())
-	require.Contains(t, e.Changes[1].Problem, "no kind Strange")
+	require.Contains(t, changes[1].Problem, "no kind Strange")
 
 	// The namespace of a release is made with it.
 	fake = dynamicfake.NewSimpleDynamicClient(scheme.Scheme)

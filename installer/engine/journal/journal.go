@@ -74,39 +74,18 @@ type Journal struct {
 	warned  bool
 }
 
-// Error means that the journal cannot be written.
-type Error struct {
-	Path    string
-	Changed bool // the run has already changed something
-	Err     error
-}
-
-func (e *Error) Error() string {
-	state := "nothing has been changed"
-	if e.Changed {
-		state = "stopped before the next step"
+// unwritable is the error of a journal that cannot be written. changed: the run has already changed something.
+func unwritable(path string, changed bool, err error) error {
+	state, again := "nothing has been changed", "run the command again"
+	if changed {
+		state, again = "stopped before the next step", again+": it continues where it stopped"
 	}
-	return fmt.Sprintf("the journal %s cannot be written: %v; %s", e.Path, cause(e.Err), state)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// Remedy returns what to do about the file.
-func (e *Error) Remedy() string {
-	again := "run the command again"
-	if e.Changed {
-		again += ": it continues where it stopped"
+	fix := "name a file that can be written with --journal, and "
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		fix = "free space on that disk, or name a file on another with --journal, and "
 	}
-	switch {
-	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
-		return "free space on that disk, or name a file on another with --journal, and " + again
-	default:
-		return "name a file that can be written with --journal, and " + again
-	}
+	return report.Remedied(fmt.Errorf("the journal %s cannot be written: %w; %s", path, cause(err), state), fix+again)
 }
-
-// ExitCode returns the exit code of a failure.
-func (e *Error) ExitCode() int { return report.ExitFailure }
 
 // cause removes the path, which the message already contains.
 func cause(err error) error {
@@ -122,17 +101,17 @@ func Open(o Options) (*Journal, error) {
 	j := &Journal{o: o}
 	if o.Path != "" {
 		if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
-			return nil, &Error{Path: o.Path, Err: err}
+			return nil, unwritable(o.Path, false, err)
 		}
 		file, err := os.OpenFile(o.Path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
-			return nil, &Error{Path: o.Path, Err: err}
+			return nil, unwritable(o.Path, false, err)
 		}
 		j.file = file
 	}
 	if err := j.append(Entry{Event: EventRun, Command: o.Command, Version: version.Version}); err != nil {
 		_ = j.file.Close() // report only the first error
-		return nil, &Error{Path: o.Path, Err: err}
+		return nil, unwritable(o.Path, false, err)
 	}
 	return j, nil
 }
@@ -151,7 +130,7 @@ func (j *Journal) Publish(ctx context.Context) {
 func (j *Journal) Begin(ctx context.Context, step string, detail ...string) error {
 	changed := len(j.entries) > 1
 	if err := j.append(Entry{Event: EventBegin, Step: step, Detail: detail}); err != nil {
-		return &Error{Path: j.o.Path, Changed: changed, Err: err}
+		return unwritable(j.o.Path, changed, err)
 	}
 	j.copy(ctx)
 	return nil
@@ -165,7 +144,7 @@ func (j *Journal) Record(before any) error {
 		err = j.append(Entry{Event: EventBefore, Before: text})
 	}
 	if err != nil {
-		return &Error{Path: j.o.Path, Changed: true, Err: err}
+		return unwritable(j.o.Path, true, err)
 	}
 	return nil
 }

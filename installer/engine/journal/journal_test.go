@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/csccm/csccm/installer/engine/report"
 )
 
 func options(t *testing.T) Options {
@@ -92,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 	o.Path = "/dev/full"
 	_, err := Open(o)
 	require.EqualError(t, err, "the journal /dev/full cannot be written: no space left on device; nothing has been changed")
-	var e *Error
+	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "free space on that disk, or name a file on another with --journal, and run the command again", e.Remedy())
 }
@@ -113,7 +115,7 @@ func TestDiskFillsUp(t *testing.T) {
 	j.Finish(t.Context(), "one", nil)
 	require.Contains(t, said, "cannot be written", "Finish only warns")
 	err = j.Begin(t.Context(), "two")
-	var e *Error
+	var e *report.Error
 	require.ErrorAs(t, err, &e)
 	require.Contains(t, err.Error(), "stopped before the next step")
 	require.Contains(t, e.Remedy(), "it continues where it stopped")

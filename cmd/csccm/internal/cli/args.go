@@ -31,16 +31,6 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("%s takes no arguments beside its flags", cmd.CommandPath())
 }
 
-// WantOne is exactly one argument.
-func WantOne(want string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return Usagef("%s", want)
-		}
-		return nil
-	}
-}
-
 // OneArgument requires one argument and says what it names.
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
