@@ -40,7 +40,7 @@ type Options struct {
 	// ClusterName is what older providers put into rules' names.
 	ClusterName string
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
-	VMs func(ctx context.Context, project, networkID string) ([]string, error)
+	VMs   func(ctx context.Context, project, networkID string) ([]string, error)
 	Clock clock.PassiveClock
 	// Server takes what the reads show of the server and the role.
 	Server *plan.Server
@@ -92,9 +92,9 @@ type Query struct {
 type reading struct {
 	*Observer
 	Query
-	limits plan.Limits
-	shared *lists // nil: ask each time
-	actual *plan.Actual
+	limits  plan.Limits
+	shared  *lists // nil: ask each time
+	actual  *plan.Actual
 	primary map[string]map[string]string // see primaryIn, by network
 	vacant  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }

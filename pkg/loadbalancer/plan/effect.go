@@ -179,10 +179,11 @@ func (a *Address) own(resource string) (out []Item) {
 	return out
 }
 
-// SameAcquisition reports whether something with our tags is still on the address that was there before: it would be gone if
-// somebody had released the address since. CloudStack refuses static NAT where there is a rule or a port forwarding.
+// SameAcquisition reports whether a rule or forwarding with our tags is still on the address that was there before: it would be
+// gone if somebody had released the address since, and CloudStack refuses static NAT where there is one. A firewall rule says
+// nothing of static NAT.
 func (a *Address) SameAcquisition(before *Address) bool {
-	return slices.ContainsFunc([]string{ResourceRule, ResourceForward, ResourceFirewall}, func(resource string) bool {
+	return slices.ContainsFunc([]string{ResourceRule, ResourceForward}, func(resource string) bool {
 		return slices.ContainsFunc(a.own(resource), func(now Item) bool {
 			return now.Tagged && !now.Deleting && slices.ContainsFunc(before.own(resource), func(then Item) bool { return then.ID == now.ID })
 		})

@@ -443,3 +443,29 @@ func TestActionsAsJSON(t *testing.T) {
 		assert.JSONEq(t, `{"wave":6,"replaces":["old"],`+tc.want+`}`, string(got))
 	}
 }
+
+// Only what shows that the address has no static NAT and was not released since spares the read of the address itself.
+func TestSameAcquisition(t *testing.T) {
+	t.Parallel()
+	ours := Mark{Owner: Owned, Tagged: true}
+	rule := func(id, state string, m Mark) *Address {
+		return &Address{Rules: []ActualRule{{ID: id, State: state, Mark: m}}}
+	}
+	before := rule("a", "Active", ours)
+	before.Forwards = []Forward{{ID: "f", Mark: ours}}
+	before.Firewall = []AccessItem{{Rule: access.Rule{ID: "w", Range: span("tcp", 80, 80, annotation.Anyone)}, Mark: ours}}
+	for name, tc := range map[string]struct {
+		now  *Address
+		same bool
+	}{
+		"the rule":                   {rule("a", "Active", ours), true},
+		"the port forwarding":        {&Address{Forwards: []Forward{{ID: "f", Mark: ours}}}, true},
+		"another rule":               {rule("b", "Active", ours), false},
+		"the rule, without our tags": {rule("a", "Active", Mark{Owner: Owned}), false},
+		"the rule, that is deleted":  {rule("a", StateDeleting, ours), false},
+		"the firewall rule alone":    {&Address{Firewall: before.Firewall}, false},
+		"nothing":                    {&Address{}, false},
+	} {
+		require.Equal(t, tc.same, tc.now.SameAcquisition(before), name)
+	}
+}
