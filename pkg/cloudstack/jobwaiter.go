@@ -33,17 +33,17 @@ type JobWaiter struct {
 	clock   clock.Clock
 	timeout time.Duration // of one job, from the begin of Await
 
-	mu        sync.Mutex
-	jobs      map[string]*waitedJob
-	seq       int
-	stop      context.CancelFunc // of the polling goroutine; nil while there is none
-	wake      chan struct{}      // tells the polling goroutine of a new job; capacity 1
-	interval  time.Duration
-	lastPoll  time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
-	nextPoll  time.Time
-	single    bool // the role may not list jobs, or the list did not show one that ran: ask job by job
-	asked     int  // seq of the job that was queried last
-	lastErr   error
+	mu       sync.Mutex
+	jobs     map[string]*waitedJob
+	seq      int
+	stop     context.CancelFunc // of the polling goroutine; nil while there is none
+	wake     chan struct{}      // tells the polling goroutine of a new job; capacity 1
+	interval time.Duration
+	lastPoll time.Time // also while nobody polls: the next one begins no sooner than minPoll after it
+	nextPoll time.Time
+	single   bool // the role may not list jobs, or the list did not show one that ran: ask job by job
+	asked    int  // seq of the job that was queried last
+	lastErr  error
 }
 
 // waitedJob is a job that somebody waits for.
