@@ -240,7 +240,7 @@ func (r *rule) serveHTTP(client net.Conn, from netip.AddrPort) {
 		return
 	}
 	defer h.add(-1, false)
-	back, err := net.Dial("unix", h.address())
+	back, err := (&net.Dialer{}).DialContext(r.p.ctx, "unix", h.address())
 	if err != nil {
 		reset(client)
 		return
