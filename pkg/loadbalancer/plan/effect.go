@@ -179,9 +179,8 @@ func (a *Address) own(resource string) (out []Item) {
 	return out
 }
 
-// SameAcquisition reports whether a rule or forwarding with our tags is still on the address that was there before: it would be
-// gone if somebody had released the address since, and CloudStack refuses static NAT where there is one. A firewall rule says
-// nothing of static NAT.
+// SameAcquisition reports whether a rule or forwarding with our tags is still on the address: it would be gone if somebody had
+// released the address since, and CloudStack refuses static NAT where there is one. Beside a firewall rule it does not.
 func (a *Address) SameAcquisition(before *Address) bool {
 	return slices.ContainsFunc([]string{ResourceRule, ResourceForward}, func(resource string) bool {
 		return slices.ContainsFunc(a.own(resource), func(now Item) bool {
