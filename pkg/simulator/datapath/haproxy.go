@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // FindHAProxy returns the path of HAProxy, or nothing. Debian has it in a folder that is only in root's PATH.
@@ -104,6 +106,7 @@ func haproxyConfig(l *Listener, members []backend) string {
 type haproxy struct {
 	config, dir string
 	program     *exec.Cmd
+	ended       atomic.Bool
 
 	mu    sync.Mutex
 	users int  // connections of clients
@@ -142,21 +145,26 @@ func (h *haproxy) start(p *Path) error {
 	command := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(p.ctx, p.o.HAProxy, append(args, "-f", file)...) // #nosec G204 -- no shell
 		c.ExtraFiles = []*os.File{clients}
-		endWithParent(c)
 		return c
 	}
 	if out, err := command("-c").CombinedOutput(); err != nil {
 		return refusal(string(out), err)
 	}
 	h.program = command("-db", "-q")
-	if err := h.program.Start(); err != nil {
-		return err
-	}
+	endWithParent(h.program)
+	started := make(chan error)
 	p.conns.Go(func() {
-		_ = h.program.Wait()
-		_ = os.RemoveAll(h.dir)
+		runtime.LockOSThread() // the kernel ends HAProxy with the thread that started it
+		defer runtime.UnlockOSThread()
+		err := h.program.Start()
+		started <- err
+		if err == nil {
+			_ = h.program.Wait()
+			h.ended.Store(true)
+			_ = os.RemoveAll(h.dir)
+		}
 	})
-	return nil
+	return <-started
 }
 
 func (h *haproxy) address() string { return filepath.Join(h.dir, "clients") }
@@ -199,7 +207,7 @@ func (r *rule) applyHAProxy(conf *Listener) error {
 	r.mu.Lock()
 	now := r.haproxy
 	r.mu.Unlock()
-	if now != nil && now.config == config {
+	if now != nil && now.config == config && !now.ended.Load() {
 		return nil
 	}
 	next, err := r.p.startHAProxy(config)

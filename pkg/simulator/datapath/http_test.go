@@ -99,6 +99,15 @@ func TestOneRequestPerConnection(t *testing.T) {
 	two := b.say(site, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.Equal(t, 1, strings.Count(two, "HTTP/1.1 200 OK"), "the second request on a connection is ignored")
 	require.Contains(t, two, "\r\nconnection: close\r\n")
+
+	id := b.rule("80")
+	b.path.mu.Lock()
+	h := b.path.rules[id].haproxy
+	b.path.mu.Unlock()
+	require.NoError(t, h.program.Process.Kill())
+	b.eventually("HAProxy has ended", h.ended.Load)
+	resp, _ := b.get(site, "/")
+	require.Equal(t, http.StatusOK, resp.StatusCode, "another one takes its place")
 }
 
 func TestRequestHead(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
@@ -39,7 +39,7 @@ func run(file, listen string) error {
 	if err != nil {
 		return err
 	}
-	client, err := cloudapi.NewClient(cfg)
+	client, err := cloudstack.NewClient(cfg)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func run(file, listen string) error {
 	})}
 	go func() { _ = server.ListenAndServe() }()
 	for each := time.NewTicker(250 * time.Millisecond); ctx.Err() == nil; {
-		_, err := client.ListKeyPairs(ctx, "")
+		_, err := cloudstack.List(ctx, client, "listSSHKeyPairs", "sshkeypair", nil, func(p *struct{ Name string }) string { return p.Name })
 		if err != nil && ctx.Err() == nil {
 			fmt.Println("listSSHKeyPairs:", err)
 		}
