@@ -87,8 +87,7 @@ func TestFlaw03MembersAfterAFailedAssignment(t *testing.T) {
 			parallel(t, name, func(t *testing.T) {
 				env := newEnv(t)
 				env.create("web", []int{80})
-				fault.Command, fault.Caller, fault.Count = "assignToLoadBalancerRule", "ccm", 1
-				env.Inject(fault)
+				env.Inject(simulator.Fault{Kind: fault.Kind, HTTPStatus: fault.HTTPStatus, Command: "assignToLoadBalancerRule", Caller: "ccm", Count: 1})
 				if err := env.sync("web"); err != nil {
 					if restarted {
 						env.restart()
