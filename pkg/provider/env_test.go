@@ -145,7 +145,7 @@ func withDeps(change func(*service.Deps)) envOption {
 	return func(env *serviceEnv, _ *string) { env.deps = change }
 }
 
-var dumps sync.Map // text of a world -> function that returns its dump
+var dumps sync.Map // project and text of a world -> function that returns its dump
 
 func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	t.Helper()
@@ -166,7 +166,7 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 	env.Cloud = testenv.New(t, world, simulator.Options{Clock: laterClock{by: &env.later}, Latency: env.latency})
 	env.inspect = env.client("inspect", "inspect")
 	env.restart()
-	before, _ := dumps.LoadOrStore(world, sync.OnceValue(env.dump)) // there are no ids in it
+	before, _ := dumps.LoadOrStore(env.project+world, sync.OnceValue(env.dump)) // there are no ids in it
 	env.before = before.(func() []string)()
 	t.Cleanup(func() { env.lb.Stop() })
 	return env
