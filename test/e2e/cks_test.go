@@ -46,7 +46,7 @@ func newCKS(t *testing.T) *clusterEnv {
 
 // TestKubernetesServiceOnATerminal takes a cluster of CloudStack Kubernetes Service from an empty cloud to its end. Nodes come from
 // kubelets without --cloud-provider=external; CloudStack puts Apache's provider into the cluster.
-func TestKubernetesServiceOnATerminal(t *testing.T) {
+func TestKubernetesServiceOnATerminal(t *testing.T) { //nolint:tparallel // the parts share one cluster, in this order
 	t.Parallel()
 	e := newCKS(t)
 	api := []string{"--api-url", e.cloud.URL}

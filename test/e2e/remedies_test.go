@@ -77,7 +77,7 @@ type remedyEnv struct {
 var backquoted = regexp.MustCompile("`([^`]+)`")
 
 // TestRemedies breaks a cluster, runs the commands of the remedy that doctor names as they stand, and looks again.
-func TestRemedies(t *testing.T) {
+func TestRemedies(t *testing.T) { //nolint:tparallel // the rows share one cluster, in this order
 	t.Parallel()
 	for _, c := range check.All() {
 		if !slices.ContainsFunc(slices.Concat(remediesBefore, remedies, remediesOfCKS), func(r remedied) bool { return r.code == c.Code }) {
