@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 	"github.com/csccm/csccm/test/testenv"
 )
 
@@ -83,5 +84,5 @@ func (d *demo) showRules(ctx context.Context) error {
 		t.Add(r.Name, fmt.Sprintf("%s:%d", r.PublicIP, r.PublicPort), fmt.Sprint(r.PrivatePort), cmp.Or(r.Protocol, "(none)"),
 			strings.Join(from, ","), strings.Join(r.Members, ","))
 	}
-	return t.Write(d.Out, d.Style)
+	return t.Write(terminal.Writer(d.Out), d.Style)
 }

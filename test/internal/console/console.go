@@ -51,8 +51,10 @@ func (c *Console) Remove() {
 	}
 }
 
-// Printf prints formatted text.
-func (c *Console) Printf(format string, a ...any) { _, _ = fmt.Fprintf(c.Out, format, a...) }
+// Printf prints formatted text, with colours of Style. What commands print goes to Out as it is.
+func (c *Console) Printf(format string, a ...any) {
+	_, _ = fmt.Fprintf(terminal.Writer(c.Out), format, a...)
+}
 
 // Heading prints the heading of a step.
 func (c *Console) Heading(number int, title string) {
