@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
@@ -33,6 +34,7 @@ type plans struct {
 // planned is a plan with what it was made from.
 type planned struct {
 	asked   uint64 // the Service and the nodes
+	wanted  uint64 // the same without what controllers write on the Service
 	found   uint64 // what CloudStack's lists have
 	at      time.Time
 	plan    *plan.Service
@@ -56,6 +58,7 @@ func (p *plans) make(ctx context.Context, round *service.Round, settings plan.Se
 	for _, svc := range handled(f.Services) {
 		name := key(svc)
 		now := planned{asked: digest(shared, svc.ResourceVersion, string(svc.UID)), found: digest(cloud(svc)), at: f.At}
+		now.wanted = digest(shared, annotation.Fingerprint(svc))
 		last := p.byName[name]
 		switch {
 		case last == nil || last.asked != now.asked || last.found != now.found || last.plan.Error != "":
@@ -85,7 +88,7 @@ func (p *plans) make(ctx context.Context, round *service.Round, settings plan.Se
 			err = errors.New(now.plan.Error)
 			failed++
 			if last != nil && last.plan.Error == "" { // what was known stays, and is asked for again
-				now.plan, now.asked = last.plan, 0
+				now.plan, now.asked, now.found = last.plan, 0, last.found
 			}
 		}
 	}
@@ -106,7 +109,7 @@ func (p *planned) busy() bool { return len(p.plan.Actions) > 0 || p.plan.Pending
 // settled reports whether the Service is served, as far as is known.
 func (p *planned) settled() bool { return p.plan.Error == "" && p.plan.Refusal == nil && !p.busy() }
 
-// compare notes drift: something is to be done for a Service for which nothing was, and neither the Service nor a node has
+// compare notes drift: something is to be done for a Service for which nothing was, and neither what it asks for nor a node has
 // changed since, but CloudStack has. The controller tells of what it repairs in an Event, but nobody does while no replica
 // leads, and the next leader takes for unfinished work what others have undone before its time.
 func (p *plans) compare(last, now *planned) {
@@ -119,7 +122,7 @@ func (p *plans) compare(last, now *planned) {
 	case last.drifted && now.settled():
 		now.drifted = false
 		p.drifts = append(p.drifts, picture.Repaired(now.plan, now.at))
-	case !last.drifted && last.settled() && last.asked == now.asked && last.found != now.found && len(now.plan.Actions) > 0:
+	case !last.drifted && last.settled() && last.wanted == now.wanted && last.found != now.found && len(now.plan.Actions) > 0:
 		now.drifted = true
 		p.drifts = append(p.drifts, picture.Drifted(now.plan, now.at))
 	}

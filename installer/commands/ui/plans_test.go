@@ -23,7 +23,7 @@ func TestDriftIsNoticed(t *testing.T) {
 		for range actions {
 			p.Actions = append(p.Actions, plan.Action{Step: lbplan.Step{Kind: lbplan.CreateRule, Port: 80}})
 		}
-		return &planned{asked: asked, found: found, at: at, plan: p}
+		return &planned{wanted: asked, found: found, at: at, plan: p}
 	}
 	failed, refused := state(1, 2, 0), state(1, 2, 0)
 	failed.plan.Error = "CloudStack does not answer"
