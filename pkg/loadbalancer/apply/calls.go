@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -147,6 +148,7 @@ func (r *run) createInternal(ctx context.Context, s plan.Step) error {
 // memberAddresses are members as CloudStack takes them. To take one address of a VM and leave another, both
 // have to be named.
 func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddress {
+	primary := sync.OnceValue(func() map[string]string { return plan.PrimaryAddresses(r.Members, r.Desired.NetworkID) })
 	out := make([]cloudstack.MemberAddress, 0, len(names))
 	for _, name := range names {
 		vm, ip := plan.SplitMember(name)
@@ -155,7 +157,7 @@ func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddr
 			return otherVM == vm && other != name && !slices.Contains(names, other)
 		})
 		if ip == "" && stays {
-			ip = plan.PrimaryAddresses(r.Members, r.Desired.NetworkID)[vm]
+			ip = primary()[vm]
 		}
 		out = append(out, cloudstack.MemberAddress{VMID: vm, IP: ip})
 	}

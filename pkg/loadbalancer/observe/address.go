@@ -17,21 +17,17 @@ import (
 
 // readAddress reads one address; found is false when it is not the account's (any more).
 func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address, found bool, err error) {
-	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus}
+	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus, Settled: r.settled(c.ID)}
 	if c.recorded != nil {
 		a.Recorded, a.Allocated, a.Tagged, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Tagged, c.recorded.Sticky
 		a.FirewallPorts, a.ForwardPorts = plan.ParsePorts(c.recorded.Opened), plan.ParsePorts(c.recorded.Forwarded)
 	}
 	if c.known != nil {
 		a = *c.known
-		a.Rules, a.Forwards, a.Firewall = nil, nil, nil
-	}
-	a.Settled = r.settled(a.ID)
-	if c.known == nil {
+		a.Rules, a.Forwards, a.Firewall, a.Settled = nil, nil, nil, r.settled(c.ID)
+	} else if found, err = r.readFacts(ctx, &a, c); err != nil || !found || a.State == plan.StateReleasing {
 		// Whatever the record says: the address may have been released and be somebody else's by now.
-		if found, err = r.readFacts(ctx, &a, c); err != nil || !found || a.State == plan.StateReleasing {
-			return a, found, err
-		}
+		return a, found, err
 	}
 	if err := r.readRules(ctx, &a); err != nil {
 		return a, false, err
