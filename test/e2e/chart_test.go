@@ -169,7 +169,7 @@ func newShelf(t *testing.T, e *clusterEnv) *shelf {
 		return c
 	}
 	var err error
-	if s.chart, err = helm.Load(chartDir, ""); err != nil {
+	if s.chart, err = helm.LoadContext(t.Context(), chartDir, "", false); err != nil {
 		t.Fatal(err)
 	}
 	s.helm, err = helm.New(s.flags, metav1.NamespaceSystem, func(format string, v ...any) {

@@ -35,7 +35,7 @@ func TestStamp(t *testing.T) {
 
 func TestLoadFolderIsTheEmbeddedChart(t *testing.T) {
 	t.Parallel()
-	folder, err := Load("../../../charts/cloudstack-ccm", "")
+	folder, err := LoadContext(t.Context(), "../../../charts/cloudstack-ccm", "", false)
 	require.NoError(t, err)
 	assert.Equal(t, embedded(t).Files(), folder.Files())
 	assert.Equal(t, "cloudstack-ccm", folder.Name())
@@ -58,7 +58,7 @@ func TestLoadWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Load(tc.ref, "")
+			_, err := LoadContext(t.Context(), tc.ref, "", false)
 			require.ErrorContains(t, err, tc.want)
 			if tc.ref == "" {
 				return

@@ -12,20 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/csccm/csccm/charts"
 )
-
-// loadTimeout limits Load.
-const loadTimeout = 2 * time.Minute
-
-// Load is LoadContext with a time-out of two minutes, and with TLS.
-func Load(ref, chartVersion string) (*Chart, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
-	defer cancel()
-	return LoadContext(ctx, ref, chartVersion, false)
-}
 
 // LoadContext loads a chart from
 //

@@ -22,7 +22,7 @@ import (
 
 // client returns an HTTP client that tries to reuse connections, like a browser.
 func (b *testEnv) client(public string) *http.Client {
-	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return b.open(public, me) }, ExpectContinueTimeout: patience}
+	t := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return b.open(public, me) }}
 	b.t.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Transport: t, Timeout: patience}
 }
