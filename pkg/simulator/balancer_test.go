@@ -378,20 +378,12 @@ func TestDeleteRule(t *testing.T) {
 func TestAdminOnlyFields(t *testing.T) {
 	t.Parallel()
 	h := startYAML(t, lbWorld)
-	h.set("rule", h.rule("80", "protocol", "tcp", "fordisplay", "false"), "custom", "11111111-2222-4333-8444-555555555555",
-		"custom2", "11111111-2222-4333-8444-666666666666", "ip", h.ipID("203.0.113.8"))
+	h.set("rule", h.rule("80", "protocol", "tcp", "fordisplay", "false"), "custom", "11111111-2222-4333-8444-555555555555")
 	h.play(`
 		d/a listLoadBalancerRules id={rule} => fordisplay=-  # dropped for users
 		root updateLoadBalancerRule id={rule} protocol=tcp fordisplay=false customid={custom}
 		d/a listLoadBalancerRules id={custom} => count 0
 		root listLoadBalancerRules id={custom} => fordisplay=false
-		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=80 > fw
-		root updateFirewallRule id={fw} customid=x => job 431 UUID: x doesn't follow the UUID format
-		root updateFirewallRule id={fw} customid={custom} => job 431 already exists so can't create/update with custom id
-		root updateFirewallRule id={fw} fordisplay=false customid={custom2} => id={custom2}
-		d/a listFirewallRules id={custom2} => count 0
-		d/b updateFirewallRule id={custom2} => job 530 {denied}
-		root updateFirewallRule id={custom} => job 431 having purpose Firewall
 	`)
 }
 

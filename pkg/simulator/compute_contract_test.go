@@ -99,17 +99,5 @@ func TestContractOfVMs(t *testing.T) {
 		{"remove a NIC: again", addNIC + ` > nic.1.id=other
 			` + removeNIC + ` nicid={other} => nic#=1
 			+ nicid={other} => job 431 Unable to find a nic with id`},
-
-		{"address of a NIC: required parameters", `k8s-owner addIpToNic => 431/9999 missing parameter nicid`},
-		{"address of a NIC: its form first", `other addIpToNic nicid={first} ipaddress=x => 431/4350 Invalid ip address x`},
-		{"address of a NIC: access", `other addIpToNic nicid={first} => 531/4365 {denied}`},
-		{"address of a NIC: taken", `k8s-owner addIpToNic nicid={first} ipaddress=10.1.1.200 => ipaddress=10.1.1.200
-			+ => 530/9999 Failed to assign secondary ip to nic`},
-		{"address of a NIC: any free one", `k8s-owner addIpToNic nicid={first} => ipaddress~10.1.1. nicid={first} networkid={net}`},
-		{"address of a NIC: answers id and job", `& k8s-owner addIpToNic nicid={first} => /id~- /jobid~-`},
-		{"address of a NIC: removal", `k8s-owner addIpToNic nicid={first} ipaddress=10.1.1.200 > ip
-			other removeIpFromNic id={ip} => job 530 {denied}
-			k8s-owner removeIpFromNic id={ip} => success=true
-			k8s-owner removeIpFromNic id={ip} => 431/9999 Invalid parameter id value=`},
 	})
 }

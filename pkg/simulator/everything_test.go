@@ -44,9 +44,7 @@ func (h *env) everything(name string, owner ...string) {
 	h.play(strings.ReplaceAll(`
 		root createNetwork name={N}-net zoneid={zone} networkofferingid={isolated} OWNER > net
 		root deployVirtualMachine name={N}-1 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > first
-		root deployVirtualMachine name={N}-2 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > second \
-			nic.0.id=nic
-		root addIpToNic nicid={nic}
+		root deployVirtualMachine name={N}-2 zoneid={zone} templateid={template} serviceofferingid={small} networkids={net} OWNER > second
 		root associateIpAddress networkid={net} OWNER > ip
 		root associateIpAddress networkid={net} OWNER > nat
 		root associateIpAddress networkid={net} OWNER > held
@@ -113,7 +111,7 @@ func (h *env) ownedIDs(a *store.Account) map[string][]string {
 
 // ownedTables are the tables whose rows belong to accounts.
 var ownedTables = []string{
-	"networks", "vpcs", "acllists", "aclitems", "vms", "secondary", "ips", "lbrules", "fwrules", "pfrules", "policies", "certs", "kubernetesclusters",
+	"networks", "vpcs", "acllists", "aclitems", "vms", "nics", "ips", "lbrules", "fwrules", "pfrules", "policies", "certs", "kubernetesclusters",
 }
 
 // startFresh starts a fresh world with room for many objects and tenants.

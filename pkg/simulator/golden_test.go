@@ -28,8 +28,8 @@ import (
 )
 
 // The recordings in testdata/golden are replayed in the order in which they
-// were made, on one simulator that begins as a fresh installation. Nothing is
-// put into its state from behind: testdata/golden-scenario.txt holds the calls
+// were made, on one simulator that begins as a fresh installation. Only what
+// commands did that it does not have is put into its state from behind: testdata/golden-scenario.txt holds the calls
 // that set the scene and those that must have been made between the recordings.
 // testdata/golden-clusters, testdata/golden-forwards and testdata/golden-tags with
 // their scenarios are the same of other servers.
@@ -494,12 +494,6 @@ func (s *scenario) secrets(c *goldenCase, q url.Values) {
 			q.Set("password", "")
 		case "login.bad-password":
 			q.Set("password", "wrong")
-		}
-	}
-	if q.Has("userapikey") {
-		q.Set("userapikey", s.keys["kubeadmin"][0])
-		if c.Case == "getUser.admin-unknown" {
-			q.Set("userapikey", "unknown")
 		}
 	}
 }

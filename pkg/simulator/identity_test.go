@@ -107,7 +107,6 @@ func TestBootstrap(t *testing.T) {
 		admin createAccount username=kubeadmin password=p firstname=f lastname=l email=e@x roleid={role} => name=kubeadmin > user.0.id=user
 		admin getUserKeys id={user} => apikey=-
 		admin registerUserKeys id={user} > apikey=key
-		admin getUser userapikey={key} => apikey={key}
 
 		kubeadmin listZones
 		kubeadmin listApis => 432/9999 The API [listApis]
@@ -115,17 +114,11 @@ func TestBootstrap(t *testing.T) {
 		admin deleteRole id={role} => 531/4365 role in use
 	`)
 	require.Len(t, h.vars["key"], 86)
-	// Keys die with the next registration and with the user's state.
+	// Keys die with the next registration.
 	old := h.signed("kubeadmin", "listZones")
 	h.play("admin registerUserKeys id={user}")
 	require.Equal(t, 401, h.get(h.url+"?"+old.Encode()).status)
-	h.play(`
-		kubeadmin listZones
-		admin disableUser id={user}
-		kubeadmin listZones => 401
-		admin enableUser id={user}
-		kubeadmin listZones
-	`)
+	h.play("kubeadmin listZones")
 }
 
 func TestUserMayNotTouchOthers(t *testing.T) {
@@ -203,32 +196,11 @@ func TestDomains(t *testing.T) {
 	`)
 }
 
-func TestAccountStates(t *testing.T) {
+func TestDeletionOfAccounts(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	d, account, userID := h.tenant("dev", "worker")
-	h.set("d", d, "account", account, "user", userID).play(`
-		dev/worker listZones
-		root disableAccount account=worker domainid={d} lock=false => state=disabled
-		dev/worker listZones => 401/<nil> unable to verify user credentials and/or request signature
-		root enableUser id={user}
-		dev/worker listZones
-		root disableAccount id={account} lock=true => state=locked
-		root enableUser id={user} => state=enabled
-		root listAccounts id={account} => state=enabled  # enabling a user enables the account
-		root lockUser id={user} => state=locked
-		root listAccounts id={account} => state=locked  # the last enabled user locks the account
-		root enableUser id={user}
-		root disableUser id={user} => state=disabled
-		root lockUser id={user} => 530/4250 Unable to lock user
-		root enableUser id={user}
-
-		root updateUser id={user} apikeyaccess=disabled
-		dev/worker listZones => 401
-		root updateUser id={user} apikeyaccess=enabled
-		dev/worker listZones
-		root updateUser id={user} apikeyaccess=maybe => 431/4350 ApiKeyAccess value can only be
-
+	_, account, _ := h.tenant("dev", "worker")
+	h.set("account", account).play(`
 		root listAccounts name=admin > admin
 		root deleteAccount id={admin} => job 431 Deletion of your own account is not allowed
 		root deleteAccount id={account}
@@ -240,22 +212,12 @@ func TestAccountStates(t *testing.T) {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
-	d, _, userID := h.tenant("dev", "worker")
-	_, other, _ := h.tenant("dev", "other")
-	h.set("d", d, "user", userID, "other", other).play(`
+	d, _, _ := h.tenant("dev", "worker")
+	h.set("d", d).play(`
 		root createUser username=second account=worker domainid={d} password=pw firstname=S lastname=U email=e > second
 		+ username=third account=nobody => 431/4350 Unable to find account nobody in domain Domain {
-		dev/worker updateUser id={user} password=new => 431/4350 To set a new password the current password must be provided.
-		+ currentpassword=old => 431/4350 Current password is incorrect.
-		+ currentpassword=pw
-		dev/worker updateUser id={user} firstname= => 431/4350 Firstname cannot be empty.
-		root updateUser id={user} username=second => 431/4350 Username [second] already exists in domain
-		root updateUser id={user} userapikey=k => 431/4350 Please provide a userApiKey/userSecretKey pair
-		root updateUser id={user} userapikey=my-key usersecretkey=my-secret lastname=New email=n@b.c
-		root getUser userapikey=my-key => lastname=New
-		dev/worker listZones
 	`)
-	a, _ := h.login("worker", "new", "/dev")
+	a, _ := h.login("worker", "pw", "/dev")
 	h.ok(a)
 	for range 5 {
 		h.login("second", "wrong", "/dev")
@@ -266,7 +228,6 @@ func TestUsers(t *testing.T) {
 		root deleteUser id={second} => 431/4350 The specified user doesn't exist in the system
 		root listUsers username=admin > admin
 		root deleteUser id={admin} => 431/4350 can't be (re)moved
-		dev/other updateUser id={user} email=x => 531/4365 {denied}
 	`)
 }
 
@@ -277,9 +238,8 @@ func TestDomainAdminsStayBelowThemselves(t *testing.T) {
 	h.tenant("dev", "boss", "accounttype", "2")
 	h.set("d", d, "user", userID).play(`
 		root listUsers username=admin > admin
-		dev/boss disableUser id={admin} => job 530 {denied}
-		dev/boss disableUser id={user}
-		dev/boss enableUser id={user}
+		dev/boss registerUserKeys id={admin} => 531/4365 {denied}
+		dev/boss registerUserKeys id={user}
 		dev/boss createAccount username=u password=pw firstname=F lastname=L email=e accounttype=0 => 531/4365 {denied}  # in ROOT
 		+ accounttype=1 domainid={d} => 431/4350 in non-ROOT domain
 		+ domainid={d}
@@ -335,10 +295,7 @@ func TestProjectLife(t *testing.T) {
 		dev/alice addAccountToProject projectid={p} account=bob
 		dev/alice addAccountToProject projectid={p} account=bob
 		dev/bob listNetworks projectid={p}
-		dev/bob suspendProject id={p} => job 530 {denied}
-
-		dev/alice suspendProject id={p} => state=Suspended
-		dev/alice addAccountToProject projectid={p} account=bob => job 431 state=Suspended
+		dev/bob deleteProject id={p} => job 530 {denied}
 		root deleteAccount id={alice} => job 431 because it manages the following project(s)
 		dev/alice deleteProject id={p}
 		dev/alice deleteProject id={p} => 431/4350 Unable to find project by id
@@ -393,12 +350,9 @@ func TestConfigurations(t *testing.T) {
 		root updateConfiguration name=allow.user.create.projects value=false
 		dev/alice createProject name=p => 531/4365 Regular user is not permitted to create a project
 		dev/alice listCapabilities => allowusercreateprojects=false
-		root updateConfiguration name=api.key.access value=false
-		dev/alice listZones => 401
-		root updateConfiguration name=api.key.access value=true
 		root updateConfiguration name=api.throttling.max value=2
 		root updateConfiguration name=api.throttling.enabled value=true
-		dev/alice getApiLimit => apiIssued=1 apiAllowed=1
+		dev/alice listCapabilities => apilimitmax=2
 		dev/alice listZones
 		dev/alice listZones => 429
 	`)

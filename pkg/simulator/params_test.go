@@ -298,17 +298,16 @@ func TestProjectOfACall(t *testing.T) {
 	t.Parallel()
 	h := startYAML(t, lbWorld)
 	p := h.idOf("projects", "p")
+	require.Equal(t, "errorresponse", h.call("d/b", "deleteProject", "id", p).key)
 	h.set("p", p, "P", strings.ToUpper(p), "stranger", "does not exist or is not available for this account/user in project ["+p).play(`
-		d/b suspendProject id={p} => 432/9999 The API [suspendProject] {stranger}
 		d/b deleteProject id={p} => 432/9999 The API [deleteProject] {stranger}
 		d/b listVirtualMachines projectid={p} => 432/9999 The API [listVirtualMachines] {stranger}
 		d/b listVirtualMachines projectid={P} => 432/9999 The API [listVirtualMachines] {stranger}
 		d/b listVirtualMachines projectId={p} => 531/4365 can't access project id=
 		d/a listVirtualMachines projectId={p} => count 1
 		d/b listVirtualMachines projectid=-1
-		d/da suspendProject id={p}
+		d/da deleteProject id={p} => job 530 1 VirtualMachine to clean up
 	`)
-	require.Equal(t, "errorresponse", h.call("d/b", "suspendProject", "id", p).key)
 }
 
 // TestTagsOfAProject: they are found without projectid, by whoever may see the project.

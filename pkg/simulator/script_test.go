@@ -42,6 +42,7 @@ import (
 //	  upload-certificate CALLER > PREFIX
 //	  server > PREFIX                 the id of the management server itself
 //	  take-addresses, give-addresses   reserves all free public addresses, and gives them back
+//	  by-hand TABLE ID CHANGE=VALUE   what a command did that the simulator does not have
 //	  ? CALLER command a=b => ANSWER   a call like recorded ones (testdata/golden-neighbours.txt) with what expect wants
 //	at-once CASE               it was called before the job of the call before it had ended
 //	mid-job CASE               it was called some time after that job had begun
@@ -121,7 +122,7 @@ func parseStep(t *testing.T, text string) step {
 	}
 	words := fields(call)
 	switch words[0] {
-	case "keys", "fault", "wait", "restart", "take-addresses", "give-addresses", "upload-certificate", "server":
+	case "keys", "fault", "wait", "restart", "take-addresses", "give-addresses", "upload-certificate", "server", "by-hand":
 		s.command = words[0]
 		for _, w := range words[1:] {
 			s.args = append(s.args, [2]string{w})
@@ -189,6 +190,13 @@ func (s *scenario) run(step step) (why string) {
 	case "upload-certificate":
 		s.uploadCertificate(step)
 		return ""
+	case "by-hand":
+		change, value, _ := strings.Cut(step.args[2][0], "=")
+		made := byHand(s.h.sim.st, step.args[0][0], s.ids.translate(step.args[1][0]), change, value, s.h.clock.Now())
+		if made != "" {
+			s.ids.bind(s.ids.full(step.binds[0][1]), made)
+		}
+		return ""
 	case "server":
 		s.ids.bind(s.ids.full(step.binds[0][1]), s.h.sim.st.MsID)
 		return ""
@@ -221,6 +229,35 @@ func (s *scenario) run(step step) (why string) {
 		if fmt.Sprint(j.body["jobstatus"]) != fmt.Sprint(want) {
 			return step.line + ": " + j.raw
 		}
+	}
+	return ""
+}
+
+// byHand does to an object what a command of the recorded server did that the simulator does not have: it sets a text, or calls
+// one of the named changes. It returns the id of a new object.
+func byHand(st *store.State, table, id, change, value string, now time.Time) (made string) {
+	switch change {
+	case "restart":
+		v := st.VPCs.ByUUID[id]
+		v.Started = false
+		st.StartVPC(v, now)
+	case "stop":
+		for _, v := range st.VMs.Rows {
+			if v.Owner == st.Projects.ByUUID[id].Account {
+				v.Stopped(now)
+			}
+		}
+	case "add-secondary":
+		return st.AddSecondary(st.NICs.ByUUID[id], value).UUID
+	case "drop":
+		st.Secondary.ByUUID[id].NIC.Secondary = nil
+	case "unbind":
+		st.LBRules.ByUUID[id].Cert = nil
+	case "CIDRs":
+		st.ACLItems.ByUUID[id].CIDRs = []string{value}
+	default:
+		rows := reflect.ValueOf(st).Elem().FieldByName(table).Elem().FieldByName("ByUUID")
+		rows.MapIndex(reflect.ValueOf(id)).Elem().FieldByName(change).SetString(value)
 	}
 	return ""
 }

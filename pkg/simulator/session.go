@@ -94,7 +94,7 @@ func (s *Simulator) login(w http.ResponseWriter, req *wire.Request, now time.Tim
 	view := loginView{
 		Username: u.Username, UserID: u.UUID, DomainID: u.Account.Domain.UUID, Timeout: int(wire.SessionTimeout(st).Seconds()),
 		Account: u.Account.Name, FirstName: u.FirstName, LastName: u.LastName, Type: strconv.Itoa(u.Account.Typ()),
-		Registered: "false", SessionKey: ses.Key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: st.Setting("2fa.issuer"),
+		Registered: "false", SessionKey: ses.Key, Is2FAEnabled: "false", Is2FAVerified: "true", IssuerFor2FA: "CloudStack",
 	}
 	if u.Timezone != "" {
 		view.Timezone, view.TimezoneOffset = u.Timezone, "0.0"

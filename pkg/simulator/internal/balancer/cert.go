@@ -201,25 +201,3 @@ func assignCertToLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 		return wire.Success{Success: true}, nil
 	})
 }
-
-func removeCertFromLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
-	refused := func(r *store.LBRule) string {
-		return "Failed to remove certificate from load balancer rule " + r.Text()
-	}
-	return lbJob(c, "lbruleid", refused, func(r *store.LBRule, _ time.Time) (any, error) {
-		switch {
-		case r.Removed:
-			return nil, wire.Invalid("Invalid load balancer value: %d", r.ID)
-		case r.Cert == nil:
-			return nil, wire.Invalid("No certificate is bound to lb with id: %d", r.ID)
-		case !c.Access(r.Owner()):
-			return nil, wire.Denied()
-		}
-		before := r.Cert
-		r.Cert = nil
-		if err := apply(c, r, refused(r), func() { r.Cert = before }); err != nil {
-			return nil, err
-		}
-		return wire.Success{Success: true}, nil
-	})
-}

@@ -61,10 +61,6 @@ var Commands = []wire.Command{
 		Class: "user.loadbalancer.AssignCertToLoadBalancerCmd", Order: []string{"lbruleid", "certid"},
 		Event: wire.Records("LB.CERT.ASSIGN", "assigning certificate to load balancer", "LoadBalancerRule", "lbruleid"),
 	},
-	{
-		Name: "removeCertFromLoadBalancer", Refs: certRefs, Submit: removeCertFromLoadBalancer, Class: "user.loadbalancer.RemoveCertFromLoadBalancerCmd",
-		Event: wire.Records("LB.CERT.REMOVE", "removing certificate from load balancer", "LoadBalancerRule", "lbruleid"),
-	},
 
 	// Internal load balancers of VPC tiers: rules like the public ones, with a source address of the tier. Members are
 	// assigned with assignToLoadBalancerRule too.

@@ -37,8 +37,6 @@ func Commands(create NetworkCreator) []wire.Command {
 			ByAdmin: true, Event: wire.Records("VM.CREATE", "deploying Vm", "VirtualMachine", ""),
 		},
 
-		{Name: "updateVirtualMachine", Refs: vmRefs, Write: true, Run: updateVirtualMachine, Event: wire.Records("VM.UPDATE", "updating Vm", "VirtualMachine", "id")},
-
 		{
 			Name: "addNicToVirtualMachine", Submit: addNic, Class: "user.vm.AddNicToVMCmd", Order: []string{"virtualmachineid", "networkid"},
 			ByAdmin: true, Event: wire.Records("NIC.CREATE", "Creating Nic", "VirtualMachine", "virtualmachineid"),
@@ -46,14 +44,6 @@ func Commands(create NetworkCreator) []wire.Command {
 		{
 			Name: "removeNicFromVirtualMachine", Submit: removeNic, Class: "user.vm.RemoveNicFromVMCmd", Order: []string{"virtualmachineid", "nicid"},
 			ByAdmin: true, Event: wire.Records("NIC.DELETE", "Removing Nic", "VirtualMachine", "virtualmachineid"),
-		},
-		{
-			Name: "addIpToNic", Submit: addIPToNic, Class: "user.vm.AddIpToVmNicCmd", Wrapper: "addiptovmnicresponse",
-			Event: wire.Records("NIC.SECONDARY.IP.CONFIGURE", "Configuring secondary ip rules", "Nic", "nicid"),
-		},
-		{
-			Name: "removeIpFromNic", Refs: map[string]store.RefKind{"id": store.RefSecondaryIP}, Submit: removeIPFromNic, Class: "user.vm.RemoveIpFromVmNicCmd",
-			Event: wire.Records("NIC.SECONDARY.IP.UNASSIGN", "Unassigning secondary ip", "Nic", "id"),
 		},
 
 		{Name: "listTemplates", Refs: map[string]store.RefKind{"id": store.RefTemplate, "ids": store.RefTemplate}, Run: listTemplates},

@@ -12,34 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// namedAccount returns the account that id, or else account and domainid, refer to. missing is the error text if
-// there is no such account.
-func namedAccount(c *wire.Call, missing string) (*store.Account, error) {
-	a := wire.Arg[*store.Account](c, "id")
-	if !c.Given("id") {
-		if d := wire.Arg[*store.Domain](c, "domainid"); d != nil {
-			a, _ = c.St.AccountIn(d, c.Str("account"))
-		}
-	}
-	if a == nil || a.Removed || a.Project != nil {
-		id, name := "null", "null"
-		if c.Given("id") {
-			id = fmt.Sprint(c.Refs["id"].ID)
-		}
-		if c.Has("account") {
-			name = c.Str("account")
-		}
-		d := "null"
-		if dom := wire.Arg[*store.Domain](c, "domainid"); dom != nil {
-			d = dom.Text()
-		}
-		return nil, wire.Invalid(missing, id, name, d)
-	}
-	return a, nil
-}
-
-const missingAccount = "Unable to find account by accountId: %s OR by name: %s in domain %s"
-
 // roleRank orders role types, the most powerful first: a caller may change only accounts of its own rank or a lower
 // one.
 var roleRank = map[string]int{store.RoleAdmin: 1, store.RoleResourceAdmin: 2, store.RoleDomainAdmin: 4, store.RoleUser: 8}
@@ -72,60 +44,6 @@ func checkPrivilege(c *wire.Call, a *store.Account, u *store.User) error {
 // builtin reports whether the account is the first admin or the system account, which cannot be deleted.
 func builtin(a *store.Account) bool {
 	return a.System() || a.Project == nil && a.Domain.Parent == nil && a.Name == "admin" && a.Role.Kind == store.RoleAdmin
-}
-
-// mayOperate checks access and privilege for an account.
-func mayOperate(c *wire.Call, a *store.Account) error {
-	if !c.Access(a) {
-		return wire.Denied()
-	}
-	return checkPrivilege(c, a, nil)
-}
-
-// lock locks an enabled account and reports whether the account is locked.
-func lock(a *store.Account) bool {
-	if a.State == store.StateEnabled {
-		a.State = store.StateLocked
-	}
-	return a.State == store.StateLocked
-}
-
-func disableAccount(c *wire.Call) (*wire.JobSpec, error) {
-	spec := &wire.JobSpec{InstanceType: "Account"}
-	if a := wire.Arg[*store.Account](c, "id"); a != nil {
-		spec.InstanceID, spec.Subject = a.UUID, a
-	}
-	spec.Run = func(now time.Time) (any, error) {
-		a, err := namedAccount(c, missingAccount)
-		if err != nil {
-			return nil, err
-		}
-		if err := mayOperate(c, a); err != nil {
-			return nil, err
-		}
-		done := false
-		if c.Boolean("lock") {
-			done = lock(a)
-		} else if !builtin(a) {
-			a.State, done = store.StateDisabled, true
-			stopVMs(c.St, a, now)
-		}
-		if !done {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to update account %s by accountId: %d OR by name: %s in domain %s",
-				store.AccountText(a), a.ID, a.Name, a.Domain.Text())
-		}
-		return accountAnswer{viewAccount(c, a)}, nil
-	}
-	return spec, nil
-}
-
-// stopVMs stops the running VMs of an account that is being disabled.
-func stopVMs(st *store.State, a *store.Account, now time.Time) {
-	for _, v := range st.VMs.Rows {
-		if v.Owner == a && !v.Removed && v.State == store.VMRunning {
-			v.State, v.Updated, v.BootKnown = store.VMStopped, now, false
-		}
-	}
 }
 
 func deleteAccount(c *wire.Call) (*wire.JobSpec, error) {

@@ -14,20 +14,14 @@ var Commands = []wire.Command{
 		Name: "createAccount", Write: true, Run: createAccount, Order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"},
 		Event: wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
 	},
-	{Name: "disableAccount", Refs: accountRefs, Submit: disableAccount, Class: "admin.account.DisableAccountCmd", Event: wire.Records("ACCOUNT.DISABLE", "disabling account", "Account", "id")},
 	{Name: "deleteAccount", Refs: accountRefs, Submit: deleteAccount, Class: "admin.account.DeleteAccountCmd", Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id")},
 
 	{Name: "listUsers", Refs: userRefs, Run: listUsers},
-	{Name: "getUser", Run: getUser},
 	{
 		Name: "createUser", Write: true, Run: createUser, Order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"},
 		Event: wire.Records("USER.CREATE", "creating User", "User", ""),
 	},
-	{Name: "updateUser", Refs: userRefs, Write: true, Run: updateUser, Event: wire.Records("USER.UPDATE", "Updating User", "User", "id")},
-	{Name: "enableUser", Refs: userRefs, Write: true, Run: enableUser, Event: wire.Records("USER.ENABLE", "enabling User", "User", "id")},
-	{Name: "lockUser", Refs: userRefs, Write: true, Run: lockUser, Event: wire.Records("USER.LOCK", "locking User", "User", "id")},
 	{Name: "deleteUser", Refs: userRefs, Write: true, Run: deleteUser, Event: wire.Records("USER.DELETE", "deleting User", "User", "id")},
-	{Name: "disableUser", Refs: userRefs, Submit: disableUser, Class: "admin.user.DisableUserCmd", Event: wire.Records("USER.DISABLE", "disabling User", "User", "id")},
 	{Name: "registerUserKeys", Refs: userRefs, Write: true, Run: registerUserKeys, Event: wire.Records("REGISTER.USER.KEY", "register for the developer API keys", "User", "id")},
 	{Name: "getUserKeys", Refs: userRefs, Run: getUserKeys},
 
@@ -46,7 +40,6 @@ var Commands = []wire.Command{
 		Order: []string{"account", "userid", "domainid", "accountid", "name", "displaytext"},
 		Event: wire.Records("PROJECT.CREATE", "creating project", "Project", ""),
 	},
-	{Name: "suspendProject", Refs: projectRefs, Submit: suspendProject, Class: "user.project.SuspendProjectCmd", Event: wire.Records("PROJECT.SUSPEND", "suspending project", "Project", "id")},
 	{Name: "deleteProject", Refs: projectRefs, Submit: deleteProject, Class: "user.project.DeleteProjectCmd", Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id")},
 	{
 		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account.AddAccountToProjectCmd",

@@ -127,14 +127,6 @@ func projectJob(c *wire.Call, missing string, act func(*store.Project, time.Time
 	}}, nil
 }
 
-func suspendProject(c *wire.Call) (*wire.JobSpec, error) {
-	return projectJob(c, missingProject, func(p *store.Project, now time.Time) (any, error) {
-		p.State, p.Account.State = store.ProjectSuspended, store.StateDisabled
-		stopVMs(c.St, p.Account, now)
-		return projectAnswer{viewProject(c, p)}, nil
-	})
-}
-
 func deleteProject(c *wire.Call) (*wire.JobSpec, error) {
 	return projectJob(c, missingProjectID, func(p *store.Project, now time.Time) (any, error) {
 		if what := projectLeftovers(c.St, p); what != "" && !c.Boolean("cleanup") {

@@ -4,9 +4,6 @@
 package identity
 
 import (
-	"cmp"
-	"strings"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -45,7 +42,7 @@ func viewUser(c *wire.Call, u *store.User) userView {
 		ID: u.UUID, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Created: wire.Stamp(u.Created), State: u.State,
 		Account: a.Name, AccountType: a.Typ(), Source: "native", RoleID: a.Role.UUID, RoleType: a.Role.Kind, RoleName: a.Role.Name,
 		DomainID: a.Domain.UUID, Domain: a.Domain.Name, APIKey: u.APIKey, AccountID: a.UUID, IsDefault: u.Builtin,
-		Must2FA: c.St.BoolSetting("enable.2fa") && c.St.BoolSetting("mandate.2fa"), JobRef: wire.ViewJobRef(c.St, u),
+		JobRef: wire.ViewJobRef(c.St, u),
 	}
 	return v
 }
@@ -54,53 +51,14 @@ func viewUser(c *wire.Call, u *store.User) userView {
 func withAdminView(c *wire.Call, v userView, u *store.User) userView {
 	mine := c.Caller.Account.Domain
 	v.ChildDomain = u.Account.Domain != mine && u.Account.Domain.Within(mine)
-	v.KeyAccess = keyAccess(c, u.KeyAccess)
+	v.KeyAccess = keyAccess(c)
 	return v
 }
 
 // keyAccess returns apikeyaccess as answers show it to root admins; other callers do not see it.
-func keyAccess(c *wire.Call, s string) string {
-	switch {
-	case !c.Caller.RootAdmin():
+func keyAccess(c *wire.Call) string {
+	if !c.Caller.RootAdmin() {
 		return ""
-	case s == "" || s == "inherit":
-		return "INHERIT"
 	}
-	return strings.ToUpper(s)
-}
-
-// KeysAllowed reports whether the user may authenticate with API keys. The flag of the user decides, then that of the
-// account, then the setting.
-func KeysAllowed(st *store.State, u *store.User) bool {
-	for _, flag := range []string{u.KeyAccess, u.Account.KeyAccess} {
-		if flag == "enabled" || flag == "disabled" {
-			return flag == "enabled"
-		}
-	}
-	return st.BoolSetting("api.key.access")
-}
-
-// checkKeyAccess refuses an apikeyaccess other than the three valid values.
-func checkKeyAccess(c *wire.Call) *wire.Error {
-	switch strings.ToLower(c.Str("apikeyaccess")) {
-	case "enabled", "disabled", "inherit":
-		return nil
-	}
-	if !c.Has("apikeyaccess") {
-		return nil
-	}
-	return wire.Invalid("ApiKeyAccess value can only be Enabled/Disabled/Inherit")
-}
-
-// keyAccessMatches is a list filter by apikeyaccess.
-func keyAccessMatches(c *wire.Call, flag string) bool {
-	return !c.Has("apikeyaccess") || strings.EqualFold(cmp.Or(flag, "inherit"), c.Str("apikeyaccess"))
-}
-
-// newKeyAccess returns the flag that apikeyaccess sets; "" is inherit.
-func newKeyAccess(c *wire.Call) string {
-	if v := strings.ToLower(c.Str("apikeyaccess")); v != "inherit" {
-		return v
-	}
-	return ""
+	return "INHERIT"
 }

@@ -22,7 +22,6 @@ var Commands = []wire.Command{
 	{Name: "listApis", Run: listAPIs},
 	{Name: "listCapabilities", Run: listCapabilities},
 
-	{Name: "getApiLimit", Run: getAPILimit},
 	{Name: "logout", Run: func(*wire.Call) (any, error) { return map[string]string{"description": "success"}, nil }},
 
 	{Name: "updateConfiguration", Write: true, Run: updateConfiguration, Event: wire.Records("CONFIGURATION.VALUE.EDIT", "updating configuration", "", "")},

@@ -18,10 +18,6 @@ var Commands = []wire.Command{
 		Name: "deleteNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: deleteNetwork, Class: "user.network.DeleteNetworkCmd",
 		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
 	},
-	{
-		Name: "restartNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: restartNetwork, Class: "user.network.RestartNetworkCmd",
-		Event: wire.Records("NETWORK.RESTART", "restarting network", "Network", "id"),
-	},
 
 	{Name: "listVPCs", Refs: map[string]store.RefKind{"id": store.RefVPC}, Run: listVPCs},
 	{
@@ -29,10 +25,6 @@ var Commands = []wire.Command{
 		ByAdmin: true, Event: wire.Records("VPC.CREATE", "creating vpc", "Vpc", ""),
 	},
 	{Name: "deleteVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: deleteVPC, Class: "user.vpc.DeleteVPCCmd", Event: wire.Records("VPC.DELETE", "deleting vpc", "Vpc", "id")},
-	{
-		Name: "restartVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: restartVPC, Class: "user.vpc.RestartVPCCmd",
-		Event: wire.Records("VPC.RESTART", "restarting vpc", "Vpc", "id"),
-	},
 	{Name: "listVPCOfferings", Refs: map[string]store.RefKind{"id": store.RefVPCOffering}, Run: listVPCOfferings},
 
 	{Name: "listNetworkACLs", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Run: listNetworkACLs},
@@ -41,11 +33,6 @@ var Commands = []wire.Command{
 		Name: "createNetworkACL", Submit: createNetworkACL, Class: "user.network.CreateNetworkACLCmd",
 		Order: []string{"protocol", "startport", "endport", "cidrlist", "icmptype", "icmpcode", "networkid", "aclid", "traffictype", "number", "action"},
 		Event: wire.Records("NETWORK.ACL.ITEM.CREATE", "creating network acl item", "NetworkAclItem", ""),
-	},
-	{
-		Name: "updateNetworkACLItem", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Submit: updateNetworkACLItem, Class: "user.network.UpdateNetworkACLItemCmd",
-		Wrapper: "createnetworkaclresponse",
-		Event:   wire.Records("NETWORK.ACL.ITEM.UPDATE", "Updating Network ACL Item", "NetworkAclItem", "id"),
 	},
 	{
 		Name: "deleteNetworkACL", Refs: map[string]store.RefKind{"id": store.RefACLItem}, Submit: deleteNetworkACL, Class: "user.network.DeleteNetworkACLCmd",
@@ -86,11 +73,6 @@ var Commands = []wire.Command{
 		Event: wire.Records("FIREWALL.CLOSE", "revoking firewall rule", "FirewallRule", "id"),
 	},
 
-	{
-		Name: "updateFirewallRule", Refs: map[string]store.RefKind{"id": store.RefRule}, Submit: updateFirewallRule, Class: "user.firewall.UpdateFirewallRuleCmd",
-		Event: wire.Records("FIREWALL.UPDATE", "updating firewall rule", "FirewallRule", "id"),
-	},
-
 	{Name: "listPortForwardingRules", Refs: map[string]store.RefKind{"id": store.RefPFRule}, Run: listPortForwardingRules},
 	{
 		Name: "createPortForwardingRule", Submit: createPortForwardingRule, Class: "user.firewall.CreatePortForwardingRuleCmd", Lock: wire.LockIP("ipaddressid"),
@@ -106,5 +88,4 @@ var Commands = []wire.Command{
 		Event: wire.Records("NET.RULEDELETE", "revoking forwarding rule", "FirewallRule", "id"),
 	},
 	{Name: "enableStaticNat", Write: true, Run: enableStaticNAT, Event: wire.Records("STATICNAT.ENABLE", "enabling static nat", "IpAddress", "ipaddressid")},
-	{Name: "disableStaticNat", Submit: disableStaticNAT, Class: "user.nat.DisableStaticNatCmd", Event: wire.Records("STATICNAT.DISABLE", "disabling static nat", "IpAddress", "ipaddressid")},
 }

@@ -202,18 +202,3 @@ func wrongPurpose(id int64) *wire.JobSpec {
 		return nil, wire.Invalid("Unable to find %d having purpose Firewall", id)
 	}}
 }
-
-// updateFirewallRule changes what only root admins can change: the visibility of the rule, and its UUID.
-func updateFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
-	r := wire.Arg[*store.FWRule](c, "id")
-	return &wire.JobSpec{Run: func(time.Time) (any, error) {
-		switch {
-		case r == nil || r.Removed:
-			return nil, wire.Invalid("Unable to find %d having purpose Firewall", c.Refs["id"].ID)
-		case !c.Access(r.Account):
-			return nil, wire.Denied()
-		}
-		wire.SetDisplay(c, c.St.FWRules, r, &r.Hidden)
-		return fwAnswer{viewFW(c, r)}, nil
-	}}, nil
-}

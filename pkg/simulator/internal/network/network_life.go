@@ -59,26 +59,3 @@ func deleteNetwork(c *wire.Call) (*wire.JobSpec, error) {
 		return wire.Success{Success: true}, nil
 	}), nil
 }
-
-func restartNetwork(c *wire.Call) (*wire.JobSpec, error) {
-	n, err := targetNetwork(c)
-	if err != nil {
-		return nil, err
-	}
-	if n.Removed {
-		return nil, wire.Invalid("Networkd ID=%d doesn't exist", n.ID)
-	}
-	return networkJob(c, n, func(time.Time) (any, error) {
-		switch {
-		case n.Removed:
-			return nil, wire.Invalid("Network [%s] to restart was not found.", n.UUID)
-		case n.VPC != nil && c.Boolean("cleanup"):
-			return nil, wire.Invalid("Cannot restart a VPC tier with cleanup, please restart the whole VPC.")
-		case n.State != store.NetImplemented && n.State != store.NetSetup:
-			return nil, wire.Invalid("Network is not in the right state to be restarted. Correct states are: Implemented, Setup")
-		}
-		n.Redundant = n.Redundant || c.Boolean("makeredundant")
-		n.Restart = false
-		return wire.Success{Success: true}, nil
-	}), nil
-}

@@ -5,7 +5,6 @@ package network
 
 import (
 	"slices"
-	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -94,31 +93,4 @@ func staticReady(c *wire.Call, ip *store.PublicIP, v *store.VM, guest string, so
 			ip.Addr, ip.UUID, v.InstanceName(), v.UUID, old.Addr, old.UUID)
 	}
 	return nil
-}
-
-func disableStaticNAT(c *wire.Call) (*wire.JobSpec, error) {
-	ip := wire.Arg[*store.PublicIP](c, "ipaddressid")
-	if ip == nil {
-		return nil, c.BadRef("ipaddressid", c.Str("ipaddressid"))
-	}
-	if ip.Owner == nil {
-		return nil, c.Internal(wire.CSRuntime, ownerlessText)
-	}
-	return &wire.JobSpec{Run: func(time.Time) (any, error) {
-		switch {
-		case ip.Owner == nil:
-			return nil, wire.Invalid("Unable to create ip forwarding rule on address %s, invalid IP address specified.", ip.Text())
-		case !c.Access(ip.Owner):
-			return nil, wire.Denied()
-		case ip.System:
-			return nil, wire.Invalid("Can't disable static nat for system IP address with specified id")
-		case ip.StaticVM == nil:
-			return nil, wire.Invalid("Specified IP address id is not associated with any vm Id")
-		}
-		for _, r := range slices.Clone(ip.FWRules) {
-			c.St.DropFWRule(r)
-		}
-		c.St.EndStaticNAT(ip)
-		return wire.Success{Success: true}, nil
-	}}, nil
 }

@@ -170,28 +170,3 @@ func deleteVPC(c *wire.Call) (*wire.JobSpec, error) {
 		return wire.Success{Success: true}, nil
 	}}, nil
 }
-
-func restartVPC(c *wire.Call) (*wire.JobSpec, error) {
-	v, err := targetVPC(c)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.JobSpec{InstanceType: "Vpc", InstanceID: v.UUID, Run: func(now time.Time) (any, error) {
-		if v.Removed || !v.Enabled {
-			return nil, wire.Invalid("Unable to find Enabled VPC by id specified")
-		}
-		if c.Boolean("makeredundant") && !v.Redundant {
-			v.Redundant, v.Offering = true, c.St.VPCOffering(store.RedundantOfferingName)
-		}
-		if c.Boolean("cleanup") {
-			v.Started = false // a new router; it acquires a source NAT address if the VPC has none
-		}
-		if !c.St.StartVPC(v, now) {
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to restart VPC")
-		}
-		for _, n := range c.St.Tiers(v) {
-			n.Restart = false
-		}
-		return wire.Success{Success: true}, nil
-	}}, nil
-}

@@ -10,13 +10,11 @@ import (
 
 // Defaults are the global settings that the simulator implements, with CloudStack's values of a fresh installation.
 var Defaults = limitDefaults(map[string]string{
-	"2fa.issuer": "CloudStack",
 	"allow.operations.on.users.in.same.account":              "true",
 	"allow.user.create.projects":                             "true",
 	"allow.user.expunge.recover.vm":                          "false",
 	"allow.user.view.all.domain.accounts":                    "false",
 	"allow.user.view.destroyed.vm":                           "false",
-	"api.key.access":                                         "true",
 	"api.throttling.enabled":                                 "false",
 	"api.throttling.interval":                                "1",
 	"api.throttling.max":                                     "25",
@@ -29,13 +27,11 @@ var Defaults = limitDefaults(map[string]string{
 	"cloud.kubernetes.etcd.node.start.port":                  "50000",
 	"cloud.kubernetes.service.enabled":                       "true",
 	"default.page.size":                                      "500",
-	"enable.2fa":                                             "false",
 	"endpoint.url":                                           "http://localhost:8080/client/api",
 	"enforce.post.requests.and.timestamps":                   "false",
 	"guest.domain.suffix":                                    "cloud.internal",
 	"incorrect.login.attempts.allowed":                       "5",
 	"job.expire.minutes":                                     "1440",
-	"mandate.2fa":                                            "false",
 	"session.timeout":                                        "30",
 })
 

@@ -196,7 +196,6 @@ type Account struct {
 	Project       *Project // set on the hidden account of a project
 	NetworkDomain string
 	Limits        map[string]int64
-	KeyAccess     string // "" (inherit), enabled, disabled
 	Details       map[string]string
 	Users         []*User
 }
@@ -228,8 +227,7 @@ type User struct {
 	Account                    *Account
 	State                      string
 	APIKey, SecretKey          string
-	KeyAccess                  string // inherit, enabled, disabled
-	Failures                   int    // failed logins in a row
+	Failures                   int // failed logins in a row
 	Builtin                    bool
 	PrintKeys                  bool // the keys were generated at start, not specified in the world
 }

@@ -14,7 +14,7 @@ import (
 // AddNIC adds a NIC to a VM. A new NIC is stored first.
 func (st *State) AddNIC(v *VM, n *NIC) {
 	if n.ID == 0 {
-		st.nics.Add(n)
+		st.NICs.Add(n)
 	}
 	n.VM = v
 	v.NICs = append(v.NICs, n)
@@ -23,15 +23,11 @@ func (st *State) AddNIC(v *VM, n *NIC) {
 	}
 }
 
-// AddSecondary adds an address to a NIC. A new address is stored first.
-func (st *State) AddSecondary(n *NIC, s *SecondaryIP) {
-	if old, ok := st.Secondary.Get(s.UUID); ok {
-		s = old
-	} else {
-		st.Secondary.Add(s)
-	}
-	s.NIC = n
+// AddSecondary adds an address to a NIC.
+func (st *State) AddSecondary(n *NIC, ip string) *SecondaryIP {
+	s := st.Secondary.Add(&SecondaryIP{Entity: Entity{Created: n.Created}, NIC: n, IP: ip})
 	n.Secondary = append(n.Secondary, s)
+	return s
 }
 
 // DropNIC removes a NIC from its VM and frees its addresses.

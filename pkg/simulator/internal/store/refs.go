@@ -112,7 +112,7 @@ var tables = map[RefKind]func(*State) finder{
 	RefKubernetesVersion: func(st *State) finder { return st.KubernetesVersions },
 	RefSticky:            func(st *State) finder { return st.Policies },
 	RefKubernetesCluster: func(st *State) finder { return st.KubernetesClusters },
-	RefNIC:               func(st *State) finder { return st.nics },
+	RefNIC:               func(st *State) finder { return st.NICs },
 	RefSecondaryIP:       func(st *State) finder { return st.Secondary },
 	RefEvent:             func(st *State) finder { return st.Events },
 }

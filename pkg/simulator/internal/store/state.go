@@ -31,7 +31,7 @@ type State struct {
 	ACLLists  *Table[*ACLList]
 	ACLItems  *Table[*ACLItem]
 	VMs       *Table[*VM]
-	nics      *Table[*NIC]
+	NICs      *Table[*NIC]
 	Secondary *Table[*SecondaryIP]
 	SystemVMs []*SystemVM
 	IPs       *Table[*PublicIP]
@@ -89,7 +89,7 @@ func NewState() *State {
 		APIKeys:            map[string]*User{},
 		MsID:               uuid.NewString(),
 		KubernetesClusters: newTable[*KubernetesCluster](),
-		nics:               newTable[*NIC](),
+		NICs:               newTable[*NIC](),
 		Secondary:          newTable[*SecondaryIP](),
 		Events:             newTable[*Event](),
 		Configs:            map[string]string{},

@@ -14,9 +14,7 @@ import (
 // customIDKinds maps the commands with which a root admin changes an object's UUID to the kind of object among which
 // CloudStack searches for a duplicate.
 var customIDKinds = map[string]store.RefKind{
-	"updateEgressFirewallRule": store.RefRule, "updateFirewallRule": store.RefRule, "updateLoadBalancer": store.RefRule, "updateLoadBalancerRule": store.RefRule,
-	"updatePortForwardingRule": store.RefRule, "updateLBStickinessPolicy": store.RefSticky, "updateIpAddress": store.RefIP, "updateNetwork": store.RefNetwork,
-	"updateNetworkACLItem": store.RefACLItem, "moveNetworkAclItem": store.RefACLItem, "updateNetworkACLList": store.RefACLList, "updateVPC": store.RefVPC, "updateVirtualMachine": store.RefVM,
+	"updateLoadBalancer": store.RefRule, "updateLoadBalancerRule": store.RefRule, "updatePortForwardingRule": store.RefRule,
 }
 
 // CheckCustomID refuses a customid that is not a UUID or is in use. CloudStack checks it directly before the command

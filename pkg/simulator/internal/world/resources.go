@@ -128,7 +128,7 @@ func (b *builder) nic(v *store.VM, c *NIC, device int) error {
 		if _, err := netip.ParseAddr(s); err != nil {
 			return fmt.Errorf("secondary address %q is not an address", s)
 		}
-		b.st.AddSecondary(row, &store.SecondaryIP{Entity: store.Entity{UUID: store.StableID("secondary", row.UUID+s), Created: b.now}, IP: s})
+		b.st.AddSecondary(row, s)
 	}
 	b.st.AddNIC(v, row)
 	return nil
