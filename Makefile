@@ -32,7 +32,7 @@ GOLANGCI := go tool -modfile=$(CURDIR)/.ci/tools/go.mod golangci-lint
 ACTIONLINT := go tool -modfile=$(CURDIR)/.ci/tools/go.mod actionlint
 TESTFLAGS ?=
 BENCHFLAGS ?=
-E2EFLAGS ?=
+NODEFLAGS ?=
 SOAKFLAGS ?=
 CLOUDFLAGS ?=
 LESSONFLAGS ?=
@@ -40,31 +40,29 @@ MINORS ?= all
 
 .PHONY: help
 help: ## show this help
-	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET\n"} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET"} /^##@/ {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-17s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+##@ Use
 .PHONY: build
 build: ## build the three binaries into bin/
 	@mkdir -p bin
 	@for b in $(BINARIES); do echo "build bin/$$b"; $(GOBUILD) -o bin/$$b ./cmd/$$b; done
 
-.PHONY: plane
-plane: ## build the newest test control plane once (etcd, kube-apiserver ...; cached outside the repo)
-	@cd test && go run ./cmd/plane-build
+.PHONY: demo
+demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules (RECORD=docs/demo.svg records it)
+	@test/build.sh demo $(if $(RECORD),recording) # not go run, which makes ^C a failure
+	@CSCCM_LDFLAGS="$(LDFLAGS)" $(if $(RECORD),bin/recording -title 'make demo' -o $(RECORD) bin/demo --stay=no,bin/demo)
 
-.PHONY: planes
-planes: ## build the test control planes of all Kubernetes minors (6 to 12 minutes each, once)
-	@cd test && go run ./cmd/plane-build all
+.PHONY: lesson
+lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto)
+	@test/build.sh lesson
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/lesson $(LESSONFLAGS)
 
-.PHONY: gateway
-gateway: ## build Traefik for the scenarios of Gateway API in make e2e (once; cached outside the repo)
-	@cd test && go run ./cmd/gateway-build
-
-.PHONY: sizes
-sizes: ## print the lines of each part beside its ceiling
-	@.ci/sizes
-
+##@ Change
+# The control plane (etcd, kube-apiserver ...) is built once, and cached outside the repository.
 .PHONY: test
-test: plane ## run the unit, contract, controller and system tests (8 minutes on 2 cores)
+test: ## run the unit, contract, controller and system tests (8 minutes on 2 cores)
+	cd test && go run ./cmd/plane-build
 	$(GOTEST) -timeout=15m $(TESTFLAGS) ./...
 	cd test && $(GOTEST) -timeout=30m $(TESTFLAGS) ./...
 
@@ -73,28 +71,49 @@ race: ## run the tests of concurrent packages with the race detector (6 minutes;
 	$(RACE) -short -timeout=20m $(TESTFLAGS) $(CONCURRENT)
 	cd test && $(RACE) -short -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
 
+.PHONY: lint
+lint: ## golangci-lint, which has go vet's checks, on the product and its tests, and actionlint
+	$(ACTIONLINT) -shellcheck= -pyflakes= # whether the machine has these two makes no difference
+	$(GOLANGCI) run ./...
+	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
+
+.PHONY: sizes
+sizes: ## print the lines of each part beside its ceiling
+	@.ci/sizes
+
+.PHONY: generate
+generate: ## regenerate docs, schemas and the chart's README
+	go generate ./...
+
+.PHONY: clean
+clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)
+	rm -rf bin dist
+
+##@ Try everything
 .PHONY: test-all
-test-all: test planes ## run everything: make test, all packages with the race detector, all Kubernetes minors, a soak of 2 minutes (2 hours)
+test-all: test ## make test, all packages with the race detector, all Kubernetes minors, a soak of 2 minutes (2 hours)
 	$(RACE) -timeout=60m $(TESTFLAGS) ./...
 	cd test && $(RACE) -timeout=20m $(TESTFLAGS) $(CONCURRENT_HELPERS)
 	$(MAKE) minors
 	$(MAKE) soak SOAKFLAGS='--duration 2m'
 
-.PHONY: ci
-ci: ## all that is run before a change is taken (.ci/run; CI_FULL=1 adds older Kubernetes minors)
-	.ci/run
-
-.PHONY: test-unit
-test-unit: ## only the tests that need no control plane
-	go test -timeout 20m $(TESTFLAGS) ./...
-
 .PHONY: minors
-minors: ## install on the API server of every supported Kubernetes minor (MINORS=built: only those that are built already)
-	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 60m $(TESTFLAGS)
+minors: ## install on the API server of every Kubernetes minor (each is built once, in 6 to 12 minutes; MINORS=built: only those that are)
+	cd test && CSCCM_MINORS=$(MINORS) go test ./e2e -run TestMinors -v -count=1 -timeout 120m $(TESTFLAGS)
 
-.PHONY: golden
-golden: ## how many recorded CloudStack answers the simulator gives alike
-	go test ./pkg/simulator -run 'Golden' -v | grep -E '^ *(golden|---|ok|FAIL|.*golden:)' 
+.PHONY: real-nodes
+real-nodes: ## kubelets, containerd and real traffic: writes docs/real-nodes.md (root on Linux; INSTALL_PACKAGES=1; NODEFLAGS="--minor all")
+	@test/build.sh real-nodes
+	@bin/real-nodes --out docs/real-nodes.md $(NODEFLAGS)
+
+.PHONY: cloud
+cloud: ## scenarios on a CloudStack, or on the simulator (CLOUD_URL=... ONLY=part,part CLOUDFLAGS=--clean): docs/contributing/cloud.md
+	@test/build.sh cloud # not go run, which hides the exit code
+	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
+
+# Variables given to make on its command line reach the program.
+export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE CLOUD_API_KEY_FILE CLOUD_SECRET_KEY_FILE CLOUD_CA_FILE
+export CLOUD_ZONE CLOUD_VMS CLOUD_RECORD CLOUD_OUT CLOUD_JUNIT CLOUD_RUN ONLY
 
 .PHONY: bench
 bench: ## how fast the controller is and what it costs: tables (some minutes; BENCHFLAGS="--only ports")
@@ -104,88 +123,18 @@ bench: ## how fast the controller is and what it costs: tables (some minutes; BE
 soak: ## ten minutes of random changes and faults, watched all the time (SOAKFLAGS="--duration 2m --seed 1")
 	@test/build.sh soak && cd test && ../bin/soak $(SOAKFLAGS)
 
-.PHONY: cloud
-cloud: ## try csccm on a CloudStack (CLOUD_URL=... CLOUD_ADMIN_USER=... CLOUD_ADMIN_PASSWORD_FILE=...; without them the simulator; ONLY=part,part): docs/contributing/cloud.md
-	@test/build.sh cloud # not go run, which hides the exit code
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/cloud $(CLOUDFLAGS)
-
-# Ten scenarios, in one network: those where an older CloudStack has less, or does something else.
-OLDER := a Service comes,algorithm,PROXY,source ranges,ports added,stickiness,external traffic,what is refused,address changed,migrate-rules
-comma := ,
-
-.PHONY: cloud-older
-cloud-older: ## ten scenarios of make cloud on the simulator as CloudStack 4.19
-	@$(MAKE) cloud CLOUDFLAGS="--simulator-version 4.19 $(CLOUDFLAGS)" ONLY="isolated network: $(subst $(comma),$(comma)isolated network: ,$(OLDER))"
-
-.PHONY: cloud-clean
-cloud-clean: ## remove what a run of make cloud has left, after a crash (CLOUD_RUN=id or all; the same CLOUD_URL and credentials)
-	@test/build.sh cloud
-	@bin/cloud --clean $(CLOUDFLAGS)
-
-# Variables given to make on its command line reach the program.
-export CLOUD_URL CLOUD_ADMIN_USER CLOUD_ADMIN_DOMAIN CLOUD_ADMIN_PASSWORD_FILE CLOUD_API_KEY_FILE CLOUD_SECRET_KEY_FILE CLOUD_CA_FILE
-export CLOUD_ZONE CLOUD_VMS CLOUD_RECORD CLOUD_OUT CLOUD_JUNIT CLOUD_RUN ONLY
-
-.PHONY: bench-code
-bench-code: ## Go's own benchmarks of the packages
-	go test -run '^$$' -bench . -benchmem ./pkg/...
-
-.PHONY: recording
-recording: ## record the demo in a terminal as docs/demo.svg, as the README shows it
-	@test/build.sh demo recording
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/recording -title 'make demo' -o docs/demo.svg bin/demo --stay=no
-
-.PHONY: lint
-lint: ## golangci-lint, which has go vet's checks, on the product and its tests, and actionlint
-	$(ACTIONLINT) -shellcheck= -pyflakes= # whether the machine has these two makes no difference
-	$(GOLANGCI) run ./...
-	cd test && $(GOLANGCI) run --config ../.golangci.yml ./...
-
-.PHONY: generate
-generate: ## regenerate docs, schemas and the chart's README
-	go generate ./...
-
-.PHONY: demo
-demo: ## simulated CloudStack + real Kubernetes: install, nodes, a Service, doctor, migrate-rules
-	@test/build.sh demo # not go run, which makes ^C a failure
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/demo
-
-.PHONY: lesson
-lesson: ## what a cloud controller manager does: two clusters side by side, one without and one with it (2 minutes; LESSONFLAGS=--auto)
-	@test/build.sh lesson
-	@CSCCM_LDFLAGS="$(LDFLAGS)" bin/lesson $(LESSONFLAGS)
-
-.PHONY: e2e
-e2e: ## real nodes (kubelet, containerd) and real traffic: writes docs/truth.md (root on Linux; E2E_INSTALL=1 installs what is missing; E2EFLAGS="--minor all")
-	@test/build.sh truth
-	@bin/truth --out docs/truth.md $(E2EFLAGS)
-
-# The tools of a release, each pinned in a module of its own.
+##@ Release
+# The tools of a release, each pinned in a module of its own: a quarter of an hour of one core, once.
 RELEASE_TOOLS := bin/goreleaser bin/syft bin/cosign bin/helm bin/crane
 
 $(RELEASE_TOOLS): bin/%: release/tools/%/go.mod
 	@mkdir -p bin
 	cd release/tools/$* && go build -ldflags='-s -w' -o $(CURDIR)/$@ "$$(sed -n 's/^tool //p' go.mod)"
 
-.PHONY: release-tools
-release-tools: $(RELEASE_TOOLS) ## build goreleaser, syft, cosign, helm and crane into bin/ (once; a quarter of an hour of one core)
-
-.PHONY: chart
-chart: bin/helm ## package the Helm chart into dist/
-	bin/helm package charts/cloudstack-ccm --version $(VERSION:v%=%) --app-version $(VERSION) --destination dist
-
-.PHONY: vulnerabilities
-vulnerabilities: ## search the programs for known vulnerabilities (needs https://vuln.go.dev)
-	go tool -modfile=release/tools/go.mod govulncheck ./cmd/...
-
 .PHONY: release
-release: release-tools ## make and publish the release of the commit's tag: docs/contributing/release.md
+release: $(RELEASE_TOOLS) ## make and publish the release of the commit's tag: docs/contributing/release.md
 	release/steps all
 
 .PHONY: release-rehearsal
-release-rehearsal: release-tools plane ## rehearse a release on loopback, from tag to helm install from both places (bin/rehearsal.txt)
-	cd test && go test ./release -run TestReleaseIntoACluster -rehearse -v -count=1 -timeout 120m $(TESTFLAGS)
-
-.PHONY: clean
-clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)
-	rm -rf bin dist
+release-rehearsal: $(RELEASE_TOOLS) ## rehearse a release on loopback, from tag to helm install from both places (bin/rehearsal.txt)
+	cd test && go run ./cmd/plane-build && go test ./release -run TestReleaseIntoACluster -rehearse -v -count=1 -timeout 120m $(TESTFLAGS)

@@ -108,7 +108,7 @@ func (s *settings) scenarios(ctx context.Context, interrupted func(), names []st
 	}
 	results := r.Scenarios(ctx, names)
 	if ctx.Err() != nil {
-		_, _ = fmt.Fprintln(stderr, "cloud: interrupted; removing what was made (^C again leaves it: make cloud-clean)")
+		_, _ = fmt.Fprintln(stderr, "cloud: interrupted; removing what was made (^C again leaves it: make cloud CLOUDFLAGS=--clean)")
 		interrupted()
 	}
 	report := r.Report(results, r.Stop(context.WithoutCancel(ctx)))

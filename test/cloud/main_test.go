@@ -50,7 +50,7 @@ func none(string) string { return "" }
 func built(t *testing.T) {
 	t.Helper()
 	if _, there, err := plane.Cached(t.Context(), plane.Newest); err != nil || testing.Short() || !there {
-		t.Skip("it needs the built control plane: make plane", err)
+		t.Skip("it needs the built control plane: go run ./cmd/plane-build", err)
 	}
 }
 

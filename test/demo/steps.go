@@ -184,7 +184,7 @@ func (d *demo) showResult(ctx context.Context) error {
 	if err := d.showRules(ctx); err != nil {
 		return err
 	}
-	d.Say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make e2e sends traffic.")
+	d.Say("Nothing answers at the address: these nodes have no kube-proxy. The rules are what there is to see; make real-nodes sends traffic.")
 	return nil
 }
 

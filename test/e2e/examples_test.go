@@ -101,7 +101,7 @@ var manifests = map[string]map[string][]balanced{
 	},
 }
 
-// elsewhere are the folders that other tests apply: gitops_test.go, and test/truth, which has real traffic for them.
+// elsewhere are the folders that other tests apply: gitops_test.go, and test/real-nodes, which has real traffic for them.
 var elsewhere = []string{"gitops-", "gateway-", "terraform", "ingress-nginx", "traefik"}
 
 // TestExamples applies each folder of docs/examples with kubectl, compares what becomes of its Services, and deletes it.

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway builds Traefik, with which scenarios of test/truth run the Gateway API examples of docs/examples:
+// Package gateway builds Traefik, with which scenarios of test/real-nodes run the Gateway API examples of docs/examples:
 // from its own modules, without ACME (traefik/noacme). It also finds the CRDs of Gateway API.
 package gateway
 

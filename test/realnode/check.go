@@ -47,7 +47,7 @@ func Check(ctx context.Context, install bool) error {
 		missing = missingPackages()
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set E2E_INSTALL=1", strings.Join(missing, " "))
+		return fmt.Errorf("programs of nodes are missing: run apt-get install --no-install-recommends %s, or set INSTALL_PACKAGES=1", strings.Join(missing, " "))
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command recording runs a program in a pseudo-terminal and writes its output as an animated SVG: `make recording`
+// Command recording runs a program in a pseudo-terminal and writes its output as an animated SVG: `make demo RECORD=FILE`
 // records the demo for the README. The SVG shows the output unchanged; only pauses are shortened.
 package main
 

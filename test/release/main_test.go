@@ -16,7 +16,7 @@ import (
 	"github.com/csccm/csccm/test/testenv"
 )
 
-// rehearse needs goreleaser, syft, cosign, crane and helm in bin/ (make release-tools).
+// rehearse needs goreleaser, syft, cosign, crane and helm in bin/ (make release-rehearsal builds them).
 var rehearse = flag.Bool("rehearse", false, "make the releases with goreleaser, sign and verify them, and write bin/rehearsal.txt")
 
 // tools holds the path of helm, and why the tests are skipped, if they are.

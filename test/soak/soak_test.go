@@ -21,7 +21,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	if testing.Short() || !there {
-		t.Skip("it takes two minutes, and needs the control plane: run make plane")
+		t.Skip("it takes two minutes, and needs the control plane: run go run ./cmd/plane-build")
 	}
 	o.Plane = path
 	if o.Programs, err = testenv.Build(t.Context(), testenv.BuildOptions{}); err != nil {

@@ -147,7 +147,7 @@ func (r *Run) Stop(ctx context.Context) error {
 	if r.world != nil {
 		if err = r.clean(ctx); err != nil && r.simulator == nil {
 			r.Say("%v", err)
-			r.Say("remove it by: make cloud-clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)", r.id)
+			r.Say("remove it by: make cloud CLOUDFLAGS=--clean CLOUD_RUN=%s (with the same CLOUD_URL and credentials)", r.id)
 		}
 	}
 	if r.journal != nil {

@@ -65,7 +65,11 @@ func third(n int) []string {
 	return all[at[n-1]:at[n]]
 }
 
-// Select returns the names that texts ask for: whole names, or parts of them; or one of three parts of all, unless it is 0.
+// older are the scenarios, all in one network, in which an older CloudStack lacks something or behaves differently.
+var older = []string{"a Service comes", "algorithm", "PROXY", "source ranges", "ports added", "stickiness", "external traffic", "what is refused",
+	"address changed", "migrate-rules"}
+
+// Select returns the names that texts ask for: whole names, parts of them, or "older"; or one of three parts of all, unless it is 0.
 func Select(only []string, part int) ([]string, error) {
 	switch {
 	case part < 0 || part > len(firstOf)+1:
@@ -74,6 +78,12 @@ func Select(only []string, part int) ([]string, error) {
 		return nil, errors.New("--third and --only: give one")
 	case part > 0:
 		return third(part), nil
+	}
+	if slices.Equal(only, []string{"older"}) {
+		only = nil
+		for _, name := range older {
+			only = append(only, "isolated network: "+name)
+		}
 	}
 	var chosen []string
 	for _, text := range only {

@@ -3,9 +3,9 @@
 
 //go:build linux
 
-// Command truth runs scenarios with csccm on real nodes: kubelets with containerd in
+// Command real-nodes runs scenarios with csccm on real nodes: kubelets with containerd in
 // network namespaces, Pods that answer requests, and a simulated CloudStack whose data
-// path forwards packets by its rules. It prints a table and writes docs/truth.md. It
+// path forwards packets by its rules. It prints a table and writes docs/real-nodes.md. It
 // needs root.
 package main
 
@@ -51,7 +51,7 @@ type settings struct {
 
 func parse(args []string, stderr io.Writer) (*settings, error) {
 	s := &settings{}
-	f := flag.NewFlagSet("truth", flag.ContinueOnError)
+	f := flag.NewFlagSet("real-nodes", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	minor := f.String("minor", string(plane.Newest), "minor of Kubernetes, or all")
 	only := f.String("only", "", "run the scenarios whose name matches this regular expression")
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "truth:", err)
+		_, _ = fmt.Fprintln(stderr, "real-nodes:", err)
 		return 2
 	}
 	if s.list {
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if in {
 		if err := inside(ctx, s.rate, stdout, stderr); err != nil {
-			_, _ = fmt.Fprintln(stderr, "truth:", err)
+			_, _ = fmt.Fprintln(stderr, "real-nodes:", err)
 			return 1
 		}
 		return 0
@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil && s.check {
 		_, _ = fmt.Fprintln(stderr, "real nodes cannot run here:", oneLine(err.Error()))
 	} else if err != nil {
-		_, _ = fmt.Fprintln(stderr, "truth:", err)
+		_, _ = fmt.Fprintln(stderr, "real-nodes:", err)
 	}
 	return code
 }
@@ -139,7 +139,7 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // outside builds all programs, which may need a network, runs the scenarios in sandboxes, and prints the table.
 func outside(ctx context.Context, s *settings, stdout, stderr io.Writer) (int, error) {
-	if err := realnode.Check(ctx, os.Getenv("E2E_INSTALL") == "1"); err != nil {
+	if err := realnode.Check(ctx, os.Getenv("INSTALL_PACKAGES") == "1"); err != nil {
 		return 1, err
 	}
 	if s.check {
@@ -176,7 +176,7 @@ func notTested(leftOut []string) string {
 	if len(leftOut) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nNOT TESTED: %s. Traefik is not built here: run make gateway.\n", strings.Join(leftOut, "; "))
+	return fmt.Sprintf("\nNOT TESTED: %s. Traefik is not built here: run: cd test && go run ./cmd/gateway-build.\n", strings.Join(leftOut, "; "))
 }
 
 // leftBehind returns a sentence about what a run has left on the machine.

@@ -41,12 +41,12 @@ func table(all []result) string {
 	return b.String()
 }
 
-// page returns the results as the text of docs/truth.md.
+// page returns the results as the text of docs/real-nodes.md.
 func page(all []result) string {
 	var b strings.Builder
 	b.WriteString(`# What was seen on real nodes
 
-<!-- Written by "make e2e". Do not edit. -->
+<!-- Written by "make real-nodes". Do not edit. -->
 
 Three kubelets with containerd, runc and kube-proxy in network namespaces of one machine, a real control plane, the
 product as users install it, Pods that answer HTTP, and ` + "`cloudstack-sim`" + `'s data path in place of the virtual router.

@@ -131,7 +131,7 @@ func TestLeftOut(t *testing.T) {
 	if got := s.jobs(nil); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := notTested(s.leftOut); !strings.Contains(got, gateways[1].name) || !strings.Contains(got, "make gateway") {
+	if got := notTested(s.leftOut); !strings.Contains(got, gateways[1].name) || !strings.Contains(got, "gateway-build") {
 		t.Errorf("got %q", got)
 	}
 	if got := notTested(nil); got != "" {
