@@ -151,10 +151,8 @@ func TestRenderingsFitEachMinorOfKubernetes(t *testing.T) {
 			t.Parallel()
 			schemas := loadAPISchemas(t, minor, operatorSchemas(t))
 			seen := map[string]bool{}
-			for name := range sets {
-				golden, err := os.ReadFile(filepath.Join("testdata", "golden", name+".golden.yaml"))
-				require.NoError(t, err)
-				for _, document := range documents(string(golden)) {
+			for name, values := range sets {
+				for _, document := range documents(render(t, values)) {
 					require.NoError(t, schemas.check(document), "%s\n%s", name, document)
 					var of struct{ APIVersion, Kind string }
 					require.NoError(t, yaml.Unmarshal([]byte(document), &of))
