@@ -25,8 +25,24 @@ const secretsOfTypes = "type!=helm.sh/release.v1,type!=" + string(corev1.SecretT
 // secretsPage is the number of Secrets that are read at once.
 const secretsPage = 500
 
-// look reads what works with some API keys.
-func (r *run) look(ctx context.Context, keys ...string) (*Others, error) {
+// findOthers fills the plan with what works with the old keys.
+func (r *run) findOthers(ctx context.Context) error {
+	for i := range r.plan.ends {
+		r.hide = append(r.hide, r.plan.ends[i].APIKey)
+	}
+	found, err := r.look(ctx)
+	if err == nil {
+		r.plan.Others = *found
+	}
+	return err
+}
+
+// look reads what works with the old keys.
+func (r *run) look(ctx context.Context) (*Others, error) {
+	var keys []string
+	for i := range r.plan.ends {
+		keys = append(keys, r.plan.ends[i].APIKey)
+	}
 	f := &facts{namespace: r.secret.Namespace, secret: r.secret.Name, release: r.Release}
 	kube := r.Cluster.Kube
 	var err error

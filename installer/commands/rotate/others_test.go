@@ -240,7 +240,7 @@ func TestFinishByForce(t *testing.T) {
 	c.out.Reset()
 	c.rotate(func(e *engine.Env, o *Options) { o.Finish, o.Force, e.Output = true, true, "json" })
 	require.False(t, c.works(first))
-	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","secret":"kube-system/cloudstack-secret","ended":["k8s-owner"],"restarted":[]}`, c.out.String())
+	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","secret":"kube-system/cloudstack-secret","ended":["k8s-owner"],"restarted":[],"keptFor":[]}`, c.out.String())
 }
 
 // What does not reload is restarted, and the old keys end in the same run.

@@ -40,22 +40,29 @@ const (
 
 const fieldManager = "csccm"
 
-// Plan is what a rotation would do. It holds no secret.
+// Plan is what a rotation would do, or ending old keys. It holds no secret.
 type Plan struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Namespace     string `json:"namespace"`
 	Secret        string `json:"secret"`
 	Account       string `json:"account"`
-	From          string `json:"from"` // user of the old keys
-	To            string `json:"to"`   // user of the new keys
+	Finish        bool   `json:"finish,omitempty"` // only ends old keys
+	From          string `json:"from,omitempty"`   // user of the old keys
+	To            string `json:"to,omitempty"`     // user of the new keys
+	// Ends are the users whose old keys are made worthless, if nothing keeps them.
+	Ends []string `json:"ends"`
 	Others
-	// KeepsOldKeys are the reasons why the old keys still work afterwards; without any they are made worthless.
+	// KeepsOldKeys are the reasons why the old keys still work after a rotation, or who stops working when they are ended.
 	KeepsOldKeys []string `json:"keepsOldKeys"`
 	Steps        []string `json:"steps"`
 
-	from     cloudapi.User
+	ends     []cloudapi.User
 	toID     string // "" = to be created
 	switched bool   // the Secret holds the new keys already
+}
+
+func (p *Plan) step(format string, args ...any) {
+	p.Steps = append(p.Steps, fmt.Sprintf(format, args...))
 }
 
 var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
@@ -77,10 +84,11 @@ func newPlan(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiK
 		return &account[i]
 	}
 	if old := find(s.Annotations[annotationFrom]); old != nil && old.Username != holder.Username {
-		p.switched, p.from, p.From, p.To, p.toID = true, *old, old.Username, holder.Username, holder.ID
+		p.switched, p.To, p.toID = true, holder.Username, holder.ID
+		p.old(*old)
 		return p, nil
 	}
-	p.from, p.From = holder, holder.Username
+	p.old(holder)
 	if p.To, err = next(all, holder, s, user, find); err != nil {
 		return nil, err
 	}
@@ -88,6 +96,11 @@ func newPlan(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiK
 		p.toID = u.ID
 	}
 	return p, nil
+}
+
+// old sets whose keys are the old ones.
+func (p *Plan) old(u cloudapi.User) {
+	p.From, p.Ends, p.ends = u.Username, []string{u.Username}, []cloudapi.User{u}
 }
 
 // holderOf returns all users that the administrator sees, and the one whose keys the Secret holds.
@@ -144,25 +157,29 @@ func next(all []cloudapi.User, holder cloudapi.User, s *corev1.Secret, named str
 
 // decide says what the rotation does, from what uses the old keys.
 func (p *Plan) decide(o *Options, changed time.Time) {
-	step := func(format string, args ...any) { p.Steps = append(p.Steps, fmt.Sprintf(format, args...)) }
 	if !p.switched {
 		if p.toID == "" {
-			step("create user %q in account %q", p.To, p.Account)
+			p.step("create user %q in account %q", p.To, p.Account)
 		}
-		step("register API keys for user %q, and prove them", p.To)
-		step("write them into Secret %s/%s", p.Namespace, p.Secret)
+		p.step("register API keys for user %q, and prove them", p.To)
+		p.step("write them into Secret %s/%s", p.Namespace, p.Secret)
 	}
-	step("wait until the controller works with the keys of user %q", p.To)
-	for i := range p.Workloads {
-		if u := &p.Workloads[i]; o.RestartOthers && u.Needs == restart && u.old(changed) > 0 {
-			step("restart %s, and look for refused calls", u)
-		}
-	}
+	p.step("wait until the controller works with the keys of user %q", p.To)
+	p.restarts(o, changed)
 	p.KeepsOldKeys = p.keeps(o, changed)
 	if len(p.KeepsOldKeys) > 0 {
-		step("leave the keys of user %q as they are (%s); csccm rotate-keys --finish ends them", p.From, reason(o))
+		p.step("leave the keys of user %q as they are (%s); csccm rotate-keys --finish ends them", p.From, reason(o))
 	} else {
-		step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
+		p.step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
+	}
+}
+
+// restarts adds the steps that restart other workloads.
+func (p *Plan) restarts(o *Options, changed time.Time) {
+	for i := range p.Workloads {
+		if u := &p.Workloads[i]; o.RestartOthers && u.Needs == restart && u.old(changed) > 0 {
+			p.step("restart %s, and look for refused calls", u)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (r *run) others(ctx context.Context, note engine.Note) error {
 	if !r.RestartOthers {
 		return nil
 	}
-	err := r.restartAll(ctx, note, r.plan.from.APIKey)
+	err := r.restartAll(ctx, note)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (r *run) others(ctx context.Context, note engine.Note) error {
 }
 
 // restartAll restarts what csccm can restart and has Pods of before the Secret was changed, and observes it.
-func (r *run) restartAll(ctx context.Context, note engine.Note, oldKeys ...string) error {
-	found, err := r.look(ctx, oldKeys...)
+func (r *run) restartAll(ctx context.Context, note engine.Note) error {
+	found, err := r.look(ctx)
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type run struct {
 	changed   time.Time // when the Secret got its keys; zero before
 	restarted []string
 	kept      []string // why the old keys still work
+	ended     []string // users
 }
 
 // Run rotates the keys.
@@ -115,12 +116,9 @@ func (r *run) rotate(ctx context.Context) error {
 	if r.plan.switched {
 		r.changed = r.changedAt(object)
 	}
-	r.hide = append(r.hide, r.plan.from.APIKey)
-	found, err := r.look(ctx, r.plan.from.APIKey)
-	if err != nil {
+	if err := r.findOthers(ctx); err != nil {
 		return err
 	}
-	r.plan.Others = *found
 	r.plan.decide(&r.Options, r.changed)
 	steps := []engine.Step{
 		{Name: "proof by the controller", Do: r.prove}, {Name: "other users of the keys", Do: r.others}, {Name: "old keys", Do: r.retire},
@@ -182,14 +180,14 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 			return err
 		}
 		if p.toID == "" {
-			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: p.from.DomainID, Domain: p.from.Domain}
+			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: p.ends[0].DomainID, Domain: p.ends[0].Domain}
 			record := func() error {
 				return credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made)
 			}
 			if err := record(); err != nil {
 				return r.Cluster.Explain(err)
 			}
-			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, p.from.DomainID))
+			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, p.ends[0].DomainID))
 			if err != nil {
 				return fmt.Errorf("creating user %q: %w", p.To, err)
 			}

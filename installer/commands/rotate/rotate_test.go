@@ -231,7 +231,7 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	first := env.config("k8s-owner")
 	env.rotate(func(e *engine.Env, o *Options) { o.KeepOld, e.Output = true, "json" })
 	require.True(t, env.works(first))
-	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","user":"k8s-owner-2","oldUser":"k8s-owner","oldKeysWork":true,"proof":"reload","secret":"kube-system/cloudstack-secret","pods":2,"nextRotation":"","restarted":[],"keptFor":["--keep-old"]}`, env.out.String())
+	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","user":"k8s-owner-2","oldUser":"k8s-owner","ended":[],"proof":"reload","secret":"kube-system/cloudstack-secret","pods":2,"restarted":[],"keptFor":["--keep-old"]}`, env.out.String())
 	s, _ := env.secret()
 	require.NotContains(t, s.Annotations, annotationSpare, "a user whose keys others may have is not taken unasked")
 
