@@ -99,7 +99,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
-		"journal", "keep-old", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
+		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
 	completeConsent(g, cmd)
 	return cmd
@@ -160,7 +160,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	flags.StringSliceVar(&o.Accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
 	flags.StringSliceVar(&o.Pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
-	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the replaced controller in the cluster, with no Pods")
 	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
 	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
 

@@ -45,16 +45,16 @@ something else installs: where both controllers use one lease, install csccm's f
 the old one elects no leader, it is stopped first. takeover says what is next;
 run it again after that step. It continues where it stopped.
 
---undo goes back after a takeover with --keep-old: csccm's controller ends, rules get
+The old controller stays, with no Pods. --undo goes back to it: csccm's controller ends, rules get
 their names and annotations their values of before, then the old controller starts
 again. Services and the old workload have annotations with what was. Addresses, ids and members of the rules
-stay, and so does what --accept has changed. An old controller that was removed has
+stay, and so does what --accept has changed. An old controller that was deleted has
 to be applied again first, with no Pods.`,
 		Example: `  # look only
   csccm takeover --dry-run
 
   # keep the current state where an annotation can, agree to the rest
-  csccm takeover --pin all --accept all --keep-old --yes
+  csccm takeover --pin all --accept all --yes
 
   # back to the old controller
   csccm takeover --undo`,
@@ -64,8 +64,7 @@ to be applied again first, with no Pods.`,
 	flags.StringVar(&f.clusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
 	flags.StringSliceVar(&f.o.Accept, "accept", nil, "agree to the changes of this Service (namespace/name, or all)")
 	flags.StringSliceVar(&f.o.Pin, "pin", nil, "keep the current state of this Service by an annotation (namespace/name, or all)")
-	flags.BoolVar(&f.o.KeepOld, "keep-old", false, "leave the old controller in the cluster, with no Pods")
-	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller, after a takeover with --keep-old")
+	flags.BoolVar(&f.undo, "undo", false, "go back to the old controller")
 	completeConsent(g, cmd)
 	return cmd
 }
@@ -84,8 +83,8 @@ func (f *takeoverFlags) run(ctx context.Context, g *cli.Globals) error {
 	if err := takeover.ConsentNames(f.o.Accept, f.o.Pin); err != nil {
 		return err
 	}
-	if f.undo && (len(f.o.Accept) > 0 || len(f.o.Pin) > 0 || f.o.KeepOld) {
-		return cli.Usagef("--undo goes back to what was: leave out --accept, --pin and --keep-old")
+	if f.undo && (len(f.o.Accept) > 0 || len(f.o.Pin) > 0) {
+		return cli.Usagef("--undo goes back to what was: leave out --accept and --pin")
 	}
 	body := func(e *engine.Env, cs *cloud.Cloud) error {
 		if f.undo {

@@ -94,7 +94,7 @@ func keptOld(t *testing.T, a *fakeCluster) (deployments func(replicas int) strin
 	return deployments
 }
 
-// undoneCluster is a cluster after a takeover with --keep-old.
+// undoneCluster is a cluster after a takeover.
 func undoneCluster(t *testing.T) (a *fakeCluster, file string) {
 	t.Helper()
 	a, _, file = leftCluster(t)
@@ -107,7 +107,7 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	t.Parallel()
 	a, cloud, file := leftCluster(t)
 	base := []string{"takeover", "--undo", "--server", a.url, "--cloud-config", file}
-	for flag, value := range map[string]string{"--accept": "all", "--pin": "all", "--keep-old": "true"} {
+	for flag, value := range map[string]string{"--accept": "all", "--pin": "all"} {
 		c := execute(t, append(base, flag+"="+value)...)
 		require.Equal(t, 2, c.code, c.errOut)
 		require.Contains(t, c.errOut, "--undo goes back to what was")
@@ -126,7 +126,7 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	a.set("/apis/apps/v1/deployments", `[]`)
 	c = execute(t, append(base, "--yes", "-o", "json")...)
 	require.Equal(t, 3, c.code, c.errOut)
-	require.Contains(t, c.errOut, "no controller that a takeover stopped is in the cluster: it was without --keep-old, or there was none\n  fix: apply the old controller's manifest again with no Pods (replicas: 0, ")
+	require.Contains(t, c.errOut, "no controller that a takeover stopped is in the cluster: it was deleted, or there was none\n  fix: apply the old controller's manifest again with no Pods (replicas: 0, ")
 	require.True(t, json.Valid([]byte(c.out)), c.out)
 
 	a.set("/apis/apps/v1/deployments", deployments(0))

@@ -126,10 +126,10 @@ func faults() []fault {
 		{code: "K8S-003", outcome: check.Failed, says: "patch nodes", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.deny(func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "patch" })
 		}},
-		{code: "K8S-003", outcome: check.Failed, says: "delete deployments.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
+		{code: "K8S-003", outcome: check.Failed, says: "update leases.coordination.k8s.io in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.env.Replaces = []check.Object{{Kind: "Deployment", Namespace: system, Name: "cloud-controller-manager"}}
 			w.deny(func(a *authorizationv1.ResourceAttributes) bool {
-				return a.Verb == "delete" && a.Resource == "deployments"
+				return a.Verb == "update" && a.Resource == "leases"
 			})
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "create daemonsets.apps in kube-system", preflight: true, inject: func(_ *testing.T, w *world) {

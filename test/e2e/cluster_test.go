@@ -132,8 +132,8 @@ func applyRequest(t *testing.T, over map[string]any) helm.ApplyRequest {
 	return helm.ApplyRequest{Name: release, Chart: chart, Values: values}
 }
 
-// runs waits until the one workload in the system namespace is of a kind, all its Pods are ready, and they are on these nodes
-// if any are given.
+// runs waits until the one workload in the system namespace, beside one that a takeover has kept, is of a kind, all its Pods are
+// ready, and they are on these nodes if any are given.
 func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 	t.Helper()
 	e.eventually(t, "a "+kind+" that is ready", func(ctx context.Context) error {
@@ -148,6 +148,9 @@ func (e *clusterEnv) runs(t *testing.T, kind string, nodes ...string) {
 		var states []string // of each workload: kind, observed, wanted, updated, ready, all
 		for i := range deployments.Items {
 			d := &deployments.Items[i]
+			if d.Annotations[keptAnnotation] != "" {
+				continue
+			}
 			states = append(states, fmt.Sprint("Deployment ", d.Status.ObservedGeneration >= d.Generation,
 				*d.Spec.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.Replicas))
 		}

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
@@ -31,7 +31,7 @@ type facts struct {
 	kubelets     []kubelet.NodeVerdict
 	release      *helm.Release  // nil = none
 	values       map[string]any // that the release keeps
-	controllers  *takeover.Facts
+	controllers  *family.Controllers
 	placement    string // where the Pods with the keys run
 }
 

@@ -52,10 +52,8 @@ type Options struct {
 	SkipSelfTest    bool // do not run the controller's self-test in the cluster
 
 	// Accept and Pin name Services (namespace/name, or takeover.All) of which the takeover from another
-	// provider may change what runs, or is to keep it by an annotation. KeepOld leaves the other
-	// controller in the cluster, with no Pods.
+	// provider may change what runs, or is to keep it by an annotation.
 	Accept, Pin []string
-	KeepOld     bool
 
 	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode     time.Duration // 0 = taint.DefaultPerNode

@@ -90,11 +90,7 @@ func (in *Installer) printTakeover(w io.Writer) error {
 		_, err := io.WriteString(w, "What changes of which Service is planned once the credentials are there.\n")
 		return err
 	}
-	end := "removed"
-	if in.KeepOld {
-		end = "kept, with no Pods"
-	}
-	_, err := fmt.Fprintf(w, "In the end the old controller is %s.\n", end)
+	_, err := io.WriteString(w, "In the end the old controller is kept, with no Pods.\n")
 	return err
 }
 

@@ -14,9 +14,9 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 )
 
 const testPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x-self-test}\nspec: {containers: [{name: x}]}"

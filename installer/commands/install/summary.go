@@ -29,17 +29,16 @@ type Result struct {
 	Command  []string        `json:"command"` // that repeats the install, without secrets
 }
 
-// ResultTakeover says whose place was taken.
+// ResultTakeover says whose place was taken. The replaced controllers are still there, with no Pods.
 type ResultTakeover struct {
 	Replaced []string `json:"replaced"`
-	Kept     bool     `json:"kept"` // they are still there, with no Pods
 }
 
 func (in *Installer) tookOver() *ResultTakeover {
 	if in.taker == nil {
 		return nil
 	}
-	r := &ResultTakeover{Replaced: []string{}, Kept: in.KeepOld}
+	r := &ResultTakeover{Replaced: []string{}}
 	for i := range in.taker.Plan.Predecessors {
 		r.Replaced = append(r.Replaced, in.taker.Plan.Predecessors[i].String())
 	}
@@ -61,14 +60,8 @@ func (in *Installer) summary(ctx context.Context) error {
 		return report.Encode(in.Out, in.Output, r)
 	}
 	if t := r.Takeover; t != nil {
-		if _, err := fmt.Fprintf(in.Out, "Took the place of %s.\n", strings.Join(t.Replaced, ", ")); err != nil {
-			return err
-		}
-		back := ""
-		if t.Kept {
-			back = in.StyleOf(in.Out).Commands("Back to it:  csccm takeover --undo\n")
-		}
-		if _, err := io.WriteString(in.Out, back); err != nil {
+		text := "Took the place of " + strings.Join(t.Replaced, ", ") + ".\n" + in.taker.Plan.Afterwards()
+		if _, err := io.WriteString(in.Out, in.StyleOf(in.Out).Commands(text)); err != nil {
 			return err
 		}
 	}
@@ -155,7 +148,6 @@ func (in *Installer) FlagLine() []string {
 	if in.taker != nil {
 		add("--accept", strings.Join(in.Accept, ","))
 		add("--pin", strings.Join(in.Pin, ","))
-		add("--keep-old", in.KeepOld)
 	}
 	return append(line, "--yes")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
@@ -69,31 +70,25 @@ func (in *Installer) userOf(ctx context.Context, cfg *cloudstack.Config) string 
 	return fmt.Sprintf(", user %s of account %s", users[i].Username, users[i].Account)
 }
 
-// findControllers looks for another provider for CloudStack. One that an earlier takeover kept, with
-// no Pods, is none.
+// findControllers looks for another provider for CloudStack.
 func (in *Installer) findControllers(ctx context.Context) error {
-	f, err := takeover.FindControllers(ctx, in.Cluster.Kube, in.Release, in.Cluster.Namespace)
+	f, err := family.Find(ctx, in.Cluster.Kube, in.Release, in.Cluster.Namespace)
 	if err != nil {
 		return in.Cluster.Explain(err)
 	}
-	in.facts.controllers = withoutKept(f)
+	in.facts.controllers = f
 	for i := range f.Predecessors {
-		if p := &f.Predecessors[i]; p.Family != takeover.Other {
+		if p := &f.Predecessors[i]; p.Family != family.Other {
 			in.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", p, p.Family, p.Image)
 		}
 	}
 	return nil
 }
 
-func withoutKept(f *takeover.Facts) *takeover.Facts {
-	f.Predecessors = slices.DeleteFunc(f.Predecessors, func(p takeover.Predecessor) bool { return p.Kept })
-	return f
-}
-
 // takesOver reports whether this install takes another provider's place. A controller that csccm does
 // not know is left to the checks.
 func (in *Installer) takesOver() bool {
-	return slices.ContainsFunc(in.facts.controllers.Predecessors, func(p takeover.Predecessor) bool { return p.Family != takeover.Other })
+	return slices.ContainsFunc(in.facts.controllers.Predecessors, func(p family.Predecessor) bool { return p.Family != family.Other })
 }
 
 // replaces are the workloads whose place this install takes, which the checks before it then let pass.
@@ -101,7 +96,7 @@ func (in *Installer) replaces() []check.Object {
 	var out []check.Object
 	for i := range in.facts.controllers.Predecessors {
 		p := &in.facts.controllers.Predecessors[i]
-		if p.Family == takeover.Apache || p.Family == takeover.Leaseweb {
+		if p.Replaceable() {
 			out = append(out, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
 		}
 	}
@@ -114,8 +109,8 @@ func (in *Installer) planControllers(context.Context) error {
 	if !in.takesOver() {
 		return nil
 	}
-	f := *in.facts.controllers
-	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
+	f := takeover.Facts{Controllers: *in.facts.controllers}
+	f.Own.Lease = family.LeaseOfChart(in.plan.manifest)
 	in.plan.Takeover = takeover.NewPlan(&f) //nolint:contextcheck // decides by the facts, and waits for nothing
 	if len(in.plan.Takeover.Problems) > 0 {
 		return takeover.Blocked(in.plan.Takeover.Problems)
@@ -141,8 +136,8 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	if err != nil {
 		return in.Cluster.Explain(err)
 	}
-	in.facts.controllers = withoutKept(f)
-	f.Own.Lease = takeover.LeaseOf(in.plan.manifest)
+	in.facts.controllers = &f.Controllers
+	f.Own.Lease = family.LeaseOfChart(in.plan.manifest)
 	plan := takeover.NewPlan(f) //nolint:contextcheck // as above
 	plan.Pin(o.Pin)
 	in.plan.Takeover = plan
@@ -150,7 +145,7 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 		return err
 	}
 	in.taker = takeover.NewTaker(source, plan, takeover.Options{
-		Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin, KeepOld: o.KeepOld,
+		Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin,
 	})
 	in.Progress.Done("%s, %s", plural.Count(len(plan.Services), "Service"), plural.Count(ruleCount(plan), "rule"))
 	return nil

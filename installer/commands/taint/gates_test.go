@@ -21,7 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -138,13 +138,13 @@ func TestGatherCluster(t *testing.T) {
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 	})
-	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", takeover.LeaseName{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now))
+	f, err := GatherCluster(t.Context(), kube, "kube-system", "r", lease.Name{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now))
 	require.NoError(t, err)
 	require.True(t, f.MayPatch)
 	require.Equal(t, 1, f.ControllerReady)
 	require.Equal(t, "me", f.Leader)
 	require.Equal(t, []Webhook{{"m", "all"}, {"v", "nodes"}}, f.Webhooks)
-	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", takeover.LeaseName{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
+	f, err = GatherCluster(t.Context(), kube, "kube-system", "r", lease.Name{Namespace: "kube-system", Name: "l"}, clocktesting.NewFakePassiveClock(now.Add(time.Minute)))
 	require.NoError(t, err)
 	require.Empty(t, f.Leader, "a lease that nobody renews is nobody's")
 }

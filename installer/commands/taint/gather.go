@@ -5,21 +5,19 @@ package taint
 
 import (
 	"context"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/lease"
 )
 
 // GatherCluster reads what the gates of the whole cluster look at, except OldRules.
-func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, lease takeover.LeaseName, c clock.PassiveClock) (*ClusterFacts, error) {
+func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, release string, name lease.Name, c clock.PassiveClock) (*ClusterFacts, error) {
 	f := &ClusterFacts{}
 	review, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}},
@@ -40,13 +38,12 @@ func GatherCluster(ctx context.Context, kube kubernetes.Interface, namespace, re
 			f.ControllerReady++
 		}
 	}
-	l, err := kube.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	l, err := lease.Get(ctx, kube, name)
+	if err != nil {
 		return nil, err
 	}
-	if err == nil && l.Spec.HolderIdentity != nil && l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil &&
-		c.Since(l.Spec.RenewTime.Time) <= 2*time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second {
-		f.Leader = *l.Spec.HolderIdentity
+	if age, lasts, held := lease.Age(l, c); held && age <= 2*lasts {
+		f.Leader = lease.Holder(l)
 	}
 	return f, f.webhooks(ctx, kube)
 }

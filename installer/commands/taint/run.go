@@ -18,11 +18,11 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
@@ -145,7 +145,7 @@ func gather(ctx context.Context, e *engine.Env, cs *cloud.Cloud) (*Facts, []core
 		return nil, nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
 	f := &Facts{Nodes: nodes, VMs: vms, Region: cs.Config.Region}
-	others, err := takeover.FindControllers(ctx, c.Kube, release, c.Namespace)
+	others, err := family.Find(ctx, c.Kube, release, c.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 )
 
 // State says how far a takeover has come.
@@ -63,7 +64,7 @@ func ConsentNames(accept, pin []string) error {
 
 // Connect reaches CloudStack with the credentials of the other provider that is in the cluster.
 func Connect(ctx context.Context, c *cluster.Cluster, release string) (*cloud.Cloud, error) {
-	f, err := FindControllers(ctx, c.Kube, release, c.Namespace)
+	f, err := family.Find(ctx, c.Kube, release, c.Namespace)
 	if err != nil {
 		return nil, c.Explain(err)
 	}
@@ -107,7 +108,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, 
 			}
 			return writeTenants(w, e.StyleOf(w), r.Tenants)
 		},
-		Done: func(w io.Writer) error { return r.conclude(w, t.KeepOld) },
+		Done: func(w io.Writer) error { return r.conclude(w) },
 	}
 	if r.Order == Nothing && len(r.Problems) == 0 {
 		r.State = StateNone
@@ -187,7 +188,7 @@ func (r *Result) installLine() string {
 }
 
 // conclude says how it ended and what is next.
-func (r *Result) conclude(w io.Writer, keptOld bool) error {
+func (r *Result) conclude(w io.Writer) error {
 	var text string
 	switch r.State {
 	case StateNone:
@@ -195,10 +196,7 @@ func (r *Result) conclude(w io.Writer, keptOld bool) error {
 	case StatePrepared:
 		text = "Prepared. Next:\n  " + r.Next + "\n  csccm takeover\n"
 	case StateDone:
-		text = "Taken over. Check it:  csccm doctor\n"
-		if keptOld {
-			text += "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
-		}
+		text = "Taken over. Check it:  csccm doctor\n" + r.Afterwards()
 	case StatePlanned:
 		return nil
 	}

@@ -30,12 +30,16 @@ type secretRef struct{ namespace, name, key string }
 // usualSecrets are those of the two providers by their own manifests.
 var usualSecrets = []string{"cloud-config", credentials.SecretName}
 
-// cloudConfigs returns where a workload may have its cloud-config from: the Secrets that it mounts, then the usual ones. A key has
-// the name of the file that the container reads, where the volume does not rename it.
-func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
+// cloudConfigs returns where a predecessor may have its cloud-config from: the Secrets that it mounts, then the usual ones. A key
+// has the name of the file that the container reads, where the volume does not rename it.
+func cloudConfigs(p *family.Predecessor) []secretRef {
+	if p.Pod == nil {
+		return nil
+	}
+	_, c := family.OfPod(p.Pod, p.Name)
 	file, _ := family.Argument(family.Arguments(c), "cloud-config")
 	var names []string
-	for _, v := range w.Pod.Volumes {
+	for _, v := range p.Pod.Volumes {
 		if v.Secret != nil {
 			names = append(names, v.Secret.SecretName)
 		}
@@ -50,7 +54,7 @@ func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
 	}
 	var out []secretRef
 	for _, name := range append(names, usualSecrets...) {
-		if ref := (secretRef{w.Meta.Namespace, name, path.Base(file)}); !slices.Contains(out, ref) {
+		if ref := (secretRef{p.Namespace, name, path.Base(file)}); !slices.Contains(out, ref) {
 			out = append(out, ref)
 		}
 	}
@@ -59,7 +63,7 @@ func cloudConfigs(w *workload, c *corev1.Container) []secretRef {
 
 // Credentials are those of a predecessor, as they are in the cluster.
 type Credentials struct {
-	Predecessor Predecessor
+	Predecessor family.Predecessor
 	Secret      string // namespace/name
 	Config      *cloudstack.Config
 }
@@ -70,10 +74,10 @@ func (c *Credentials) String() string {
 }
 
 // FindCredentials reads the cloud-config of the first predecessor that has one.
-func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessors []Predecessor) (*Credentials, error) {
+func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor) (*Credentials, error) {
 	var looked []string
 	for i := range predecessors {
-		for _, ref := range predecessors[i].configs {
+		for _, ref := range cloudConfigs(&predecessors[i]) {
 			s, err := kube.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
 			looked = append(looked, ref.namespace+"/"+ref.name)
 			if apierrors.IsNotFound(err) {

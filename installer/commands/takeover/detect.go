@@ -37,10 +37,11 @@ type Source struct {
 
 // Detect reads what a plan rests on. It changes nothing. Errors of the API server are as it sent them.
 func Detect(ctx context.Context, s Source) (*Facts, error) {
-	f, err := FindControllers(ctx, s.Kube, s.Release, s.Namespace)
+	controllers, err := family.Find(ctx, s.Kube, s.Release, s.Namespace)
 	if err != nil {
 		return nil, err
 	}
+	f := &Facts{Controllers: *controllers}
 	id := cluster.IdentityOf(f.Own.Words)
 	id.Flag, id.Config, id.Former = cmp.Or(s.ClusterID, id.Flag), s.Config.ClusterID, s.Config.FormerClusterIDs
 	if f.ClusterIDs, err = id.Resolve(ctx, s.Kube); err != nil {
@@ -52,34 +53,6 @@ func Detect(ctx context.Context, s Source) (*Facts, error) {
 		return nil, err
 	}
 	return f, f.readCloud(ctx, s)
-}
-
-// FindControllers reads the cluster's controllers alone.
-func FindControllers(ctx context.Context, kube kubernetes.Interface, release, namespace string) (*Facts, error) {
-	f := &Facts{Own: Own{Lease: DefaultLease}}
-	all, err := workloads(ctx, kube, metav1.NamespaceAll)
-	pods := cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		w := &all[i]
-		if cluster.InRelease(w.Meta.Labels, release) && len(w.Pod.Containers) > 0 && w.Meta.Namespace == namespace {
-			f.Own.Installed, f.Own.Ready = true, f.Own.Ready+w.Ready
-			f.own = append(f.own, Predecessor{Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, HelmRelease: w.Meta.Annotations[helmReleaseKey]})
-			args := family.Arguments(&w.Pod.Containers[0])
-			if l := leaseOf(args); l != nil {
-				f.Own.Lease = *l
-			}
-			f.Own.InstanceTypeFormat, _ = family.Argument(args, "instance-type-format")
-			f.Own.Words = args
-		}
-		if p, is := recognise(w); is {
-			f.Predecessors = append(f.Predecessors, p)
-		}
-	}
-	f.Predecessors = append(f.Predecessors, inTree(pods)...)
-	return f, nil
 }
 
 func (f *Facts) readCloud(ctx context.Context, s Source) error {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
@@ -35,8 +34,6 @@ const (
 	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
 	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service unchanged
 	KindFirewall    Kind = "firewall"     // a firewall rule of others stays, that lets in more than the Service
-	KindPortAdded   Kind = "port-added"   // a port of the Service that has no rule
-	KindMembers     Kind = "members"      // nodes that join or leave the rules
 	KindForwards    Kind = "forwards"     // port forwardings of others on the address, which stay
 	KindKeeps       Kind = "keeps"        // the address stays in CloudStack when the Service is deleted
 	KindIPMode      Kind = "ip-mode"      // of the Service's status
@@ -112,9 +109,9 @@ func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
 		out = append(out, port(want, desired, actual, actions)...)
 	}
 	for _, want := range desired.Forwards {
-		out = append(out, forward(want, actual))
+		out = append(out, forward(want, actual)...)
 	}
-	out = append(out, leftovers(desired, actual, actions)...)
+	out = append(out, leftovers(desired, actions)...)
 	out = append(out, w.beside(actual)...)
 	return append(out, quiet(spec, id, desired, actual)...), actions
 }
@@ -152,7 +149,7 @@ func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference
 func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
 	address, have := standing(a, want.PublicPort)
 	if have == nil {
-		return []Difference{{Kind: KindPortAdded, Port: want.PublicPort, Text: fmt.Sprintf("port %d has no rule and gets one", want.PublicPort)}}
+		return nil
 	}
 	var out []Difference
 	differ := func(k Kind, what, was, becomes string) {
@@ -189,15 +186,15 @@ func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []
 }
 
 // forward compares one port that the controller forwards to a node. No predecessor makes port forwardings.
-func forward(want plan.ForwardPort, a plan.Actual) Difference {
-	name := fmt.Sprintf("port %d/%s", want.PublicPort, want.Protocol)
-	if _, have := standing(a, want.PublicPort); have != nil && want.Protocol == plan.ProtocolTCP {
-		return Difference{
-			Kind: KindMode, Port: want.PublicPort, Was: annotation.Proxy, Becomes: annotation.Direct, Consent: true,
-			Text: name + " leaves the load balancer: its rule is deleted, and the port is forwarded to one node, or in a VPC to several; new connections fail for some seconds",
-		}
+func forward(want plan.ForwardPort, a plan.Actual) []Difference {
+	if _, have := standing(a, want.PublicPort); have == nil || want.Protocol != plan.ProtocolTCP {
+		return nil
 	}
-	return Difference{Kind: KindPortAdded, Port: want.PublicPort, Text: name + " has no rule; it is forwarded to a node"}
+	return []Difference{{
+		Kind: KindMode, Port: want.PublicPort, Was: annotation.Proxy, Becomes: annotation.Direct, Consent: true, Text: fmt.Sprintf(
+			"port %d/%s leaves the load balancer: its rule is deleted, and the port is forwarded to one node, or in a VPC to several; new connections fail for some seconds",
+			want.PublicPort, want.Protocol),
+	}}
 }
 
 // beside names port forwardings on the Service's addresses, which are others' and stay.
@@ -257,26 +254,13 @@ func ranges(r []string) string {
 }
 
 // leftovers are rules of ports that the Service does not ask for.
-func leftovers(d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
+func leftovers(d plan.Desired, actions []plan.Step) []Difference {
 	var out []Difference
 	for _, s := range actions {
 		if s.Kind != plan.DeleteRule || slices.Contains(d.Ports(), s.Port) {
 			continue
 		}
 		out = append(out, Difference{Kind: KindPortRemoved, Port: s.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP)})
-	}
-	for i := range a.Addresses {
-		for j := range a.Addresses[i].Rules {
-			r := &a.Addresses[i].Rules[j]
-			if r.Owner != plan.Owned || !slices.Contains(d.Ports(), r.PublicPort) {
-				continue
-			}
-			want, have := sets.New(d.Members...), sets.New(r.Members...)
-			if in, gone := want.Difference(have).Len(), have.Difference(want).Len(); in+gone > 0 {
-				out = append(out, Difference{Kind: KindMembers, Port: r.PublicPort, Text: fmt.Sprintf("%s %s the rule of port %d, %s %s it",
-					plural.Count(in, "node"), plural.Verb(in, "joins", "join"), r.PublicPort, plural.Count(gone, "member"), plural.Verb(gone, "leaves", "leave"))})
-			}
-		}
 	}
 	return out
 }

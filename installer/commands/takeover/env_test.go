@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,10 +19,10 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
@@ -71,7 +72,7 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 func standby(t *testing.T, state string) *env {
 	t.Helper()
 	d := ours()
-	d.Annotations = map[string]string{helmReleaseKey: "cloudstack-ccm"}
+	d.Annotations = map[string]string{"meta.helm.sh/release-name": "cloudstack-ccm"}
 	return newEnv(t, state, append(leftby.ApacheObjects(), d)...)
 }
 
@@ -83,6 +84,17 @@ func (e *env) notes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.log)
+}
+
+// inOrder wants the first writes of these kinds to have this order.
+func (e *env) inOrder(want ...string) {
+	e.t.Helper()
+	log, last := e.notes(), -1
+	for _, what := range want {
+		at := slices.IndexFunc(log, func(s string) bool { return strings.HasPrefix(s, what) })
+		require.Greater(e.t, at, last, "%s: %v", what, log)
+		last = at
+	}
 }
 
 func (e *env) facts() *Facts {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/service"
@@ -21,7 +22,7 @@ import (
 // NewPlan decides. It is pure, and the order of its input does not matter.
 func NewPlan(f *Facts) *Plan {
 	p := &Plan{SchemaVersion: 1, Predecessors: slices.Clone(f.Predecessors), Own: f.Own, Services: []ServicePlan{}, Values: values(f), project: f.project}
-	slices.SortFunc(p.Predecessors, func(a, b Predecessor) int {
+	slices.SortFunc(p.Predecessors, func(a, b family.Predecessor) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	p.order()
@@ -39,15 +40,15 @@ func (p *Plan) order() {
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
 		switch {
-		case old.Family == InTree:
+		case old.Family == family.InTree:
 			p.Problems = append(p.Problems, Problem{
 				fmt.Sprintf("%s runs a cloud provider of its own", old),
 				"start kube-controller-manager with --cloud-provider=external (Kubernetes before 1.31), then run the command again",
 			})
-		case old.Family == Other:
+		case old.Family == family.Other:
 			p.Problems = append(p.Problems, Problem{
 				fmt.Sprintf("%s (image %s) is a cloud controller manager that csccm does not know", old, old.Image),
-				fmt.Sprintf("if it is not needed: kubectl -n %s delete %s %s", old.Namespace, strings.ToLower(old.Kind), old.Name),
+				"if it is not needed: " + old.Deletion(),
 			})
 		case p.Order == OldFirst:
 		case old.Wanted == 0:
@@ -65,8 +66,8 @@ func (p *Plan) order() {
 }
 
 // Running are the predecessors that want Pods.
-func (p *Plan) Running() []Predecessor {
-	return slices.DeleteFunc(slices.Clone(p.Predecessors), func(x Predecessor) bool { return x.Wanted == 0 || x.Family == InTree || x.Family == Other })
+func (p *Plan) Running() []family.Predecessor {
+	return slices.DeleteFunc(slices.Clone(p.Predecessors), func(x family.Predecessor) bool { return x.Wanted == 0 || !x.Replaceable() })
 }
 
 // values keeps the forms that the cluster's nodes carry: jobs and volumes are bound to their labels, and

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -144,64 +143,31 @@ func TestPlanShowsACLItems(t *testing.T) {
 	require.NotContains(t, changesOf(NewPlan(f), "default/web"), "+ open-acl")
 }
 
-func TestRecognise(t *testing.T) {
-	t.Parallel()
-	lease := func(name string) *LeaseName { return &LeaseName{"kube-system", name} }
-	usual := lease("cloud-controller-manager")
-	for name, tt := range map[string]struct {
-		d      *appsv1.Deployment
-		family Family
-		lease  *LeaseName
-	}{
-		"apache":                {leftby.Controller("cloud-controller-manager", "apache/cloudstack-kubernetes-provider:v1.2.0", nil, "--leader-elect=true", "--cloud-provider=external-cloudstack"), Apache, usual},
-		"mirrored image":        {leftby.Controller("ccm", "registry.example.org/mirror:1", nil, "--cloud-provider", "external-cloudstack", "--leader-elect-resource-name=x"), Apache, lease("x")},
-		"leaseweb, one replica": {leftby.Controller("ccm", "ghcr.io/leaseweb/cloudstack-kubernetes-provider:1.8.1", nil, "--cloud-provider=cloudstack", "--leader-elect=false"), Leaseweb, nil},
-		"leaseweb, in capitals": {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack", "--leader-elect=FALSE"), Leaseweb, nil},
-		"leaseweb, two":         {leftby.Controller("ccm", "x", nil, "--cloud-provider=cloudstack"), Leaseweb, usual},
-		"another cloud":         {leftby.Controller("hcloud-cloud-controller-manager", "x", nil, "--cloud-provider=hcloud"), Other, usual},
-		"ours":                  {ours(), "", nil},
-		"something else":        {leftby.Controller("web", "nginx", nil), "", nil},
-		"something like it":     {leftby.Controller("cloud-controller-manager-exporter", "exporter", nil, "--port=1"), Other, usual},
-	} {
-		w := workload{cluster.DeploymentOf(tt.d)}
-		p, is := recognise(&w)
-		require.Equal(t, tt.family != "", is, name)
-		require.Equal(t, tt.family, p.Family, name)
-		require.Equal(t, tt.lease, p.Lease, name)
-	}
-	kcm := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kcm"}, Spec: corev1.PodSpec{Containers: []corev1.Container{
-		{Name: "kube-controller-manager", Command: []string{"kube-controller-manager", "--cloud-provider=cloudstack"}},
-	}}}
-	require.Len(t, inTree([]corev1.Pod{kcm}), 1)
-	kcm.Spec.Containers[0].Command[1] = "--cloud-provider=external"
-	require.Empty(t, inTree([]corev1.Pod{kcm}))
-}
-
 // The plan names the other controller and the order, or the command says that there is none; never both.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	usual, other := DefaultLease, LeaseName{"x", "y"}
-	old := func(f Family, wanted int32, l *LeaseName) Predecessor {
-		return Predecessor{Family: f, Kind: "Deployment", Namespace: "n", Name: "old", Wanted: wanted, Lease: l}
+	usual, other := lease.Default, lease.Name{Namespace: "x", Name: "y"}
+	old := func(f family.Family, wanted int32, l *lease.Name) family.Predecessor {
+		return family.Predecessor{Family: f, Kind: "Deployment", Namespace: "n", Name: "old", Wanted: wanted, Lease: l}
 	}
 	const named, ours, theirs = "Other controller: Deployment n/old", "csccm's controller starts before the old one ends: both use lease", "the old controller ends before csccm's starts"
 	for name, tt := range map[string]struct {
-		old      []Predecessor
+		old      []family.Predecessor
 		want     Order
 		problems int
 		running  int
 		says     []string
 	}{
 		"none":               {nil, Nothing, 0, 0, nil},
-		"same lease":         {[]Predecessor{old(Apache, 1, &usual)}, OursFirst, 0, 1, []string{named, "Order: " + ours}},
-		"no lease":           {[]Predecessor{old(Leaseweb, 1, nil)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
-		"another lease":      {[]Predecessor{old(Apache, 1, &other)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
-		"one of two without": {[]Predecessor{old(Leaseweb, 1, nil), old(Apache, 1, &usual)}, OldFirst, 0, 2, []string{named, "Order: " + theirs}},
-		"stopped":            {[]Predecessor{old(Apache, 0, &usual)}, OldFirst, 0, 0, []string{named, "Order: " + theirs}},
-		"in-tree":            {[]Predecessor{old(InTree, 1, nil)}, Nothing, 1, 0, []string{named, "a cloud provider of its own"}},
-		"another cloud's":    {[]Predecessor{old(Other, 1, nil)}, Nothing, 1, 0, []string{named, "that csccm does not know"}},
+		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, 0, 1, []string{named, "Order: " + ours}},
+		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
+		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
+		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, 0, 2, []string{named, "Order: " + theirs}},
+		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, 0, 0, []string{named, "Order: " + theirs}},
+		"in-tree":            {[]family.Predecessor{old(family.InTree, 1, nil)}, Nothing, 1, 0, []string{named, "a cloud provider of its own"}},
+		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, Nothing, 1, 0, []string{named, "that csccm does not know"}},
 	} {
-		p := NewPlan(&Facts{Predecessors: tt.old, Own: Own{Lease: usual}})
+		p := NewPlan(&Facts{Controllers: family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}}})
 		require.Equal(t, tt.want, p.Order, name)
 		require.Len(t, p.Problems, tt.problems, name)
 		require.Len(t, p.Running(), tt.running, name)
@@ -214,18 +180,6 @@ func TestOrder(t *testing.T) {
 		if tt.problems > 0 {
 			require.ErrorContains(t, (&Taker{Plan: p}).Check(), "nothing was changed", name)
 		}
-	}
-}
-
-// The lease counts whatever kind of workload the chart makes: by it is decided which controller ends first.
-func TestLeaseOfAChart(t *testing.T) {
-	t.Parallel()
-	for kind, want := range map[string]LeaseName{"Deployment": {"infra", "mine"}, "DaemonSet": {"infra", "mine"}, "StatefulSet": DefaultLease} {
-		manifest := "apiVersion: v1\nkind: ServiceAccount\n---\napiVersion: apps/v1\nkind: " + kind + `
-metadata: {name: ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
-spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource-name=mine, --leader-elect-resource-namespace=infra]}]}}}
-`
-		require.Equal(t, want, LeaseOf(manifest), kind)
 	}
 }
 

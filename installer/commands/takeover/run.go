@@ -12,20 +12,20 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 const (
-	identityPrefix = "csccm-takeover_"
-	leaderTimeout  = time.Minute
-	leaderPoll     = 500 * time.Millisecond
+	leaderTimeout = time.Minute
+	leaderPoll    = 500 * time.Millisecond
 )
 
 // Options are what the operator says of a takeover.
@@ -35,8 +35,6 @@ type Options struct {
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
 	// happening by an annotation. Pin wins.
 	Accept, Pin []string
-	// KeepOld leaves the old controller in the cluster, with no Pods.
-	KeepOld bool
 }
 
 // Taker carries a plan out.
@@ -44,8 +42,6 @@ type Taker struct {
 	Options
 	Source
 	Plan *Plan
-
-	swapped bool
 }
 
 // NewTaker carries out a plan that rests on what Detect found at the same source.
@@ -60,7 +56,7 @@ func step(name string, do func(ctx context.Context) error) engine.Step {
 // Before are the steps before the chart is installed.
 func (t *Taker) Before() []engine.Step {
 	steps := []engine.Step{step("record of what was", t.record)}
-	if t.Plan.Order == OldFirst && !t.Plan.Own.Installed {
+	if t.oldEndsFirst() {
 		steps = append(steps, step("swap", t.swap))
 	}
 	return steps
@@ -68,12 +64,14 @@ func (t *Taker) Before() []engine.Step {
 
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
-	steps := []engine.Step{step("swap", t.swap), step("new leader", t.awaitLeader), step("rules", t.verify)}
-	if t.KeepOld {
-		return append(steps, step("mark on the old controller", t.markKept))
+	steps := []engine.Step{step("new leader", t.awaitLeader), step("rules", t.verify), step("mark on the old controller", t.markKept)}
+	if !t.oldEndsFirst() {
+		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
-	return append(steps, step("removal of the old controller", t.removeOld))
+	return steps
 }
+
+func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && !t.Plan.Own.Installed }
 
 // Check returns why the plan may not be carried out.
 func (t *Taker) Check() error {
@@ -121,44 +119,43 @@ func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
 
 // swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
 // already, csccm holds the lease meanwhile.
-func (t *Taker) swap(ctx context.Context) (err error) {
+func (t *Taker) swap(ctx context.Context) error {
 	running := t.Plan.Running()
-	if t.swapped {
-		return nil
-	}
-	left, err := leftHold(ctx, t.Kube, t.Plan.Own.Lease)
+	hold := len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed)
+	return t.whileHolding(ctx, hold, running, func() error {
+		for i := range running {
+			t.Progress.Step("Stopping %s", &running[i])
+			if err := t.stop(ctx, &running[i]); err != nil {
+				return err
+			}
+			t.Progress.Done("its last Pod is gone")
+		}
+		return t.rules(ctx)
+	})
+}
+
+// whileHolding calls do, and keeps every controller from leading meanwhile if hold is set or a csccm that was killed holds the
+// lease. The Pods of ended are gone when do returns.
+func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Predecessor, do func() error) error {
+	name := t.Plan.Own.Lease
+	l, err := lease.Get(ctx, t.Kube, name)
 	if err != nil {
 		return err
 	}
-	if len(running) == 0 && len(t.Plan.Rules.Steps) == 0 && !left {
-		return nil
+	if !hold && !lease.ByCSCCM(lease.Holder(l)) {
+		return do()
 	}
-	if err := t.Check(); err != nil {
+	var names []string
+	for i := range ended {
+		names = append(names, ended[i].Name)
+	}
+	t.Progress.Step("Holding lease %s", name)
+	end, err := lease.Hold(ctx, t.Kube, t.Clock, name, names)
+	if err != nil {
 		return err
 	}
-	if left || len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed) {
-		var ended []string
-		for i := range running {
-			ended = append(ended, running[i].Name)
-		}
-		end, herr := t.hold(ctx, t.Plan.Own.Lease, ended)
-		if herr != nil {
-			return herr
-		}
-		defer func() { err = errors.Join(err, end()) }()
-	}
-	for i := range running {
-		t.Progress.Step("Stopping %s", &running[i])
-		if err := t.stop(ctx, &running[i]); err != nil {
-			return err
-		}
-		t.Progress.Done("its last Pod is gone")
-	}
-	if err := t.rules(ctx); err != nil {
-		return err
-	}
-	t.swapped = true
-	return nil
+	t.Progress.Done("no controller leads meanwhile")
+	return errors.Join(do(), end())
 }
 
 func (t *Taker) rules(ctx context.Context) error {
@@ -181,15 +178,15 @@ func (t *Taker) awaitLeader(ctx context.Context) error {
 	name, text := t.Plan.Own.Lease, ""
 	leads, err := engine.Poll(ctx, t.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
 		text = "nobody holds it"
-		l, err := t.Kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		l, err := lease.Get(ctx, t.Kube, name)
+		age, lasts, held := lease.Age(l, t.Clock)
 		switch {
 		case err != nil:
 			text = err.Error()
-		case holder(l) != "" && l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil:
-			age := t.Clock.Since(l.Spec.RenewTime.Time)
-			text = fmt.Sprintf("%s holds it, renewed %s ago", holder(l), age.Round(time.Second))
-			if age <= time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second && !isCSCCM(holder(l)) {
-				t.Progress.Done("%s", holder(l))
+		case held:
+			text = fmt.Sprintf("%s holds it, renewed %s ago", lease.Holder(l), age.Round(time.Second))
+			if age <= lasts && !lease.ByCSCCM(lease.Holder(l)) {
+				t.Progress.Done("%s", lease.Holder(l))
 				return true, nil
 			}
 		}
@@ -232,24 +229,5 @@ func (t *Taker) verify(ctx context.Context) error {
 		return fmt.Errorf("rules are gone that were to stay: %v", lost)
 	}
 	t.Progress.Done("ids kept: %d", kept)
-	return nil
-}
-
-// removeOld deletes the predecessors, which want no Pods any more.
-func (t *Taker) removeOld(ctx context.Context) error {
-	for i := range t.Plan.Predecessors {
-		p := &t.Plan.Predecessors[i]
-		if p.Family != Apache && p.Family != Leaseweb {
-			continue
-		}
-		t.Progress.Step("Removing %s", p)
-		if err := t.awaitNoPods(ctx, p); err != nil {
-			return err
-		}
-		if err := t.remove(ctx, p); err != nil {
-			return err
-		}
-		t.Progress.Done("")
-	}
 	return nil
 }

@@ -90,6 +90,15 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 	return err
 }
 
+// Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
+func (p *Plan) Afterwards() string {
+	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
+	for i := range p.Predecessors {
+		text += "When nobody goes back to it:  " + p.Predecessors[i].Deletion() + "\n"
+	}
+	return text
+}
+
 // Kinds of changes beside those of the controller's actions.
 const (
 	ChangeRename   = "rename-rule"

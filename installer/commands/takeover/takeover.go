@@ -9,7 +9,7 @@
 //	Detect   cluster, CloudStack -> Facts; reads only
 //	NewPlan  Facts -> Plan; pure: what would differ, Service by Service, and what can be pinned
 //	Steps    Plan -> steps before the chart and after its Pods run
-//	Undoer   Facts -> steps back, while the old workload is there
+//	Undoer   Facts -> steps back to the old workload, which stays with no Pods
 //
 // Two controllers never act at once. Where the old one elects a leader on the
 // lease that ours uses, ours is started first and stands by; csccm then holds
@@ -32,89 +32,25 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-// Family is whose a cloud controller manager is.
-type Family = family.Family
-
-// The families.
-const (
-	Apache   = family.Apache
-	Leaseweb = family.Leaseweb
-	InTree   = family.InTree
-	Other    = family.Other
-)
-
-// LeaseName is a lease for leader election.
-type LeaseName struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
-
-func (l LeaseName) String() string { return l.Namespace + "/" + l.Name }
-
-// DefaultLease is the lease of cloud controller managers that are told no other.
-var DefaultLease = LeaseName{"kube-system", "cloud-controller-manager"}
-
-// Predecessor is a workload that runs another cloud controller manager.
-type Predecessor struct {
-	Family    Family `json:"family"`
-	Kind      string `json:"kind"` // Deployment, DaemonSet, or Pod for InTree
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Image     string `json:"image"`
-	// Wanted is how many Pods it wants; 0 for one that is stopped.
-	Wanted         int32  `json:"wanted"`
-	HelmRelease    string `json:"helmRelease,omitempty"`
-	ServiceAccount string `json:"serviceAccount,omitempty"`
-	// Kept: a takeover with --keep-old left it there.
-	Kept bool `json:"kept,omitempty"`
-	// Before is how many Pods it wanted before a takeover stopped it; 0 if none did.
-	Before int32 `json:"before,omitempty"`
-	// starting is true between the start by an undo and the moment it leads.
-	starting bool
-	// Lease is nil when it elects no leader.
-	Lease *LeaseName `json:"lease,omitempty"`
-
-	selector map[string]string
-	ready    int32
-	configs  []secretRef
-}
-
-func (p *Predecessor) String() string {
-	return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name)
-}
-
-// Own is csccm's release in the cluster.
-type Own struct {
-	Installed bool      `json:"installed"`
-	Ready     int32     `json:"ready"`
-	Lease     LeaseName `json:"lease"`
-	// InstanceTypeFormat is the controller's setting; "" for its default.
-	InstanceTypeFormat string `json:"instanceTypeFormat,omitempty"`
-	// Words are those that the controller is started with.
-	Words []string `json:"-"`
-}
-
 // Facts is what a plan rests on.
 type Facts struct {
-	Predecessors []Predecessor
-	Own          Own
-	Services     []corev1.Service
-	Nodes        []corev1.Node
-	VMs          *inventory.VMSnapshot
-	Rules        []rules.Rule
-	Addresses    []cloudstack.PublicIP
-	Firewall     []cloudstack.FirewallRule
-	ACLs         []cloudstack.NetworkACL // items of the lists of VPCs
-	Forwards     []cloudstack.PortForwarding
-	Networks     map[string]plan.Network // by id, of the nodes
+	family.Controllers
+	Services  []corev1.Service
+	Nodes     []corev1.Node
+	VMs       *inventory.VMSnapshot
+	Rules     []rules.Rule
+	Addresses []cloudstack.PublicIP
+	Firewall  []cloudstack.FirewallRule
+	ACLs      []cloudstack.NetworkACL // items of the lists of VPCs
+	Forwards  []cloudstack.PortForwarding
+	Networks  map[string]plan.Network // by id, of the nodes
 	// ClusterIDs are the cluster's ids in tags: the one that the controller will write, then former ones.
 	ClusterIDs []string
 	Limits     plan.Limits
 
-	own         []Predecessor // the workloads of csccm's release
-	project     string        // id
-	aclsRefused error         // the role may not list ACL items
-	mode        string        // of Services that choose none, by the cloud-config
+	project     string // id
+	aclsRefused error  // the role may not list ACL items
+	mode        string // of Services that choose none, by the cloud-config
 
 	forwardsRefused error // the role may not list port forwardings
 }
@@ -137,11 +73,11 @@ type Problem struct {
 
 // Plan is what a takeover would do, complete enough to be shown and agreed to. It holds no secret.
 type Plan struct {
-	SchemaVersion int           `json:"schemaVersion"`
-	Predecessors  []Predecessor `json:"predecessors"`
-	Own           Own           `json:"own"`
-	Order         Order         `json:"order"`
-	Why           string        `json:"why"` // of the order
+	SchemaVersion int                  `json:"schemaVersion"`
+	Predecessors  []family.Predecessor `json:"predecessors"`
+	Own           family.Own           `json:"own"`
+	Order         Order                `json:"order"`
+	Why           string               `json:"why"` // of the order
 	// Values are chart values that keep what new nodes would otherwise get differently.
 	Values   map[string]string `json:"values,omitempty"`
 	Services []ServicePlan     `json:"services"`

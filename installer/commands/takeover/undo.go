@@ -6,7 +6,6 @@ package takeover
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,11 +13,15 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -29,9 +32,9 @@ type UndoPlan struct {
 	// Ours are csccm's workloads, which end first: kind namespace/name.
 	Ours []string `json:"ours"`
 	// Lease is held while no controller acts.
-	Lease LeaseName `json:"lease"`
+	Lease lease.Name `json:"lease"`
 	// Predecessors are what starts again, with the number of Pods that it wanted.
-	Predecessors []Predecessor `json:"predecessors"`
+	Predecessors []family.Predecessor `json:"predecessors"`
 	// Rules get their names of before.
 	Rules []rules.Step `json:"rules"`
 	// Annotations get their values of before.
@@ -40,7 +43,7 @@ type UndoPlan struct {
 	Stays    []string  `json:"stays,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
 
-	ours     []Predecessor
+	ours     []family.Predecessor
 	recorded []string // Services with the annotation
 	project  string   // id of the rules' project
 }
@@ -63,13 +66,13 @@ func (b *PinBack) String() string {
 func NewUndoPlan(f *Facts) *UndoPlan {
 	p := &UndoPlan{
 		SchemaVersion: 1, Lease: f.Own.Lease, project: f.project,
-		Ours: []string{}, Predecessors: []Predecessor{}, Rules: []rules.Step{}, Annotations: []PinBack{},
+		Ours: []string{}, Predecessors: []family.Predecessor{}, Rules: []rules.Step{}, Annotations: []PinBack{},
 	}
-	for i := range f.own {
-		own := &f.own[i]
+	for i := range f.Own.Workloads {
+		own := &f.Own.Workloads[i]
 		p.Ours = append(p.Ours, own.String())
 		p.ours = append(p.ours, *own)
-		if own.HelmRelease == "" {
+		if !own.Helm {
 			p.Problems = append(p.Problems, Problem{
 				own.String() + " is of no Helm release: what applied it would start it again beside the old controller",
 				"take csccm's chart out of what applies it, delete " + own.String() + ", then run the command again",
@@ -125,15 +128,15 @@ func (p *UndoPlan) services(f *Facts) {
 
 // predecessors are the controllers that a takeover stopped.
 func (p *UndoPlan) predecessors(f *Facts) {
-	for _, old := range f.Predecessors {
+	for _, old := range slices.Concat(f.Predecessors, f.Kept) {
 		switch {
-		case old.Family != Apache && old.Family != Leaseweb:
+		case !old.Replaceable():
 		case old.Wanted > 0 && (len(p.ours) > 0 || len(p.Rules) > 0):
 			p.Problems = append(p.Problems, Problem{
 				fmt.Sprintf("%s runs already, before csccm's controller has ended and the rules have its names", &old),
 				fmt.Sprintf("stop it first (%s), then run the command again", noPods(old.Kind)),
 			})
-		case old.Wanted == 0 && old.Before > 0, old.starting:
+		case old.Wanted == 0 && old.Before > 0, old.Starting:
 			if old.Wanted = max(old.Wanted, old.Before); len(p.ours) == 0 && old.Lease != nil {
 				p.Lease = *old.Lease
 			}
@@ -142,7 +145,7 @@ func (p *UndoPlan) predecessors(f *Facts) {
 	}
 	if len(p.Predecessors) == 0 && len(p.Problems) == 0 && len(p.ours)+len(p.recorded) > 0 {
 		p.Problems = append(p.Problems, Problem{
-			"no controller that a takeover stopped is in the cluster: it was without --keep-old, or there was none",
+			"no controller that a takeover stopped is in the cluster: it was deleted, or there was none",
 			fmt.Sprintf("apply the old controller's manifest again with no Pods (%s), then run the command again", noPods("Deployment")),
 		})
 	}
@@ -151,9 +154,9 @@ func (p *UndoPlan) predecessors(f *Facts) {
 // noPods is what keeps a workload without Pods, in the form that an undo recognises.
 func noPods(kind string) string {
 	if kind == "DaemonSet" {
-		return "nodeSelector " + stoppedSelector + `: "true"`
+		return "nodeSelector " + family.StoppedSelector + `: "true"`
 	}
-	return "replicas: 0, and annotation " + replicasAnnotation + `: "1"`
+	return "replicas: 0, and annotation " + family.ReplicasAnnotation + `: "1"`
 }
 
 // Needed reports whether anything is left to do.
@@ -169,10 +172,9 @@ type Undoer struct {
 	plan *UndoPlan
 }
 
-// NewUndoer carries out a plan that rests on what Detect found at the same source. Of the options Accept, Pin and KeepOld are
-// not heeded.
+// NewUndoer carries out a plan that rests on what Detect found at the same source. Of the options Accept and Pin are not heeded.
 func NewUndoer(s Source, p *UndoPlan, o Options) *Undoer {
-	return &Undoer{NewTaker(s, &Plan{Own: Own{Lease: p.Lease}, Rules: rules.Plan{Steps: p.Rules}, project: p.project}, o), p}
+	return &Undoer{NewTaker(s, &Plan{Own: family.Own{Lease: p.Lease}, Rules: rules.Plan{Steps: p.Rules}, project: p.project}, o), p}
 }
 
 // Steps are all of the way back.
@@ -181,45 +183,37 @@ func (u *Undoer) Steps() []engine.Step {
 }
 
 // swap ends our controller and gives rules and annotations back what they had, while csccm holds the lease.
-func (u *Undoer) swap(ctx context.Context) (err error) {
+func (u *Undoer) swap(ctx context.Context) error {
 	p := u.plan
 	if err := Blocked(p.Problems); err != nil {
 		return err
 	}
-	left, err := leftHold(ctx, u.Kube, p.Lease)
-	if err != nil {
-		return err
-	}
-	if len(p.ours)+len(p.recorded) > 0 || left {
-		var ended []string
-		for _, own := range p.ours {
-			ended = append(ended, own.Name)
+	return u.whileHolding(ctx, len(p.ours)+len(p.recorded) > 0, p.ours, func() error {
+		if err := u.endOurs(ctx); err != nil {
+			return err
 		}
-		end, herr := u.hold(ctx, p.Lease, ended)
-		if herr != nil {
-			return herr
+		if err := u.rules(ctx); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, end()) }()
-	}
-	if err := u.endOurs(ctx); err != nil {
-		return err
-	}
-	if err := u.rules(ctx); err != nil {
-		return err
-	}
-	return u.unpin(ctx)
+		return u.unpin(ctx)
+	})
 }
 
 // endOurs deletes our workloads, which an install or an upgrade makes again, and waits for their last Pod: also for those
 // that an undo that was killed has left.
 func (u *Undoer) endOurs(ctx context.Context) error {
 	u.Progress.Step("Ending csccm's controller")
+	apps, with := u.Kube.AppsV1(), metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
 	for _, own := range u.plan.ours {
-		if err := u.delete(ctx, object{own.Kind, own.Namespace, own.Name}); err != nil {
-			return err
+		del := apps.Deployments(own.Namespace).Delete
+		if own.Kind == "DaemonSet" {
+			del = apps.DaemonSets(own.Namespace).Delete
+		}
+		if err := del(ctx, own.Name, with); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s: %w", &own, err)
 		}
 	}
-	all := &Predecessor{Kind: "release", Namespace: u.Namespace, Name: u.Release, selector: map[string]string{
+	all := &family.Predecessor{Kind: "release", Namespace: u.Namespace, Name: u.Release, Selector: map[string]string{
 		cluster.NameLabel: cluster.ChartName, cluster.InstanceLabel: u.Release,
 	}}
 	if err := u.awaitNoPods(ctx, all); err != nil {
@@ -252,15 +246,15 @@ func (u *Undoer) start(ctx context.Context) error {
 	for i := range u.plan.Predecessors {
 		old := &u.plan.Predecessors[i]
 		u.Progress.Step("Starting %s", old)
-		notes := fmt.Sprintf(`"metadata":{"annotations":{%q:null,%q:null,%q:"true"}}`, replicasAnnotation, keptAnnotation, startingAnnotation)
+		notes := fmt.Sprintf(`"metadata":{"annotations":{%q:null,%q:null,%q:"true"}}`, family.ReplicasAnnotation, family.KeptAnnotation, family.StartingAnnotation)
 		if err := u.patch(ctx, old, fmt.Sprintf(`{%s,"spec":{"replicas":%d}}`, notes, old.Wanted),
-			fmt.Sprintf(`{%s,"spec":{"template":{"spec":{"nodeSelector":{%q:null}}}}}`, notes, stoppedSelector)); err != nil {
+			fmt.Sprintf(`{%s,"spec":{"template":{"spec":{"nodeSelector":{%q:null}}}}}`, notes, family.StoppedSelector)); err != nil {
 			return fmt.Errorf("starting %s: %w", old, err)
 		}
 		// Without an election only a Pod that is ready tells that it works.
 		ready, err := engine.Poll(ctx, u.Clock, stopPoll, stopTimeout, func() (bool, error) {
-			f, err := FindControllers(ctx, u.Kube, u.Release, u.Namespace)
-			return err == nil && slices.ContainsFunc(f.Predecessors, func(x Predecessor) bool { return x.String() == old.String() && x.ready > 0 }), err
+			f, err := family.Find(ctx, u.Kube, u.Release, u.Namespace)
+			return err == nil && slices.ContainsFunc(f.Predecessors, func(x family.Predecessor) bool { return x.String() == old.String() && x.Ready > 0 }), err
 		})
 		if err == nil && !ready {
 			err = report.Remedied(fmt.Errorf("no Pod of %s is ready after %s", old, stopTimeout), "look at its Pods and its log"+again)
@@ -278,7 +272,7 @@ func (u *Undoer) start(ctx context.Context) error {
 				return report.Remedied(err, "look at the log of the old controller's Pods"+again)
 			}
 		}
-		done := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, startingAnnotation)
+		done := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, family.StartingAnnotation)
 		if err := u.patch(ctx, old, done, done); err != nil {
 			return fmt.Errorf("starting %s: %w", old, err)
 		}

@@ -15,19 +15,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/installer/kube/family"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
 var errCut = errors.New("the line is cut")
 
 // takenOver returns an env after a takeover, and the names of its rules before.
-func takenOver(t *testing.T, state string, keepOld bool) (e *env, before []string) {
+func takenOver(t *testing.T, state string) (e *env, before []string) {
 	t.Helper()
 	e = standby(t, state)
 	before = e.ruleNames()
 	taker := e.taker()
-	taker.Pin, taker.KeepOld = []string{All}, keepOld
+	taker.Pin = []string{All}
 	e.do(append(taker.Before(), taker.After()...)...)
 	e.mu.Lock()
 	e.log = nil
@@ -49,8 +50,8 @@ func (e *env) isBack(rules []string) {
 	old, err := e.old()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, *old.Spec.Replicas)
-	require.NotContains(t, old.Annotations, replicasAnnotation)
-	require.NotContains(t, old.Annotations, keptAnnotation)
+	require.NotContains(t, old.Annotations, family.ReplicasAnnotation)
+	require.NotContains(t, old.Annotations, family.KeptAnnotation)
 	_, err = e.kube.AppsV1().Deployments("kube-system").Get(t.Context(), ours().Name, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "ours has ended")
 	require.Equal(t, "enabled", e.documented().Annotations[annotation.ProxyProtocol])
@@ -63,11 +64,11 @@ func TestUndo(t *testing.T) {
 	for _, state := range []string{leftby.Apache, leftby.Leaseweb} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			e, before := takenOver(t, state, true)
+			e, before := takenOver(t, state)
 			old, err := e.old()
 			require.NoError(t, err, "the old one is kept, with no Pods")
 			require.Zero(t, *old.Spec.Replicas)
-			require.Equal(t, "1", old.Annotations[replicasAnnotation])
+			require.Equal(t, "1", old.Annotations[family.ReplicasAnnotation])
 			p, u := e.undoer()
 			require.NoError(t, Blocked(p.Problems))
 			require.Equal(t, []string{"Deployment kube-system/" + ours().Name}, p.Ours)
@@ -77,13 +78,7 @@ func TestUndo(t *testing.T) {
 			require.Empty(t, e.notes(), "a plan changes nothing")
 			e.do(u.Steps()...)
 			e.isBack(before)
-
-			log := e.notes()
-			at := func(what string) int {
-				return slices.IndexFunc(log, func(s string) bool { return strings.HasPrefix(s, what) })
-			}
-			order := []int{at("lease of csccm-takeover_"), at("delete deployments"), at("patch services"), at("lease free"), at("patch deployments")}
-			require.True(t, slices.IsSorted(order) && order[0] >= 0, "%v: %v", order, log)
+			e.inOrder("lease of csccm-takeover_", "delete deployments", "patch services", "lease free", "patch deployments")
 			require.Equal(t, OursFirst, e.plan().Order, "it can be taken over again")
 		})
 	}
@@ -95,7 +90,7 @@ func TestUndoGoesOn(t *testing.T) {
 	for _, at := range []string{"delete deployments", "patch services", "patch deployments"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			e, before := takenOver(t, leftby.Leaseweb, true)
+			e, before := takenOver(t, leftby.Leaseweb)
 			failed := false
 			verb, resource, _ := strings.Cut(at, " ")
 			e.on(verb, resource, func() error {
@@ -117,7 +112,7 @@ func TestUndoGoesOn(t *testing.T) {
 // While a Pod of ours is there the old one does not start, and nothing is renamed.
 func TestUndoWaitsForOurPods(t *testing.T) {
 	t.Parallel()
-	e, _ := takenOver(t, leftby.Leaseweb, true)
+	e, _ := takenOver(t, leftby.Leaseweb)
 	require.NoError(t, e.kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours-1", Labels: ours().Labels}}))
 	renamed := e.ruleNames()
 	_, u := e.undoer()
@@ -134,7 +129,7 @@ func TestUndoWaitsForOurPods(t *testing.T) {
 // What applied our chart would start our controller again beside the old one.
 func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	t.Parallel()
-	e, _ := takenOver(t, leftby.Leaseweb, true)
+	e, _ := takenOver(t, leftby.Leaseweb)
 	_, err := e.kube.AppsV1().Deployments("kube-system").Update(t.Context(), ours(), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
@@ -148,7 +143,7 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 // What somebody changed since stays, and is named; what a first takeover kept is how it was, whatever later ones find.
 func TestUndoPlanOfChangedThings(t *testing.T) {
 	t.Parallel()
-	e, _ := takenOver(t, leftby.Leaseweb, true)
+	e, _ := takenOver(t, leftby.Leaseweb)
 	require.NoError(t, e.taker().keep(t.Context(), "default/documented", map[string]string{annotation.ProxyProtocol: "no"}, map[string]string{}))
 	require.Equal(t, "enabled", *beforeOf(e.documented()).Annotations[annotation.ProxyProtocol].Was)
 	svc := e.documented()

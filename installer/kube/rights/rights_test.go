@@ -46,7 +46,7 @@ func TestRequests(t *testing.T) {
 	})
 	require.NotContains(t, all, "create namespaces", "only if the namespace does not exist")
 	require.NotContains(t, all, "create daemonsets.apps in infra", "not by default")
-	require.NotContains(t, all, "delete clusterroles.rbac.authorization.k8s.io", "only for takeover")
+	require.NotContains(t, all, "patch daemonsets.apps in kube-system", "only for takeover")
 	require.ElementsMatch(t, []string{
 		"get nodes/proxy", "get pods/proxy in infra", "list namespaces", "list validatingadmissionpolicies.admissionregistration.k8s.io",
 		"list validatingadmissionpolicybindings.admissionregistration.k8s.io",
@@ -59,7 +59,7 @@ func TestRequests(t *testing.T) {
 	require.NotContains(t, text(needed), "create deployments.apps in infra", "the chart has no Deployment")
 
 	needed, _ = Requests("takeover", "infra", nil)
-	require.Subset(t, text(needed), []string{"delete clusterroles.rbac.authorization.k8s.io", "patch deployments.apps in kube-system", "update leases.coordination.k8s.io in kube-system"})
+	require.Subset(t, text(needed), []string{"patch deployments.apps in kube-system", "update leases.coordination.k8s.io in kube-system"})
 	needed, optional = Requests("no such command", "infra", nil)
 	require.Empty(t, needed)
 	require.Empty(t, optional)
@@ -78,8 +78,8 @@ func TestAllows(t *testing.T) {
 		{"doctor", Request{"list", "", "secrets", ""}, false},
 		{"doctor", Request{"list", "", "secrets", "default"}, false},
 		{"doctor", Request{"delete", "", "secrets", "infra"}, false},
-		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},       // with kind: DaemonSet
-		{"install", Request{"delete", "apps", "daemonsets", "kube-system"}, true}, // another provider's
+		{"install", Request{"create", "apps", "daemonsets", "infra"}, true},      // with kind: DaemonSet
+		{"install", Request{"patch", "apps", "daemonsets", "kube-system"}, true}, // another provider's
 		{"upgrade", Request{"delete", "", "serviceaccounts", "kube-system"}, false},
 		{"install", Request{"create", "", "daemonsets", "infra"}, false},
 	} {

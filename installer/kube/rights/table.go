@@ -131,15 +131,9 @@ var rows = []Right{
 	need("create get delete", "pods", Release, "doctor", "reads the kubelet's command line on its node").when("`--probe-pod` is given"),
 
 	// Replacing another provider.
-	need("patch delete", "deployments.apps daemonsets.apps", System, "takeover", "stops and removes the other provider"),
+	need("patch", "deployments.apps daemonsets.apps", System, "takeover", "stops the other provider"),
 	need("delete", "deployments.apps daemonsets.apps", Release, "takeover", "ends csccm's controller").when("`--undo` is given"),
 	need("list", "pods", Release, "takeover", "whether the controller's Pods have ended").when("`--undo` is given"),
-	need("list delete", "secrets", System, "takeover", "the other provider's Helm records"),
-	need("delete", "serviceaccounts", System, "takeover", "removes those of the other provider"),
-	need("list delete", "clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io", Everywhere, "takeover",
-		"removes those of the other provider"),
-	need("list", "rolebindings.rbac.authorization.k8s.io", Everywhere, "takeover", "finds those of the other provider"),
-	need("delete", "rolebindings.rbac.authorization.k8s.io", System, "takeover", "removes those of the other provider"),
 	need("create update", "leases.coordination.k8s.io", System, "takeover", "holds the lease between the two controllers"),
 	need("get patch", "services", Everywhere, "takeover",
 		"annotations that keep current settings (`--pin`), and their previous values (`--undo`)"),

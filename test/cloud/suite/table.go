@@ -6,7 +6,7 @@ package suite
 import (
 	"slices"
 
-	"github.com/csccm/csccm/installer/commands/takeover/testenv/leftby"
+	"github.com/csccm/csccm/installer/testenv/leftby"
 )
 
 // The images of the providers that are taken over from, and the names that these give themselves.

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ktesting "k8s.io/client-go/testing"
@@ -33,23 +32,12 @@ func Controller(name, image string, labels map[string]string, args ...string) *a
 	}
 }
 
-// ApacheObjects are what Apache's manifest consists of, and somebody else's roles beside it.
+// ApacheObjects are Apache's controller, its Pod and its Secret.
 func ApacheObjects() []runtime.Object {
 	const name = "cloud-controller-manager"
-	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: name}
-	role := func(kind, of string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: of}
-	}
 	return []runtime.Object{
 		Controller(name, "apache/cloudstack-kubernetes-provider:v1.2.0", map[string]string{"k8s-app": name}, "--leader-elect=true", "--cloud-provider=external-cloudstack"),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "old-pod", Labels: map[string]string{"k8s-app": name}}, Spec: corev1.PodSpec{ServiceAccountName: name}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "system:" + name}},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "shared"}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "system:" + name}, RoleRef: role("ClusterRole", "system:"+name), Subjects: []rbacv1.Subject{account}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "both"}, RoleRef: role("ClusterRole", "shared"), Subjects: []rbacv1.Subject{account, {Kind: "User", Name: "jane"}}},
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "reader"}, RoleRef: role("Role", "extension-apiserver-authentication-reader"), Subjects: []rbacv1.Subject{account}},
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}, RoleRef: role("Role", "x"), Subjects: []rbacv1.Subject{{Kind: "User", Name: "jane"}}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloudstack-secret"}},
 	}
 }

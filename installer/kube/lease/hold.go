@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package takeover
+package lease
 
 import (
 	"context"
@@ -28,17 +28,19 @@ import (
 )
 
 const (
-	leaseDuration = 60 * time.Second // after which a csccm that died no longer holds it
-	leaseRenewal  = 5 * time.Second
-	leaseMissed   = 3 * leaseRenewal // after which a csccm that does not renew is taken for dead
-	leaseAttempts = 20
+	identityPrefix = "csccm-takeover_"
+	duration       = 60 * time.Second // after which a csccm that died no longer holds it
+	renewal        = 5 * time.Second
+	missed         = 3 * renewal // after which a csccm that does not renew is taken for dead
+	pollInterval   = 500 * time.Millisecond
+	writeAttempts  = 20
 )
 
 // hold is csccm's own hold on the lease: as long as it lasts no controller leads.
 type hold struct {
 	kube     kubernetes.Interface
 	clock    clock.Clock
-	name     LeaseName
+	name     Name
 	identity string
 	// before is the lease as it was when it was taken away; nil without one. Its holder may go on for its duration.
 	before *coordinationv1.LeaseSpec
@@ -50,53 +52,16 @@ type hold struct {
 	lost error
 }
 
-func isCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
+// ByCSCCM reports whether the holder of a lease is a csccm.
+func ByCSCCM(holder string) bool { return strings.HasPrefix(holder, identityPrefix) }
 
-// leftHold reports whether a csccm holds the lease: one that was killed, or one at work elsewhere.
-func leftHold(ctx context.Context, kube kubernetes.Interface, name LeaseName) (bool, error) {
-	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading lease %s: %w", name, err)
-	}
-	return isCSCCM(holder(l)), nil
-}
-
-// awaitNoOther waits until no other csccm keeps the lease fresh, and gives up when one goes on doing so. Whether it is
-// renewed is seen here: the other's clock need not be ours.
-func awaitNoOther(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName) error {
-	var first *coordinationv1.Lease
-	_, err := engine.Poll(ctx, c, leaderPoll, leaseMissed, func() (bool, error) {
-		l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case err != nil:
-			return false, fmt.Errorf("reading lease %s: %w", name, err)
-		case !isCSCCM(holder(l)) || l.Spec.RenewTime == nil:
-			return true, nil
-		case first == nil:
-			first = l
-		case holder(l) != holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
-			return false, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", holder(l), name), "let it end, then run the command again")
-		}
-		return false, nil
-	})
-	return err
-}
-
-// hold keeps every controller from leading until end, which must be called, also after ^C or a failure: the cluster would be
-// left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads whose Pods have ended when it is
-// called.
-func (t *Taker) hold(ctx context.Context, name LeaseName, ended []string) (end func() error, err error) {
-	t.Progress.Step("Holding lease %s", name)
-	h, err := seize(ctx, t.Kube, t.Clock, name, identityPrefix+string(uuid.NewUUID()))
+// Hold takes the lease, so that no controller leads until end, which must be called, also after ^C or a failure: the cluster would
+// be left without a leader. end reports whether the hold was lost meanwhile. ended are the workloads whose Pods are gone by then.
+func Hold(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, ended []string) (end func() error, err error) {
+	h, err := seize(ctx, kube, c, name, identityPrefix+string(uuid.NewUUID()))
 	if err != nil {
 		return nil, err
 	}
-	t.Progress.Done("no controller leads meanwhile")
 	return func() error {
 		ctx := context.WithoutCancel(ctx)
 		return errors.Join(h.check(ctx), h.outlast(ctx, ended), h.release(ctx))
@@ -105,13 +70,16 @@ func (t *Taker) hold(ctx context.Context, name LeaseName, ended []string) (end f
 
 // seize takes the lease away from its holder, who ends or stands by as soon as it notices, and
 // keeps it until release. A lease that nobody has made is made.
-func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name LeaseName, identity string) (*hold, error) {
-	if err := awaitNoOther(ctx, kube, c, name); err != nil {
+func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, identity string) (*hold, error) {
+	switch other, renews, err := watch(ctx, kube, c, name, missed, ByCSCCM); {
+	case err != nil:
 		return nil, err
+	case renews:
+		return nil, report.Remedied(fmt.Errorf("another csccm is at work: %s renews lease %s", Holder(other), name), "let it end, then run the command again")
 	}
 	h := &hold{kube: kube, clock: c, name: name, identity: identity, done: make(chan struct{})}
 	if err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-		if holder(l) != identity {
+		if Holder(l) != identity {
 			h.before, h.since = l.Spec.DeepCopy(), c.Now()
 			now := metav1.NewMicroTime(c.Now())
 			l.Spec.LeaseTransitions, l.Spec.AcquireTime = ptr.To(ptr.Deref(l.Spec.LeaseTransitions, 0)+1), &now
@@ -130,7 +98,7 @@ func seize(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name L
 
 func (h *hold) mine(l *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(h.clock.Now())
-	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, ptr.To(int32(leaseDuration/time.Second))
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &h.identity, &now, ptr.To(int32(duration/time.Second))
 }
 
 func (h *hold) renew(ctx context.Context) {
@@ -139,10 +107,10 @@ func (h *hold) renew(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.clock.After(leaseRenewal):
+		case <-h.clock.After(renewal):
 		}
 		err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-			if holder(l) != h.identity {
+			if Holder(l) != h.identity {
 				return false
 			}
 			h.mine(l)
@@ -158,11 +126,11 @@ func (h *hold) renew(ctx context.Context) {
 
 // check reports whether the hold still lasts.
 func (h *hold) check(ctx context.Context) error {
-	l, err := h.kube.CoordinationV1().Leases(h.name.Namespace).Get(ctx, h.name.Name, metav1.GetOptions{})
+	l, err := Get(ctx, h.kube, h.name)
 	if err != nil {
-		return fmt.Errorf("lease %s: %w", h.name, err)
+		return err
 	}
-	if by := holder(l); by != h.identity {
+	if by := Holder(l); by != h.identity {
 		return fmt.Errorf("lease %s is held by %q: another csccm, or a controller that took it", h.name, by)
 	}
 	h.mu.Lock()
@@ -174,7 +142,7 @@ func (h *hold) check(ctx context.Context) error {
 // did not lead, perhaps because it did not start, a new Pod took the lease at once. Two leaders would allocate two addresses.
 func (h *hold) outlast(ctx context.Context, ended []string) error {
 	until := h.since.Add(mayWrite(h.before, ended))
-	_, err := engine.Poll(ctx, h.clock, leaderPoll, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
+	_, err := engine.Poll(ctx, h.clock, pollInterval, math.MaxInt64, func() (bool, error) { return !h.clock.Now().Before(until), nil })
 	return err
 }
 
@@ -186,7 +154,7 @@ func mayWrite(l *coordinationv1.LeaseSpec, ended []string) time.Duration {
 		return 0
 	}
 	by := ptr.Deref(l.HolderIdentity, "")
-	if by == "" || isCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
+	if by == "" || ByCSCCM(by) || slices.ContainsFunc(ended, func(name string) bool { return strings.HasPrefix(by, name+"-") }) {
 		return 0
 	}
 	return time.Duration(ptr.Deref(l.LeaseDurationSeconds, 0)) * time.Second
@@ -197,15 +165,14 @@ func (h *hold) release(ctx context.Context) error {
 	h.stop()
 	<-h.done
 	err := h.write(ctx, func(l *coordinationv1.Lease) bool {
-		if holder(l) != h.identity {
+		if Holder(l) != h.identity {
 			return false
 		}
-		now := metav1.NewMicroTime(h.clock.Now())
-		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = ptr.To(""), ptr.To[int32](1), &now
+		giveUp(l, h.clock.Now())
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, leaseDuration)
+		return fmt.Errorf("giving up lease %s: %w; it is free by itself after %s", h.name, err, duration)
 	}
 	return nil
 }
@@ -214,11 +181,11 @@ func (h *hold) release(ctx context.Context) error {
 func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) bool) error {
 	leases := h.kube.CoordinationV1().Leases(h.name.Namespace)
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	return retry.OnError(wait.Backoff{Steps: leaseAttempts}, raced, func() error {
-		l, err := leases.Get(ctx, h.name.Name, metav1.GetOptions{})
-		missing := apierrors.IsNotFound(err)
+	return retry.OnError(wait.Backoff{Steps: writeAttempts}, raced, func() error {
+		l, err := Get(ctx, h.kube, h.name)
+		missing := l == nil
 		if missing {
-			l, err = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}, nil
+			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.name.Namespace, Name: h.name.Name}}
 		}
 		if err != nil || !change(l) {
 			return err
@@ -231,5 +198,3 @@ func (h *hold) write(ctx context.Context, change func(*coordinationv1.Lease) boo
 		return err
 	})
 }
-
-func holder(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }

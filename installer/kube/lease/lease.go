@@ -1,0 +1,107 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lease holds and frees the lease by which cloud controller managers elect their leader.
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/csccm/csccm/installer/engine"
+)
+
+// Name is the name of a lease.
+type Name struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+// Default is the lease of cloud controller managers that are told no other.
+var Default = Name{"kube-system", "cloud-controller-manager"}
+
+// Get reads a lease; nil where there is none.
+func Get(ctx context.Context, kube kubernetes.Interface, name Name) (*coordinationv1.Lease, error) {
+	l, err := kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading lease %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// Holder returns who holds a lease; "" for nobody.
+func Holder(l *coordinationv1.Lease) string {
+	if l == nil {
+		return ""
+	}
+	return ptr.Deref(l.Spec.HolderIdentity, "")
+}
+
+// Age returns how long ago the holder of a lease has renewed it, and for how long a renewal lasts; false where nobody holds it.
+func Age(l *coordinationv1.Lease, c clock.PassiveClock) (age, lasts time.Duration, held bool) {
+	if Holder(l) == "" || l.Spec.RenewTime == nil {
+		return 0, 0, false
+	}
+	return c.Since(l.Spec.RenewTime.Time), time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second, true
+}
+
+// watch reports whether a lease changes within a time, and returns it as it was first: nil where none is held by a holder that
+// concerns. Whether it is renewed is seen here: the holder's clock need not be ours.
+func watch(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name, limit time.Duration, concerns func(holder string) bool,
+) (first *coordinationv1.Lease, changed bool, err error) {
+	_, err = engine.Poll(ctx, c, pollInterval, limit, func() (bool, error) {
+		l, err := Get(ctx, kube, name)
+		switch {
+		case err != nil:
+			return false, err
+		case Holder(l) == "" || !concerns(Holder(l)) || l.Spec.RenewTime == nil:
+			first = nil
+			return true, nil
+		case first == nil:
+			first = l
+		case Holder(l) != Holder(first) || !l.Spec.RenewTime.Equal(first.Spec.RenewTime):
+			changed = true
+			return true, nil
+		}
+		return false, nil
+	})
+	return first, changed, err
+}
+
+// Alive is the time in which a controller that works renews its lease: it does so every two seconds by default.
+const Alive = 5 * time.Second
+
+// Free frees a lease that nobody renews, and reports whether it did. A holder is not known by its name: with hostNetwork a
+// controller of somebody else on the same node has the same one.
+func Free(ctx context.Context, kube kubernetes.Interface, c clock.Clock, name Name) (freed bool, err error) {
+	l, changed, err := watch(ctx, kube, c, name, Alive, func(string) bool { return true })
+	if err != nil || changed || l == nil {
+		return false, err
+	}
+	l = l.DeepCopy()
+	giveUp(l, c.Now())
+	_, err = kube.CoordinationV1().Leases(name.Namespace).Update(ctx, l, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// giveUp changes a lease as client-go's election releases one.
+func giveUp(l *coordinationv1.Lease, at time.Time) {
+	now := metav1.NewMicroTime(at)
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime, l.Spec.AcquireTime = ptr.To(""), ptr.To[int32](1), &now, &now
+}
