@@ -78,7 +78,7 @@ func TestCKSCreateWithEverything(t *testing.T) {
 	l := decode[cks.ClusterList](t, cksCommand(t, cloud, "list", "--project", "shop", "-o", "json"))
 	require.Len(t, l.Clusters, 1)
 	k := l.Clusters[0]
-	require.Equal(t, []any{3, 2, true, "big", "node", "v1.33.1"}, []any{k.ControlNodes, k.Workers, k.CSI, k.ControlOffering, k.WorkerOffering, k.Version})
+	require.Equal(t, []any{3, 2, true, "big", "node", "v1.33.1"}, []any{k.ControlNodes, k.Size, k.CSI, k.ControlOfferingName, k.WorkerOfferingName, k.Version})
 }
 
 func TestCKSCreateFails(t *testing.T) {

@@ -95,10 +95,10 @@ type Plan struct {
 	State string `json:"state,omitempty"` // as it was seen last; empty when the cluster or version is gone
 	Job   string `json:"job,omitempty"`
 	// Version is how a version is afterwards.
-	Version *Version `json:"version,omitempty"`
+	Version *cloudapi.KubernetesVersion `json:"version,omitempty"`
 	// Cause says why the operation failed, and Events are those of the operation.
-	Cause  string  `json:"cause,omitempty"`
-	Events []Event `json:"events,omitempty"`
+	Cause  string           `json:"cause,omitempty"`
+	Events []cloudapi.Event `json:"events,omitempty"`
 }
 
 // Change is one thing that changes.
@@ -332,9 +332,7 @@ func (s *Service) follow(ctx context.Context, t *task, f *follower) error {
 	if p.State = ""; k != nil {
 		p.State = k.State
 	}
-	for i := range f.all {
-		p.Events = append(p.Events, viewEvent(&f.all[i]))
-	}
+	p.Events = append(p.Events, f.all...)
 	if err != nil {
 		return err
 	}

@@ -17,32 +17,6 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Cluster is a cluster in results.
-type Cluster struct {
-	Name    string `json:"name"`
-	ID      string `json:"id"`
-	State   string `json:"state"`
-	Type    string `json:"type"`
-	Version string `json:"version,omitempty"` // name of the version
-	Zone    string `json:"zone"`
-	Network string `json:"network,omitempty"`
-
-	ControlNodes int `json:"controlNodes"`
-	Workers      int `json:"workers"`
-	EtcdNodes    int `json:"etcdNodes,omitempty"`
-	// Autoscaling is nil where the size is fixed.
-	Autoscaling *Range `json:"autoscaling,omitempty"`
-
-	Offering        string `json:"offering,omitempty"`
-	ControlOffering string `json:"controlOffering,omitempty"`
-	WorkerOffering  string `json:"workerOffering,omitempty"`
-	KeyPair         string `json:"keypair,omitempty"`
-	CSI             bool   `json:"csi"`
-	Endpoint        string `json:"endpoint,omitempty"`
-	Address         string `json:"address,omitempty"`
-	Created         string `json:"created,omitempty"`
-}
-
 // Range is how many workers autoscaling may make.
 type Range struct {
 	Min int `json:"min"`
@@ -64,31 +38,16 @@ func rangeOf(k *cloudapi.KubernetesCluster) *Range {
 	return &Range{k.MinSize, k.MaxSize}
 }
 
-func viewCluster(k *cloudapi.KubernetesCluster) Cluster {
-	return Cluster{
-		Name: k.Name, ID: k.ID, State: k.State, Type: k.Type, Version: k.Version, Zone: k.ZoneName, Network: k.NetworkName, ControlNodes: k.ControlNodes,
-		Workers: k.Size, EtcdNodes: k.EtcdNodes, Autoscaling: rangeOf(k), Offering: k.OfferingName, ControlOffering: k.ControlOfferingName, WorkerOffering: k.WorkerOfferingName,
-		KeyPair: k.KeyPair, CSI: k.CSI, Endpoint: k.Endpoint, Address: k.IPAddress, Created: k.Created,
-	}
-}
-
-// ClusterList is the result of csccm cks list.
+// ClusterList is the result of csccm cks list. Clusters, versions, nodes and events have CloudStack's own names.
 type ClusterList struct {
-	SchemaVersion int       `json:"schemaVersion"`
-	Clusters      []Cluster `json:"clusters"`
+	SchemaVersion int                          `json:"schemaVersion"`
+	Clusters      []cloudapi.KubernetesCluster `json:"clusters"`
 }
 
 // List lists the clusters.
 func (s *Service) List(ctx context.Context) (*ClusterList, error) {
 	all, err := s.clusters(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := &ClusterList{SchemaVersion: schemaVersion, Clusters: []Cluster{}}
-	for i := range all {
-		out.Clusters = append(out.Clusters, viewCluster(&all[i]))
-	}
-	return out, nil
+	return &ClusterList{schemaVersion, append([]cloudapi.KubernetesCluster{}, all...)}, err
 }
 
 // Write prints the list for a person.
@@ -96,51 +55,26 @@ func (l *ClusterList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"NAME", "STATE", "VERSION", "CONTROL", "WORKERS", "ZONE", "NETWORK", "ENDPOINT"}}
 	for i := range l.Clusters {
 		k := &l.Clusters[i]
-		state, workers := k.State, strconv.Itoa(k.Workers)
+		state, workers := k.State, strconv.Itoa(k.Size)
 		if k.Type == cloudstack.ExternalManaged {
 			state += " (external)"
 		}
-		if k.Autoscaling != nil {
-			workers += fmt.Sprintf(" (%d-%d)", k.Autoscaling.Min, k.Autoscaling.Max)
+		if k.Autoscaling {
+			workers += fmt.Sprintf(" (%d-%d)", k.MinSize, k.MaxSize)
 		}
-		t.Add(k.Name, state, dash(k.Version), strconv.Itoa(k.ControlNodes), workers, k.Zone, dash(k.Network), dash(k.Endpoint))
+		t.Add(k.Name, state, dash(k.Version), strconv.Itoa(k.ControlNodes), workers, k.ZoneName, dash(k.NetworkName), dash(k.Endpoint))
 	}
 	return t.Write(w, style)
 }
 
 func dash(s string) string { return cmp.Or(s, "-") }
 
-// Node is a VM of a cluster in results.
-type Node struct {
-	Name    string `json:"name"`
-	ID      string `json:"id"`
-	Role    string `json:"role"` // control, worker, etcd
-	State   string `json:"state"`
-	Version string `json:"version,omitempty"`
-	// External nodes were added by hand, and CloudStack does not delete their VMs.
-	External bool `json:"external,omitempty"`
-}
-
-// Event is an event of a cluster in results.
-type Event struct {
-	Created     string `json:"created"`
-	Type        string `json:"type"`
-	Level       string `json:"level"`
-	State       string `json:"state"`
-	Description string `json:"description"`
-	User        string `json:"user,omitempty"`
-}
-
-func viewEvent(e *cloudapi.Event) Event {
-	return Event{Created: e.Created, Type: e.Type, Level: e.Level, State: e.State, Description: e.Description, User: e.Username}
-}
-
 // ClusterInfo is the result of csccm cks show.
 type ClusterInfo struct {
-	SchemaVersion int     `json:"schemaVersion"`
-	Cluster       Cluster `json:"cluster"`
-	Nodes         []Node  `json:"nodes"`
-	Events        []Event `json:"events"` // newest first
+	SchemaVersion int                        `json:"schemaVersion"`
+	Cluster       cloudapi.KubernetesCluster `json:"cluster"`
+	Nodes         []cloudapi.ClusterVM       `json:"nodes"`
+	Events        []cloudapi.Event           `json:"events"` // newest first
 	// EventsUnread says why there are no events.
 	EventsUnread string `json:"eventsUnread,omitempty"`
 	// Next is what to do now.
@@ -156,9 +90,8 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &ClusterInfo{SchemaVersion: schemaVersion, Cluster: viewCluster(k), Nodes: []Node{}, Events: []Event{}, Next: nextStep(k)}
-	for _, vm := range k.Nodes {
-		out.Nodes = append(out.Nodes, Node{Name: vm.Name, ID: vm.ID, Role: roleOf(k, vm), State: vm.State, Version: vm.Version, External: vm.External})
+	out := &ClusterInfo{
+		SchemaVersion: schemaVersion, Cluster: *k, Nodes: append([]cloudapi.ClusterVM{}, k.Nodes...), Events: []cloudapi.Event{}, Next: nextStep(k),
 	}
 	events, err := s.API.ListEvents(ctx, cloudapi.ClusterResource, k.ID, s.Project)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
@@ -166,11 +99,10 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 	} else if err != nil {
 		out.EventsUnread = err.Error()
 	}
-	for i := range events {
-		if i < mostEvents || s.All {
-			out.Events = append(out.Events, viewEvent(&events[i]))
-		}
+	if !s.All {
+		events = events[:min(len(events), mostEvents)]
 	}
+	out.Events = append(out.Events, events...)
 	return out, nil
 }
 
@@ -209,11 +141,11 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	k := &c.Cluster
 	var b strings.Builder
 	for _, line := range [][2]string{
-		{"Name", k.Name}, {"ID", k.ID}, {"State", k.State}, {"Type", k.Type}, {"Version", k.Version}, {"Zone", k.Zone}, {"Network", k.Network},
-		{"Endpoint", k.Endpoint}, {"Address", k.Address},
-		{"Control nodes", strconv.Itoa(k.ControlNodes) + ofOffering(cmp.Or(k.ControlOffering, k.Offering))},
-		{"Workers", strconv.Itoa(k.Workers) + ofOffering(cmp.Or(k.WorkerOffering, k.Offering))},
-		{"Autoscaling", k.Autoscaling.String()}, {"CSI driver", onOff(k.CSI)}, {"Key pair", k.KeyPair}, {"Created", k.Created},
+		{"Name", k.Name}, {"ID", k.ID}, {"State", k.State}, {"Type", k.Type}, {"Version", k.Version}, {"Zone", k.ZoneName}, {"Network", k.NetworkName},
+		{"Endpoint", k.Endpoint}, {"Address", k.IPAddress},
+		{"Control nodes", strconv.Itoa(k.ControlNodes) + ofOffering(cmp.Or(k.ControlOfferingName, k.OfferingName))},
+		{"Workers", strconv.Itoa(k.Size) + ofOffering(cmp.Or(k.WorkerOfferingName, k.OfferingName))},
+		{"Autoscaling", rangeOf(k).String()}, {"CSI driver", onOff(k.CSI)}, {"Key pair", k.KeyPair}, {"Created", k.Created},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "%-15s%s\n", line[0]+":", terminal.Line(line[1]))
@@ -221,7 +153,7 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	}
 	nodes := report.Table{Header: []string{"NODE", "ROLE", "STATE", "VERSION", "ID"}}
 	for _, n := range c.Nodes {
-		nodes.Add(n.Name, n.Role, n.State, dash(n.Version), n.ID)
+		nodes.Add(n.Name, roleOf(k, n), n.State, dash(n.Version), n.ID)
 	}
 	events := report.Table{Header: []string{"EVENT", "LEVEL", "TYPE", "DESCRIPTION"}}
 	for _, e := range c.Events {

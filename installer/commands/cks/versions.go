@@ -17,33 +17,10 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
-// Version is a version in results.
-type Version struct {
-	Name         string `json:"name"`
-	ID           string `json:"id"`
-	Semantic     string `json:"semanticVersion"`
-	State        string `json:"state"`
-	ISO          string `json:"iso,omitempty"`
-	ISOState     string `json:"isoState,omitempty"` // empty when the ISO is gone
-	Zone         string `json:"zone,omitempty"`     // empty: all zones
-	Arch         string `json:"arch,omitempty"`
-	MinCPUs      int    `json:"minCPUs"`
-	MinMemoryMiB int    `json:"minMemoryMiB"`
-	HA           bool   `json:"ha"`
-	Autoscaling  bool   `json:"autoscaling"`
-}
-
-func viewVersion(v *cloudapi.KubernetesVersion) *Version {
-	return &Version{
-		Name: v.Name, ID: v.ID, Semantic: v.Semantic, State: v.State, ISO: v.ISOName, ISOState: v.ISOState, Zone: v.ZoneName, Arch: v.Arch,
-		MinCPUs: v.MinCPUs, MinMemoryMiB: v.MinMemoryMiB, HA: v.SupportsHA, Autoscaling: v.SupportsAutoscaling,
-	}
-}
-
 // VersionList is the result of csccm cks versions.
 type VersionList struct {
-	SchemaVersion int        `json:"schemaVersion"`
-	Versions      []*Version `json:"versions"`
+	SchemaVersion int                          `json:"schemaVersion"`
+	Versions      []cloudapi.KubernetesVersion `json:"versions"`
 }
 
 // Versions lists the versions of a zone, by name or id, or all for "".
@@ -53,18 +30,14 @@ func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, erro
 		return nil, err
 	}
 	all, err := s.versions(ctx, zoneID)
-	out := &VersionList{SchemaVersion: schemaVersion, Versions: make([]*Version, len(all))}
-	for i := range all {
-		out.Versions[i] = viewVersion(&all[i])
-	}
-	return out, err
+	return &VersionList{schemaVersion, append([]cloudapi.KubernetesVersion{}, all...)}, err
 }
 
 // Write prints the list for a person.
 func (l *VersionList) Write(w io.Writer, style report.Style) error {
 	t := report.Table{Header: []string{"VERSION", "NAME", "STATE", "ISO", "ZONE", "ARCH", "MIN CPUS", "MIN MEMORY"}}
 	for _, v := range l.Versions {
-		t.Add(v.Semantic, v.Name, v.State, cmp.Or(v.ISOState, "gone"), cmp.Or(v.Zone, "all"), dash(v.Arch), strconv.Itoa(v.MinCPUs), strconv.Itoa(v.MinMemoryMiB)+" MiB")
+		t.Add(v.Semantic, v.Name, v.State, cmp.Or(v.ISOState, "gone"), cmp.Or(v.ZoneName, "all"), dash(v.Arch), strconv.Itoa(v.MinCPUs), strconv.Itoa(v.MinMemoryMiB)+" MiB")
 	}
 	return t.Write(w, style)
 }
@@ -141,7 +114,7 @@ func (s *Service) AddVersion(ctx context.Context, o AddOptions) (err error) {
 		if v.Semantic != o.Semantic || v.ZoneID != o.ZoneID || o.Arch != "" && v.Arch != "" && v.Arch != o.Arch || o.Name != "" && v.Name != o.Name {
 			continue
 		}
-		id, p.Version, p.Action, p.Why = v.ID, viewVersion(v), ActionFollow, "it is registered already"
+		id, p.Version, p.Action, p.Why = v.ID, v, ActionFollow, "it is registered already"
 		if v.ISOState == isoReady || o.NoWait {
 			p.nothing("it is registered already")
 		}
@@ -152,7 +125,7 @@ func (s *Service) AddVersion(ctx context.Context, o AddOptions) (err error) {
 			if err != nil {
 				return err
 			}
-			id, p.Version = v.ID, viewVersion(v)
+			id, p.Version = v.ID, v
 			note("version %s (%s)", v.Name, v.ID)
 		}
 		if p.Done = o.NoWait; o.NoWait {
@@ -176,7 +149,7 @@ func (s *Service) awaitISO(ctx context.Context, id, url string, p *Plan) error {
 		if err != nil {
 			return false, err
 		}
-		if p.Version = viewVersion(v); v.ISOState != said {
+		if p.Version = v; v.ISOState != said {
 			said = v.ISOState
 			s.Progress.Step("ISO of version %s: %s", v.Name, dash(said))
 		}
@@ -215,7 +188,7 @@ func (s *Service) SetVersion(ctx context.Context, name string, enable bool) erro
 	}
 	t := planVersion(operation, v.Name)
 	p := t.plan
-	p.Version = viewVersion(v)
+	p.Version = v
 	if p.change("state", v.State, state); len(p.Changes) == 0 {
 		p.nothing("already in that state")
 	}
@@ -225,7 +198,7 @@ func (s *Service) SetVersion(ctx context.Context, name string, enable bool) erro
 			return err
 		}
 		note("version %s (%s) is %s", v.Name, v.ID, changed.State)
-		p.Version, p.Done = viewVersion(changed), true
+		p.Version, p.Done = changed, true
 		return nil
 	})
 }
