@@ -135,30 +135,6 @@ func TestDependabotSeesEveryModule(t *testing.T) {
 	assert.Equal(t, modules, listed)
 }
 
-// TestCodeOwnersNamePaths: a rule for a path that is gone protects nothing.
-func TestCodeOwnersNamePaths(t *testing.T) {
-	t.Parallel()
-	root, err := pages.Root()
-	require.NoError(t, err)
-	raw, err := os.ReadFile(filepath.Join(root, ".github", "CODEOWNERS")) // #nosec G304 -- a file of the repository
-	require.NoError(t, err)
-	rules := 0
-	for line := range strings.Lines(string(raw)) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(line, "#") {
-			continue
-		}
-		rules++
-		require.GreaterOrEqual(t, len(fields), 2, line)
-		assert.Regexp(t, `^@[\w-]+(/[\w-]+)?$`, fields[1])
-		if fields[0] != "*" {
-			_, err := os.Stat(filepath.Join(root, filepath.FromSlash(fields[0])))
-			require.NoError(t, err, fields[0])
-		}
-	}
-	assert.Positive(t, rules)
-}
-
 // TestIssueForms: GitHub shows no form that it cannot read, and each asks for the support bundle, whose name csccm has.
 func TestIssueForms(t *testing.T) {
 	t.Parallel()

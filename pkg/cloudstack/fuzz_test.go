@@ -5,29 +5,23 @@ package cloudstack
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 // FuzzAnswers feeds arbitrary answers to every reader: none may panic, every
 // error is an *Error.
 func FuzzAnswers(f *testing.F) {
-	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	all, err := recordings.Read("../simulator/testdata/golden")
 	require.NoError(f, err)
-	require.NotEmpty(f, files)
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		require.NoError(f, err)
-		var g goldenCase
-		require.NoError(f, json.Unmarshal(b, &g))
-		f.Add(g.HTTPStatus, g.body())
+	for _, r := range all {
+		f.Add(r.HTTPStatus, r.Body())
 	}
 	f.Add(200, []byte(`{"x":{"count":-1,"zone":[{}]}}`))
 	f.Add(200, []byte(`{"x":{"count":"2","zone":[null]}}`))

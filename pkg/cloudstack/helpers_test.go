@@ -4,14 +4,11 @@
 package cloudstack
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 func TestMain(m *testing.M) {
@@ -34,33 +33,9 @@ const (
 	testPassword  = "canaryPassword~*&=CCCC"
 )
 
-// goldenCase is one recorded exchange with a real management server.
-type goldenCase struct {
-	Case       string            `json:"case"`
-	Command    string            `json:"command"`
-	Params     map[string]any    `json:"params"`
-	HTTPStatus int               `json:"httpStatus"`
-	Type       string            `json:"contentType"`
-	Response   json.RawMessage   `json:"response"`
-	Headers    map[string]string `json:"headers"`
-}
-
-func golden(t testing.TB, name string) goldenCase {
+func golden(t testing.TB, name string) recordings.Recording {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
-	require.NoError(t, err)
-	var g goldenCase
-	require.NoError(t, json.Unmarshal(b, &g))
-	return g
-}
-
-// body is the answer as it was on the wire.
-func (g goldenCase) body() []byte {
-	var text string
-	if json.Unmarshal(g.Response, &text) == nil {
-		return []byte(text)
-	}
-	return g.Response
+	return recordings.Case(t, "../simulator/testdata", name)
 }
 
 // call is one request as the fake server has seen it.
@@ -91,11 +66,12 @@ func jsonReply(status int, body string) reply {
 	}
 }
 
-func (g goldenCase) reply() reply {
+// replay answers as the recorded server did.
+func replay(g recordings.Recording) reply {
 	return func(w http.ResponseWriter) {
-		w.Header().Set("Content-Type", g.Type)
+		w.Header().Set("Content-Type", g.ContentType)
 		w.WriteHeader(g.HTTPStatus)
-		_, _ = w.Write(g.body())
+		_, _ = w.Write(g.Body())
 	}
 }
 
@@ -141,7 +117,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // goldenAPI answers every call with one recorded case.
 func goldenAPI(t testing.TB, name string) *fakeAPI {
 	t.Helper()
-	return always(golden(t, name).reply())
+	return always(replay(golden(t, name)))
 }
 
 func (f *fakeAPI) recorded() []call {

@@ -183,7 +183,7 @@ func TestThrottlingHoldsBackAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeAPI(func(n int, _ url.Values) reply {
 			if n == 1 {
-				return g.reply()
+				return replay(g)
 			}
 			return jsonReply(200, emptyZones)
 		})
@@ -208,7 +208,7 @@ func TestThrottledBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	g := golden(t, "throttle.exceeded-async-command")
 	synctest.Test(t, func(t *testing.T) {
-		f := always(g.reply())
+		f := always(replay(g))
 		c := f.client(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -262,9 +262,9 @@ func TestForeignAnswers(t *testing.T) {
 		kind  Kind
 		text  string
 	}{
-		"wrong path (recorded)":    {golden(t, "auth.wrong-path").reply(), KindInvalid, "is api-url right"},
-		"user interface, recorded": {golden(t, "auth.root").reply(), KindInvalid, "web page (HTML)"},
-		"login by GET, recorded":   {golden(t, "login.by-get").reply(), KindInvalid, "is api-url right"},
+		"wrong path (recorded)":    {replay(golden(t, "auth.wrong-path")), KindInvalid, "is api-url right"},
+		"user interface, recorded": {replay(golden(t, "auth.root")), KindInvalid, "web page (HTML)"},
+		"login by GET, recorded":   {replay(golden(t, "login.by-get")), KindInvalid, "is api-url right"},
 		"redirect": {func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere?apiKey="+testAPIKey)
 			w.WriteHeader(http.StatusFound)
@@ -306,7 +306,7 @@ func TestClockSkewIsNamed(t *testing.T) {
 			f := newFakeAPI(func(int, url.Values) reply {
 				return func(w http.ResponseWriter) {
 					w.Header().Set("Date", time.Now().Add(tc.server).UTC().Format(http.TimeFormat))
-					g.reply()(w)
+					replay(g)(w)
 				}
 			})
 			_, err := f.client(t).ListZones(t.Context())

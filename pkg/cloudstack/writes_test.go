@@ -110,7 +110,7 @@ func TestWritesRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := golden(t, tc.golden)
-			f := always(g.reply())
+			f := always(replay(g))
 			s, err := tc.call(t.Context(), f.client(t))
 			require.NoError(t, err)
 			require.NotEmpty(t, s.JobID)

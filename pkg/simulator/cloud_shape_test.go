@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +46,7 @@ func shapesOf(v any) map[string]string {
 func TestShapesOfCloud(t *testing.T) {
 	t.Parallel()
 	const job = 10 * time.Second
+	cases := loadGolden(t, "testdata/golden-cloud")
 	for name, situation := range map[string]func(h *env) answer{
 		"listAsyncJobs": func(h *env) answer {
 			h.set("net", h.netID("k8s-net"), "ip", h.legacyIP()).play(`
@@ -85,8 +85,7 @@ func TestShapesOfCloud(t *testing.T) {
 			t.Parallel()
 			h := start(t, Options{Latency: LatencyProfile{Job: job}})
 			h.jobTime = job + time.Second
-			var recorded goldenCase
-			readJSON(t, filepath.Join("testdata", "golden-cloud", name+".new-1.json"), &recorded)
+			recorded := cases[slices.IndexFunc(cases, func(c *goldenCase) bool { return c.Command == name })]
 			got := situation(h)
 			var ours map[string]any
 			decoder := json.NewDecoder(strings.NewReader(got.raw))

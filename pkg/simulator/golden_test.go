@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
+	recorded "github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 // The recordings in testdata/golden are replayed in the order in which they
@@ -63,7 +63,8 @@ func newScenario(t *testing.T, recordings string) *scenario {
 	s.h.jobTime = afterJob
 	s.ids = newBindings(t, s.cases, recordings+"-addresses.json")
 	s.script = readScript(t, recordings+"-scenario.txt")
-	if neighbours := recordings + "-neighbours.txt"; exists(neighbours) {
+	neighbours := recordings + "-neighbours.txt"
+	if _, err := os.Stat(neighbours); err == nil {
 		for name, steps := range readScript(t, neighbours).before {
 			s.script.before[name] = append(s.script.before[name], steps...)
 		}
@@ -75,11 +76,6 @@ func newScenario(t *testing.T, recordings string) *scenario {
 		require.Empty(t, s.run(step))
 	}
 	return s
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func TestGoldenScenario(t *testing.T) {
@@ -186,13 +182,8 @@ var update = flag.Bool("update", false, "write the transcript")
 
 // goldenCase is a recorded exchange.
 type goldenCase struct {
-	Case        string         `json:"case"`
-	Command     string         `json:"command"`
-	Caller      string         `json:"caller"`
-	Params      map[string]any `json:"params"`
-	HTTPStatus  int            `json:"httpStatus"`
-	ContentType string         `json:"contentType"`
-	Response    any            `json:"response"`
+	recorded.Recording
+	Response any
 
 	index   int
 	polled  bool   // a poll of the job of an earlier call
@@ -202,28 +193,20 @@ type goldenCase struct {
 
 func loadGolden(t *testing.T, recordings string) []*goldenCase {
 	t.Helper()
-	var names []string
-	readJSON(t, filepath.Join(recordings, "index.json"), &names)
-	out := make([]*goldenCase, 0, len(names))
-	for i, n := range names {
-		c := &goldenCase{index: i}
-		readJSON(t, filepath.Join(recordings, n+".json"), c)
-		c.Case = n
-		if base, kind, ok := strings.Cut(n, ".job-"); ok {
+	all, err := recorded.Read(recordings)
+	require.NoError(t, err)
+	out := make([]*goldenCase, 0, len(all))
+	for i, r := range all {
+		c := &goldenCase{Recording: r, index: i}
+		d := json.NewDecoder(bytes.NewReader(r.Response))
+		d.UseNumber()
+		require.NoError(t, d.Decode(&c.Response), r.Case)
+		if base, kind, ok := strings.Cut(r.Case, ".job-"); ok {
 			c.polled, c.pending, c.base = true, kind == "pending", base
 		}
 		out = append(out, c)
 	}
 	return out
-}
-
-func readJSON(t *testing.T, path string, v any) {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	require.NoError(t, d.Decode(v), path)
 }
 
 // report logs how many cases pass, by command and in total.
@@ -635,7 +618,9 @@ func newBindings(t *testing.T, cases []*goldenCase, addresses string) *bindings 
 		walk(c.Response)
 	}
 	var addressOf map[string]string
-	readJSON(t, addresses, &addressOf)
+	raw, err := os.ReadFile(addresses)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &addressOf))
 	inverse := map[string]string{}
 	for address, id := range addressOf {
 		inverse[id] = address

@@ -4,20 +4,18 @@
 package cloudapi
 
 import (
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 // fakeAPI is a server that is called without a socket. It gives one answer to every call unless it has a function for them.
@@ -35,14 +33,8 @@ func always(body string) *fakeAPI { return &fakeAPI{status: http.StatusOK, body:
 // golden gives the answer of a recorded exchange.
 func golden(t *testing.T, name string) *fakeAPI {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
-	require.NoError(t, err)
-	var g struct {
-		Status   int             `json:"httpStatus"`
-		Response json.RawMessage `json:"response"`
-	}
-	require.NoError(t, json.Unmarshal(text, &g))
-	return &fakeAPI{status: g.Status, body: string(g.Response)}
+	g := recordings.Case(t, "../../../pkg/simulator/testdata", name)
+	return &fakeAPI{status: g.HTTPStatus, body: string(g.Body())}
 }
 
 // RoundTrip notes the call and answers.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 // Recorder writes one recording for each new shape, without ids and secrets.
@@ -49,9 +51,12 @@ func (r *Recorder) Write(command, caller string, params url.Values, status int, 
 		delete(p, k)
 	}
 	name := fmt.Sprintf("%s.new-%d%s", of, r.count[of+end], end)
-	text, err := json.MarshalIndent(Recording{
-		Case: name, Command: command, Caller: caller, Params: r.clean.object(p),
-		HTTPStatus: status, ContentType: contentType, Response: r.clean.Value("", answer),
+	response, err := json.Marshal(r.clean.Value("", answer))
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(recordings.Recording{
+		Case: name, Command: command, Caller: caller, Params: r.clean.object(p), HTTPStatus: status, ContentType: contentType, Response: response,
 	}, "", " ")
 	if err != nil {
 		return err

@@ -8,20 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-)
 
-// Recording is one exchange in the format of pkg/simulator/testdata/golden.
-type Recording struct {
-	Case        string         `json:"case"`
-	Command     string         `json:"command"`
-	Caller      string         `json:"caller"`
-	Params      map[string]any `json:"params"`
-	HTTPStatus  int            `json:"httpStatus"`
-	ContentType string         `json:"contentType"`
-	Response    any            `json:"response"`
-}
+	"github.com/csccm/csccm/pkg/testenv/recordings"
+)
 
 // simulatorShapes is what the simulator gives beyond the recordings, as a run of the suite against it has seen.
 //
@@ -68,33 +58,20 @@ var notCommands = map[string]bool{"raw": true, "": true}
 
 // Load reads folders of recordings into a contract.
 func Load(dirs ...string) (*Contract, error) {
-	var files []string
-	for _, dir := range dirs {
-		found, err := filepath.Glob(filepath.Join(dir, "*.json"))
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("no recorded answers in %s", dir)
-		}
-		files = append(files, found...)
+	all, err := recordings.Read(dirs...)
+	if err != nil {
+		return nil, err
 	}
 	c := NewContract()
-	for _, path := range files {
-		if filepath.Base(path) == "index.json" {
+	for _, r := range all {
+		if notCommands[r.Command] {
 			continue
 		}
-		text, err := os.ReadFile(path) // #nosec G304 -- files of the checkout
-		if err != nil {
-			return nil, err
+		var answer any
+		if err := json.Unmarshal(r.Response, &answer); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Case, err)
 		}
-		var r Recording
-		if err := json.Unmarshal(text, &r); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if !notCommands[r.Command] {
-			c.Learn(r.Command, r.Response)
-		}
+		c.Learn(r.Command, answer)
 	}
 	return c, nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 )
 
 func parse(t *testing.T, text string) any {
@@ -82,7 +84,7 @@ func TestRecorder(t *testing.T) {
 			t.Errorf("%q is in the recording:\n%s", secret, text)
 		}
 	}
-	var back Recording
+	var back recordings.Recording
 	if err := json.Unmarshal(text, &back); err != nil || back.Command != "getUserKeys" || back.HTTPStatus != 200 {
 		t.Errorf("%+v, %v", back, err)
 	}

@@ -5,25 +5,20 @@ package world
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/csccm/csccm/pkg/testenv/recordings"
 	"github.com/csccm/csccm/test/cloud/api"
 )
 
 // recorded are the objects of a recorded list.
 func recorded(t *testing.T, name, object string) []api.Object {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../pkg/simulator/testdata/golden", name+".json"))
-	if err != nil {
+	var answer map[string]api.Object
+	if err := json.Unmarshal(recordings.Case(t, "../../../pkg/simulator/testdata", name).Response, &answer); err != nil {
 		t.Fatal(err)
 	}
-	var r struct{ Response map[string]api.Object }
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
-	for _, content := range r.Response {
+	for _, content := range answer {
 		return content.Objects(object)
 	}
 	return nil

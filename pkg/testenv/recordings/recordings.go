@@ -1,0 +1,97 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recordings reads answers that were recorded from real management servers, in pkg/simulator/testdata: a folder per
+// server, in it a file per command with a list of exchanges (the polls of a job with the command that began it), and index.json,
+// the names of the cases in the order in which they were made.
+package recordings
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Recording is one exchange.
+type Recording struct {
+	Case        string          `json:"case"`
+	Command     string          `json:"command"` // "raw" or empty: no command of the API
+	Caller      string          `json:"caller"`
+	Params      map[string]any  `json:"params"`
+	HTTPStatus  int             `json:"httpStatus"`
+	ContentType string          `json:"contentType"`
+	Response    json.RawMessage `json:"response"` // a string when the answer was no JSON
+}
+
+// Body is the answer as it was on the wire.
+func (r Recording) Body() []byte {
+	var text string
+	if json.Unmarshal(r.Response, &text) == nil {
+		return []byte(text)
+	}
+	return r.Response
+}
+
+// Case returns the recording of a name. testdata is the path of pkg/simulator/testdata.
+func Case(t testing.TB, testdata, name string) Recording {
+	t.Helper()
+	golden := testdata + "/golden"
+	all, err := Read(golden, golden+"-forwards", golden+"-tags", golden+"-clusters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(r Recording) bool { return r.Case == name })
+	if i < 0 {
+		t.Fatalf("%s is not recorded", name)
+	}
+	return all[i]
+}
+
+var (
+	mu   sync.Mutex
+	seen = map[string][]Recording{}
+)
+
+// Read returns the recordings of folders, those of a folder in the order in which they were made.
+func Read(dirs ...string) (all []Recording, err error) {
+	mu.Lock()
+	defer mu.Unlock()
+	for _, dir := range dirs {
+		if seen[dir] != nil {
+			all = append(all, seen[dir]...)
+			continue
+		}
+		here := map[string]Recording{}
+		var names []string
+		files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+		for _, file := range files {
+			raw, err := os.ReadFile(file) // #nosec G304 -- files of the checkout
+			if err != nil {
+				return nil, err
+			}
+			some := []Recording{}
+			list := any(&some)
+			if filepath.Base(file) == "index.json" {
+				list = &names
+			}
+			if err := json.Unmarshal(raw, list); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			for _, r := range some {
+				here[r.Case] = r
+			}
+		}
+		for _, name := range names {
+			seen[dir] = append(seen[dir], here[name])
+		}
+		all = append(all, seen[dir]...)
+		if len(here) == 0 || len(names) != len(here) {
+			return nil, fmt.Errorf("%s: %d recordings, index.json names %d", dir, len(here), len(names))
+		}
+	}
+	return all, nil
+}
