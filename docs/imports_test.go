@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestImportsPointOneWay: everything that the controller links runs in the cluster with the keys of CloudStack, and what the
-// commands share knows none of them.
+// TestImportsPointOneWay: everything that the controller links runs in the cluster with the keys of CloudStack, what the
+// commands share knows none of them, and no command knows another one.
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()
-	const module = "github.com/csccm/csccm/"
+	const module, commands = "github.com/csccm/csccm/", "github.com/csccm/csccm/installer/commands/"
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -24,7 +24,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		unwanted         []string
 	}{
 		{"./cmd/cloudstack-ccm", "pkg/provider", []string{module + "installer/", "sigs.k8s.io/kustomize/", "helm.sh/"}},
-		{"./installer/check/... ./installer/cloud/... ./installer/engine/... ./installer/kube/... ./installer/plan", "installer/check", []string{module + "installer/commands/"}},
+		{"./installer/check/... ./installer/cloud/... ./installer/engine/... ./installer/kube/... ./installer/plan ./installer/status ./installer/takeover ./installer/taint",
+			"installer/check", []string{commands}},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, strings.Fields(c.packages)...)...) // #nosec G204 -- see above
 		cmd.Dir = root
@@ -35,6 +36,17 @@ func TestImportsPointOneWay(t *testing.T) {
 			for _, unwanted := range c.unwanted {
 				require.False(t, strings.HasPrefix(p, unwanted), "%s imports %s", c.packages, p)
 			}
+		}
+	}
+	command := func(path string) string { return strings.Split(strings.TrimPrefix(path, commands), "/")[0] }
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "./installer/commands/...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	for line := range strings.Lines(string(out)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(to, commands) && to != commands+"ui/picture" { // the model of the page, which the bundle has too
+			require.Equal(t, command(from), command(to), "%s imports %s", from, to)
 		}
 	}
 }

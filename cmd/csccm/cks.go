@@ -16,9 +16,9 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/commands/cks"
 	"github.com/csccm/csccm/installer/commands/install"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 

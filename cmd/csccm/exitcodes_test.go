@@ -21,8 +21,8 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/cks/iso/testenv"
-	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/testenv/exitcodes"
 )
 
@@ -194,7 +194,8 @@ func (e *exitCases) undecided(t *testing.T, here, left []string) {
 	back := []string{"--server", renamed.url, "--cloud-config", config}
 	c := execute(t, slices.Concat([]string{"migrate-rules"}, back, []string{"--yes", "--journal", journal})...)
 	require.Equal(t, 0, c.code, c.errOut)
-	undo, undoConfig := undoneCluster(t)
+	undo, _, undoConfig := leftCluster(t)
+	undo.set("/apis/apps/v1/deployments", keptOld(t, undo)(0))
 	for _, name := range []string{"no terminal", "no"} {
 		e.each(name, []string{"migrate-rules", "adopt"}, here...)
 		e.add(name, "test", "--server", e.server, "--image", "example.org/ccm:v1")

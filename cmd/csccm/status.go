@@ -11,8 +11,8 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/status"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/status"
 )
 
 type statusFlags struct{ watch cli.WatchFlags }

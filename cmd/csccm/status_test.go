@@ -18,7 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
-	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/status"
 )
 
 // rounds is an output that may be read while a command writes.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/csccm/csccm/installer/commands/status"
+	"github.com/csccm/csccm/installer/status"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )

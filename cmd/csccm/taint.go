@@ -12,9 +12,9 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/taint"
 )
 
 // taintFlags are the flags of taint.

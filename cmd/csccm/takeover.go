@@ -12,9 +12,9 @@ import (
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/takeover"
 )
 
 // takeoverFlags are the flags of takeover.

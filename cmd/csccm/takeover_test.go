@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/csccm/csccm/installer/commands/takeover"
+	"github.com/csccm/csccm/installer/takeover"
 )
 
 const (
@@ -92,14 +92,6 @@ func keptOld(t *testing.T, a *fakeCluster) (deployments func(replicas int) strin
 		return "[" + strings.Replace(old, `"replicas":1`, fmt.Sprintf(`"replicas":%d`, replicas), 1) + "," + ourDeployment + "]"
 	}
 	return deployments
-}
-
-// undoneCluster is a cluster after a takeover.
-func undoneCluster(t *testing.T) (a *fakeCluster, file string) {
-	t.Helper()
-	a, _, file = leftCluster(t)
-	a.set("/apis/apps/v1/deployments", keptOld(t, a)(0))
-	return a, file
 }
 
 // The way back is shown and asked for as the way there, by the record in the cluster.

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/commands/status"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/status"
 )
 
 var update = flag.Bool("update", false, "write the transcripts")

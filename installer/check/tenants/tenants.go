@@ -46,12 +46,6 @@ type Refusal struct {
 	Serving bool `json:"serving"`
 }
 
-// Refused returns every rule that the Services break, in the order of the Services.
-func Refused(p tenancy.Policy, v View) []Refusal {
-	_, out := compare(p, v)
-	return out
-}
-
 // Keep returns the chart values that let the serving Services be which the policy refuses, nil when none is needed, and
 // all refusals. A Service without an address has nothing to lose and stays refused.
 func Keep(p tenancy.Policy, v View) (map[string]any, []Refusal, error) {

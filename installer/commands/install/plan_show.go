@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )

@@ -9,8 +9,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csccm/csccm/installer/commands/taint"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/pkg/plural"
 )
 

@@ -19,9 +19,9 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/takeover"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -110,14 +110,9 @@ func TestInstallTakesOver(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "false", svc.Annotations[annotation.ProxyProtocol])
 			e.requireStopped(t)
-			// Ours is there before the old one ends, and csccm holds the lease between them.
-			held := false // renewals are as many as time goes by
-			log := slices.DeleteFunc(notes(), func(s string) bool {
-				again := held && strings.HasPrefix(s, "lease of")
-				held = held || strings.HasPrefix(s, "lease of")
-				return again || !strings.Contains(s, "lease ") && s != "create deployments" && s != "patch deployments" && s != "delete deployments"
-			})
-			require.Equal(t, []string{"create deployments", "lease of csccm-takeover_", "patch deployments", "lease free", "patch deployments"}, log)
+			// Ours is there before the old one ends, and csccm gives the lease up after it.
+			log := slices.DeleteFunc(notes(), func(s string) bool { return s != "lease free" && !strings.HasSuffix(s, " deployments") })
+			require.Equal(t, []string{"create deployments", "patch deployments", "lease free", "patch deployments"}, log)
 			e.requireNoSecrets(t)
 
 			// The second install finds nobody to replace.

@@ -190,14 +190,14 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	for url, raw := range map[string][]byte{
-		"https://github.com/csccm/csccm/blob/main/installer/commands/status/status.schema.json": Schema,
-		"https://github.com/csccm/csccm/blob/main/installer/check/report.schema.json":           check.Schema,
+		"https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json": Schema,
+		"https://github.com/csccm/csccm/blob/main/installer/check/report.schema.json":  check.Schema,
 	} {
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 		require.NoError(t, err)
 		require.NoError(t, c.AddResource(url, doc))
 	}
-	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/commands/status/status.schema.json")
+	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json")
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
 	for name, s := range map[string]*Status{

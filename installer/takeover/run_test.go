@@ -118,7 +118,6 @@ func TestTakeoverOrder(t *testing.T) {
 	require.Equal(t, "patch deployments", e.notes()[len(e.notes())-1], "the mark on the old one")
 	require.NotContains(t, strings.Join(e.notes(), "\n"), "delete")
 	require.Equal(t, "false", e.documented().Annotations[annotation.ProxyProtocol])
-
 	require.Equal(t, "enabled", *beforeOf(e.documented()).Annotations[annotation.ProxyProtocol].Was)
 
 	// A second takeover finds nothing to do but to look.
