@@ -19,10 +19,8 @@ func newAdoptCommand(g *cli.Globals) *cobra.Command {
 	return g.Command(&cobra.Command{
 		Use:   "adopt [NAMESPACE/SERVICE...]",
 		Short: "Let the controller release addresses with their Services",
-		Long: `adopt tags the addresses of Services in CloudStack as acquired by the controller. The
-controller then releases an address when its Service is deleted. Without the tags the
-address stays: what a Service says about who acquired its address proves nothing, since
-whoever may write the Service may write that.
+		Long: `adopt tags the addresses of Services in CloudStack as acquired by the controller, which
+then releases an address when its Service is deleted. Without the tags the address stays.
 
 Without arguments it takes the Services whose address Apache's provider says it acquired
 (annotation ip-associated-by-controller), for use after a takeover. Addresses that others

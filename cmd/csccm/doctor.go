@@ -21,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/version"
 )
 
 // doctorFlags are the flags of doctor alone.
@@ -48,22 +47,17 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check cluster, CloudStack and controller, with remedies",
 		Long: `doctor checks the cluster, CloudStack, the nodes, the controller and the load
-balancers. It changes nothing (see --probe-pod). Each check has a code; what it looks
-at and why it matters, and what alerts and Events mean, is in
+balancers. It changes nothing (see --probe-pod). The checks are described in
 ` + check.HintBase + `
-` + version.Pages + `docs/runbooks.md
 
 --explain says what a check's code, an alert of the chart, or the reason of an Event or
-a condition means, how to see it and how to end it. It has these pages with it, and
-needs neither a cluster nor a network.
+a condition means and how to resolve it. It needs neither a cluster nor a network.
 
-The credentials are those of the controller, in Secret cloudstack-secret of the
-namespace, or those of --cloud-config. Without either, the checks of CloudStack
-are skipped.
+The credentials are those of the controller, or those of --cloud-config. Without
+either, the checks of CloudStack are skipped.
 
-Exit codes, the same in every format: 0 no check failed, 3 a check failed, nothing
-could be judged, or no controller and no credentials are there, 4 there
-are warnings and --fail-on=warning is given, 124 --timeout is over.`,
+Exit codes: 0 no check failed, 3 a check failed or nothing could be checked, 4 there are
+warnings and --fail-on=warning is given, 124 --timeout is over.`,
 		Example: `  # everything, for a person
   csccm doctor
 

@@ -22,15 +22,12 @@ import (
 const installLong = `Install the controller into the cluster, or bring an install up to date.
 
 On a terminal csccm asks for what is missing, shows a plan and asks before it
-changes anything. Without a terminal it never asks: it names the missing flag
-and ends with exit code 2. Each step looks first and does only what is missing,
-so a run that ended early is continued by running it again.
+changes anything. Without a terminal it names the missing flag and ends with exit
+code 2. To continue a run that ended early, run it again.
 
-Where another provider for CloudStack runs (Apache's, Leaseweb's), install takes
-its place: it shows for each Service what would change, asks (--accept, --pin),
-and swaps the two as csccm takeover does. Addresses and rules stay, and two
-controllers never act at once. Unattended, a change that nobody agreed to ends
-the install with exit code 3 before anything is changed in the cluster.
+Where another provider for CloudStack runs (Apache's, Leaseweb's), install replaces
+it as csccm takeover does. A change that users of a Service would notice needs
+--accept or --pin; without them an unattended install ends with exit code 3.
 
 Credentials come from one of
   an administrator   a user for the controller is made in the account that owns

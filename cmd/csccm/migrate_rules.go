@@ -20,20 +20,16 @@ func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "migrate-rules",
 		Short: "Rename load balancer rules of older providers in place",
-		Long: `migrate-rules finds the load balancer rules that older providers made, and gives
-them the names that the controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule
-keeps its id, address, members and traffic; a rule without a protocol gets tcp.
-
-It shows its plan first. On a terminal it then asks; elsewhere it needs --yes, and
-ends with exit code 2 without it. By default it renames rules of this cluster's Services only; rules
-that belong to none are shown, and are renamed when --lb names their load balancer.
+		Long: `migrate-rules gives load balancer rules of older providers the names that the
+controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule keeps its id, address,
+members and traffic. Rules that belong to no Service of this cluster are shown, and
+renamed only when --lb names their load balancer.
 
 Where several rules serve one port of a Service, the one on the Service's address
-stays, and the others are deleted once it is seen to serve. Rules of Services that
-are gone are deleted with --delete-orphans, when all their members are nodes of
-this cluster. Rules of other clusters, and what cannot be attributed, are left alone.
+stays, and the others are deleted after it is seen to serve. --delete-orphans deletes
+rules of deleted Services if all members are nodes of this cluster.
 
-What it does is written to a journal, line by line; --undo JOURNAL goes back.`,
+A journal records what it does; --undo JOURNAL goes back.`,
 		Example: `  # look only
   csccm migrate-rules --dry-run
 

@@ -25,21 +25,15 @@ func newPlanCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "plan [NAMESPACE/NAME...]",
 		Short: "Show what the controller would do for each Service",
-		Long: `plan shows, for each Service of type LoadBalancer, the actions that the controller
-would take in CloudStack to bring it to what it asks for. It reads only: nothing is
-changed, in CloudStack or in the cluster. Services can be named; NAMESPACE/ stands for
-all of a namespace.
+		Long: `plan shows, for each Service of type LoadBalancer, what the controller would do in
+CloudStack: + creates, ~ changes, - deletes. It changes nothing. Services can be named;
+NAMESPACE/ stands for all of a namespace.
 
-It plans as the controller of --release would, with the flags of its Deployment, and
-without one with the defaults: before an installation it shows what the controller
-would find to do. + comes, ~ changes, - goes. A Service that would be refused is shown
-with the reason and the remedy.
+It plans with the flags of the controller of --release, or with the defaults before an
+installation, and with the credentials of the controller, or those of --cloud-config.
 
-The credentials are those of the controller, in Secret cloudstack-secret of the
-namespace, or those of --cloud-config.
-
-With --detailed-exitcode the exit code says what was found: 0 nothing to do, 1 error
-(also of usage), 2 something to do, or a Service is refused.`,
+With --detailed-exitcode the exit code is 0 if nothing is to do, 1 for an error (also
+of usage), 2 if something is to do or a Service is refused.`,
 		Example: `  # all Services
   csccm plan
 

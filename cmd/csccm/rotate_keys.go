@@ -23,24 +23,13 @@ func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
 		Short: "Replace the controller's API keys without interruption",
 		Long: `Replace the API keys that the controller works with.
 
-A CloudStack user has one pair of keys, and a new pair kills the old one at once. So
-the new pair is that of a second user of the same account. It is proven call by call
-and written to the Secret; when the controller works with it, and not before, the old
-pair is made worthless. If the controller refuses the new pair, the old one comes
-back. The next rotation takes the first user again.
+A CloudStack user has one pair of keys, and a new pair revokes the old one at once. So
+the new pair belongs to a second user of the same account. csccm revokes the old pair
+when the controller works with the new one, and puts it back if the controller fails.
 
-The controller takes changed keys over while it works; one that does not is
-restarted, one Pod at a time.
-
-Others may use the keys: a CSI driver, an autoscaler. csccm shows the Pods that read
-the Secret, and other Secrets with a copy of the keys. --restart-others restarts the
-Deployments, DaemonSets and StatefulSets among them, and looks for calls that
-CloudStack refuses. While something may still work with the old pair, or csccm may
-not look, the old pair stays. End it later:
-
-  csccm rotate-keys --finish
-
-shows what would stop working, and refuses to break it (without --force).`,
+Others may use the keys: a CSI driver, an autoscaler. csccm shows what reads the
+Secret or holds a copy, and keeps the old pair while something may still work with it.
+--restart-others restarts what csccm can restart. --finish revokes the old pair later.`,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile current --dry-run
   csccm rotate-keys --restart-others   # who reads the Secret only at startup

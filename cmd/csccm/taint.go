@@ -28,22 +28,17 @@ func newTaintCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "taint [NODE...]",
 		Short: "Have the controller initialise existing nodes, one first",
-		Long: `taint has nodes initialised that were in the cluster before the controller. The
-controller writes provider ID, zone, region and instance type only to nodes with
+		Long: `taint has the controller initialise nodes that were in the cluster before it. It sets
 the taint ` + taint.Key + `, which
-kubelets set on new nodes alone. csccm sets it with the effect PreferNoSchedule:
-no Pod is moved, and nothing is kept from being scheduled.
+kubelets set on new nodes alone, with the effect PreferNoSchedule: no Pod is moved,
+and nothing is kept from being scheduled.
 
-Before the first node every gate must pass, or be passed over by its name with
---skip-gate. One worker goes first and alone, the control plane last. A node that
-is not initialised in time loses csccm's own taint again, and csccm stops.
+Every gate must pass, or be skipped with --skip-gate. One worker goes first and alone,
+the control plane last. A node that is not initialised in time loses the taint again,
+and csccm stops.
 
-Without arguments it takes every node that needs it. A node that is named and was
-initialised before is initialised again, which writes zone, region and instance
-type again.
-
-The labels as they were are kept in an annotation of each node; --undo sets them
-back. A provider ID stays: the API server lets nobody change one.`,
+Without arguments it takes every node that needs it; a node that is named is
+initialised again. --undo restores the labels; a provider ID cannot be changed.`,
 		Example: `  # look only
   csccm taint --dry-run
 

@@ -31,25 +31,18 @@ func newTakeoverCommand(g *cli.Globals) *cobra.Command {
 		Use:   "takeover",
 		Short: "Replace another provider without loss of traffic",
 		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
-(Apache's, also as CloudStack Kubernetes Service deploys it, or Leaseweb's), shows
-what csccm's controller would do otherwise, Service by Service, and swaps the two.
-Addresses and rules stay; two controllers never act at once.
+(Apache's, also that of CloudStack Kubernetes Service, or Leaseweb's), shows for each
+Service what csccm's controller would do differently, and replaces it. Addresses and
+rules stay; two controllers never act at once.
 
-A change of protocol, source ranges, algorithm or address, and a rule that must be
-deleted and created again, happens only after --accept SERVICE, or is kept from happening with
---pin SERVICE, which sets an annotation. On a terminal csccm asks; elsewhere it
-ends with exit code 3 and changes nothing.
+What users of a Service would notice needs --accept SERVICE, or --pin SERVICE, which
+keeps the current state with an annotation. On a terminal csccm asks.
 
-csccm install does all of this by itself. takeover alone is for charts that
-something else installs: where both controllers use one lease, install csccm's first: it stands by. Where
-the old one elects no leader, it is stopped first. takeover says what is next;
-run it again after that step. It continues where it stopped.
+csccm install does all of this. takeover alone is for charts that something else
+installs: it prints what comes next; run it again after that step.
 
-The old controller stays, with no Pods. --undo goes back to it: csccm's controller ends, rules get
-their names and annotations their values of before, then the old controller starts
-again. Services and the old workload have annotations with what was. Addresses, ids and members of the rules
-stay, and so does what --accept has changed. An old controller that was deleted has
-to be applied again first, with no Pods.`,
+The old controller stays, with no Pods, and --undo goes back to it. What --accept
+has changed stays changed.`,
 		Example: `  # look only
   csccm takeover --dry-run
 

@@ -24,17 +24,15 @@ func newTestCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "test",
 		Short: "Create a load balancer, call it, and remove it",
-		Long: `test proves that Services of type LoadBalancer work. It makes a Service with a small
-Pod in a namespace of its own (or in the one of --in), waits for the address, and asks
-it over TCP and over the PROXY protocol: from a second Pod, and from this machine where
-the address is reached from here. Then all of it is removed: the controller deletes the
-rules and releases the address. That is done after ^C and after a failure too.
+		Long: `test proves that Services of type LoadBalancer work. It creates a Service with a small
+Pod in a new namespace (or in the one of --in), waits for the address, and connects
+over TCP and the PROXY protocol: from a second Pod, and from this machine if it reaches
+the address. Then it deletes everything, also after ^C and after a failure.
 
-The Pods run the controller's own image, which the cluster can pull already; --image
-names another place of it. They ask for no rights and fit the Pod Security level
-restricted. While the test runs it uses one public address, and ports 9080 and 9081 of it.
+The Pods run the controller's own image and fit the Pod Security level restricted. The
+test uses one public address, with ports 9080 and 9081.
 
-Exit codes: 0 each step went well or was skipped, 3 a step failed.`,
+Exit codes: 0 each step passed or was skipped, 3 a step failed.`,
 		Example: `  csccm test
 
   # in a namespace that exists, for a program

@@ -40,18 +40,15 @@ func newUICommand(g *cli.Globals) *cobra.Command {
 		Use:   "ui",
 		Short: "Show the cluster as a live page in the browser",
 		Long: `ui opens a page that shows which Service has which address, which rule leads to which
-node and VM, what doctor finds, what the controller would do, and what has happened.
-The page changes as the cluster does. It only reads: nothing is changed, in CloudStack
-or in the cluster.
+node and VM, what doctor finds, and what the controller would do. The page changes as
+the cluster does. It only reads.
 
-The page is served on 127.0.0.1, at a random port, until ^C. The address that is
-printed has a token, which is valid for one browser: start ui again for another. No
-other machine can open it, and the page loads nothing from elsewhere.
+The page is served on 127.0.0.1, at a random port, until ^C. The printed address has a
+token, which is valid for one browser: start ui again for another. --export writes the
+page as one file without scripts, and ends.
 
---export writes the same as one file without scripts, and ends.
-
-The credentials are those of the controller, in Secret cloudstack-secret of the
-namespace, or those of --cloud-config. Without either, the page shows Kubernetes alone.`,
+The credentials are those of the controller, or those of --cloud-config. Without
+either, the page shows Kubernetes alone.`,
 		Example: `  csccm ui
 
   # without a browser here: print the address, reach the port by ssh

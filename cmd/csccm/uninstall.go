@@ -18,21 +18,17 @@ func newUninstallCommand(g *cli.Globals) *cobra.Command {
 	cmd := g.Command(&cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the controller, and list what stays",
-		Long: `Remove the Helm release and wait for the controller's Pods to end.
+		Long: `Remove the Helm release and wait for the controller's Pods to end. Nodes keep their
+provider IDs, labels and addresses. The Secret with the credentials and the user in
+CloudStack stay too, unless --delete-secret or --delete-user is given.
 
-While Services of type LoadBalancer exist, uninstall refuses: nobody would change
+While Services of type LoadBalancer exist, uninstall refuses: nothing would change
 their rules or release their addresses any more. --orphan-load-balancers leaves
 them in CloudStack as they are; another cloud provider can take them over.
 
-Provider IDs, labels and addresses of the nodes stay, and so do the Secret with the
-credentials (unless --delete-secret is given) and the user in CloudStack. The
-cluster's entry in CloudStack's UI is deleted.
-
-What csccm made in CloudStack is listed: role, account, user and keys, by this
-cluster's ConfigMap csccm-cloudstack, which a failed install leaves too. With
---delete-user and an administrator's login it is removed: the user always, the
-account only if it owns nothing else, the role only if no account has it; and with
-the user the Secret that holds its keys.`,
+--delete-user needs an administrator's login. It removes what csccm made: the user
+and the Secret with its keys, the account if it owns nothing else, the role if no
+account has it.`,
 		Example: `  csccm uninstall --dry-run
   csccm uninstall --yes --delete-secret
   csccm uninstall --orphan-load-balancers --remove-finalizers
