@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -30,8 +33,6 @@ func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error
 			w.Notify(n)
 		}
 	}()
-	// What may outlive its wave ends with the plan.
-	defer func() { err = errors.Join(err, r.finish(ctx, func(*job) bool { return true })) }()
 	for len(steps) > 0 {
 		n := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Wave != steps[0].Wave })
 		if n < 0 {
@@ -54,7 +55,7 @@ func (r *run) wave(ctx context.Context, steps []plan.Step) error {
 			break
 		}
 	}
-	return errors.Join(err, r.finish(ctx, func(j *job) bool { return !j.late }))
+	return errors.Join(err, r.finish(ctx, func(*job) bool { return true }))
 }
 
 // start submits one action, after what works on the same rule: two changes of one rule at once fail. Only adding the
@@ -77,8 +78,7 @@ func (r *run) start(ctx context.Context, s plan.Step) error {
 	return r.call(ctx, s)
 }
 
-// finish waits for jobs and lets those that succeeded take effect. Jobs that may run on are waited for, too, if none
-// but them would be left: then they cost no polls of their own.
+// finish waits for jobs and lets those that succeeded take effect.
 func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 	var errs []error
 	var these, rest []*job
@@ -88,9 +88,6 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 		} else {
 			rest = append(rest, j)
 		}
-	}
-	if len(these) > 0 && !slices.ContainsFunc(rest, func(j *job) bool { return !j.late }) {
-		these, rest = r.jobs, nil
 	}
 	outcomes := r.await(ctx, these)
 	for i, j := range these {
@@ -108,4 +105,55 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 	}
 	r.jobs = rest
 	return errors.Join(errs...)
+}
+
+// await waits until jobs have ended, and returns the error of each. The polls, which all Services share, show which have ended.
+// Then the result of each is read, but for those of rules that this plan created: one list shows all that are active.
+func (r *run) await(ctx context.Context, jobs []*job) []error {
+	errs, unread := make([]error, len(jobs)), make([]bool, len(jobs))
+	var due time.Duration // nothing goes on before all have ended
+	for _, j := range jobs {
+		due = max(due, usually(j.command)-r.Clock.Since(j.submitted))
+	}
+	var waits sync.WaitGroup
+	for i, j := range jobs {
+		waits.Go(func() {
+			ended, err := r.API.Await(ctx, cloudstack.Await{Command: j.command, JobID: j.id, Age: r.Clock.Since(j.submitted), Due: &due, Unread: true})
+			errs[i], unread[i] = err, err == nil && ended == nil
+		})
+	}
+	waits.Wait()
+	active := r.active(ctx, jobs)
+	for i, j := range jobs {
+		if unread[i] && !slices.Contains(active, j.rule) {
+			waits.Go(func() { _, errs[i] = r.API.Result(ctx, j.command, j.id) })
+		}
+	}
+	waits.Wait()
+	return errs
+}
+
+// active returns the ids of rules that the router has, if jobs gave two or more new rules their members: a rule is active when it
+// was created and its members were added.
+func (r *run) active(ctx context.Context, jobs []*job) (ids []string) {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.step.Kind != plan.AddMembers || j.step.ItemID != "" })
+	if len(jobs) < 2 {
+		return nil
+	}
+	list, err := r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{PublicIPID: r.on(jobs[0].step).ID, ProjectID: r.Project})
+	for i := range list {
+		if made := slices.ContainsFunc(jobs, func(j *job) bool { return j.rule == list[i].ID }); made && list[i].State == plan.StateActive && err == nil {
+			ids = append(ids, list[i].ID)
+		}
+	}
+	return ids
+}
+
+// usually is how long a command's job takes where the router answers at once. Jobs that take longer are polled for.
+func usually(command string) time.Duration {
+	switch command {
+	case cmdAssociate, cmdCreateTags, "deleteTags", "createLoadBalancerRule", "createFirewallRule", "deleteFirewallRule", "createNetworkACL", "deleteNetworkACL":
+		return 50 * time.Millisecond
+	}
+	return 200 * time.Millisecond
 }

@@ -106,9 +106,6 @@ type job struct {
 	id        string
 	submitted time.Time
 	outcome   plan.Outcome
-	proof     proof // where its success shows
-	// late means that nothing but the end of the plan waits for it.
-	late bool
 	// ended completes the action; nil when there is nothing to do but its effect.
 	ended func(err error) error
 }
@@ -129,10 +126,7 @@ func (r *run) follow(s plan.Step, command string, submitted cloudstack.Submitted
 	if s.Kind == plan.CreateRule {
 		r.rules[s.Port] = submitted.ID
 	}
-	j := &job{
-		step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(),
-		outcome: plan.Outcome{ID: submitted.ID}, proof: r.proofOf(s, submitted.ID),
-	}
+	j := &job{step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(), outcome: plan.Outcome{ID: submitted.ID}}
 	r.jobs = append(r.jobs, j)
 	if kind := s.Makes(); kind != "" {
 		r.made[kind] = append(r.made[kind], submitted.ID)

@@ -40,7 +40,7 @@ func (r *run) untag(ctx context.Context, resource string, ids, keys []string) er
 	return err
 }
 
-// tagAddress submits the tags that an address lacks. Nothing but the end of the plan waits for them.
+// tagAddress submits the tags that an address lacks.
 func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
 	a, tags := r.on(s), plan.Tags(r.Clusters[0], r.Service)
 	id, acquired := a.ID, slices.Contains(r.made[plan.ResourcePublicIP], a.ID)
@@ -65,11 +65,7 @@ func (r *run) tagAddress(ctx context.Context, s plan.Step) error {
 	for _, key := range a.OwnTags {
 		delete(missing, key)
 	}
-	j, err := r.tag(ctx, s, plan.ResourcePublicIP, []string{id}, missing, ended)
-	if j != nil {
-		j.late = true
-	}
-	return err
+	return r.tag(ctx, s, plan.ResourcePublicIP, []string{id}, missing, ended)
 }
 
 // tagItems submits the tags that own items lack, those that were created in this run included. An item without any gets all
@@ -91,15 +87,14 @@ func (r *run) tagItems(ctx context.Context, s plan.Step) error {
 		if err := r.untag(ctx, s.Resource(), former, []string{plan.TagCluster}); err != nil {
 			return ended(err)
 		}
-		if _, err := r.tag(ctx, s, s.Resource(), former, map[string]string{plan.TagCluster: r.Clusters[0]}, ended); err != nil {
+		if err := r.tag(ctx, s, s.Resource(), former, map[string]string{plan.TagCluster: r.Clusters[0]}, ended); err != nil {
 			return err
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := r.tag(ctx, s, s.Resource(), ids, plan.RuleTags(r.Clusters[0], r.Service), ended)
-	return err
+	return r.tag(ctx, s, s.Resource(), ids, plan.RuleTags(r.Clusters[0], r.Service), ended)
 }
 
 // replaceTags sets the tags of an address that was acquired a moment ago and carries some of an earlier account or cluster:
@@ -117,15 +112,14 @@ func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string
 	return r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags))
 }
 
-// tag submits tags. The job is nil where there is none to wait for.
-func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) (*job, error) {
+// tag submits tags.
+func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) error {
 	submitted, err := r.API.CreateTags(ctx, kind, ids, tags)
 	if err != nil {
-		return nil, ended(err)
+		return ended(err)
 	}
-	j := r.follow(s, cmdCreateTags, submitted)
-	j.ended, j.proof = ended, r.proofOfTags(s, kind, ids, tags)
-	return j, nil
+	r.follow(s, cmdCreateTags, submitted).ended = ended
+	return nil
 }
 
 // tagged ends tagging. A Service is served without its tags: those that the role refuses are done without, and

@@ -43,6 +43,7 @@ const (
 	StateAllocating = "Allocating"
 	StateReleasing  = "Releasing"
 	StateDeleting   = "Deleting"
+	StateActive     = "Active" // a rule that the router has
 )
 
 // Address is a public address with everything on it, or an address of a VPC tier.

@@ -20,7 +20,7 @@ func (p *planner) reach(target *Address) {
 		target = &Address{NetworkID: d.NetworkID, VPCID: d.VPCID, Internal: d.Internal, Recorded: true, Allocated: true}
 	}
 	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
-		p.add(waveAddress, Step{Kind: TagAddress, On: target.on()})
+		p.add(waveBuild, Step{Kind: TagAddress, On: target.on()})
 	}
 	own := map[int]ActualRule{}
 	for _, r := range target.OwnRules() {
