@@ -65,7 +65,7 @@ func newCurrent(f *Facts, p *rules.Plan) *current {
 // preview is what the controller would do for a Service.
 func (w *current) preview(svc *corev1.Service, spec annotation.Spec) (loadbalancer.Preview, error) {
 	return w.planner.Preview(context.Background(), loadbalancer.Request{
-		Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members, Records: unwritten{spec.Records}, Grants: plan.AllGrants(),
+		Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: w.members}, Records: unwritten{spec.Records}, Grants: plan.AllGrants(),
 	})
 }
 

@@ -115,14 +115,14 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		if err != nil {
 			return nil, nil, fmt.Errorf("look up the nodes' network: %w", err)
 		}
-		t.network = &n
+		t.Network = &n
 	}
-	facts := plan.Facts{Service: t.Service, Spec: t.Spec, Members: t.Members, Network: t.network, LeaveACLs: p.limits().LeaveACLs, Unfit: t.Unfit}
-	if facts.Forwards() {
+	t.LeaveACLs = p.limits().LeaveACLs
+	if t.Forwards() {
 		// Where that cannot be found out, the first creation shows it.
-		facts.NoForwards = p.apis.missing(ctx, p.options, maxAge)
+		t.NoForwards = p.apis.missing(ctx, p.options, maxAge)
 	}
-	t.Desired, refusal = plan.Desire(facts)
+	t.Desired, refusal = plan.Desire(t.Facts)
 	if refusal != nil && refusal.Reason == plan.ReasonUnsupportedNetwork && t.Spec.Network == "" {
 		if others := plan.CommonNetworks(reach, id); len(others) > 0 {
 			refusal.Remedy += ", or name another network that all nodes have in " + annotation.Network + ": " + plan.Some(others, 5)

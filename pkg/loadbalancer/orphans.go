@@ -53,8 +53,8 @@ func RemovalOf(found []observe.Orphan) Request {
 	first := found[0]
 	namespace, name, _ := strings.Cut(first.Service, "/")
 	req := Request{
-		Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)},
-		Absent:  true, Records: noRecords{}, Project: first.Project, AllACLs: true,
+		Facts:  plan.Facts{Service: plan.Service{UID: first.UID, Namespace: namespace, Name: name, LB: plan.LBName(first.UID)}},
+		Absent: true, Records: noRecords{}, Project: first.Project, AllACLs: true,
 	}
 	if first.UID == "" {
 		req.Service.UID = "unused " + first.ID // an address that the Services which used it have left

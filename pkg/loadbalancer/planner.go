@@ -93,18 +93,12 @@ func (o Options) withDefaults() Options {
 
 // Request is one Service to work on.
 type Request struct {
-	Service plan.Service
-	Spec    annotation.Spec
+	// Facts are those of the cluster; what CloudStack knows of the network and the role is added.
+	plan.Facts
 	// Absent means that the Service no longer wants a load balancer: everything of it is removed.
-	Absent  bool
-	Members []plan.Member
-	// Reach are all nodes that may serve, if Members are only those that do now; the network is theirs first.
-	Reach []plan.Member
+	Absent bool
 	// Refresh reads Members and Reach again where they may be older than some seconds; may be nil.
 	Refresh func(ctx context.Context) (members, reach []plan.Member, err error)
-	// Unfit are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
-	// members of load balancer rules.
-	Unfit   map[string]string
 	Records apply.Store
 	Grants  plan.Grants
 	Notify  func(plan.Notice)

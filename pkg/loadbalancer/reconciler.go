@@ -176,7 +176,7 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	t.noteTags()
 	r.metrics.hold(t.mem, len(t.mem.actual.Addresses))
 	if result.Unserved = t.nobodyFit(); result.Unserved == nil {
-		result.Unserved = plan.DefaultACL(t.Desired, t.network)
+		result.Unserved = plan.DefaultACL(t.Desired, t.Network)
 	}
 	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
 		result.IP = target.IP

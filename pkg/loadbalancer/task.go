@@ -50,7 +50,6 @@ type task struct {
 	grants        plan.Grants
 	mem           *Memory
 	records       *apply.Records
-	network       *plan.Network
 	// proven is set when the addresses themselves were read while they were locked, which releasing one asks for.
 	proven bool
 	read   bool // anything was read
@@ -86,8 +85,8 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	}
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
 		Subject: &plan.Subject{
-			Service: req.Service, Spec: req.Spec, Members: req.Members, Reach: req.Reach, Unfit: req.Unfit, Clusters: p.options.ClusterIDs(), Written: map[string][]string{}, Notify: once(req.Notify),
-			Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
+			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
+			Clusters: p.options.ClusterIDs(), Written: map[string][]string{}, Notify: once(req.Notify),
 		},
 		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
 	}}
@@ -239,7 +238,7 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			}
 			continue
 		}
-		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.network, t.grants), plan.CheckACL(t.Desired, *t.mem.actual, steps))
+		refusal := cmp.Or(plan.CheckPorts(t.Desired, t.grants), plan.Fits(t.Desired, target, t.Network, t.grants), plan.CheckACL(t.Desired, *t.mem.actual, steps))
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -261,7 +260,7 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			return nil, err
 		}
 		if t.read {
-			for _, n := range plan.Warnings(t.Desired, target, t.network, p.limits()) {
+			for _, n := range plan.Warnings(t.Desired, target, t.Network, p.limits()) {
 				t.Notify(n)
 			}
 		}

@@ -254,8 +254,7 @@ func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err erro
 // request is what the load balancers need to know of the Service itself.
 func (c *Controller) request(w *work, ns namespace) loadbalancer.Request {
 	req := loadbalancer.Request{
-		Service: w.id,
-		Spec:    w.spec,
+		Facts:   plan.Facts{Service: w.id, Spec: w.spec},
 		Grants:  grantsOf(c.deps.Tenancy, ns, w.spec.Address),
 		Records: &recordStore{c, w},
 		Notify:  w.events.notice,

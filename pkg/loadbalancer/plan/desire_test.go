@@ -422,7 +422,7 @@ func TestUnfitNodes(t *testing.T) {
 	require.Equal(t, []string{"update-forward 53"}, lines(steps))
 	state = run(state, steps)
 	assert.Equal(t, "vm2", at())
-	moves := Moves(steps, &Subject{Members: members, Unfit: unfit, Desired: desire(unfit)})
+	moves := Moves(steps, &Subject{Facts: Facts{Members: members, Unfit: unfit}, Desired: desire(unfit)})
 	require.Len(t, moves, 1)
 	assert.Equal(t, "moved port 53/udp from node a to b: not ready", moves[0].Message)
 

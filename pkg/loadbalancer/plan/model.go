@@ -224,26 +224,23 @@ const (
 type Facts struct {
 	Service Service
 	Spec    annotation.Spec
-	Members []Member
-	// Network is the members' network; nil when there are no members and it is not known.
+	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
+	Members, Reach []Member
+	// Unfit are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
+	// members of load balancer rules.
+	Unfit map[string]string
+	// Network is the nodes' network; nil when there are no nodes and it is not known.
 	Network *Network
 	// LeaveACLs leaves network ACL lists alone.
 	LeaveACLs bool
-	// Unfit are names of nodes to which no port may be forwarded now, with the reason.
-	Unfit map[string]string
 	// NoForwards is a command for port forwarding that the role may not call; empty for none.
 	NoForwards string
 }
 
 // Subject is the Service that is worked on. Observing, planning and applying have it in common.
 type Subject struct {
-	Service Service
-	Spec    annotation.Spec
+	Facts
 	Desired Desired
-	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
-	Members, Reach []Member
-	// Unfit are names of nodes to which no port may be forwarded now, with the reason.
-	Unfit map[string]string
 	// Project is the one to work in; OwnProject the same if the Service names it, as records have it.
 	Project, OwnProject string
 	// Clusters are the ids of this cluster in tags, the current one first.
