@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
@@ -135,12 +137,11 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []str
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[string]bool, len(rules))
+	there := sets.New[string]()
 	for i := range rules {
-		there[rules[i].ID] = true
+		there.Insert(rules[i].ID)
 	}
-	exists := func(id string) bool { return there[id] }
-	if tagged = slices.DeleteFunc(tagged, exists); len(tagged) == 0 {
+	if tagged = slices.DeleteFunc(tagged, there.Has); len(tagged) == 0 {
 		return nil, nil
 	}
 	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
@@ -148,9 +149,9 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []str
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
 	for i := range internal {
-		there[internal[i].ID] = true
+		there.Insert(internal[i].ID)
 	}
-	tagged = slices.DeleteFunc(tagged, exists)
+	tagged = slices.DeleteFunc(tagged, there.Has)
 	for _, id := range tagged[:min(len(tagged), sweepMost)] {
 		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // submitted returns what follows the job of a call.
@@ -209,9 +209,7 @@ func (r *run) openACL(ctx context.Context, s plan.Step) error {
 	}
 	known := make([]plan.AccessItem, 0, len(items))
 	for i := range items {
-		item := plan.AccessItem{Number: items[i].Number, Ingress: items[i].Ingress, Allow: items[i].Allow}
-		item.Range = access.Range{Protocol: strings.ToLower(items[i].Protocol), StartPort: items[i].StartPort, EndPort: items[i].EndPort, CIDRs: items[i].CIDRs}
-		known = append(known, item)
+		known = append(known, observe.ACLItem(&items[i]))
 	}
 	f := s.Access
 	number, err := plan.FreeNumber(known, f)

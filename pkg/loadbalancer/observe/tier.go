@@ -38,29 +38,28 @@ func (r *reading) readACLs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list network ACL items: %w", err)
 	}
-	out := r.actual.ACLs
 	for i := range items {
-		item := r.aclItem(&items[i])
-		if item.Owner != plan.Owned && items[i].ListID != r.Desired.ACLID {
-			continue
+		if item := r.aclItem(&items[i]); item.Owner == plan.Owned || items[i].ListID == r.Desired.ACLID {
+			list := r.actual.ACL(items[i].ListID)
+			list.Name, list.Items = items[i].ListName, append(list.Items, item)
 		}
-		at := slices.IndexFunc(out, func(l plan.ACL) bool { return l.ListID == items[i].ListID })
-		if at < 0 {
-			out, at = append(out, plan.ACL{ListID: items[i].ListID, Name: items[i].ListName}), len(out)
-		}
-		out[at].Items = append(out[at].Items, item)
 	}
-	r.actual.ACLs = out
 	return nil
 }
 
-// aclItem says what an item is, and whether it is the Service's: by its tags, or by the reason given with its creation while
-// it has none.
-func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.AccessItem {
-	out := plan.AccessItem{
+// ACLItem says what an item of a network ACL list is.
+func ACLItem(in *cloudstack.NetworkACL) plan.AccessItem {
+	return plan.AccessItem{
 		Rule:   accessRule(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
-		Number: in.Number, Ingress: in.Ingress, Allow: in.Allow, Mark: r.mark(in.Tags),
+		Number: in.Number, Ingress: in.Ingress, Allow: in.Allow,
 	}
+}
+
+// aclItem is ACLItem and says whether it is the Service's: by its tags, or by the reason given with its creation while it has
+// none.
+func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.AccessItem {
+	out := ACLItem(in)
+	out.Mark = r.mark(in.Tags)
 	switch {
 	case !in.Ingress || !in.Allow:
 		out.Owner = plan.Foreign
@@ -101,23 +100,24 @@ func (r *reading) readInternal(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list internal load balancers of network %s: %w", network, err)
 		}
-		r.actual.Addresses = append(r.actual.Addresses, r.internalAddresses(network, list)...)
+		r.internalAddresses(network, list)
 	}
 	return nil
 }
 
-// internalAddresses are the addresses of a tier with something of the Service's, or that it asks for.
-func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) []plan.Address {
-	var out []plan.Address
-	find := func(ip string) int { return slices.IndexFunc(out, func(a plan.Address) bool { return a.IP == ip }) }
+// internalAddresses adds the addresses of a tier with something of the Service's, or that it asks for. CloudStack shows them by
+// their load balancers alone.
+func (r *reading) internalAddresses(network string, list []cloudstack.InternalLoadBalancer) {
 	at := func(ip string) *plan.Address {
-		if i := find(ip); i >= 0 {
-			return &out[i]
+		id := plan.InternalID(network, ip)
+		if r.actual.Find(id) == nil {
+			recorded := slices.ContainsFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == id })
+			r.actual.Addresses = append(r.actual.Addresses, plan.Address{
+				ID: id, IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true, Recorded: recorded,
+				InStatus: slices.Contains(r.Service.StatusIPs, ip),
+			})
 		}
-		a := plan.Address{ID: plan.InternalID(network, ip), IP: ip, NetworkID: network, Internal: true, Owner: plan.Unknown, Allocated: true, InStatus: slices.Contains(r.Service.StatusIPs, ip)}
-		a.Recorded = slices.ContainsFunc(r.Records.Addresses, func(rec annotation.AddressRecord) bool { return rec.ID == a.ID })
-		out = append(out, a)
-		return &out[len(out)-1]
+		return r.actual.Find(id)
 	}
 	for _, rec := range r.Records.Addresses {
 		if rec.Internal && rec.NetworkID == network && rec.IP != "" {
@@ -138,11 +138,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 		} else {
 			rule.Owner, rule.By = plan.Foreign, r.describe(r.serviceOf(b.Name, b.Tags))
 		}
-		if own || find(b.Address) >= 0 || b.Address == r.Desired.Address {
+		if own || r.actual.Find(plan.InternalID(network, b.Address)) != nil || b.Address == r.Desired.Address {
 			a := at(b.Address)
 			a.Rules = append(a.Rules, rule)
 		}
 	}
-	// An address of a tier is there by its load balancers alone.
-	return slices.DeleteFunc(out, func(a plan.Address) bool { return len(a.Rules) == 0 && !a.Recorded })
 }

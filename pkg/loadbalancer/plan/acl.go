@@ -6,7 +6,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -89,25 +88,21 @@ func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
 		return nil
 	}
 	list := a.ACLs[at]
-	walls := map[int]bool{}
 	for _, s := range steps {
 		if s.Kind == OpenACL && s.ACLID == d.ACLID {
-			walls[wallOf(list.Items, s.Access)] = true
-		}
-	}
-	for _, wall := range slices.Sorted(maps.Keys(walls)) {
-		if wall == 0 {
-			continue
-		}
-		if refusal := list.room(wall, steps); refusal != nil {
-			return refusal
+			if refusal := list.room(wallOf(list.Items, s.Access), steps); refusal != nil {
+				return refusal
+			}
 		}
 	}
 	return nil
 }
 
-// room refuses a plan that needs too many numbers before an item that denies everybody.
+// room refuses a plan that needs too many numbers before an item that denies everybody; 0 for no such item.
 func (l *ACL) room(wall int, steps []Step) *RefusalError {
+	if wall == 0 {
+		return nil
+	}
 	used, own := map[int]bool{}, map[string]bool{}
 	for _, i := range l.Items {
 		if i.Number >= wall {
@@ -161,7 +156,7 @@ func (p *planner) acls(a Actual) {
 	a.ACLs = slices.Clone(a.ACLs)
 	wanted := ""
 	if !p.desired.Absent && p.desired.ACLID != "" {
-		wanted = a.acl(p.desired.ACLID).ListID
+		wanted = a.ACL(p.desired.ACLID).ListID
 	}
 	for _, l := range slices.SortedFunc(slices.Values(a.ACLs), func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
 		var own []access.Rule

@@ -276,8 +276,8 @@ type ACL struct {
 	Items  []AccessItem `json:"items,omitempty"`
 }
 
-// acl returns the list of an id, a new one if need be.
-func (a *Actual) acl(id string) *ACL {
+// ACL returns the list of an id, a new one if need be.
+func (a *Actual) ACL(id string) *ACL {
 	at := slices.IndexFunc(a.ACLs, func(l ACL) bool { return l.ListID == id })
 	if at < 0 {
 		a.ACLs, at = append(a.ACLs, ACL{ListID: id}), len(a.ACLs)

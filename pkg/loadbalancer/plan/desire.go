@@ -117,9 +117,6 @@ func memberNames(members []Member, networkID string) []string {
 	for i := range members {
 		m := &members[i]
 		if nic := m.nicIn(networkID); nic != nil {
-			if names == nil {
-				names = make([]string, 0, len(members))
-			}
 			names = append(names, MemberName(m.VMID, nic.secondary(m.Addresses)))
 		}
 	}

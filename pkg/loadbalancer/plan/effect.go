@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,12 +42,16 @@ func (s Step) Effect(before Actual, o Outcome) Actual {
 	default:
 		if a := after.Find(s.AddressID); a != nil {
 			s.change(a, o)
+			if r := a.Rule(s.ItemID, s.Port); r != nil {
+				s.changeRule(r, o)
+				a.HasStickiness = a.HasStickiness || r.PolicyID != ""
+			}
 		}
 	}
 	return after
 }
 
-// change is the effect of an action on an address that stays.
+// change is the effect of an action on an address that stays, but for those on a rule that stays.
 func (s Step) change(a *Address, o Outcome) {
 	switch s.Kind {
 	case TagAddress:
@@ -65,32 +70,19 @@ func (s Step) change(a *Address, o Outcome) {
 	case DeleteForward:
 		a.Forwards = slices.DeleteFunc(a.Forwards, func(f Forward) bool { return f.ID == s.ItemID })
 	case UpdateForward:
-		for i := range a.Forwards {
-			if f := &a.Forwards[i]; f.ID == s.ItemID {
-				s.changeForward(f)
-			}
+		at := slices.IndexFunc(a.Forwards, func(f Forward) bool { return f.ID == s.ItemID })
+		if at < 0 {
+			return
 		}
-	default:
-		if r := a.Rule(s.ItemID, s.Port); r != nil {
-			s.changeRule(r, o)
-			a.HasStickiness = a.HasStickiness || r.PolicyID != ""
+		f := &a.Forwards[at]
+		f.State, f.Member, f.PrivatePort = "", cmp.Or(s.Member, f.Member), cmp.Or(s.PrivatePort, f.PrivatePort)
+		if len(s.CIDRs) > 0 {
+			f.CIDRs = s.CIDRs
 		}
 	}
 }
 
-func (s Step) changeForward(f *Forward) {
-	f.State = ""
-	if s.Member != "" {
-		f.Member = s.Member
-	}
-	if s.PrivatePort != 0 {
-		f.PrivatePort = s.PrivatePort
-	}
-	if len(s.CIDRs) > 0 {
-		f.CIDRs = s.CIDRs
-	}
-}
-
+// changeRule is the effect of an action on a rule.
 func (s Step) changeRule(r *ActualRule, o Outcome) {
 	switch s.Kind {
 	case UpdateRule:
@@ -102,11 +94,10 @@ func (s Step) changeRule(r *ActualRule, o Outcome) {
 			r.Certificate = ""
 		}
 	case AddMembers:
-		if len(r.Members) == 0 {
-			r.Members = ordered(s.Members)
-			return
-		}
 		r.Members = ordered(slices.Concat(r.Members, s.Members))
+		if slices.Equal(r.Members, s.Members) {
+			r.Members = s.Members // one copy of a long list
+		}
 	case RemoveMembers:
 		r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m string) bool { return slices.Contains(s.Members, m) })
 	case SetStickiness:
@@ -121,7 +112,7 @@ func (s Step) changeRule(r *ActualRule, o Outcome) {
 // changeItems changes the firewall rules of an address, or the items of a network ACL list.
 func (a *Actual) changeItems(on On, change func([]AccessItem) []AccessItem) {
 	if on.ACLID != "" {
-		l := a.acl(on.ACLID)
+		l := a.ACL(on.ACLID)
 		l.Items = change(l.Items)
 	} else if x := a.Find(on.AddressID); x != nil {
 		x.Firewall = change(x.Firewall)
@@ -138,7 +129,7 @@ type Item struct {
 // Own returns the Service's own items of one type on an address, or in a network ACL list.
 func (a *Actual) Own(on On, resource string) []Item {
 	if on.ACLID != "" {
-		return a.acl(on.ACLID).own()
+		return a.ACL(on.ACLID).own()
 	}
 	if x := a.Find(on.AddressID); x != nil {
 		return x.own(resource)
@@ -224,16 +215,9 @@ func Repairs(steps, back []Step, tried Changed) []Step {
 			}
 		}
 	}
-	var out []Step
-	for _, s := range steps {
-		for _, name := range changes(s) {
-			if undone[s.Kind+" "+name] {
-				out = append(out, s)
-				break
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool {
+		return !slices.ContainsFunc(changes(s), func(name string) bool { return undone[s.Kind+" "+name] })
+	})
 }
 
 // changes names what a step changes in CloudStack. Tags are left out: they may be missing because they could not be set.

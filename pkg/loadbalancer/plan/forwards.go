@@ -46,17 +46,20 @@ func (p *planner) forwards(target *Address) {
 		gone[f.port()] = append(gone[f.port()], p.deleteForward(target, f, waveDelete))
 	}
 	for _, port := range ports {
-		kept, surplus := pair(wanted[port], buckets)
-		wanted[port] = kept
+		var surplus []*Forward
+		wanted[port], surplus = pair(wanted[port], buckets)
 		for _, f := range surplus {
 			gone[f.port()] = append(gone[f.port()], p.deleteForward(target, f, waveDelete))
 		}
 	}
 	members := p.placed(ports, wanted, len(buckets))
 	for _, port := range ports {
-		replaces := slices.Concat(gone[ForwardPort{Protocol: port.Protocol, PublicPort: port.PublicPort}], p.ruleOn(target, port.PublicPort))
+		replaces := gone[ForwardPort{Protocol: port.Protocol, PublicPort: port.PublicPort}]
+		if rule := target.Rule("", port.PublicPort); rule != nil { // it goes before a port forwarding can be there
+			replaces = append(slices.Clip(replaces), rule.ID)
+		}
 		for i, cidrs := range buckets {
-			if f := kept(wanted[port], i); f != nil {
+			if f := wanted[port][i]; f != nil {
 				p.changeForward(target, port, f, members[i], cidrs)
 				continue
 			}
@@ -74,21 +77,6 @@ const StateAdd = "Add"
 // port is what is wanted of a port forwarding, but its private port.
 func (f *Forward) port() ForwardPort {
 	return ForwardPort{Protocol: f.Protocol, PublicPort: f.StartPort}
-}
-
-func kept(list []*Forward, bucket int) *Forward {
-	if bucket >= len(list) {
-		return nil
-	}
-	return list[bucket]
-}
-
-// ruleOn returns the id of an own load balancer rule on a port, which goes before a port forwarding can be there.
-func (p *planner) ruleOn(target *Address, port int) []string {
-	if r := target.Rule("", port); r != nil && target.ID != "" {
-		return []string{r.ID}
-	}
-	return nil
 }
 
 // forwardsOn returns the ids of own port forwardings of a number, which go before a load balancer rule can be there.
@@ -112,33 +100,17 @@ func (a *Address) onForward(kind string, f *Forward) Step {
 	return Step{Kind: kind, On: a.on(), ItemID: f.ID, Protocol: f.Protocol, Port: f.StartPort}
 }
 
-// pair gives each bucket the port forwarding that has most of its sources already; the others are not needed. The order
-// of the list decides between equals.
+// pair gives each bucket the first port forwarding that has some of its sources already; the others are not needed.
 func pair(list []*Forward, buckets [][]string) (kept, surplus []*Forward) {
-	kept = make([]*Forward, len(buckets))
-	rest := slices.Clone(list)
-	for {
-		bestBucket, bestForward, most := -1, -1, uint64(0)
-		for b, cidrs := range buckets {
-			if kept[b] != nil {
-				continue
-			}
-			for i, f := range rest {
-				shared := uint64(1) // without lists one is as good as another
-				if cidrs != nil {
-					shared = spread.Size(spread.Common(f.sources(), cidrs))
-				}
-				if shared > most {
-					bestBucket, bestForward, most = b, i, shared
-				}
-			}
+	kept, surplus = make([]*Forward, len(buckets)), slices.Clone(list)
+	for b, cidrs := range buckets {
+		at := slices.IndexFunc(surplus, func(f *Forward) bool { return cidrs == nil || len(spread.Common(f.sources(), cidrs)) > 0 })
+		if at >= 0 {
+			kept[b] = surplus[at]
+			surplus = slices.Delete(surplus, at, at+1)
 		}
-		if bestBucket < 0 {
-			return kept, rest
-		}
-		kept[bestBucket] = rest[bestForward]
-		rest = slices.Delete(rest, bestForward, bestForward+1)
 	}
+	return kept, surplus
 }
 
 // sources are whom a port forwarding leads to its member: everybody without a list.
@@ -149,18 +121,14 @@ func (f *Forward) sources() []string {
 	return f.CIDRs
 }
 
-// placed chooses the members of the buckets. All ports of a Service share them: the member that most ports have for a
+// placed chooses the members of the buckets. All ports of a Service share them: the member that the first port has for a
 // bucket counts as its current one.
 func (p *planner) placed(ports []ForwardPort, have map[ForwardPort][]*Forward, buckets int) []string {
 	current := make([]string, buckets)
 	for b := range current {
-		votes := map[string]int{}
 		for _, port := range ports {
-			if f := kept(have[port], b); f != nil && slices.Contains(p.desired.Serving, f.Member) {
-				votes[f.Member]++
-				if m := current[b]; m == "" || votes[f.Member] > votes[m] || votes[f.Member] == votes[m] && f.Member < m {
-					current[b] = f.Member
-				}
+			if f := have[port][b]; f != nil && current[b] == "" && slices.Contains(p.desired.Serving, f.Member) {
+				current[b] = f.Member
 			}
 		}
 	}

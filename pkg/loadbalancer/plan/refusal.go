@@ -3,7 +3,17 @@
 
 package plan
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+)
 
 // Reason is a short CamelCase word for an Event.
 type Reason string
@@ -103,3 +113,178 @@ type WaitError struct {
 }
 
 func (e *WaitError) Error() string { return e.Message }
+
+// NobodyFit says that ports are forwarded and no member may be led to; nil when that is not so.
+func NobodyFit(d Desired, members []Member, unfit map[string]string) *Notice {
+	if len(d.Forwards) == 0 || len(d.Members) == 0 {
+		return nil
+	}
+	var why []string
+	for i := range members {
+		reason, ok := unfit[members[i].Node]
+		if !ok {
+			return nil
+		}
+		why = append(why, members[i].Node+" ("+reason+")")
+	}
+	slices.Sort(why)
+	return &Notice{Warning: true, Reason: ReasonNodesUnfit, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
+}
+
+// Some names a few of many.
+func Some(names []string, most int) string {
+	if n := len(names); n > most {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", n-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Moves says which ports were moved from where to where, and why. The steps are those that were done.
+func Moves(done []Step, subject *Subject) []Notice {
+	type way struct{ from, to string }
+	ports := map[way][]string{}
+	for i := range done {
+		if u := &done[i]; u.From != "" && u.Member != "" {
+			w := way{u.From, u.Member}
+			if !slices.Contains(ports[w], u.PortText()) {
+				ports[w] = append(ports[w], u.PortText())
+			}
+		}
+	}
+	var out []Notice
+	for _, w := range slices.SortedFunc(maps.Keys(ports), func(a, b way) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) }) {
+		from, why := subject.node(w.from), "so that the nodes share the clients"
+		switch reason, unfit := subject.Unfit[from]; {
+		case unfit:
+			why = reason
+		case !slices.Contains(subject.Desired.Members, w.from):
+			why = "no longer a node that serves the Service"
+		}
+		word := "port "
+		if len(ports[w]) > 1 {
+			word = "ports "
+		}
+		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s%s from node %s to %s: %s", word, strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
+	}
+	return out
+}
+
+// node is the name of the node behind a member; the VM's id where that is not known.
+func (s *Subject) node(member string) string {
+	vm, _ := SplitMember(member)
+	for _, list := range [][]Member{s.Members, s.Reach} {
+		for i := range list {
+			if list[i].VMID == vm {
+				return list[i].Node
+			}
+		}
+	}
+	return vm
+}
+
+// leftACL says what nobody lets in of forwarded ports: they pass the tier's network ACL list with the node port.
+func leftACL(d Desired, n *Network) *Notice {
+	if n == nil || n.VPCID == "" || len(d.Forwards) == 0 || len(d.Ranges) == 0 || d.ACLID != "" || n.ACLName == defaultAllow || n.ACLName == defaultDeny {
+		return nil
+	}
+	var ports []string
+	for _, f := range d.Forwards {
+		ports = append(ports, portText(f.Protocol, f.PrivatePort))
+	}
+	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: fmt.Sprintf(
+		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody reaches the forwarded ports",
+		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(access.Canonical(d.Ranges), ","), strings.Join(ports, ", "))}
+}
+
+// Announce says, before it happens, what a plan closes for a moment because CloudStack cannot change it in place.
+func Announce(steps []Step, actual Actual) []Notice {
+	var out []Notice
+	deletes := func(kind string, ids ...string) (note string, ok bool) {
+		at := slices.IndexFunc(steps, func(d Step) bool { return d.Kind == kind && slices.Contains(ids, d.ItemID) })
+		if at < 0 {
+			return "", false
+		}
+		return steps[at].Note, true
+	}
+	for _, s := range steps {
+		brief := func(what string) { out = append(out, Notice{Reason: ReasonBriefInterruption, Message: what}) }
+		const switched = ": new clients find it closed for some seconds, and open connections may end"
+		note, replacesRule := deletes(DeleteRule, s.Replaces...)
+		_, replacesForward := deletes(DeleteForward, s.Replaces...)
+		switch {
+		case s.Kind == CreateRule && replacesRule:
+			text := fmt.Sprintf("the rule %s is replaced: %s", s.ofPort(), note)
+			// There is no call that changes such a rule in place: updateLoadBalancerRule fails on it, updateLoadBalancer only shows
+			// or hides it.
+			if a := actual.Find(s.AddressID); s.Internal && !slices.ContainsFunc(a.Rules, func(r ActualRule) bool { _, goes := deletes(DeleteRule, r.ID); return !goes }) {
+				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and nobody is served until another one has started"
+			}
+			out = append(out, Notice{Reason: ReasonRuleReplaced, Message: text})
+		case s.Kind == CreateRule && replacesForward:
+			brief(fmt.Sprintf("port %d%s is switched from port forwarding to the load balancer%s", s.Port, s.text(), switched))
+		case s.Kind == CreateForward && replacesRule:
+			brief(fmt.Sprintf("port %s%s is switched from the load balancer to port forwarding%s", s.PortText(), s.text(), switched))
+		case s.Kind == UpdateRule && s.Note != "":
+			out = append(out, Notice{Reason: ReasonRuleReapplied, Message: fmt.Sprintf("the protocol of port %d on %s becomes %s: %s", s.Port, s.IP, s.Rule.Protocol, s.Note)})
+		case s.Access.Protocol != "" && len(s.Replaces) > 0:
+			brief(s.Access.Ports() + " is closed for a moment for " + strings.Join(s.Access.CIDRs, ",") +
+				": its old rule lets in more than it may now, and CloudStack cannot have both")
+		}
+	}
+	return out
+}
+
+// Warnings are what may keep clients from the Service, or lets others reach it, although CloudStack is as it is wanted.
+func Warnings(d Desired, target *Address, n *Network, limits Limits) []Notice {
+	out := foreignAccess(d, target)
+	if w := DefaultACL(d, n); w != nil {
+		out = append(out, *w)
+	}
+	if w := leftACL(d, n); w != nil {
+		out = append(out, *w)
+	}
+	if d.CIDRsDecide && limits.NoCIDRs && !access.Same(d.Ranges, []string{annotation.Anyone}) && len(d.Ranges) > 0 {
+		out = append(out, Notice{Warning: true, Reason: ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
+			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})
+	}
+	return out
+}
+
+// foreignAccess finds firewall rules of others that let sources reach our ports which the Service does not let in.
+func foreignAccess(d Desired, target *Address) []Notice {
+	if target == nil || !d.Firewall {
+		return nil
+	}
+	var out []Notice
+	wanted := d.Opened()
+	for _, f := range access.Sorted(target.foreignFirewall()) {
+		if access.Contain(d.Ranges, f.CIDRs) {
+			continue
+		}
+		all := f.StartPort == 0 && f.EndPort == 0
+		for _, port := range wanted[f.Protocol] {
+			if all || (f.StartPort <= port && port <= f.EndPort) {
+				out = append(out, Notice{Warning: true, Reason: ReasonForeignFirewall, Message: fmt.Sprintf(
+					"a firewall rule on %s (%s from %s), which is not of this Service, lets others reach port %d; delete it in CloudStack if that is not meant",
+					target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// DefaultACL reports the network ACL list default_deny, which nobody can change, where somebody is to be let in.
+func DefaultACL(d Desired, n *Network) *Notice {
+	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
+		return nil
+	}
+	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
+	if len(d.Forwards) > 0 {
+		text = "the tier's network ACL list default_deny lets nobody reach forwarded ports and cannot be changed; "
+	}
+	if d.Internal {
+		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
+	}
+	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
+}

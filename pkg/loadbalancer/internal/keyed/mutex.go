@@ -13,58 +13,48 @@ import (
 // Mutex is a mutex per key. The zero value is ready for use.
 type Mutex struct {
 	mu   sync.Mutex
-	held map[string]*keyLock
+	held map[string]chan struct{} // closed when the key is unlocked
 }
 
-type keyLock struct {
-	turn  chan struct{} // holds a token while somebody has the lock
-	users int
-}
-
-// Lock locks all keys, in an order that cannot deadlock, and returns what unlocks them. It fails when the context ends
-// first; then nothing is locked.
+// Lock locks all keys at once and returns what unlocks them. It fails when the context ends first; then nothing is locked.
 func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
-	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	locks := make([]*keyLock, 0, len(keys))
-	unlock = func() {
-		for i, l := range locks {
-			<-l.turn
-			k.leave(keys[i], l)
+	keys = slices.Clone(keys)
+	unlocked := make(chan struct{})
+	for {
+		busy := k.take(keys, unlocked)
+		if busy == nil {
+			break
 		}
-	}
-	for _, key := range keys {
-		l := k.enter(key)
 		select {
-		case l.turn <- struct{}{}:
-			locks = append(locks, l)
+		case <-busy:
 		case <-ctx.Done():
-			k.leave(key, l)
-			unlock()
 			return nil, ctx.Err()
 		}
 	}
-	return unlock, nil
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, key := range keys {
+			delete(k.held, key)
+		}
+		close(unlocked)
+	}, nil
 }
 
-func (k *Mutex) enter(key string) *keyLock {
+// take locks all keys if none of them is locked, else it returns the channel of one that is.
+func (k *Mutex) take(keys []string, unlocked chan struct{}) (busy chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for _, key := range keys {
+		if busy := k.held[key]; busy != nil {
+			return busy
+		}
+	}
 	if k.held == nil {
-		k.held = map[string]*keyLock{}
+		k.held = map[string]chan struct{}{}
 	}
-	l, ok := k.held[key]
-	if !ok {
-		l = &keyLock{turn: make(chan struct{}, 1)}
-		k.held[key] = l
+	for _, key := range keys {
+		k.held[key] = unlocked
 	}
-	l.users++
-	return l
-}
-
-func (k *Mutex) leave(key string, l *keyLock) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.users--; l.users == 0 {
-		delete(k.held, key)
-	}
+	return nil
 }

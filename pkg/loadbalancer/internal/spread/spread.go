@@ -59,18 +59,6 @@ func Common(a, b []string) []string {
 	return annotation.Strings(annotation.Aggregate(annotation.Intersect(x, y)))
 }
 
-// Size is the number of addresses in ranges that do not overlap.
-func Size(ranges []string) (n uint64) {
-	v4, _, err := annotation.ParseRanges(ranges)
-	if err != nil {
-		return 0
-	}
-	for _, p := range annotation.Aggregate(v4) {
-		n += 1 << (32 - p.Bits())
-	}
-	return n
-}
-
 // Place chooses the member to which each bucket is led. current are those that have them now, empty for none.
 //
 // A bucket stays where it is while its member serves. Another one goes to a member that has less than its even share of

@@ -28,18 +28,16 @@ func TestPropertiesOfCut(t *testing.T) {
 		parts := Cut(ranges, buckets)
 		require.Len(t, parts, buckets)
 		var all []string
-		var total uint64
 		for i, part := range parts {
-			all, total = append(all, part...), total+Size(part)
+			all = append(all, part...)
 			for _, other := range parts[:i] {
 				require.Empty(t, Common(part, other), "seed %d: %v", seed, ranges)
 			}
 		}
 		require.Equal(t, Common(ranges, ranges), Common(all, all), "seed %d: %v in %v", seed, ranges, parts)
-		require.Equal(t, Size(ranges), total)
 		used := len(slices.DeleteFunc(parts, func(p []string) bool { return len(p) == 0 }))
 		require.LessOrEqual(t, used, buckets)
-		if Size(ranges[:1]) >= uint64(buckets) {
+		if 1<<(32-netip.MustParsePrefix(ranges[0]).Bits()) >= buckets {
 			require.Equal(t, buckets, used, "seed %d: %v", seed, ranges)
 		}
 		slices.Reverse(ranges)
