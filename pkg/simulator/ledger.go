@@ -18,6 +18,7 @@ import (
 type Call struct {
 	Seq       int               `json:"seq"`                 // 1 is the first call since the last reset
 	At        time.Time         `json:"at"`                  // when it was answered
+	Took      time.Duration     `json:"took"`                // from the request to the answer
 	Command   string            `json:"command"`             // as sent; empty if there was none
 	Caller    string            `json:"caller,omitempty"`    // user name; empty for unauthenticated calls
 	Params    map[string]string `json:"params"`              // by lower-case name, without secrets
@@ -33,7 +34,7 @@ const ledgerLimit = 100_000
 
 // ledgerEntry is the compact form in which calls are stored, because most are never read.
 type ledgerEntry struct {
-	at                     int64 // Unix nanoseconds
+	at, took               int64 // Unix nanoseconds, and nanoseconds
 	seq, status, code      int
 	command, caller, jobID string
 	params                 []wire.Param
@@ -94,7 +95,7 @@ func (e *ledgerEntry) call() Call {
 		params[p.Name] = p.Value
 	}
 	return Call{
-		Seq: e.seq, At: time.Unix(0, e.at).UTC(), Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID,
+		Seq: e.seq, At: time.Unix(0, e.at).UTC(), Took: time.Duration(e.took), Command: e.command, Caller: e.caller, Params: params, Status: e.status, ErrorCode: e.code, JobID: e.jobID,
 	}
 }
 
@@ -138,9 +139,10 @@ func (l *Ledger) add(e ledgerEntry) {
 	l.calls = append(l.calls, e)
 }
 
-// record records a call and its outcome.
-func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome) {
-	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req), at: s.server.Clock.Now().UnixNano()}
+// record records a call that began at a moment, and its outcome.
+func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome, began time.Time) {
+	now := s.server.Clock.Now()
+	e := ledgerEntry{command: req.Command, caller: o.caller, status: 200, params: public(req), at: now.UnixNano(), took: now.Sub(began).Nanoseconds()}
 	switch {
 	case o.cut:
 		e.status = 0
@@ -152,11 +154,7 @@ func (s *Simulator) record(ctx context.Context, req *wire.Request, o *outcome) {
 	}
 	s.ledger.add(e)
 	if s.log.Enabled(ctx, slog.LevelDebug) {
-		params := map[string]string{}
-		for _, p := range e.params {
-			params[p.Name] = p.Value
-		}
-		s.log.Debug("call", "command", e.command, "caller", e.caller, "status", e.status, "params", params)
+		s.log.Debug("call", "command", e.command, "caller", e.caller, "status", e.status, "params", e.call().Params)
 	}
 }
 

@@ -56,8 +56,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, integration bo
 		htmlError(w, perr.Status, perr.Text)
 		return
 	}
+	began := s.server.Clock.Now()
 	o := s.handle(w, r, req, integration)
-	s.record(r.Context(), req, &o)
+	s.record(r.Context(), req, &o, began)
 	if o.cut {
 		panic(http.ErrAbortHandler) // close the connection without an answer
 	}

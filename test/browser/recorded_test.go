@@ -20,13 +20,20 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
+// large is the state of what TestRecordLarge has recorded, in the file that CSCCM_UI_LARGE names.
+const large = "1,000 x 1,000"
+
 var moment = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`)
 
 // recorded is a state of a live cluster, as TestRecord of package e2e has recorded it, moved to the present: ages are shown. Without a
 // state it is that of the healthy cluster; names are those of all states.
 func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	t.Helper()
-	packed, err := os.ReadFile(filepath.Join("testdata", "recorded.json.gz"))
+	file := filepath.Join("testdata", "recorded.json.gz")
+	if state == large {
+		file = os.Getenv("CSCCM_UI_LARGE")
+	}
+	packed, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +64,7 @@ func recorded(t testing.TB, state string) (s model.Snapshot, names []string) {
 	}
 	age := time.Since(s.At)
 	text = moment.ReplaceAllFunc(text, func(at []byte) []byte {
-		then, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(at))
-		if err != nil {
-			return at
-		}
+		then, _ := time.Parse(`"`+time.RFC3339Nano+`"`, string(at))
 		return []byte(then.Add(age).Format(`"` + time.RFC3339Nano + `"`))
 	})
 	s = model.Snapshot{}

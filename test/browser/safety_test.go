@@ -103,6 +103,9 @@ func TestHostilePage(t *testing.T) {
 	t.Parallel()
 	e := show(t, desk, faulty(sample(3, 2)))
 	e.attacks = true
+	e.view("faults") // what an action of the page itself could not do is said there
+	e.click("#faults li:nth-child(1) button")
+	e.until(`document.querySelector('#faults [role=alert]').textContent === 'Broken on: not available here'`)
 	own := value[string](e.tab, `location.origin + '/'`)
 	if strings.Contains(value[string](e.tab, `location.href`), "token") {
 		t.Error("the token is still in the address")

@@ -73,24 +73,34 @@ func TestSimulator(t *testing.T) {
 
 	// What somebody else does in the cloud is a button of the object.
 	e.view("map")
-	id := value[string](e.tab, `document.querySelector('.box.object[data-kind=rule]').dataset.id`)
-	e.choose(id)
-	e.click("#details .deed")
-	e.until(`document.getElementById('details').textContent.includes('This object is gone.')`)
-	e.press("Escape")
-	e.choose(value[string](e.tab, `document.querySelector('.box.object[data-kind=network]').dataset.id`))
-	e.click("#details [data-focus=deed-fill]")
-	e.until(`document.getElementById('announce').textContent.includes('asked for')`)
+	for _, deed := range []struct{ kind, name, end, left string }{
+		{"network", "fill", "no more addresses: asked for", "0"}, {"network", "lift", "limit of addresses: asked for", "Unlimited"},
+		{"vm", "destroy", "This object is gone.", ""}, {"rule", "delete", "This object is gone.", ""}, {"address", "release", "This object is gone.", ""},
+	} {
+		e.choose(value[string](e.tab, `[...document.querySelectorAll('.box.object[data-kind=`+deed.kind+`]')].at(-1).dataset.id`))
+		e.click("#details [data-focus=deed-" + deed.name + "]")
+		e.until(`(document.getElementById('details').textContent + document.getElementById('announce').textContent).includes(` + quote(deed.end) + `)`)
+		answer, err := e.cloud.Admin(t.Context(), "listAccounts", map[string]string{"listall": "true", "name": e.cloud.Objects().Networks[0].Owner})
+		if got := answer["account"].([]any)[0].(map[string]any)["ipavailable"]; err != nil || deed.left != "" && got != deed.left {
+			t.Errorf("after %s, the account may have %v more addresses: %v", deed.name, got, err)
+		}
+	}
 
 	e.view("faults")
 	const title = "Every call answers error 530, without effect"
 	find := `[...document.querySelectorAll('#faults li button')].find((b) => b.textContent === ` + quote(title) + `)`
 	e.do(chromedp.Evaluate[chromedp.Void](find + `.id = 'chosen'`))
+	e.click("#faults [name=command]")
+	e.press("listNet*")
 	e.click("#chosen")
 	e.until(find + `.getAttribute('aria-checked') === 'true'`)
 	if _, err := client.ListNetworks(t.Context(), cloudstack.NetworkQuery{}); err == nil || !strings.Contains(err.Error(), "530") {
 		t.Errorf("with the fault on, a call answers %v", err)
 	}
+	if _, err := client.ListZones(t.Context()); err != nil {
+		t.Errorf("the fault hits another command: %v", err)
+	}
+	e.until(find + `.parentNode.textContent.includes('on, hits listNet*, ')`)
 	const speed = `document.querySelector('select[name=speed]').value`
 	e.until(speed + ` === '1'`)
 	e.do(chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector('select[name=speed]'); s.value = '0.1'; s.dispatchEvent(new Event('change')) })()`))

@@ -102,7 +102,6 @@ func TestClickPath(t *testing.T) {
 	e.click(box("service/team-00/web-0007"))
 	e.until(`document.activeElement.id === 'details-heading'`)
 	e.want("#details h2", "web-0007")
-	e.want(".column:first-of-type .box[data-on]", "error: web-0007 LoadBalancerReady is False: LimitReached")
 	e.want("#details h3", "Why", "Facts", "Plan", "Leads to", "Events", "In a terminal")
 	e.want("#details .why li", "LoadBalancerReady is False: LimitReached")
 	e.want("#details dl", "Type LoadBalancer Policy Cluster")
@@ -180,26 +179,4 @@ func TestKeyboardPath(t *testing.T) {
 	e.view("nodes")
 	e.slash() // from another view
 	e.until(`document.activeElement.id === 'map-search'`)
-}
-
-// TestSimulatorsPage switches faults and the clock. Without a simulator there is no such view.
-func TestSimulatorsPage(t *testing.T) {
-	t.Parallel()
-	e := show(t, desk, faulty(sample(3, 2)))
-	e.view("faults")
-	e.want("#faults li", "Broken off", "No capacity off", "Slow jobs on")
-	e.click("#faults [name=command]")
-	e.press("createTags")
-	e.click("#faults li:nth-child(2) button")
-	e.until(`document.querySelector('#faults li:nth-child(2) button').getAttribute('aria-checked') === 'true'`)
-	e.click("#faults li:nth-child(3) button")
-	e.until(`document.querySelector('#faults li:nth-child(3) button').getAttribute('aria-checked') === 'false'`)
-	e.do(chromedp.Evaluate[chromedp.Void](`(() => { const s = document.querySelector('select[name=speed]'); s.value = '0.1'; s.dispatchEvent(new Event('change')) })()`))
-	e.until(`document.getElementById('announce').textContent === 'Clock changed'`)
-	if got, want := e.actions(), []string{"capacity true createTags", "slow jobs false", "speed 0.1"}; !slices.Equal(got, want) {
-		t.Errorf("the simulator was asked for %q, want %q", got, want)
-	}
-	e.attacks = true // the browser reports the 404 on its console
-	e.click("#faults li:nth-child(1) button")
-	e.until(`document.querySelector('#faults [role=alert]').textContent === 'Broken on: not available here'`)
 }

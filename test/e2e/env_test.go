@@ -206,11 +206,16 @@ func (e *env) service(t *testing.T, name string, ports ...int32) { e.annotated(t
 
 func (e *env) annotated(t *testing.T, name string, has map[string]string, ports ...int32) {
 	t.Helper()
+	e.serviceIn(t, metav1.NamespaceDefault, name, has, ports...)
+}
+
+func (e *env) serviceIn(t *testing.T, namespace, name string, has map[string]string, ports ...int32) {
+	t.Helper()
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: has},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
 	}
-	if _, err := e.Client.CoreV1().Services(metav1.NamespaceDefault).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := e.Client.CoreV1().Services(namespace).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,11 +4,12 @@
 package e2e
 
 import (
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/test/processnode"
 )
 
 // TestRecord records what csccm ui shows of a live cluster in several states, for the tests and pictures of package browser:
@@ -29,43 +31,58 @@ func TestRecord(t *testing.T) {
 	if file == "" {
 		t.Skip("CSCCM_UI_RECORD names no file")
 	}
-	e := newDirectEnv(t, 4)
-	e.register(t, 1, 4, func(n *corev1.Node) {
-		pool := "workers"
-		if n.Name == "w1" {
-			n.Labels["node-role.kubernetes.io/control-plane"], n.Labels["node.kubernetes.io/exclude-from-external-load-balancers"], pool = "", "", ""
+	yaml := `
+version: 4.22.0.0
+zones: [{name: zone-1, publicRanges: [198.18.0.1-198.18.0.250], hosts: [h1]}]
+serviceOfferings: [{name: Small Instance, cpus: 1, cpuSpeed: 500, memoryMiB: 512}]
+accounts:
+  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
+  - {name: k8s, role: User, limits: {publicIPs: 64}, users: [{name: k8s-owner, password: password}]}
+networks: [{name: k8s-net, account: k8s, cidr: 10.1.1.0/24}]
+virtualMachines:
+`
+	workers := map[string]string{"pool": "workers"}
+	nodes := []processnode.Options{
+		{Name: "cp1", Address: "10.1.1.11", Labels: cp1.Labels}, {Name: "cp2", Address: "10.1.1.12", Labels: cp1.Labels},
+		{Name: "w1", Address: "10.1.1.21", Labels: workers}, {Name: "w2", Address: "10.1.1.22", Labels: workers}, {Name: "w3", Address: "10.1.1.23", Labels: workers},
+	}
+	for _, n := range nodes {
+		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", n.Name, n.Address)
+	}
+	world, err := simulator.LoadWorld(strings.NewReader(yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newClusterEnv(t, world)
+	e.join(t, nodes...)
+	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
+	e.initialised(t, 5)
+	signal := func(s syscall.Signal) { // to all Pods of the controller
+		t.Helper()
+		for _, pod := range e.controllerPods(t) {
+			name, _, _ := strings.Cut(pod, "/")
+			for _, n := range e.nodes.Nodes() {
+				if pid, ok := n.PodPID(metav1.NamespaceSystem, name); ok && syscall.Kill(pid, s) != nil {
+					t.Fatal(name, "has ended")
+				}
+			}
 		}
-		n.Labels["pool"] = pool
-	})
-	ccm := e.controller(t, "ccm-a")
-	e.leads(t, ccm)
-	e.initialised(t, 4)
+	}
 	namespaces, names := []string{"shop", "payments", "search", "media", "platform", "internal"}, []string{"web", "api", "admin", "grpc", "metrics", "auth", "cart", "feed", "events", "proxy"}
-	create := func(namespace, name string, ports ...int32) {
-		_, err := e.Client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: servicePorts(ports...)},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, namespace := range namespaces {
-		_, err := e.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.makeNamespace(t, namespace)
 		for i, name := range names {
-			create(namespace, name, [][]int32{{443}, {443, 80}, {443}, {9090}}[i%4]...)
+			e.serviceIn(t, namespace, name, nil, [][]int32{{443}, {443, 80}, {443}, {9090}}[i%4]...)
 		}
 	}
-	wire := newLink(t, e.url())
+	url := fmt.Sprintf("https://%s:%d", e.Host, e.Port)
+	wire := newLink(t, url)
 	config, err := os.ReadFile(e.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.environ = []string{"KUBECONFIG=" + e.file(t, "by-wire", strings.Replace(string(config), e.url(), "https://"+wire.listener.Addr().String(), 1))}
-	e.file(t, "ui-config", string(e.config(t, "ccm-a").Render()))
-	p := e.opens(t, "--cloud-config", "ui-config")
+	e.environ = []string{"KUBECONFIG=" + e.file(t, "by-wire", strings.Replace(string(config), url, "https://"+wire.listener.Addr().String(), 1))}
+	p := e.opens(t)
 
 	type state struct {
 		Name  string      `json:"name"`
@@ -79,25 +96,26 @@ func TestRecord(t *testing.T) {
 		patch, _ := model.Diff(last, p.now)
 		states, last = append(states, state{name, patch}), p.now
 	}
-	calm := func() bool {
+	services := func(healths ...model.Health) (n int) {
 		for i := range p.now.Objects {
-			if o := &p.now.Objects[i]; o.Kind == model.KindService && o.Health != model.HealthOK {
-				return false
+			if o := &p.now.Objects[i]; o.Kind == model.KindService && slices.Contains(healths, o.Health) {
+				n++
 			}
 		}
-		return !p.lacks("plans") && !p.lacks("checks") && len(p.now.Plans) == 0 && len(p.rules()) >= 78
+		return n
+	}
+	calm := func() bool {
+		return services(model.HealthPending, model.HealthWarning, model.HealthError) == 0 && !p.lacks("plans") && !p.lacks("checks") && !p.lacks("calls") && len(p.now.Plans) == 0 && len(p.rules()) >= 78 && p.now.Controller.Ready == 2
 	}
 	p.until(t, "the 60 Services", calm)
 	healthy, last = p.now, p.now
 	slow := e.cloud.Inject(simulator.Fault{Command: "createLoadBalancerRule", Kind: simulator.FaultDelay, Delay: 30 * time.Second})
-	create("shop", "checkout", 443)
+	e.serviceIn(t, "shop", "checkout", nil, 443)
 	record("creating", func() bool { return p.health("service/shop/checkout") == model.HealthPending && len(p.now.Plans) == 1 })
 	slow()
 	p.until(t, "the new Service", calm)
 
-	if err := ccm.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	signal(syscall.SIGSTOP)
 	for i := range p.now.Objects {
 		if o := &p.now.Objects[i]; o.Kind == model.KindRule && o.Label == "shop/web" {
 			e.admin(t, "deleteLoadBalancerRule", map[string]string{"id": strings.TrimPrefix(o.ID, "rule/")})
@@ -105,47 +123,74 @@ func TestRecord(t *testing.T) {
 	}
 	record("rule gone", func() bool { return p.health("service/shop/web") == model.HealthWarning && len(p.now.Plans) == 1 })
 	record("no leader", func() bool { c := p.now.Controller; return c != nil && p.now.At.Sub(c.Renewed) > 30*time.Second })
-	ccm.Stop(0) // who wakes up without the lease ends
-	e.leads(t, e.controllerAs(t, "ccm-b", "ccm-a", e.url()))
+	signal(syscall.SIGCONT) // who wakes up without the lease ends, and is started again
 	p.until(t, "the repair", calm)
-	e.destroy(t, "w3")
-	record("VM gone", func() bool { return p.health("vm/"+e.vms.VM("w3")) == "" && p.health("node/w3") == model.HealthError })
+	e.nodes.Nodes()[4].Stop()
+	_, vm, _ := strings.Cut(e.node(t, "w3").Spec.ProviderID, "://")
+	e.admin(t, "destroyVirtualMachine", map[string]string{"id": vm, "expunge": "true"})
+	e.notReady(t, "w3")
+	record("VM gone", func() bool { return p.health("vm/"+vm) == "" && p.health("node/w3") == model.HealthError })
 	e.nodeGone(t, "w3")
-
-	account := e.admin(t, "listAccounts", map[string]string{"listall": "true", "name": "k8s"})["account"].([]any)[0].(map[string]any)
-	e.admin(t, "updateResourceLimit", map[string]string{"account": "k8s", "domainid": account["domainid"].(string), "resourcetype": "1", "max": fmt.Sprint(len(names)*len(namespaces) + 2)}) // with the network's own
 	for _, name := range names {
-		create("media", name+"-2", 443)
+		e.serviceIn(t, "media", name+"-2", nil, 443)
 	}
-	record("exhausted", func() bool {
-		return p.health("service/media/web-2") == model.HealthError && p.health("service/media/proxy-2") == model.HealthError
-	})
-	failing := func(i int, reason string) func() bool {
-		return func() bool {
-			return p.now.Sources[i].State == model.SourceFailing && strings.Contains(p.now.Sources[i].Reason, reason)
-		}
+	record("exhausted", func() bool { return services(model.HealthError) == 8 }) // 61 Services and the network itself have one each
+	failing := func(i int, reason string) bool {
+		return p.now.Sources[i].State == model.SourceFailing && strings.Contains(p.now.Sources[i].Reason, reason)
 	}
 	fails := e.cloud.Inject(simulator.Fault{Command: "*", Kind: simulator.FaultErrorBefore})
-	record("CloudStack fails", failing(1, "530"))
+	record("CloudStack fails", func() bool { return failing(1, "530") })
 	fails()
 	hangs := e.cloud.Inject(simulator.Fault{Command: "*", Kind: simulator.FaultDelay, Delay: time.Minute})
-	record("CloudStack hangs", failing(1, "did not answer"))
+	record("CloudStack hangs", func() bool { return failing(1, "did not answer") })
 	hangs()
 	wire.cut.Store(true)
-	record("API server gone", failing(0, ""))
+	record("API server gone", func() bool { return failing(0, "") })
 
-	var out bytes.Buffer
-	packed, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err == nil {
-		err = json.NewEncoder(packed).Encode(map[string]any{"healthy": healthy, "states": states})
+	write(t, file, map[string]any{"healthy": healthy, "states": states})
+}
+
+// TestRecordLarge records a cluster with 1,000 Services on 1,000 nodes, for the picture of docs/ui.md and the times of
+// docs/contributing/performance.md: CSCCM_UI_RECORD_LARGE=/tmp/large.json.gz go test ./e2e -run TestRecordLarge.
+func TestRecordLarge(t *testing.T) {
+	t.Parallel()
+	file := os.Getenv("CSCCM_UI_RECORD_LARGE")
+	if file == "" {
+		t.Skip("CSCCM_UI_RECORD_LARGE names no file")
 	}
-	if err == nil {
-		err = packed.Close()
+	const size = 1000
+	e := newDirectEnv(t, size)
+	e.register(t, 1, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] })
+	e.leads(t, e.controller(t, "ccm-a"))
+	e.initialised(t, size)
+	for i := range size {
+		namespace := fmt.Sprintf("team-%02d", i/25)
+		if i%25 == 0 {
+			e.makeNamespace(t, namespace)
+		}
+		e.serviceIn(t, namespace, fmt.Sprintf("web-%d", i), nil, 443)
 	}
-	if err == nil {
-		err = os.WriteFile(file, out.Bytes(), 0o600)
-	}
+	p := e.opens(t, "--cloud-config", e.file(t, "ui-config", string(e.config(t, "ccm-a").Render())))
+	p.until(t, "all Services", func() bool { return !p.lacks("plans") && len(p.now.Plans) == 0 && len(p.rules()) == size })
+	write(t, file, map[string]any{"healthy": p.now})
+}
+
+// write writes a recording.
+func write(t *testing.T, file string, recording any) {
+	t.Helper()
+	out, err := os.Create(file)
 	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err := errors.Join(err, json.NewEncoder(packed).Encode(recording), packed.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *env) makeNamespace(t *testing.T, name string) {
+	t.Helper()
+	if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

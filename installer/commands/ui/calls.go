@@ -5,6 +5,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,13 +117,10 @@ func countsOf(ctx context.Context, o Options, pods []corev1.Pod) (map[string]cou
 			failed = err
 		}
 	}
-	switch {
-	case len(out) > 0:
+	if len(out) > 0 {
 		return out, nil
-	case failed == nil:
-		return nil, errors.New("no Pod of the controller runs")
 	}
-	return nil, failed
+	return nil, cmp.Or(failed, errors.New("no Pod of the controller runs"))
 }
 
 // countsIn reads the counter of calls in what a controller serves at /metrics.

@@ -8,6 +8,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -31,6 +33,7 @@ import (
 type CloudStack interface {
 	ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+	ReadQuota(ctx context.Context, projectID string) (*cloudapi.Quota, error)
 }
 
 // Planner plans Services as the controller does.
@@ -103,7 +106,9 @@ type Source struct {
 	findings    map[string]check.Result // the last known result of each check, by code
 	calls       rates
 
-	plans plans // of the goroutine that reads CloudStack
+	// Of the goroutine that reads CloudStack.
+	plans   plans
+	noQuota bool // the role may not read the account's limits
 }
 
 // lists are what CloudStack answered last.
@@ -164,17 +169,13 @@ func (s *Source) Run(ctx context.Context) {
 			if !s.wait(ctx, quiet, nil) {
 				return
 			}
-			drain(s.watched.changed)
+			select {
+			case <-s.watched.changed:
+			default:
+			}
 			signal(s.due)
 		}
 		s.publish()
-	}
-}
-
-func drain(c <-chan struct{}) {
-	select {
-	case <-c:
-	default:
 	}
 }
 
@@ -313,6 +314,9 @@ func (s *Source) publish() {
 		f.Cloud, f.Seen = l.Cloud, append(f.Seen, l.drifts...)
 		maps.Copy(members, l.Members)
 		f.Members = members
+		if l.Quota != nil {
+			f.Sources[1].Addresses, f.Sources[1].MaxAddresses = l.Quota.Used, l.Quota.Max
+		}
 		if l.planning {
 			f.Missing = append(f.Missing, model.Missing{Part: "plans", Reason: "the Services are being planned", Remedy: "wait some seconds"})
 		}
@@ -393,6 +397,12 @@ func (s *Source) readLists(ctx context.Context, f *picture.Facts) (*service.Roun
 	if f.Forwards, err = s.o.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project}); err != nil {
 		return nil, fmt.Errorf("list port forwarding rules: %w", err)
 	}
+	if !s.noQuota { // the minimal role may not ask; without an answer the page shows no limit
+		quota, err := s.o.CloudStack.ReadQuota(ctx, project)
+		if s.noQuota = cloudstack.IsKind(err, cloudstack.KindNotPermitted); err == nil && quota.PublicIPs.Max != cloudapi.Unlimited {
+			f.Quota = &quota.PublicIPs
+		}
+	}
 	return round, nil
 }
 
@@ -439,12 +449,8 @@ func (s *Source) reconnect(ctx context.Context) error {
 
 // missing says why a part could not be read, and what to do if the error knows.
 func missing(part string, err error) model.Missing {
-	m := model.Missing{Part: part, Reason: "unknown"}
-	if err != nil {
-		m.Reason = err.Error()
-	}
-	m.Remedy = remedy(err)
-	return m
+	err = cmp.Or(err, errors.New("unknown"))
+	return model.Missing{Part: part, Reason: err.Error(), Remedy: remedy(err)}
 }
 
 // remember keeps what was cleaned: most texts of a snapshot are those of the last one.

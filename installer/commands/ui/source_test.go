@@ -225,6 +225,7 @@ func TestSource(t *testing.T) {
 	})
 	rules := count(first, model.KindRule)
 	require.Positive(t, rules)
+	assert.Equal(t, 20, first.Sources[1].MaxAddresses, "CloudStack's default")
 	assert.Equal(t, nodes, count(first, model.KindNode))
 	assert.Equal(t, nodes, count(first, model.KindVM))
 	for _, m := range first.Missing {

@@ -16,12 +16,6 @@ func (s Snapshot) Sorted() Snapshot {
 	s.Links = sorted(s.Links, func(a, b Link) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Label, b.Label))
 	})
-	if s.Objects == nil {
-		s.Objects = []Object{}
-	}
-	if s.Links == nil {
-		s.Links = []Link{}
-	}
 	s.Checks = sorted(s.Checks, func(a, b Check) int { return cmp.Compare(a.Code, b.Code) })
 	s.Plans = sorted(s.Plans, func(a, b Plan) int { return cmp.Compare(a.Service, b.Service) })
 	s.Nodes = sorted(s.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -37,7 +31,7 @@ func (s Snapshot) Sorted() Snapshot {
 }
 
 func sorted[T any](list []T, by func(a, b T) int) []T {
-	list = slices.Clone(list)
+	list = append([]T{}, list...)
 	slices.SortStableFunc(list, by)
 	return list
 }
@@ -48,33 +42,34 @@ func Diff(before, after Snapshot) (Patch, bool) {
 	p := Patch{At: after.At}
 	p.Objects, p.Removed = diffObjects(before.Objects, after.Objects)
 	changed := len(p.Objects)+len(p.Removed) > 0
-	if before.Title != after.Title {
-		p.Title, changed = &after.Title, true
-	}
-	if before.Speed != after.Speed {
-		p.Speed, changed = &after.Speed, true
-	}
 	if !reflect.DeepEqual(before.Controller, after.Controller) {
 		p.Controller, changed = cmp.Or(after.Controller, &Controller{}), true
 	}
 	if after.Story != nil && !reflect.DeepEqual(before.Story, after.Story) {
 		p.Story, changed = after.Story, true
 	}
-	for _, part := range []bool{
-		replaced(&p.Views, before.Views, after.Views),
-		replaced(&p.Sources, before.Sources, after.Sources),
-		replaced(&p.Links, before.Links, after.Links),
-		replaced(&p.Checks, before.Checks, after.Checks),
-		replaced(&p.Plans, before.Plans, after.Plans),
-		replaced(&p.Nodes, before.Nodes, after.Nodes),
-		replaced(&p.Timeline, before.Timeline, after.Timeline),
-		replaced(&p.Calls, before.Calls, after.Calls),
-		replaced(&p.Faults, before.Faults, after.Faults),
-		replaced(&p.Missing, before.Missing, after.Missing),
-	} {
-		changed = changed || part
-	}
+	parts(&p, func(name string, part reflect.Value) {
+		was, is := reflect.ValueOf(before).FieldByName(name), reflect.ValueOf(after).FieldByName(name)
+		list := is.Kind() == reflect.Slice
+		if list && was.Len()+is.Len() == 0 || reflect.DeepEqual(was.Interface(), is.Interface()) {
+			return
+		}
+		part.Set(reflect.New(is.Type()))
+		if changed = true; list && is.IsNil() {
+			is = reflect.MakeSlice(is.Type(), 0, 0) // a list that became empty is [], not null
+		}
+		part.Elem().Set(is)
+	})
 	return p, changed
+}
+
+// parts calls do for each field of a patch that is a pointer to what the snapshot has under the same name.
+func parts(p *Patch, do func(name string, part reflect.Value)) {
+	for field, part := range reflect.ValueOf(p).Elem().Fields() {
+		if of, ok := reflect.TypeFor[Snapshot]().FieldByName(field.Name); ok && field.Type == reflect.PointerTo(of.Type) {
+			do(field.Name, part)
+		}
+	}
 }
 
 // diffObjects merges two sorted lists.
@@ -95,27 +90,9 @@ func diffObjects(before, after []Object) (changed []Object, removed []string) {
 	return changed, removed
 }
 
-// replaced sets to where the lists differ. A list that became empty is [], not null.
-func replaced[T any](to **[]T, before, after []T) bool {
-	if len(before) == 0 && len(after) == 0 || reflect.DeepEqual(before, after) {
-		return false
-	}
-	if after == nil {
-		after = []T{}
-	}
-	*to = &after
-	return true
-}
-
 // Apply returns s with p applied: what a browser does with a patch. It changes neither.
 func (s Snapshot) Apply(p Patch) Snapshot {
 	s.At = p.At
-	if p.Title != nil {
-		s.Title = *p.Title
-	}
-	if p.Speed != nil {
-		s.Speed = *p.Speed
-	}
 	if p.Controller != nil {
 		if s.Controller = p.Controller; *p.Controller == (Controller{}) {
 			s.Controller = nil
@@ -138,21 +115,10 @@ func (s Snapshot) Apply(p Patch) Snapshot {
 	objects = append(objects, p.Objects...)
 	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
 	s.Objects = objects
-	replace(&s.Views, p.Views)
-	replace(&s.Sources, p.Sources)
-	replace(&s.Links, p.Links)
-	replace(&s.Checks, p.Checks)
-	replace(&s.Plans, p.Plans)
-	replace(&s.Nodes, p.Nodes)
-	replace(&s.Timeline, p.Timeline)
-	replace(&s.Calls, p.Calls)
-	replace(&s.Faults, p.Faults)
-	replace(&s.Missing, p.Missing)
+	parts(&p, func(name string, part reflect.Value) {
+		if !part.IsNil() {
+			reflect.ValueOf(&s).Elem().FieldByName(name).Set(part.Elem())
+		}
+	})
 	return s
-}
-
-func replace[T any](list *[]T, by *[]T) {
-	if by != nil {
-		*list = *by
-	}
 }

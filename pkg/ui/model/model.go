@@ -5,7 +5,10 @@
 // as JSON. Both sides fill the same types, so that one page draws both.
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // SchemaVersion is the version of the JSON that the page reads. A field may be added under the same version; a field
 // that changes its meaning or goes needs a new one.
@@ -51,6 +54,9 @@ type Source struct {
 	Kinds  []Kind `json:"kinds"`
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
+	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or there is none.
+	Addresses    int `json:"addresses,omitempty"`
+	MaxAddresses int `json:"maxAddresses,omitempty"`
 }
 
 // States of a Source.
@@ -125,6 +131,14 @@ type Object struct {
 type Deed struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
+}
+
+// Ports is what people call a rule: its public port, with the protocol if that is not TCP, and the port of the members.
+func Ports(public, protocol, private string) string {
+	if protocol = strings.ToLower(protocol); protocol != "" && protocol != "tcp" {
+		public += "/" + protocol
+	}
+	return public + " → " + private
 }
 
 // Fact is a name and its value.
@@ -204,6 +218,8 @@ type Entry struct {
 	Message string `json:"message,omitempty"`
 	Warning bool   `json:"warning,omitempty"`
 	Count   int    `json:"count,omitempty"` // 0 and 1 are the same
+	// Milliseconds is how long a call took; of several, the longest.
+	Milliseconds int64 `json:"milliseconds,omitempty"`
 }
 
 // Calls counts calls of one command with one result in the last minute.

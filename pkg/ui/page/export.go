@@ -31,12 +31,15 @@ const shownLinks = 10
 
 // Export writes s as one HTML file that needs no script, no other file and no connection.
 func Export(w io.Writer, s model.Snapshot) error {
-	e := newExport(s)
+	e, counts := newExport(s), map[model.Health]int{}
+	for i := range s.Objects {
+		counts[s.Objects[i].Health]++
+	}
+	groups := e.groups()
 	sum := sha256.Sum256([]byte(exportStyle))
 	page, err := template.New("page").Funcs(template.FuncMap{
 		"anchor": func(id string) string { return e.anchors[id] },
 		"name":   func(id string) string { return cmp.Or(e.objects[id].Name, id) },
-		"class":  func(h any) string { return healthClass(fmt.Sprint(h)) },
 		"symbol": func(h any) string { return healthSymbols[fmt.Sprint(h)] },
 		"kind":   func(k model.Kind) string { return cmp.Or(kindNames[k], string(k)) },
 		"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
@@ -51,9 +54,10 @@ func Export(w io.Writer, s model.Snapshot) error {
 		model.Snapshot
 		Style    template.CSS
 		StyleSum string
-		Counts   []healthCount
+		Counts   map[model.Health]int
 		Groups   []itemGroup
-	}{s, template.CSS(exportStyle), "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts(s.Objects), e.groups()}) //nolint:gosec // our own style
+		Drawing  *drawing
+	}{s, template.CSS(exportStyle), "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), counts, groups, e.draw(groups)}) //nolint:gosec // our own style
 }
 
 var healthSymbols = map[string]string{
@@ -61,33 +65,9 @@ var healthSymbols = map[string]string{
 	string(model.HealthOrphan): "○", string(model.HealthForeign): "◇", string(model.HealthPlanned): "+", "skipped": "–",
 }
 
-func healthClass(health string) string {
-	if _, ok := healthSymbols[health]; ok {
-		return health
-	}
-	return ""
-}
-
 var kindNames = map[model.Kind]string{
 	model.KindService: "Service", model.KindAddress: "address", model.KindRule: "load balancer rule",
 	model.KindForward: "port forwarding rule", model.KindNode: "Node", model.KindVM: "VM", model.KindNetwork: "network",
-}
-
-type healthCount struct {
-	Health model.Health
-	Count  int
-}
-
-func counts(objects []model.Object) []healthCount {
-	found := map[model.Health]int{}
-	for _, o := range objects {
-		found[o.Health]++
-	}
-	var out []healthCount
-	for _, h := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, healthCount{h, found[h]})
-	}
-	return out
 }
 
 type itemGroup struct {
@@ -132,19 +112,10 @@ func newExport(s model.Snapshot) *export {
 	return e
 }
 
-// below reports whether an object of kind is listed below one of parent: addresses and rules below their Service, a VM
-// below its node.
-func below(parent, kind model.Kind) bool {
-	switch kind {
-	case model.KindAddress:
-		return parent == model.KindService
-	case model.KindRule, model.KindForward:
-		return parent == model.KindService || parent == model.KindAddress
-	case model.KindVM:
-		return parent == model.KindNode
-	default:
-		return false
-	}
+// below has what an object is listed below: addresses and rules below their Service, a VM below its node.
+var below = map[model.Kind][]model.Kind{
+	model.KindAddress: {model.KindService}, model.KindRule: {model.KindService, model.KindAddress},
+	model.KindForward: {model.KindService, model.KindAddress}, model.KindVM: {model.KindNode},
 }
 
 func (e *export) item(o model.Object) item {
@@ -156,7 +127,7 @@ func (e *export) item(o model.Object) item {
 	for _, l := range e.links[o.ID] {
 		other, ok := e.objects[l.To]
 		switch {
-		case ok && below(o.Kind, other.Kind):
+		case ok && slices.Contains(below[other.Kind], o.Kind):
 			child := e.item(other)
 			out.Open = out.Open || child.Open
 			out.Children = append(out.Children, child)
@@ -182,7 +153,7 @@ func groupName(id string) string {
 // groups returns the objects as a tree: Services by namespace, what no Service has, nodes by pool, and the rest.
 func (e *export) groups() []itemGroup {
 	var out []itemGroup
-	add := func(kind model.Kind, title func(group string) string) {
+	add := func(kind model.Kind, title string) {
 		byGroup := map[string][]model.Object{}
 		for _, o := range e.s.Objects {
 			if o.Kind == kind && !e.shown[o.ID] {
@@ -190,26 +161,23 @@ func (e *export) groups() []itemGroup {
 			}
 		}
 		for _, group := range slices.Sorted(maps.Keys(byGroup)) {
-			g := itemGroup{Title: title(group)}
+			g := itemGroup{Title: strings.TrimSpace(title + " " + group)}
 			for _, o := range byGroup[group] {
 				g.Items = append(g.Items, e.item(o))
 			}
 			out = append(out, g)
 		}
 	}
-	grouped := func(what string) func(string) string {
-		return func(group string) string { return strings.TrimSpace(what + " " + group) }
-	}
-	add(model.KindService, grouped("Services of"))
+	add(model.KindService, "Services of")
 	for _, kind := range []model.Kind{model.KindAddress, model.KindRule, model.KindForward} {
-		add(kind, func(string) string { return "Without a Service: " + kindNames[kind] })
+		add(kind, "Without a Service: "+kindNames[kind])
 	}
-	add(model.KindNode, grouped("Nodes"))
-	add(model.KindVM, grouped("VMs without a Node"))
-	add(model.KindNetwork, grouped("Networks"))
+	add(model.KindNode, "Nodes")
+	add(model.KindVM, "VMs without a Node")
+	add(model.KindNetwork, "Networks")
 	for _, o := range e.s.Objects {
 		if !e.shown[o.ID] {
-			add(o.Kind, func(string) string { return "Others" })
+			add(o.Kind, "Others")
 		}
 	}
 	return out

@@ -51,7 +51,7 @@ func TestExportShowsAllParts(t *testing.T) {
 	// In the order of the page, which also says what is below what.
 	rest := out
 	for _, text := range []string{
-		"<title>Cluster prod</title>", "2026-03-14 10:30:00 UTC", "Services of shop", "✕ error", "web", "no address", "kubectl -n shop describe service web",
+		"<title>Cluster prod</title>", "2026-03-14 10:30:00 UTC", `<path d="M160,19C180,19 180,19 200,19"/>`, `<svg x="400" y="0"`, "Services of shop", "✕ error", "web", "no address", "kubectl -n shop describe service web",
 		"Plan:", "+ create firewall rule", "203.0.113.7", "a-1", "web-443", "443/TCP", `<a href="#o4">node-1</a> (30443)`, "all of pool-a",
 		"Without a Service: load balancer rule", "○ orphan", "left-behind", "Nodes pool-a", `id="o4"`, "vm-1",
 		"NODE-001", "Remedy: Run csccm taint.", "create firewall rule", "LeaderElection", "calls could not be read: the metrics do not answer", "not external", "10.1.1.21",

@@ -75,11 +75,11 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 
 // events sends the snapshot and then what changes.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if !s.state.enter() {
+	defer s.streams.Add(-1)
+	if s.streams.Add(1) > maxStreams {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.state.leave()
 	stream := &stream{w: w, control: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "text/event-stream")
 	stream.write("retry: 1000\n\n") // the headers go out before the first snapshot is read

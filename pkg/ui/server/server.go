@@ -15,6 +15,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -72,6 +73,7 @@ type Server struct {
 	listener net.Listener
 	door     *door
 	state    *state
+	streams  atomic.Int32 // of events
 }
 
 // Listen opens a random port on 127.0.0.1. Serve answers on it.

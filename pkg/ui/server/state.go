@@ -21,7 +21,6 @@ type state struct {
 	read, shown model.Snapshot
 	known       bool
 	changed     chan struct{} // closed by the next set
-	streams     int
 }
 
 func newState() *state {
@@ -67,21 +66,4 @@ func (s *state) readAgain() {
 	case s.again <- struct{}{}:
 	default: // it will be
 	}
-}
-
-// enter counts a stream of events; false if there are too many.
-func (s *state) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams >= maxStreams {
-		return false
-	}
-	s.streams++
-	return true
-}
-
-func (s *state) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.streams--
 }

@@ -6,7 +6,6 @@ package simpage
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,6 @@ func snapshot(s state) model.Snapshot {
 		m.vms[vm.ID] = vm
 		m.owned[vm.Owner]++
 	}
-	m.name(&s.objects)
 	for i := range s.objects.Networks {
 		m.network(&s.objects.Networks[i])
 	}
@@ -52,22 +50,15 @@ func snapshot(s state) model.Snapshot {
 	for i := range s.objects.Forwards {
 		m.forward(&s.objects.Forwards[i])
 	}
-	for i := range m.objects {
-		m.objects[i].Deeds = deedsOf(&m.objects[i])
-	}
-	slices.SortFunc(m.objects, func(a, b model.Object) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(m.links, func(a, b model.Link) int {
-		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), strings.Compare(a.Label, b.Label))
-	})
 	title := "Simulated CloudStack " + s.objects.Version
 	if s.speed != 1 {
 		title += fmt.Sprintf(", at %g of its speed", s.speed)
 	}
 	return model.Snapshot{
-		SchemaVersion: model.SchemaVersion, At: s.now.UTC(), Title: title, Objects: m.objects, Links: m.links,
+		SchemaVersion: model.SchemaVersion, At: s.now.UTC(), Title: title, Objects: m.objects, Links: m.linked(),
 		Timeline: timeline(s.calls, m.ids), Calls: perMinute(s.calls, s.now), Faults: faults(s.armed, s.own), Speed: s.speed,
 		Views: []string{"timeline"},
-	}
+	}.Sorted()
 }
 
 // mapping collects objects and links.
@@ -79,31 +70,26 @@ type mapping struct {
 	links   []model.Link
 }
 
-// name gives all objects their IDs, so that links can be checked.
-func (m *mapping) name(o *simulator.Objects) {
-	add := func(kind model.Kind, id string) { m.ids[id] = string(kind) + "/" + id }
-	for i := range o.Networks {
-		add(model.KindNetwork, o.Networks[i].ID)
-	}
-	for i := range o.VMs {
-		add(model.KindVM, o.VMs[i].ID)
-	}
-	for i := range o.Addresses {
-		add(model.KindAddress, o.Addresses[i].ID)
-	}
-	for i := range o.Rules {
-		add(model.KindRule, o.Rules[i].ID)
-	}
-	for i := range o.Forwards {
-		add(model.KindForward, o.Forwards[i].ID)
-	}
+// add adds an object of CloudStack.
+func (m *mapping) add(id string, o model.Object) {
+	o.ID = string(o.Kind) + "/" + id
+	o.Deeds = deedsOf(&o)
+	m.ids[id], m.objects = o.ID, append(m.objects, o)
 }
 
-// link links two objects of CloudStack that both exist.
+// link links two objects of CloudStack, if both exist.
 func (m *mapping) link(from, to, label string, health model.Health) {
-	if m.ids[from] != "" && m.ids[to] != "" {
-		m.links = append(m.links, model.Link{From: m.ids[from], To: m.ids[to], Label: label, Health: health})
+	m.links = append(m.links, model.Link{From: from, To: to, Label: label, Health: health})
+}
+
+// linked returns the links whose ends exist.
+func (m *mapping) linked() (out []model.Link) {
+	for _, l := range m.links {
+		if l.From, l.To = m.ids[l.From], m.ids[l.To]; l.From != "" && l.To != "" {
+			out = append(out, l)
+		}
 	}
+	return out
 }
 
 // facts builds a list of facts from names and values; empty values are left out.
@@ -120,7 +106,7 @@ func cmk(command, id string) []string { return []string{"cmk " + command + " lis
 
 func (m *mapping) network(n *simulator.NetworkInfo) {
 	o := model.Object{
-		ID: m.ids[n.ID], Kind: model.KindNetwork, Name: n.Name, Group: n.Owner, Health: model.HealthOK, Label: n.CIDR,
+		Kind: model.KindNetwork, Name: n.Name, Group: n.Owner, Health: model.HealthOK, Label: n.CIDR,
 		Facts:    facts("id", n.ID, "owner", n.Owner, "type", n.Type, "state", n.State, "CIDR", n.CIDR, "offering", n.Offering, "VPC", n.VPC, "ACL list", n.ACL),
 		Commands: cmk("list networks", n.ID),
 	}
@@ -130,12 +116,12 @@ func (m *mapping) network(n *simulator.NetworkInfo) {
 	if n.State != "Implemented" && n.State != "Setup" {
 		o.Health, o.Why = model.HealthPending, []string{"the network is in state " + n.State}
 	}
-	m.objects = append(m.objects, o)
+	m.add(n.ID, o)
 }
 
 func (m *mapping) vm(vm *simulator.VMInfo) {
 	o := model.Object{
-		ID: m.ids[vm.ID], Kind: model.KindVM, Name: vm.Name, Group: vm.Owner,
+		Kind: model.KindVM, Name: vm.Name, Group: vm.Owner,
 		Facts: facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template", vm.Template, "zone", vm.Zone,
 			"host", vm.Host, "tags", strings.Join(vm.Tags, ", ")),
 		Commands: cmk("list virtualmachines", vm.ID),
@@ -152,7 +138,7 @@ func (m *mapping) vm(vm *simulator.VMInfo) {
 		m.link(vm.ID, n.Network, n.Address, "")
 	}
 	o.Label = strings.Join(addresses, " ")
-	m.objects = append(m.objects, o)
+	m.add(vm.ID, o)
 }
 
 func vmHealth(state string) model.Health {
@@ -169,7 +155,7 @@ func vmHealth(state string) model.Health {
 
 func (m *mapping) address(a *simulator.AddressInfo) {
 	o := model.Object{
-		ID: m.ids[a.ID], Kind: model.KindAddress, Name: a.Address, Group: a.Owner, Health: model.HealthOK,
+		Kind: model.KindAddress, Name: a.Address, Group: a.Owner, Health: model.HealthOK,
 		Facts: append(facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags", strings.Join(a.Tags, ", ")),
 			facts("firewall", strings.Join(a.Open, "; "))...),
 		Commands: cmk("list publicipaddresses", a.ID),
@@ -187,14 +173,13 @@ func (m *mapping) address(a *simulator.AddressInfo) {
 	case len(a.Open) > 0:
 		o.Label = "open: " + strings.Join(a.Open, "; ")
 	}
-	m.objects = append(m.objects, o)
+	m.add(a.ID, o)
 }
 
 func (m *mapping) rule(r *simulator.RuleInfo) {
-	ports := fmt.Sprintf("%d -> %d", r.Port, r.PrivatePort)
 	o := model.Object{
-		ID: m.ids[r.ID], Kind: model.KindRule, Name: r.Name, Group: r.Owner, Health: model.HealthOK, Label: strings.TrimSpace(ports + " " + r.Protocol),
-		Facts: facts("id", r.ID, "owner", r.Owner, "state", r.State, "ports", ports, "protocol", r.Protocol, "algorithm", r.Algorithm,
+		Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.Port), r.Protocol, fmt.Sprint(r.PrivatePort)), Group: r.Owner, Health: model.HealthOK, Label: r.Name,
+		Facts: facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol, "algorithm", r.Algorithm,
 			"sources", cmp.Or(r.Sources, "all"), "internal address", r.Internal, "tags", strings.Join(r.Tags, ", ")),
 		Commands: cmk("list loadbalancerrules", r.ID),
 	}
@@ -217,7 +202,7 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 	case running < len(r.Members):
 		o.Health, o.Why = model.HealthWarning, []string{fmt.Sprintf("%d of %s run", running, plural.Count(len(r.Members), "member"))}
 	}
-	m.objects = append(m.objects, o)
+	m.add(r.ID, o)
 	m.members(r)
 }
 
@@ -233,7 +218,9 @@ func (m *mapping) members(r *simulator.RuleInfo) {
 		}
 	}
 	if all && m.owned[owner] == len(r.Members) {
-		m.links = append(m.links, model.Link{From: m.ids[r.ID], To: model.GroupID(model.KindVM, owner), Label: fmt.Sprint(r.PrivatePort)})
+		group := model.GroupID(model.KindVM, owner)
+		m.ids[group] = group
+		m.link(r.ID, group, fmt.Sprint(r.PrivatePort), "")
 		return
 	}
 	for _, id := range r.Members {
@@ -246,10 +233,9 @@ func (m *mapping) members(r *simulator.RuleInfo) {
 }
 
 func (m *mapping) forward(f *simulator.ForwardInfo) {
-	ports := f.PublicPorts + " -> " + f.VMPorts
 	o := model.Object{
-		ID: m.ids[f.ID], Kind: model.KindForward, Name: "port " + f.PublicPorts + " " + f.Protocol, Group: f.Owner, Health: model.HealthOK, Label: ports,
-		Facts: facts("id", f.ID, "owner", f.Owner, "state", f.State, "ports", ports, "protocol", f.Protocol, "to", f.Target,
+		Kind: model.KindForward, Name: model.Ports(f.PublicPorts, f.Protocol, f.VMPorts), Group: f.Owner, Health: model.HealthOK, Label: "to " + f.Target,
+		Facts: facts("id", f.ID, "owner", f.Owner, "state", f.State, "protocol", f.Protocol, "to", f.Target,
 			"sources", cmp.Or(strings.Join(f.Sources, ","), "all")),
 		Commands: cmk("list portforwardingrules", f.ID),
 	}
@@ -259,7 +245,7 @@ func (m *mapping) forward(f *simulator.ForwardInfo) {
 	if vm := m.vms[f.VM]; f.State == "Active" && (vm == nil || vm.State != "Running") {
 		o.Health, o.Why = model.HealthError, []string{"the VM does not run"}
 	}
-	m.objects = append(m.objects, o)
+	m.add(f.ID, o)
 	m.link(f.Address, f.ID, f.PublicPorts, "")
 	m.link(f.ID, f.VM, f.VMPorts, "")
 }

@@ -44,7 +44,7 @@ func TestExample(t *testing.T) {
 		assert.NotEmpty(t, o.Commands, o.Name)
 	}
 	assert.Equal(t, map[model.Kind]int{model.KindNetwork: 1, model.KindVM: 3, model.KindAddress: 2, model.KindRule: 2}, count)
-	network, address, rule := ids["k8s-net"], ids["203.0.113.20"], ids["a0123456789abcdef0123456789abcde-80"]
+	network, address, rule := ids["k8s-net"], ids["203.0.113.20"], ids["80 → 30080"]
 	for _, want := range []model.Link{
 		{From: ids["203.0.113.10"], To: network, Label: "source NAT"},
 		{From: address, To: rule, Label: "80"},
@@ -150,7 +150,7 @@ func TestTimeline(t *testing.T) {
 	calls := []simulator.Call{
 		at(time.Second, ok), at(2*time.Second, ok), at(3*time.Second, ok),
 		at(4*time.Second, simulator.Call{
-			Command: "createLoadBalancerRule", Caller: "ccm", Status: 200, JobID: "j", JobStatus: 2, JobCode: 530,
+			Command: "createLoadBalancerRule", Caller: "ccm", Status: 200, JobID: "j", JobStatus: 2, JobCode: 530, Took: 250 * time.Millisecond,
 			Params: map[string]string{"publicipid": "a", "publicport": "80", "privatekey": "secret", "userdata": "secret"},
 		}),
 		at(5*time.Second, simulator.Call{Command: "listZones", Status: 401, ErrorCode: 401}),
@@ -161,11 +161,11 @@ func TestTimeline(t *testing.T) {
 	s := snapshot(state{now: now, speed: 1, calls: calls, objects: simulator.Objects{Addresses: []simulator.AddressInfo{{ID: "a"}}}})
 	for i, want := range []model.Entry{
 		{Reason: "queryAsyncJobResult", Caller: "ccm", Message: "answered", Count: 3},
-		{Reason: "createLoadBalancerRule", Caller: "ccm", Message: "the job failed with 530, publicipid=a, publicport=80", Object: "address/a", Warning: true},
+		{Reason: "createLoadBalancerRule", Caller: "ccm", Message: "the job failed with 530, publicipid=a, publicport=80", Object: "address/a", Warning: true, Milliseconds: 250},
 		{Reason: "listZones", Caller: "nobody", Message: "refused with 401", Warning: true},
 		{Reason: "listZones", Caller: "ccm", Message: "the connection was cut", Warning: true},
-		{Reason: "(no command)", Caller: "nobody", Message: "the job succeeded"},
 		{Reason: "(no command)", Caller: "nobody", Message: "the job runs"},
+		{Reason: "(no command)", Caller: "nobody", Message: "the job succeeded"},
 	} {
 		have := s.Timeline[i]
 		want.At, want.Kind = have.At, "call"

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +34,7 @@ func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 		c := &calls[i]
 		e := entry(c, ids)
 		if n := len(out); n > 0 && out[n-1].Reason == e.Reason && out[n-1].Message == e.Message && out[n-1].Object == e.Object && out[n-1].Caller == e.Caller {
-			out[n-1].Count = max(out[n-1].Count, 1) + 1
+			out[n-1].Count, out[n-1].Milliseconds = max(out[n-1].Count, 1)+1, max(out[n-1].Milliseconds, e.Milliseconds)
 			continue
 		}
 		out = append(out, e)
@@ -44,7 +43,7 @@ func timeline(calls []simulator.Call, ids map[string]string) []model.Entry {
 }
 
 func entry(c *simulator.Call, ids map[string]string) model.Entry {
-	e := model.Entry{At: c.At, Kind: "call", Reason: cmp.Or(c.Command, "(no command)")}
+	e := model.Entry{At: c.At, Kind: "call", Reason: cmp.Or(c.Command, "(no command)"), Milliseconds: c.Took.Milliseconds()}
 	for _, name := range subjects {
 		if id := ids[c.Params[name]]; id != "" {
 			e.Object = id
@@ -100,8 +99,5 @@ func perMinute(calls []simulator.Call, now time.Time) []model.Calls {
 		c.PerMinute = float64(n)
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b model.Calls) int {
-		return cmp.Or(strings.Compare(a.Command, b.Command), strings.Compare(a.Code, b.Code))
-	})
 	return out
 }

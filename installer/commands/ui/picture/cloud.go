@@ -116,7 +116,7 @@ func (b *builder) rules() {
 			continue
 		}
 		port := portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
-		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: arrow(port, r.PrivatePort)})
+		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort))})
 		b.byName["LoadBalancerRule "+r.Name] = o.ID
 		members := b.Members[r.ID]
 		owner := b.owner(r)
@@ -180,25 +180,22 @@ func (b *builder) forwards() {
 		if b.objects[address] == nil {
 			continue
 		}
-		port := portText(f.StartPort, f.Protocol)
+		ports := fmt.Sprint(f.StartPort)
 		if f.EndPort > f.StartPort {
-			port = fmt.Sprintf("%d-%s", f.StartPort, portText(f.EndPort, f.Protocol))
+			ports += fmt.Sprintf("-%d", f.EndPort)
 		}
+		port := ports + "/" + strings.ToLower(f.Protocol)
 		o := b.add(model.Object{
-			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: arrow(port, f.PrivatePort), Label: "to " + f.VMName,
+			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)), Label: "to " + f.VMName,
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		})
 		owner := b.forwardOwner(f)
 		o.Facts = facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
 			"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID)
-		switch {
-		case owner == "":
+		if owner == "" {
 			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
-		case b.changes[f.ID] != "":
-			o.Group = b.objects[owner].Group
+		} else if o.Group = b.objects[owner].Group; b.changes[f.ID] != "" {
 			worsen(o, b.changing(owner), "planned: "+b.changes[f.ID])
-		default:
-			o.Group = b.objects[owner].Group
 		}
 		b.link(address, o.ID, port)
 		if f.VMID != "" {
@@ -206,9 +203,6 @@ func (b *builder) forwards() {
 		}
 	}
 }
-
-// arrow is what people call a rule: its public port, and the port of the nodes.
-func arrow(port string, to int) string { return fmt.Sprintf("%s → %d", port, to) }
 
 // changing is the health of what the plan of a Service changes.
 func (b *builder) changing(service string) model.Health {
@@ -235,7 +229,8 @@ func (b *builder) planned() {
 			}
 			ip, port, label := act.IP, act.Port, act.Label()
 			o := b.add(model.Object{
-				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, p.Service, ip, port), Kind: kind, Name: fmt.Sprint(port), Label: p.Service, Group: service.Group,
+				ID: fmt.Sprintf("%s/planned/%s/%s/%d", kind, p.Service, ip, port), Kind: kind, Label: p.Service, Group: service.Group,
+				Name:   model.Ports(fmt.Sprint(port), cmp.Or(act.Rule.Protocol, act.Protocol), fmt.Sprint(cmp.Or(act.Rule.PrivatePort, act.PrivatePort))),
 				Health: model.HealthPlanned, Why: []string{"not there; planned: " + label}, Commands: []string{b.csccm("plan " + p.Service)},
 			})
 			b.link(cmp.Or(b.byName["PublicIpAddress "+ip], service.ID), o.ID, "")

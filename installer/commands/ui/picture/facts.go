@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -64,7 +65,9 @@ type Cloud struct {
 	Forwards  []cloudstack.PortForwarding
 	Orphans   []observe.Orphan
 	// Members are the ids of the VMs behind a rule, by the rule's id.
-	Members   map[string][]string
+	Members map[string][]string
+	// Quota is how many public addresses the account has and may have; nil where that is unknown, or there is no limit.
+	Quota     *cloudapi.Usage
 	ClusterID string
 	Plans     []*plan.Service
 }

@@ -56,9 +56,9 @@ func (b *builder) nodes() {
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(n)})
-		in := model.Node{Name: n.Name, Kubelet: kubeletText(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
+		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
 		if v, known := verdicts[n.Name]; known {
-			in.Kubelet, in.Evidence = kubeletText(v.Verdict), v.Reason()
+			in.Kubelet, in.Evidence = strings.ReplaceAll(string(v.Verdict), "-", " "), v.Reason()
 		}
 		var addresses []string
 		for _, a := range n.Status.Addresses {
@@ -91,11 +91,4 @@ func (b *builder) nodes() {
 			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp))
 		o.Commands = []string{"kubectl describe node " + n.Name, b.csccm("doctor --only NODE")}
 	}
-}
-
-func kubeletText(v kubelet.Verdict) string {
-	if v == kubelet.NotExternal {
-		return "not external"
-	}
-	return string(v)
 }

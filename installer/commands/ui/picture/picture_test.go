@@ -108,7 +108,7 @@ func TestWholeMap(t *testing.T) {
 	const vm = "vm/10000000-0000-0000-0000-000000000000"
 	assert.Equal(t, []string{
 		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 team-0/web-0 ok",
-		"service/team-0/web-0 team-0 80/tcp ok", vm + " pool-0 Running ok",
+		"service/team-0/web-0 team-0 80 ok", vm + " pool-0 Running ok",
 	}, ids)
 	assert.Equal(t, []string{
 		"address/ip-0 rule/rule-0 80/tcp", "node/worker-0 " + vm, "rule/rule-0 node/worker-0", "service/team-0/web-0 address/ip-0", vm + " network/net 10.1.0.1",

@@ -36,7 +36,7 @@ func (b *builder) services() {
 		for _, in := range svc.Status.LoadBalancer.Ingress {
 			ips = append(ips, cmp.Or(in.IP, in.Hostname))
 		}
-		o.Label = strings.Join(ports, ", ")
+		o.Label = strings.ReplaceAll(strings.Join(ports, ", "), "/tcp", "")
 		o.Facts = facts(
 			"Service", name, "Address", strings.Join(ips, ", "), "Ports", strings.Join(ports, ", "),
 			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),

@@ -4,7 +4,7 @@
 // The details of one object.
 import {chain, wayText} from './graph.js';
 import {post} from './faults.js';
-import {ago, announce, badge, el, list, objectLink, replace, setText, time} from './dom.js';
+import {ago, announce, badge, el, inPlainWords, list, named, objectLink, replace, setText, time} from './dom.js';
 
 const kinds = {
   service: 'Service', address: 'Address', rule: 'Load balancer rule', forward: 'Port forwarding rule',
@@ -55,7 +55,7 @@ export function createDetails(store, close, only) {
 
   function plan(id) {
     const p = store.plans.find((x) => x.service === id);
-    return p ? [el('h3', {}, 'Plan'), planBody(p)] : null;
+    return p ? [el('h3', {}, 'Plan'), planBody(store, p)] : null;
   }
 
   function entries(id) {
@@ -84,7 +84,7 @@ export function createDetails(store, close, only) {
         el('p', {class: 'acts'}, ['node', 'vm', 'network'].includes(o.kind) ? el('button', {type: 'button', 'data-focus': 'only', onclick: () => only(id)}, 'Show only what it serves') : null,
           el('button', {type: 'button', 'data-focus': 'link', onclick: (event) => copy(event.currentTarget, location.origin + location.pathname + '#map/' + encodeURIComponent(id))}, 'Copy link')),
         o.deeds?.length ? el('p', {class: 'acts'}, ...o.deeds.map((d) => deed(o, d))) : null,
-        o.why?.length ? [el('h3', {}, 'Why'), list(o.why, {class: 'why'})] : null,
+        o.why?.length ? [el('h3', {}, 'Why'), list(o.why.map((w) => inPlainWords(w, '').filter(Boolean).join(' ')), {class: 'why'})] : null,
         age(o),
         facts('Facts', o.facts?.filter((f) => !f.name.startsWith(annotation))),
         plan(id),
@@ -153,8 +153,8 @@ async function copy(button, text) {
 }
 
 // planBody shows what the controller would do for one Service.
-export function planBody(p) {
+export function planBody(store, p) {
   if (p.refusal) return el('div', {class: 'refusal'}, el('p', {}, badge('error'), ' ' + p.refusal), p.remedy ? el('p', {}, p.remedy) : null);
   return el('ul', {class: 'plan'}, ...(p.actions || []).map((a) => el('li', {class: {'+': 'adds', '-': 'removes'}[a.sign] ?? 'changes'},
-    el('span', {class: 'sign', role: 'img', 'aria-label': {'+': 'add', '-': 'remove', '~': 'change'}[a.sign] ?? a.sign}, a.sign), ' ', a.label)));
+    el('span', {class: 'sign', role: 'img', 'aria-label': {'+': 'add', '-': 'remove', '~': 'change'}[a.sign] ?? a.sign}, a.sign), ' ', named(store, a.label))));
 }

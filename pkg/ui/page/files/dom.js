@@ -125,6 +125,9 @@ export function objectLink(id, object) {
   return el('a', {href: '#map/' + encodeURIComponent(id)}, name || id);
 }
 
+// marked is a text whose commands are between backticks.
+export const marked = (text) => text.split('`').map((part, i) => (i % 2 ? el('code', {}, part) : part));
+
 export function list(texts, attributes = {}) {
   return el('ul', attributes, ...texts.map((text) => el('li', {}, text)));
 }
@@ -187,6 +190,12 @@ export function inPlainWords(text, remedy) {
     if (found) return say(found);
   }
   return [text, remedy];
+}
+
+// named replaces ids by the names that people know, and leaves out the names that the controller gives its rules: port and address say more.
+export function named(store, text) {
+  return text.replace(/ a[0-9a-f]{31}-\S+/g, '').replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, (id) =>
+    ['network', 'vm', 'address'].map((kind) => store.objects.get(`${kind}/${id}`)?.name).find(Boolean) ?? id);
 }
 
 let pending = '';

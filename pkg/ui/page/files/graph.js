@@ -220,12 +220,12 @@ export function chain(store, id) {
   const groups = new Set([...nodes].map((i) => store.objects.get(i).group));
   const names = (ids) => ids.map((i) => store.objects.get(i).name);
   return {
-    addresses: names(addresses), ports: names(rules), nodes: nodes.size || rules.length === 0 ? nodes.size : null,
+    addresses: names(addresses), ports: names(rules).sort(collator.compare), nodes: nodes.size || rules.length === 0 ? nodes.size : null,
     of: all.filter((o) => groups.has(o.group)).length,
   };
 }
 
-// wayText is a chain in one line: "203.0.113.11 → 443/tcp → 2 of 3 nodes".
+// wayText is a chain in one line: "203.0.113.11 → 443 → 2 of 3 nodes".
 export function wayText({addresses, ports, nodes, of}) {
   const reached = nodes === null || ports.length === 0 ? '' : nodes === of ? `all ${of} nodes` : `${nodes} of ${of} nodes`;
   return [addresses.join(', '), ports.map((p) => p.replace(/ →.*/, '')).join(', '), reached].filter(Boolean).join(' → ');

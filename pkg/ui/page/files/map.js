@@ -46,6 +46,7 @@ export function createMap(store, open) {
   function draw() {
     const focused = canvas.contains(document.activeElement);
     showMissing(get('map-missing'), store, 'objects');
+    if (!store.objects.has(view.focus)) view.focus = null; // what is gone has no chain
     drawn = picture(store, view);
     drawn.sides = store.story?.sides;
     const boxes = new Map(drawn.columns.flatMap((c) => c.boxes.map((b) => [b.id, b])));
@@ -232,7 +233,7 @@ export function createMap(store, open) {
   // light shows the path of a box: that of the pointer or the focus, or else of the object whose details are open.
   function light(id) {
     lit = id ?? null;
-    id ??= drawn.boxOf.get(view.selected);
+    id ??= view.focus ? null : drawn.boxOf.get(view.selected); // a chain is alone: all of it is meant
     if (!places.at.has(id)) id = null;
     const on = id ? path(drawn.links, id) : null;
     for (const old of canvas.querySelectorAll('[data-on]')) if (!on?.has(old.dataset.id)) old.removeAttribute('data-on');

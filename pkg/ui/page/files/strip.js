@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The strip below the title: each source with the age of its last answer, the controller, and what is wrong by cause.
-import {ago, badge, el, healthClass, healthName, inPlainWords, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
+import {ago, badge, el, healthClass, healthName, inPlainWords, named, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
 
 const get = (id) => document.getElementById(id);
+
+// short is a leader's host name; of a Pod of a Deployment its own part, as the title has all of it.
+const short = (leader) => leader.split('_')[0].replace(/^.*-[0-9a-f]{8,10}(-[a-z0-9]{5})$/, 'Pod …$1');
 
 // createStrip draws the strip; filter shows the objects of a health on the map, search those of a text.
 export function createStrip(store, {filter, only}) {
@@ -26,10 +29,13 @@ export function createStrip(store, {filter, only}) {
         : s.state === 'connecting' ? 'no answer yet' : `fails${s.answered ? `, last answer ${ago(s.answered)} ago` : ''}`,
       title: [s.reason, s.remedy].filter(Boolean).join('\n'),
     }));
+    for (const s of store.sources.filter((x) => x.maxAddresses > 0)) {
+      out.push({key: 'Addresses', state: s.addresses < s.maxAddresses ? 'ok' : 'failing', text: `${s.addresses} of ${s.maxAddresses}`, title: 'Public addresses that the account has, and may have'});
+    }
     const c = store.controller;
     if (c) {
       const late = nobodyLeads();
-      const leads = blind() ? `unknown, as of ${ago(c.renewed)} ago` : late ? `nobody leads${c.leader ? ` since ${ago(c.renewed)}` : ''}` : `${c.leader.split('_')[0]} leads, lease ${ago(c.renewed)} old`;
+      const leads = blind() ? `unknown, as of ${ago(c.renewed)} ago` : late ? `nobody leads${c.leader ? ` since ${ago(c.renewed)}` : ''}` : `${short(c.leader)} leads, lease ${ago(c.renewed)} old`;
       out.push({
         key: 'Controller', state: late ? 'failing' : blind() || c.replicas > c.ready ? 'connecting' : 'ok', title: c.leader || '',
         text: [c.version, c.replicas && `${c.ready} of ${c.replicas} ready`, leads].filter(Boolean).join(', '),
@@ -84,7 +90,7 @@ export function createStrip(store, {filter, only}) {
       if (!['service', 'node'].includes(o.kind) || !['error', 'warning'].includes(o.health)) continue;
       const p = refused.get(o.id);
       const next = store.plans.find((x) => x.service === o.id)?.actions?.[0];
-      note(o, p?.refusal || (o.kind === 'node' ? o.why?.slice(0, 2).join('; ') : o.why?.[0]) || healthName(o.health), p?.remedy || (next ? `Planned: ${next.sign} ${next.label}` : ''));
+      note(o, p?.refusal || (o.kind === 'node' ? o.why?.slice(0, 2).join('; ') : o.why?.[0]) || healthName(o.health), p?.remedy || (next ? `Planned: ${next.sign} ${named(store, next.label)}` : ''));
     }
     // An outage is the first cause of all: what is shown is as old as its source's last answer.
     const down = store.sources.filter((s) => s.state === 'failing').map((s) => {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The views that are tables: checks, plan, time line, nodes.
-import {badge, cells, el, list, objectLink, remembered, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
+import {badge, cells, el, list, marked, objectLink, remembered, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
 import {planBody} from './details.js';
 import {createLanes} from './lanes.js';
 
@@ -49,8 +49,8 @@ export function createChecks(store) {
     setText(found, `${shown.length} of ${store.checks.length} checks`);
     rows(body, shown, {key: (c) => c.code, make: () => el('tr'), more, fill: (row, c) => cells(row, [
       [outside(c.link, c.code) ?? c.code, ' ', c.title], [badge(c.status)], c.category,
-      [c.message ? el('p', {}, c.message) : '', c.remedy ? el('p', {class: 'remedy'}, el('strong', {}, 'Remedy: '), c.remedy) : ''],
-      [el('ul', {}, ...(c.objects || []).map((o) => el('li', {}, o.id && store.objects.has(o.id) ? el('a', {href: '#map/' + encodeURIComponent(o.id)}, o.text) : o.text)))],
+      [c.message ? el('p', {}, c.message) : '', c.remedy ? el('p', {class: 'remedy'}, el('strong', {}, 'Remedy: '), ...marked(c.remedy)) : ''],
+      c.objects?.length ? [el('ul', {}, ...c.objects.map((o) => el('li', {}, o.id && store.objects.has(o.id) ? el('a', {href: '#map/' + encodeURIComponent(o.id)}, o.text) : o.text)))] : '',
     ])});
   }
   return {draw, parts: ['checks', 'missing']};
@@ -68,7 +68,7 @@ export function createPlan(store) {
     const waiting = [...store.objects.values()].filter((o) => o.kind === 'service' && o.health !== 'ok').length;
     setText(none, waiting === 0 ? 'Nothing to do: CloudStack has what the Services ask for.' : `Nothing is planned. Not all is well with ${waiting} Services: see the map.`);
     rows(plans, store.plans, {key: (p) => p.service, make: () => el('section'), more, fill: (node, p) =>
-      node.replaceChildren(el('h3', {}, objectLink(p.service, store.objects.get(p.service))), planBody(p))});
+      node.replaceChildren(el('h3', {}, objectLink(p.service, store.objects.get(p.service))), planBody(store, p))});
   }};
 }
 
@@ -85,12 +85,13 @@ export function createTimeline(store) {
   const lanes = createLanes((id) => { location.hash = '#map/' + encodeURIComponent(id); });
   const entries = table('Entries', ['Time', 'Kind', 'Object', 'What happened']);
   const more = moreButton();
+  const nothing = el('p', {}, 'Nothing has happened yet.');
   const calls = table('Calls a minute', ['Command', 'Result', 'Calls a minute']);
   const callsMissing = el('div');
   const noCalls = el('p', {}, 'No calls in the last minute.');
   const callsPart = el('div', {}, el('h3', {}, 'Calls a minute'), callsMissing, noCalls, calls.frame);
   section('timeline').append(missing, el('div', {class: 'tools'}, kind.label, caller.label, span.label, pause), el('div', {}, lanes.node),
-    el('div', {class: 'two'}, el('div', {}, entries.frame, more), callsPart));
+    el('div', {class: 'two'}, el('div', {}, nothing, entries.frame, more), callsPart));
   for (const s of [kind, caller, span]) s.box.addEventListener('change', draw);
   let held = null; // the time line as it was when the reader paused it
   pause.addEventListener('click', () => {
@@ -109,7 +110,7 @@ export function createTimeline(store) {
       rates.push({of: store.calls, at: Date.parse(store.at), n: sum(store.calls), failed: sum(store.calls.filter((c) => c.code !== '200'))});
       if (rates.length > 2000) rates.shift();
     }
-    showMissing(missing, store, 'timeline');
+    const unread = showMissing(missing, store, 'timeline');
     const all = held?.timeline ?? store.timeline;
     const now = Date.parse(held?.at ?? store.at ?? 0);
     options(kind.box, [...new Set(all.map((e) => e.kind))].sort());
@@ -122,8 +123,10 @@ export function createTimeline(store) {
     rows(entries.body, shown, {key: (e) => [e.at, e.kind, e.object, e.reason, e.message].join('\n'), make: () => el('tr'), more, fill: (row, e) => {
       setAttribute(row, 'class', e.warning ? 'warning' : null);
       cells(row, [[time(e.at, store.at)], [e.kind], e.object ? [objectLink(e.object, store.objects.get(e.object))] : '',
-        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.message ? ` ${e.message}` : '']]);
+        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.milliseconds ? ` in ${e.milliseconds} ms` : '', e.message ? ` ${e.message}` : '']]);
     }});
+    lanes.node.parentNode.hidden = entries.frame.hidden = all.length + rates.length === 0;
+    nothing.hidden = unread || all.length > 0;
     const unknown = showMissing(callsMissing, store, 'calls');
     noCalls.hidden = unknown || store.calls.length > 0;
     calls.frame.hidden = store.calls.length === 0;
