@@ -160,22 +160,13 @@ func (p *Plan) Pin(names []string) {
 
 // planTenants compares the Services with the policy of csccm's controller, where it is installed already.
 func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenants.Plan, error) {
-	policy, set, err := tenants.PolicyOf(facts.Own.Words)
-	if err != nil || !set {
-		return nil, err
-	}
 	view := tenants.View{Services: facts.Services}
-	if policy.NeedsLabels() {
-		if view.Labels, err = cluster.NamespaceLabels(ctx, c.Kube); err != nil {
-			return nil, err
-		}
-	}
 	rules := make([]cloudstack.LoadBalancerRule, len(facts.Rules))
 	for i := range facts.Rules {
 		rules[i] = facts.Rules[i].LoadBalancerRule
 	}
 	view.Addresses = tenants.Addresses(facts.Addresses, rules, facts.Services, facts.ClusterIDs)
-	return tenants.PlanOf(facts.Own.Words, view)
+	return tenants.PlanOf(ctx, c.Kube, facts.Own.Words, view)
 }
 
 // writeTenants shows what the policy refuses, and the chart values that keep it.

@@ -10,18 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
-// Decide is NewPlan with the Services of the cluster. It warns of what is refused. addresses returns what CloudStack says;
-// nil where CloudStack is not asked.
+// Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. addresses returns what
+// CloudStack says; nil where CloudStack is not asked.
 func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func([]corev1.Service) (map[string]Address, error)) (*Plan, error) {
-	policy, set, err := PolicyOfManifest(manifest)
-	switch {
-	case err != nil:
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
-	case !set:
+	words := WordsOfManifest(manifest)
+	if words == nil {
 		return nil, nil //nolint:nilnil // a chart whose controller has no policy
 	}
 	services, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -29,24 +24,16 @@ func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func(
 		return nil, e.Cluster.Explain(err)
 	}
 	view := View{Services: services.Items}
-	if policy.NeedsLabels() {
-		if view.Labels, err = cluster.NamespaceLabels(ctx, e.Cluster.Kube); err != nil {
-			return nil, e.Cluster.Explain(err)
-		}
-	}
 	if addresses != nil {
 		if view.Addresses, err = addresses(services.Items); err != nil {
 			return nil, err
 		}
 	}
-	p, err := NewPlan(manifest, view)
-	if err != nil {
-		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
-	}
-	if p != nil {
+	p, err := PlanOf(ctx, e.Cluster.Kube, words, view)
+	if err == nil && p != nil {
 		for _, line := range p.Lines() {
 			e.Progress.Warn("%s", line)
 		}
 	}
-	return p, nil
+	return p, e.Cluster.Explain(err)
 }

@@ -4,13 +4,16 @@
 package tenants
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/tenancy"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // Plan is what an install or an upgrade says about the policy.
@@ -21,29 +24,28 @@ type Plan struct {
 	Values map[string]any `json:"values,omitempty"`
 }
 
-// NewPlan compares the Services with the policy of a rendered chart. It returns nil where nothing is refused, or where
-// the chart's controller has no policy.
-func NewPlan(manifest string, v View) (*Plan, error) {
-	p, set, err := PolicyOfManifest(manifest)
-	if err != nil || !set {
-		return nil, err
-	}
-	return compared(p, v)
-}
-
-// PlanOf is NewPlan with the words that a controller is started with.
-func PlanOf(words []string, v View) (*Plan, error) {
+// PlanOf compares the Services with the policy in the words that a controller is started with. It returns nil where nothing is
+// refused, or where the controller has no policy. It reads the labels of namespaces if the policy needs them.
+func PlanOf(ctx context.Context, kube kubernetes.Interface, words []string, v View) (*Plan, error) {
 	p, set, err := PolicyOf(words)
-	if err != nil || !set {
-		return nil, err
+	if err == nil && !set {
+		return nil, nil //nolint:nilnil // no policy
 	}
-	return compared(p, v)
-}
-
-func compared(p tenancy.Policy, v View) (*Plan, error) {
-	values, refused, err := Keep(p, v)
-	if err != nil || len(refused) == 0 {
-		return nil, err
+	if err == nil && p.NeedsLabels() {
+		if v.Labels, err = cluster.NamespaceLabels(ctx, kube); err != nil {
+			return nil, err
+		}
+	}
+	var values map[string]any
+	var refused []Refusal
+	if err == nil {
+		values, refused, err = Keep(p, v)
+	}
+	switch {
+	case err != nil:
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	case len(refused) == 0:
+		return nil, nil //nolint:nilnil // nothing is refused
 	}
 	return &Plan{refused, values}, nil
 }

@@ -33,7 +33,7 @@ func TestNewPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := NewPlan(tt.manifest, View{Services: tt.services})
+			p, err := PlanOf(t.Context(), nil, WordsOfManifest(tt.manifest), View{Services: tt.services})
 			require.NoError(t, err)
 			if tt.lines == nil {
 				require.Nil(t, p)
@@ -46,7 +46,7 @@ func TestNewPlan(t *testing.T) {
 			}
 		})
 	}
-	_, err := NewPlan(manifest(`, '--tenancy={'`), View{})
+	_, err := PlanOf(t.Context(), nil, WordsOfManifest(manifest(`, '--tenancy={'`)), View{})
 	require.ErrorContains(t, err, "tenancy")
 }
 

@@ -36,18 +36,19 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	return p, set, err
 }
 
-// PolicyOfManifest is PolicyOf the first workload of a rendered chart that has the flag.
-func PolicyOfManifest(manifest string) (p tenancy.Policy, set bool, err error) {
+// WordsOfManifest returns the words of the first workload of a rendered chart that has a policy; nil without one.
+func WordsOfManifest(manifest string) []string {
 	for document := range strings.SplitSeq(manifest, "\n---") {
 		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
-		if p, set, err = PolicyOf(Words(&d.Spec.Template.Spec)); set || err != nil {
-			return p, set, err
+		words := Words(&d.Spec.Template.Spec)
+		if _, set, err := PolicyOf(words); set || err != nil {
+			return words
 		}
 	}
-	return tenancy.Default(), false, nil
+	return nil
 }
 
 // Words returns the commands and arguments of a Pod's containers.
