@@ -5,17 +5,12 @@ package simulator
 
 import (
 	"crypto"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/pbkdf2"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/pem"
 	"math/big"
 	"testing"
@@ -70,38 +65,6 @@ func pkcs8(t *testing.T, key any) []byte {
 	return der
 }
 
-// encryptPKCS8 is what openssl pkcs8 -topk8 -v2 aes256 writes.
-func encryptPKCS8(t *testing.T, der []byte, password string) []byte {
-	t.Helper()
-	salt, iv := make([]byte, 16), make([]byte, 16)
-	key, err := pbkdf2.Key(sha256.New, password, salt, 2048, 32)
-	require.NoError(t, err)
-	block, err := aes.NewCipher(key)
-	require.NoError(t, err)
-	pad := 16 - len(der)%16
-	for range pad {
-		der = append(der, byte(pad))
-	}
-	data := make([]byte, len(der))
-	cipher.NewCBCEncrypter(block, iv).CryptBlocks(data, der)
-	raw := func(v any) asn1.RawValue {
-		b, err := asn1.Marshal(v)
-		require.NoError(t, err)
-		return asn1.RawValue{FullBytes: b}
-	}
-	out, err := asn1.Marshal(balancer.EncryptedKeyInfo{
-		Algorithm: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}, Parameters: raw(balancer.Pbes2Params{
-			KeyDerivation: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}, Parameters: raw(balancer.Pbkdf2Params{
-				Salt: salt, Iterations: 2048, PRF: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 2, 9}, Parameters: asn1.NullRawValue},
-			})},
-			Encryption: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, Parameters: raw(iv)},
-		})},
-		Data: data,
-	})
-	require.NoError(t, err)
-	return out
-}
-
 func TestCheckCertificate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -109,51 +72,27 @@ func TestCheckCertificate(t *testing.T) {
 	rsaKey := newRSA(t)
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	ca := newPair(t, newRSA(t), nil, from, to)
-	leaf := newPair(t, rsaKey, &ca, from, to)
-	self := newPair(t, rsaKey, nil, from, to)
+	leaf := newPair(t, rsaKey, nil, from, to)
 	key := pemBlock("PRIVATE KEY", pkcs8(t, rsaKey))
-	old, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), []byte("pw"), x509.PEMCipherAES256) //nolint:staticcheck // what old clients send
-	require.NoError(t, err)
-	sealed := pemBlock("ENCRYPTED PRIVATE KEY", encryptPKCS8(t, pkcs8(t, rsaKey), "pw"))
-
+	const algorithms = "Public and private key have different algorithms"
 	for name, tc := range map[string]struct {
-		u    balancer.CertUpload
-		text string // "": accepted; null: refused without a text
+		certificate, key string
+		text             string // "": accepted; null: refused without a text
 	}{
-		"pkcs8":                {balancer.CertUpload{Certificate: leaf.pem, Key: key}, ""},
-		"pkcs1":                {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey))}, ""},
-		"encrypted":            {balancer.CertUpload{Certificate: leaf.pem, Key: sealed, Password: "pw", HasPassword: true}, ""},
-		"old encryption":       {balancer.CertUpload{Certificate: leaf.pem, Key: string(pem.EncodeToMemory(old)), Password: "pw", HasPassword: true}, ""},
-		"chain":                {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: ca.pem, HasChain: true}, ""},
-		"self signed, chain":   {balancer.CertUpload{Certificate: self.pem, Key: key, Chain: ca.pem, HasChain: true}, ""},
-		"wrong chain":          {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: self.pem, HasChain: true}, "Invalid certificate chain"},
-		"revocation":           {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: ca.pem, HasChain: true, Revocation: true}, "Invalid certificate chain"},
-		"revocation, no chain": {balancer.CertUpload{Certificate: leaf.pem, Key: key, Revocation: true}, ""},
-		"chain is text":        {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: "x", HasChain: true}, "null"},
-		"chain is no cert":     {balancer.CertUpload{Certificate: leaf.pem, Key: key, Chain: pemBlock("CERTIFICATE", []byte("x")), HasChain: true}, "Unable to decode certificate chain"},
-		"no PEM":               {balancer.CertUpload{Certificate: "not a certificate", Key: key}, "null"},
-		"no certificate": {balancer.CertUpload{Certificate: pemBlock("CERTIFICATE", []byte("x")), Key: key},
-			"Invalid Certificate format. Expected X509 certificate. Failed due to Could not parse certificate: java.io.IOException: Empty input"},
-		"cut off": {balancer.CertUpload{Certificate: leaf.pem[:200], Key: key},
-			"Invalid Certificate format. Expected X509 certificate. Failed due to -----END CERTIFICATE not found"},
-		"no key":           {balancer.CertUpload{Certificate: leaf.pem, Key: "x"}, "Cannot parse private key"},
-		"key is a cert":    {balancer.CertUpload{Certificate: leaf.pem, Key: leaf.pem}, "Unsupported PEM object: class org.bouncycastle.cert.X509CertificateHolder"},
-		"unknown PEM":      {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("FOO", []byte("x"))}, "Parsing certificate/key failed: unrecognised object: FOO"},
-		"other key":        {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, newRSA(t)))}, "Bad public-private key"},
-		"other algorithm":  {balancer.CertUpload{Certificate: leaf.pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
-		"elliptic curve":   {balancer.CertUpload{Certificate: newPair(t, ecKey, nil, from, to).pem, Key: pemBlock("PRIVATE KEY", pkcs8(t, ecKey))}, "Public and private key have different algorithms"},
-		"password missing": {balancer.CertUpload{Certificate: leaf.pem, Key: sealed}, "Key is encrypted by PKCS#8 but password is null"},
-		"password wrong":   {balancer.CertUpload{Certificate: leaf.pem, Key: sealed, Password: "no", HasPassword: true}, "Parsing certificate/key failed: "},
-		"old, no password": {balancer.CertUpload{Certificate: leaf.pem, Key: string(pem.EncodeToMemory(old))}, "Key is encrypted but password is null"},
-		"expired": {balancer.CertUpload{Certificate: newPair(t, rsaKey, nil, from.Add(-time.Hour), from).pem, Key: key},
-			"Parsing certificate/key failed: NotAfter: Fri Jan 02 02:04:05 UTC 2026"},
-		"not yet": {balancer.CertUpload{Certificate: newPair(t, rsaKey, nil, to, to.Add(time.Hour)).pem, Key: key},
-			"Parsing certificate/key failed: NotBefore: Fri Jan 02 04:04:05 UTC 2026"},
+		"pkcs8":           {leaf.pem, key, ""},
+		"pkcs1":           {leaf.pem, pemBlock("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)), ""},
+		"no PEM":          {"not a certificate", key, "null"},
+		"no certificate":  {pemBlock("CERTIFICATE", []byte("x")), key, "Parsing certificate/key failed: "},
+		"no key":          {leaf.pem, "x", "Parsing certificate/key failed: "},
+		"other key":       {leaf.pem, pemBlock("PRIVATE KEY", pkcs8(t, newRSA(t))), "Bad public-private key"},
+		"other algorithm": {leaf.pem, pemBlock("PRIVATE KEY", pkcs8(t, ecKey)), algorithms},
+		"elliptic curve":  {newPair(t, ecKey, nil, from, to).pem, pemBlock("PRIVATE KEY", pkcs8(t, ecKey)), algorithms},
+		"expired":         {newPair(t, rsaKey, nil, from.Add(-time.Hour), from).pem, key, "Parsing certificate/key failed: NotAfter: Fri Jan 02 02:04:05 UTC 2026"},
+		"not yet":         {newPair(t, rsaKey, nil, to, to.Add(time.Hour)).pem, key, "Parsing certificate/key failed: NotBefore: Fri Jan 02 04:04:05 UTC 2026"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fingerprint, _, err := balancer.CheckCertificate(tc.u, now)
+			fingerprint, _, err := balancer.CheckCertificate(tc.certificate, tc.key, now)
 			switch tc.text {
 			case "":
 				require.NoError(t, err)

@@ -162,7 +162,6 @@ func TestClusterMeetsItsNetwork(t *testing.T) {
 			openfirewall=false > blocking
 		` + newCluster + ` networkid={cksnet} => 530/9999 has conflicting portforwarding rules to provision Kubernetes cluster for node VM SSH
 		owner deletePortForwardingRule id={blocking}
-		` + newCluster + ` keypair=theirs => 530/9999 was not found for the account owner
 		` + newCluster + ` networkid={cksnet} > k
 		owner listPortForwardingRules ipaddressid={nat} => count 2
 		owner createPortForwardingRule ipaddressid={nat} protocol=udp publicport=2222 privateport=2222 virtualmachineid={extra} openfirewall=false

@@ -31,13 +31,13 @@ func TestDeploymentStates(t *testing.T) {
 	t.Parallel()
 	h := startVMs(t, 9*time.Second)
 	h.play(`
-		& ` + deploy + ` name=new-1 userdata=IyE= details[0].a=b > vm jobid=job
-		k8s-owner listVirtualMachines id={vm} => state=Stopped jobid={job} details="map[a:b deployvm:true]" ipaddress~10.1.1. lastupdated=- \
+		& ` + deploy + ` name=new-1 > vm jobid=job
+		k8s-owner listVirtualMachines id={vm} => state=Stopped jobid={job} details=map[deployvm:true] ipaddress~10.1.1. lastupdated=- \
 			pooltype=-
 		wait 4s
 		k8s-owner listVirtualMachines id={vm} => state=Starting hostcontrolstate~
 		wait 5s
-		k8s-owner listVirtualMachines id={vm} userdata=true => state=Running details=map[a:b] userdata=IyE= jobid=-
+		k8s-owner listVirtualMachines id={vm} => state=Running details=map[] jobid=-
 		k8s-owner listVirtualMachines id={vm} => userdata=-
 		` + deploy + ` startvm=false => state=Stopped name~VM- > stopped
 		k8s-owner startVirtualMachine id={stopped}

@@ -177,10 +177,9 @@ func TestDomains(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{})
 	h.play(`
-		root createDomain name=dev networkdomain=dev.example => path=ROOT/dev vmlimit=40 vmrunning=- > dev  # domains count VMs, but not by state
+		root createDomain name=dev => path=ROOT/dev vmlimit=40 vmrunning=- > dev  # domains count VMs, but not by state
 		root createDomain name=sub parentdomainid={dev} => path=ROOT/dev/sub level=2
 		root createDomain name=DEV => 431/4350 Domain with name [DEV] already exists for the parent with ID [1].
-		root createDomain name=x networkdomain=-x => 431/4350 Invalid network domain.
 		root createDomain => 431/9999 missing parameter name
 		root listDomains level=0 => vmlimit=Unlimited
 		root listDomains id={dev} details=min => path=ROOT/dev

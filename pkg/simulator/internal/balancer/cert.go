@@ -24,7 +24,6 @@ type certView struct {
 	Project     string   `json:"project,omitempty"`
 	DomainID    string   `json:"domainid"`
 	Domain      string   `json:"domain"`
-	Chain       *string  `json:"certchain,omitempty"`
 	Fingerprint string   `json:"fingerprint"`
 	Rules       []string `json:"loadbalancerrulelist,omitempty"`
 }
@@ -37,9 +36,6 @@ func viewCert(c *wire.Call, cert *store.SSLCert) certView {
 	}
 	if o.Project != nil {
 		v.ProjectID, v.Project = o.Project.UUID, o.Project.Name
-	}
-	if cert.HasChain {
-		v.Chain = wire.Ptr(cert.Chain)
 	}
 	for _, r := range c.St.RulesWith(cert) {
 		v.Rules = append(v.Rules, r.UUID)
@@ -57,16 +53,12 @@ func uploadSSLCert(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "%s", wire.AsAPIError(err).Text)
 	}
-	fingerprint, pair, err := CheckCertificate(CertUpload{
-		Certificate: c.Str("certificate"), Key: c.Str("privatekey"), Password: c.Str("password"), HasPassword: c.Has("password"),
-		Chain: c.Str("certchain"), HasChain: c.Has("certchain"), Revocation: c.BoolOr("enabledrevocationcheck", true),
-	}, c.Now)
+	fingerprint, pair, err := CheckCertificate(c.Str("certificate"), c.Str("privatekey"), c.Now)
 	if err != nil {
 		return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "%s", err.Error())
 	}
 	cert := c.St.Certs.Add(&store.SSLCert{
-		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Certificate: c.Str("certificate"), Chain: c.Str("certchain"),
-		HasChain: c.Has("certchain"), Fingerprint: fingerprint, Owner: owner, Pair: pair,
+		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Certificate: c.Str("certificate"), Fingerprint: fingerprint, Owner: owner, Pair: pair,
 	})
 	return certAnswer{viewCert(c, cert)}, nil
 }

@@ -50,8 +50,8 @@ var Commands = []wire.Command{
 	// Virtual routers cannot probe members, so no health check policy ever exists.
 
 	{
-		Name: "uploadSslCert", Write: true, Run: uploadSSLCert,
-		Order: []string{"certificate", "privatekey", "certchain", "password", "account", "projectid", "domainid", "name"},
+		Name: "uploadSslCert", Without: "certchain password enabledrevocationcheck", Write: true, Run: uploadSSLCert,
+		Order: []string{"certificate", "privatekey", "account", "projectid", "domainid", "name"},
 		Event: wire.Records("LB.CERT.UPLOAD", "Uploading a certificate to cloudstack", "", ""),
 	},
 	{Name: "listSslCerts", Refs: certRefs, Run: listSSLCerts, Order: []string{"certid", "accountid", "lbruleid", "projectid"}},

@@ -32,7 +32,10 @@ func Commands(create NetworkCreator) []wire.Command {
 		{Name: "expungeVirtualMachine", Refs: vmRefs, Submit: expungeVirtualMachine, Class: "admin.vm.ExpungeVMCmd", Event: wire.Records("VM.EXPUNGE", "expunging Vm", "VirtualMachine", "id")},
 
 		{
-			Name: "deployVirtualMachine", Refs: map[string]store.RefKind{"networkids": store.RefNetwork},
+			Name: "deployVirtualMachine",
+			Without: "snapshotid volumeid details rootdisksize keyboard boottype bootmode extraconfig userdata userdataid hostid podid clusterid keypair keypairs " +
+				"securitygroupids ip6address macaddress customid displayvm copyimagetags hypervisor affinitygroupids diskofferingid size",
+			Refs:   map[string]store.RefKind{"networkids": store.RefNetwork},
 			Submit: func(c *wire.Call) (*wire.JobSpec, error) { return deployVirtualMachine(c, create) }, Class: "user.vm.DeployVMCmd",
 			ByAdmin: true, Event: wire.Records("VM.CREATE", "deploying Vm", "VirtualMachine", ""),
 		},

@@ -54,7 +54,7 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 		return nil, wire.Denied()
 	}
 	return wire.List(c, "serviceoffering", c.St.Offerings.Rows, func(o *store.ServiceOffering) bool {
-		return c.Boolean("issystem") == o.System && offeringMatches(c, o) && (m == nil || canChangeTo(m, o))
+		return !c.Boolean("issystem") && offeringMatches(c, o) && (m == nil || canChangeTo(m, o))
 	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
 			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Display, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
@@ -73,7 +73,7 @@ func offeringMatches(c *wire.Call, o *store.ServiceOffering) bool {
 	switch {
 	case c.Has("name") && !strings.EqualFold(c.Str("name"), o.Name),
 		c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")) && !store.Like(o.Display, c.Str("keyword")),
-		c.Boolean("encryptroot"), c.Boolean("gpuenabled"), c.Given("vgpuprofileid"), c.Has("systemvmtype") && !o.System,
+		c.Boolean("encryptroot"), c.Boolean("gpuenabled"), c.Given("vgpuprofileid"), c.Has("systemvmtype"),
 		c.Has("storagetype") && !strings.EqualFold(c.Str("storagetype"), "shared"),
 		c.Has("state") && !strings.EqualFold(c.Str("state"), "Active") && !strings.EqualFold(c.Str("state"), "all"):
 		return false

@@ -55,7 +55,7 @@ func listedVMs(c *wire.Call) ([]*store.VM, view.VMDetails, error) {
 		switch {
 		case v.Removed || !in(v.Owner) || !wire.Matches(c, "id", v) || len(c.Lists["ids"]) > 0 && !ids[v]:
 		case (v.State == store.VMDestroyed || v.State == store.VMExpunging) && !seesDestroyed:
-		case !c.Visible("displayvm", v.Hidden) || !v.HasTags(tags) || !match(v):
+		case c.Has("displayvm") && !c.Boolean("displayvm") || !v.HasTags(tags) || !match(v):
 		default:
 			out = append(out, v)
 		}
@@ -92,11 +92,10 @@ func vmFilter(c *wire.Call) func(*store.VM) bool {
 			tests = append(tests, func(v *store.VM) bool { return test(v) == *b })
 		}
 	}
-	addBool("haenable", func(v *store.VM) bool { return v.HaEnabled })
 	addBool("forvirtualnetwork", func(v *store.VM) bool {
 		return slices.ContainsFunc(v.NICs, func(n *store.NIC) bool { return n.Network.Typ == store.TypeIsolated })
 	})
-	for _, none := range []string{"isvnf", "leased", "gpuenabled"} {
+	for _, none := range []string{"isvnf", "leased", "gpuenabled", "haenable"} {
 		addBool(none, func(*store.VM) bool { return false })
 	}
 	tests = append(tests, vmRefFilter(c)...)

@@ -18,14 +18,11 @@ import (
 // deployNetworks reads the networks of the VM. The default is the owner's only network, which is created if there is
 // none.
 func deployNetworks(c *wire.Call, d *deployment) error {
-	if c.Has("securitygroupids") && c.Str("securitygroupids") != "" {
-		return wire.Invalid("Can't create vm with security groups; security group feature is not enabled per zone")
-	}
 	if !c.Access(d.owner) {
 		return wire.Denied()
 	}
 	list := c.Maps["iptonetworklist"]
-	if len(list) > 0 && (c.Str("networkids") != "" || c.Has("ipaddress") || c.Has("ip6address")) {
+	if len(list) > 0 && (c.Str("networkids") != "" || c.Has("ipaddress")) {
 		return wire.Invalid("ipToNetworkMap can't be specified along with networkIds or ipAddress")
 	}
 	for _, e := range list {
@@ -58,10 +55,7 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 		}
 	}
 	if len(list) == 0 {
-		if err := checkMAC(c.Str("macaddress")); err != nil {
-			return err
-		}
-		d.nics[0].IP, d.nics[0].IP6, d.nics[0].MAC = c.Str("ipaddress"), c.Str("ip6address"), c.Str("macaddress")
+		d.nics[0].IP = c.Str("ipaddress")
 	}
 	return nil
 }
@@ -109,40 +103,23 @@ func deployAddresses(c *wire.Call, d *deployment) error {
 			}
 		}
 	}
-	first := d.nics[0].Network
-	if first.Provides("UserData") {
-		return nil
-	}
-	if d.userdata != "" {
-		return wire.Invalid("Unable to deploy VM as UserData is provided while deploying the VM, but there is no support for UserData service in the default network %s/%s.", first.Name, first.UUID)
-	}
 	return nil
 }
 
 // deployName sets the host name. The default contains the new id.
 func deployName(c *wire.Call, d *deployment) error {
 	d.uuid = uuid.NewString()
-	if id := c.Str("customid"); id != "" && c.Caller.RootAdmin() {
-		parsed, err := uuid.Parse(id)
-		if err != nil || len(id) != 36 {
-			return wire.Invalid("UUID: %s doesn't follow the UUID format", id)
-		}
-		if _, taken := c.St.VMs.Get(id); taken {
-			return c.Internal(wire.CSRuntime, "UUID: %s already exists so can't create with custom id", id)
-		}
-		d.uuid = parsed.String()
-	}
 	d.name = cmp.Or(c.Str("name"), "VM-"+d.uuid)
 	var nets []*store.Network
 	for _, r := range d.nics {
 		nets = append(nets, r.Network)
 	}
-	return uniqueHostName(c.St, d.name, nets, nil)
+	return uniqueHostName(c.St, d.name, nets)
 }
 
 // uniqueHostName refuses a host name that a VM in one of the networks, or in another tier of the same VPC, already
 // has.
-func uniqueHostName(st *store.State, name string, nets []*store.Network, self *store.VM) error {
+func uniqueHostName(st *store.State, name string, nets []*store.Network) error {
 	for _, n := range nets {
 		group := []*store.Network{n}
 		if n.VPC != nil {
@@ -154,7 +131,7 @@ func uniqueHostName(st *store.State, name string, nets []*store.Network, self *s
 		}
 		for _, o := range group {
 			for _, used := range o.Used {
-				if used.VM != nil && used.VM != self && strings.EqualFold(used.VM.Name, name) {
+				if used.VM != nil && strings.EqualFold(used.VM.Name, name) {
 					return wire.Invalid("The vm with hostName %s already exists in the network domain: %s; network=%s", name, o.DomainName, o.Name)
 				}
 			}

@@ -147,8 +147,6 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Account does not have permission for expunging.")
 		case v.Removed:
 			return nil, wire.Invalid("unable to find a virtual machine with id %d", v.ID)
-		case v.Protected:
-			return nil, wire.Invalid("Instance [id = %s, name = %s] has delete protection enabled and cannot be deleted.", v.UUID, v.Name)
 		}
 		if err := checkNodeDestroy(c.St, v); err != nil {
 			return nil, err
@@ -162,7 +160,7 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		return vmAnswer{view.ViewVM(c, v, nil)}, nil
 	})
-	if !v.Protected && (mayExpunge(c) || !c.Boolean("expunge")) && c.St.ClusterOf(v) == nil {
+	if (mayExpunge(c) || !c.Boolean("expunge")) && c.St.ClusterOf(v) == nil {
 		spec.Begin = v.Stopping
 	}
 	return spec, nil

@@ -4,8 +4,6 @@
 package compute
 
 import (
-	"encoding/base64"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/view"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -28,33 +26,4 @@ func targetVM(c *wire.Call) (*store.VM, error) {
 
 type vmAnswer struct {
 	VM view.VMView `json:"virtualmachine"`
-}
-
-// Maximum lengths of user data in base64 for GET and for POST requests.
-const (
-	maxUserDataGet  = 4096
-	maxUserDataPost = 32768
-)
-
-// userDataArg reads and validates userdata.
-func userDataArg(c *wire.Call) (string, error) {
-	v := c.Str("userdata")
-	if v == "" {
-		return "", nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(v)
-	if err != nil {
-		raw, err = base64.RawStdEncoding.DecodeString(v)
-	}
-	switch {
-	case err != nil:
-		return "", wire.Invalid("User data is not base64 encoded")
-	case !c.Req.Post && len(v) >= maxUserDataGet:
-		return "", wire.Invalid("User data is too long for an http GET request")
-	case len(v) >= maxUserDataPost:
-		return "", wire.Invalid("User data is too long for an http POST request")
-	case len(raw) < 1:
-		return "", wire.Invalid("User data is too short")
-	}
-	return v, nil
 }

@@ -36,7 +36,7 @@ type eventView struct {
 func viewEvent(c *wire.Call, e *store.Event) eventView {
 	v := eventView{
 		ID: e.UUID, Username: e.User.Username, Type: e.Kind, Level: e.Level, Description: e.Text, OwnerView: wire.ViewOwner(e.Owner),
-		Created: wire.Stamp(e.Created), State: e.State, Archived: e.Archived,
+		Created: wire.Stamp(e.Created), State: e.State,
 	}
 	if e.Resource.UUID != "" {
 		v.ResourceID, v.ResourceType, v.ResourceName = e.Resource.UUID, e.Resource.Kind, e.Resource.Name
@@ -104,13 +104,12 @@ func listEvents(c *wire.Call) (any, error) {
 	for _, e := range slices.Backward(c.St.Events.Rows) { // newest first
 		switch {
 		case e.Removed || !in(e.Owner) || !wire.Matches(c, "id", e) || !InDates(e.Created, from, to):
-		case !c.Given("id") && e.Archived != c.Boolean("archived"), c.Given("startid") && e != startID && e.Start != startID:
+		case c.Given("startid") && e != startID && e.Start != startID:
 		case c.Has("type") && !strings.EqualFold(c.Str("type"), e.Kind), c.Has("level") && !strings.EqualFold(c.Str("level"), e.Level):
 		case c.Has("state") && !strings.EqualFold(c.Str("state"), e.State):
 		case c.Has("resourceid") && !strings.EqualFold(c.Str("resourceid"), e.Resource.UUID):
 		case c.Has("resourcetype") && !strings.EqualFold(c.Str("resourcetype"), e.Resource.Kind):
 		case c.Has("keyword") && !store.Like(e.Kind, c.Str("keyword")) && !store.Like(e.Text, c.Str("keyword")) && !store.Like(e.Level, c.Str("keyword")):
-		case c.Has("entrytime") && c.Has("duration"): // CloudStack answers nothing either
 		default:
 			out = append(out, e)
 		}

@@ -4,8 +4,6 @@
 package identity
 
 import (
-	"github.com/google/uuid"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/events"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -27,14 +25,12 @@ type accountView struct {
 	Received    *int   `json:"receivedbytes,omitempty"` // shown once the account has had networks
 	Sent        *int   `json:"sentbytes,omitempty"`
 	*counters
-	State         string            `json:"state"`
-	Created       *wire.Timestamp   `json:"created"`
-	NetworkDomain string            `json:"networkdomain,omitempty"`
-	Users         []userView        `json:"user"`
-	IsDefault     bool              `json:"isdefault"`
-	Groups        []struct{}        `json:"groups"`
-	KeyAccess     string            `json:"apikeyaccess,omitempty"`
-	Details       map[string]string `json:"accountdetails,omitempty"`
+	State     string          `json:"state"`
+	Created   *wire.Timestamp `json:"created"`
+	Users     []userView      `json:"user"`
+	IsDefault bool            `json:"isdefault"`
+	Groups    []struct{}      `json:"groups"`
+	KeyAccess string          `json:"apikeyaccess,omitempty"`
 	wire.JobRef
 }
 
@@ -52,9 +48,9 @@ func viewAccount(c *wire.Call, a *store.Account) accountView {
 func plainAccount(c *wire.Call, a *store.Account) accountView {
 	v := accountView{
 		ID: a.UUID, Name: a.Name, AccountType: a.Typ(), RoleID: a.Role.UUID, RoleType: a.Role.Kind, RoleName: a.Role.Name, DomainID: a.Domain.UUID,
-		Domain: a.Domain.Name, DomainPath: a.Domain.Display(), State: a.State, Created: wire.Stamp(a.Created), NetworkDomain: a.NetworkDomain,
+		Domain: a.Domain.Name, DomainPath: a.Domain.Display(), State: a.State, Created: wire.Stamp(a.Created),
 		IsDefault: a.Domain.Parent == nil && a.Name == "admin", Groups: []struct{}{}, Users: []userView{}, KeyAccess: keyAccess(c),
-		Details: a.Details, JobRef: wire.ViewJobRef(c.St, a),
+		JobRef: wire.ViewJobRef(c.St, a),
 	}
 	for _, u := range a.AccountUsers() {
 		v.Users = append(v.Users, viewUser(c, u))
@@ -156,9 +152,6 @@ func createAccount(c *wire.Call) (any, error) {
 	if _, taken := c.St.UserIn(d, c.Str("username")); taken {
 		return nil, wire.Invalid("The user %s already exists in domain %s", c.Str("username"), d.Text())
 	}
-	if n := c.Str("networkdomain"); n != "" && !wire.ValidDomainName(n) {
-		return nil, wire.BadNetworkDomain()
-	}
 	if d.Inactive {
 		return nil, c.Internal(wire.CSRuntime, "The account cannot be created as domain %s is being deleted", d.Name)
 	}
@@ -168,17 +161,11 @@ func createAccount(c *wire.Call) (any, error) {
 	if _, taken := c.St.AccountIn(d, name); taken {
 		return nil, wire.Invalid("The specified account: %s already exists", name)
 	}
-	for _, p := range []string{"accountid", "userid"} {
-		if err := checkNewID(c, p); err != nil {
-			return nil, err
-		}
-	}
 	if err := checkEscalation(c, r); err != nil {
 		return nil, err
 	}
 	a := &store.Account{
-		Entity: store.Entity{UUID: c.Str("accountid"), Created: c.Now}, Name: name, Domain: d, Role: r, State: store.StateEnabled, NetworkDomain: c.Str("networkdomain"),
-		Details: mapArg(c, "accountdetails"),
+		Entity: store.Entity{Created: c.Now}, Name: name, Domain: d, Role: r, State: store.StateEnabled,
 	}
 	c.St.Accounts.Add(a)
 	u := newUser(c.St, c, a)
@@ -203,42 +190,6 @@ func newAccountRole(c *wire.Call) (*store.Role, error) {
 		return nil, wire.ParamError("Invalid account type provided")
 	}
 	return r, nil
-}
-
-// checkNewID refuses an id that the caller specifies for a new object if the id is malformed or in use.
-func checkNewID(c *wire.Call, param string) error {
-	id, ok := c.Args[param]
-	if !ok {
-		return nil
-	}
-	if _, err := uuid.Parse(id); err != nil {
-		return wire.Invalid("UUID: %s doesn't follow the UUID format", id)
-	}
-	_, account := c.St.Accounts.Get(id)
-	_, user := c.St.Users.Get(id)
-	if account || user {
-		return c.Internal(wire.CSRuntime, "Entity already exists ")
-	}
-	return nil
-}
-
-// mapArg converts a map parameter such as details[0].key=value to a map.
-func mapArg(c *wire.Call, name string) map[string]string {
-	entries := c.Maps[name]
-	if entries == nil {
-		return nil
-	}
-	out := map[string]string{}
-	for _, e := range entries {
-		if k, ok := e["key"]; ok && len(e) == 2 {
-			out[k] = e["value"]
-			continue
-		}
-		for k, v := range e {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // checkEscalation refuses to assign a role that allows more than the caller's own role.
@@ -269,7 +220,7 @@ func builtinRole(st *store.State, typ int) *store.Role {
 // newUser adds the user that the parameters of createAccount or createUser describe.
 func newUser(st *store.State, c *wire.Call, a *store.Account) *store.User {
 	u := &store.User{
-		Entity: store.Entity{UUID: c.Str("userid"), Created: c.Now}, Username: c.Str("username"), Password: c.Str("password"), FirstName: c.Str("firstname"),
+		Entity: store.Entity{Created: c.Now}, Username: c.Str("username"), Password: c.Str("password"), FirstName: c.Str("firstname"),
 		LastName: c.Str("lastname"), Email: c.Str("email"), Timezone: c.Str("timezone"), Account: a, State: store.StateEnabled,
 	}
 	st.Users.Add(u)

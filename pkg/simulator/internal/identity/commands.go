@@ -11,14 +11,14 @@ import (
 var Commands = []wire.Command{
 	{Name: "listAccounts", Refs: accountRefs, Run: listAccounts},
 	{
-		Name: "createAccount", Write: true, Run: createAccount, Order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"},
+		Name: "createAccount", Without: "networkdomain accountid userid accountdetails", Write: true, Run: createAccount, Order: []string{"account", "accounttype", "roleid", "domainid", "email", "firstname", "lastname", "password", "username"},
 		Event: wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
 	},
 	{Name: "deleteAccount", Refs: accountRefs, Submit: deleteAccount, Class: "admin.account.DeleteAccountCmd", Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id")},
 
 	{Name: "listUsers", Refs: userRefs, Run: listUsers},
 	{
-		Name: "createUser", Write: true, Run: createUser, Order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"},
+		Name: "createUser", Without: "userid", Write: true, Run: createUser, Order: []string{"account", "domainid", "email", "firstname", "lastname", "password", "username"},
 		Event: wire.Records("USER.CREATE", "creating User", "User", ""),
 	},
 	{Name: "deleteUser", Refs: userRefs, Write: true, Run: deleteUser, Event: wire.Records("USER.DELETE", "deleting User", "User", "id")},
@@ -48,7 +48,7 @@ var Commands = []wire.Command{
 
 	{Name: "listDomains", Refs: domainRefs, Run: listDomains},
 	{
-		Name: "createDomain", Write: true, Run: createDomain, Order: []string{"name", "networkdomain", "parentdomainid", "domainid"},
+		Name: "createDomain", Without: "networkdomain domainid", Write: true, Run: createDomain, Order: []string{"name", "parentdomainid"},
 		Event: wire.Records("DOMAIN.CREATE", "creating Domain", "Domain", ""),
 	},
 	{Name: "deleteDomain", Refs: domainRefs, Submit: deleteDomain, Class: "admin.domain.DeleteDomainCmd", Event: wire.Records("DOMAIN.DELETE", "deleting Domain", "Domain", "id")},

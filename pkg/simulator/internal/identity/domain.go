@@ -16,24 +16,23 @@ var domainRefs = map[string]store.RefKind{"id": store.RefDomain}
 
 // domainView is the API object domain.
 type domainView struct {
-	ID            string          `json:"id"`
-	Name          string          `json:"name"`
-	Level         int             `json:"level"`
-	ParentID      string          `json:"parentdomainid,omitempty"`
-	ParentName    string          `json:"parentdomainname,omitempty"`
-	HasChild      bool            `json:"haschild"`
-	NetworkDomain string          `json:"networkdomain,omitempty"`
-	Path          string          `json:"path"`
-	State         string          `json:"state"`
-	Created       *wire.Timestamp `json:"created"`
-	Annotations   bool            `json:"hasannotations"`
+	ID          string          `json:"id"`
+	Name        string          `json:"name"`
+	Level       int             `json:"level"`
+	ParentID    string          `json:"parentdomainid,omitempty"`
+	ParentName  string          `json:"parentdomainname,omitempty"`
+	HasChild    bool            `json:"haschild"`
+	Path        string          `json:"path"`
+	State       string          `json:"state"`
+	Created     *wire.Timestamp `json:"created"`
+	Annotations bool            `json:"hasannotations"`
 	*counters
 	wire.JobRef
 }
 
 func viewDomain(c *wire.Call, d *store.Domain) domainView {
 	v := domainView{
-		ID: d.UUID, Name: d.Name, Level: level(d), Path: d.Display(), State: "Active", Created: wire.Stamp(d.Created), NetworkDomain: d.NetworkDomain,
+		ID: d.UUID, Name: d.Name, Level: level(d), Path: d.Display(), State: "Active", Created: wire.Stamp(d.Created),
 		JobRef: wire.ViewJobRef(c.St, d),
 	}
 	if d.Parent != nil {
@@ -126,16 +125,13 @@ func createDomain(c *wire.Call) (any, error) {
 		return nil, c.Internal(wire.CSRuntime, "The domain cannot be created as the parent domain %s is being deleted", parent.Name)
 	case !c.DomainAccess(parent):
 		return nil, wire.Denied()
-	case c.Has("networkdomain") && !wire.ValidDomainName(c.Str("networkdomain")):
-		return nil, wire.Invalid("Invalid network domain. Total length should not exceed 190 chars. Each domain label must be between 1 and 63 characters long. " +
-			"It can contain ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'); it cannot start or end with \"-\".")
 	case childNamed(c.St, parent, name) != nil:
 		return nil, wire.Invalid("Domain with name [%s] already exists for the parent with ID [%d].", name, parent.ID)
 	case strings.Contains(name, "/"):
 		return nil, wire.Invalid("Domain name can't contain \"/\"")
 	}
 	d := c.St.Domains.Add(&store.Domain{
-		Entity: store.Entity{UUID: c.Str("domainid"), Created: c.Now}, Name: name, Parent: parent, NetworkDomain: c.Str("networkdomain"),
+		Entity: store.Entity{Created: c.Now}, Name: name, Parent: parent,
 	})
 	return domainAnswer{fullDomain(c, d)}, nil
 }

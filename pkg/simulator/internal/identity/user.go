@@ -77,9 +77,6 @@ func createUser(c *wire.Call) (any, error) {
 	if err := checkPrivilege(c, a, nil); err != nil {
 		return nil, err
 	}
-	if err := checkNewID(c, "userid"); err != nil {
-		return nil, err
-	}
 	return userAnswer{viewUser(c, newUser(c.St, c, a))}, nil
 }
 

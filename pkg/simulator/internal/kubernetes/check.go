@@ -6,7 +6,6 @@ package kubernetes
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -145,27 +144,6 @@ func fits(v *store.KubernetesVersion, o *store.ServiceOffering) error {
 	return nil
 }
 
-// checkKeyPair refuses SSH key pairs: the simulator has none.
-func checkKeyPair(_ *wire.Call, k *store.KubernetesCluster) error {
-	if strings.TrimSpace(k.KeyPair) == "" {
-		return nil
-	}
-	return wire.Invalid("Given SSH key pair with name: %s was not found for the account %s", k.KeyPair, k.Owner.Name)
-}
-
-func checkExternalLB(c *wire.Call, k *store.KubernetesCluster) error {
-	switch {
-	case k.ExternalLB == "":
-	case !validIP(k.ExternalLB):
-		return wire.Invalid("Invalid external load balancer IP address")
-	case k.Network == nil:
-		return wire.Invalid("externalloadbalanceripaddress parameter must be specified along with networkid parameter")
-	case k.Network.Typ != store.TypeShared:
-		return wire.Invalid("externalloadbalanceripaddress parameter must be specified when network type is not Shared or is ROUTED network")
-	}
-	return nil
-}
-
 // checkClusterNetwork checks the network that the caller specified.
 func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 	n := k.Network
@@ -183,7 +161,7 @@ func checkClusterNetwork(c *wire.Call, k *store.KubernetesCluster) error {
 			return networkDenied(n)
 		}
 	}
-	if n.Typ == store.TypeShared && k.Control > 1 && k.ExternalLB == "" {
+	if n.Typ == store.TypeShared && k.Control > 1 {
 		return wire.Invalid("Multi-control nodes, HA Kubernetes cluster with %s network ID: %s needs an external load balancer IP address. "+
 			"%s parameter can be used", n.Typ, n.UUID, "externalloadbalanceripaddress")
 	}

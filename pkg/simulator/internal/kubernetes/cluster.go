@@ -76,7 +76,7 @@ type nodeView struct {
 func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView {
 	v := kubernetesClusterView{
 		ID: k.UUID, Name: k.Name, Description: k.Description, ZoneID: k.Zone.UUID, ZoneName: k.Zone.Name, EtcdNodes: k.Etcd,
-		OwnerView: wire.ViewOwner(k.Owner), KeyPair: k.KeyPair, MasterNodes: k.Control, ControlNodes: k.Control, Size: k.Size, State: k.State(),
+		OwnerView: wire.ViewOwner(k.Owner), MasterNodes: k.Control, ControlNodes: k.Control, Size: k.Size, State: k.State(),
 		CPUs: k.Cores, Memory: k.MemMB, Endpoint: k.Endpoint, VMs: []nodeView{}, Autoscaling: k.Autoscaling, CSI: k.Csi,
 		MinSize: k.MinSize, MaxSize: k.MaxSize, Kind: k.Kind, Created: wire.Stamp(k.Created),
 	}
@@ -106,7 +106,7 @@ func viewCluster(c *wire.Call, k *store.KubernetesCluster) kubernetesClusterView
 	for _, n := range k.Nodes {
 		if !n.VM.Removed {
 			vm := view.ViewVM(c, n.VM, view.VMDetails{"nics": true})
-			v.VMs = append(v.VMs, nodeView{External: n.External, Etcd: n.Etcd, Version: n.Version, VMView: vm})
+			v.VMs = append(v.VMs, nodeView{Etcd: n.Etcd, Version: n.Version, VMView: vm})
 		}
 	}
 	if len(k.Nodes) > 0 {

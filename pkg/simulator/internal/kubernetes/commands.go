@@ -32,8 +32,8 @@ func Commands(create NetworkCreator) []wire.Command {
 
 		{Name: "listKubernetesClusters", Refs: clusterRefs, Run: listKubernetesClusters},
 		clusterCommand("createKubernetesCluster", "creating", func(c *wire.Call) (*wire.JobSpec, error) { return createKubernetesCluster(c, create) },
-			"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "nodetemplates", "etcdnodes",
-			"account", "domainid", "projectid", "networkid", "keypair", "masternodes", "controlnodes", "externalloadbalanceripaddress", "size"),
+			"name", "description", "zoneid", "kubernetesversionid", "serviceofferingid", "nodeofferings", "etcdnodes",
+			"account", "domainid", "projectid", "networkid", "controlnodes", "size"),
 		clusterCommand("startKubernetesCluster", "starting", startKubernetesCluster),
 		clusterCommand("stopKubernetesCluster", "stopping", stopKubernetesCluster),
 		clusterCommand("scaleKubernetesCluster", "scaling", scaleKubernetesCluster,
@@ -65,6 +65,7 @@ func clusterCommand(name, doing string, submit func(*wire.Call) (*wire.JobSpec, 
 		event.Param, event.Scheduled = "", "Creating Kubernetes cluster Id: {id}"
 	}
 	return wire.Command{
-		Name: name, Refs: clusterRefs, Submit: submit, Class: store.ClusterClass + strings.ToUpper(name[:1]) + name[1:] + "Cmd", Order: order, Event: event,
+		Without: "nodetemplates keypair masternodes externalloadbalanceripaddress dockerregistryurl dockerregistryusername dockerregistrypassword",
+		Name:    name, Refs: clusterRefs, Submit: submit, Class: store.ClusterClass + strings.ToUpper(name[:1]) + name[1:] + "Cmd", Order: order, Event: event,
 	}
 }

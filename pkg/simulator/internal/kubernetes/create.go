@@ -5,8 +5,6 @@ package kubernetes
 
 import (
 	"cmp"
-	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -40,8 +38,7 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 		Owner: owner,
 		Zone:  wire.Arg[*store.Zone](c, "zoneid"), Version: liveVersion(wire.Arg[*store.KubernetesVersion](c, "kubernetesversionid")),
 		Offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), Network: wire.Arg[*store.Network](c, "networkid"),
-		KeyPair: c.Str("keypair"),
-		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk, ExternalLB: c.Str("externalloadbalanceripaddress"),
+		Control: 1, Size: c.Integer("size"), RootDiskGB: defaultRootDisk,
 		Csi: c.Boolean("enablecsi"),
 	}
 	if c.Has("controlnodes") {
@@ -98,15 +95,6 @@ func completeExternal(c *wire.Call, k *store.KubernetesCluster) error {
 	if err := checkClusterZone(c, k); err != nil {
 		return err
 	}
-	if err := checkKeyPair(c, k); err != nil {
-		return err
-	}
-	if err := checkRegistry(c, k); err != nil {
-		return err
-	}
-	if k.ExternalLB != "" && !validIP(k.ExternalLB) {
-		return wire.Invalid("Invalid external load balancer IP address")
-	}
 	k.Stored = store.VMRunning
 	if k.Offering != nil {
 		k.Cores, k.MemMB = k.Offering.CPUNumber*(k.Control+k.Size), k.Offering.MemMB*(k.Control+k.Size)
@@ -132,7 +120,7 @@ func completeManaged(c *wire.Call, k *store.KubernetesCluster) error {
 // managedChecks are the checks of a CloudManaged cluster in CloudStack's order.
 var managedChecks = []func(*wire.Call, *store.KubernetesCluster) error{
 	checkEndpoint, readRootDisk, readNodeMaps, checkClusterSize, checkClusterZone, checkClusterOffering, checkClusterVersion, checkISO,
-	checkNodeOfferings, checkKeyPair, checkRegistry, checkExternalLB, checkExperimental, checkClusterNetwork,
+	checkNodeOfferings, checkClusterNetwork,
 }
 
 func checkEndpoint(c *wire.Call, _ *store.KubernetesCluster) error {
@@ -153,28 +141,13 @@ func readRootDisk(c *wire.Call, k *store.KubernetesCluster) error {
 	return nil
 }
 
-// readNodeMaps reads nodeofferings and nodetemplates.
+// readNodeMaps reads nodeofferings and etcdnodes.
 func readNodeMaps(c *wire.Call, k *store.KubernetesCluster) error {
 	offerings, err := nodeOfferings(c)
 	if err != nil {
 		return err
 	}
-	k.Offerings, k.Templates = offerings, map[string]*store.Template{}
-	for _, e := range c.Maps["nodetemplates"] {
-		kind, id := e["node"], e["template"]
-		if kind == "" || id == "" {
-			return wire.Invalid("Incomplete Node Type to template ID mapping: '%s' -> '%s'", javaText(e, "node"), javaText(e, "template"))
-		}
-		if !validNodeKind(kind) {
-			return wire.Invalid("The provided value '%s' for Node Type is invalid", kind)
-		}
-		t, ok := c.St.Templates.Get(id)
-		if !ok || t.Removed {
-			return wire.Invalid("Cannot find a template with ID %s", id)
-		}
-		k.Templates[strings.ToUpper(kind)] = t
-	}
-	k.Etcd = c.Integer("etcdnodes")
+	k.Offerings, k.Etcd = offerings, c.Integer("etcdnodes")
 	return nil
 }
 
@@ -210,32 +183,4 @@ func javaText(e wire.MapEntry, key string) string {
 		return v
 	}
 	return "null"
-}
-
-func validIP(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
-}
-
-// checkRegistry requires either all parameters of a private registry or none.
-func checkRegistry(c *wire.Call, _ *store.KubernetesCluster) error {
-	u, p, address := c.Str("dockerregistryusername"), c.Str("dockerregistrypassword"), c.Str("dockerregistryurl")
-	if u == "" && p == "" && address == "" {
-		return nil
-	}
-	if u == "" || p == "" || address == "" {
-		return wire.Invalid("All the docker private registry parameters (username, password, url) required are specified")
-	}
-	if parsed, err := url.Parse(address); err != nil || parsed.Scheme == "" {
-		return wire.Invalid("Invalid docker registry url specified")
-	}
-	return nil
-}
-
-func checkExperimental(c *wire.Call, _ *store.KubernetesCluster) error {
-	if c.Str("dockerregistryurl") != "" && !c.St.Settings.KubernetesExperimental {
-		return wire.Invalid("Private registry for the Kubernetes cluster is an experimental feature. "+
-			"Use %s configuration for enabling experimental features", "cloud.kubernetes.cluster.experimental.features.enabled")
-	}
-	return nil
 }

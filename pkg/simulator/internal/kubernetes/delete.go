@@ -82,16 +82,7 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 	if !k.OwnNetwork {
 		return nil
 	}
-	external, guests := 0, 0
-	for _, n := range k.Nodes {
-		if n.External {
-			external++
-		}
-	}
-	if external > 0 {
-		return wire.Invalid("Failed to delete kubernetes cluster %s as there are %d external node(s) present. "+
-			"Please remove the external node(s) from the cluster (and network) or delete them before deleting the cluster.", k.Name, external)
-	}
+	guests := 0
 	for _, v := range c.St.VMs.Rows {
 		if !v.Removed && v.NICIn(k.Network) != nil {
 			guests++

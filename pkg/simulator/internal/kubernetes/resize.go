@@ -78,10 +78,10 @@ func (w *work) grow(size int) {
 func (w *work) shrink(s *scaling) {
 	k, remove := w.k, s.remove
 	if s.size != nil {
-		workers := slices.DeleteFunc(k.NodesOf(store.NodeWorker), func(n *store.ClusterNode) bool { return n.External })
+		workers := k.NodesOf(store.NodeWorker)
 		remove = workers[max(len(workers)-(k.Size-*s.size), 0):]
 	}
-	remove = slices.DeleteFunc(slices.Clone(remove), func(n *store.ClusterNode) bool { return n.External })
+	remove = slices.Clone(remove)
 	slices.Reverse(remove)
 	for _, n := range remove {
 		w.inside(&visit{

@@ -129,14 +129,10 @@ func enterNode(c *wire.Call, k *store.KubernetesCluster, kind string, now time.T
 	if err := c.CheckDemand(k.Owner, need); err != nil {
 		return nil, err
 	}
-	t := k.Templates[kind]
-	if t == nil {
-		t = systemTemplate
-	}
 	name := nodeName(c, k, kind, now)
 	v := &store.VM{
 		Entity: store.Entity{Created: now}, Name: name, Display: name, Owner: k.Owner, User: clusterUser(c, k), Zone: k.Zone,
-		Offering: o, Template: t, Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
+		Offering: o, Template: systemTemplate, Hypervisor: "Simulator", State: store.VMStopped, BootKnown: true,
 		Details: map[string]string{"rootdisksize": strconv.Itoa(k.RootDiskGB), "controlNodeLoginUser": "cloud"},
 	}
 	if _, ok := c.St.Enter(v, []store.NICRequest{{Network: k.Network}}, now); !ok {

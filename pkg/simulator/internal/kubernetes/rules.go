@@ -76,33 +76,19 @@ func openPorts(c *wire.Call, k *store.KubernetesCluster, first, last int, now ti
 	k.Firewall = append(k.Firewall, r)
 }
 
-// sshNodes returns the nodes whose SSH ports share one firewall rule, and the nodes added later.
-func sshNodes(k *store.KubernetesCluster) (made, added []*store.ClusterNode) {
-	for _, n := range k.Nodes {
-		switch {
-		case n.Etcd:
-		case n.External:
-			added = append(added, n)
-		default:
-			made = append(made, n)
-		}
-	}
-	return made, added
+// sshNodes returns the nodes whose SSH ports share one firewall rule.
+func sshNodes(k *store.KubernetesCluster) []*store.ClusterNode {
+	return slices.DeleteFunc(slices.Clone(k.Nodes), func(n *store.ClusterNode) bool { return n.Etcd })
 }
 
-// openSSH creates the firewall rules of the nodes' SSH ports.
+// openSSH creates the firewall rule of the nodes' SSH ports.
 func openSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
-	made, added := sshNodes(k)
-	openPorts(c, k, store.NodeSSHPort, store.NodeSSHPort+len(made)-1, now)
-	for i := range added {
-		openPorts(c, k, store.NodeSSHPort+len(made)+i, store.NodeSSHPort+len(made)+i, now)
-	}
+	openPorts(c, k, store.NodeSSHPort, store.NodeSSHPort+len(sshNodes(k))-1, now)
 }
 
 // forwardSSH forwards one port per node to its SSH port.
 func forwardSSH(c *wire.Call, k *store.KubernetesCluster, now time.Time) {
-	made, added := sshNodes(k)
-	for i, n := range slices.Concat(made, added) {
+	for i, n := range sshNodes(k) {
 		forward(c.St, k, n.VM, store.NodeSSHPort+i, store.SSHPort, now)
 	}
 }

@@ -118,8 +118,8 @@ func insideNode(n *store.ClusterNode) wire.InsideNode {
 
 // apiHost returns the address and port of the cluster's API.
 func apiHost(k *store.KubernetesCluster) string {
-	host := k.ExternalLB
-	if host == "" && k.Address != nil {
+	host := ""
+	if k.Address != nil {
 		host = k.Address.Addr.String()
 	}
 	if control := k.NodesOf(store.NodeControl); host == "" && len(control) > 0 {

@@ -13,7 +13,11 @@ var Commands = []wire.Command{
 	{Name: "listZones", Refs: map[string]store.RefKind{"id": store.RefZone, "ids": store.RefZone}, Run: listZones},
 
 	{Name: "listNetworks", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Run: listNetworks},
-	{Name: "createNetwork", Write: true, Run: createNetwork, Event: wire.Records("NETWORK.CREATE", "creating network", "Network", "")},
+	{
+		Name: "createNetwork", Write: true, Run: createNetwork, Event: wire.Records("NETWORK.CREATE", "creating network", "Network", ""),
+		Without: "physicalnetworkid associatednetworkid isolatedpvlan isolatedpvlantype ip6gateway ip6cidr startipv6 endipv6 cidrsize dns1 dns2 ip6dns1 ip6dns2 " +
+			"externalid networkdomain displaynetwork bypassvlanoverlapcheck routerip routeripv6 hideipaddressusage sourcenatipaddress",
+	},
 	{
 		Name: "deleteNetwork", Refs: map[string]store.RefKind{"id": store.RefNetwork}, Submit: deleteNetwork, Class: "user.network.DeleteNetworkCmd",
 		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
@@ -21,7 +25,7 @@ var Commands = []wire.Command{
 
 	{Name: "listVPCs", Refs: map[string]store.RefKind{"id": store.RefVPC}, Run: listVPCs},
 	{
-		Name: "createVPC", Submit: createVPC, Class: "user.vpc.CreateVPCCmd", Order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"},
+		Name: "createVPC", Without: "networkdomain dns1 dns2 ip6dns1 ip6dns2 fordisplay sourcenatipaddress cidrsize publicmtu start", Submit: createVPC, Class: "user.vpc.CreateVPCCmd", Order: []string{"zoneid", "name", "displaytext", "cidr", "vpcofferingid"},
 		ByAdmin: true, Event: wire.Records("VPC.CREATE", "creating vpc", "Vpc", ""),
 	},
 	{Name: "deleteVPC", Refs: map[string]store.RefKind{"id": store.RefVPC}, Submit: deleteVPC, Class: "user.vpc.DeleteVPCCmd", Event: wire.Records("VPC.DELETE", "deleting vpc", "Vpc", "id")},

@@ -4,9 +4,7 @@
 package network
 
 import (
-	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,8 +22,6 @@ type networkView struct {
 	Gateway         string `json:"gateway,omitempty"`
 	Netmask         string `json:"netmask,omitempty"`
 	CIDR            string `json:"cidr,omitempty"`
-	NetworkCIDR     string `json:"networkcidr,omitempty"`
-	ReservedRange   string `json:"reservediprange,omitempty"`
 	ZoneID          string `json:"zoneid"`
 	ZoneName        string `json:"zonename"`
 	OfferingID      string `json:"networkofferingid"`
@@ -68,9 +64,6 @@ type networkView struct {
 	Egress          *bool                    `json:"egressdefaultpolicy,omitempty"`
 	PublicMTU       int                      `json:"publicmtu"`
 	PrivateMTU      int                      `json:"privatemtu"`
-	BaseID          string                   `json:"associatednetworkid,omitempty"`
-	BaseName        string                   `json:"associatednetwork,omitempty"`
-	ExternalID      string                   `json:"externalid,omitempty"`
 	HasAnnotations  bool                     `json:"hasannotations"`
 }
 
@@ -136,11 +129,11 @@ func networkMatches(c *wire.Call, n *store.Network) bool {
 		c.Has("type") && !strings.EqualFold(c.Str("type"), n.Typ),
 		c.Has("traffictype") && !strings.EqualFold(c.Str("traffictype"), "Guest"),
 		c.Has("acltype") && !strings.EqualFold(c.Str("acltype"), aclType(n)),
-		c.Has("issystem") && c.Boolean("issystem"), c.Has("restartrequired") && c.Boolean("restartrequired") != n.Restart,
+		c.Has("issystem") && c.Boolean("issystem"), c.Boolean("restartrequired"),
 		c.Has("specifyipranges") && c.Boolean("specifyipranges") != n.Offering.Spec.SpecifyIPs,
 		c.Has("canusefordeploy") && !c.Boolean("canusefordeploy"),
-		c.Given("associatednetworkid") && (n.Base == nil || !wire.Matches(c, "associatednetworkid", n.Base)),
-		!wire.Matches(c, "physicalnetworkid", n.Zone), c.Has("vlan") && c.Caller.RootAdmin() && c.Str("vlan") != vlanText(n), !c.Visible("displaynetwork", n.Hidden),
+		c.Given("associatednetworkid"),
+		!wire.Matches(c, "physicalnetworkid", n.Zone), c.Has("vlan") && c.Caller.RootAdmin() && c.Str("vlan") != vlanText(n), c.Has("displaynetwork") && !c.Boolean("displaynetwork"),
 		!n.Offering.HasAll(c.List("supportedservices")), !n.HasTags(c.TagFilter()):
 		return false
 	}
@@ -159,20 +152,10 @@ func viewNetwork(c *wire.Call, n *store.Network) networkView {
 	v := networkView{
 		ID: n.UUID, Name: n.Name, DisplayText: n.Display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.Zone.UUID, ZoneName: n.Zone.Name,
 		OfferingID: n.Offering.UUID, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
-		State: n.State, Related: n.UUID, DNS1: cmp.Or(n.DNS1, n.Zone.DNS1), DNS2: cmp.Or(n.DNS2, n.Zone.DNS2), Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
+		State: n.State, Related: n.UUID, DNS1: n.Zone.DNS1, DNS2: n.Zone.DNS2, Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
 		NetworkDomain: n.DomainName, PhysicalNetwork: n.Zone.PhysicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
 		CanDeploy: true, Persistent: o.Persistent, Tags: wire.ViewTags(&n.Tagged), AutoScaling: n.Offering.AutoScaling(),
-		Created: wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500, RestartRequired: n.Restart, Redundant: n.Redundant, ExternalID: n.ExternalID,
-		NetworkCIDR: n.WholeCIDR,
-	}
-	if n.Base != nil {
-		v.BaseID, v.BaseName = n.Base.UUID, n.Base.Name
-	}
-	if n.DNS1 != "" {
-		v.DNS2 = n.DNS2
-	}
-	if n.WholeCIDR != "" {
-		v.ReservedRange = reservedRange(n.WholeCIDR, n.CIDR)
+		Created: wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500,
 	}
 	if n.Typ != store.TypeL2 {
 		v.Gateway, v.Netmask, v.CIDR = n.Gateway, wire.Netmask(n.CIDR.Bits()), n.CIDR.String()
@@ -195,10 +178,7 @@ func viewNetwork(c *wire.Call, n *store.Network) networkView {
 		v.Egress = wire.Ptr(o.Egress)
 	}
 	if c.Caller.RootAdmin() {
-		v.DisplayNetwork, v.Details = wire.Ptr(!n.Hidden), map[string]string{}
-		if n.HideUsage != "" {
-			v.Details["hideIpAddressUsage"] = n.HideUsage
-		}
+		v.DisplayNetwork, v.Details = wire.Ptr(true), map[string]string{}
 		if n.State != store.NetAllocated {
 			v.BroadcastURI, v.VLAN = "vlan://"+vlanText(n), vlanText(n)
 		}
@@ -215,20 +195,4 @@ func vlanText(n *store.Network) string {
 		return "untagged"
 	}
 	return ""
-}
-
-// reservedRange returns the part of the network's CIDR that is not available to VMs.
-func reservedRange(whole string, guests netip.Prefix) string {
-	p, err := netip.ParsePrefix(whole)
-	if err != nil {
-		return ""
-	}
-	var parts []string
-	if first := p.Addr().Next(); first != guests.Addr().Next() {
-		parts = append(parts, first.String()+"-"+guests.Addr().Prev().String())
-	}
-	if last := store.LastAddr(p); last != store.LastAddr(guests) {
-		parts = append(parts, store.LastAddr(guests).Next().String()+"-"+last.Prev().String())
-	}
-	return strings.Join(parts, " , ")
 }

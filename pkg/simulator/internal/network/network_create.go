@@ -28,11 +28,7 @@ func createNetwork(c *wire.Call) (any, error) {
 	}
 	n := &store.Network{
 		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Display: cmp.Or(c.Str("displaytext"), c.Str("name")), Zone: z, Offering: o, Typ: o.Spec.GuestType,
-		State: store.NetAllocated, DNS1: c.Str("dns1"), DNS2: c.Str("dns2"), ExternalID: c.Str("externalid"), DomainName: c.Str("networkdomain"),
-		Hidden: c.Has("displaynetwork") && !c.Boolean("displaynetwork"), VPC: wire.Arg[*store.VPC](c, "vpcid"), Base: wire.Arg[*store.Network](c, "associatednetworkid"),
-	}
-	if err := checkBase(c, n); err != nil {
-		return nil, err
+		State: store.NetAllocated, VPC: wire.Arg[*store.VPC](c, "vpcid"),
 	}
 	var err error
 	n.Owner = c.Caller.Account
@@ -48,24 +44,17 @@ func createNetwork(c *wire.Call) (any, error) {
 			return nil, err
 		}
 	}
-	if err := storeNetwork(c, n); err != nil {
-		return nil, err
-	}
+	storeNetwork(c, n)
 	return networkAnswer{viewNetwork(c, n)}, nil
 }
 
 // storeNetwork is the last step of every network creation. A network of a persistent offering is implemented
 // immediately.
-func storeNetwork(c *wire.Call, n *store.Network) error {
+func storeNetwork(c *wire.Call, n *store.Network) {
 	c.St.Networks.Add(n)
-	if err := giveSourceNAT(c, n); err != nil {
-		c.St.Networks.Drop(n)
-		return err
-	}
 	if n.Offering.Spec.Persistent {
 		c.St.Implement(n, c.Now)
 	}
-	return nil
 }
 
 // CreateIsolated creates a network that a command needs for another object.
@@ -76,21 +65,8 @@ func CreateIsolated(c *wire.Call, owner *store.Account, z *store.Zone, o *store.
 	if err := checkGuestNetwork(c, n); err != nil {
 		return nil, err
 	}
-	return n, storeNetwork(c, n)
-}
-
-// checkBase checks the parameters that select the physical network: physicalnetworkid, or the associated network of a
-// shared network.
-func checkBase(c *wire.Call, n *store.Network) error {
-	switch {
-	case n.Base != nil && n.Typ != store.TypeShared:
-		return wire.Invalid("Associated network ID can be specified for networks of guest IP type Shared only.")
-	case n.Base != nil && n.Base.Zone != n.Zone:
-		return wire.Invalid("The network can only be created in the same zone as the associated network")
-	case c.Given("physicalnetworkid") && n.Typ != store.TypeShared:
-		return wire.Invalid("Physical network ID can be specified for networks of guest IP type Shared only.")
-	}
-	return nil
+	storeNetwork(c, n)
+	return n, nil
 }
 
 // checkNetworkScope sets the network's owner: an account or a domain.
@@ -118,8 +94,6 @@ func checkNetworkScope(c *wire.Call, n *store.Network) error {
 	switch {
 	case n.Typ == store.TypeIsolated && kind != "Account":
 		return wire.Invalid("AclType should be Account for network of type Isolated")
-	case n.Typ != store.TypeShared && (c.Has("routerip") || c.Has("routeripv6")):
-		return wire.Invalid("Router IP can be specified only for Shared networks")
 	case kind == "Account" && c.Has("subdomainaccess"):
 		return wire.Invalid("Parameter subDomainAccess can be specified only with aclType=Domain")
 	case kind == "Account":
@@ -200,32 +174,15 @@ func maskBits(mask string) (int, bool) {
 // checkNetworkRights refuses parameters that are reserved to root admins.
 func checkNetworkRights(c *wire.Call, n *store.Network) error {
 	spec, root := &n.Offering.Spec, c.Caller.RootAdmin()
-	for _, p := range []string{"ip6gateway", "ip6cidr", "startipv6", "endipv6"} {
-		if c.Has(p) && n.Typ != store.TypeShared {
-			return wire.Invalid("Can only support create IPv6 network with advance shared network!")
-		}
-	}
 	switch {
-	case c.Str("isolatedpvlan") != "" && !root:
-		return wire.Invalid("Only ROOT admin is allowed to create Private VLAN network")
-	case c.Str("isolatedpvlan") != "" && n.Typ == store.TypeIsolated:
-		return wire.Invalid("Can only support create Private VLAN network with advanced shared or L2 network!")
-	case c.Str("isolatedpvlan") != "" && c.Str("vlan") == "":
-		return wire.Invalid("VLAN ID has to be set in order to configure a Private VLAN")
 	case !root && n.Typ == store.TypeShared && spec.SpecifyVlan:
 		return wire.Invalid("This user can only create an Isolated network, a L2 network or a Shared network with specifyVlan=false.")
 	case n.Typ == store.TypeShared && !spec.SpecifyVlan && c.Has("vlan"):
 		return wire.Invalid("Cannot specify vlanId when create a network from network offering with specifyvlan=false")
-	case !root && (spec.SpecifyVlan || c.Has("vlan") || c.Boolean("bypassvlanoverlapcheck")):
+	case !root && (spec.SpecifyVlan || c.Has("vlan")):
 		return wire.Invalid("Only ROOT admin is allowed to specify vlanId or bypass vlan overlap check")
 	case !root && n.CIDR.IsValid() && n.CIDR.Bits() < smallestGuestBits:
 		return wire.Invalid("Cidr size can't be less than %d", smallestGuestBits)
-	case c.Has("cidrsize") && n.Typ != store.TypeIsolated:
-		return wire.Invalid("network cidr size is only applicable on Isolated networks")
-	case c.Has("cidrsize") && n.CIDR.IsValid():
-		return wire.Invalid("network cidr and cidr size are mutually exclusive")
-	case c.Has("cidrsize"):
-		return wire.Invalid("network cidr size is only applicable on Isolated networks with Routed mode")
 	}
 	return nil
 }
@@ -258,20 +215,6 @@ func checkNetworkServices(c *wire.Call, n *store.Network) error {
 	} else {
 		n.First, n.Last = netip.Addr{}, netip.Addr{} // other offerings ignore the range
 	}
-	if n.DNS1 != "" || n.DNS2 != "" {
-		switch {
-		case n.Typ == store.TypeL2:
-			return wire.Invalid("DNS can not be specified for L2 networks")
-		case n.VPC != nil:
-			return wire.Invalid("DNS can not be specified for a VPC tier")
-		case !n.Provides("Dns"):
-			return wire.Invalid("DNS can not be specified for networks with network offering that do not support DNS service")
-		}
-		return checkDNSPair(c, n.DNS1, n.DNS2)
-	}
-	if n.Base != nil && n.Base.Owner != nil && !c.Access(n.Base.Owner) {
-		return wire.Denied()
-	}
 	return nil
 }
 
@@ -293,9 +236,6 @@ func checkGuestNetwork(c *wire.Call, n *store.Network) error {
 		if n.Owner != nil {
 			n.DomainName = c.St.NetworkDomainOf(n.Owner, n.Zone)
 		}
-	}
-	if n.DomainName != "" && !wire.ValidDomainName(n.DomainName) {
-		return wire.BadNetworkDomain()
 	}
 	switch {
 	case n.Typ == store.TypeL2:
@@ -339,36 +279,17 @@ func checkVLAN(c *wire.Call, n *store.Network) error {
 		return wire.Invalid("Invalid vlan id: %s", c.Str("vlan"))
 	}
 	n.VLAN = v
-	bypass := c.Boolean("bypassvlanoverlapcheck") && n.Typ == store.TypeShared
-	if v >= store.FirstGuestVLAN && v <= store.LastGuestVLAN && !bypass {
+	if v >= store.FirstGuestVLAN && v <= store.LastGuestVLAN {
 		return wire.Invalid("The VLAN tag to use for new guest network, %s is already being used for dynamic vlan allocation for the guest network in zone %s", text, n.Zone.Name)
 	}
 	for _, o := range c.St.Networks.Rows {
 		switch {
 		case o.Removed || o.Zone != n.Zone || o.VLAN != v || o.State == store.NetAllocated:
-		case n.Typ != store.TypeShared && !bypass:
+		case n.Typ != store.TypeShared:
 			return wire.Invalid("Network with vlan %s already exists or overlaps with other network vlans in zone %s", text, n.Zone.Text())
-		case n.Typ == store.TypeShared && o.Typ == store.TypeIsolated && !bypass:
+		case n.Typ == store.TypeShared && o.Typ == store.TypeIsolated:
 			return wire.Invalid("There is an existing isolated/shared network that overlaps with vlan id:%s in zone %s", text, n.Zone.Text())
 		}
 	}
-	return nil
-}
-
-// giveSourceNAT allocates the requested address as the network's source NAT address.
-func giveSourceNAT(c *wire.Call, n *store.Network) error {
-	want := c.Str("sourcenatipaddress")
-	if want == "" || n.Owner == nil || !n.Provides("SourceNat") || n.VPC != nil {
-		return nil
-	}
-	if err := c.CheckLimit(n.Owner, "publicIPs", 1); err != nil {
-		return err
-	}
-	ip, ok := c.St.AddressNamed(n.Zone, want)
-	if !ok || ip.State != store.IPFree {
-		return wire.Errf(wire.CodeCapacity, wire.CSGeneric, "Insufficient address capacity")
-	}
-	c.St.TakeIP(ip, n.Owner, c.Now)
-	ip.State, ip.Network, ip.SourceNAT = store.IPAllocated, n, true
 	return nil
 }

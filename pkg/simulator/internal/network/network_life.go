@@ -4,7 +4,6 @@
 package network
 
 import (
-	"slices"
 	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -44,12 +43,9 @@ func deleteNetwork(c *wire.Call) (*wire.JobSpec, error) {
 		return nil, wire.Invalid("Network ID=%d doesn't exist", n.ID)
 	}
 	return networkJob(c, n, func(time.Time) (any, error) {
-		based := func(o *store.Network) bool { return o.Base == n && !o.Removed }
-		switch i := slices.IndexFunc(c.St.Networks.Rows, based); {
+		switch {
 		case n.Removed:
 			return nil, wire.Invalid("Unable to find a network with the specified ID.")
-		case i >= 0:
-			return nil, wire.Invalid("Cannot delete network %s which is associated to another network %s", n.UUID, c.St.Networks.Rows[i].UUID)
 		case c.Boolean("forced") && !c.Caller.RootAdmin():
 			return nil, wire.Invalid("Delete network with 'forced' option can only be called by root admins")
 		case c.St.InUse(n):

@@ -5,7 +5,6 @@ package network
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -37,9 +36,7 @@ func checkTier(c *wire.Call, n *store.Network) error {
 	case v.Zone != n.Zone:
 		return wire.Invalid("New network doesn't belong to vpc zone")
 	}
-	if n.DomainName == "" {
-		n.DomainName = v.DomainName
-	}
+	n.DomainName = v.DomainName
 	if err := checkTierRange(c, n, v); err != nil {
 		return err
 	}
@@ -65,9 +62,6 @@ func checkTierRange(c *wire.Call, n *store.Network, v *store.VPC) error {
 	}
 	if v.Owner != n.Owner && !hasAccess(v.Owner, n.Owner) {
 		return wire.Invalid("VPC owner does not have access to account [%s].", n.Owner.Name)
-	}
-	if !strings.EqualFold(n.DomainName, v.DomainName) {
-		return wire.Invalid("Network domain of the new network should match network domain of vpc %s", v.Text())
 	}
 	return nil
 }

@@ -4,8 +4,6 @@
 package network
 
 import (
-	"cmp"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -27,8 +25,6 @@ type vpcView struct {
 	Networks       []networkView  `json:"network"`
 	Restart        bool           `json:"restartrequired"`
 	NetworkDomain  string         `json:"networkdomain"`
-	DNS1           string         `json:"dns1,omitempty"`
-	DNS2           string         `json:"dns2,omitempty"`
 	ForDisplay     *bool          `json:"fordisplay,omitempty"`
 	Tags           []wire.TagView `json:"tags"`
 	Distributed    bool           `json:"distributedvpcrouter"`
@@ -56,7 +52,7 @@ func listVPCs(c *wire.Call) (any, error) {
 		return in(v.Owner) && wire.Matches(c, "zoneid", v.Zone) && c.Like("name", v.Name) && c.Like("displaytext", v.Display) &&
 			c.Like("keyword", v.Name, v.Display) && (!c.Has("cidr") || c.Str("cidr") == v.CIDR) && c.Is("state", stateText(v)) &&
 			wire.Matches(c, "vpcofferingid", v.Offering) && (!c.Has("restartrequired") || !c.Boolean("restartrequired")) &&
-			v.HasTags(c.TagFilter()) && v.Offering.HasAll(c.List("supportedservices")) && c.Visible("fordisplay", v.Hidden)
+			v.HasTags(c.TagFilter()) && v.Offering.HasAll(c.List("supportedservices")) && (!c.Has("fordisplay") || c.Boolean("fordisplay"))
 	}, func(v *store.VPC) vpcView { return viewVPC(c, v) })
 }
 
@@ -71,14 +67,14 @@ func viewVPC(c *wire.Call, v *store.VPC) vpcView {
 	out := vpcView{
 		ID: v.UUID, Name: v.Name, DisplayText: v.Display, State: stateText(v), ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name, Services: v.Offering.Services,
 		CIDR: v.CIDR, OfferingID: v.Offering.UUID, OfferingName: v.Offering.Name, Created: wire.Stamp(v.Created), OwnerView: wire.ViewOwner(v.Owner),
-		NetworkDomain: v.DomainName, DNS1: v.DNS1, DNS2: v.DNS2, Tags: wire.ViewTags(&v.Tagged), PublicMTU: cmp.Or(v.MTU, 1500),
+		NetworkDomain: v.DomainName, Tags: wire.ViewTags(&v.Tagged), PublicMTU: 1500,
 		Redundant: v.Redundant, Networks: []networkView{},
 	}
 	for _, n := range c.St.Tiers(v) {
 		out.Networks = append(out.Networks, viewNetwork(c, n))
 	}
 	if c.Caller.RootAdmin() {
-		out.ForDisplay = wire.Ptr(!v.Hidden)
+		out.ForDisplay = wire.Ptr(true)
 	}
 	return out
 }

@@ -55,26 +55,16 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 	}
 	v := &store.VPC{
 		Entity: store.Entity{Created: c.Now}, Name: c.Str("name"), Display: cmp.Or(c.Str("displaytext"), c.Str("name")), CIDR: c.Str("cidr"), Zone: z, Owner: owner,
-		Enabled: true, Offering: o, DomainName: c.Str("networkdomain"), DNS1: c.Str("dns1"), DNS2: c.Str("dns2"), Redundant: o.Redundant,
-		Hidden: c.Has("fordisplay") && !c.Boolean("fordisplay"),
+		Enabled: true, Offering: o, DomainName: c.St.NetworkDomainOf(owner, z), Redundant: o.Redundant,
 	}
 	if err := checkVPC(c, v); err != nil {
 		return nil, err
 	}
 	c.St.VPCs.Add(v)
-	if want := c.Str("sourcenatipaddress"); want != "" {
-		ip, ok := c.St.AddressNamed(z, want)
-		if !ok || ip.State != store.IPFree {
-			c.St.VPCs.Drop(v)
-			return nil, c.Internal(wire.CSRuntime, "new source NAT address cannot be acquired")
-		}
-		c.St.TakeIP(ip, owner, c.Now)
-		ip.State, ip.VPC, ip.SourceNAT = store.IPAllocated, v, true
-	}
 	return &wire.JobSpec{
 		ObjectID: v.UUID, InstanceType: "Vpc", InstanceID: v.UUID,
 		Run: func(now time.Time) (any, error) {
-			if v.Removed || c.BoolOr("start", true) && !c.St.StartVPC(v, now) {
+			if v.Removed || !c.St.StartVPC(v, now) {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to create VPC")
 			}
 			return vpcAnswer{viewVPC(c, v)}, nil
@@ -86,28 +76,10 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 // checkVPC runs the checks of a new VPC in CloudStack's order and sets defaults.
 func checkVPC(c *wire.Call, v *store.VPC) error {
 	switch {
-	case !c.Has("cidr") && !c.Has("cidrsize"):
+	case !c.Has("cidr"):
 		return wire.Invalid("VPC cidr or cidr size must be specified")
-	case c.Has("cidr") && c.Has("cidrsize"):
-		return wire.Invalid("VPC cidr and cidr size are mutually exclusive")
-	case c.Has("cidrsize"):
-		return wire.Invalid("VPC cidr size is only applicable on VPC with Routed mode")
 	case !v.Zone.Enabled && !c.Caller.RootAdmin():
 		return wire.Errf(wire.CodeAccount, wire.CSPermission, "Cannot perform this operation since specified Zone is currently disabled")
-	}
-	if v.DomainName == "" {
-		v.DomainName = c.St.NetworkDomainOf(v.Owner, v.Zone)
-	}
-	if !c.Has("publicmtu") || c.Integer("publicmtu") > 1500 {
-		v.MTU = 0
-	} else {
-		v.MTU = max(c.Integer("publicmtu"), minMTU)
-	}
-	if err := checkDNSPair(c, v.DNS1, v.DNS2); err != nil {
-		return err
-	}
-	if !wire.ValidDomainName(v.DomainName) {
-		return wire.BadNetworkDomain()
 	}
 	p, err := netip.ParsePrefix(v.CIDR)
 	switch {
@@ -122,22 +94,6 @@ func checkVPC(c *wire.Call, v *store.VPC) error {
 				return wire.Invalid("Provider %s should be enabled in at least one physical network of the zone specified", pr.Name)
 			}
 		}
-	}
-	return nil
-}
-
-// minMTU is the smallest MTU of a router's interface.
-const minMTU = 68
-
-// checkDNSPair validates the DNS servers of a network or VPC.
-func checkDNSPair(c *wire.Call, first, second string) error {
-	for i, s := range []string{first, second} {
-		if a, err := netip.ParseAddr(s); s != "" && (err != nil || !a.Is4()) {
-			return wire.Invalid("Invalid IPv4 for IPv4 DNS%d", i+1)
-		}
-	}
-	if first == "" && second != "" {
-		return wire.Invalid("Second IPv4 DNS can be specified only with the first IPv4 DNS")
 	}
 	return nil
 }

@@ -36,10 +36,9 @@ func (st *State) DropPolicy(p *StickyPolicy) {
 // SSLCert is an uploaded certificate.
 type SSLCert struct {
 	Entity
-	Name, Certificate, Chain, Fingerprint string
-	HasChain                              bool
-	Owner                                 *Account
-	Pair                                  *tls.Certificate
+	Name, Certificate, Fingerprint string
+	Owner                          *Account
+	Pair                           *tls.Certificate
 }
 
 // RulesWith returns the rules to which a certificate is bound.

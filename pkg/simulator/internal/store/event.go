@@ -17,7 +17,6 @@ type Event struct {
 	User                     *User
 	Start                    *Event // the first event of the same action
 	Resource                 Resource
-	Archived                 bool
 }
 
 // Resource is the object that an event refers to.

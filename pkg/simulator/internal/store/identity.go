@@ -117,11 +117,10 @@ func RandomKey(n int) string {
 // Domain is a node of the domain tree.
 type Domain struct {
 	Entity
-	Name          string
-	Parent        *Domain
-	NetworkDomain string
-	Limits        map[string]int64
-	Inactive      bool // being deleted
+	Name     string
+	Parent   *Domain
+	Limits   map[string]int64
+	Inactive bool // being deleted
 }
 
 // Path returns the internal path: "/" for ROOT, "/k8s/" for a child.
@@ -189,15 +188,13 @@ const (
 type Account struct {
 	Entity
 	Tagged
-	Name          string
-	Domain        *Domain
-	Role          *Role
-	State         string
-	Project       *Project // set on the hidden account of a project
-	NetworkDomain string
-	Limits        map[string]int64
-	Details       map[string]string
-	Users         []*User
+	Name    string
+	Domain  *Domain
+	Role    *Role
+	State   string
+	Project *Project // set on the hidden account of a project
+	Limits  map[string]int64
+	Users   []*User
 }
 
 // Typ returns the account type as a number.

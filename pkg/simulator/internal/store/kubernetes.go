@@ -138,7 +138,7 @@ func (k *KubernetesCluster) Measure() {
 func (st *State) DestroyCluster(k *KubernetesCluster, destroy, expunge bool, now time.Time) {
 	if k.Kind == ExternalManaged {
 		for _, n := range k.Nodes {
-			if v := n.VM; !v.Removed && destroy && !v.Protected {
+			if v := n.VM; !v.Removed && destroy {
 				st.Destroy(v, now)
 				if expunge {
 					st.Expunge(v)
@@ -242,15 +242,12 @@ type KubernetesCluster struct {
 	Offering            *ServiceOffering
 	Offerings           map[string]*ServiceOffering // by kind of node
 	Template            *Template
-	Templates           map[string]*Template // by kind of node
 	Network             *Network
 	OwnNetwork          bool // created and deleted with the cluster
 	Address             *PublicIP
-	ExternalLB          string // address of the owner's load balancer for the API
 	Control, Size, Etcd int
 	Cores, MemMB        int
 	RootDiskGB          int
-	KeyPair             string
 	Endpoint            string
 	Kubeconfig          string
 	Autoscaling, Csi    bool
@@ -264,12 +261,10 @@ type KubernetesCluster struct {
 
 // ClusterNode is a VM as a node of a cluster.
 type ClusterNode struct {
-	VM       *VM
-	Control  bool
-	Etcd     bool
-	External bool // added to a CloudManaged cluster, not created by it
-	Manual   bool // excluded from upgrades
-	Version  string
+	VM      *VM
+	Control bool
+	Etcd    bool
+	Version string
 }
 
 func (n *ClusterNode) kind() string {
@@ -352,7 +347,7 @@ func (st *State) ClusterOf(v *VM) *KubernetesCluster {
 		if k.Removed || k.Kind != CloudManaged {
 			continue
 		}
-		if n := k.Node(v); n != nil && !n.External {
+		if n := k.Node(v); n != nil {
 			return k
 		}
 	}

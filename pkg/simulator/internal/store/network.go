@@ -125,12 +125,8 @@ func (st *State) SystemAddresses(z *Zone, now time.Time, skip map[string]bool) {
 	}
 }
 
-// NetworkDomainOf returns the network domain of a new network: that of the account, or one derived from the account's
-// id.
+// NetworkDomainOf returns the network domain of a new network, which is derived from the id of the account.
 func (st *State) NetworkDomainOf(owner *Account, z *Zone) string {
-	if owner.NetworkDomain != "" {
-		return owner.NetworkDomain
-	}
 	return "cs" + fingerprintDomain(owner) + z.NetworkDomain
 }
 

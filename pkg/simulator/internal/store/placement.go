@@ -3,12 +3,8 @@
 
 package store
 
-// PlaceVM chooses the host of a VM: the one that an admin specified, or else one of the zone. The simulator does not check
-// the capacity of hosts.
+// PlaceVM chooses the host of a VM in its zone. The simulator does not check the capacity of hosts.
 func (st *State) PlaceVM(v *VM) (*Host, bool) {
-	if v.WantHost != nil {
-		return v.WantHost, true
-	}
 	h := st.HostFor(v.Zone, int(v.ID))
 	return h, h != nil
 }

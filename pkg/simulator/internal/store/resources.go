@@ -26,8 +26,6 @@ type ServiceOffering struct {
 	Name, Display              string
 	CPUNumber, CPUSpeed, MemMB int
 	DiskOfferingID             string
-	System                     bool
-	OfferHA                    bool
 }
 
 // Template is a template of VMs; it has no content, only its description.
@@ -76,16 +74,8 @@ type Network struct {
 	VPC           *VPC
 	ACL           *ACLList
 	Used          []*NIC
-	First, Last   netip.Addr // guest range of a shared network; zero: the whole cidr
-	WholeCIDR     string     // the CIDR before guestvmcidr reserved a part of it
-	DNS1, DNS2    string     // "": those of the zone
-	ExternalID    string
-	GivenVLAN     bool     // the VLAN was chosen by the admin
-	Base          *Network // the network with which a shared network is associated
-	Hidden        bool
-	HideUsage     string // hideipaddressusage as shown in the details
-	Redundant     bool
-	Restart       bool        // restartrequired
+	First, Last   netip.Addr  // guest range of a shared network; zero: the whole cidr
+	GivenVLAN     bool        // the VLAN was chosen by the admin
 	LBSources     []*PublicIP // addresses of the tier on which internal load balancers listen
 	macs          int         // number of MAC addresses assigned so far
 }
@@ -106,9 +96,6 @@ type VPC struct {
 	Enabled                         bool
 	Started                         bool // its router is running
 	Offering                        *VPCOffering
-	DNS1, DNS2                      string
-	MTU                             int // MTU of the public interfaces; 0: that of the zone
-	Hidden                          bool
 	Redundant                       bool
 }
 
@@ -164,15 +151,9 @@ type VM struct {
 	NICs          []*NIC
 	Details       map[string]string
 	Hypervisor    string
-	HaEnabled     bool
-	DynScalable   bool
-	Protected     bool
-	Hidden        bool // displayvm=false
 	Sampled       bool // it had statistics before its last stop
 	BootKnown     bool // answers show bootmode from the deployment until the first stop
 	Unplaced      bool // the root volume is on no storage pool before the first start
-	WantHost      *Host
-	Userdata      string
 }
 
 // Gone reports whether the VM is removed, destroyed or being expunged, so that load balancers do not reach it.

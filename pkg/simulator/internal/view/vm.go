@@ -89,7 +89,6 @@ type VMView struct {
 	GroupID          string            `json:"groupid,omitempty"`
 	Group            string            `json:"group,omitempty"`
 	KeyPairs         string            `json:"keypairs,omitempty"`
-	UserData         string            `json:"userdata,omitempty"`
 	DisplayVM        *bool             `json:"displayvm,omitempty"`
 	DynScalable      bool              `json:"isdynamicallyscalable"`
 	DeleteProtection bool              `json:"deleteprotection"`
@@ -153,13 +152,10 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	placed := v.Placed()
 	out := VMView{
 		ID: v.UUID, Name: v.Name, DisplayName: v.Display, UserID: v.User.UUID, Username: v.User.Username, OwnerView: wire.ViewOwner(v.Owner),
-		Created: wire.Stamp(v.Created), Updated: wire.Stamp(v.Updated), State: v.State, HAEnable: v.HaEnabled, ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name,
+		Created: wire.Stamp(v.Created), Updated: wire.Stamp(v.Updated), State: v.State, ZoneID: v.Zone.UUID, ZoneName: v.Zone.Name,
 		GuestOSID: v.Template.GuestOSID, OSTypeID: v.Template.GuestOSID, OSName: v.Template.OSName, Hypervisor: v.Hypervisor, Details: vmDetailsMap(c, v),
-		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{}, DynScalable: v.DynScalable, DeleteProtection: v.Protected,
+		SecurityGroups: []struct{}{}, AffinityGroups: []struct{}{},
 		Tags: viewVMTags(v), JobRef: wire.ViewJobRef(c.St, v),
-	}
-	if c.Boolean("userdata") {
-		out.UserData = v.Userdata
 	}
 	if !v.Unplaced {
 		out.PoolType = "NetworkFilesystem"
@@ -172,7 +168,7 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	}
 	if c.Caller.RootAdmin() {
 		out.InstanceName = v.InstanceName()
-		out.DisplayVM = wire.Ptr(!v.Hidden)
+		out.DisplayVM = wire.Ptr(true)
 		out.Arch = "x86_64"
 		if placed && v.Host != nil {
 			out.HostID, out.HostName = v.Host.UUID, v.Host.Name

@@ -42,6 +42,8 @@ type Command struct {
 	Refs map[string]store.RefKind
 	// order lists the parameters whose processing order is known.
 	Order []string
+	// without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one is refused.
+	Without string
 	// write is set when run changes state.
 	Write bool
 	// lock returns the name of the row that the create phase locks, as CloudStack does.

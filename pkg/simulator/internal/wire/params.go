@@ -42,6 +42,11 @@ func (c *Call) ProcessParams() *Error {
 			return err
 		}
 	}
+	for _, name := range strings.Fields(c.Cmd.Without) {
+		if c.Has(name) || c.Maps[name] != nil {
+			return Errf(CodeInternal, CSGeneric, "the simulator does not implement the parameter %s of %s", name, c.API.Name)
+		}
+	}
 	if err := c.checkPagePair(); err != nil {
 		return err
 	}
