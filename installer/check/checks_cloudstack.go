@@ -31,7 +31,7 @@ func cloudStackChecks() []Check {
 		{
 			Code: "CS-002", Category: catCloudStack, Title: "Keys accepted", Severity: SeverityFatal, Phases: both(), Needs: []string{"CS-001"},
 			What:   "CloudStack accepts the API key and its signature, and they are not an administrator's.",
-			Why:    "Wrong or old keys, and users or accounts that are disabled or locked, all look the same: 401. The controller needs role User only.",
+			Why:    "CloudStack answers 401 to wrong or old keys, and to disabled or locked users and accounts. The controller needs only the role User.",
 			Remedy: "check api-key and secret-key, and that user and account are enabled; registering new keys makes the old ones invalid at once",
 			Run: func(ctx context.Context, e *Env) Finding {
 				_, err := capabilitiesFact.get(ctx, e)
@@ -42,7 +42,7 @@ func cloudStackChecks() []Check {
 		{
 			Code: "CS-003", Category: catCloudStack, Title: "Role allows what the controller calls", Severity: SeverityError, Phases: both(), Needs: []string{"CS-002"},
 			What:   "Every API command that the controller calls is allowed to the role of the keys.",
-			Why:    "A refused command shows only when a Service or node needs it.",
+			Why:    "Otherwise a missing command is noticed only when a Service or node needs it.",
 			Remedy: "add the named commands to the role, or give the user the default role User",
 			Run: func(ctx context.Context, e *Env) Finding {
 				if len(e.RequiredCommands) == 0 {
@@ -55,7 +55,7 @@ func cloudStackChecks() []Check {
 		{
 			Code: "CS-004", Category: catCloudStack, Title: "Project, zone and VMs visible", Severity: SeverityError, Phases: both(), Needs: []string{"CS-002"},
 			What:   "The project and zone of the cloud-config exist, and the keys see VMs there.",
-			Why:    "In a wrong project or zone every node looks as if its VM were gone.",
+			Why:    "In a wrong project or zone the VM of every node seems to be gone.",
 			Remedy: "set project-id and zone in the cloud-config to those of the cluster's VMs, and make the user a member of the project",
 			Run:    runScope,
 		},
@@ -68,8 +68,8 @@ func cloudStackChecks() []Check {
 		},
 		{
 			Code: "CS-006", Category: catCloudStack, Title: "API reachable from Pods", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
-			What:   "After an install, the controller's self-test in a Pod has passed. Else the controller, which calls CloudStack all the time, says in its log of the last hour that it can, or writes of no call that could not reach it.",
-			Why:    "Name service, proxy, firewall and trusted certificates of a Pod are others than those of the machine that csccm runs on.",
+			What:   "After an install the controller's self-test in a Pod has passed. Otherwise the controller's log of the last hour shows successful calls, or no call that could not reach CloudStack.",
+			Why:    "Pods may use other name servers, proxies, firewalls and CA certificates than the machine that runs csccm.",
 			Remedy: "the controller's log says why: `" + decide.ShowLog + "`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				if e.SelfTest != nil {
@@ -81,14 +81,14 @@ func cloudStackChecks() []Check {
 		{
 			Code: "CS-007", Category: catCloudStack, Title: "API asked over TLS", Severity: SeverityWarning, Phases: both(),
 			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
-			Why:    "Over http:// everybody on the way can read the calls and change the answers; an administrator's login would show the password.",
+			Why:    "Over http:// everybody on the network path can read the calls, including an administrator's password, and change the answers.",
 			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: csccm install --api-url {api-url} --overwrite-secret",
 			Run:    func(_ context.Context, e *Env) Finding { return decide.TLS(e.CloudConfig) },
 		},
 		{
 			Code: "CS-008", Category: catCloudStack, Title: "API's certificate is verified", Severity: SeverityWarning, Phases: both(),
 			What:   "The cloud-config does not have ssl-no-verify = true.",
-			Why:    "With ssl-no-verify whoever answers in the place of CloudStack is believed.",
+			Why:    "With ssl-no-verify any server can pretend to be CloudStack.",
 			Remedy: "name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify",
 			Run:    func(_ context.Context, e *Env) Finding { return decide.Verified(e.CloudConfig) },
 		},

@@ -22,7 +22,7 @@ func clusterChecks() []Check {
 		{
 			Code: "K8S-001", Category: catCluster, Title: "API server reachable", Severity: SeverityFatal, Phases: both(),
 			What:   "The API server of the chosen context answers.",
-			Why:    "Nothing else can be judged without it.",
+			Why:    "No other check works without it.",
 			Remedy: "check --kubeconfig and --context, and that the API server runs",
 			Run: func(ctx context.Context, e *Env) Finding {
 				v, err := versionFact.get(ctx, e)
@@ -32,21 +32,21 @@ func clusterChecks() []Check {
 		{
 			Code: "K8S-002", Category: catCluster, Title: "Kubernetes version supported", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   fmt.Sprintf("The API server is version 1.%d or newer; 1.%d to 1.%d are tested.", decide.MinMinor, decide.OldestTested, decide.NewestTested),
-			Why:    "Older clusters lack what the controller and its chart rely on.",
+			Why:    "Older clusters lack features that the controller and its chart need.",
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", decide.MinMinor),
 			Run:    by(versionFact, decide.Version),
 		},
 		{
 			Code: "K8S-003", Category: catCluster, Title: "Permissions of the caller", Severity: SeverityError, Phases: []Phase{PhasePreflight}, Needs: []string{"K8S-001"},
-			What:   "The user of the kubeconfig may do everything that an installation does, and the API server would take each object of the chart from them (server-side dry run).",
-			Why:    "An installation that fails half-way for lack of a right leaves something behind.",
+			What:   "The user of the kubeconfig has all rights that an installation needs, and the API server accepts each object of the chart in a dry run.",
+			Why:    "An installation that fails half-way leaves objects behind.",
 			Remedy: "use a kubeconfig of a cluster administrator, or have the named rights granted",
 			Run:    runPermissions,
 		},
 		{
 			Code: "K8S-004", Category: catCluster, Title: "Clocks agree", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "The heartbeats of Ready nodes are neither in the future nor old, by the clock of this machine, and CloudStack's clock shows the same time.",
-			Why:    "Signed CloudStack calls expire and leader election leases are judged by time: clocks that differ break both.",
+			What:   "This machine, the Ready nodes (by their heartbeats) and CloudStack have the same time.",
+			Why:    "Signed CloudStack calls and leader election leases expire: clocks that differ break both.",
 			Remedy: "run a time service (chrony, systemd-timesyncd) on this machine and on the named nodes",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, nodesFact, func(nodes []corev1.Node) Finding {
@@ -69,7 +69,7 @@ func clusterChecks() []Check {
 		{
 			Code: "K8S-006", Category: catCluster, Title: "Nodes run Linux and fit the API server", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "Every kubelet is at most three minor versions older than the API server and not newer, and runs on Linux.",
-			Why:    "Kubernetes supports no other combination, and the controller's image is for Linux.",
+			Why:    "Kubernetes supports no other versions, and the controller's image is for Linux.",
 			Remedy: "upgrade or replace the named nodes",
 			Run:    by2(versionFact, nodesFact, decide.KubeletVersions),
 		},

@@ -26,8 +26,8 @@ func nodeChecks() []Check {
 	return []Check{
 		{
 			Code: "NODE-001", Category: catNode, Title: "Kubelets run with --cloud-provider=external", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001"},
-			What:   "Each kubelet says in /flagz, asked through the API server, that it runs with --cloud-provider=external; where it cannot be asked, what it leaves on its Node speaks. With the chart value adoptNodes the controller initialises the nodes of other kubelets too.",
-			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised, and they overwrite the addresses that the controller sets.",
+			What:   "Each kubelet reports in /flagz (through the API server) that it runs with --cloud-provider=external. If it does not answer, its Node is examined. With the chart value adoptNodes the controller also initialises nodes of other kubelets.",
+			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised; and they overwrite the controller's addresses.",
 			Remedy: "start the kubelet with --cloud-provider=external and restart it",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, kubeletsFact, func(verdicts []kubelet.NodeVerdict) Finding {
@@ -38,8 +38,8 @@ func nodeChecks() []Check {
 		},
 		{
 			Code: "NODE-002", Category: catNode, Title: "Every node is exactly one VM", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
-			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same. Of a node whose name fits none it is said which VM it is by its system UUID, MAC address (in annotations of network plugins) or address.",
-			Why:    "A node without a VM is never initialised; two VMs of one name cannot be told apart.",
+			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a node without a match, the check names the VM with its system UUID, MAC address (in annotations of network plugins) or address.",
+			Why:    "A node without a VM is never initialised, and neither is one whose name two VMs have.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 			Run: byVMs(func(_ *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 				return decide.Matches(nodes, vms)
@@ -48,7 +48,7 @@ func nodeChecks() []Check {
 		{
 			Code: "NODE-003", Category: catNode, Title: "Provider IDs", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
-			Why:    "A provider ID can never be changed. A foreign one means that another controller initialised the node; one that names no VM makes the node look deleted.",
+			Why:    "A provider ID can never be changed. With a foreign one, another controller has initialised the node; if it names no VM, the node seems to be deleted.",
 			Remedy: "delete the Node and restart its kubelet, which registers it again",
 			Run: byVMs(func(e *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
 				return decide.ProviderIDs(nodes, vms, e.facts.phase == PhaseInstalled)
@@ -57,7 +57,7 @@ func nodeChecks() []Check {
 		{
 			Code: "NODE-004", Category: catNode, Title: "No node waits for its initialisation", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001"},
 			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
-			Why:    "Such a node takes no Pods. An address of --node-ip that is on no NIC of the VM blocks it for ever and makes no Event.",
+			Why:    "Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.",
 			Remedy: "look at the controller's log, `" + decide.ShowLog + "`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, nodesFact, func(nodes []corev1.Node) Finding {
@@ -79,28 +79,28 @@ func nodeChecks() []Check {
 		{
 			Code: "NODE-006", Category: catNode, Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: []string{"K8S-001", "CS-004"},
 			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
-			Why:    "A kubelet without --cloud-provider=external writes its own addresses every few seconds, the controller writes them back: external addresses come and go, and with them what rests on them.",
+			Why:    "A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses: external addresses come and go.",
 			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
 			Run:    runAddressFight,
 		},
 		{
 			Code: "NODE-007", Category: catNode, Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
-			Why:    "Only an initialisation reads them from CloudStack. Scheduling goes wrong by wrong ones, and a volume that is bound to a value that no node has can never be mounted again.",
+			Why:    "They are read from CloudStack only at initialisation. Wrong labels mislead the scheduler, and a volume bound to a value that no node has cannot be mounted.",
 			Remedy: "have the node initialised again: `csccm taint {node names}`, which looks for volumes and Pods with the old value first",
 			Run:    runLabels,
 		},
 		{
 			Code: "NODE-008", Category: catNode, Title: "No node is about to be deleted", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node is NotReady while its VM is not found.",
-			Why:    "That is exactly when the lifecycle controller deletes a Node. With a wrong project or zone the VM may well exist.",
+			Why:    "The controller deletes such a Node. With a wrong project or zone in the cloud-config the VM may exist.",
 			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
 			Run:    byVMs(func(_ *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding { return decide.Doomed(nodes, vms) }),
 		},
 		{
 			Code: "NODE-009", Category: catNode, Title: "VMs of the nodes run", Severity: SeverityWarning, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
-			Why:    "The node of a stopped VM takes no Pods and no traffic, and load balancers lose a member. CloudStack starts only VMs of an offering with HA again.",
+			Why:    "The node of a stopped VM takes no Pods and no traffic. CloudStack restarts only VMs of an offering with HA.",
 			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {node names}",
 			Run:    by2(nodesFact, vmsFact, decide.Stopped),
 		},

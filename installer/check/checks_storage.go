@@ -14,8 +14,8 @@ func storageChecks() []Check {
 	return []Check{
 		{
 			Code: "STOR-001", Category: catStorage, Title: "CSI driver and controller can read their keys", Severity: SeverityError, Phases: installed, Needs: []string{"K8S-001"},
-			What:   "The Secret that the CSI driver for CloudStack reads exists, and its cloud-config has no key that the driver does not know. Clusters without the driver are left out.",
-			Why:    "The driver exits at startup when it finds an unknown key, and then nobody creates, attaches or mounts volumes. The controller's cloud-config has such keys, for example region.",
+			What:   "The Secret of the CSI driver for CloudStack exists, and its cloud-config has only keys that the driver knows. Only for clusters with the driver.",
+			Why:    "The driver exits at startup when it finds an unknown key, and then no volume can be created, attached or mounted. The controller's cloud-config has such keys, for example region.",
 			Remedy: "give the driver a Secret of its own with the keys api-url, api-key, secret-key, project-id and ssl-no-verify only, and restart its Pods; docs/storage.md has the commands",
 			Run:    by(driverFact, decide.StorageKeys),
 		},

@@ -20,8 +20,8 @@ func tenancyChecks() []Check {
 	return []Check{
 		{
 			Code: "TEN-001", Category: catTenants, Title: "Admission policies refuse", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001"},
-			What:   "The chart's two ValidatingAdmissionPolicies (-annotations, -records) are there, each is bound with the action Deny, and each has failurePolicy Fail.",
-			Why:    "They keep a tenant from writing annotations that only the controller may write. The controller refuses wrong values without them too, but nobody else sees a forged record before it is used, and users see the refusal in an Event only.",
+			What:   "The chart's two ValidatingAdmissionPolicies (-annotations, -records) exist, are bound with the action Deny, and have failurePolicy Fail.",
+			Why:    "They prevent tenants from writing annotations that only the controller may write, and report wrong values when a Service is written, not later in an Event.",
 			Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e, admissionFact, controllersFact, func(a decide.AdmissionObjects, c decide.Controllers) Finding {
@@ -31,8 +31,8 @@ func tenancyChecks() []Check {
 		},
 		{
 			Code: "TEN-002", Category: catTenants, Title: "No Service breaks the policy", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001"},
-			What:   "No Service of type LoadBalancer asks for something that the operator's policy (chart value tenancy, as the running controller has it) does not allow its namespace.",
-			Why:    "The controller changes nothing for a Service that the policy refuses: its ports and members stay as they were, whatever happens to Pods and nodes.",
+			What:   "Every Service of type LoadBalancer asks only for what the operator's policy (chart value tenancy of the running controller) allows its namespace.",
+			Why:    "The controller changes nothing for a refused Service: its ports and members stay the same when Pods and nodes change.",
 			Remedy: "have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart value that is named: csccm upgrade -f VALUES",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge2(ctx, e, servicesFact, controllersFact, func(services []corev1.Service, c decide.Controllers) Finding {
@@ -46,15 +46,15 @@ func tenancyChecks() []Check {
 		},
 		{
 			Code: "TEN-003", Category: catTenants, Title: "Addresses shared by consent only", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001", "CS-004"},
-			What:   "Services of several namespaces use one address only where the Service that has the address names the other namespaces in its annotation share-with.",
-			Why:    "Whoever has a port of an address can answer for its owner there, ACME challenges on port 80 among them.",
+			What:   "Services of several namespaces share an address only if the Service that has it names the other namespaces in its annotation share-with.",
+			Why:    "A Service with a port of the address can answer for its owner there, for example ACME challenges on port 80.",
 			Remedy: "give the other Services addresses of their own, or set the annotation service.beta.kubernetes.io/cloudstack-load-balancer-share-with on the owner",
 			Run:    by2(balanceFact, addressesFact, decide.Shared),
 		},
 		{
 			Code: "TEN-004", Category: catTenants, Title: "Records agree with CloudStack", Severity: SeverityWarning, Phases: installed, Needs: []string{"K8S-001", "CS-004"},
-			What:   "No Service has a record that the controller acquired an address for it while CloudStack's tags of the address name another cluster or Service, or nothing.",
-			Why:    "Such a record was copied, forged, or outlived its address. The controller does not release an address by it, but somebody tried, or a restore brought an old Service back.",
+			What:   "If a Service has a record that the controller acquired an address for it, CloudStack's tags of the address name this Service.",
+			Why:    "A contradicting record was copied, forged, or restored from a backup. The controller releases no address because of it.",
 			Remedy: "find out who wrote it (`kubectl get service {service} -o yaml --show-managed-fields`), then remove the record: `kubectl annotate service {service} service.beta.kubernetes.io/cloudstack-load-balancer-addresses-`; the controller writes a true one",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge3(ctx, e, servicesFact, addressesFact, clusterIDsFact, func(services []corev1.Service, addresses []cloudstack.PublicIP, ids []string) Finding {

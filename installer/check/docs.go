@@ -19,16 +19,15 @@ func WriteMarkdown(w io.Writer) error {
 # Checks
 
 ` + "`csccm doctor`" + ` runs these checks; ` + "`csccm install`" + ` runs those of the preflight phase before it changes
-anything, and the others when it is done. A check that rests on another one is skipped when that one does
-not pass.
+anything, and the others at its end. A check is skipped when one that it needs does not pass. Checks of the cluster also need K8S-001.
 
 | outcome | text | means |
 |---|---|---|
-| ` + "`ok`" + ` | ✓ | as it should be |
-| ` + "`warning`" + ` | ! | not as it should be, but it works |
-| ` + "`failed`" + ` | ✗ | does not work, or will not |
-| ` + "`skipped`" + ` | - | does not apply, or a check it rests on did not pass |
-| ` + "`unknown`" + ` | ? | could not be found out; counts as a warning |
+| ` + "`ok`" + ` | ✓ | as expected |
+| ` + "`warning`" + ` | ! | a problem, but it works |
+| ` + "`failed`" + ` | ✗ | does not work, or soon will not |
+| ` + "`skipped`" + ` | - | does not apply, or a check that it needs did not pass |
+| ` + "`unknown`" + ` | ? | could not be checked; counts as a warning |
 
 ` + "`csccm doctor -o json`" + ` writes what [report.schema.json](../installer/check/report.schema.json) describes.
 `)
@@ -41,8 +40,8 @@ not pass.
 			fmt.Fprintf(&b, "\n## %s\n", category)
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n**%s** (%s; %s). %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.Severity, phases(c), c.What, c.Why, c.RemedyInDocs())
-		if len(c.Needs) > 0 {
-			fmt.Fprintf(&b, "\n*Rests on:* %s.\n", links(c.Needs))
+		if needs := slices.DeleteFunc(slices.Clone(c.Needs), func(code string) bool { return code == "K8S-001" }); len(needs) > 0 {
+			fmt.Fprintf(&b, "\n*Needs:* %s.\n", links(needs))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -70,7 +69,7 @@ func links(codes []string) string {
 }
 
 func upperFirst(s string) string {
-	if s == "" {
+	if s == "" || strings.HasPrefix(s, "csccm ") {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
