@@ -6,6 +6,7 @@ package docs
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -246,7 +247,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 	require.Contains(t, file("README.md"), "Kubernetes "+minimum[1]+" or newer")
 }
 
-// Only the Dockerfile names an image from elsewhere, by its digest.
+// Only the Dockerfile names an image from elsewhere, by its digest. It builds as a release does.
 func TestDockerfileIsPinned(t *testing.T) {
 	t.Parallel()
 	root, _, _ := read(t)
@@ -255,6 +256,11 @@ func TestDockerfileIsPinned(t *testing.T) {
 	outside := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+[:@/]\S+)`).FindAllStringSubmatch(string(raw), -1)
 	require.Len(t, outside, 1)
 	require.Regexp(t, `^golang:1\.\d+\.\d+@sha256:[0-9a-f]{64}$`, outside[0][1])
+	release, err := os.ReadFile(filepath.Join(root, "release", "goreleaser.yaml"))
+	require.NoError(t, err)
+	for _, both := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-s -w -buildid=", "version.Version=", "version.Commit=", "version.Date=", "65532:65532"} {
+		require.True(t, bytes.Contains(raw, []byte(both)) && bytes.Contains(release, []byte(both)), "%s is not in both", both)
+	}
 }
 
 func hasTest(t *testing.T, dir, name string) bool {

@@ -65,7 +65,7 @@ var table = []Definition{
 	{
 		Name: DirectSpread, Writer: ByUser,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
-		Since: "v0.2.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
+		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
 		Doc: "Into how many parts the sources of a forwarded port are split in a VPC (see `mode`), each led to one node: the next power of two. " +
 			"Each part is one port forwarding a port. Without effect in an isolated network, whose router leads a port to one node.",
 	},
@@ -80,7 +80,7 @@ var table = []Definition{
 	{
 		Name: Internal, Writer: ByUser,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
-		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
 		Doc: "Makes an internal load balancer: an address of the VPC tier in place of a public one. Needs a tier whose offering has " +
 			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not available there, and source " +
 			"ranges are enforced by the tier's network ACL list alone.",
@@ -94,7 +94,7 @@ var table = []Definition{
 	{
 		Name: Mode, Writer: ByUser,
 		Type: "word", Allowed: strings.Join(Modes(), ", "), Default: "`lb-mode` of the cloud-config, else `auto`",
-		Since: "v0.2.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
+		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "direct", CEL: celOneOf(Modes()...),
 		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
 			ProxyProtocol: celOff, SSLCertificate: "", StickinessMethod: `v.trim().lowerAscii() == 'none'`, Algorithm: "", Internal: celOff,
 		}},
@@ -107,19 +107,19 @@ var table = []Definition{
 	{
 		Name: Network, Writer: ByUser,
 		Type: "name or id", Allowed: "the name or id of a guest network, at most 255 characters", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
-		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
 		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
 	},
 	{
 		Name: NodeSelector, Writer: ByUser,
 		Type: "label selector", Allowed: "a label selector like pool=edge,tier!=db", Default: "all nodes",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "pool=edge", CEL: celSelector,
+		Since: "v0.1.0", Impact: ImpactNone, Example: "pool=edge", CEL: celSelector,
 		Doc: "Only nodes whose labels match serve the Service.",
 	},
 	{
 		Name: Project, Writer: ByUser,
 		Type: "name or id", Allowed: "the name or id of a CloudStack project, at most 255 characters", Default: "`project-id` of the cloud-config",
-		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
 		Doc: "The project in which the Service's nodes live and its address is acquired. It cannot be changed while the Service " +
 			"has an address: delete and recreate the Service.",
 	},
@@ -133,7 +133,7 @@ var table = []Definition{
 	{
 		Name: ShareWith, Writer: ByUser,
 		Type: "list of namespaces, comma separated, or *", Allowed: "names of namespaces, comma separated, or * for all", Default: "none: only the Service's own namespace",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
+		Since: "v0.1.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
 		Doc: "Other namespaces whose Services may use this Service's address on ports that it does not use. Set it on the Service that has the " +
 			"address; the others name the address in `address`.",
 	},
@@ -150,19 +150,19 @@ var table = []Definition{
 	{
 		Name: SSLCertificate, Writer: ByUser,
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
+		Since: "v0.1.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
 		Doc: "Ends TLS at the router with this certificate (CloudStack 4.22) and speaks plain HTTP to the nodes, one request a connection. Another id is bound in place.",
 	},
 	{
 		Name: SSLPorts, Writer: ByUser,
 		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, when there is a certificate",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
+		Since: "v0.1.0", Impact: ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
 		Doc: "The ports on which TLS is ended. Needs `ssl-certificate`.",
 	},
 	{
 		Name: StickinessMethod, Writer: ByUser,
 		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
+		Since: "v0.1.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
 		Doc: "Keeps a client at its node: by a cookie of the router, by a cookie of the application, or by a table of source addresses. " +
 			"The cookie methods make the router speak HTTP on the port. app-cookie is refused where the virtual router balances: its HAProxy " +
 			"has not had it since 1.6 and would take no more change of any rule of the network. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
@@ -170,13 +170,13 @@ var table = []Definition{
 	{
 		Name: StickinessOptions, Writer: ByUser,
 		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's own",
-		Since: "v0.2.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
+		Since: "v0.1.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
 		Doc: "Options of the stickiness method. A name alone is a flag. Needs `stickiness`.",
 	},
 	{
 		Name: Zone, Writer: ByUser,
 		Type: "name or id", Allowed: "the name or id of a zone, at most 255 characters", Default: "any",
-		Since: "v0.2.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
+		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
 		Doc: "Only nodes in this zone serve the Service; its address is then one of that zone.",
 	},
 	{
