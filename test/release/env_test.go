@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -47,14 +46,14 @@ func serve(t *testing.T, site string) (host string) {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// pull downloads an image for this machine's platform, as a node would, and returns the path of the program in it.
-func pull(t *testing.T, reference string) (program string) {
+// pull downloads an image for an architecture, as a node would, and returns the path of the program in it.
+func pull(t *testing.T, reference, arch string) (program string) {
 	t.Helper()
 	ref, err := imagename.ParseReference(reference, imagename.Insecure)
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := remote.Image(ref, remote.WithContext(t.Context()), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	image, err := remote.Image(ref, remote.WithContext(t.Context()), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}))
 	if err != nil {
 		t.Fatal(err)
 	}

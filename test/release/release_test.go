@@ -62,8 +62,8 @@ func TestReleaseIntoACluster(t *testing.T) {
 	image := func(version string) string { return host + "/csccm/" + name + ":v" + version + "@" + digests[version] }
 
 	e := newEnv(t, map[string]string{
-		image(candidate): pull(t, image(candidate)),
-		image(final):     pull(t, image(final)),
+		image(candidate): pull(t, image(candidate), runtime.GOARCH),
+		image(final):     pull(t, image(final), runtime.GOARCH),
 	})
 	u := &user{t: t, env: e, home: t.TempDir(), host: host}
 	u.text.WriteString(s.transcript())
