@@ -68,7 +68,7 @@ func (in *Installer) complete(ctx context.Context) error {
 	if err := in.completeSource(ctx); err != nil {
 		return err
 	}
-	if err := in.needless(); err != nil {
+	if err := in.uselessFlags(); err != nil {
 		return err
 	}
 	if c.Source == SourceSecret {
@@ -139,8 +139,8 @@ func (in *Installer) completeSource(ctx context.Context) error {
 	return nil
 }
 
-// needless refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
-func (in *Installer) needless() error {
+// uselessFlags refuses flags about the user that an administrator makes where keys exist: nothing would come of them.
+func (in *Installer) uselessFlags() error {
 	c := &in.Credentials
 	if c.Source == SourceAdmin {
 		return nil

@@ -47,7 +47,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 		return r.readAddress(ctx, c)
 	}
 	// What was handed over belongs to those that use it.
-	a.Allocated = a.Allocated || r.vacant[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
+	a.Allocated = a.Allocated || r.unused[a.ID] && (len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0 || c.recorded != nil)
 	return a, true, nil
 }
 
@@ -88,10 +88,10 @@ func (r *reading) readFacts(ctx context.Context, a *plan.Address, c candidate) (
 	case a.Owner == plan.Owned:
 		a.Tagged = true
 		a.Allocated = a.Allocated || facts.Tags[plan.TagAllocatedBy] == plan.ManagedBy
-	case plan.Vacant(facts.Tags, r.Clusters):
+	case plan.Unused(facts.Tags, r.Clusters):
 		// Handed over by the Service that it was acquired for.
 		a.Owner, a.Tagged, a.Allocated = plan.Unknown, false, false
-		r.vacant[a.ID] = true
+		r.unused[a.ID] = true
 	case a.Owner != plan.Unknown, a.Tagged, c.recorded == nil || c.recorded.Acquired == "":
 		// It is somebody else's, or lost its tags, or the record does not say which acquisition it is about.
 		a.Tagged, a.Allocated = false, false

@@ -96,7 +96,7 @@ type reading struct {
 	shared  *lists // nil: ask each time
 	actual  *plan.Actual
 	primary map[string]map[string]string // see primaryIn, by network
-	vacant  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
+	unused  map[string]bool              // ids of addresses left by the Service that they were acquired for to those that use them
 }
 
 // lists are whole lists of a project, each read when it is first needed. They
@@ -159,7 +159,7 @@ func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
 // A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
-	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, vacant: map[string]bool{}}
+	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{}}
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
 	}

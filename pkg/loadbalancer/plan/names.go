@@ -116,9 +116,9 @@ func RuleTags(cluster string, svc Service) map[string]string {
 // RuleTagKeys are the keys of ruleTags.
 var RuleTagKeys = []string{TagCluster, TagManagedBy, TagService, TagServiceUID}
 
-// Vacant reports whether an address was acquired by this cluster for a Service that has left it to the others that
+// Unused reports whether an address was acquired by this cluster for a Service that has left it to the others that
 // use it: the last of them releases it.
-func Vacant(tags map[string]string, clusters []string) bool {
+func Unused(tags map[string]string, clusters []string) bool {
 	return slices.Contains(clusters, tags[TagCluster]) && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == "" && tags[TagKeptBy] == ""
 }
 

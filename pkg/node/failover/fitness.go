@@ -124,11 +124,11 @@ const (
 // suspected only after its port has answered once: a port that a firewall closes to the controller says nothing.
 type Suspicion struct {
 	after time.Duration
-	nodes map[string]*sight
+	nodes map[string]*seenNode
 }
 
-// sight is what was seen of a node.
-type sight struct {
+// seenNode is what was seen of a node.
+type seenNode struct {
 	renewed  string    // identifies the last renewal of the lease; "" before one was seen
 	since    time.Time // when that renewal was seen
 	ready    bool
@@ -140,17 +140,17 @@ type sight struct {
 
 // NewSuspicion returns a Suspicion of nodes whose leases are older than after.
 func NewSuspicion(after time.Duration) *Suspicion {
-	return &Suspicion{after: after, nodes: map[string]*sight{}}
+	return &Suspicion{after: after, nodes: map[string]*seenNode{}}
 }
 
 // Nodes tells which nodes there are; true are those that are Ready. The others need no suspicion: they serve no direct
 // traffic anyway.
 func (s *Suspicion) Nodes(ready map[string]bool) {
-	maps.DeleteFunc(s.nodes, func(name string, _ *sight) bool { _, there := ready[name]; return !there })
+	maps.DeleteFunc(s.nodes, func(name string, _ *seenNode) bool { _, there := ready[name]; return !there })
 	for name, is := range ready {
 		n := s.nodes[name]
 		if n == nil {
-			n = &sight{}
+			n = &seenNode{}
 			s.nodes[name] = n
 		}
 		n.ready = is
@@ -180,7 +180,7 @@ func (s *Suspicion) Probed(name string, answered bool, now time.Time) {
 	n.silent = !answered && s.old(n, now)
 }
 
-func (s *Suspicion) old(n *sight, now time.Time) bool {
+func (s *Suspicion) old(n *seenNode, now time.Time) bool {
 	return n.ready && n.renewed != "" && now.Sub(n.since) >= s.after
 }
 
