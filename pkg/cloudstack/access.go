@@ -94,12 +94,7 @@ func (c *Client) Adopt(other *Client) {
 	}
 }
 
-func closeIdle(rt http.RoundTripper) {
-	type closer interface{ CloseIdleConnections() }
-	if t, ok := rt.(closer); ok {
-		t.CloseIdleConnections()
-	}
-}
+func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }
 
 // newTransport is the one pool of connections of a client.
 func newTransport(cfg *Config) (*http.Transport, error) {

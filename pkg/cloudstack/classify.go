@@ -145,14 +145,11 @@ func classifyForeign(status int, body []byte) (Kind, string) {
 var throttleDelay = regexp.MustCompile(`retry after \[(\d+)\] ?ms`)
 
 // delayFromText reads the time to wait out of a 429's text; there is no header for it.
-func delayFromText(text string) (time.Duration, bool) {
+func delayFromText(text string) time.Duration {
 	m := throttleDelay.FindStringSubmatch(text)
 	if m == nil {
-		return 0, false
+		return 0
 	}
-	ms, err := strconv.ParseInt(m[1], 10, 32)
-	if err != nil {
-		return 0, false
-	}
-	return time.Duration(ms) * time.Millisecond, true
+	ms, _ := strconv.ParseInt(m[1], 10, 32)
+	return time.Duration(ms) * time.Millisecond
 }

@@ -4,6 +4,7 @@
 package cloudstack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
 )
 
 const (
@@ -29,15 +29,14 @@ type Config = cloudconfig.Config
 
 // Client calls one CloudStack API as one user. It is safe for concurrent use.
 type Client struct {
-	access     atomic.Pointer[access]
-	timeout    time.Duration // of one HTTP call
-	jobTimeout time.Duration
-	readLimit  time.Duration // of a read with all its tries; 0 for none
+	access    atomic.Pointer[access]
+	timeout   time.Duration // of one HTTP call
+	readLimit time.Duration // of a read with all its tries; 0 for none
 
 	base     http.RoundTripper // of WithTransport; access has the one in use
 	clock    clock.Clock
 	jitter   func(limit time.Duration) time.Duration // in [0, limit]
-	limiter  *ratelimit.Limiter                      // nil without a limit
+	limiter  *limiter                                // nil without a limit
 	said     func(limit string)
 	observer func(Observation)
 	gate     func() (leave func(), err error)
@@ -104,13 +103,7 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, &cloudconfig.Error{Err: fmt.Errorf("cloudstack: %w", err)}
 	}
-	c := &Client{timeout: cfg.Timeout, jobTimeout: cfg.JobTimeout, clock: clock.RealClock{}, jitter: randomJitter}
-	if c.timeout <= 0 {
-		c.timeout = cloudconfig.DefaultTimeout
-	}
-	if c.jobTimeout <= 0 {
-		c.jobTimeout = cloudconfig.DefaultJobTimeout
-	}
+	c := &Client{timeout: cmp.Or(cfg.Timeout, cloudconfig.DefaultTimeout), clock: clock.RealClock{}, jitter: randomJitter}
 	for _, o := range opts {
 		o(c)
 	}
@@ -120,7 +113,7 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 		}
 		c.proof = keys{cfg.APIKey, cfg.SecretKey}
 	}
-	c.limit(cfg)
+	c.limiter = newLimiter(cfg, c.clock)
 	a := &access{endpoint: endpoint, proof: c.proof, base: c.base}
 	if c.base == nil {
 		if a.base, err = newTransport(cfg); err != nil {
@@ -129,14 +122,11 @@ func NewClient(cfg *Config, opts ...Option) (*Client, error) {
 		a.ownBase = true
 	}
 	c.access.Store(a)
-	c.jobs = newJobWaiter(c.QueryJob, c.runningJobs, c.clock, c.jobTimeout)
+	c.jobs = newJobWaiter(c.QueryJob, c.runningJobs, c.clock, cmp.Or(cfg.JobTimeout, cloudconfig.DefaultJobTimeout))
 	return c, nil
 }
 
 func randomJitter(limit time.Duration) time.Duration {
-	if limit <= 0 {
-		return 0
-	}
 	return rand.N(limit + 1) //nolint:gosec // jitter needs no secrecy
 }
 

@@ -92,22 +92,21 @@ func (s *Job) ended() bool { return s.Status != JobPending }
 
 // err is the failure of an ended job, nil for a success.
 func (s *Job) err(command string) error {
+	e := &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, MayHaveHappened: true}
 	switch s.Status {
 	case JobSucceeded, JobPending:
 		return nil
 	case JobCancelled:
-		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: cmp.Or(s.ErrorText, "the job was cancelled"), MayHaveHappened: true}
+		e.Text = cmp.Or(s.ErrorText, "the job was cancelled")
 	case JobFailed:
-		if !s.hasResult {
-			// Nothing was rolled back: the half-done resource stays as it was.
-			return &Error{
-				Kind: KindTransient, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, MayHaveHappened: true,
-				Text: "the management server broke the job off, probably by a restart",
-			}
+		e.Text, e.MayHaveHappened = cmp.Or(s.ErrorText, "the job failed without a reason given"), false
+		if !s.hasResult { // nothing was rolled back: the half-done resource stays as it was
+			e.Kind, e.Text, e.MayHaveHappened = KindTransient, "the management server broke the job off, probably by a restart", true
 		}
-		return &Error{Kind: KindJobFailed, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: cmp.Or(s.ErrorText, "the job failed without a reason given")}
+	default:
+		e.Kind, e.Text = KindUnknown, fmt.Sprintf("the job has the unknown status %d", int(s.Status))
 	}
-	return &Error{Kind: KindUnknown, Command: command, HTTPCode: s.ResultCode, JobID: s.ID, Text: fmt.Sprintf("the job has the unknown status %d", int(s.Status)), MayHaveHappened: true}
+	return e
 }
 
 // QueryJob reads a job once, whatever its state; a failed job is no error here.

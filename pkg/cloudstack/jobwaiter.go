@@ -232,17 +232,16 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	now := w.clock.Now()
 	w.nextPoll = now.Add(w.interval)
 	w.interval = min(time.Duration(float64(w.interval)*pollGrowth), maxPoll)
-	listed, single := w.planLocked()
-	if single != "" || len(listed) > 0 {
+	jobs, list := w.planLocked()
+	if len(jobs) > 0 {
 		w.lastPoll = now
 	}
 	w.mu.Unlock()
 
-	if single != "" {
-		w.read(ctx, single)
-		return
-	}
-	if len(listed) == 0 {
+	if !list {
+		for _, id := range jobs {
+			w.read(ctx, id)
+		}
 		return
 	}
 	running, err := w.running(ctx)
@@ -257,7 +256,7 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 		}
 		return
 	}
-	for _, id := range listed {
+	for _, id := range jobs {
 		if _, runs := running[id]; runs {
 			continue
 		}
@@ -280,21 +279,21 @@ func (w *JobWaiter) pollOnce(ctx context.Context) {
 	}
 }
 
-// planLocked decides what this poll asks: a list for the given jobs, or a single job, one after the other.
-func (w *JobWaiter) planLocked() (listed []string, single string) {
+// planLocked decides what this poll asks: a list for all jobs, or for a single job, one after the other.
+func (w *JobWaiter) planLocked() (ids []string, list bool) {
 	jobs := slices.SortedFunc(maps.Values(w.jobs), func(a, b *waitedJob) int { return cmp.Compare(a.seq, b.seq) })
-	switch {
-	case len(jobs) == 0:
-		return nil, ""
-	case len(jobs) > 1 && !w.single:
+	if len(jobs) == 0 {
+		return nil, false
+	}
+	if len(jobs) > 1 && !w.single {
 		for _, j := range jobs {
-			listed = append(listed, j.id)
+			ids = append(ids, j.id)
 		}
-		return listed, ""
+		return ids, true
 	}
 	next := jobs[max(0, slices.IndexFunc(jobs, func(j *waitedJob) bool { return j.seq > w.asked }))]
 	w.asked = next.seq
-	return nil, next.id
+	return []string{next.id}, false
 }
 
 // read asks for one job and tells its waiters when it has ended or cannot be

@@ -157,10 +157,6 @@ func (c *Client) learnPageSize(err error, asked int) bool {
 	return true
 }
 
-// AllProjects is the ProjectID of a query for the objects of all projects of the caller; with ListAll, those of the caller's
-// own account are listed too.
-const AllProjects = "-1"
-
 // Params are the parameters of a list, leaving out empty ones.
 type Params map[string]string
 

@@ -42,16 +42,12 @@ var (
 		Buckets:        []float64{.1, .25, .5, 1, 2, 3, 5, 10, 20, 60, 120, 300, 600},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"command"})
-
-	registerOnce sync.Once
 )
 
 // registerMetrics puts the metrics on the process's /metrics page.
-func registerMetrics() {
-	registerOnce.Do(func() {
-		legacyregistry.MustRegister(apiRequests, apiDuration, apiRetries, jobsWaiting, jobDuration)
-	})
-}
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(apiRequests, apiDuration, apiRetries, jobsWaiting, jobDuration)
+})
 
 // observe counts one HTTP exchange and tells the observer.
 func (c *Client) observe(command string, d time.Duration, res result) {

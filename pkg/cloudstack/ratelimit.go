@@ -4,11 +4,17 @@
 package cloudstack
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
 )
 
 const (
@@ -22,32 +28,160 @@ const (
 	maxPause = 60 * time.Second
 )
 
+// An automatic rate limit.
+const (
+	// atOnce is how many calls may be under way at once.
+	atOnce = 10
+	// freeRate is the number of calls a second to a server without a limit, unknownRate while that is not known.
+	freeRate, unknownRate = 100, 10
+	// knownFor is how long the server's answer to the question for its limit counts.
+	knownFor = time.Hour
+	// askAgain is the pause after a failed question for the limit.
+	askAgain = 10 * time.Second
+	// recovery is how long it takes until refusals no longer make the rate smaller.
+	recovery = time.Minute
+)
+
+// limiter lets calls through at a rate, in the order in which they came.
+type limiter struct {
+	clock   clock.Clock
+	calls   *rate.Limiter
+	first   chan struct{} // capacity 1: whoever has put something in is the first of those that wait
+	waiting atomic.Int32
+
+	// The rest is of an automatic limit alone.
+	running chan struct{} // calls under way; nil for a fixed rate
+	mu      sync.Mutex
+	limit   *Capabilities // the server's; nil while it is not known
+	full    rate.Limit    // without refusals
+	changed time.Time     // when the rate was changed because of refusals; in the future until the server's pause is over
+	askAt   time.Time     // the server is not asked for its limit before
+}
+
+// newLimiter returns the limiter that a configuration asks for; nil for none.
+func newLimiter(cfg *Config, c clock.Clock) *limiter {
+	l := &limiter{clock: c, first: make(chan struct{}, 1)}
+	switch {
+	case cfg.RateLimit == cloudconfig.AutoRate:
+		l.running, l.full = make(chan struct{}, atOnce), unknownRate
+		l.calls = rate.NewLimiter(unknownRate, unknownRate)
+	case cfg.RateLimit > 0:
+		l.calls = rate.NewLimiter(rate.Limit(cfg.RateLimit), cmp.Or(cfg.RateBurst, max(1, int(2*cfg.RateLimit))))
+	default:
+		return nil
+	}
+	return l
+}
+
+// wait returns when a call may be sent, or with an error when ctx has ended, or would surely end before. done must be called
+// when the call has been answered.
+func (l *limiter) wait(ctx context.Context) (done func(), err error) {
+	ahead := l.waiting.Add(1) - 1
+	defer l.waiting.Add(-1)
+	lacking := float64(ahead) - l.calls.TokensAt(l.clock.Now())
+	if soonest := time.Duration(lacking / float64(l.calls.Limit()) * float64(time.Second)); !inTime(ctx, soonest) {
+		return nil, tooLong(soonest)
+	}
+	select {
+	case l.first <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-l.first }()
+	if l.running != nil {
+		select {
+		case l.running <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		l.recover()
+	}
+	now := l.clock.Now()
+	turn := l.calls.ReserveN(now, 1)
+	if err := sleep(ctx, l.clock, turn.DelayFrom(now)); err != nil {
+		turn.CancelAt(l.clock.Now())
+		l.done()
+		return nil, err
+	}
+	return l.done, nil
+}
+
+func (l *limiter) done() {
+	if l.running != nil {
+		<-l.running
+	}
+}
+
+// follow takes over the limit that the server has named. It returns the rate, and whether that has changed. In each interval,
+// wherever it begins, there are at most 95% of the calls allowed: the burst and those of the rate.
+func (l *limiter) follow(says Capabilities) (full rate.Limit, changed bool) {
+	if l.running == nil {
+		return 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	l.askAt = now.Add(knownFor)
+	if l.limit != nil && *l.limit == says {
+		return l.full, false
+	}
+	burst := atOnce
+	l.limit, l.full = &says, freeRate
+	if says.RateMax > 0 && says.RateInterval > 0 {
+		burst = max(1, says.RateMax/20)
+		l.full = rate.Limit(0.9 * float64(says.RateMax) / says.RateInterval.Seconds())
+	}
+	l.calls.SetLimitAt(now, l.full)
+	l.calls.SetBurstAt(now, burst)
+	for range unknownRate {
+		l.calls.ReserveN(now, 1) // the calls of the last second count for the server
+	}
+	return l.full, true
+}
+
+// throttled makes the rate smaller after a 429, once for all calls that the server refuses until its pause is over.
+func (l *limiter) throttled(pause time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if l.running == nil || now.Before(l.changed) {
+		return
+	}
+	l.changed = now.Add(pause)
+	l.calls.SetLimitAt(now, max(l.calls.Limit()/2, l.full/20))
+	l.calls.SetBurstAt(now, 1)
+	if l.limit != nil && l.limit.RateMax == 0 {
+		l.askAt = now // it has a limit now
+	}
+}
+
+// recover makes the rate larger with the time since the last refusal.
+func (l *limiter) recover() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if since := now.Sub(l.changed); since >= time.Second && l.calls.Limit() < l.full {
+		l.changed = now
+		l.calls.SetLimitAt(now, min(l.full, l.calls.Limit()+l.full*rate.Limit(since.Seconds()/recovery.Seconds())))
+	}
+}
+
+// asks reports whether the caller is to ask the server for its limit: it is not known, and calls have to wait.
+func (l *limiter) asks() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if l.running == nil || now.Before(l.askAt) || l.waiting.Load() == 0 && l.calls.TokensAt(now) >= 1 {
+		return false
+	}
+	l.askAt = now.Add(askAgain)
+	return true
+}
+
 // WithRateLimitLog makes the client call f when it has learnt the server's limit, with what its own limit is now.
 func WithRateLimitLog(f func(limit string)) Option { return func(c *Client) { c.said = f } }
 
-// limit makes the limiter that the configuration asks for.
-func (c *Client) limit(cfg *Config) {
-	switch {
-	case cfg.RateLimit == cloudconfig.AutoRate:
-		c.limiter = ratelimit.NewAuto(c.clock)
-	case cfg.RateLimit > 0:
-		burst := cfg.RateBurst
-		if burst <= 0 {
-			burst = max(1, int(2*cfg.RateLimit))
-		}
-		c.limiter = ratelimit.Fixed(cfg.RateLimit, burst, c.clock)
-	}
-}
-
-// RateLimit says what the client's rate limit is.
-func (c *Client) RateLimit() string {
-	if c.limiter == nil {
-		return "none"
-	}
-	return c.limiter.String()
-}
-
-// askingLimit is the key of a context whose call asks for the server's limit: all others wait for it.
+// askingLimit is the key of a context whose call asks for the server's limit: it does not wait for the limit.
 type askingLimit struct{}
 
 // admit waits until the server's own pause (429) is over and the rate limit has room. It fails when ctx ends first,
@@ -65,42 +199,42 @@ func (c *Client) admit(ctx context.Context) (done func(), err error) {
 			break
 		}
 		// A little apart, so that waiting calls do not all start at once.
-		if err := c.sleep(ctx, d+c.jitter(min(d/10, time.Second))); err != nil {
+		if err := sleep(ctx, c.clock, d+c.jitter(min(d/10, time.Second))); err != nil {
 			return nil, err
 		}
 	}
-	if c.limiter == nil {
+	if c.limiter == nil || ctx.Value(askingLimit{}) != nil {
 		return func() {}, nil
 	}
-	if ctx.Value(askingLimit{}) != nil {
-		return c.limiter.Now(), nil
+	if c.limiter.asks() {
+		// A role that may not ask has no limit until the server refuses a call. Another failure is that of a later call, too.
+		if _, err := c.Capabilities(context.WithValue(ctx, askingLimit{}, true)); IsKind(err, KindNotPermitted) {
+			c.follow(&Capabilities{})
+		}
 	}
-	c.limiter.Ask(func() error { return c.askLimit(ctx) })
-	return c.limiter.Wait(ctx)
-}
-
-// askLimit asks the server for its limit. A role that may not ask has none until the server refuses a call.
-func (c *Client) askLimit(ctx context.Context) error {
-	_, err := c.Capabilities(context.WithValue(ctx, askingLimit{}, true))
-	if IsKind(err, KindNotPermitted) {
-		c.follow(&Capabilities{})
-		return nil
-	}
-	return err
+	return c.limiter.wait(ctx)
 }
 
 // follow adapts the rate limit to the server's.
 func (c *Client) follow(says *Capabilities) {
-	limit := ratelimit.Limit{Max: says.RateMax, Interval: says.RateInterval}
-	if c.limiter != nil && c.limiter.Follow(limit) && c.said != nil {
-		c.said(c.limiter.String())
+	if c.limiter == nil {
+		return
 	}
+	full, changed := c.limiter.follow(*says)
+	if !changed || c.said == nil {
+		return
+	}
+	allows := "names no limit"
+	if says.RateMax > 0 {
+		allows = fmt.Sprintf("allows the account %d in %s", says.RateMax, says.RateInterval)
+	}
+	c.said(fmt.Sprintf("auto: at most %.3g calls per second and %d at once; the server %s", float64(full), atOnce, allows))
 }
 
 // throttled holds back all calls after a 429.
 func (c *Client) throttled(after time.Duration) {
 	if c.limiter != nil {
-		c.limiter.Throttled(after)
+		c.limiter.throttled(after)
 	}
 	until := c.clock.Now().Add(min(after, maxPause))
 	c.mu.Lock()
@@ -116,22 +250,18 @@ func (c *Client) retryDelay(try int, res result) time.Duration {
 	if res.throttled > 0 {
 		return 0
 	}
-	limit := backoffMax
-	if try < 6 {
-		limit = min(limit, backoffBase<<(try-1))
-	}
-	return c.jitter(limit)
+	return c.jitter(min(backoffMax, backoffBase<<(try-1)))
 }
 
 // sleep waits for d or the end of ctx; a wait that ctx's deadline cuts short is not begun.
-func (c *Client) sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, cl clock.Clock, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	if !ratelimit.InTime(ctx, d) {
-		return ratelimit.TooLong(d)
+	if !inTime(ctx, d) {
+		return tooLong(d)
 	}
-	t := c.clock.NewTimer(d)
+	t := cl.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C():
@@ -139,4 +269,15 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// inTime reports whether ctx lasts for d.
+func inTime(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || d <= 0 || time.Until(deadline) >= d
+}
+
+// tooLong is the error of a wait that is longer than the caller's context.
+func tooLong(d time.Duration) error {
+	return fmt.Errorf("would have to wait %s: %w", d.Round(time.Millisecond), context.DeadlineExceeded)
 }

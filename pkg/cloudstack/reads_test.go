@@ -112,7 +112,7 @@ func TestReadsRecorded(t *testing.T) {
 			return out, err
 		}, object{"rules": 9, "c675369c": "443 443 [10.0.0.0/8 192.168.0.0/16]", "badd9b26": "0 0 [0.0.0.0/0]", "557cf2c7": "70 90 [172.16.0.0/12]"}, map[string]string{"ipaddressid": "ip"}},
 		{"listFirewallRules.by-tag", func(c *Client) (any, error) {
-			return c.ListFirewallRules(ctx, FirewallRuleQuery{ProjectID: AllProjects, ListAll: true, Tags: map[string]string{"csccm-uid": "y"}})
+			return c.ListFirewallRules(ctx, FirewallRuleQuery{ProjectID: "-1", ListAll: true, Tags: map[string]string{"csccm-uid": "y"}})
 		}, []FirewallRule{
 			{
 				ID: "6c4bb05a-2d52-4091-b875-8525524650cd", PublicIPID: "e0aed02a-2ac1-4448-8786-1dbde1f15a8f", Protocol: "tcp", StartPort: 8082, EndPort: 8082,
@@ -137,7 +137,7 @@ func TestReadsRecorded(t *testing.T) {
 			return tagged, err
 		}, []string{"8082 y", "8081 y"}, map[string]string{"ipaddressid": "ip"}},
 		{"listNetworkACLs.tagged", func(c *Client) (any, error) {
-			return c.ListNetworkACLs(ctx, NetworkACLQuery{ListID: "l", ProjectID: AllProjects, Tags: map[string]string{"csccm-uid": "y"}})
+			return c.ListNetworkACLs(ctx, NetworkACLQuery{ListID: "l", ProjectID: "-1", Tags: map[string]string{"csccm-uid": "y"}})
 		}, []NetworkACL{{
 			ID: "5e555bf6-1a85-417e-87b5-d36c99d1b334", ListID: "5200b5e7-2f23-4691-b30c-183abdc10cc5", ListName: "k8s-acl", Number: 12, Protocol: "tcp",
 			StartPort: 30081, EndPort: 30081, CIDRs: []string{"10.0.0.0/8"}, Ingress: true, Allow: true, State: "Active", Tags: map[string]string{"csccm-uid": "y"},

@@ -44,11 +44,7 @@ func sanitized(text string, secrets ...string) string {
 	}, text)
 	text = strings.TrimSpace(text)
 	if len(text) > maxText {
-		cut := maxText
-		for cut > 0 && !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + "..."
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
 	}
 	return text
 }

@@ -4,6 +4,7 @@
 package cloudstack
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -87,7 +88,7 @@ func (c *Client) exchange(ctx context.Context, form url.Values, read func(answer
 		if !res.retry || try >= tries || ctx.Err() != nil {
 			return res.err
 		}
-		if err := c.sleep(ctx, c.retryDelay(try, res)); err != nil {
+		if err := sleep(ctx, c.clock, c.retryDelay(try, res)); err != nil {
 			return res.err
 		}
 		last = res.err
@@ -136,21 +137,18 @@ func (c *Client) attempt(ctx context.Context, a *access, command string, form ur
 // receive reads an answer.
 func (c *Client) receive(ctx context.Context, command string, resp *http.Response, read func(answer io.Reader) error) result {
 	body := &answerBody{from: io.LimitedReader{R: resp.Body, N: maxAnswerSize + 1}}
-	var begin bytes.Buffer
-	_, _ = begin.ReadFrom(io.LimitReader(body, longAnswer)) // body has the error
-	long := begin.Len() == longAnswer && resp.StatusCode == http.StatusOK && wraps(begin.Bytes())
-	if !long {
-		_, _ = begin.ReadFrom(body)
-	}
-	if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
-		return res
-	}
-	answer := io.Reader(bytes.NewReader(begin.Bytes()))
+	answer := bufio.NewReaderSize(body, longAnswer)
+	begin, _ := answer.Peek(longAnswer) // body has the error
 	res := result{status: resp.StatusCode}
-	if long {
-		answer = io.MultiReader(answer, body)
-	} else if res = c.judge(command, resp, begin.Bytes()); res.err != nil {
-		return res
+	if len(begin) < longAnswer || resp.StatusCode != http.StatusOK || !wraps(begin) {
+		whole, _ := io.ReadAll(answer)
+		if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
+			return res
+		}
+		if res = c.judge(command, resp, whole); res.err != nil {
+			return res
+		}
+		answer.Reset(bytes.NewReader(whole))
 	}
 	err := read(answer)
 	if res := c.arrived(ctx, command, resp.StatusCode, body); res.err != nil {
@@ -220,7 +218,7 @@ func (c *Client) judge(command string, resp *http.Response, body []byte) result 
 	case resp.StatusCode == http.StatusTooManyRequests:
 		// Refused before anything was done, so writes may be repeated too.
 		res.retry = true
-		res.throttled, _ = delayFromText(e.Text)
+		res.throttled = delayFromText(e.Text)
 	case resp.StatusCode == http.StatusServiceUnavailable && fromAPI:
 		res.retry = true
 	case e.Kind == KindTransient:

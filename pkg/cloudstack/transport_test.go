@@ -29,7 +29,6 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/cloudstack/internal/ratelimit"
 )
 
 const emptyZones = `{"listzonesresponse":{}}`
@@ -137,7 +136,7 @@ func TestRetriesAreBoundedAndSignedAnew(t *testing.T) {
 				return jsonReply(code, fmt.Sprintf(`{"x":{"errorcode":%d,"errortext":"no"}}`, code))
 			})
 			c := f.client(t)
-			c.limiter = ratelimit.Fixed(1.0/3600, tries, clock.RealClock{})
+			c.limiter = fixed(1.0/3600, tries)
 			_, err := c.ListZones(t.Context())
 			require.Error(t, err)
 			calls, seen := f.recorded(), map[string]bool{}
@@ -229,7 +228,7 @@ func TestCallsThatEndEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := always(jsonReply(200, emptyZones))
 		c := f.client(t)
-		c.limiter = ratelimit.Fixed(10, 1, clock.RealClock{})
+		c.limiter = fixed(10, 1)
 		_, err := c.ListZones(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -386,7 +385,7 @@ func TestNewClientRefusesBadConfigurations(t *testing.T) {
 	}
 	c, err := NewClient(&Config{APIURL: "http://h/client/api", APIKey: "a", SecretKey: "b", RateLimit: 3})
 	require.NoError(t, err)
-	require.Equal(t, "3 calls per second, 6 at once", c.RateLimit())
+	require.Equal(t, 6, c.limiter.calls.Burst(), "twice the rate")
 	require.Equal(t, cloudconfig.DefaultTimeout, c.timeout)
 }
 

@@ -1,11 +1,10 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package ratelimit
+package cloudstack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,17 +15,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // server counts calls as CloudStack does: an interval begins with the first call after the last one.
 type server struct {
-	Limit
+	Capabilities
 	mu      sync.Mutex
 	begun   time.Time
 	n       int
 	refused int
 	running int
-	most    int // calls under way at once
+	most    int       // of running
+	paused  time.Time // until then no call is sent, after a 429
 }
 
 // call is counted at some time on its way. It returns the delay of a 429.
@@ -37,48 +39,49 @@ func (s *server) call(there, back time.Duration) (retry time.Duration) {
 	s.mu.Unlock()
 	time.Sleep(there)
 	s.mu.Lock()
-	if s.Max > 0 {
-		if now := time.Now(); now.Sub(s.begun) >= s.Interval {
-			s.begun, s.n = now, 0
-		}
-		s.n++
-		if s.n > s.Max {
-			s.refused++
-			retry = time.Until(s.begun.Add(s.Interval))
-		}
+	if now := time.Now(); now.Sub(s.begun) >= s.RateInterval {
+		s.begun, s.n = now, 0
+	}
+	if s.n++; s.RateMax > 0 && s.n > s.RateMax {
+		s.refused++
+		s.paused = s.begun.Add(s.RateInterval)
+		retry = time.Until(s.paused)
 	}
 	s.mu.Unlock()
 	time.Sleep(back)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.running--
-	s.mu.Unlock()
 	return retry
 }
 
-// burst makes n calls at once, again where they are refused, and returns how long all of them take.
-func burst(t *testing.T, a *Limiter, s *server, n int, way func() (there, back time.Duration)) time.Duration {
+// burst makes n calls at once, again where they are refused, which no call may be more often than a client tries, and returns
+// how long all of them take.
+func burst(t *testing.T, a *limiter, s *server, n int, way func() (there, back time.Duration)) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	var group sync.WaitGroup
 	for range n {
 		there, back := way()
 		group.Go(func() {
-			for {
-				done, err := a.Wait(t.Context())
+			for range defaultTries {
+				s.mu.Lock()
+				pause := time.Until(s.paused)
+				s.mu.Unlock()
+				time.Sleep(pause)
+				done, err := a.wait(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				retry := s.call(there, back)
-				if retry > 0 {
-					a.Throttled(retry)
-				}
 				done()
 				if retry <= 0 {
 					return
 				}
-				time.Sleep(retry)
+				a.throttled(retry)
 			}
+			t.Error("the call was refused too often")
 		})
 	}
 	group.Wait()
@@ -87,53 +90,55 @@ func burst(t *testing.T, a *Limiter, s *server, n int, way func() (there, back t
 
 func TestAServerThatThrottlesIsNeverExceeded(t *testing.T) {
 	t.Parallel()
-	for seed, limit := range []Limit{{25, time.Second}, {20, 30 * time.Second}, {1, time.Second}, {2, time.Second}, {200, time.Minute}, {1000, time.Second}} {
+	for seed, limit := range []Capabilities{{"", 25, time.Second}, {"", 20, 30 * time.Second}, {"", 1, time.Second}, {"", 2, time.Second}, {"", 200, time.Minute}, {"", 1000, time.Second}} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(seed), 2))
-				way := func() (there, back time.Duration) { return upTo(r, 400), upTo(r, 100) }
-				a, s := NewAuto(clock.RealClock{}), &server{Limit: limit}
-				a.Follow(limit)
-				took := burst(t, a, s, 300, way)
+				a, s := fixed(cloudconfig.AutoRate, 0), &server{Capabilities: limit}
+				a.follow(limit)
+				took := burst(t, a, s, 300, func() (there, back time.Duration) { return 20 * time.Millisecond, upTo(r, 400) })
 				require.Zero(t, s.refused)
-				require.LessOrEqual(t, s.most, InFlight)
-				fair := time.Duration(300/max(1, limit.Max*24/25)+1) * (limit.Interval + 500*time.Millisecond)
-				require.LessOrEqual(t, took, fair+300/InFlight*500*time.Millisecond, "it uses what the server allows")
+				require.LessOrEqual(t, s.most, atOnce)
+				fair := time.Duration((300/0.9/float64(limit.RateMax) + 1) * float64(limit.RateInterval))
+				require.LessOrEqual(t, took, fair+300/atOnce*500*time.Millisecond, "it uses what the server allows")
+				// Calls of one interval that arrive in the next one.
+				burst(t, a, s, 300, func() (there, back time.Duration) { return upTo(r, 400), upTo(r, 100) })
+				require.Less(t, s.refused, 60)
 			})
 		})
 	}
 }
 
-func upTo(r *rand.Rand, ms int) time.Duration { return time.Duration(r.IntN(ms)) * time.Millisecond }
+func fixed(perSecond float64, burst int) *limiter {
+	return newLimiter(&Config{RateLimit: perSecond, RateBurst: burst}, clock.RealClock{})
+}
 
-func instantly() (there, back time.Duration) { return 0, 0 }
+func upTo(r *rand.Rand, ms int) time.Duration { return time.Duration(r.IntN(ms)) * time.Millisecond }
+func instantly() (there, back time.Duration)  { return 0, 0 }
 
 func TestAServerWithoutLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, s := NewAuto(clock.RealClock{}), &server{}
-		require.Contains(t, a.String(), "10 calls per second")
+		a, s := fixed(cloudconfig.AutoRate, 0), &server{}
 		require.Zero(t, burst(t, a, s, unknownRate, instantly), "a few calls need no limit")
-		asked := 0
-		for range 3 {
-			a.Ask(func() error { asked++; return errors.New("no answer") })
-		}
-		require.Equal(t, 1, asked, "a question that failed is not repeated at once")
+		require.True(t, a.asks(), "now calls have to wait")
+		require.False(t, a.asks(), "a question that failed is not repeated at once")
 		time.Sleep(askAgain)
+		require.False(t, a.asks(), "no call has to wait")
 		require.Zero(t, burst(t, a, s, unknownRate, instantly))
-		a.Ask(func() error { asked++; require.True(t, a.Follow(Limit{})); return nil })
-		require.Equal(t, 2, asked)
-		require.False(t, a.Follow(Limit{}), "known")
-		require.Contains(t, a.String(), "names no limit")
+		require.True(t, a.asks())
+		_, changed := a.follow(Capabilities{})
+		require.True(t, changed)
+		_, changed = a.follow(Capabilities{})
+		require.False(t, changed, "known")
 		time.Sleep(time.Second)
-		require.Zero(t, burst(t, a, s, MaxRate, instantly), "calls are not delayed")
-		require.Equal(t, 4*time.Second, burst(t, a, s, 4*MaxRate, instantly))
-		a.Ask(func() error { t.Error("known"); return nil })
+		require.Zero(t, burst(t, a, s, atOnce, instantly), "calls are not delayed")
+		require.InDelta(t, 4, burst(t, a, s, 4*freeRate, instantly).Seconds(), 0.2)
+		require.False(t, a.asks(), "known")
 		time.Sleep(knownFor)
-		burst(t, a, s, MaxRate, instantly)
-		a.Ask(func() error { asked++; return nil })
-		require.Equal(t, 3, asked, "after an hour the server is asked again, when calls have to wait")
+		burst(t, a, s, freeRate, instantly)
+		require.True(t, a.asks(), "after an hour the server is asked again, when calls have to wait")
 	})
 }
 
@@ -142,49 +147,42 @@ func TestAServerWithoutLimit(t *testing.T) {
 func TestRefusalsMakeTheRateSmaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, s := NewAuto(clock.RealClock{}), &server{Limit: Limit{25, time.Second}}
-		a.Follow(Limit{})
-		burst(t, a, s, 100, instantly)
-		first := s.refused
-		require.Less(t, first, 100)
-		s.refused = 0
+		a, s := fixed(cloudconfig.AutoRate, 0), &server{Capabilities: Capabilities{"", 25, time.Second}}
+		a.follow(Capabilities{})
 		burst(t, a, s, 300, instantly)
-		require.Less(t, s.refused, 100, "it comes near the limit from below")
-		asked := false
-		a.Ask(func() error { asked = true; a.Follow(s.Limit); return nil })
-		require.True(t, asked, "a refusal shows that there is a limit now")
+		require.Less(t, s.refused, 60, "it comes near the limit from below")
+		require.True(t, a.asks(), "a refusal shows that there is a limit now")
+		a.follow(s.Capabilities)
 		s.refused = 0
 		time.Sleep(time.Second)
 		burst(t, a, s, 300, instantly)
 		require.Zero(t, s.refused)
-
-		before := a.now
-		a.Throttled(time.Second)
-		cut := a.now
-		require.Less(t, cut, before)
-		a.Throttled(time.Second)
-		require.Equal(t, cut, a.now, "one interval makes it smaller once")
+		before := a.calls.Limit()
+		for range 2 {
+			a.throttled(time.Second)
+			require.InDelta(t, float64(before/2), float64(a.calls.Limit()), 0.01, "one interval makes it smaller once")
+		}
 		time.Sleep(time.Minute)
 		burst(t, a, s, 1, instantly)
-		require.Equal(t, 24, a.now)
+		require.InDelta(t, float64(before), float64(a.calls.Limit()), 0)
 	})
 }
 
 func TestManyCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAuto(clock.RealClock{})
-		a.Follow(Limit{})
+		a := fixed(cloudconfig.AutoRate, 0)
+		a.follow(Capabilities{})
 		var dones []func()
-		for range InFlight {
-			done, err := a.Wait(t.Context())
+		for range atOnce {
+			done, err := a.wait(t.Context())
 			require.NoError(t, err)
 			dones = append(dones, done)
 		}
 		var order []int
 		for i := range 3 {
 			go func() {
-				done, err := a.Wait(t.Context())
+				done, err := a.wait(t.Context())
 				if err == nil {
 					order = append(order, i)
 					done()
@@ -195,17 +193,17 @@ func TestManyCallsAtOnce(t *testing.T) {
 		require.Empty(t, order)
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		_, err := a.Wait(ctx)
+		_, err := a.wait(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		dones[0]()
-		synctest.Wait()
+		time.Sleep(time.Second)
 		require.Equal(t, []int{0, 1, 2}, order)
 	})
 }
 
 // limiterLog calls a limiter and notes when it lets calls through.
 type limiterLog struct {
-	*Limiter
+	*limiter
 	mu    sync.Mutex
 	came  []time.Time
 	order []int
@@ -223,7 +221,7 @@ func (l *limiterLog) call(ctx context.Context, limit time.Duration) {
 		if limit > 0 {
 			defer time.AfterFunc(limit, cancel).Stop()
 		}
-		if _, err := l.Wait(ctx); err != nil {
+		if _, err := l.wait(ctx); err != nil {
 			return
 		}
 		l.mu.Lock()
@@ -236,7 +234,7 @@ func (l *limiterLog) call(ctx context.Context, limit time.Duration) {
 func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &limiterLog{Limiter: Fixed(1, 1, clock.RealClock{})}
+		l := &limiterLog{limiter: fixed(1, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		l.call(t.Context(), 0) // goes at once
 		for range 50 {
@@ -255,14 +253,14 @@ func TestCancelledCallsGiveTheirPlaceBack(t *testing.T) {
 func TestACallThatCannotComeInTimeDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &limiterLog{Limiter: Fixed(1, 1, clock.RealClock{})}
+		l := &limiterLog{limiter: fixed(1, 1)}
 		for range 4 {
 			l.call(t.Context(), 0)
 		}
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := l.Wait(ctx)
+		_, err := l.wait(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "would have to wait 4s")
 		require.Equal(t, start, time.Now())
@@ -279,7 +277,8 @@ func TestLimiterAtRandom(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
-				l := &limiterLog{Limiter: Fixed(0.5+20*r.Float64(), 1+r.IntN(6), clock.RealClock{})}
+				perSecond, burst := 0.5+20*r.Float64(), 1+r.IntN(6)
+				l := &limiterLog{limiter: fixed(perSecond, burst)}
 				cancelled := 0
 				for range 150 {
 					limit := time.Duration(0)
@@ -294,12 +293,12 @@ func TestLimiterAtRandom(t *testing.T) {
 				}
 				l.group.Wait()
 				require.GreaterOrEqual(t, len(l.came), 150-cancelled, "nobody starves")
-				require.Zero(t, l.waiting)
+				require.Zero(t, l.waiting.Load())
 				require.IsIncreasing(t, l.order)
 				slices.SortFunc(l.came, time.Time.Compare)
 				for i := range l.came {
 					for j := i; j < len(l.came); j++ {
-						allowed := l.max + int(l.came[j].Sub(l.came[i])*time.Duration(l.max)/l.period)
+						allowed := burst + int(l.came[j].Sub(l.came[i]).Seconds()*perSecond+1e-6)
 						require.LessOrEqual(t, j-i+1, allowed, "calls %d to %d, seed %d", i, j, seed)
 					}
 				}
