@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/charts"
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -56,7 +57,7 @@ func TestTenancySchemaKnowsTheAnnotations(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	assert.Equal(t, tenancy.AnnotationNames(), names)
+	assert.Equal(t, annotation.UserNames(), names)
 }
 
 // Namespaces are read as far as the policy needs them.

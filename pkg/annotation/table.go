@@ -5,6 +5,7 @@ package annotation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,18 @@ func Table() []Definition { return table }
 
 // WrittenByController reports whether only the controller writes the annotation.
 func WrittenByController(name string) bool { return byName[name].Writer == ByController }
+
+// UserNames returns the names of the annotations that users set, without Prefix, sorted.
+func UserNames() []string {
+	var out []string
+	for _, d := range table {
+		if name, ok := strings.CutPrefix(d.Name, Prefix); ok && d.Writer == ByUser {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
 
 var table = []Definition{
 	{

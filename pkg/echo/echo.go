@@ -10,12 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/textproto"
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Flags of the controller's program that make it a Pod of csccm test.
@@ -28,7 +28,7 @@ const (
 const (
 	word     = "csccm-test"
 	connTime = 10 * time.Second
-	maxLine  = 256
+	maxRead  = 512 // bytes of a connection
 	pause    = 500 * time.Millisecond
 )
 
@@ -62,35 +62,20 @@ func Serve(ctx context.Context, l net.Listener, token, pod string) error {
 }
 
 func reply(c net.Conn, token, pod string) {
-	in := bufio.NewReaderSize(c, maxLine)
-	line, err := readLine(in)
-	if err != nil {
-		return // a health check of the load balancer
-	}
+	in := reader(c)
+	line, _ := in.ReadLine() // nothing from a health check of the load balancer
 	client, proxied := c.RemoteAddr().String(), "no"
-	if source, ok := proxySource(line); ok {
-		client, proxied = source, "yes"
-		if line, err = readLine(in); err != nil {
-			return
-		}
+	if f := strings.Fields(line); len(f) == 6 && f[0] == "PROXY" { // the header of version 1 of the PROXY protocol
+		client, proxied = net.JoinHostPort(f[2], f[4]), "yes"
+		line, _ = in.ReadLine()
 	}
 	if line == word+" "+token {
 		_, _ = fmt.Fprintf(c, "%s %s %s %s\n", word, pod, client, proxied)
 	}
 }
 
-// proxySource reads the header of version 1 of the PROXY protocol.
-func proxySource(line string) (source string, ok bool) {
-	f := strings.Fields(line)
-	if len(f) != 6 || f[0] != "PROXY" {
-		return "", false
-	}
-	return net.JoinHostPort(f[2], f[4]), true
-}
-
-func readLine(in *bufio.Reader) (string, error) {
-	line, err := in.ReadSlice('\n')
-	return strings.TrimRight(string(line), "\r\n"), err
+func reader(c net.Conn) *textproto.Reader {
+	return textproto.NewReader(bufio.NewReader(io.LimitReader(c, maxRead)))
 }
 
 // Ask asks once.
@@ -110,7 +95,7 @@ func Ask(ctx context.Context, address, token string) (Answer, error) {
 	if _, err := fmt.Fprintf(c, "%s %s\n", word, token); err != nil {
 		return out, err
 	}
-	line, err := readLine(bufio.NewReaderSize(c, maxLine))
+	line, err := reader(c).ReadLine()
 	if err != nil {
 		return out, fmt.Errorf("connected to %s, but no answer came: %w", address, err)
 	}
@@ -124,19 +109,21 @@ func Ask(ctx context.Context, address, token string) (Answer, error) {
 
 // AskUntil asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
 func AskUntil(ctx context.Context, address, token string) (Answer, error) {
-	var answer Answer
 	var last error
-	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
+	for {
 		a, err := Ask(ctx, address, token)
-		if ctx.Err() == nil || last == nil {
-			answer, last = a, err
+		if err == nil {
+			return a, nil
 		}
-		return err == nil, nil
-	})
-	if err != nil {
-		return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
+		case <-time.After(pause):
+		}
 	}
-	return answer, nil
 }
 
 // AskAll asks at several addresses at once.

@@ -46,13 +46,12 @@ type Fence struct {
 	lease   *Lease
 	renewed time.Time // when the last successful renewal was sent; zero while another replica may lead
 	closed  bool
-	writers int
-	idle    chan struct{} // closed when writers is zero after Close
+	writes  sync.WaitGroup // those in progress; none begins after closed is set
 }
 
 // NewFence returns a fence that allows everything; a nil clock means the real clock.
 func NewFence(c clock.PassiveClock) *Fence {
-	return &Fence{clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{}), idle: make(chan struct{})}
+	return &Fence{clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{})}
 }
 
 // Guard allows writes only while the process holds the lease.
@@ -71,24 +70,19 @@ func (f *Fence) enter(renewal bool) (leave func(), err error) {
 	if f.closed {
 		return nil, errClosed
 	}
-	if f.lease != nil && !renewal {
-		if err := f.stale(); err != nil {
-			return nil, err
-		}
+	if err := f.stale(); err != nil && !renewal {
+		return nil, err
 	}
-	f.writers++
-	return sync.OnceFunc(func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.writers--; f.closed && f.writers == 0 {
-			close(f.idle)
-		}
-	}), nil
+	f.writes.Add(1)
+	return sync.OnceFunc(f.writes.Done), nil
 }
 
-// stale returns an error unless the last renewal is recent enough. f.mu is held.
+// stale returns an error if there is a lease whose last renewal is not recent enough. f.mu is held.
 func (f *Fence) stale() error {
-	if f.renewed.IsZero() {
+	switch {
+	case f.lease == nil:
+		return nil
+	case f.renewed.IsZero():
 		return errStale
 	}
 	now := f.clock.Now()
@@ -104,18 +98,18 @@ func (f *Fence) stale() error {
 // Close rejects all further writes, including renewals of the lease, and waits for the writes in progress.
 func (f *Fence) Close(ctx context.Context) error {
 	f.mu.Lock()
-	if !f.closed && f.writers == 0 {
-		close(f.idle)
-	}
 	f.closed = true
 	f.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		f.writes.Wait()
+		close(idle)
+	}()
 	select {
-	case <-f.idle:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return fmt.Errorf("%d writes have not ended: %w", f.writers, context.Cause(ctx))
+		return fmt.Errorf("writes have not ended: %w", context.Cause(ctx))
 	}
 }
 
@@ -187,11 +181,10 @@ func (f *Fence) HandOverTo(server *rest.Config, timeout time.Duration) {
 	if err = errors.Join(hostErr, err); err == nil {
 		released, err = f.HandOver(ctx, client, host)
 	}
-	switch {
-	case err != nil:
-		klog.ErrorS(err, "The lease is left to expire")
-	case released:
+	if released {
 		klog.InfoS("The lease is released: another replica can lead at once")
+	} else if err != nil {
+		klog.ErrorS(err, "The lease is left to expire")
 	}
 }
 

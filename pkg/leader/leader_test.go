@@ -110,7 +110,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, f.Close(ctx), "1 writes have not ended")
+	require.ErrorContains(t, f.Close(ctx), "writes have not ended")
 	_, err = f.Enter()
 	require.ErrorIs(t, err, errClosed)
 	done := make(chan error)
@@ -146,7 +146,7 @@ func TestHandOver(t *testing.T) {
 		{name: "a replica that waits", follower: true, holder: "other_1"},
 		{name: "another replica was faster", holder: "other_1"},
 		{name: "a holder whose host name has ours as prefix", holder: "me2_1"},
-		{name: "a write does not end", holder: "me_1", busy: true, err: "1 writes have not ended"},
+		{name: "a write does not end", holder: "me_1", busy: true, err: "writes have not ended"},
 		{name: "a concurrent write", holder: "me_1", fails: conflict, err: "release lease kube-system/ccm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

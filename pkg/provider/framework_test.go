@@ -236,7 +236,7 @@ func TestNoEligibleNodes(t *testing.T) {
 		c := env.ready("web")
 		assert.Equal(t, metav1.ConditionFalse, c.Status)
 		assert.Equal(t, string(plan.ReasonNoNodes), c.Reason)
-		assert.Equal(t, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers+
+		assert.Equal(t, "no node is eligible: of 2 in the cluster, 2 with the label "+corev1.LabelNodeExcludeBalancers+" and 0 about to be deleted"+
 			", so that the network of the address is not known; add a node that may serve; the Service is tried again", c.Message)
 		env.label("w1", corev1.LabelNodeExcludeBalancers, "")
 		time.Sleep(time.Minute)

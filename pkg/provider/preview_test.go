@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func (env *serviceEnv) preview(nodes ...string) loadbalancer.Preview {
 	assert.Equal(env.t, "test", p.ClusterID())
 	before := env.get("web")
 	env.reset()
-	out, err := p.Service(env.t.Context(), before, nodesNamed(nodes...))
+	out, err := p.Round(time.Time{}).Service(env.t.Context(), before, nodesNamed(nodes...))
 	require.NoError(env.t, err)
 	for _, c := range env.calls() {
 		assert.True(env.t, strings.HasPrefix(c, "list"), "%s is no read", c)

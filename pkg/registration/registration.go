@@ -10,11 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -59,47 +59,44 @@ type Entry struct {
 	ZoneID  string
 	// NetworkID is empty where the VMs are in several networks: the entry shows the source NAT address of its network.
 	NetworkID string
-	// Control and Workers are the ids of the nodes' VMs, sorted.
-	Control, Workers []string
+	// Control and Workers are the ids of the nodes' VMs.
+	Control, Workers sets.Set[string]
 }
 
 // readNodes fills in the VMs that the Nodes' provider IDs name.
 func (e *Entry) readNodes(nodes []*corev1.Node) {
+	e.Control, e.Workers = sets.New[string](), sets.New[string]()
 	for _, n := range nodes {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
 		switch {
 		case err != nil || !kind.IsCloudStack():
 		case node.ControlPlane(n):
-			e.Control = append(e.Control, id)
+			e.Control.Insert(id)
 		default:
-			e.Workers = append(e.Workers, id)
+			e.Workers.Insert(id)
 		}
 	}
-	slices.Sort(e.Control)
-	slices.Sort(e.Workers)
-	e.Control, e.Workers = slices.Compact(e.Control), slices.Compact(e.Workers)
 }
 
 // readVMs fills in zone and network from the VMs, and drops VMs that CloudStack does not show.
 func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
-	networks := map[string]bool{}
-	gone := func(id string) bool {
+	there, networks := sets.New[string](), sets.New[string]()
+	for id := range e.Control.Union(e.Workers) {
 		vm, ok := vms.ByID(id)
 		if !ok || node.Gone(vm.State) {
-			return true
+			continue
 		}
+		there.Insert(id)
 		e.ZoneID = vm.ZoneID
 		for i := range vm.NICs {
 			if vm.NICs[i].Default {
-				networks[vm.NICs[i].NetworkID] = true
-				e.NetworkID = vm.NICs[i].NetworkID
+				networks.Insert(vm.NICs[i].NetworkID)
 			}
 		}
-		return false
 	}
-	e.Control, e.Workers = slices.DeleteFunc(slices.Clone(e.Control), gone), slices.DeleteFunc(slices.Clone(e.Workers), gone)
-	if len(networks) != 1 {
-		e.NetworkID = ""
+	e.Control, e.Workers = e.Control.Intersection(there), e.Workers.Intersection(there)
+	if len(networks) == 1 {
+		e.NetworkID = networks.UnsortedList()[0]
 	}
 }
 
@@ -123,34 +120,31 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 			return true, fmt.Errorf("create the entry %s in CloudStack: %w", e.Name, err)
 		}
 	}
+	has := sets.New(own.VMs...)
 	for _, c := range []struct {
-		vms  []string
+		vms  sets.Set[string]
 		call func(vms []string) error
 	}{
-		{without(e.Control, own.VMs), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) }},
-		{without(e.Workers, own.VMs), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) }},
-		{without(own.VMs, slices.Concat(e.Control, e.Workers)), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) }},
+		{e.Control.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) }},
+		{e.Workers.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) }},
+		{has.Difference(e.Control).Difference(e.Workers), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) }},
 	} {
 		if len(c.vms) == 0 {
 			continue
 		}
 		changed = true
-		if err := c.call(c.vms); err != nil {
+		if err := c.call(sets.List(c.vms)); err != nil {
 			return true, fmt.Errorf("change the VMs of the entry %s in CloudStack: %w", e.Name, err)
 		}
 	}
 	return changed, nil
 }
 
-func without(ids, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(others, id) })
-}
-
 // find returns the entry among those of an account or project; nil when there is none yet.
 func (e *Entry) find(entries []cloudstack.KubernetesCluster) (own *cloudstack.KubernetesCluster, err error) {
 	own = Own(entries, e.ClusterID)
 	for _, k := range entries {
-		ours := len(without(k.VMs, slices.Concat(e.Control, e.Workers))) < len(k.VMs)
+		ours := e.Control.HasAny(k.VMs...) || e.Workers.HasAny(k.VMs...)
 		switch {
 		case k.Type != cloudstack.ExternalManaged && ours:
 			return nil, errManaged
@@ -209,27 +203,24 @@ func (c *Controller) Run(ctx context.Context) {
 
 // look calls CloudStack when the Nodes changed or the entry was not read for long.
 func (c *Controller) look(ctx context.Context) error {
-	nodes, err := c.Nodes()
-	if err != nil {
-		return nil //nolint:nilerr // the cache is not filled yet
-	}
+	nodes, _ := c.Nodes() // none while the cache is not filled
 	e := Entry{Name: c.Name, ClusterID: c.ClusterID}
 	e.readNodes(nodes)
-	same := slices.Equal(e.Control, c.done.Control) && slices.Equal(e.Workers, c.done.Workers)
+	same := e.Control.Equal(c.done.Control) && e.Workers.Equal(c.done.Workers)
 	now := c.Clock.Now()
 	if len(e.Control)+len(e.Workers) == 0 || now.Before(c.next) && (same || c.last != "") {
 		return nil
 	}
 	changed, err := c.sync(ctx, e)
 	c.next = now.Add(refresh)
-	if err == nil {
+	switch {
+	case err == nil:
 		c.done, c.last = e, ""
 		if changed {
 			klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
 		}
 		return nil
-	}
-	if !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	case !cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		c.next = now.Add(retry)
 	}
 	if err.Error() != c.last {

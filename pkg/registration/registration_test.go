@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -68,9 +69,9 @@ func (e *env) controller(uid string, nodes func() ([]*corev1.Node, error)) *Cont
 }
 
 func (e *env) wanted(workers ...string) *Entry {
-	w := &Entry{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: []string{e.vms["c1"]}}
+	w := &Entry{Name: "prod", ClusterID: "uid-1", ZoneID: e.zone, Control: sets.New(e.vms["c1"]), Workers: sets.New[string]()}
 	for _, name := range workers {
-		w.Workers = append(w.Workers, e.vms[name])
+		w.Workers.Insert(e.vms[name])
 	}
 	return w
 }
@@ -121,7 +122,7 @@ func TestEntryFollowsNodes(t *testing.T) {
 
 func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	w := &Entry{Name: "prod", ClusterID: "uid-1", Control: []string{"c1"}, Workers: []string{"w1", "w2"}}
+	w := &Entry{Name: "prod", ClusterID: "uid-1", Control: sets.New("c1"), Workers: sets.New("w1", "w2")}
 	external := func(name, description string, vms ...string) cloudstack.KubernetesCluster {
 		return cloudstack.KubernetesCluster{ID: "id-" + name, Name: name, Description: description, Type: cloudstack.ExternalManaged, VMs: vms}
 	}

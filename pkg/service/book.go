@@ -5,6 +5,7 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,9 +26,6 @@ import (
 type book struct {
 	mu       sync.Mutex
 	services map[types.UID]*entry
-	byLB     map[string]*entry
-	byName   map[string]*entry            // by namespace/name
-	users    map[string]map[*entry]string // by address; the value is the kind of use
 }
 
 // Kinds of use of an address, the strongest last. Of a reservation nothing is on the Service yet; a record is written
@@ -48,19 +46,12 @@ type entry struct {
 	acquiring bool
 }
 
-func newBook() *book {
-	return &book{services: map[types.UID]*entry{}, byLB: map[string]*entry{}, byName: map[string]*entry{}, users: map[string]map[*entry]string{}}
-}
-
-var _ plan.Book = (*book)(nil)
+func newBook() *book { return &book{services: map[types.UID]*entry{}} }
 
 // fill makes the book that of these Services.
 func (b *book) fill(services []*corev1.Service) {
 	b.mu.Lock()
 	clear(b.services)
-	clear(b.byLB)
-	clear(b.byName)
-	clear(b.users)
 	b.mu.Unlock()
 	for _, svc := range services {
 		if Handles(svc) || hasRecords(svc) {
@@ -80,9 +71,7 @@ func (b *book) set(svc *corev1.Service) (sharing bool) {
 	if e == nil {
 		e = &entry{Holder: plan.Holder{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name}, created: svc.CreationTimestamp.Time}
 		b.services[svc.UID] = e
-		b.byLB[plan.LBName(e.UID)] = e
 	}
-	b.byName[svc.Namespace+"/"+svc.Name] = e
 	sharing = !slices.Equal(e.ShareWith, spec.ShareWith)
 	e.ShareWith, e.Leaving = spec.ShareWith, !wants(svc)
 	for address := range uses {
@@ -96,7 +85,7 @@ func (b *book) set(svc *corev1.Service) (sharing bool) {
 			uses[address] = kind
 		}
 	}
-	b.use(e, uses)
+	e.uses = uses
 	return sharing
 }
 
@@ -144,69 +133,37 @@ func (b *book) leave(uid types.UID) {
 	}
 }
 
-// use replaces the addresses of an entry.
-func (b *book) use(e *entry, uses map[string]string) {
-	for address := range e.uses {
-		delete(b.users[address], e)
-		if len(b.users[address]) == 0 {
-			delete(b.users, address)
-		}
-	}
-	e.uses = uses
-	for address, kind := range uses {
-		if b.users[address] == nil {
-			b.users[address] = map[*entry]string{}
-		}
-		b.users[address][e] = kind
-	}
-}
-
 // remove deletes a Service from the book.
 func (b *book) remove(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.services[uid]
-	if e == nil {
-		return
-	}
-	b.use(e, nil)
 	delete(b.services, uid)
-	delete(b.byLB, plan.LBName(e.UID))
-	if b.byName[e.Namespace+"/"+e.Name] == e {
-		delete(b.byName, e.Namespace+"/"+e.Name)
-	}
 }
 
 // settle ends the reservations of a Service: its status and records say what it has.
 func (b *book) settle(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.services[uid]
-	if e == nil {
-		return
-	}
-	e.acquiring = false
-	uses := map[string]string{}
-	for address, kind := range e.uses {
-		if kind != reserved {
-			uses[address] = kind
-		}
-	}
-	if len(uses) != len(e.uses) {
-		b.use(e, uses)
+	if e := b.services[uid]; e != nil {
+		e.acquiring = false
+		maps.DeleteFunc(e.uses, func(_, kind string) bool { return kind == reserved })
 	}
 }
 
 // holders returns the Services that have an address, the owner first: the one that acquired it, then the oldest.
-func (b *book) holders(address string) []*entry {
-	users := b.users[address]
-	out := make([]*entry, 0, len(users))
-	for e := range users {
-		out = append(out, e)
+func (b *book) holders(address string) (out []plan.Holder) {
+	var users []*entry
+	for _, e := range b.services {
+		if e.uses[address] != "" {
+			users = append(users, e)
+		}
 	}
-	slices.SortFunc(out, func(x, y *entry) int {
-		return cmp.Or(cmp.Compare(users[y], users[x]), x.created.Compare(y.created), cmp.Compare(x.UID, y.UID))
+	slices.SortFunc(users, func(x, y *entry) int {
+		return cmp.Or(cmp.Compare(y.uses[address], x.uses[address]), x.created.Compare(y.created), cmp.Compare(x.UID, y.UID))
 	})
+	for _, e := range users {
+		out = append(out, e.Holder)
+	}
 	return out
 }
 
@@ -214,36 +171,34 @@ func (b *book) holders(address string) []*entry {
 func (b *book) Holders(address string) []plan.Holder {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []plan.Holder
-	for _, e := range b.holders(address) {
-		out = append(out, e.Holder)
-	}
-	return out
+	return b.holders(address)
 }
 
-func (b *book) find(e func() *entry) *plan.Holder {
+// find returns the Service that is meant, nil without one; of two the one that still exists.
+func (b *book) find(meant func(*entry) bool) (found *plan.Holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if found := e(); found != nil {
-		h := found.Holder
-		return &h
+	for _, e := range b.services {
+		if meant(e) && (found == nil || found.Leaving) {
+			found = new(e.Holder)
+		}
 	}
-	return nil
+	return found
 }
 
 // ByUID implements observe.Book.
 func (b *book) ByUID(uid string) *plan.Holder {
-	return b.find(func() *entry { return b.services[types.UID(uid)] })
+	return b.find(func(e *entry) bool { return e.UID == uid })
 }
 
 // ByLoadBalancer implements observe.Book.
 func (b *book) ByLoadBalancer(name string) *plan.Holder {
-	return b.find(func() *entry { return b.byLB[name] })
+	return b.find(func(e *entry) bool { return plan.LBName(e.UID) == name })
 }
 
 // ByName implements observe.Book.
 func (b *book) ByName(namespace, name string) *plan.Holder {
-	return b.find(func() *entry { return b.byName[namespace+"/"+name] })
+	return b.find(func(e *entry) bool { return e.Namespace == namespace && e.Name == name })
 }
 
 // Reserve implements plan.Book.
@@ -272,11 +227,7 @@ func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
 		e.acquiring = true
 		return 0, nil
 	}
-	uses := map[string]string{address: reserved}
-	for a, kind := range e.uses {
-		uses[a] = kind
-	}
-	b.use(e, uses)
+	e.uses[address] = reserved
 	return 0, nil
 }
 

@@ -82,7 +82,6 @@ func TestServicesOutsideOfTheBook(t *testing.T) {
 		assert.Nil(t, b.ByUID("web"), name)
 		assert.Nil(t, b.ByName("a", "web"), name)
 		assert.Nil(t, b.ByLoadBalancer(plan.LBName("web")), name)
-		assert.Empty(t, b.users, name)
 	}
 }
 

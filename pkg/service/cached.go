@@ -32,7 +32,6 @@ func Cached(obj any) (any, error) {
 			c.Endpoints = append(c.Endpoints, discoveryv1.Endpoint{NodeName: o.Endpoints[i].NodeName, Conditions: o.Endpoints[i].Conditions})
 		}
 		return c, nil
-	default:
-		return obj, nil
 	}
+	return obj, nil
 }

@@ -19,7 +19,6 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/klog/v2"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -59,8 +59,6 @@ type Recorder interface {
 	Event(object runtime.Object, kind, reason, message string)
 }
 
-var _ Recorder = record.EventRecorder(nil)
-
 // Controller keeps the load balancers of Services as the Services ask for.
 type Controller struct {
 	deps       Deps
@@ -69,6 +67,7 @@ type Controller struct {
 	book       *book
 	members    node.Members
 	endpoints  *endpoints
+	stop       context.CancelFunc
 	heartbeats *failover.Watch
 	namespaces *utilcache.Expiring       // the labels of namespaces
 	projects   *utilcache.LRUExpireCache // the inventories of other projects, by what Services call these
@@ -96,15 +95,14 @@ type state struct {
 	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
 	touched bool
 	// served means that the last sync succeeded; unfit that no node can serve its forwarded ports; forwards that ports may be
-	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists.
-	served, unfit, forwards, doubtful bool
-	nodes                             string // identifies the nodes of the last sync that succeeded
-	asked                             string // the fingerprint of the last sync
+	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists; lacks that a node has no VM.
+	served, unfit, forwards, doubtful, lacks bool
+	asked                                    string // the fingerprint of the last sync
 	// svc is the newest version of the Service that the informer has shown or this process has written; of one that is gone all
 	// that is left of it.
 	svc     *corev1.Service
 	gone    bool
-	orphans []orphan // what was found in CloudStack of a Service that does not exist
+	orphans []observe.Orphan // what was found in CloudStack of a Service that does not exist
 }
 
 // New returns a controller. It makes no call.
@@ -115,8 +113,16 @@ func New(d Deps) *Controller {
 		states: map[Key]*state{}, busy: map[string]int{}, parked: map[string][]Key{},
 	}
 	c.members.All = d.Nodes
-	c.heartbeats = c.watchHeartbeats()
-	c.endpoints = &endpoints{kube: d.Kube, changed: c.endpointsChanged, stop: make(chan struct{})}
+	c.heartbeats = &failover.Watch{
+		Kube: d.Kube, Nodes: d.Nodes, After: d.SuspectAfter, Probe: d.Probe, Clock: d.Clock,
+		Changed: func() { c.wake(0, func(_ Key, s *state) bool { return s.forwards }) }, // other nodes than before may serve these
+	}
+	if d.Probe == nil {
+		c.heartbeats.Probe = failover.Answers
+	}
+	ended, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.endpoints = &endpoints{kube: d.Kube, changed: c.endpointsChanged, stop: ended.Done()}
 	c.initMetrics()
 	o := d.Options
 	o.Clock, o.Book, o.Network, o.VMs = d.Clock, c.book, c.network, c.vmsOf
@@ -137,9 +143,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		return
 	}
 	c.book.fill(services) // it is complete before the first Service is worked on
-	c.mu.Lock()
 	c.workers = workers
-	c.mu.Unlock()
 	context.AfterFunc(ctx, c.Stop)
 	var all sync.WaitGroup
 	for range workers {
@@ -156,7 +160,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 // Stop ends the queue. Run does so when its context ends.
 func (c *Controller) Stop() {
 	c.queue.ShutDown()
-	c.endpoints.end()
+	c.stop()
 }
 
 func (c *Controller) work(ctx context.Context) {
@@ -259,21 +263,15 @@ func (c *Controller) exists(k Key) (yes bool) {
 
 // update makes a version of the Service the newest one, unless it is older. It reports whether it was known already.
 func (s *state) update(svc *corev1.Service) (known bool) {
-	if older(svc, s.svc) {
-		return false
+	if s.svc != nil {
+		order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, s.svc.ResourceVersion)
+		if err == nil && order < 0 {
+			return false
+		}
+		known = svc.ResourceVersion == s.svc.ResourceVersion
 	}
-	known = s.svc != nil && s.svc.ResourceVersion == svc.ResourceVersion
 	s.svc, s.orphans = svc, nil
 	return known
-}
-
-// older reports whether one version of a Service is older than another; nothing is older than nil.
-func older(svc, than *corev1.Service) bool {
-	if than == nil {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(svc.ResourceVersion, than.ResourceVersion)
-	return err == nil && order < 0
 }
 
 // wrote notes that this process has written a Service.
@@ -294,12 +292,20 @@ func (c *Controller) note(svc *corev1.Service) (sharing bool) {
 
 // Retry ends the wait of all Services after failures, as when the keys of the API were replaced.
 func (c *Controller) Retry() {
+	c.wake(0, func(_ Key, s *state) bool {
+		failed := s.retry.waiting()
+		s.retry = retry{}
+		return failed
+	})
+}
+
+// wake puts the Services into the queue that are chosen of those that are remembered.
+func (c *Controller) wake(after time.Duration, chosen func(Key, *state) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, s := range c.states {
-		if s.retry.waiting() {
-			s.retry = retry{}
-			c.queue.Add(k)
+		if chosen(k, s) {
+			c.queue.AddAfter(k, after)
 		}
 	}
 }

@@ -23,20 +23,16 @@ import (
 // endpointSyncTimeout is how long the first Service with externalTrafficPolicy Local waits for the list of endpoints.
 const endpointSyncTimeout = time.Minute
 
-var errNoEndpoints = errors.New("the EndpointSlices are not read yet")
-
 // endpoints watches EndpointSlices from the first Service on that needs them: most clusters never do.
 type endpoints struct {
 	kube    kubernetes.Interface
 	changed func(namespace, service string)
-	stop    chan struct{}
+	stop    <-chan struct{}
 
-	begin, ended sync.Once
-	lister       discoverylisters.EndpointSliceLister
-	synced       cache.InformerSynced
+	begin  sync.Once
+	lister discoverylisters.EndpointSliceLister
+	synced cache.InformerSynced
 }
-
-func (c *endpoints) end() { c.ended.Do(func() { close(c.stop) }) }
 
 func (c *endpoints) start() {
 	factory := informers.NewSharedInformerFactory(c.kube, 0)
@@ -58,7 +54,7 @@ func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[strin
 	ctx, cancel := context.WithTimeout(ctx, endpointSyncTimeout)
 	defer cancel()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced) {
-		return nil, errNoEndpoints
+		return nil, errors.New("the EndpointSlices are not read yet")
 	}
 	list, err := c.lister.EndpointSlices(svc.Namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: svc.Name}))
 	if err != nil {
@@ -71,10 +67,8 @@ func (c *endpoints) nodesOf(ctx context.Context, svc *corev1.Service) (map[strin
 		}
 		for i := range s.Endpoints {
 			e := &s.Endpoints[i]
-			if e.NodeName == nil {
-				continue
-			}
 			switch {
+			case e.NodeName == nil:
 			case ptr.Deref(e.Conditions.Ready, true):
 				ready[*e.NodeName] = true
 			case ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false):

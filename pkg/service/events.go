@@ -42,14 +42,10 @@ type events struct {
 
 // notice writes a notice as an Event.
 func (e events) notice(n plan.Notice) {
-	if e.recorder == nil {
-		return
+	kind := map[bool]string{false: corev1.EventTypeNormal, true: corev1.EventTypeWarning}[n.Warning]
+	if e.recorder != nil {
+		e.recorder.Event(e.object, kind, string(n.Reason), n.Message)
 	}
-	kind := corev1.EventTypeNormal
-	if n.Warning {
-		kind = corev1.EventTypeWarning
-	}
-	e.recorder.Event(e.object, kind, string(n.Reason), n.Message)
 }
 
 // note writes a Normal Event, warn a Warning.

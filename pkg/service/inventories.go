@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -49,10 +50,7 @@ func (c *Controller) inventoryByID(ctx context.Context, id string) *inventory.In
 }
 
 func (c *Controller) network(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error) {
-	if maxAge == 0 || maxAge > networkAge {
-		maxAge = networkAge
-	}
-	n, err := c.inventoryByID(ctx, project).Network(ctx, id, maxAge)
+	n, err := c.inventoryByID(ctx, project).Network(ctx, id, min(cmp.Or(maxAge, networkAge), networkAge))
 	if err != nil {
 		return plan.Network{}, err
 	}

@@ -18,23 +18,18 @@ func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backen
 	if err != nil || c.deps.Policy == plan.PolicyDryRun {
 		return
 	}
+	causes := map[string]failover.Cause{} // by VM
+	for i := range b.reach {
+		causes[b.reach[i].VMID] = b.unfit[b.reach[i].Node].Cause
+	}
+	for i := range b.members {
+		causes[b.members[i].VMID] = cmp.Or(b.unfit[b.members[i].Node].Cause, failover.Spread)
+	}
 	for _, s := range result.Plan {
-		if s.From == "" || s.Member == "" {
-			continue
+		if s.From != "" && s.Member != "" {
+			vm, _ := plan.SplitMember(s.From)
+			c.moves.WithLabelValues(string(cmp.Or(causes[vm], failover.Left))).Inc()
 		}
-		vm, _ := plan.SplitMember(s.From)
-		cause := failover.Left
-		for i := range b.members {
-			if m := &b.members[i]; m.VMID == vm {
-				cause = cmp.Or(b.unfit[m.Node].Cause, failover.Spread)
-			}
-		}
-		for i := range b.reach {
-			if m := &b.reach[i]; m.VMID == vm && cause == failover.Left {
-				cause = cmp.Or(b.unfit[m.Node].Cause, failover.Left)
-			}
-		}
-		c.moves.WithLabelValues(string(cause)).Inc()
 	}
 }
 

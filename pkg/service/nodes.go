@@ -27,7 +27,7 @@ const (
 	lbVMAge = 10 * time.Minute
 	// freshVMAge is the same before a refusal.
 	freshVMAge = 5 * time.Second
-	// missingPause is how old the list of VMs may be that lacks that of a node.
+	// missingPause is how old the list of VMs may be that lacks that of a node; one that is older than the node is read again.
 	missingPause = 30 * time.Second
 	// namedNodes is how many nodes an Event names.
 	namedNodes = 5
@@ -38,11 +38,8 @@ type backends struct {
 	nodes []*corev1.Node
 	// unfit are nodes that must not serve its direct traffic now.
 	unfit map[string]failover.Unfitness
-	// key identifies the nodes, and which of them are unfit.
-	key string
 	// members are the VMs of the nodes; reach is as in loadbalancer.Request.
 	members, reach []plan.Member
-	complete       bool   // every node has a VM
 	none           string // why no node serves, if so
 }
 
@@ -65,7 +62,6 @@ func (c *Controller) backends(ctx context.Context, w *work) (*backends, error) {
 		}
 	}
 	b.unfit = c.unfit(w, b.nodes)
-	b.key = c.members.Key(b.nodes, b.unfit)
 	return b, c.find(ctx, w, b, w.events, lbVMAge)
 }
 
@@ -78,13 +74,7 @@ func selected(spec annotation.Spec, nodes []*corev1.Node) []*corev1.Node {
 }
 
 func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.Node {
-	out := make([]*corev1.Node, 0, len(nodes))
-	for _, n := range nodes {
-		if want(n) {
-			out = append(out, n)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
 
 // unfit returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
@@ -92,12 +82,9 @@ func (c *Controller) unfit(w *work, nodes []*corev1.Node) map[string]failover.Un
 	if !w.forwards {
 		return nil
 	}
-	all, err := c.deps.Nodes()
-	if err != nil { // the cache is not filled yet
-		return failover.Unfit(nodes, nil)
-	}
 	out := failover.Unfit(nodes, c.heartbeats.Suspected())
-	for _, n := range all { // they are not among the nodes that serve, and may be the ones that ports lead to
+	all, _ := c.deps.Nodes() // none while the cache is not filled
+	for _, n := range all {  // they are not among the nodes that serve, and may be the ones that ports lead to
 		if failover.Leaving(n) {
 			out[n.Name] = failover.Fitness(n)
 		}
@@ -118,7 +105,7 @@ func texts(unfit map[string]failover.Unfitness) map[string]string {
 func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, age time.Duration) (err error) {
 	inv := c.inventory(w.spec.Project)
 	b.reach = nil
-	if b.members, b.complete, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
+	if b.members, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
 		return err
 	}
 	if len(b.nodes) == 0 {
@@ -128,7 +115,7 @@ func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, 
 		if recorded {
 			on = events{}
 		}
-		if b.reach, _, err = c.membersOf(ctx, inv, w, w.nodes, on, age); err != nil && !recorded {
+		if b.reach, err = c.membersOf(ctx, inv, w, w.nodes, on, age); err != nil && !recorded {
 			return err
 		}
 	}
@@ -139,17 +126,19 @@ func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, 
 		b.reach = inZone(vms, all, w.spec.Zone)
 	}
 	if vms != nil && w.forwards {
-		b.reach = append(b.reach, c.leaving(vms)...)
+		// Ports may still be forwarded to nodes that are about to be deleted.
+		all, _ := c.deps.Nodes() // none while the cache is not filled
+		leaving, _ := c.members.Match(vms, filterNodes(all, failover.Leaving))
+		b.reach = append(b.reach, leaving...)
 	}
 	return nil
 }
 
-// members finds the nodes' VMs. Nodes without one are named in an Event and do
-// not serve; that is no error as long as some node does. complete is false when any is missing. age is how old the list
-// of VMs may be.
-func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node, on events, age time.Duration) (members []plan.Member, complete bool, err error) {
+// membersOf finds the nodes' VMs. Nodes without one are named in an Event and do not serve; that is no error as long as some node
+// does. age is how old the list of VMs may be.
+func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w *work, nodes []*corev1.Node, on events, age time.Duration) (members []plan.Member, err error) {
 	if len(nodes) == 0 {
-		return nil, true, nil
+		return nil, nil
 	}
 	c.with(w.key, func(s *state) {
 		if s.doubtful {
@@ -158,40 +147,36 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 	})
 	vms, err := inv.VMs(ctx, age)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	members, failed := c.members.Match(vms, nodes)
-	if len(failed) > 0 && c.worthAnother(failed, vms) {
-		// The list may be older than the node.
+	newer := func(f node.Unmatched) bool { return f.Node.CreationTimestamp.After(vms.Taken) }
+	if len(failed) > 0 && (c.deps.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, newer)) {
 		if vms, err = inv.VMs(ctx, time.Second); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		members, failed = c.members.Match(vms, nodes)
 	}
-	var missing, ambiguous []string
+	w.lacks = w.lacks || len(failed) > 0
+	problems := map[plan.Reason][]string{}
 	for _, f := range failed {
+		reason := node.ReasonWithoutVM
 		if _, several := errors.AsType[*node.AmbiguousError](f.Err); several {
-			ambiguous = append(ambiguous, f.Err.Error())
-		} else {
-			missing = append(missing, f.Err.Error())
+			reason = AmbiguousNode
 		}
+		problems[reason] = append(problems[reason], f.Err.Error())
 	}
-	tell := func(reason plan.Reason, problems []string) {
-		if len(problems) == 0 {
-			return
-		}
-		slices.Sort(problems)
+	for reason, texts := range problems {
+		slices.Sort(texts)
 		more := ""
-		if n := len(problems) - namedNodes; n > 0 {
-			problems, more = problems[:namedNodes], fmt.Sprintf("; and %d more", n)
+		if n := len(texts) - namedNodes; n > 0 {
+			texts, more = texts[:namedNodes], fmt.Sprintf("; and %d more", n)
 		}
-		on.warn(reason, "not serving: "+strings.Join(problems, "; ")+more)
+		on.warn(reason, "not serving: "+strings.Join(texts, "; ")+more)
 	}
-	tell(node.ReasonWithoutVM, missing)
-	tell(AmbiguousNode, ambiguous)
 	if w.spec.Zone != "" {
 		if members = inZone(vms, members, w.spec.Zone); len(members) == 0 {
-			return nil, false, &plan.RefusalError{
+			return nil, &plan.RefusalError{
 				Reason: plan.ReasonNoBackends, Message: fmt.Sprintf("none of the %d nodes is in zone %q", len(nodes), w.spec.Zone), Remedy: "correct " + annotation.Zone,
 			}
 		}
@@ -202,13 +187,13 @@ func (c *Controller) membersOf(ctx context.Context, inv *inventory.Inventory, w 
 		if w.spec.Project != "" {
 			where, remedy = fmt.Sprintf(" in project %q, which annotation %s names", w.spec.Project, annotation.Project), "correct or remove the annotation"
 		}
-		return nil, false, &plan.RefusalError{
+		return nil, &plan.RefusalError{
 			Reason:  plan.ReasonNoBackends,
 			Message: fmt.Sprintf("none of the %d eligible nodes has a VM%s; the load balancer is left as it is", len(nodes), where),
 			Remedy:  remedy,
 		}
 	}
-	return members, len(failed) == 0, nil
+	return members, nil
 }
 
 // inZone are the members whose VMs are in the zone of that name or id; all of them for none.
@@ -219,46 +204,17 @@ func inZone(vms *inventory.VMSnapshot, members []plan.Member, zone string) []pla
 	})
 }
 
-// worthAnother reports whether a newer list could know more: one that is newer than the nodes, or than a while.
-func (c *Controller) worthAnother(failed []node.Unmatched, vms *inventory.VMSnapshot) bool {
-	return c.deps.Clock.Since(vms.Taken) >= missingPause || slices.ContainsFunc(failed, func(f node.Unmatched) bool {
-		return f.Node.CreationTimestamp.After(vms.Taken)
-	})
-}
-
 // noneEligible says why no node may serve.
 func (c *Controller) noneEligible() string {
 	nodes, err := c.deps.Nodes()
 	if err == nil && len(nodes) == 0 {
 		return "the cluster has no nodes yet"
 	}
-	var why []string
-	for reason, n := range map[string]int{
-		"with the label " + corev1.LabelNodeExcludeBalancers: len(filterNodes(nodes, failover.ExcludedByLabel)),
-		"about to be deleted":                                len(filterNodes(nodes, failover.Leaving)),
-	} {
-		if n > 0 {
-			why = append(why, fmt.Sprint(n, " ", reason))
-		}
-	}
-	if len(why) == 0 { // the list of the sync was older
-		return "no node is eligible"
-	}
-	slices.Sort(why)
-	return fmt.Sprintf("no node is eligible: of %d in the cluster, %s", len(nodes), strings.Join(why, ", "))
+	return fmt.Sprintf("no node is eligible: of %d in the cluster, %d with the label %s and %d about to be deleted", len(nodes),
+		len(filterNodes(nodes, failover.ExcludedByLabel)), corev1.LabelNodeExcludeBalancers, len(filterNodes(nodes, failover.Leaving)))
 }
 
 // Eligible returns the nodes that may serve Services, as Kubernetes' service controller has it.
 func Eligible(nodes []*corev1.Node) []*corev1.Node { return filterNodes(nodes, eligible) }
 
 func eligible(n *corev1.Node) bool { return !failover.ExcludedByLabel(n) && !failover.Leaving(n) }
-
-// leaving are the members of nodes that are about to be deleted, to which ports may still be forwarded.
-func (c *Controller) leaving(vms *inventory.VMSnapshot) []plan.Member {
-	all, err := c.deps.Nodes()
-	if err != nil {
-		return nil
-	}
-	members, _ := c.members.Match(vms, filterNodes(all, failover.Leaving))
-	return members
-}

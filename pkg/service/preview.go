@@ -39,11 +39,6 @@ func (p *Previewer) ProjectID(ctx context.Context) (string, error) {
 	return p.c.deps.Inventory.ProjectID(ctx)
 }
 
-// Service previews one Service, see Round.Service.
-func (p *Previewer) Service(ctx context.Context, svc *corev1.Service, nodes []*corev1.Node) (loadbalancer.Preview, error) {
-	return p.Round(time.Time{}).Service(ctx, svc, nodes)
-}
-
 // Round previews Services with one list of the cluster's Services, which it reads when it needs it first, and with whole
 // lists of CloudStack that were begun since; for the zero time, with what each Service alone needs.
 func (p *Previewer) Round(since time.Time) *Round {
@@ -53,9 +48,9 @@ func (p *Previewer) Round(since time.Time) *Round {
 // Round is a number of previews at one time.
 type Round struct {
 	*Previewer
-	since  time.Time
-	mu     sync.Mutex
-	filled bool
+	since time.Time
+	fill  sync.Once
+	err   error // of fill
 }
 
 // Project is what CloudStack has in the project of the cloud-config.
@@ -84,18 +79,13 @@ func (r *Round) Project(ctx context.Context) (out Project, err error) {
 
 // fillBook makes the address book that of the cluster's Services, once.
 func (r *Round) fillBook(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.filled {
-		return nil
-	}
-	services, err := r.services(ctx)
-	if err != nil {
-		return err
-	}
-	r.c.book.fill(services)
-	r.filled = true
-	return nil
+	r.fill.Do(func() {
+		services, err := r.services(ctx)
+		if r.err = err; err == nil {
+			r.c.book.fill(services)
+		}
+	})
+	return r.err
 }
 
 // Service says what would be done for a Service that Handles names, with these Nodes (all of the cluster). A refusal
@@ -108,35 +98,20 @@ func (r *Round) Service(ctx context.Context, svc *corev1.Service, nodes []*corev
 		r.c.book.set(svc)
 		w := &work{key: KeyOf(svc), state: &state{}, svc: svc, nodes: Eligible(nodes), events: events{&said, svc}}
 		r.c.describe(w)
-		preview, err = r.preview(ctx, w)
+		do := r.c.removal
+		if wants(svc) {
+			do = r.c.reconcile
+		}
+		_, err = do(ctx, w, func(ctx context.Context, req loadbalancer.Request) (_ loadbalancer.Result, err error) {
+			req.Since, req.Memory = r.since, nil
+			preview, err = r.c.reconciler.Preview(ctx, req)
+			return loadbalancer.Result{}, err
+		})
 	}
 	preview.Notices = append(said, preview.Notices...)
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		preview.Refusal, err = refusal, nil
 	}
-	return preview, err
-}
-
-// preview does what the controller itself does, with another last step.
-func (r *Round) preview(ctx context.Context, w *work) (preview loadbalancer.Preview, err error) {
-	preview = loadbalancer.Preview{Service: w.id.Key(), Actions: []plan.Step{}}
-	find := func(ctx context.Context, req loadbalancer.Request) (loadbalancer.Result, error) {
-		var err error
-		req.Since, req.Memory = r.since, nil
-		preview, err = r.c.reconciler.Preview(ctx, req)
-		return loadbalancer.Result{}, err
-	}
-	if wants(w.svc) {
-		_, err = r.c.reconcile(ctx, w, find)
-		return preview, err
-	}
-	ns, err := r.c.namespace(ctx, w.svc.Namespace)
-	if err != nil {
-		return preview, err
-	}
-	req := r.c.request(w, ns) // what cannot be parsed would be deleted all the same
-	req.Absent = true
-	_, err = find(ctx, req)
 	return preview, err
 }
 

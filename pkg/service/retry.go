@@ -6,6 +6,7 @@ package service
 import (
 	"cmp"
 	"errors"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,7 +30,7 @@ const (
 // backoff is a wait after failures in a row: base, times growth after each but the first, at most the most.
 type backoff struct {
 	base, most time.Duration
-	growth     int
+	growth     float64
 }
 
 // backoffs are the waits by what could help. With a refusal there are two attempts in the first ten minutes, then one in each,
@@ -51,13 +52,7 @@ const progressPause = time.Second
 
 // after returns the wait after failures in a row.
 func (b backoff) after(failures int) time.Duration {
-	d := b.base
-	for range min(failures-1, 32) {
-		if d *= time.Duration(b.growth); d >= b.most {
-			return b.most
-		}
-	}
-	return d
+	return time.Duration(min(float64(b.most), float64(b.base)*math.Pow(b.growth, float64(failures-1))))
 }
 
 // triggerOf classifies the error of a sync.

@@ -4,16 +4,16 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -23,34 +23,26 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-type orphan = observe.Orphan
-
 // sweepPeriod is how often tags of deleted rules are looked for. They harm nobody.
 const sweepPeriod = time.Hour
 
 // runRounds looks for what Services that are gone left behind, at once and with each drift round, until the context ends.
 func (c *Controller) runRounds(ctx context.Context) {
-	c.enqueue(c.lookForOrphans(ctx, c.deps.Clock.Now()))
-	period := c.deps.DriftPeriod
-	if period == 0 {
-		return
-	}
+	keys := c.lookForOrphans(ctx, c.deps.Clock.Now())
 	for {
+		for _, k := range keys {
+			c.queue.Add(k)
+		}
+		if c.deps.DriftPeriod == 0 {
+			return
+		}
 		// Rounds begin between 0.8 and 1.0 periods apart, so that controllers started together do not stay together.
-		timer := c.deps.Clock.NewTimer(wait.Jitter(period*4/5, 0.25))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C():
+		case <-c.deps.Clock.After(wait.Jitter(c.deps.DriftPeriod*4/5, 0.25)):
 		}
-		c.enqueue(c.Round(ctx))
-	}
-}
-
-func (c *Controller) enqueue(keys []Key) {
-	for _, k := range keys {
-		c.queue.Add(k)
+		keys = c.Round(ctx)
 	}
 }
 
@@ -74,7 +66,7 @@ func (c *Controller) Round(ctx context.Context) []Key {
 
 // lookForOrphans reports what the cluster's tags name and no Service has. It returns what the queue is to clean up.
 func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys []Key) {
-	found := map[Key][]orphan{}
+	found := map[Key][]observe.Orphan{}
 	total, complete := 0, true
 	for _, project := range c.knownProjects() {
 		list, err := c.reconciler.Orphans(ctx, project, since)
@@ -85,8 +77,8 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 		}
 		total += len(list)
 		for _, o := range list {
-			c.reportOrphan(o)
-			k := orphanKey(o)
+			ref := c.reportOrphan(o)
+			k := Key{ref.Namespace, cmp.Or(ref.UID, types.UID("unused "+o.ID))}
 			found[k] = append(found[k], o)
 		}
 	}
@@ -97,25 +89,15 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 		return nil
 	}
 	for k, list := range found {
-		s := c.stateOf(k)
-		c.mu.Lock()
-		s.orphans = list
-		c.mu.Unlock()
+		c.stateOf(k)
+		c.with(k, func(s *state) { s.orphans = list })
 		keys = append(keys, k)
 	}
 	return keys
 }
 
-func orphanKey(o orphan) Key {
-	namespace, _, _ := strings.Cut(o.Service, "/")
-	if o.UID == "" {
-		return Key{UID: types.UID("unused " + o.ID)}
-	}
-	return Key{Namespace: namespace, UID: types.UID(o.UID)}
-}
-
 // orphanObject is the Service that was, for Events.
-func orphanObject(o orphan) *corev1.ObjectReference {
+func orphanObject(o observe.Orphan) *corev1.ObjectReference {
 	namespace, name, ok := strings.Cut(o.Service, "/")
 	if !ok {
 		namespace, name = metav1.NamespaceSystem, "unknown"
@@ -123,17 +105,19 @@ func orphanObject(o orphan) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: name, UID: types.UID(o.UID)}
 }
 
-func (c *Controller) reportOrphan(o orphan) {
+func (c *Controller) reportOrphan(o observe.Orphan) *corev1.ObjectReference {
 	what := o.Kind + " " + o.ID
 	if o.IP != "" {
 		what += " (" + o.IP + ")"
 	}
-	c.deps.Recorder.Event(orphanObject(o), corev1.EventTypeWarning, string(Orphan),
+	ref := orphanObject(o)
+	c.deps.Recorder.Event(ref, corev1.EventTypeWarning, string(Orphan),
 		what+" in CloudStack was made for this Service, which is gone; delete it, or let the controller do so (--clean-orphans)")
+	return ref
 }
 
 // cleanOrphans removes what was found in CloudStack of a Service that is gone.
-func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []orphan) error {
+func (c *Controller) cleanOrphans(ctx context.Context, k Key, found []observe.Orphan) error {
 	defer c.forget(k)
 	ref := orphanObject(found[0])
 	if found[0].UID != "" && !c.gone(ctx, ref.Namespace, ref.Name, ref.UID) {
@@ -169,15 +153,15 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 
 // knownProjects are the configured project and those that Services name or named.
 func (c *Controller) knownProjects() []string {
-	names := map[string]bool{}
+	names := sets.New("")
 	services, _ := c.deps.Services() // what cannot be listed names none
 	for _, svc := range services {
-		if p := strings.TrimSpace(svc.Annotations[annotation.Project]); p != "" && Handles(svc) {
-			names[p] = true
+		if Handles(svc) {
+			names.Insert(strings.TrimSpace(svc.Annotations[annotation.Project]))
 		}
 	}
 	for _, p := range c.projects.Keys() {
-		names[fmt.Sprint(p)] = true
+		names.Insert(fmt.Sprint(p))
 	}
-	return append([]string{""}, slices.Sorted(maps.Keys(names))...)
+	return sets.List(names)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
@@ -38,13 +37,15 @@ func handler[T any](changed func(was, is *T)) cache.ResourceEventHandler {
 // ServiceHandler puts changed Services into the queue.
 func (c *Controller) ServiceHandler() cache.ResourceEventHandler {
 	return handler(func(was, is *corev1.Service) {
-		switch {
-		case is == nil:
-			c.ServiceDeleted(was)
-		case was == nil:
-			c.ServiceAdded(is)
-		default:
+		if was != nil && is != nil && was.UID == is.UID {
 			c.serviceUpdated(was, is)
+			return
+		}
+		if was != nil { // perhaps created again while nobody watched
+			c.ServiceDeleted(was)
+		}
+		if is != nil {
+			c.ServiceAdded(is)
 		}
 	})
 }
@@ -91,11 +92,6 @@ func hasRecords(svc *corev1.Service) bool {
 }
 
 func (c *Controller) serviceUpdated(was, is *corev1.Service) {
-	if was.UID != is.UID { // deleted and created again while nobody watched
-		c.ServiceDeleted(was)
-		c.ServiceAdded(is)
-		return
-	}
 	if c.note(is) {
 		c.freed() // whoever was refused the addresses may be admitted now
 	}
@@ -103,15 +99,12 @@ func (c *Controller) serviceUpdated(was, is *corev1.Service) {
 		return
 	}
 	newest, own := c.observed(is)
+	// Somebody may have taken from the Service what the controller keeps on it.
+	lacks := newest.Annotations[annotation.Addresses] != "" && (!servicehelpers.HasLBFinalizer(newest) || len(newest.Status.LoadBalancer.Ingress) == 0)
 	asked := annotation.Fingerprint(was) != annotation.Fingerprint(is) // an informer may pass over versions: our own write may bring what others wrote
-	if asked || !own && (wants(was) != wants(is) || leaves(was) != leaves(is) || wants(is) && needsRepair(newest)) {
+	if asked || !own && (wants(was) != wants(is) || leaves(was) != leaves(is) || wants(is) && lacks) {
 		c.queue.Add(KeyOf(is))
 	}
-}
-
-// needsRepair reports whether somebody took from a Service what the controller keeps on it: its finalizer, or its status.
-func needsRepair(svc *corev1.Service) bool {
-	return svc.Annotations[annotation.Addresses] != "" && (!servicehelpers.HasLBFinalizer(svc) || len(svc.Status.LoadBalancer.Ingress) == 0)
 }
 
 // ServiceDeleted notes a Service that is gone. One that was deleted without its finalizer is cleaned up like any other.
@@ -136,63 +129,24 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 	}
 	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
-	if !members && !fitness && !relabelled {
-		return
+	if fitness { // clients of a lost node wait
+		c.wake(0, func(_ Key, s *state) bool { return s.forwards })
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k, s := range c.states {
-		switch {
-		case s.svc == nil || !wants(s.svc):
-		case fitness && s.forwards:
-			c.queue.Add(k) // clients of a lost node wait
-		case members, relabelled && selects(s.svc, was.Labels) != selects(s.svc, is.Labels):
-			c.queue.AddAfter(k, gatherPause)
+	c.wake(gatherPause, func(_ Key, s *state) bool {
+		selects := func(n *corev1.Node) bool {
+			spec, _ := annotation.Parse(s.svc)
+			return len(selected(spec, []*corev1.Node{n})) > 0
 		}
-	}
-}
-
-// selects reports whether the node selector of a Service matches labels.
-func selects(svc *corev1.Service, set map[string]string) bool {
-	if svc.Annotations[annotation.NodeSelector] == "" {
-		return true
-	}
-	spec, err := annotation.Parse(svc)
-	return err != nil || spec.NodeSelector == nil || spec.NodeSelector.Matches(labels.Set(set))
-}
-
-// watchHeartbeats prepares the watch of the kubelets' leases.
-func (c *Controller) watchHeartbeats() *failover.Watch {
-	probe := c.deps.Probe
-	if probe == nil {
-		probe = failover.Answers
-	}
-	return &failover.Watch{
-		Kube: c.deps.Kube, Nodes: c.deps.Nodes, After: c.deps.SuspectAfter, Probe: probe, Changed: c.suspicionChanged, Clock: c.deps.Clock,
-	}
-}
-
-// suspicionChanged syncs the Services with forwarded ports, as other nodes than before may serve these.
-func (c *Controller) suspicionChanged() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k, s := range c.states {
-		if s.forwards {
-			c.queue.Add(k)
-		}
-	}
+		return s.svc != nil && wants(s.svc) && (members || relabelled && selects(was) != selects(is))
+	})
 }
 
 // endpointsChanged syncs a Service that only nodes with endpoints serve. A change that comes while the Service is being
 // synced counts, too: the queue holds it until then.
 func (c *Controller) endpointsChanged(namespace, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k, s := range c.states {
-		if k.Namespace == namespace && s.svc != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			c.queue.AddAfter(k, gatherPause)
-		}
-	}
+	c.wake(gatherPause, func(k Key, s *state) bool {
+		return k.Namespace == namespace && s.svc != nil && s.svc.Name == name && s.svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	})
 }
 
 // freed notes that something became free that other Services may wait for.

@@ -34,49 +34,48 @@ const maxConditionMessage = 32768
 
 // patch merges into a Service, and makes the result the newest version of it. The UID in the patch keeps another Service of
 // the same name from being changed. A Service that is gone is an error.
-func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, change map[string]any, subresources ...string) error {
-	metadata, _ := change["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		change["metadata"] = metadata
-	}
-	metadata["uid"] = w.svc.UID
+func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, change any, subresources ...string) error {
 	text, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 	after, err := c.deps.Kube.CoreV1().Services(w.svc.Namespace).Patch(ctx, w.svc.Name, kind, text, metav1.PatchOptions{}, subresources...)
-	if err != nil {
-		return err
+	if err == nil {
+		c.wrote(w.key, after)
+		w.svc = after
 	}
-	c.wrote(w.key, after)
-	w.svc = after
-	return nil
-}
-
-// patchFinalizer adds the finalizer to those of the Service, or takes it from them.
-func (c *Controller) patchFinalizer(ctx context.Context, w *work, add bool) error {
-	key := "$deleteFromPrimitiveList/finalizers"
-	if add {
-		key = "finalizers"
-	}
-	return c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{
-		"metadata": map[string]any{key: []string{servicehelpers.LoadBalancerCleanupFinalizer}},
-	})
+	return err
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
-	if servicehelpers.HasLBFinalizer(w.svc) {
-		return nil
-	}
-	return c.patchFinalizer(ctx, w, true)
+	return c.change(ctx, w, func(svc *corev1.Service) {
+		if !servicehelpers.HasLBFinalizer(svc) {
+			svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
+		}
+	})
 }
 
-// release clears the status of a Service that has no load balancer any more, and removes the finalizer.
+// release clears the status of a Service that has no load balancer any more, and removes the finalizer. The patches name what
+// goes: a difference of two versions would take what others have added since.
 func (c *Controller) release(ctx context.Context, w *work) error {
-	err := c.clearStatus(ctx, w)
+	if !c.exists(w.key) {
+		return nil
+	}
+	metadata, status := map[string]any{"uid": w.svc.UID}, map[string]any{}
+	if len(w.svc.Status.LoadBalancer.Ingress) > 0 {
+		status["loadBalancer"] = map[string]any{"ingress": nil}
+	}
+	if w.svc.DeletionTimestamp == nil && apimeta.FindStatusCondition(w.svc.Status.Conditions, ConditionReady) != nil {
+		gone := func(kind string) map[string]string { return map[string]string{"$patch": "delete", "type": kind} }
+		status["conditions"] = []map[string]string{gone(ConditionReady), gone(corev1.LoadBalancerPortsError), gone(ConditionAddress)}
+	}
+	var err error
+	if len(status) > 0 {
+		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata, "status": status}, "status")
+	}
 	if err == nil && servicehelpers.HasLBFinalizer(w.svc) {
-		err = c.patchFinalizer(ctx, w, false)
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelpers.LoadBalancerCleanupFinalizer}
+		err = c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"metadata": metadata})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && c.gone(ctx, w.svc.Namespace, w.svc.Name, w.svc.UID) {
 		return nil
@@ -88,24 +87,6 @@ func (c *Controller) release(ctx context.Context, w *work) error {
 func (c *Controller) gone(ctx context.Context, namespace, name string, uid types.UID) bool {
 	svc, err := c.deps.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && svc.UID != uid
-}
-
-func (c *Controller) clearStatus(ctx context.Context, w *work) error {
-	status := map[string]any{}
-	if len(w.svc.Status.LoadBalancer.Ingress) > 0 {
-		status["loadBalancer"] = map[string]any{"ingress": nil}
-	}
-	if w.svc.DeletionTimestamp == nil && apimeta.FindStatusCondition(w.svc.Status.Conditions, ConditionReady) != nil {
-		var gone []map[string]string
-		for _, kind := range []string{ConditionReady, corev1.LoadBalancerPortsError, ConditionAddress} {
-			gone = append(gone, map[string]string{"$patch": "delete", "type": kind})
-		}
-		status["conditions"] = gone
-	}
-	if len(status) == 0 || !c.exists(w.key) {
-		return nil
-	}
-	return c.patch(ctx, w, types.StrategicMergePatchType, map[string]any{"status": status}, "status")
 }
 
 // statusOf is what the Service shows. A hostname takes the place of the address, so that kube-proxy does not take a short
@@ -128,21 +109,21 @@ func statusOf(w *work, ip string) *corev1.LoadBalancerStatus {
 	return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{ingress}}
 }
 
-// changeStatus changes the status of a copy of the Service, and patches what differs.
-func (c *Controller) changeStatus(ctx context.Context, w *work, do func(*corev1.Service)) error {
-	after := w.svc.DeepCopy()
+// change changes a copy of the Service, and patches what differs.
+func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
+	before, after := w.svc.DeepCopy(), w.svc.DeepCopy()
 	do(after)
-	if apiequality.Semantic.DeepEqual(w.svc, after) {
+	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	was, err := json.Marshal(w.svc)
+	before.UID = "" // the patch has it then
+	was, err := json.Marshal(before)
 	is, ierr := json.Marshal(after)
-	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, w.svc)
-	var patch map[string]any
-	if err := errors.Join(err, ierr, perr, json.Unmarshal(text, &patch)); err != nil {
+	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, before)
+	if err := errors.Join(err, ierr, perr); err != nil {
 		return err
 	}
-	return c.patch(ctx, w, types.StrategicMergePatchType, patch, "status")
+	return c.patch(ctx, w, types.StrategicMergePatchType, json.RawMessage(text), subresources...)
 }
 
 // writeStatus writes what a sync that ended with err shows on the Service, if that is new.
@@ -155,7 +136,7 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, out outcome, err 
 	if err == nil && out.IP != "" {
 		all = append(all, addressCondition(w.spec.Hostname, out.IP))
 	}
-	err = c.changeStatus(ctx, w, func(svc *corev1.Service) {
+	err = c.change(ctx, w, func(svc *corev1.Service) {
 		for _, cond := range all {
 			if cond.Type != ConditionReady && cond.Status == metav1.ConditionFalse && apimeta.FindStatusCondition(svc.Status.Conditions, cond.Type) == nil {
 				continue // it says nothing until it was true once
@@ -166,10 +147,14 @@ func (c *Controller) writeStatus(ctx context.Context, w *work, out outcome, err 
 		if out.status != nil {
 			svc.Status.LoadBalancer = *out.status
 		}
-		if refused {
-			markPort(svc, refusal)
+		for _, in := range svc.Status.LoadBalancer.Ingress {
+			for i := range in.Ports {
+				if p := &in.Ports[i]; refused && int(p.Port) == refusal.Port {
+					p.Error = new(string(refusal.Reason))
+				}
+			}
 		}
-	})
+	}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -187,24 +172,22 @@ func conditions(unserved *plan.Notice, err error) []metav1.Condition {
 		}
 		return []metav1.Condition{ready, ports}
 	}
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(CloudStackError), err.Error()
 	refusal, refused := errors.AsType[*plan.RefusalError](err)
-	_, waiting := errors.AsType[*plan.WaitError](err)
-	switch {
-	case refused:
-		ready.Reason, ready.Message = string(refusal.Reason), refusal.Error()
-		if refusal.Port != 0 {
-			ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, string(refusal.Reason), refusal.Error()
-			if refusal.Reason == plan.ReasonMixedProtocols {
-				ports.Reason = corev1.LoadBalancerPortsErrorReason
-			}
-		}
-	case waiting:
+	if refused {
+		err = refusal // without what led to it
+	}
+	text := err.Error()
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(CloudStackError), text[:min(len(text), maxConditionMessage)]
+	if _, waiting := errors.AsType[*plan.WaitError](err); waiting {
 		ready.Reason = string(Waiting)
 	}
-	for _, c := range []*metav1.Condition{&ready, &ports} {
-		if len(c.Message) > maxConditionMessage {
-			c.Message = c.Message[:maxConditionMessage]
+	if refused {
+		ready.Reason = string(refusal.Reason)
+	}
+	if refused && refusal.Port != 0 {
+		ports.Status, ports.Reason, ports.Message = metav1.ConditionTrue, ready.Reason, ready.Message
+		if refusal.Reason == plan.ReasonMixedProtocols {
+			ports.Reason = corev1.LoadBalancerPortsErrorReason
 		}
 	}
 	return []metav1.Condition{ready, ports}
@@ -220,17 +203,6 @@ func addressCondition(hostname, ip string) metav1.Condition {
 	return c
 }
 
-// markPort marks the port that is the reason of a refusal in the status.
-func markPort(svc *corev1.Service, refusal *plan.RefusalError) {
-	for _, in := range svc.Status.LoadBalancer.Ingress {
-		for j := range in.Ports {
-			if p := &in.Ports[j]; int(p.Port) == refusal.Port {
-				p.Error = new(string(refusal.Reason))
-			}
-		}
-	}
-}
-
 // recordStore keeps the records in the annotations of the Service that is worked on.
 type recordStore struct {
 	c *Controller
@@ -241,13 +213,11 @@ type recordStore struct {
 // name: nothing may be acquired for it then.
 func (s *recordStore) Load(ctx context.Context) (annotation.Records, error) {
 	svc, err := s.c.deps.Kube.CoreV1().Services(s.w.svc.Namespace).Get(ctx, s.w.svc.Name, metav1.GetOptions{})
-	switch {
-	case err != nil:
+	if err == nil && (svc.UID != s.w.svc.UID || svc.DeletionTimestamp != nil) {
+		err = fmt.Errorf("service %s/%s is being deleted, or not the one it was", svc.Namespace, svc.Name)
+	}
+	if err != nil {
 		return annotation.Records{}, err
-	case svc.UID != s.w.svc.UID:
-		return annotation.Records{}, fmt.Errorf("service %s/%s is not the one it was", svc.Namespace, svc.Name)
-	case svc.DeletionTimestamp != nil:
-		return annotation.Records{}, fmt.Errorf("service %s/%s is being deleted", svc.Namespace, svc.Name)
 	}
 	records, err := annotation.ParseRecords(svc.Annotations)
 	return records.Trusted(), err
@@ -264,7 +234,8 @@ func (s *recordStore) Save(ctx context.Context, r annotation.Records) error {
 			annotations[name] = nil
 		}
 	}
-	err := s.c.patch(ctx, s.w, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	metadata := map[string]any{"annotations": annotations, "uid": s.w.svc.UID}
+	err := s.c.patch(ctx, s.w, types.MergePatchType, map[string]any{"metadata": metadata})
 	if apierrors.IsNotFound(err) && (r.Empty() || !wants(s.w.svc)) {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 // Sync brings one Service to its desired state, unless it waits after a failure. It returns when the Service is looked at
@@ -36,19 +37,16 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	case len(orphans) > 0 && (svc == nil || gone):
 		return 0, c.cleanOrphans(ctx, k, orphans)
 	case svc == nil:
-		c.forget(k)
-		return 0, nil
 	case gone:
 		c.book.leave(k.UID) // a write that was under way may have brought it back
 		return c.attempt(ctx, w, c.remove)
 	case wants(svc):
 		return c.attempt(ctx, w, c.ensure)
-	case leaves(svc), s.touched, c.abandoned(svc):
+	case leaves(svc), c.abandoned(svc):
 		return c.attempt(ctx, w, c.remove)
-	default:
-		c.forget(k)
-		return 0, nil
 	}
+	c.forget(k)
+	return 0, nil
 }
 
 // work is a Service that is worked on: the object, and what follows from it alone.
@@ -57,6 +55,7 @@ type work struct {
 	state   *state
 	svc     *corev1.Service // the newest version; changed as it is written
 	nodes   []*corev1.Node  // those that are eligible
+	lacks   bool            // a node has no VM
 	id      plan.Service
 	spec    annotation.Spec
 	invalid error // why annotations could not be read
@@ -79,7 +78,6 @@ func (c *Controller) describe(w *work) {
 type outcome struct {
 	loadbalancer.Result
 	status *corev1.LoadBalancerStatus // nil after an error
-	nodes  string                     // identifies the nodes that serve; empty when a VM is missing
 }
 
 // attempt makes one attempt, and notes how it ended.
@@ -115,7 +113,6 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 	if errors.Is(err, context.Canceled) {
 		return 0, err // the process ends
 	}
-	err = projectRefusal(w.svc, err)
 	if err == nil {
 		if wants(w.svc) {
 			c.succeeded(w, out)
@@ -130,23 +127,23 @@ func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err erro
 	if err := c.addFinalizer(ctx, w); err != nil {
 		return out, fmt.Errorf("add the finalizer to the Service: %w", err)
 	}
-	asked, first, lacking := annotation.Fingerprint(w.svc), false, false
+	asked, first, lacked := annotation.Fingerprint(w.svc), false, false
 	c.with(w.key, func(s *state) {
-		first, lacking = s.asked != asked, s.served && s.nodes == "" // a warning has named the node without a VM
-		s.asked, s.touched = asked, true
+		first, s.asked, s.touched = s.asked != asked, asked, true
+		lacked = s.served && s.lacks // a warning has named the node without a VM
 	})
 	if first {
 		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
 	}
 	out, err = c.reconcile(ctx, w, c.reconciler.Reconcile)
-	if serr := c.writeStatus(ctx, w, out, projectRefusal(w.svc, err)); err == nil && serr != nil {
+	if serr := c.writeStatus(ctx, w, out, err); err == nil && serr != nil {
 		err = fmt.Errorf("change the status of the Service: %w", serr)
 	}
 	if err == nil {
 		switch {
 		case first:
 			w.events.note(EnsuredLoadBalancer, "Ensured load balancer")
-		case (out.Done > 0 || lacking && out.nodes != "") && len(w.nodes) > 0:
+		case (out.Done > 0 || lacked && !w.lacks) && len(w.nodes) > 0:
 			w.events.note(UpdatedLoadBalancer, "Updated load balancer with new hosts")
 		}
 	}
@@ -158,6 +155,7 @@ type reconcile func(context.Context, loadbalancer.Request) (loadbalancer.Result,
 
 // reconcile decides what the Service alone and its nodes decide, and hands the rest to the load balancers.
 func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (out outcome, err error) {
+	defer func() { err = projectRefusal(w.svc, err) }()
 	req, err := c.accept(ctx, w)
 	if err != nil {
 		return out, err
@@ -189,17 +187,13 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 		return out, err
 	}
 	out.Unserved = cmp.Or(unserved, out.Unserved)
-	if b.complete {
-		out.nodes = b.key
-	}
-	if c.deps.Policy == plan.PolicyDryRun {
-		if len(out.Plan) > 0 {
-			w.events.notice(plan.Notice{Reason: DryRun, Message: "dry run, not done: " + plan.Text(out.Plan)})
-		}
-		out.status = w.svc.Status.LoadBalancer.DeepCopy()
-		return out, nil
-	}
 	out.status = statusOf(w, out.IP)
+	if c.deps.Policy == plan.PolicyDryRun {
+		out.status = w.svc.Status.LoadBalancer.DeepCopy()
+		if len(out.Plan) > 0 {
+			w.events.note(DryRun, "dry run, not done: "+plan.Text(out.Plan))
+		}
+	}
 	return out, nil
 }
 
@@ -230,16 +224,10 @@ func (c *Controller) accept(ctx context.Context, w *work) (req loadbalancer.Requ
 
 // remove removes everything of a Service that no longer wants a load balancer, and the finalizer.
 func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err error) {
-	ns, err := c.namespace(ctx, w.svc.Namespace)
-	if err != nil {
-		return out, err
-	}
-	req := c.request(w, ns) // what cannot be parsed is deleted all the same
-	req.Absent, req.Since = true, time.Time{}
 	if w.state.touched || !w.spec.Records.Empty() || len(w.id.StatusIPs) > 0 {
 		w.events.note(DeletingLoadBalancer, "Deleting load balancer")
 	}
-	if out.Result, err = c.reconciler.Reconcile(ctx, req); err != nil {
+	if out, err = c.removal(ctx, w, c.reconciler.Reconcile); err != nil {
 		return out, err
 	}
 	if err := c.release(ctx, w); err != nil {
@@ -251,8 +239,20 @@ func (c *Controller) remove(ctx context.Context, w *work) (out outcome, err erro
 	return out, nil
 }
 
+// removal is reconcile for a Service that no longer wants a load balancer.
+func (c *Controller) removal(ctx context.Context, w *work, last reconcile) (out outcome, err error) {
+	ns, err := c.namespace(ctx, w.svc.Namespace)
+	if err != nil {
+		return out, err
+	}
+	req := c.request(w, ns) // what cannot be parsed is deleted all the same
+	req.Absent, req.Since = true, time.Time{}
+	out.Result, err = last(ctx, req)
+	return out, projectRefusal(w.svc, err)
+}
+
 // request is what the load balancers need to know of the Service itself.
-func (c *Controller) request(w *work, ns namespace) loadbalancer.Request {
+func (c *Controller) request(w *work, ns tenancy.Namespace) loadbalancer.Request {
 	req := loadbalancer.Request{
 		Facts:   plan.Facts{Service: w.id, Spec: w.spec},
 		Grants:  grantsOf(c.deps.Tenancy, ns, w.spec.Address),
@@ -273,17 +273,14 @@ func (c *Controller) succeeded(w *work, out outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := w.state.retry.next
-	w.state.retry, w.state.served, w.state.nodes = retry{}, true, out.nodes
-	if w.spec.Address != "" && out.Done > 0 || slices.ContainsFunc(out.Plan, freesPort) {
+	w.state.retry, w.state.served, w.state.lacks = retry{}, true, w.lacks
+	if w.spec.Address != "" && out.Done > 0 || slices.ContainsFunc(out.Plan, func(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward }) {
 		c.freedAt, next = c.deps.Clock.Now(), true
 	}
 	if next {
 		c.tryNext()
 	}
 }
-
-// freesPort reports whether a step gives up a port.
-func freesPort(s plan.Step) bool { return s.Kind == plan.DeleteRule || s.Kind == plan.DeleteForward }
 
 // failed notes a failed attempt, reports it, and returns when the next one is due.
 func (c *Controller) failed(w *work, a attempt, out outcome, err error) time.Duration {
@@ -306,10 +303,7 @@ func (c *Controller) failed(w *work, a attempt, out outcome, err error) time.Dur
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok {
 		w.events.warn(refusal.Reason, refusal.Error())
 	}
-	doing := "delete"
-	if wants(w.svc) {
-		doing = "ensure"
-	}
+	doing := map[bool]string{true: "ensure", false: "delete"}[wants(w.svc)]
 	w.events.warn(SyncLoadBalancerFailed, "Error syncing load balancer: failed to "+doing+" load balancer: "+err.Error())
 	klog.ErrorS(err, "A Service's load balancer could not be synced; it is tried again", "service", klog.KObj(w.svc), "in", wait.Round(time.Second))
 	return wait
@@ -335,15 +329,6 @@ func unknownProject(err error) bool {
 		return p.Err == nil
 	}
 	e, ok := errors.AsType[*cloudstack.Error](err)
-	if !ok {
-		return false
-	}
-	switch e.Kind {
-	case cloudstack.KindNotFound:
-		return strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")
-	case cloudstack.KindNotPermitted:
-		return strings.Contains(e.Text, "in project [")
-	default:
-		return false
-	}
+	return ok && (e.Kind == cloudstack.KindNotFound && (strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")) ||
+		e.Kind == cloudstack.KindNotPermitted && strings.Contains(e.Text, "in project ["))
 }

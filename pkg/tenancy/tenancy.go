@@ -174,7 +174,7 @@ func (n Namespaces) MarshalJSON() ([]byte, error) {
 // validate returns everything that is wrong with the policy, joined.
 func (p Policy) validate() error {
 	var errs []error
-	names := AnnotationNames()
+	names := annotation.UserNames()
 	for _, name := range slices.Sorted(maps.Keys(p.Annotations)) {
 		if !slices.Contains(names, name) {
 			errs = append(errs, fmt.Errorf("tenancy.annotations: there is no annotation %q; allowed: %s", name, strings.Join(names, ", ")))
@@ -189,19 +189,6 @@ func (p Policy) validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// AnnotationNames returns the names that rules for annotations may have, sorted: the annotations that users set,
-// without their prefix.
-func AnnotationNames() []string {
-	var out []string
-	for _, d := range annotation.Table() {
-		if name, ok := strings.CutPrefix(d.Name, annotation.Prefix); ok && d.Writer == annotation.ByUser {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // Denial is why the policy refuses something.
@@ -220,18 +207,17 @@ func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
 		return nil
 	}
 	for _, rule := range slices.Sorted(maps.Keys(p.Annotations)) {
-		name := annotation.Prefix + rule
-		value, set := svc.Annotations[name]
+		value, set := svc.Annotations[annotation.Prefix+rule]
 		value = strings.TrimSpace(value)
-		if set && (value != "" || name != annotation.Address) { // an empty address asks for any address, as annotation.Parse reads it
-			if d := p.Allows(rule, ns, value); d != nil {
-				return d
-			}
+		var d *Denial
+		if set && (value != "" || annotation.Prefix+rule != annotation.Address) { // an empty address asks for any address, as annotation.Parse reads it
+			d = p.Allows(rule, ns, value)
 		}
-		if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); ip != "" && name == annotation.Address {
-			if d := p.Annotations[rule].decide("annotations."+rule, "spec.loadBalancerIP", ns, ip); d != nil {
-				return d
-			}
+		if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); d == nil && ip != "" && annotation.Prefix+rule == annotation.Address {
+			d = p.Annotations[rule].decide("annotations."+rule, "spec.loadBalancerIP", ns, ip)
+		}
+		if d != nil {
+			return d
 		}
 	}
 	if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep && ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 1) == 0 {

@@ -5,7 +5,7 @@
 package typo
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -34,11 +34,8 @@ func Distance(a, b string) int {
 // Nearest returns the known names that a mistyped one is closest to, three at most, whatever the case of the letters; sorted.
 func Nearest(name string, known []string) []string {
 	known = slices.Compact(slices.Sorted(slices.Values(known)))
-	distances, least := map[string]int{}, math.MaxInt
-	for _, k := range known {
-		distances[k] = Distance(strings.ToLower(name), strings.ToLower(k))
-		least = min(least, distances[k])
-	}
-	near := slices.DeleteFunc(known, func(k string) bool { return distances[k] > least })
+	distance := func(k string) int { return Distance(strings.ToLower(name), strings.ToLower(k)) }
+	slices.SortStableFunc(known, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) })
+	near := slices.DeleteFunc(known, func(k string) bool { return distance(k) > distance(known[0]) })
 	return near[:min(len(near), 3)]
 }
