@@ -39,8 +39,7 @@ func (r Recording) Body() []byte {
 // Case returns the recording of a name. testdata is the path of pkg/simulator/testdata.
 func Case(t testing.TB, testdata, name string) Recording {
 	t.Helper()
-	golden := testdata + "/golden"
-	all, err := Read(golden, golden+"-forwards", golden+"-tags", golden+"-clusters")
+	all, err := Read(testdata+"/golden", testdata+"/golden-forwards", testdata+"/golden-tags", testdata+"/golden-clusters")
 	if err != nil {
 		t.Fatal(err)
 	}

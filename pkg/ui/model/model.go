@@ -147,6 +147,16 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
+// Facts makes facts of names and values; empty values are left out.
+func Facts(pairs ...string) (out []Fact) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out = append(out, Fact{Name: pairs[i], Value: pairs[i+1]})
+		}
+	}
+	return out
+}
+
 // GroupID names all objects of a kind in a group as the end of a link: a rule that leads to all nodes of a pool has one
 // link, where a link to each of them would be a million in a cluster with a thousand Services and a thousand nodes.
 func GroupID(kind Kind, group string) string { return "group/" + string(kind) + "/" + group }

@@ -92,22 +92,12 @@ func (m *mapping) linked() (out []model.Link) {
 	return out
 }
 
-// facts builds a list of facts from names and values; empty values are left out.
-func facts(pairs ...string) (out []model.Fact) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			out = append(out, model.Fact{Name: pairs[i], Value: pairs[i+1]})
-		}
-	}
-	return out
-}
-
 func cmk(command, id string) []string { return []string{"cmk " + command + " listall=true id=" + id} }
 
 func (m *mapping) network(n *simulator.NetworkInfo) {
 	o := model.Object{
 		Kind: model.KindNetwork, Name: n.Name, Group: n.Owner, Health: model.HealthOK, Label: n.CIDR,
-		Facts:    facts("id", n.ID, "owner", n.Owner, "type", n.Type, "state", n.State, "CIDR", n.CIDR, "offering", n.Offering, "VPC", n.VPC, "ACL list", n.ACL),
+		Facts:    model.Facts("id", n.ID, "owner", n.Owner, "type", n.Type, "state", n.State, "CIDR", n.CIDR, "offering", n.Offering, "VPC", n.VPC, "ACL list", n.ACL),
 		Commands: cmk("list networks", n.ID),
 	}
 	if n.VPC != "" {
@@ -122,7 +112,7 @@ func (m *mapping) network(n *simulator.NetworkInfo) {
 func (m *mapping) vm(vm *simulator.VMInfo) {
 	o := model.Object{
 		Kind: model.KindVM, Name: vm.Name, Group: vm.Owner,
-		Facts: facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template", vm.Template, "zone", vm.Zone,
+		Facts: model.Facts("id", vm.ID, "owner", vm.Owner, "state", vm.State, "offering", vm.Offering, "template", vm.Template, "zone", vm.Zone,
 			"host", vm.Host, "tags", strings.Join(vm.Tags, ", ")),
 		Commands: cmk("list virtualmachines", vm.ID),
 	}
@@ -156,8 +146,8 @@ func vmHealth(state string) model.Health {
 func (m *mapping) address(a *simulator.AddressInfo) {
 	o := model.Object{
 		Kind: model.KindAddress, Name: a.Address, Group: a.Owner, Health: model.HealthOK,
-		Facts: append(facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags", strings.Join(a.Tags, ", ")),
-			facts("firewall", strings.Join(a.Open, "; "))...),
+		Facts: append(model.Facts("id", a.ID, "owner", a.Owner, "state", a.State, "VPC", a.VPC, "tags", strings.Join(a.Tags, ", ")),
+			model.Facts("firewall", strings.Join(a.Open, "; "))...),
 		Commands: cmk("list publicipaddresses", a.ID),
 	}
 	if a.State != "Allocated" {
@@ -179,7 +169,7 @@ func (m *mapping) address(a *simulator.AddressInfo) {
 func (m *mapping) rule(r *simulator.RuleInfo) {
 	o := model.Object{
 		Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.Port), r.Protocol, fmt.Sprint(r.PrivatePort)), Group: r.Owner, Health: model.HealthOK, Label: r.Name,
-		Facts: facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol, "algorithm", r.Algorithm,
+		Facts: model.Facts("Rule", r.Name, "id", r.ID, "owner", r.Owner, "state", r.State, "protocol", r.Protocol, "algorithm", r.Algorithm,
 			"sources", cmp.Or(r.Sources, "all"), "internal address", r.Internal, "tags", strings.Join(r.Tags, ", ")),
 		Commands: cmk("list loadbalancerrules", r.ID),
 	}
@@ -235,7 +225,7 @@ func (m *mapping) members(r *simulator.RuleInfo) {
 func (m *mapping) forward(f *simulator.ForwardInfo) {
 	o := model.Object{
 		Kind: model.KindForward, Name: model.Ports(f.PublicPorts, f.Protocol, f.VMPorts), Group: f.Owner, Health: model.HealthOK, Label: "to " + f.Target,
-		Facts: facts("id", f.ID, "owner", f.Owner, "state", f.State, "protocol", f.Protocol, "to", f.Target,
+		Facts: model.Facts("id", f.ID, "owner", f.Owner, "state", f.State, "protocol", f.Protocol, "to", f.Target,
 			"sources", cmp.Or(strings.Join(f.Sources, ","), "all")),
 		Commands: cmk("list portforwardingrules", f.ID),
 	}

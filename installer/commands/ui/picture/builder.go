@@ -181,17 +181,6 @@ func (b *builder) diagnose(o *model.Object, key string) {
 	}
 }
 
-// facts makes a list of pairs, without those that have no value.
-func facts(pairs ...string) []model.Fact {
-	var out []model.Fact
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			out = append(out, model.Fact{Name: pair[0], Value: pair[1]})
-		}
-	}
-	return out
-}
-
 // csccm is a command line for this cluster.
 func (b *builder) csccm(command string) string {
 	if b.Options == "" {

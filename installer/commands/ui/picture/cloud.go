@@ -67,7 +67,7 @@ func (b *builder) addresses() {
 		}
 		o := b.add(model.Object{ID: cloudID(model.KindAddress, a.ID), Kind: model.KindAddress, Name: a.Address})
 		b.byName["PublicIpAddress "+a.Address] = o.ID
-		o.Facts = facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
+		o.Facts = model.Facts("Address", a.Address, "CloudStack id", a.ID, "State", a.State, "Network", a.AssociatedNetworkID, "VPC", a.VPCID,
 			"Acquired", a.Allocated, "Source NAT", yes[a.SourceNAT], "Static NAT", yes[a.StaticNAT],
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
@@ -105,9 +105,13 @@ func (b *builder) orphanRule(r *cloudstack.LoadBalancerRule) string {
 const maxMemberLinks = 4000
 
 func (b *builder) rules() {
-	all := 0
-	for i := range b.Rules {
-		all += len(b.Members[b.Rules[i].ID])
+	all, poolOf, size := 0, map[string]string{}, map[string]int{}
+	for _, members := range b.Members {
+		all += len(members)
+	}
+	for i := range b.Nodes {
+		poolOf[b.vmOfNode[b.Nodes[i].Name].ID] = pool(&b.Nodes[i])
+		size[pool(&b.Nodes[i])]++
 	}
 	for i := range b.Rules {
 		r := &b.Rules[i]
@@ -119,8 +123,7 @@ func (b *builder) rules() {
 		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort))})
 		b.byName["LoadBalancerRule "+r.Name] = o.ID
 		members := b.Members[r.ID]
-		owner := b.owner(r)
-		count := ""
+		owner, count := b.owner(r), ""
 		if members != nil {
 			count = plural.Count(len(members), "VM")
 		}
@@ -128,7 +131,7 @@ func (b *builder) rules() {
 		if owner == "" {
 			o.Label = r.Name
 		}
-		o.Facts = facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
+		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
 			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
 			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
 		o.Commands = []string{"cmk list loadbalancerrules id=" + r.ID, "cmk list loadbalancerruleinstances id=" + r.ID}
@@ -150,9 +153,16 @@ func (b *builder) rules() {
 		}
 		b.link(address, o.ID, port)
 		if all > maxMemberLinks {
-			if len(members) > 0 && r.NetworkID != "" {
-				b.network(r.NetworkID)
-				b.link(o.ID, cloudID(model.KindNetwork, r.NetworkID), count)
+			in := map[string]int{}
+			for _, vm := range members {
+				in[poolOf[vm]]++
+			}
+			for name, n := range in {
+				if n == size[name] {
+					b.link(o.ID, model.GroupID(model.KindNode, name), "")
+				} else if r.NetworkID != "" {
+					b.link(o.ID, b.network(r.NetworkID).ID, count)
+				}
 			}
 			continue
 		}
@@ -190,7 +200,7 @@ func (b *builder) forwards() {
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
 		})
 		owner := b.forwardOwner(f)
-		o.Facts = facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
+		o.Facts = model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
 			"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID)
 		if owner == "" {
 			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
@@ -249,7 +259,7 @@ func (b *builder) machines() {
 			continue
 		}
 		o := b.add(model.Object{ID: cloudID(model.KindVM, vm.ID), Kind: model.KindVM, Name: vm.Name, Label: string(vm.State)})
-		o.Facts = facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName, "Offering", vm.ServiceOfferingName,
+		o.Facts = model.Facts("VM", vm.Name, "CloudStack id", vm.ID, "State", string(vm.State), "Zone", vm.ZoneName, "Offering", vm.ServiceOfferingName,
 			"Host", vm.HostName, "Addresses", strings.Join(vmAddresses(&vm), ", "))
 		o.Commands = []string{"cmk list virtualmachines id=" + vm.ID}
 		if nodeOf != "" {
@@ -278,11 +288,11 @@ func (b *builder) network(id string) *model.Object {
 	if o.Facts != nil {
 		return o
 	}
-	o.Facts, o.Commands = facts("CloudStack id", id), []string{"cmk list networks id=" + id}
+	o.Facts, o.Commands = model.Facts("CloudStack id", id), []string{"cmk list networks id=" + id}
 	if i := slices.IndexFunc(b.Networks, func(n cloudstack.Network) bool { return n.ID == id }); i >= 0 {
 		n := &b.Networks[i]
 		o.Name, o.Label = cmp.Or(n.Name, id), n.Type
-		o.Facts = append(o.Facts, facts("Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName)...)
+		o.Facts = append(o.Facts, model.Facts("Network", n.Name, "Type", n.Type, "State", n.State, "VPC", n.VPCID, "Offering", n.OfferingName)...)
 	}
 	return o
 }

@@ -8,6 +8,7 @@ package picture
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -128,7 +129,7 @@ func Of(f *Facts) model.Snapshot {
 		out.Objects = append(out.Objects, *b.objects[id])
 	}
 	for _, l := range b.links {
-		if b.objects[l.From] != nil && b.objects[l.To] != nil {
+		if b.objects[l.From] != nil && (b.objects[l.To] != nil || strings.HasPrefix(l.To, model.GroupID(model.KindNode, ""))) {
 			out.Links = append(out.Links, l)
 		}
 	}

@@ -298,6 +298,7 @@ func TestLargeCluster(t *testing.T) {
 	before := Of(f)
 	assert.Len(t, before.Objects, 1000*5+1)
 	assert.Less(t, len(before.Links), 10_000)
+	assert.Contains(t, before.Links, model.Link{From: "rule/rule-7", To: model.GroupID(model.KindNode, "pool-0")})
 	f.Services[7].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, Reason: "PortTaken"}}
 	f.At = at.Add(time.Second)
 	patch, differs := model.Diff(before, Of(f))

@@ -37,18 +37,18 @@ func (b *builder) services() {
 			ips = append(ips, cmp.Or(in.IP, in.Hostname))
 		}
 		o.Label = strings.ReplaceAll(strings.Join(ports, ", "), "/tcp", "")
-		o.Facts = facts(
+		o.Facts = model.Facts(
 			"Service", name, "Address", strings.Join(ips, ", "), "Ports", strings.Join(ports, ", "),
 			"External traffic policy", string(svc.Spec.ExternalTrafficPolicy), "Source ranges", strings.Join(svc.Spec.LoadBalancerSourceRanges, ", "),
 			"UID", string(svc.UID), "Created", stamp(svc.CreationTimestamp))
 		b.serviceHealth(o, svc)
 		for i := range svc.Status.Conditions {
 			c := &svc.Status.Conditions[i]
-			o.Facts = append(o.Facts, facts("Condition "+c.Type, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
+			o.Facts = append(o.Facts, model.Facts("Condition "+c.Type, strings.TrimSpace(fmt.Sprintf("%s (%s) %s", c.Status, c.Reason, c.Message)))...)
 		}
 		for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 			if key != corev1.LastAppliedConfigAnnotation { // the whole object once more
-				o.Facts = append(o.Facts, facts("Annotation "+key, short(svc.Annotations[key], maxAnnotation))...)
+				o.Facts = append(o.Facts, model.Facts("Annotation "+key, short(svc.Annotations[key], maxAnnotation))...)
 			}
 		}
 		o.Commands = []string{
