@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/testenv"
@@ -51,7 +52,7 @@ func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 			owner := cloud.Client(t, "")
 			vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 			require.NoError(t, err)
-			_, err = registration.Sync(t.Context(), owner.Client, &registration.Entry{Name: "prod", ClusterID: uid, ZoneID: vms[0].ZoneID, Workers: []string{vms[0].ID}})
+			_, err = registration.Sync(t.Context(), owner.Client, &registration.Entry{Name: "prod", ClusterID: uid, ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID)})
 			require.NoError(t, err)
 			unfault := func() {}
 			if tc.refused != "" {

@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -99,7 +100,7 @@ func TestUninstallGoesOnAfterInterrupt(t *testing.T) {
 	vms, err := owner.ListVirtualMachines(t.Context(), cloudstack.VMQuery{})
 	require.NoError(t, err)
 	_, err = registration.Sync(t.Context(), owner.Client, &registration.Entry{
-		Name: "prod", ClusterID: string(testenv.KubeSystem().UID), ZoneID: vms[0].ZoneID, Workers: []string{vms[0].ID},
+		Name: "prod", ClusterID: string(testenv.KubeSystem().UID), ZoneID: vms[0].ZoneID, Workers: sets.New(vms[0].ID),
 	})
 	require.NoError(t, err)
 

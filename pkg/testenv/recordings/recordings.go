@@ -50,10 +50,7 @@ func Case(t testing.TB, testdata, name string) Recording {
 	return all[i]
 }
 
-var (
-	mu   sync.Mutex
-	seen = map[string][]Recording{}
-)
+var mu, seen = sync.Mutex{}, map[string][]Recording{}
 
 // Read returns the recordings of folders, those of a folder in the order in which they were made.
 func Read(dirs ...string) (all []Recording, err error) {
