@@ -182,8 +182,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		var order []int
 		for i := range 3 {
 			go func() {
-				done, err := a.wait(t.Context())
-				if err == nil {
+				if done, err := a.wait(t.Context()); err == nil {
 					order = append(order, i)
 					done()
 				}
@@ -197,6 +196,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		dones[0]()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, []int{0, 1, 2}, order)
 	})
 }

@@ -69,9 +69,8 @@ func Read(dirs ...string) (all []Recording, err error) {
 			if err != nil {
 				return nil, err
 			}
-			some := []Recording{}
-			list := any(&some)
-			if filepath.Base(file) == "index.json" {
+			some, list := []Recording{}, any(nil)
+			if list = &some; filepath.Base(file) == "index.json" {
 				list = &names
 			}
 			if err := json.Unmarshal(raw, list); err != nil {
