@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Flags of the controller's program that make it a Pod of csccm test.
@@ -109,21 +111,19 @@ func Ask(ctx context.Context, address, token string) (Answer, error) {
 
 // AskUntil asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
 func AskUntil(ctx context.Context, address, token string) (Answer, error) {
+	var answer Answer
 	var last error
-	for {
+	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
 		a, err := Ask(ctx, address, token)
-		if err == nil {
-			return a, nil
-		}
 		if ctx.Err() == nil || last == nil {
-			last = err
+			answer, last = a, err
 		}
-		select {
-		case <-ctx.Done():
-			return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
-		case <-time.After(pause):
-		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
 	}
+	return answer, nil
 }
 
 // AskAll asks at several addresses at once.

@@ -187,8 +187,13 @@ func (b *book) find(meant func(*entry) bool) (found *plan.Holder) {
 }
 
 // ByUID implements observe.Book.
-func (b *book) ByUID(uid string) *plan.Holder {
-	return b.find(func(e *entry) bool { return e.UID == uid })
+func (b *book) ByUID(uid string) (found *plan.Holder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.services[types.UID(uid)]; e != nil {
+		found = new(e.Holder)
+	}
+	return found
 }
 
 // ByLoadBalancer implements observe.Book.
@@ -212,10 +217,8 @@ func (b *book) Reserve(uid, address string, limit int) (held int, err error) {
 	if _, has := e.uses[address]; has && address != "" {
 		return 0, nil
 	}
-	if address != "" {
-		if owners := b.holders(address); len(owners) > 0 && !owners[0].Admits(e.Namespace) {
-			return 0, loadbalancer.ErrNotShared
-		}
+	if owners := b.holders(address); len(owners) > 0 && !owners[0].Admits(e.Namespace) { // nobody has the address ""
+		return 0, loadbalancer.ErrNotShared
 	}
 	if limit >= 0 {
 		held, counted := b.held(e, address)

@@ -15,7 +15,7 @@ import (
 
 // countMoves counts the port forwardings that a sync moved.
 func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backends) {
-	if err != nil || c.deps.Policy == plan.PolicyDryRun {
+	if err != nil || len(result.Plan) == 0 || c.deps.Policy == plan.PolicyDryRun {
 		return
 	}
 	causes := map[string]failover.Cause{} // by VM

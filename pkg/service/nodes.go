@@ -84,10 +84,8 @@ func (c *Controller) unfit(w *work, nodes []*corev1.Node) map[string]failover.Un
 	}
 	out := failover.Unfit(nodes, c.heartbeats.Suspected())
 	all, _ := c.deps.Nodes() // none while the cache is not filled
-	for _, n := range all {  // they are not among the nodes that serve, and may be the ones that ports lead to
-		if failover.Leaving(n) {
-			out[n.Name] = failover.Fitness(n)
-		}
+	for _, n := range filterNodes(all, failover.Leaving) {
+		out[n.Name] = failover.Fitness(n) // it is not among the nodes that serve, and may be one that ports lead to
 	}
 	return out
 }
@@ -104,7 +102,7 @@ func texts(unfit map[string]failover.Unfitness) map[string]string {
 // find finds the VMs of the nodes that serve, and those that tell in which network the Service is where these cannot.
 func (c *Controller) find(ctx context.Context, w *work, b *backends, on events, age time.Duration) (err error) {
 	inv := c.inventory(w.spec.Project)
-	b.reach = nil
+	b.reach, w.lacks = nil, false
 	if b.members, err = c.membersOf(ctx, inv, w, b.nodes, on, age); err != nil {
 		return err
 	}

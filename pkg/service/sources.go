@@ -137,7 +137,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 			spec, _ := annotation.Parse(s.svc)
 			return len(selected(spec, []*corev1.Node{n})) > 0
 		}
-		return s.svc != nil && wants(s.svc) && (members || relabelled && selects(was) != selects(is))
+		return s.svc != nil && wants(s.svc) && (!fitness || !s.forwards) && (members || relabelled && selects(was) != selects(is))
 	})
 }
 

@@ -48,10 +48,11 @@ func (c *Controller) patch(ctx context.Context, w *work, kind types.PatchType, c
 }
 
 func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
+	if servicehelpers.HasLBFinalizer(w.svc) {
+		return nil
+	}
 	return c.change(ctx, w, func(svc *corev1.Service) {
-		if !servicehelpers.HasLBFinalizer(svc) {
-			svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
-		}
+		svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
 	})
 }
 
@@ -111,15 +112,15 @@ func statusOf(w *work, ip string) *corev1.LoadBalancerStatus {
 
 // change changes a copy of the Service, and patches what differs.
 func (c *Controller) change(ctx context.Context, w *work, do func(*corev1.Service), subresources ...string) error {
-	before, after := w.svc.DeepCopy(), w.svc.DeepCopy()
+	before, after := *w.svc, w.svc.DeepCopy()
 	do(after)
-	if apiequality.Semantic.DeepEqual(before, after) {
+	if apiequality.Semantic.DeepEqual(w.svc, after) {
 		return nil
 	}
 	before.UID = "" // the patch has it then
-	was, err := json.Marshal(before)
+	was, err := json.Marshal(&before)
 	is, ierr := json.Marshal(after)
-	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, before)
+	text, perr := strategicpatch.CreateTwoWayMergePatch(was, is, &before)
 	if err := errors.Join(err, ierr, perr); err != nil {
 		return err
 	}

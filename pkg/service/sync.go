@@ -110,16 +110,15 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 	w.began = c.deps.Clock.Now()
 	out, err := do(ctx, w)
 	c.book.settle(w.key.UID)
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return 0, err // the process ends
+	case err != nil:
+		return c.failed(w, a, out, err), err
+	case wants(w.svc):
+		c.succeeded(w, out)
 	}
-	if err == nil {
-		if wants(w.svc) {
-			c.succeeded(w, out)
-		}
-		return 0, nil
-	}
-	return c.failed(w, a, out, err), err
+	return 0, nil
 }
 
 // ensure brings a Service that wants a load balancer to its desired state, and writes its status.
