@@ -57,8 +57,8 @@ func Read(dirs ...string) (all []Recording, err error) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, dir := range dirs {
-		if seen[dir] != nil {
-			all = append(all, seen[dir]...)
+		if known, is := seen[dir]; is {
+			all = append(all, known...)
 			continue
 		}
 		here := map[string]Recording{}
@@ -69,11 +69,13 @@ func Read(dirs ...string) (all []Recording, err error) {
 			if err != nil {
 				return nil, err
 			}
-			some, list := []Recording{}, any(nil)
-			if list = &some; filepath.Base(file) == "index.json" {
-				list = &names
+			var some []Recording
+			if filepath.Base(file) == "index.json" {
+				err = json.Unmarshal(raw, &names)
+			} else {
+				err = json.Unmarshal(raw, &some)
 			}
-			if err := json.Unmarshal(raw, list); err != nil {
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 			for _, r := range some {
