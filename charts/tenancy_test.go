@@ -63,7 +63,7 @@ func TestTenancySchemaKnowsTheAnnotations(t *testing.T) {
 // Namespaces are read as far as the policy needs them.
 func TestTenancyPermissions(t *testing.T) {
 	t.Parallel()
-	selector := values{"matchLabels": values{"a": "b"}}
+	selector := "a=b"
 	for name, tc := range map[string]struct {
 		v   values
 		all bool

@@ -219,7 +219,7 @@ func (env *serviceEnv) restart() {
 	require.NoError(env.t, err)
 	deps := p.serviceDeps(env.kube, env.recorder)
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
-	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []tenancy.Namespaces{tenancy.Named(tenancy.Everybody)}}
+	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []string{tenancy.Everybody}}
 	if env.tenants {
 		deps.API = instantJobs{deps.API}
 		deps.Tenancy = tenantPolicy(env.noTags)

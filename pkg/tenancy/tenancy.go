@@ -22,7 +22,8 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 )
 
-// Everybody matches every namespace in a list of Namespaces.
+// Everybody matches every namespace in a list of namespaces. The other entries of such a list are a namespace's name, or a label
+// selector as kubectl -l takes it, such as team=platform or env in (test, stage).
 const Everybody = "*"
 
 // Rules for what no annotation of the Service shows: they are about the address that CloudStack has.
@@ -36,7 +37,7 @@ const (
 // Policy is what an operator allows. The zero Policy allows everything.
 type Policy struct {
 	// TrustedNamespaces are exempt from every rule and limit.
-	TrustedNamespaces []Namespaces `json:"trustedNamespaces,omitempty"`
+	TrustedNamespaces []string `json:"trustedNamespaces,omitempty"`
 	// Annotations are rules for annotations of Services. A key is the annotation's name without annotation.Prefix.
 	Annotations      map[string]Rule `json:"annotations,omitempty"`
 	SourceNATAddress Rule            `json:"sourceNATAddress,omitzero"`
@@ -47,7 +48,7 @@ type Policy struct {
 // Rule says who may use something, and with which values. The zero Rule allows every namespace every value.
 type Rule struct {
 	// Allow are the namespaces that may use it. Empty means all namespaces, or none with Deny.
-	Allow []Namespaces `json:"allow,omitempty"`
+	Allow []string `json:"allow,omitempty"`
 	// Values are the only values allowed. Empty means any value.
 	Values []string `json:"values,omitempty"`
 	// Deny refuses it to all namespaces that Allow does not name.
@@ -69,16 +70,6 @@ type KeepIPLimit struct {
 	MaxPerNamespace *int `json:"maxPerNamespace,omitempty"`
 }
 
-// Namespaces matches namespaces: by name, all of them ("*"), or by label selector.
-// In JSON it is a string or a label selector.
-type Namespaces struct {
-	Name     string
-	Selector *metav1.LabelSelector
-}
-
-// Named returns the Namespaces that match one name, or all for "*".
-func Named(name string) Namespaces { return Namespaces{Name: name} }
-
 // Namespace is who asks.
 type Namespace struct {
 	Name   string
@@ -89,7 +80,7 @@ type Namespace struct {
 func Default() Policy {
 	kept := 2
 	return Policy{
-		TrustedNamespaces: []Namespaces{Named(metav1.NamespaceSystem)},
+		TrustedNamespaces: []string{metav1.NamespaceSystem},
 		Annotations: map[string]Rule{
 			"network":         {Deny: true},
 			"project":         {Deny: true},
@@ -103,72 +94,42 @@ func Default() Policy {
 }
 
 // Trusts reports whether a namespace is exempt from every rule and limit.
-func (p Policy) Trusts(ns Namespace) bool { return anyMatches(p.TrustedNamespaces, ns) }
+func (p Policy) Trusts(ns Namespace) bool { return slices.ContainsFunc(p.TrustedNamespaces, ns.Matches) }
 
 // NeedsLabels reports whether a decision may depend on the labels of the namespace.
 func (p Policy) NeedsLabels() bool {
-	lists := [][]Namespaces{p.TrustedNamespaces, p.SourceNATAddress.Allow, p.ForeignAddress.Allow}
+	return slices.ContainsFunc(p.entries(), isSelector)
+}
+
+// entries returns all lists of namespaces as one.
+func (p Policy) entries() []string {
+	all := slices.Concat(p.TrustedNamespaces, p.SourceNATAddress.Allow, p.ForeignAddress.Allow)
 	for _, r := range p.Annotations {
-		lists = append(lists, r.Allow)
+		all = append(all, r.Allow...)
 	}
-	return slices.ContainsFunc(slices.Concat(lists...), func(n Namespaces) bool { return n.Selector != nil })
+	return all
 }
 
-func anyMatches(list []Namespaces, ns Namespace) bool {
-	return slices.ContainsFunc(list, func(n Namespaces) bool { return n.Matches(ns) })
-}
+// isSelector reports whether an entry has an operator of a label selector, which a name has not.
+func isSelector(entry string) bool { return strings.ContainsAny(entry, "=!(") }
 
-// Matches reports whether the namespace is one of them. A selector that is not valid matches nothing.
-func (n Namespaces) Matches(ns Namespace) bool {
-	if n.Selector == nil {
-		return n.Name == Everybody || n.Name != "" && n.Name == ns.Name
+// Matches reports whether an entry of a list matches the namespace. What is not valid matches nothing.
+func (ns Namespace) Matches(entry string) bool {
+	if !isSelector(entry) {
+		return entry == Everybody || entry == ns.Name
 	}
-	selector, err := metav1.LabelSelectorAsSelector(n.Selector)
+	selector, err := labels.Parse(entry)
 	return err == nil && selector.Matches(labels.Set(ns.Labels))
 }
-
-var strict = json.RejectUnknownMembers(true)
 
 // Parse reads a policy as the chart writes it: JSON, in which a name that is not known is an error.
 // What the text leaves out is not restricted; the defaults are in Default alone.
 func Parse(text []byte) (Policy, error) {
 	var p Policy
-	if err := json.Unmarshal(text, &p, strict); err != nil {
+	if err := json.Unmarshal(text, &p, json.RejectUnknownMembers(true)); err != nil {
 		return Policy{}, fmt.Errorf("tenancy: %w", err)
 	}
 	return p, p.validate()
-}
-
-// UnmarshalJSON reads a namespace's name, "*" or a label selector.
-func (n *Namespaces) UnmarshalJSON(text []byte) error {
-	var name string
-	if json.Unmarshal(text, &name) == nil {
-		if name != Everybody && len(validation.IsDNS1123Label(name)) > 0 {
-			return fmt.Errorf("%q is not a namespace; allowed: a namespace's name, \"*\" or a label selector", name)
-		}
-		*n = Namespaces{Name: name}
-		return nil
-	}
-	var s metav1.LabelSelector
-	if err := json.Unmarshal(text, &s, strict); err != nil {
-		return fmt.Errorf("%s is not a namespace's name, \"*\" or a label selector: %w", text, err)
-	}
-	if len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
-		return errors.New("a label selector without matchLabels and matchExpressions would match every namespace; use \"*\" for that")
-	}
-	if _, err := metav1.LabelSelectorAsSelector(&s); err != nil {
-		return fmt.Errorf("label selector %s: %w", text, err)
-	}
-	*n = Namespaces{Selector: &s}
-	return nil
-}
-
-// MarshalJSON writes what UnmarshalJSON reads.
-func (n Namespaces) MarshalJSON() ([]byte, error) {
-	if n.Selector != nil {
-		return json.Marshal(n.Selector)
-	}
-	return json.Marshal(n.Name)
 }
 
 // validate returns everything that is wrong with the policy, joined.
@@ -178,6 +139,13 @@ func (p Policy) validate() error {
 	for _, name := range slices.Sorted(maps.Keys(p.Annotations)) {
 		if !slices.Contains(names, name) {
 			errs = append(errs, fmt.Errorf("tenancy.annotations: there is no annotation %q; allowed: %s", name, strings.Join(names, ", ")))
+		}
+	}
+	for _, entry := range p.entries() {
+		if _, err := labels.Parse(entry); isSelector(entry) && err != nil {
+			errs = append(errs, fmt.Errorf("tenancy: label selector %q: %w", entry, err))
+		} else if !isSelector(entry) && entry != Everybody && len(validation.IsDNS1123Label(entry)) > 0 {
+			errs = append(errs, fmt.Errorf("tenancy: %q is not a namespace; allowed: a namespace's name, \"*\", or a label selector such as team=platform", entry))
 		}
 	}
 	for name, limit := range map[string]int{
@@ -248,7 +216,7 @@ func (p Policy) Allows(rule string, ns Namespace, value string) *Denial {
 
 func (r Rule) decide(path, what string, ns Namespace, value string) *Denial {
 	switch {
-	case (r.Deny || len(r.Allow) > 0) && !anyMatches(r.Allow, ns):
+	case (r.Deny || len(r.Allow) > 0) && !slices.ContainsFunc(r.Allow, ns.Matches):
 		return denied(path, fmt.Sprintf("%s (%q) is not allowed in namespace %s", what, value, ns.Name),
 			fmt.Sprintf("do without it, or ask your cluster's operator, who can add the namespace to tenancy.%s.allow", path))
 	case len(r.Values) > 0 && !slices.Contains(r.Values, value):

@@ -26,20 +26,19 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", `{}`, ""},
-		{"names and selectors", `{"trustedNamespaces":["a","*",{"matchLabels":{"x":"y"}},{"matchExpressions":[{"key":"k","operator":"Exists"}]}]}`, ""},
+		{"names and selectors", `{"trustedNamespaces":["a","*","x=y","k in (v,w),!gone"]}`, ""},
 		{"rules", `{"annotations":{"network":{"allow":["a"],"values":["n1"],"deny":true},"share-with":{"deny":true}},"sourceNATAddress":{"deny":true}}`, ""},
 		{"no JSON", `allow`, "invalid character"},
 		{"nothing", ``, "EOF"},
 		{"more than one", `{} {}`, "after top-level value"},
 		{"unknown name", `{"annotation":{}}`, `unknown object member name "annotation"`},
 		{"unknown name in a rule", `{"annotations":{"network":{"allowed":["a"]}}}`, `unknown object member name "allowed"`},
-		{"unknown name in a selector", `{"trustedNamespaces":[{"matchLabel":{"x":"y"}}]}`, `unknown object member name "matchLabel"`},
 		{"unknown annotation", `{"annotations":{"networks":{}}}`, `no annotation "networks"`},
 		{"an annotation of the controller", `{"annotations":{"addresses":{}}}`, `no annotation "addresses"`},
 		{"not a namespace", `{"trustedNamespaces":["Team A"]}`, `"Team A" is not a namespace`},
-		{"a number", `{"trustedNamespaces":[1]}`, `label selector`},
-		{"a selector of everything", `{"trustedNamespaces":[{}]}`, `use "*"`},
-		{"a wrong operator", `{"trustedNamespaces":[{"matchExpressions":[{"key":"k","operator":"Like"}]}]}`, `Like`},
+		{"a number", `{"trustedNamespaces":[1]}`, `JSON number`},
+		{"nothing", `{"trustedNamespaces":[""]}`, `"" is not a namespace`},
+		{"not a selector", `{"annotations":{"zone":{"allow":["team=(a"]}}}`, `label selector "team=(a"`},
 		{"a negative limit", `{"limits":{"maxPortsPerService":-1}}`, `limits.maxPortsPerService: -1`},
 		{"a negative limit of kept addresses", `{"limits":{"keepIP":{"maxPerNamespace":-1}}}`, `limits.keepIP.maxPerNamespace: -1`},
 	} {
@@ -115,10 +114,10 @@ func TestCheck(t *testing.T) {
 		{"an empty rule", `{"annotations":{"network":{}}}`, shop, on("network", "n"), ""},
 		{"allowed by name", `{"annotations":{"network":{"deny":true,"allow":["shop"]}}}`, shop, on("network", "n"), ""},
 		{"allow alone restricts", `{"annotations":{"network":{"allow":["blog"]}}}`, shop, on("network", "n"), "tenancy.annotations.network"},
-		{"allowed by label", `{"annotations":{"network":{"allow":[{"matchLabels":{"tier":"gold"}}]}}}`, shop, on("network", "n"), ""},
-		{"another label", `{"annotations":{"network":{"allow":[{"matchLabels":{"tier":"tin"}}]}}}`, shop, on("network", "n"), "tenancy.annotations.network"},
-		{"no labels", `{"annotations":{"network":{"allow":[{"matchLabels":{"tier":"gold"}}]}}}`, Namespace{Name: "shop"}, on("network", "n"), "tenancy.annotations.network"},
-		{"expression", `{"annotations":{"network":{"allow":[{"matchExpressions":[{"key":"tier","operator":"In","values":["gold","silver"]}]}]}}}`, shop, on("network", "n"), ""},
+		{"allowed by label", `{"annotations":{"network":{"allow":["tier=gold"]}}}`, shop, on("network", "n"), ""},
+		{"another label", `{"annotations":{"network":{"allow":["tier=tin"]}}}`, shop, on("network", "n"), "tenancy.annotations.network"},
+		{"no labels", `{"annotations":{"network":{"allow":["tier=gold"]}}}`, Namespace{Name: "shop"}, on("network", "n"), "tenancy.annotations.network"},
+		{"expression", `{"annotations":{"network":{"allow":["tier in (gold,silver)"]}}}`, shop, on("network", "n"), ""},
 		{"a value", `{"annotations":{"network":{"values":["n1","n2"]}}}`, shop, on("network", " n2 "), ""},
 		{"another value", `{"annotations":{"network":{"values":["n1","n2"]}}}`, shop, on("network", "n3"), "tenancy.annotations.network"},
 		{"the value, but not the namespace", `{"annotations":{"network":{"deny":true,"values":["n1"]}}}`, shop, on("network", "n1"), "tenancy.annotations.network"},
@@ -158,7 +157,7 @@ func TestAllows(t *testing.T) {
 
 func TestNeedsLabels(t *testing.T) {
 	t.Parallel()
-	const selector = `{"matchLabels":{"a":"b"}}`
+	const selector = `"a=b"`
 	for _, text := range []string{
 		`{"trustedNamespaces":[` + selector + `]}`,
 		`{"annotations":{"zone":{"allow":["x",` + selector + `]}}}`,

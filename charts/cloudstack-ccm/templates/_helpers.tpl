@@ -92,5 +92,5 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- range append (append (values (default dict .Values.tenancy.annotations)) .Values.tenancy.sourceNATAddress) .Values.tenancy.foreignAddress -}}
 {{- $lists = append $lists (default dict .).allow -}}
 {{- end -}}
-{{- range $lists -}}{{- range . -}}{{- if kindIs "map" . -}}true{{- end -}}{{- end -}}{{- end -}}
+{{- range $lists -}}{{- range . -}}{{- if regexMatch "[=!(]" . -}}true{{- end -}}{{- end -}}{{- end -}}
 {{- end -}}

@@ -62,8 +62,8 @@ func (v View) allow(p *tenancy.Policy, rule string, ns tenancy.Namespace, svc *c
 func permit(r *tenancy.Rule, ns tenancy.Namespace, values []string) bool {
 	changed := false
 	restricted := r.Deny || len(r.Allow) > 0
-	if restricted && !slices.ContainsFunc(r.Allow, func(n tenancy.Namespaces) bool { return n.Matches(ns) }) {
-		r.Allow = append(slices.Clone(r.Allow), tenancy.Named(ns.Name))
+	if restricted && !slices.ContainsFunc(r.Allow, ns.Matches) {
+		r.Allow = append(slices.Clone(r.Allow), ns.Name)
 		changed = true
 	}
 	if len(r.Values) == 0 {

@@ -89,19 +89,19 @@ func TestKeep(t *testing.T) {
 			service("a/z", "192.0.2.1", with("network", "n1"), func(s *corev1.Service) { now := metav1.Now(); s.DeletionTimestamp = &now }),
 		}},
 		"a trusted namespace": {
-			policy:   custom(`{"trustedNamespaces":[{"matchLabels":{"team":"infra"}}],"annotations":{"network":{"deny":true}}}`),
+			policy:   custom(`{"trustedNamespaces":["team=infra"],"annotations":{"network":{"deny":true}}}`),
 			services: []corev1.Service{service("a/web", "192.0.2.1", with("network", "n1")), service("b/web", "192.0.2.2", with("network", "n1"))},
 			labels:   map[string]map[string]string{"a": {"team": "infra"}},
 			refused:  []string{"+b/web tenancy.annotations.network"},
 			values:   `{"tenancy":{"annotations":{"network":{"allow":["b"]}}}}`,
 		},
 		"the operator's own lists stay": {
-			policy: custom(`{"annotations":{"network":{"allow":["x",{"matchLabels":{"team":"infra"}}],"values":["n9"]}}}`),
+			policy: custom(`{"annotations":{"network":{"allow":["x","team=infra"],"values":["n9"]}}}`),
 			services: []corev1.Service{
 				service("a/web", "192.0.2.1", with("network", "n1")), service("x/web", "192.0.2.2", with("network", "n9")),
 			},
 			refused: []string{"+a/web tenancy.annotations.network"},
-			values:  `{"tenancy":{"annotations":{"network":{"allow":["x",{"matchLabels":{"team":"infra"}},"a"],"values":["n9","n1"]}}}}`,
+			values:  `{"tenancy":{"annotations":{"network":{"allow":["x","team=infra","a"],"values":["n9","n1"]}}}}`,
 		},
 		"a value alone": {
 			policy: custom(`{"annotations":{"algorithm":{"values":["source"]},"address":{"values":["192.0.2.9"]}}}`),
