@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // cksTimeout is how long commands follow CloudStack's work on a cluster: its own limit for such a job.
@@ -44,11 +45,10 @@ command again, or csccm cks show NAME --watch, follows the operation to its end.
 func newCKSCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cks",
-		Short: "Manage clusters and versions of CloudStack Kubernetes Service",
+		Short: "Manage clusters of CloudStack Kubernetes Service",
 		Long: `The subcommands list, create, change and delete clusters of CloudStack Kubernetes
-Service (CKS), and the Kubernetes versions that it can install. csccm doctor checks a
-cluster that CKS made: its nodes, its certificates, and whether CKS would deploy its
-own provider again.`,
+Service (CKS). csccm doctor checks a cluster that CKS made: its nodes, its
+certificates, and whether CKS would deploy its own provider again.`,
 		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2 --with csccm
   csccm cks list
   csccm cks show demo`,
@@ -77,16 +77,10 @@ func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, 
 	return cmd
 }
 
-// change completes a command that changes what its argument names: a cluster, or a version.
-func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, noun string, validate func(args []string) error, body cksBody) *cobra.Command {
-	what := "name or id of a cluster"
-	if noun == "cluster" {
-		cmd.Long += followText
-	} else {
-		what = "version"
-		cmd.Long += " Only an administrator may."
-	}
-	cmd.Args = cli.AlsoValid(cli.OneArgument(what), validate)
+// change completes a command that changes the cluster that its argument names.
+func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, validate func(args []string) error, body cksBody) *cobra.Command {
+	cmd.Long += followText
+	cmd.Args = cli.AlsoValid(cli.OneArgument("name or id of a cluster"), validate)
 	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, body)
 	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
@@ -274,7 +268,7 @@ initialises nodes that are added later (adoptNodes). csccm doctor checks it at t
 	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	ignorePreflight(cmd, &o.Ignore)
-	f.change(g, cmd, "cluster", func(args []string) error {
+	f.change(g, cmd, func(args []string) error {
 		o.Name = args[0]
 		for _, w := range o.With {
 			if w != withController {
@@ -340,7 +334,7 @@ removed while the cluster runs; the newest are removed first.`,
 	cmd.Flags().StringVar(&autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
 	ignorePreflight(cmd, &o.Ignore)
 	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-	return (&cksFlags{}).change(g, cmd, "cluster", func([]string) (err error) {
+	return (&cksFlags{}).change(g, cmd, func([]string) (err error) {
 		if cmd.Flags().Changed("autoscaling") {
 			if o.Autoscaling, err = cks.ParseAutoscaling(autoscaling); err != nil {
 				return err
@@ -351,7 +345,7 @@ removed while the cluster runs; the newest are removed first.`,
 }
 
 func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
-	var version string
+	var to string
 	var ignore []string
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
@@ -362,15 +356,15 @@ after the other. Before, csccm looks at the nodes of the cluster where it reache
 		Example: `  csccm cks upgrade demo --version 1.34.0 --dry-run
   csccm cks upgrade demo --version 1.34.0 --yes`,
 	}
-	cmd.Flags().StringVar(&version, "version", "", "name, semantic version or id of the version")
+	cmd.Flags().StringVar(&to, "version", "", "name, semantic version or id of the version")
 	ignorePreflight(cmd, &ignore)
-	return (&cksFlags{}).change(g, cmd, "cluster", func([]string) error {
-		if version == "" {
+	return (&cksFlags{}).change(g, cmd, func([]string) error {
+		if to == "" {
 			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
 		}
 		return nil
 	}, func(ctx context.Context, s *cks.Service, args []string) error {
-		return s.Upgrade(ctx, args[0], version, ignore)
+		return s.Upgrade(ctx, args[0], to, ignore)
 	})
 }
 
@@ -380,7 +374,7 @@ func newCKSStartCommand(g *cli.Globals) *cobra.Command {
 		Short:   "Start a cluster that is stopped",
 		Long:    `Start the VMs of a cluster that is stopped, and wait until its API server answers CloudStack.`,
 		Example: "  csccm cks start demo",
-	}, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Start(ctx, args[0]) })
+	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Start(ctx, args[0]) })
 }
 
 func newCKSStopCommand(g *cli.Globals) *cobra.Command {
@@ -389,7 +383,7 @@ func newCKSStopCommand(g *cli.Globals) *cobra.Command {
 		Short:   "Stop the VMs of a cluster",
 		Long:    `Stop the VMs of a cluster. Its disks, network, addresses and rules stay.`,
 		Example: "  csccm cks stop demo",
-	}, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Stop(ctx, args[0]) })
+	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Stop(ctx, args[0]) })
 }
 
 func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
@@ -408,17 +402,17 @@ has removed their rules. Otherwise it names the addresses and rules that stay.`,
 	}
 	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
 	ignorePreflight(cmd, &o.Ignore)
-	return (&cksFlags{}).change(g, cmd, "cluster", nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
+	return (&cksFlags{}).change(g, cmd, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
 }
 
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
-	f, zone := &cksFlags{}, ""
-	cmd := f.command(g, &cobra.Command{
+	zone := ""
+	cmd := (&cksFlags{}).command(g, &cobra.Command{
 		Use:   "versions",
-		Short: "List and change the Kubernetes versions of CloudStack",
-		Long: `List the versions that CloudStack Kubernetes Service can install. The subcommands, for
-administrators, register, enable, disable and delete them. A version can be used when
-its state is Enabled and its ISO Ready.`,
+		Short: "List the Kubernetes versions of CloudStack",
+		Long: `List the versions that CloudStack Kubernetes Service can install. A version can be used
+when its state is Enabled and its ISO Ready. An administrator changes the list in
+CloudStack itself: ` + version.Pages + `docs/cks.md#a-version`,
 		Example: `  csccm cks versions --cloud-config cloud-config
   csccm cks versions --zone zone-1 -o json`,
 	}, 0, func(ctx context.Context, s *cks.Service, _ []string) error {
@@ -426,64 +420,8 @@ its state is Enabled and its ISO Ready.`,
 		if err != nil {
 			return err
 		}
-		if len(l.Versions) == 0 {
-			s.Progress.Info("there are no versions; an administrator registers one with csccm cks versions add")
-		}
 		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
 	})
 	cmd.Flags().StringVar(&zone, "zone", "", "name or id of a zone: only what can be installed there")
-	cmd.AddCommand(newCKSVersionsAddCommand(g))
-	for _, c := range []struct {
-		name, short, long string
-		do                cksBody
-	}{
-		{
-			"enable", "Let users create clusters with a version", "Enable a version by its name, semantic version or id: new clusters can have it.",
-			func(ctx context.Context, s *cks.Service, args []string) error {
-				return s.SetVersion(ctx, args[0], true)
-			},
-		},
-		{
-			"disable", "Offer a version no longer", "Disable a version: no new cluster can have it, and no cluster be upgraded to it. Clusters that have it go on.",
-			func(ctx context.Context, s *cks.Service, args []string) error {
-				return s.SetVersion(ctx, args[0], false)
-			},
-		},
-		{
-			"delete", "Delete a version and its ISO", "Delete a version that no cluster has, with its ISO.",
-			func(ctx context.Context, s *cks.Service, args []string) error { return s.DeleteVersion(ctx, args[0]) },
-		},
-	} {
-		cmd.AddCommand((&cksFlags{}).change(g, &cobra.Command{
-			Use: c.name + " VERSION", Short: c.short, Long: c.long, Example: "  csccm cks versions " + c.name + " 1.33.1 --admin-cmk-profile current",
-		}, "version", nil, c.do))
-	}
-	return cmd
-}
-
-func newCKSVersionsAddCommand(g *cli.Globals) *cobra.Command {
-	f, o := &cksFlags{}, cks.AddOptions{}
-	cmd := f.change(g, &cobra.Command{
-		Use:   "add VERSION",
-		Short: "Register a Kubernetes version from the URL of its ISO",
-		Long: `Register a version from the URL of its ISO, which CloudStack downloads then, and wait
-until it is Ready. A version that is registered already is only waited for.`,
-		Example: `  csccm cks versions add 1.33.1 --url https://example.org/setup-v1.33.1.iso \
-    --checksum '{SHA-256}0123...' --admin-cmk-profile current`,
-	}, "version", func(args []string) error {
-		o.Semantic = args[0]
-		return o.Validate()
-	}, func(ctx context.Context, s *cks.Service, _ []string) error { return s.AddVersion(ctx, o) })
-	flags := cmd.Flags()
-	flags.StringVar(&o.URL, "url", "", "where CloudStack downloads the ISO")
-	flags.StringVar(&o.Name, "name", "", "name of the version (default vVERSION, with a zone vVERSION-ZONE)")
-	flags.StringVar(&o.Zone, "zone", "", "name or id of a zone (default all)")
-	flags.StringVar(&o.Checksum, "checksum", "", "checksum of the ISO, such as {SHA-256}0123...")
-	flags.StringVar(&o.Arch, "arch", "", "architecture: x86_64 or aarch64 (CloudStack 4.20)")
-	flags.IntVar(&o.MinCPUs, "min-cpus", 2, "CPUs that a node needs at least")
-	flags.IntVar(&o.MinMemoryMiB, "min-memory", 2048, "memory that a node needs at least, in MiB")
-	flags.BoolVar(&o.DirectDownload, "direct-download", false, "hosts download the ISO themselves (CloudStack 4.18)")
-	flags.BoolVar(&o.NoWait, "no-wait", false, "do not wait until the ISO is Ready")
-	cli.CompleteFlag(cmd, "arch", cli.OneOf("x86_64", "aarch64"))
 	return cmd
 }

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
-
-// cksAdmin runs csccm cks with the login of an administrator.
-func cksAdmin(t *testing.T, cloud *testenv.Cloud, args ...string) command {
-	t.Helper()
-	dir := t.TempDir()
-	return executeIn(t, environment("HOME", dir, "CSCCM_ADMIN_PASSWORD", "password"),
-		append(append([]string{"cks"}, args...), "--api-url", cloud.URL, "--admin-user", "admin", "--kubeconfig", filepath.Join(dir, "none"))...)
-}
 
 func planOf(t *testing.T, c command) *cks.Plan {
 	t.Helper()
@@ -152,41 +143,4 @@ func TestCKSChangeFails(t *testing.T) {
 	} {
 		require.Equal(t, 2, cksCommand(t, cloud, args...).code, args)
 	}
-}
-
-func TestCKSVersionsChange(t *testing.T) {
-	t.Parallel()
-	cloud := testenv.NewCKS(t)
-	add := []string{"versions", "add", "1.35.0", "--url", "http://192.0.2.1/k.iso"}
-	c := cksCommand(t, cloud, append(slices.Clone(add), "--yes")...)
-	require.Equal(t, 1, c.code)
-	require.Contains(t, c.errOut, "only an administrator may")
-	c = cksAdmin(t, cloud, append(slices.Clone(add), "--dry-run")...)
-	require.Equal(t, 0, c.code, c.errOut)
-	cloud.Ledger().Reset()
-	require.Equal(t, 2, cksAdmin(t, cloud, add...).code)
-	require.Empty(t, writes(cloud))
-	add = append(add, "--yes", "-o", "json")
-	c = cksAdmin(t, cloud, add...)
-	require.Equal(t, 0, c.code, c.errOut)
-	p := decode[cks.Plan](t, c)
-	require.Equal(t, 1, p.SchemaVersion)
-	require.True(t, p.Done)
-	require.Equal(t, "Ready", p.Version.ISOState)
-	p = decode[cks.Plan](t, cksAdmin(t, cloud, add...))
-	require.Equal(t, cks.ActionNone, p.Action)
-
-	for _, tc := range []struct{ do, state string }{{"disable", "Disabled"}, {"disable", "Disabled"}, {"enable", "Enabled"}} {
-		c = cksAdmin(t, cloud, "versions", tc.do, "1.35.0", "--yes")
-		require.Equal(t, 0, c.code, c.errOut)
-		require.Regexp(t, "v1.35.0 +"+tc.state, cksCommand(t, cloud, "versions").out)
-	}
-	require.Equal(t, []string{"addKubernetesSupportedVersion", "updateKubernetesSupportedVersion", "updateKubernetesSupportedVersion"}, writes(cloud))
-	cloud.Cluster(t, "demo", nil)
-	c = cksAdmin(t, cloud, "versions", "delete", "1.33.1", "--yes")
-	require.Equal(t, 1, c.code, c.errOut)
-	require.Contains(t, c.errOut, "Existing clusters currently using the version")
-	c = cksAdmin(t, cloud, "versions", "delete", "v1.35.0", "--yes")
-	require.Equal(t, 0, c.code, c.errOut)
-	require.NotContains(t, cksCommand(t, cloud, "versions").out, "1.35.0")
 }

@@ -21,7 +21,6 @@ var cksArguments = map[string][]string{
 	"cks list": nil, "cks versions": nil, "cks show": {"demo"}, "cks kubeconfig": {"demo"},
 	"cks create": {"new", "--zone", "zone-1", "--offering", "node"}, "cks scale": {"demo", "--size", "3"}, "cks upgrade": {"demo", "--version", "1.33.4"},
 	"cks start": {"halted"}, "cks stop": {"demo"}, "cks delete": {"demo"},
-	"cks versions add": {"1.35.0", "--url", "http://192.0.2.1/k.iso"}, "cks versions enable": {"1.34.0"}, "cks versions disable": {"1.33.1"}, "cks versions delete": {"1.33.4"},
 }
 
 // cks adds the commands that talk to CloudStack alone.
@@ -31,7 +30,6 @@ func (e *exitCases) cks(t *testing.T) {
 	cloud.Cluster(t, "demo", nil)
 	cloud.Cluster(t, "halted", nil)
 	require.Equal(t, 0, cksCommand(t, cloud, "stop", "halted", "--yes").code)
-	require.Equal(t, 0, cksAdmin(t, cloud, "versions", "disable", "1.34.0", "--yes").code)
 	good, err := os.ReadFile(cloud.File(t, testenv.Owner))
 	require.NoError(t, err)
 	config := func(name, text string) []string { return []string{"--cloud-config", e.file(t, "cks-"+name, text)} }

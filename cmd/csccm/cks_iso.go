@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ kubelets run without --cloud-provider=external (chart value adoptNodes). The
 image is an archive for the architecture of the nodes, as crane pull, skopeo
 copy and docker save write it.
 
-The checksum is for csccm cks versions add. The command needs no cluster.`,
+The checksum is for the registration in CloudStack. The command needs no cluster.`,
 		Example: `  crane pull --platform linux/amd64 ghcr.io/csccm/cloudstack-ccm:v1.2.3 ccm.tar
   csccm cks iso csccm.iso --from setup-v1.33.1-x86_64.iso --image ccm.tar`,
 		Args: cli.OneArgument("file to write, such as csccm-v1.33.1.iso"),
@@ -48,8 +49,9 @@ The checksum is for csccm cks versions add. The command needs no cluster.`,
 			return err
 		}
 		return g.Show(made, func(w io.Writer) error {
-			add := report.ShellLine("csccm", "cks", "versions", "add", made.Kubernetes, "--url", "http://WEB-SERVER/"+filepath.Base(args[0]), "--checksum", made.Checksum)
-			_, err := fmt.Fprintf(w, "%s: Kubernetes %s, chart %s\nchecksum: %s\nnext: put the file on a web server that CloudStack reaches, then\n  %s\n",
+			add := report.ShellLine("cmk", "add", "kubernetessupportedversion", "semanticversion="+strings.TrimPrefix(made.Kubernetes, "v"), "url=http://WEB-SERVER/"+filepath.Base(args[0]),
+				"checksum="+made.Checksum, "mincpunumber=2", "minmemory=2048")
+			_, err := fmt.Fprintf(w, "%s: Kubernetes %s, chart %s\nchecksum: %s\nnext: put the file on a web server that CloudStack reaches, then, as an administrator\n  %s\n",
 				made.File, made.Kubernetes, made.Chart, made.Checksum, add)
 			return err
 		})

@@ -31,7 +31,7 @@ func TestCKSISO(t *testing.T) {
 	r = execute(t, args...)
 	require.Equal(t, report.ExitOK, r.code, r.errOut)
 	require.Contains(t, r.out, "checksum: "+written.Checksum+"\n")
-	require.Contains(t, r.out, "\n  csccm cks versions add v1.33.1 --url http://WEB-SERVER/again.iso --checksum '"+written.Checksum+"'\n")
+	require.Contains(t, r.out, "\n  cmk add kubernetessupportedversion semanticversion=1.33.1 url=http://WEB-SERVER/again.iso 'checksum="+written.Checksum+"' mincpunumber=2 minmemory=2048\n")
 	for want, args := range map[string][]string{
 		"--from names the ISO":                  {"x.iso"},
 		"needs one argument, the file to write": nil,

@@ -35,16 +35,10 @@ func NewCKS(t *testing.T) *Cloud {
 	t.Helper()
 	world, err := simulator.LoadWorld(strings.NewReader(cksWorld))
 	require.NoError(t, err)
-	c := NewCloud(t, world)
-	admin := c.Admin(t)
 	for _, v := range []string{"1.33.1", "1.33.4", "1.34.0"} {
-		_, err := admin.AddKubernetesVersion(t.Context(), cloudapi.AddKubernetesVersionRequest{
-			Semantic: v, URL: "http://192.0.2.1/" + v + ".iso", MinCPUs: 2, MinMemoryMiB: 2048,
-		})
-		require.NoError(t, err)
+		world.KubernetesVersions = append(world.KubernetesVersions, simulator.KubernetesVersion{Semantic: v})
 	}
-	c.Ledger().Reset()
-	return c
+	return NewCloud(t, world)
 }
 
 // Zone is the id of a zone.

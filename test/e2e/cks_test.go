@@ -18,10 +18,11 @@ import (
 // address that CloudStack shows for a cluster.
 func cksWorld() *simulator.World {
 	return &simulator.World{
-		Zones:            []simulator.Zone{{Name: "zone-1", PublicRanges: []string{"127.77.0.10-127.77.0.60"}}},
-		ServiceOfferings: []simulator.ServiceOffering{{Name: "node", CPUs: 2, CPUSpeed: 1000, Memory: 4096}},
-		Accounts:         []simulator.Account{{Name: "k8s", Users: []simulator.User{{Name: owner}}}},
-		Networks:         []simulator.Network{{Name: "prod-net", Account: "k8s", CIDR: "10.1.1.0/24", Offering: "DefaultNetworkOfferingforKubernetesService"}},
+		Zones:              []simulator.Zone{{Name: "zone-1", PublicRanges: []string{"127.77.0.10-127.77.0.60"}}},
+		ServiceOfferings:   []simulator.ServiceOffering{{Name: "node", CPUs: 2, CPUSpeed: 1000, Memory: 4096}},
+		Accounts:           []simulator.Account{{Name: "k8s", Users: []simulator.User{{Name: owner}}}},
+		Networks:           []simulator.Network{{Name: "prod-net", Account: "k8s", CIDR: "10.1.1.0/24", Offering: "DefaultNetworkOfferingforKubernetesService"}},
+		KubernetesVersions: []simulator.KubernetesVersion{{Semantic: "1.36.3"}, {Semantic: "1.37.1"}},
 	}
 }
 
@@ -52,10 +53,6 @@ func TestKubernetesServiceOnATerminal(t *testing.T) { //nolint:tparallel // the 
 	api := []string{"--api-url", e.cloud.URL}
 	cks := func(args ...string) []string { return slices.Concat([]string{"cks"}, args, api) }
 	config := e.config(t, owner)
-	e.environ = []string{"CSCCM_ADMIN_PASSWORD=" + adminPassword}
-	for _, version := range []string{"1.36.3", "1.37.1"} {
-		e.csccm(t, "", cks("versions", "add", version, "--url", "https://downloads.example.org/setup-v"+version+".iso", "--admin-user", "admin", "--yes")...).want(t, 0)
-	}
 	e.environ = []string{"CLOUDSTACK_API_KEY=" + config.APIKey, "CLOUDSTACK_SECRET_KEY=" + config.SecretKey}
 	e.csccm(t, "", cks("versions")...).want(t, 0, "1.36.3", "Ready")
 

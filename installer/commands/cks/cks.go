@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and the
+// Package cks is the commands that show, create, change and delete clusters of CloudStack Kubernetes Service (CKS), and list the
 // versions that it can install. They talk to CloudStack alone.
 package cks
 
@@ -65,9 +65,6 @@ func explain(doing string, err error) error {
 	switch {
 	case !errors.As(err, &api):
 		e.Fix = ""
-	case api.Kind == cloudstack.KindNotPermitted && strings.HasSuffix(api.Command, "KubernetesSupportedVersion"):
-		e.What += ": only an administrator may"
-		e.Fix = "log in as one, with --admin-user USER and --admin-password-file FILE, or with --admin-cmk-profile PROFILE"
 	case api.Kind == cloudstack.KindNotPermitted:
 		e.Fix = "use credentials whose role allows " + api.Command +
 			"; where no role has it, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"

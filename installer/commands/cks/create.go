@@ -16,6 +16,7 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/version"
 )
 
 // CreateOptions are what csccm cks create is asked for. Zone, version, offerings and network are names or ids; zero values
@@ -63,7 +64,7 @@ func (s *Service) Create(ctx context.Context, o CreateOptions) error {
 	}
 	q := r.complete()
 	t := &task{
-		plan: p, ignore: o.Ignore, goal: inState(stateRunning),
+		Service: s, plan: p, ignore: o.Ignore, goal: inState(stateRunning),
 		preflight: func() ([]ckscheck.Finding, error) {
 			f, err := s.reader(ctx, nil).Create(ctx, q)
 			return found(err, func() []ckscheck.Finding { return ckscheck.Create(f, q) })
@@ -81,7 +82,7 @@ func (s *Service) Create(ctx context.Context, o CreateOptions) error {
 			return s.install(ctx, p, o, note)
 		}}}
 	}
-	return s.run(ctx, t)
+	return t.run(ctx)
 }
 
 // complete fills in what CloudStack requires and nobody has asked for.
@@ -157,12 +158,12 @@ func versionFor(versions []cloudapi.KubernetesVersion, want, zone string) (*clou
 		return pick("version", "--version", want, versions, nameOfVersion)
 	}
 	for i := range versions { // the newest first
-		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == isoReady {
+		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == "Ready" {
 			return v, nil
 		}
 	}
 	return nil, report.Usage("zone "+zone+" has no Kubernetes version that is Enabled and whose ISO is Ready",
-		"csccm cks versions shows them; an administrator registers one with csccm cks versions add")
+		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version")
 }
 
 // planCreate decides about a cluster. existing is one of its name, or nil.

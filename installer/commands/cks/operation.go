@@ -50,6 +50,7 @@ func inState(state string) goal {
 
 // task is an operation on one cluster.
 type task struct {
+	*Service
 	plan      *Plan
 	ignore    []string // codes of findings
 	goal      goal
@@ -58,9 +59,14 @@ type task struct {
 	// before and after are steps around the operation.
 	before, after []engine.Step
 	done          func(k *cloudapi.KubernetesCluster) // may be nil
+
+	noJob    bool            // CloudStack does not know it
+	noEvents bool            // the role may not list them
+	seen     map[string]bool // events
+	said     string
 }
 
-// Action is what a command does about a cluster or a version.
+// Action is what a command does about a cluster.
 type Action string
 
 // The actions.
@@ -73,8 +79,7 @@ const (
 // Plan is what a command is about to do. The run completes it, and it is the result then.
 type Plan struct {
 	SchemaVersion int    `json:"schemaVersion"`
-	Operation     string `json:"operation"` // create, scale, upgrade, start, stop, delete; of versions add, enable, disable, delete
-	Kind          string `json:"kind"`      // cluster, or Kubernetes version
+	Operation     string `json:"operation"` // create, scale, upgrade, start, stop or delete
 	Name          string `json:"name"`
 	ID            string `json:"id,omitempty"`
 	Project       string `json:"project,omitempty"`
@@ -92,10 +97,8 @@ type Plan struct {
 	DryRun bool `json:"dryRun"`
 	// Done says that the goal is reached.
 	Done  bool   `json:"done"`
-	State string `json:"state,omitempty"` // as it was seen last; empty when the cluster or version is gone
+	State string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
 	Job   string `json:"job,omitempty"`
-	// Version is how a version is afterwards.
-	Version *cloudapi.KubernetesVersion `json:"version,omitempty"`
 	// Cause says why the operation failed, and Events are those of the operation.
 	Cause  string           `json:"cause,omitempty"`
 	Events []cloudapi.Event `json:"events,omitempty"`
@@ -110,7 +113,7 @@ type Change struct {
 
 func (o operation) plan(k *cloudapi.KubernetesCluster) *Plan {
 	return &Plan{
-		SchemaVersion: schemaVersion, Operation: o.name, Kind: "cluster", Name: k.Name, ID: k.ID, State: k.State, Action: ActionChange,
+		SchemaVersion: schemaVersion, Operation: o.name, Name: k.Name, ID: k.ID, State: k.State, Action: ActionChange,
 		Changes: []Change{}, Findings: []ckscheck.Finding{},
 	}
 }
@@ -156,30 +159,27 @@ func (s *Service) on(ctx context.Context, o operation, name string, prepare func
 		return report.Usage(fmt.Sprintf("CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", o.name, k.Name),
 			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made")
 	}
-	t := &task{plan: o.plan(k)}
+	t := &task{Service: s, plan: o.plan(k)}
 	if err := prepare(k, t); err != nil {
 		return err
 	}
 	if err := o.decide(t.plan, k); err != nil {
 		return err
 	}
-	return s.run(ctx, t)
+	return t.run(ctx)
 }
 
 // what says what a plan does, for the question and errors.
-func (p *Plan) what() string { return p.Operation + " " + p.Kind + " " + p.Name }
-
-// title begins a line about the object.
-func (p *Plan) title() string { return strings.ToUpper(p.Kind[:1]) + p.Kind[1:] + " " + p.Name }
+func (p *Plan) what() string { return p.Operation + " cluster " + p.Name }
 
 // Write prints the plan for a person.
 func (p *Plan) Write(w io.Writer, style report.Style) error {
 	var b strings.Builder
 	switch p.Action {
 	case ActionNone:
-		fmt.Fprintf(&b, "%s: nothing to do, %s\n", p.title(), p.Why)
+		fmt.Fprintf(&b, "Cluster %s: nothing to do, %s\n", p.Name, p.Why)
 	case ActionFollow:
-		fmt.Fprintf(&b, "%s: following it, %s\n", p.title(), p.Why)
+		fmt.Fprintf(&b, "Cluster %s: following it, %s\n", p.Name, p.Why)
 	case ActionChange:
 		fmt.Fprintf(&b, "To do: %s\n", p.what())
 		width := 0
@@ -238,9 +238,9 @@ func (p *Plan) judge(ignored []string) error {
 }
 
 // run shows the plan, asks, starts the operation and follows it to its end.
-func (s *Service) run(ctx context.Context, t *task) error {
+func (t *task) run(ctx context.Context) error {
 	p := t.plan
-	p.Project = s.Project
+	p.Project, p.DryRun, t.seen = t.Project, t.DryRun, map[string]bool{}
 	if p.Action == ActionChange && t.preflight != nil {
 		findings, err := t.preflight()
 		if err != nil {
@@ -248,34 +248,19 @@ func (s *Service) run(ctx context.Context, t *task) error {
 		}
 		p.Findings = append(p.Findings, findings...)
 	}
-	f := &follower{Service: s, plan: p, seen: map[string]bool{}}
 	var steps []engine.Step
 	if p.Action == ActionChange {
-		steps = append(steps, t.before...)
-		steps = append(steps, engine.Step{Name: p.what(), Do: func(ctx context.Context, note engine.Note) error {
-			if p.ID != "" {
-				f.newEvents(ctx) // the later ones are those of the operation
-				f.all = nil
-			}
-			return s.start(ctx, t, note)
-		}})
+		steps = append(t.before, engine.Step{Name: p.what(), Do: t.start})
 	}
 	if p.Action != ActionNone {
-		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error {
-			return s.follow(ctx, t, f)
-		}})
+		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
 	}
-	return s.show(ctx, "cks-", t, append(steps, t.after...), "CloudStack goes on with what it has begun, and csccm cks show "+p.Name+" --watch shows it")
-}
-
-// show shows the plan, asks and carries the steps out. prefix is that of the operation's name in the journal.
-func (s *Service) show(ctx context.Context, prefix string, t *task, steps []engine.Step, back string) error {
-	p := t.plan
-	p.DryRun = s.DryRun
-	e := *s.Env
+	steps = append(steps, t.after...)
+	e := *t.Env
 	e.Yes = e.Yes || p.Action == ActionFollow && len(t.after) == 0 // nobody needs to agree to looking
 	return e.Run(ctx, engine.Operation{
-		Name: prefix + p.Operation, What: p.what(), Back: back, Plan: p, Steps: steps,
+		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
+		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  func(w io.Writer) error { return p.Write(w, e.StyleOf(w)) },
 		Check: func(context.Context) error { return p.judge(t.ignore) },
 		Done: func(w io.Writer) error {
@@ -286,21 +271,29 @@ func (s *Service) show(ctx context.Context, prefix string, t *task, steps []engi
 			if p.Operation == opCreate.name {
 				end += "; csccm cks kubeconfig " + p.Name + " writes the configuration for kubectl"
 			}
-			_, err := fmt.Fprintf(w, "%s: %s\n", p.title(), end)
+			_, err := fmt.Fprintf(w, "Cluster %s: %s\n", p.Name, end)
 			return err
 		},
 	})
 }
 
 // start sends the command. Where no answer comes, the cluster's state says whether it arrived.
-func (s *Service) start(ctx context.Context, t *task, note engine.Note) error {
+func (t *task) start(ctx context.Context, note engine.Note) error {
 	p := t.plan
+	if p.ID != "" {
+		t.newEvents(ctx) // the later ones are those of the operation
+		p.Events = nil
+	}
 	sent, err := t.submit(ctx)
 	var api *cloudstack.Error
 	if errors.As(err, &api) && api.MayHaveHappened && ctx.Err() == nil {
-		if k := s.begun(ctx, p); k != nil {
-			s.Progress.Warn("%v; but cluster %s is %s, so it did", err, k.Name, k.State)
-			p.ID, err = k.ID, nil
+		all, _ := t.API.ListKubernetesClusters(ctx, t.Project)
+		for i := range all {
+			if k := &all[i]; k.ID == p.ID && inProgress(k.State) || p.ID == "" && k.Name == p.Name {
+				t.Progress.Warn("%v; but cluster %s is %s, so it did", err, k.Name, k.State)
+				p.ID, err = k.ID, nil
+				break
+			}
 		}
 	}
 	if err != nil {
@@ -311,44 +304,56 @@ func (s *Service) start(ctx context.Context, t *task, note engine.Note) error {
 	return nil
 }
 
-// begun returns the cluster if CloudStack works on it, or if it did not exist before; nil otherwise.
-func (s *Service) begun(ctx context.Context, p *Plan) *cloudapi.KubernetesCluster {
-	all, err := s.API.ListKubernetesClusters(ctx, s.Project)
-	if err != nil {
-		return nil
-	}
-	for i := range all {
-		if k := &all[i]; k.ID == p.ID && inProgress(k.State) || p.ID == "" && k.Name == p.Name {
-			return k
-		}
-	}
-	return nil
-}
-
-// follow watches the operation and completes the plan.
-func (s *Service) follow(ctx context.Context, t *task, f *follower) error {
+// follow watches the operation until it is over, and completes the plan.
+func (t *task) follow(ctx context.Context, _ engine.Note) error {
 	p := t.plan
-	k, cause, err := f.follow(ctx, t.goal)
+	if p.Action == ActionFollow {
+		t.newEvents(ctx)
+		p.Events = nil
+	}
+	var k *cloudapi.KubernetesCluster
+	_, err := engine.Poll(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
+		l, err := t.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		k = l.cluster
+		t.say(ctx, k)
+		over, p.Cause = t.goal.judge(l)
+		return over, nil
+	})
 	if p.State = ""; k != nil {
 		p.State = k.State
 	}
-	p.Events = append(p.Events, f.all...)
 	if err != nil {
 		return err
 	}
-	if p.Cause = cause; cause != "" {
-		fix := "csccm cks show " + p.Name + " shows its events"
-		if k != nil && k.State != stateRunning {
-			fix = strings.TrimSuffix(fix+"; "+nextStep(k), "; ")
-		}
-		return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), cause), Fix: fix}
+	if p.Cause != "" {
+		return t.failed(ctx, k)
 	}
 	p.Done = len(t.after) == 0
-	s.Progress.Done("")
+	t.Progress.Done("")
 	if t.done != nil && k != nil {
 		t.done(k)
 	}
 	return nil
+}
+
+// failed is the error of an operation that did not reach its goal, with the cause that its last event names.
+func (t *task) failed(ctx context.Context, k *cloudapi.KubernetesCluster) error {
+	p := t.plan
+	t.newEvents(ctx)
+	for _, e := range slices.Backward(p.Events) {
+		if e.Level == cloudapi.EventError && e.Description != p.Cause {
+			p.Cause += "; " + e.Description
+			break
+		}
+	}
+	fix := "csccm cks show " + p.Name + " shows its events"
+	if k != nil && k.State != stateRunning {
+		fix = strings.TrimSuffix(fix+"; "+nextStep(k), "; ")
+	}
+	return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause), Fix: fix}
 }
 
 // pollInterval is the time between two looks at a cluster.
@@ -382,91 +387,52 @@ func (g goal) judge(l look) (over bool, cause string) {
 	return true, "it ended in state " + l.cluster.State + ", and is not as it was asked for"
 }
 
-// follower watches an operation until it is over.
-type follower struct {
-	*Service
-	plan     *Plan
-	noJob    bool            // CloudStack does not know it
-	noEvents bool            // the role may not list them
-	seen     map[string]bool // events
-	all      []cloudapi.Event
-	said     string
-}
-
 // newEvents are the events since the last call, oldest first.
-func (f *follower) newEvents(ctx context.Context) []cloudapi.Event {
-	if f.noEvents {
+func (t *task) newEvents(ctx context.Context) []cloudapi.Event {
+	if t.noEvents {
 		return nil
 	}
-	all, err := f.API.ListEvents(ctx, cloudapi.ClusterResource, f.plan.ID, f.Project)
+	all, err := t.API.ListEvents(ctx, cloudapi.ClusterResource, t.plan.ID, t.Project)
 	if err != nil {
-		f.noEvents = !cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil
+		t.noEvents = !cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil
 		return nil
 	}
 	var fresh []cloudapi.Event
 	for _, e := range slices.Backward(all) {
-		if !f.seen[e.ID] {
-			f.seen[e.ID] = true
+		if !t.seen[e.ID] {
+			t.seen[e.ID] = true
 			fresh = append(fresh, e)
 		}
 	}
-	f.all = append(f.all, fresh...)
+	t.plan.Events = append(t.plan.Events, fresh...)
 	return fresh
-}
-
-// follow returns when the operation is over, with the cluster as it is then, and the cause of a failure.
-func (f *follower) follow(ctx context.Context, g goal) (k *cloudapi.KubernetesCluster, cause string, err error) {
-	if f.plan.Action == ActionFollow {
-		f.newEvents(ctx)
-		f.all = nil
-	}
-	_, err = engine.Poll(ctx, f.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
-		var l look
-		if l, err = f.look(ctx); err != nil {
-			return false, err
-		}
-		k = l.cluster
-		f.say(ctx, k)
-		over, cause = g.judge(l)
-		return over, nil
-	})
-	if err != nil || cause == "" {
-		return k, "", err
-	}
-	f.newEvents(ctx)
-	for _, e := range slices.Backward(f.all) {
-		if e.Level == cloudapi.EventError && e.Description != cause {
-			return k, cause + "; " + e.Description, nil
-		}
-	}
-	return k, cause, nil
 }
 
 // look asks for the job and the cluster. The job comes first: what it has done is visible when it is over. A server that does
 // not answer is asked again.
-func (f *follower) look(ctx context.Context) (l look, err error) {
+func (t *task) look(ctx context.Context) (l look, err error) {
 	again := look{job: &cloudstack.Job{Status: cloudstack.JobPending}}
-	if f.plan.Job != "" && !f.noJob {
-		l.job, err = f.API.QueryJob(ctx, f.plan.Job)
+	if t.plan.Job != "" && !t.noJob {
+		l.job, err = t.API.QueryJob(ctx, t.plan.Job)
 		switch {
 		case err == nil:
 		case cloudstack.IsNotFound(err), cloudstack.IsKind(err, cloudstack.KindNotPermitted), cloudstack.IsKind(err, cloudstack.KindInvalid):
-			f.noJob, l.job = true, nil // the cluster's state tells
+			t.noJob, l.job = true, nil // the cluster's state tells
 		case ctx.Err() == nil && cloudstack.IsKind(err, cloudstack.KindTransient):
 			return again, nil
 		default:
 			return l, explain("read the job", err)
 		}
 	}
-	l.cluster, err = f.API.KubernetesCluster(ctx, f.plan.ID, f.Project)
+	l.cluster, err = t.API.KubernetesCluster(ctx, t.plan.ID, t.Project)
 	if cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil {
 		return again, nil
 	}
-	return l, explain("read cluster "+f.plan.Name, err)
+	return l, explain("read cluster "+t.plan.Name, err)
 }
 
 // say shows what is new.
-func (f *follower) say(ctx context.Context, k *cloudapi.KubernetesCluster) {
+func (t *task) say(ctx context.Context, k *cloudapi.KubernetesCluster) {
 	if k == nil {
 		return
 	}
@@ -476,14 +442,14 @@ func (f *follower) say(ctx context.Context, k *cloudapi.KubernetesCluster) {
 			running++
 		}
 	}
-	if text := fmt.Sprintf("%s, %d of %d VMs run", k.State, running, vms(k)); text != f.said {
-		f.said = text
-		f.Progress.Step("Cluster %s: %s", k.Name, text)
+	if text := fmt.Sprintf("%s, %d of %d VMs run", k.State, running, vms(k)); text != t.said {
+		t.said = text
+		t.Progress.Step("Cluster %s: %s", k.Name, text)
 	}
-	for _, e := range f.newEvents(ctx) {
-		show := f.Progress.Info
+	for _, e := range t.newEvents(ctx) {
+		show := t.Progress.Info
 		if e.Level == cloudapi.EventError {
-			show = f.Progress.Warn
+			show = t.Progress.Warn
 		}
 		show("event %s: %s", e.Type, e.Description)
 	}

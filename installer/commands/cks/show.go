@@ -69,6 +69,34 @@ func (l *ClusterList) Write(w io.Writer, style report.Style) error {
 
 func dash(s string) string { return cmp.Or(s, "-") }
 
+// VersionList is the result of csccm cks versions.
+type VersionList struct {
+	SchemaVersion int                          `json:"schemaVersion"`
+	Versions      []cloudapi.KubernetesVersion `json:"versions"`
+}
+
+// Versions lists the versions of a zone, by name or id, or all for "".
+func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, error) {
+	if zone != "" {
+		z, err := s.zoneOf(ctx, zone)
+		if err != nil {
+			return nil, err
+		}
+		zone = z.ID
+	}
+	all, err := s.versions(ctx, zone)
+	return &VersionList{schemaVersion, append([]cloudapi.KubernetesVersion{}, all...)}, err
+}
+
+// Write prints the list for a person.
+func (l *VersionList) Write(w io.Writer, style report.Style) error {
+	t := report.Table{Header: []string{"VERSION", "NAME", "STATE", "ISO", "ZONE", "ARCH", "MIN CPUS", "MIN MEMORY"}}
+	for _, v := range l.Versions {
+		t.Add(v.Semantic, v.Name, v.State, cmp.Or(v.ISOState, "gone"), cmp.Or(v.ZoneName, "all"), dash(v.Arch), strconv.Itoa(v.MinCPUs), strconv.Itoa(v.MinMemoryMiB)+" MiB")
+	}
+	return t.Write(w, style)
+}
+
 // ClusterInfo is the result of csccm cks show.
 type ClusterInfo struct {
 	SchemaVersion int                        `json:"schemaVersion"`

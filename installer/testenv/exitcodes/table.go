@@ -46,10 +46,7 @@ var (
 	cloud = []string{"migrate-rules", "takeover", "adopt", "taint"}
 	// service read from CloudStack alone, and serviceChanges change it.
 	service        = []string{"cks list", "cks show", "cks kubeconfig", "cks versions"}
-	serviceChanges = []string{
-		"cks create", "cks scale", "cks upgrade", "cks start", "cks stop", "cks delete",
-		"cks versions add", "cks versions enable", "cks versions disable", "cks versions delete",
-	}
+	serviceChanges = []string{"cks create", "cks scale", "cks upgrade", "cks start", "cks stop", "cks delete"}
 	// testing uses a controller that is there.
 	testing = []string{"test"}
 )
