@@ -60,49 +60,51 @@ var table = []Definition{
 		Name: Address, Aliases: []string{"spec.loadBalancerIP"}, Writer: ByUser,
 		Type: "IPv4 address", Allowed: "one IPv4 address", Default: "a new address of the network",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "203.0.113.20", CEL: celIPv4, CELField: `v.trim() == '' || ` + celIPv4,
-		Doc: "The public address to use. A free one is acquired; one that the account already holds in the nodes' network or VPC is used " +
-			"unchanged. Several Services may use one address with different ports. Refused when it belongs to another account, network " +
-			"or cluster, carries static NAT, is the source NAT address of a VPC, or when a port of the Service " +
-			"is taken there. An address that the controller did not acquire is never released by it. With `internal` it is an " +
-			"address of the VPC tier. An empty value is refused. When the annotation is removed, the Service keeps the address that it has: " +
-			"to change it, name another one, or delete and recreate the Service.",
+		Doc: "The public address to use. One that the account does not have yet is acquired; one that it already has in the nodes' " +
+			"network or VPC is used unchanged. Several Services may use one address with different ports. The Service is refused " +
+			"if the address belongs to another account, network or cluster, has static NAT, or is the source NAT address of a VPC, " +
+			"or if something else uses a port of the Service there. The controller never releases an address that it did not " +
+			"acquire. With `internal` it is an address of the VPC tier. An empty value is refused. If you remove the annotation, " +
+			"the Service keeps its address: to change it, name another one, or delete and recreate the Service.",
 	},
 	{
 		Name: Algorithm, Writer: ByUser,
 		Type: "word", Allowed: "roundrobin, leastconn, source",
 		Default: "`roundrobin`, or `source` with spec.sessionAffinity ClientIP",
 		Since:   "v0.1.0", Impact: ImpactNone, Example: "leastconn", CEL: celOneOf(RoundRobin, LeastConn, Source),
-		Doc: "How connections are spread over the nodes. A change on an internal load balancer makes its rules again, and CloudStack's virtual " +
-			"machine for it when no rule is left meanwhile. spec.sessionAffinity ClientIP needs `source` and refuses the others.",
+		Doc: "How connections are spread over the nodes. On an internal load balancer, a change recreates the rules ([changes " +
+			"without a gap](loadbalancers.md#changes-without-a-gap)). With spec.sessionAffinity ClientIP only `source` is allowed.",
 	},
 	{
 		Name: DirectSpread, Writer: ByUser,
 		Type: "number", Allowed: "a number from 1 to 32", Default: fmt.Sprintf("`%d`", DefaultSpread),
 		Since: "v0.1.0", Impact: ImpactBriefInterruption, Example: "16", CEL: celSpread,
-		Doc: "Into how many parts the sources of a forwarded port are split in a VPC (see `mode`), each led to one node: the next power of two. " +
-			"Each part is one port forwarding a port. Without effect in an isolated network, whose router leads a port to one node.",
+		Doc: "In a VPC, into how many parts the clients of a forwarded port are divided, rounded up to a power of two. Each part " +
+			"has one node, through a port forwarding of its own ([modes](loadbalancers.md#modes)). It has no effect in an isolated " +
+			"network, where all clients of a forwarded port use one node.",
 	},
 	{
 		Name: Hostname, Writer: ByUser,
 		Type: "DNS name", Allowed: "a DNS name in lower case", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb.example.org", CEL: celDNS,
-		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster " +
-			"takes the way through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the address. " +
-			"An empty value is refused: remove the annotation instead.",
+		Doc: "Published as the Service's ingress hostname in place of the address, so that traffic from inside the cluster goes " +
+			"through the load balancer too. The condition `csccm.io/LoadBalancerAddress` names the address. An empty value is " +
+			"refused: remove the annotation instead.",
 	},
 	{
 		Name: Internal, Writer: ByUser,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "true", CEL: celBoolean,
-		Doc: "Makes an internal load balancer: an address of the VPC tier in place of a public one. Needs a tier whose offering has " +
-			"internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not available there, and source " +
-			"ranges are enforced by the tier's network ACL list alone.",
+		Doc: "Creates an internal load balancer, which has an address of the VPC tier in place of a public one. The tier's offering " +
+			"must have internal load balancing (provider InternalLbVm). PROXY protocol, TLS and stickiness are not available, and " +
+			"only the tier's network ACL list enforces source ranges.",
 	},
 	{
 		Name: KeepIP, Writer: ByUser,
 		Type: "boolean", Allowed: booleans, Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celBoolean,
-		Doc: "Keeps the address when the Service goes, although the controller acquired it. Its rules are removed.",
+		Doc: "Keeps the address in the account when the Service is deleted, even if the controller acquired it. The rules are " +
+			"deleted.",
 	},
 	{
 		Name: Mode, Writer: ByUser,
@@ -111,17 +113,19 @@ var table = []Definition{
 		Excludes: &Exclusion{Value: Direct, Names: map[string]string{
 			ProxyProtocol: celOff, SSLCertificate: "", StickinessMethod: `v.trim().lowerAscii() == 'none'`, Algorithm: "", Internal: celOff,
 		}},
-		Doc: "How ports reach the nodes. `proxy`: by load balancer rules. `direct`: by port forwardings, so that Pods see the client's own address " +
-			"(with externalTrafficPolicy Local) and UDP works through a virtual router; each port is led to one node, in a VPC each part of the sources is " +
-			"(see `direct-spread`), and the controller moves it when the node stops serving. `auto`: load balancer rules for what the network's load " +
-			"balancer takes, port forwardings for UDP where that is a virtual router, and for TCP on a number that has UDP as well. " +
-			"With `direct` there is no PROXY protocol, TLS, stickiness, algorithm or internal address. See docs/loadbalancers.md.",
+		Doc: "How ports reach the nodes ([modes](loadbalancers.md#modes)). `proxy`: by load balancer rules. `direct`: by port " +
+			"forwardings, so that Pods see the client's own address (with externalTrafficPolicy Local) and UDP works through a " +
+			"virtual router. The controller moves a forwarded port when its node can no longer serve. PROXY protocol, TLS, " +
+			"stickiness, algorithm and internal addresses are refused. `auto`: by load balancer rules where the network's load " +
+			"balancer supports the protocol, otherwise by port forwardings. A virtual router supports TCP only, so UDP ports are " +
+			"forwarded, and TCP ports with the same number.",
 	},
 	{
 		Name: Network, Writer: ByUser,
-		Type: "name or id", Allowed: "the name or id of a guest network, at most 255 characters", Default: "the network that all nodes share; where there is none, the one that the Service is served in",
+		Type: "name or id", Allowed: "the name or id of a guest network, at most 255 characters", Default: "the network that all nodes share; if there is none, the one that already serves the Service",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "k8s-net", CEL: celName,
-		Doc: "The guest network through which the nodes are reached; needed when the nodes share several. Nodes without a NIC in it do not serve.",
+		Doc: "The guest network through which traffic reaches the nodes. Needed if the nodes have several networks in common. A " +
+			"node without a NIC in this network does not serve.",
 	},
 	{
 		Name: NodeSelector, Writer: ByUser,
@@ -133,91 +137,93 @@ var table = []Definition{
 		Name: Project, Writer: ByUser,
 		Type: "name or id", Allowed: "the name or id of a CloudStack project, at most 255 characters", Default: "`project-id` of the cloud-config",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "shop", CEL: celName,
-		Doc: "The project in which the Service's nodes live and its address is acquired. It cannot be changed while the Service " +
-			"has an address: delete and recreate the Service.",
+		Doc: "The CloudStack project of the Service's nodes and of its address. It cannot be changed while the Service has an " +
+			"address: delete and recreate the Service.",
 	},
 	{
 		Name: ProxyProtocol, Writer: ByUser,
 		Type: "boolean, or ports", Allowed: booleans + ", or ports of the Service by name or number, comma separated", Default: "`false`",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "true", CEL: celPorts,
-		Doc: "Sends the PROXY protocol (version 1) to the nodes, on every port or on those that are named. Rules are switched in place. The backends must expect " +
-			"it at the same time.",
+		Doc: "Sends the PROXY protocol (version 1) to the nodes, on all ports or on the named ones. Rules are changed in place. " +
+			"Change the backends at the same time.",
 	},
 	{
 		Name: ShareWith, Writer: ByUser,
 		Type: "list of namespaces, comma separated, or *", Allowed: "names of namespaces, comma separated, or * for all", Default: "none: only the Service's own namespace",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "shop,blog", CEL: celShare,
-		Doc: "Other namespaces whose Services may use this Service's address on ports that it does not use. Set it on the Service that has the " +
-			"address; the others name the address in `address`.",
+		Doc: "Other namespaces whose Services may use this Service's address, on ports that this Service does not use. Set it on " +
+			"the Service that has the address; the others name the address in `address`.",
 	},
 	{
 		Name: SourceCIDRs, Aliases: []string{"spec.loadBalancerSourceRanges", SourceRangesBeta}, Writer: ByUser,
 		Type: "list of CIDRs, comma separated", Allowed: "CIDRs like 10.0.0.0/8, comma separated; an empty value denies all",
 		Default: "`0.0.0.0/0`",
 		Since:   "v0.1.0", Impact: ImpactBriefInterruption, Example: "10.0.0.0/8,192.168.0.0/16", CEL: celRanges,
-		Doc: "Who may connect. One list governs the rules, the firewall and the network ACL alike. An **empty** value denies everybody. " +
-			"When several of the annotation, Kubernetes' own annotation and the spec field are set, only sources that are in all of them are let in. " +
-			"IPv6 ranges have no effect: public addresses are IPv4. A load balancer rule takes at most 60 ranges; more are refused, except with " +
-			"`mode: direct` and for internal load balancers.",
+		Doc: "Who may connect. Rules, firewall and network ACL all enforce this list. An **empty** value denies everybody. If more " +
+			"than one of this annotation, Kubernetes' own annotation and the spec field is set, a client must be in each of them. " +
+			"IPv6 ranges are ignored, because public addresses are IPv4. A load balancer rule can have at most 60 ranges; more are " +
+			"refused, except with `mode: direct` and for internal load balancers.",
 	},
 	{
 		Name: SSLCertificate, Writer: ByUser,
 		Type: "UUID", Allowed: "the id (UUID) of a certificate that was uploaded to CloudStack", Default: "none",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "8f14e45f-ceea-467f-a0e6-3c1f0b2d7a11", CEL: celUUID,
-		Doc: "Ends TLS at the router with this certificate (CloudStack 4.22) and speaks plain HTTP to the nodes, one request a connection. Another id is bound in place.",
+		Doc: "The certificate with which the router terminates TLS (CloudStack 4.22). The router then speaks plain HTTP to the " +
+			"nodes, one request per connection. Another certificate is assigned in place.",
 	},
 	{
 		Name: SSLPorts, Writer: ByUser,
-		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, when there is a certificate",
+		Type: "ports", Allowed: "ports of the Service by name or number, comma separated", Default: "all ports, if there is a certificate",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "443", CEL: celPorts, Needs: SSLCertificate,
-		Doc: "The ports on which TLS is ended. Needs `ssl-certificate`.",
+		Doc: "The ports on which the router terminates TLS. Needs `ssl-certificate`.",
 	},
 	{
 		Name: StickinessMethod, Writer: ByUser,
 		Type: "word", Allowed: "none, lb-cookie, app-cookie, source", Default: "`none`",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "lb-cookie", CEL: celOneOf("none", "lb-cookie", "app-cookie", "source"),
-		Doc: "Keeps a client at its node: by a cookie of the router, by a cookie of the application, or by a table of source addresses. " +
-			"The cookie methods make the router speak HTTP on the port. app-cookie is refused where the virtual router balances: its HAProxy " +
-			"has not had it since 1.6 and would take no more change of any rule of the network. spec.sessionAffinity ClientIP needs none of them: it is the algorithm `source`.",
+		Doc: "Sends a client to the same node each time: by a cookie of the router, a cookie of the application, or a table of " +
+			"client addresses. With a cookie, the router treats the port as HTTP. `app-cookie` is refused on a virtual router: its " +
+			"HAProxy does not support it, and would refuse every later change of a rule in the network. spec.sessionAffinity " +
+			"ClientIP does not need this annotation: it uses the algorithm `source`.",
 	},
 	{
 		Name: StickinessOptions, Writer: ByUser,
-		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's own",
+		Type: "list of name=value, comma separated", Allowed: stickinessAllowed(), Default: "the router's defaults",
 		Since: "v0.1.0", Impact: ImpactNone, Example: "cookie-name=SRV,nocache", CEL: celOptions(),
-		Doc: "Options of the stickiness method. A name alone is a flag. Needs `stickiness`.",
+		Doc: "Options of the stickiness method. A name without a value is a flag. Needs `stickiness`.",
 	},
 	{
 		Name: Zone, Writer: ByUser,
 		Type: "name or id", Allowed: "the name or id of a zone, at most 255 characters", Default: "any",
 		Since: "v0.1.0", Impact: ImpactNewAddress, Example: "zone-1", CEL: celName,
-		Doc: "Only nodes in this zone serve the Service; its address is then one of that zone.",
+		Doc: "Only nodes in this zone serve the Service, and its address is in this zone.",
 	},
 	{
 		Name: Addresses, Writer: ByController,
 		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
 		Example: `[{"id":"…","ip":"203.0.113.20","network":"…","allocated":true,"tagged":true}]`,
-		Doc: "The addresses that the Service uses and whether the controller acquired them. Do not edit: it is the proof by which " +
-			"an address is released or kept.",
+		Doc: "The addresses that the Service uses, and whether the controller acquired them. Do not edit it: if the role may not " +
+			"set tags, it is the only proof of ownership.",
 	},
 	{
 		Name: Allocation, Writer: ByController,
 		Type: "JSON", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
 		Example: `[{"job":"…","network":"…","since":"2026-11-21T12:00:00Z"}]`,
-		Doc: "Acquisitions of an address whose outcome is not known yet; written before the call, so that a crash loses nothing. " +
-			"Do not edit.",
+		Doc: "Acquisitions of an address whose result is not known yet. Written before the call, so that a crash loses no address. " +
+			"Do not edit it.",
 	},
 	{
 		Name: LeasewebID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
-		Doc: "Leaseweb's record of the address. At takeover it shows which rules, named after the Service alone, are the Service's.",
+		Doc: "Leaseweb's record of the address. A takeover uses it to find the Service's rules.",
 	},
 	{
 		Name: AssociatedByController, Writer: ByOthers, Type: "boolean", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
-		Doc: "Record of apache/cloudstack-kubernetes-provider v1.2 that it acquired the address. It is no proof: `csccm adopt` takes it for a hint " +
-			"which addresses an operator may want to hand over after a takeover.",
+		Doc: "The record of Apache's provider v1.2 that it acquired the address. It proves nothing. `csccm adopt` without " +
+			"arguments offers to adopt the addresses of these Services.",
 	},
 	{
 		Name: LeasewebNetworkID, Writer: ByOthers, Type: "UUID", Default: "absent", Since: "v0.1.0", Impact: ImpactNone,
-		Doc: "Leaseweb's record of the network. Known, not used.",
+		Doc: "Leaseweb's record of the network. Not used.",
 	},
 }
 
