@@ -95,23 +95,23 @@ const metricsHead = `# Metrics, alerts, dashboard
 
 <!-- Generated from a running controller by "cd test && go test ./e2e -run TestMetrics -update". Do not edit. -->
 
-The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accounts that may ` + "`get`" + ` the URL ` + "`/metrics`" + `. Both replicas serve;
-only the leader works, so most numbers of the other stay at 0.
+The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accounts that may ` + "`get`" + ` the URL ` + "`/metrics`" + `. All replicas serve them.
+Only the leader works, so most metrics of the others stay at 0.
 
-The chart brings ` + "`serviceMonitor`, `podMonitor`, `prometheusRule` and `grafanaDashboard`" + ` ([values](../charts/cloudstack-ccm/README.md#metrics)); all are off by
-default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets the right, and verifies the
+The chart values ` + "`serviceMonitor`" + `, ` + "`podMonitor`" + `, ` + "`prometheusRule`" + ` and ` + "`grafanaDashboard`" + ` ([values](../charts/cloudstack-ccm/README.md#metrics)) are off by
+default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets its permission and verifies the
 certificate: [chart.md](chart.md#verified-scrapes).
 
-## Metrics of CloudStack
+## Metrics of the controller
 
 | metric | type | labels | what it says |
 |---|---|---|---|
 `
 
 const frameworkHead = `
-## Metrics of the framework that dashboard and alerts use
+## Metrics of Kubernetes' libraries
 
-Kubernetes' own libraries serve many more.
+The dashboard and the alerts use these. The libraries serve many more.
 
 | metric | type | labels | what it says |
 |---|---|---|---|
@@ -120,9 +120,8 @@ Kubernetes' own libraries serve many more.
 const alertsHead = `
 ## Alerts
 
-` + "`prometheusRule.disabled`" + ` leaves out alerts by name; ` + "`prometheusRule.alertLabels`" + ` adds labels for Alertmanager's routes.
-
-What each alert means, how to see it and how to end it: [runbooks](runbooks.md#alerts).
+What each alert means and how to end it: [runbooks](runbooks.md#alerts). ` + "`prometheusRule.disabled`" + ` turns alerts off by name;
+` + "`prometheusRule.alertLabels`" + ` adds labels, for example for Alertmanager's routes.
 `
 
 // metricsPage is docs/metrics.md.

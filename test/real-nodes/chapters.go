@@ -50,10 +50,10 @@ func chapters() []chapter {
 			{"migrate-rules, no request lost", undisturbed(migrated)},
 		}},
 		{name: "CloudStack and nodes that fail", world: isolated, scenarios: []scenario{
-			{"csccm install, before something fails", install},
-			{"CloudStack away for a minute, no request lost", undisturbed(cloudDown)},
+			{"csccm install, before the failures", install},
+			{"CloudStack unavailable for a minute, no request lost", undisturbed(cloudDown)},
 			{"node added, drained, stopped, destroyed", nodeLife},
-			{"plug of a node pulled and its VM destroyed", nodeLost},
+			{"node loses power and its VM is destroyed", nodeLost},
 		}},
 		{name: "taken over from Apache's provider", world: isolated, scenarios: []scenario{
 			{"a cluster with the old controller", oldController},
@@ -68,7 +68,7 @@ func chapters() []chapter {
 			{"TCP Service, chart alone", tcp},
 		}},
 		{name: "kubelets without --cloud-provider=external", world: notExternal, scenarios: []scenario{
-			{"csccm install with adoptNodes, nodes that nothing tainted", adoptAll},
+			{"csccm install with adoptNodes, nodes without a taint", adoptAll},
 			{"TCP Service, adopted nodes", tcp},
 			{"node joins without the flag, adopted, destroyed", adoptLater},
 		}},

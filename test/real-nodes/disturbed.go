@@ -91,10 +91,10 @@ func upgradeAndBack(ctx context.Context, e *env) error {
 // Requests may fail only in these two parts; neither CloudStack nor its controller could prevent that.
 const (
 	// kube-proxy on the other nodes still sends a share of the requests to the dead node's Pods.
-	partNotReady = "until Kubernetes calls the node not ready"
+	partNotReady = "until Kubernetes marks the node as not ready"
 	// Linux tracks a connection without an answer for two minutes; a new connection from the same port of the load
 	// balancer is sent to the same Pod.
-	partTracked = "until the other nodes' connection tracking has forgotten its Pods"
+	partTracked = "until the other nodes' connection tracking has dropped its Pods"
 )
 
 // nodeLost kills a node with a third of the Pods and destroys its VM. Requests in flight to

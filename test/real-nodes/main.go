@@ -182,7 +182,7 @@ func notTested(leftOut []string) string {
 // leftBehind returns a sentence about what a run has left on the machine.
 func leftBehind(since []string) string {
 	if len(since) == 0 {
-		return "Nothing is left on the machine: mounts, links, nftables, network namespaces, cgroups and folders are those of before,\nand no process of the run lives."
+		return "Nothing is left on the machine: mounts, links, nftables, network namespaces, cgroups and folders are as before,\nand no process of the run is left."
 	}
 	return "New on the machine, of the run or of somebody else: " + strings.Join(since, ", ") + "."
 }

@@ -48,40 +48,38 @@ func page(all []result) string {
 
 <!-- Written by "make real-nodes". Do not edit. -->
 
-Three kubelets with containerd, runc and kube-proxy in network namespaces of one machine, a real control plane, the
-product as users install it, Pods that answer HTTP, and ` + "`cloudstack-sim`" + `'s data path in place of the virtual router.
-Clients have addresses outside of the cluster; requests go through the balancer's public address, a node's port and
-kube-proxy to a Pod. The times are those of the whole scenario on a machine that does other things too:
-each chapter has its own cluster, and two chapters run at the same time.
+Three kubelets with containerd, runc and kube-proxy run in network namespaces of one machine, with a real control plane. csccm is
+installed as users install it, and the Pods answer HTTP. The data path of ` + "`cloudstack-sim`" + ` replaces the virtual router. Clients
+have addresses outside of the cluster: each request goes through the load balancer's public address, a node's port and kube-proxy to
+a Pod. Each chapter has its own cluster. Two chapters run at the same time, so the durations are longer than on an idle machine.
 
 `)
 	for _, m := range minorsOf(all) {
 		_, _ = fmt.Fprintf(&b, "- Kubernetes %s: %s.\n", m.Release(), summary(all, m))
 	}
 	b.WriteString(`
-What stands in for something else: the controllers of Apache and Leaseweb are csccm's own program with their names, flags
-and rule names; Traefik and ingress-nginx are a small program that listens as their arguments say, but with Gateway API it is Traefik
-itself, built without ACME; the VMs are nodes in namespaces. A run leaves nothing behind: [test/README.md](../test/README.md#real-nodes).
+What is replaced: the controllers of Apache and Leaseweb are csccm's own program with their names, flags and rule names. The VMs are
+network namespaces. Traefik and ingress-nginx are a small program that reads their arguments; the scenarios of Gateway API run Traefik
+itself, built without ACME. How it works: [test/README.md](../test/README.md#real-nodes).
 
 ## No request lost
 
-New connections all the time (200 a second unless said otherwise), each with a question and its answer within 5 s; with two
-Services also a connection to each that stays open. The longest gap is the longest time without an answer of one Service.
-A machine without CPU to spare loses some too, as an answer that takes longer counts as lost: run such a scenario again by
-` + "`--only`" + ` on a quieter machine before you look for another cause.
+Clients open new connections all the time (200 per second unless stated otherwise). Each must get its answer within 5 s. With two
+Services, a connection to each of them also stays open. The longest gap is the longest time without an answer from one Service. On a
+machine without spare CPU late answers also count as lost: before you look for another cause, run the scenario again with ` + "`--only`" + `.
 
 `)
 	b.WriteString(trafficTable(all))
 	b.WriteString(`
-Requests may be lost in these parts alone:
+Only in these parts may requests be lost:
 
-- ` + partPowerFailure + `: what is on its way through a node when it dies, drained or not.
-- ` + partNotReady + `: kube-proxy on the other nodes sends a share of the requests to the Pods that died with it.
-- ` + partTracked + ` (two minutes at most): a port of the balancer that comes again
-  meanwhile leads to the same dead Pod.
+- ` + partPowerFailure + `: requests under way through the node when it loses power, drained or not.
+- ` + partNotReady + `: kube-proxy on the other nodes still sends some requests to the Pods of the lost node.
+- ` + partTracked + ` (two minutes at most): if the load balancer uses a source port
+  again in this time, the connection goes to the same lost Pod.
 
-Neither CloudStack nor a cloud controller manager has a hand in that; the balancer's own check takes a dead node out, and a Service with
-` + "`externalTrafficPolicy: Local`" + ` loses only what is on its way.
+Neither CloudStack nor a cloud controller manager can prevent this. The load balancer's own health check removes a lost node, and a
+Service with ` + "`externalTrafficPolicy: Local`" + ` loses only the requests under way.
 `)
 	chapter := ""
 	for _, r := range all {

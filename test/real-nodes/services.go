@@ -194,7 +194,7 @@ func ipMode(ctx context.Context, e *env) (string, error) {
 }
 
 // partPowerFailure is the part of nodeLife in which requests in flight through the node are lost.
-const partPowerFailure = "its plug pulled, VM stopped and destroyed"
+const partPowerFailure = "power lost, VM stopped and destroyed"
 
 // nodeLife adds a node, drains it, stops its VM and destroys it, under traffic.
 func nodeLife(ctx context.Context, e *env) (string, error) {
@@ -225,7 +225,7 @@ func nodeLife(ctx context.Context, e *env) (string, error) {
 	must(e.cloud.Admin(ctx, "destroyVirtualMachine", map[string]string{"id": id, "expunge": "true"}))
 	check(e.waitNodeDeleted(ctx, name))
 	check(e.members(ctx, to, all...))
-	return fmt.Sprintf("joined and drained: %s; plug pulled, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), e.deleteService(ctx, "nodes")
+	return fmt.Sprintf("joined and drained: %s; power lost, VM stopped and destroyed: %s", brief(joined), brief(r.Stop())), e.deleteService(ctx, "nodes")
 }
 
 // waitNodeDeleted waits until a Node object is deleted.

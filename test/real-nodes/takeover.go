@@ -87,5 +87,5 @@ func (e *env) takenOver(ctx context.Context, age func(context.Context, *cloudsta
 		}
 	}
 	sum := r.Stop()
-	return brief(sum) + "; forwards of somebody else kept", errors.Join(sum.Err(), unchanged())
+	return brief(sum) + "; port forwardings of others kept", errors.Join(sum.Err(), unchanged())
 }
