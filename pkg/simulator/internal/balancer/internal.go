@@ -64,10 +64,6 @@ func viewInternalLB(c *wire.Call, r *store.LBRule) internalLBView {
 	return v
 }
 
-type internalLBAnswer struct {
-	LB internalLBView `json:"loadbalancer"`
-}
-
 // checkScheme accepts the one scheme that these commands know.
 func checkScheme(s string) error {
 	if !strings.EqualFold(s, "Internal") {
@@ -128,7 +124,7 @@ func createLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 			if r.Removed {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to create load balancer")
 			}
-			return internalLBAnswer{viewInternalLB(c, r)}, nil
+			return wire.Object("loadbalancer", viewInternalLB(c, r)), nil
 		},
 		Undo: func() { c.St.DropLBRule(r) },
 	}, nil
@@ -205,7 +201,7 @@ func updateLoadBalancer(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Denied()
 		}
 		wire.SetDisplay(c, c.St.LBRules, r, &r.Hidden)
-		return internalLBAnswer{viewInternalLB(c, r)}, nil
+		return wire.Object("loadbalancer", viewInternalLB(c, r)), nil
 	}}, nil
 }
 

@@ -246,10 +246,6 @@ func checkLBProtocol(c *wire.Call, protocol string) *wire.Error {
 	return nil
 }
 
-type lbAnswer struct {
-	LB lbView `json:"loadbalancer"`
-}
-
 // finishLBRule is the job of createLoadBalancerRule. It activates the related firewall rule.
 func finishLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	if r.Removed {
@@ -258,7 +254,7 @@ func finishLBRule(c *wire.Call, r *store.LBRule) (any, error) {
 	if r.Related != nil && r.Related.State == store.RuleAdd {
 		r.Related.State = store.RuleActive
 	}
-	return lbAnswer{viewLB(c, r)}, nil
+	return wire.Object("loadbalancer", viewLB(c, r)), nil
 }
 
 // openFirewallFor adds a firewall rule that opens the public port to everybody, unless the same rule exists.
@@ -305,4 +301,39 @@ func deleteLoadBalancerRule(c *wire.Call) (*wire.JobSpec, error) {
 			r.State = before
 		}, Refused: refused,
 	}, nil
+}
+
+// lbJob returns a job for the load balancer rule that a parameter refers to. The parameter accepts ids of rules of every
+// kind; the job then fails if the rule is of another kind. refused returns the error text for a router that refuses.
+func lbJob(c *wire.Call, param string, refused func(*store.LBRule) string, run func(r *store.LBRule, now time.Time) (any, error)) (*wire.JobSpec, error) {
+	r := wire.Arg[*store.LBRule](c, param)
+	text := ""
+	if r != nil && refused != nil {
+		text = refused(r)
+	}
+	return &wire.JobSpec{Refused: text, Run: func(now time.Time) (any, error) {
+		if r == nil {
+			return nil, wire.Invalid("Unable to find load balancer rule: %d", c.Refs[param].ID)
+		}
+		return run(r, now)
+	}}, nil
+}
+
+// apply sends a changed rule to the router. If another rule stops the router, the job fails with the text, and undo
+// reverts the change. A rule that stops the router itself keeps the change: the router refuses from then on.
+func apply(c *wire.Call, r *store.LBRule, refused string, undo func()) error {
+	settle(r)
+	if r.Internal {
+		return nil // a virtual machine of its own
+	}
+	switch stops := c.St.RouterStopped(r.Network); stops {
+	case nil:
+		c.St.TellRouter(r.Network)
+		return nil
+	case r:
+	default:
+		undo()
+		settle(r)
+	}
+	return wire.Errf(wire.CodeInternal, wire.CSRuntime, "%s", refused)
 }

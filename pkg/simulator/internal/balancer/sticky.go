@@ -61,10 +61,6 @@ func viewPolicies(c *wire.Call, r *store.LBRule, policies []*store.StickyPolicy)
 	return v
 }
 
-type stickyAnswer struct {
-	Policies stickyView `json:"stickinesspolicies"`
-}
-
 // stickyMethod is one entry of the capability SupportedStickinessMethods.
 type stickyMethod struct {
 	Name   string `json:"methodname"`
@@ -113,7 +109,7 @@ func createLBStickinessPolicy(c *wire.Call) (*wire.JobSpec, error) {
 					c.St.DropPolicy(o)
 				}
 			}
-			return stickyAnswer{viewPolicies(c, r, []*store.StickyPolicy{p})}, nil
+			return wire.Object("stickinesspolicies", viewPolicies(c, r, []*store.StickyPolicy{p})), nil
 		},
 		Undo: func() { c.St.DropPolicy(p) }, Refused: "Failed to create stickiness policy",
 	}, nil

@@ -78,7 +78,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 		return nil, &wire.Error{Status: wire.CodeInternal, CS: wire.CSRuntime, NoText: true}
 	}
 	if !reapply {
-		return lbAnswer{viewLB(c, r)}, nil
+		return wire.Object("loadbalancer", viewLB(c, r)), nil
 	}
 	if !r.HasProtocol {
 		// CloudStack fails with a null pointer after it applied the configuration, but stores the change.
@@ -86,7 +86,7 @@ func changeLBRule(c *wire.Call, r *store.LBRule, refused func(*store.LBRule) str
 		return nil, &wire.Error{Status: wire.CodeInternal, CS: wire.CSRuntime, NoText: true}
 	}
 	r.State = store.RuleAdd
-	ans := lbAnswer{viewLB(c, r)}
+	ans := wire.Object("loadbalancer", viewLB(c, r))
 	// CloudStack keeps the change if the router refuses it.
 	if err := apply(c, r, refused(r), func() {}); err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ func addNic(c *wire.Call) (*wire.JobSpec, error) {
 }
 
 // nicAnswer is the result of NIC commands: the VM with its NICs and few other details.
-func nicAnswer(c *wire.Call, v *store.VM) vmAnswer {
-	return vmAnswer{view.ViewVM(c, v, view.VMDetails{"nics": true})}
+func nicAnswer(c *wire.Call, v *store.VM) any {
+	return wire.Object("virtualmachine", view.ViewVM(c, v, view.VMDetails{"nics": true}))
 }
 
 // validMAC returns s if it is a valid MAC address, or else "": CloudStack then generates one.

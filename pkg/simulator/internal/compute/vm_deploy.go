@@ -40,7 +40,7 @@ func deployVirtualMachine(c *wire.Call, create NetworkCreator) (*wire.JobSpec, e
 	}
 	spec := powerJob(c, v, func(now time.Time) (any, error) {
 		if !c.BoolOr("startvm", true) {
-			return vmAnswer{view.ViewVM(c, v, nil)}, nil
+			return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 		}
 		return finishStart(c, v, now)
 	})

@@ -79,7 +79,7 @@ func finishStart(c *wire.Call, v *store.VM, now time.Time) (any, error) {
 	default:
 		return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, `Unable to orchestrate the start of VM instance {"instanceName":"%s","uuid":"%s"}.`, v.InstanceName(), v.UUID)
 	}
-	return vmAnswer{view.ViewVM(c, v, nil)}, nil
+	return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 }
 
 func stopVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
@@ -95,7 +95,7 @@ func stopVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		default:
 			return nil, wire.Errf(wire.CodeInternal, wire.CSGeneric, "Failed to stop vm")
 		}
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
+		return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 	})
 	spec.Begin = v.Stopping
 	spec.Undo = func() {
@@ -126,7 +126,7 @@ func rebootVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 			v.MarkStopped()
 			v.Updated, v.BootKnown = now, false
 		}
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
+		return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 	}), nil
 }
 
@@ -158,7 +158,7 @@ func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 			c.St.Expunge(v)
 			return wire.Success{Success: true}, nil
 		}
-		return vmAnswer{view.ViewVM(c, v, nil)}, nil
+		return wire.Object("virtualmachine", view.ViewVM(c, v, nil)), nil
 	})
 	if (mayExpunge(c) || !c.Boolean("expunge")) && c.St.ClusterOf(v) == nil {
 		spec.Begin = v.Stopping
@@ -193,4 +193,19 @@ func checkNodeDestroy(st *store.State, v *store.VM) error {
 	}
 	return wire.Errf(wire.CodeInternal, wire.CSRuntime, "Instance is a part of a Kubernetes cluster: %s. Use Instance delete option from Kubernetes cluster details "+
 		"or scale API for Kubernetes clusters with 'nodeids' to destroy the instance.", k.Name)
+}
+
+// targetVM returns the VM of a command, if the caller has access to it.
+func targetVM(c *wire.Call) (*store.VM, error) {
+	v := wire.Arg[*store.VM](c, "id")
+	if v == nil {
+		return nil, c.BadRef("id", c.Str("id"))
+	}
+	if !c.Access(v.Owner) {
+		return nil, wire.Denied()
+	}
+	if v.Removed {
+		return nil, wire.Invalid("Unable to find a virtual machine with id %s", v.UUID)
+	}
+	return v, nil
 }

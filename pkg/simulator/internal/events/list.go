@@ -1,6 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package events records the events of commands, and lists them.
 package events
 
 import (
@@ -142,4 +143,9 @@ func resourceKinds() map[string]bool {
 		kinds[strings.ToLower(kind)] = true
 	}
 	return kinds
+}
+
+// Commands are the commands of this family.
+var Commands = []wire.Command{
+	{Name: "listEvents", Refs: eventRefs, Run: listEvents},
 }

@@ -108,10 +108,6 @@ func listDomains(c *wire.Call) (any, error) {
 	})
 }
 
-type domainAnswer struct {
-	Domain domainView `json:"domain"`
-}
-
 func createDomain(c *wire.Call) (any, error) {
 	parent := c.St.Root()
 	name := c.Str("name")
@@ -133,7 +129,7 @@ func createDomain(c *wire.Call) (any, error) {
 	d := c.St.Domains.Add(&store.Domain{
 		Entity: store.Entity{Created: c.Now}, Name: name, Parent: parent,
 	})
-	return domainAnswer{fullDomain(c, d)}, nil
+	return wire.Object("domain", fullDomain(c, d)), nil
 }
 
 func childNamed(st *store.State, parent *store.Domain, name string) *store.Domain {

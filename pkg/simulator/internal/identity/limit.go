@@ -98,10 +98,6 @@ func limitKindArg(c *wire.Call) (*settings.LimitKind, error) {
 	return &settings.LimitKinds[n], nil
 }
 
-type limitAnswer struct {
-	Limit limitView `json:"resourcelimit"`
-}
-
 func updateResourceLimit(c *wire.Call) (any, error) {
 	a, err := c.OwnerArg(true)
 	if err != nil {
@@ -130,7 +126,7 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 		}
 		h := limitHolder{account: a}
 		h.set(k, limit)
-		return limitAnswer{viewLimit(c, h, k)}, nil
+		return wire.Object("resourcelimit", viewLimit(c, h, k)), nil
 	}
 	d := wire.Arg[*store.Domain](c, "domainid")
 	switch {
@@ -149,5 +145,5 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 	}
 	h := limitHolder{domain: d}
 	h.set(k, limit)
-	return limitAnswer{viewLimit(c, h, k)}, nil
+	return wire.Object("resourcelimit", viewLimit(c, h, k)), nil
 }

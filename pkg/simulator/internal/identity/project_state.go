@@ -67,7 +67,7 @@ func createProject(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Invalid(missingProjectID, p.ID)
 		}
 		p.State = store.ProjectActive
-		return projectAnswer{viewProject(c, p)}, nil
+		return wire.Object("project", viewProject(c, p)), nil
 	}}, nil
 }
 

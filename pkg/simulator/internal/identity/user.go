@@ -46,10 +46,6 @@ func texts(u *store.User) []string {
 // accountTypeNames are the account types by which a keyword can filter.
 var accountTypeNames = map[int]string{0: "NORMAL", 1: "ADMIN", 2: "DOMAIN_ADMIN", 3: "RESOURCE_DOMAIN_ADMIN"}
 
-type userAnswer struct {
-	User userView `json:"user"`
-}
-
 func createUser(c *wire.Call) (any, error) {
 	d := c.St.Root()
 	if c.Given("domainid") {
@@ -77,7 +73,7 @@ func createUser(c *wire.Call) (any, error) {
 	if err := checkPrivilege(c, a, nil); err != nil {
 		return nil, err
 	}
-	return userAnswer{viewUser(c, newUser(c.St, c, a))}, nil
+	return wire.Object("user", viewUser(c, newUser(c.St, c, a))), nil
 }
 
 // keysView is the API object userkeys.
@@ -85,10 +81,6 @@ type keysView struct {
 	APIKey    string `json:"apikey,omitempty"`
 	SecretKey string `json:"secretkey,omitempty"`
 	Access    *bool  `json:"apikeyaccess,omitempty"`
-}
-
-type keysAnswer struct {
-	Keys keysView `json:"userkeys"`
 }
 
 // registerUserKeys generates a new key pair in every call; the old keys become invalid immediately.
@@ -101,7 +93,7 @@ func registerUserKeys(c *wire.Call) (any, error) {
 	u.APIKey, u.SecretKey = store.NewKeys()
 	u.PrintKeys = false
 	c.St.APIKeys[u.APIKey] = u
-	return keysAnswer{keysView{APIKey: u.APIKey, SecretKey: u.SecretKey}}, nil
+	return wire.Object("userkeys", keysView{APIKey: u.APIKey, SecretKey: u.SecretKey}), nil
 }
 
 func getUserKeys(c *wire.Call) (any, error) {
@@ -109,5 +101,103 @@ func getUserKeys(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keysAnswer{keysView{APIKey: u.APIKey, SecretKey: u.SecretKey, Access: wire.Ptr(true)}}, nil
+	return wire.Object("userkeys", keysView{APIKey: u.APIKey, SecretKey: u.SecretKey, Access: wire.Ptr(true)}), nil
+}
+
+// targetUser returns the user that id refers to, if the caller may change it.
+func targetUser(c *wire.Call, missing string, v ...any) (*store.User, error) {
+	u := wire.Arg[*store.User](c, "id")
+	if u == nil || u.Removed {
+		return nil, wire.Invalid(missing, v...)
+	}
+	if !c.Access(u.Account) {
+		return nil, wire.Denied()
+	}
+	if err := checkPrivilege(c, u.Account, u); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// removableUser returns the user to delete or move. The built-in admin can be neither.
+func removableUser(c *wire.Call) (*store.User, error) {
+	u := wire.Arg[*store.User](c, "id")
+	switch {
+	case u == nil || u.Removed:
+		return nil, wire.Invalid("The specified user doesn't exist in the system")
+	case u.Builtin:
+		return nil, wire.Invalid("The user is default and can't be (re)moved")
+	}
+	return u, nil
+}
+
+func deleteUser(c *wire.Call) (any, error) {
+	u, err := removableUser(c)
+	if err != nil {
+		return nil, err
+	}
+	if u == c.Caller.User {
+		return nil, wire.Invalid("The caller is requesting to delete itself. As a security measure, ACS will not allow this operation."+
+			" To delete user %s (ID: %s, Domain: %s), request to another user with permission to execute the operation.", u.Username, u.UUID, u.Account.Domain.UUID)
+	}
+	if _, err := targetUser(c, ""); err != nil {
+		return nil, err
+	}
+	c.St.RemoveUser(u)
+	return wire.Success{Success: true}, nil
+}
+
+// userView is the API object user.
+type userView struct {
+	ID          string          `json:"id"`
+	Username    string          `json:"username"`
+	FirstName   string          `json:"firstname"`
+	LastName    string          `json:"lastname"`
+	Email       string          `json:"email,omitempty"`
+	Created     *wire.Timestamp `json:"created"`
+	State       string          `json:"state"`
+	Account     string          `json:"account"`
+	AccountType int             `json:"accounttype"`
+	Source      string          `json:"usersource"`
+	RoleID      string          `json:"roleid"`
+	RoleType    string          `json:"roletype"`
+	RoleName    string          `json:"rolename"`
+	DomainID    string          `json:"domainid"`
+	Domain      string          `json:"domain"`
+	Timezone    string          `json:"timezone,omitempty"`
+	APIKey      string          `json:"apikey,omitempty"`
+	AccountID   string          `json:"accountid"`
+	ChildDomain bool            `json:"iscallerchilddomain"`
+	IsDefault   bool            `json:"isdefault"`
+	Is2FA       bool            `json:"is2faenabled"`
+	Must2FA     bool            `json:"is2famandated"`
+	KeyAccess   string          `json:"apikeyaccess,omitempty"`
+	wire.JobRef
+}
+
+func viewUser(c *wire.Call, u *store.User) userView {
+	a := u.Account
+	v := userView{
+		ID: u.UUID, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Created: wire.Stamp(u.Created), State: u.State,
+		Account: a.Name, AccountType: a.Typ(), Source: "native", RoleID: a.Role.UUID, RoleType: a.Role.Kind, RoleName: a.Role.Name,
+		DomainID: a.Domain.UUID, Domain: a.Domain.Name, APIKey: u.APIKey, AccountID: a.UUID, IsDefault: u.Builtin,
+		JobRef: wire.ViewJobRef(c.St, u),
+	}
+	return v
+}
+
+// withAdminView adds the fields that only listUsers shows.
+func withAdminView(c *wire.Call, v userView, u *store.User) userView {
+	mine := c.Caller.Account.Domain
+	v.ChildDomain = u.Account.Domain != mine && u.Account.Domain.Within(mine)
+	v.KeyAccess = keyAccess(c)
+	return v
+}
+
+// keyAccess returns apikeyaccess as answers show it to root admins; other callers do not see it.
+func keyAccess(c *wire.Call) string {
+	if !c.Caller.RootAdmin() {
+		return ""
+	}
+	return "INHERIT"
 }

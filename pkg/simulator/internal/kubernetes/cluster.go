@@ -126,10 +126,6 @@ func etcdIPs(st *store.State, k *store.KubernetesCluster) map[string]string {
 	return out
 }
 
-type clusterAnswer struct {
-	Cluster kubernetesClusterView `json:"kubernetescluster"`
-}
-
 // clusterKind validates clustertype.
 func clusterKind(s string) error {
 	if s != store.CloudManaged && s != store.ExternalManaged {
@@ -161,10 +157,6 @@ type clusterConfig struct {
 	Data string `json:"configdata"`
 }
 
-type clusterConfigAnswer struct {
-	Config clusterConfig `json:"clusterconfig"`
-}
-
 func getKubernetesClusterConfig(c *wire.Call) (any, error) {
 	k := wire.Arg[*store.KubernetesCluster](c, "id")
 	switch {
@@ -173,7 +165,7 @@ func getKubernetesClusterConfig(c *wire.Call) (any, error) {
 	case !c.Access(k.Owner):
 		return nil, cksError(wire.Denied())
 	case k.Kubeconfig != "":
-		return clusterConfigAnswer{clusterConfig{ID: k.UUID, Name: k.Name, Data: k.Kubeconfig}}, nil
+		return wire.Object("clusterconfig", clusterConfig{ID: k.UUID, Name: k.Name, Data: k.Kubeconfig}), nil
 	case k.State() == store.VMStarting:
 		return nil, cksError(wire.Invalid("Setup is in progress for Kubernetes cluster : %s, config not available at this moment", k.Name))
 	}

@@ -53,7 +53,7 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 			if k.Removed {
 				return nil, wire.Invalid("Failed to find Kubernetes cluster with given ID")
 			}
-			return clusterAnswer{viewCluster(c, k)}, nil
+			return wire.Object("kubernetescluster", viewCluster(c, k)), nil
 		})), nil
 	}
 	if err := completeManaged(c, k); err != nil {

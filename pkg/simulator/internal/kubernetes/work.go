@@ -34,7 +34,9 @@ func (w *work) job(failed string, answer func(now time.Time) (any, error)) *wire
 }
 
 // shown is the answer with the cluster.
-func (w *work) shown(time.Time) (any, error) { return clusterAnswer{viewCluster(w.c, w.k)}, nil }
+func (w *work) shown(time.Time) (any, error) {
+	return wire.Object("kubernetescluster", viewCluster(w.c, w.k)), nil
+}
 
 // then adds a step. A step that takes no time follows the one before it at once.
 func (w *work) then(takes time.Duration, do func(now time.Time) error) {

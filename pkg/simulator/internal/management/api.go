@@ -72,61 +72,26 @@ func shape(cat *catalogue.Catalogue, n int) []apiFieldView {
 	return out
 }
 
-// capabilityAnswer is the answer of listCapabilities: one object without a count.
-type capabilityAnswer struct {
-	Capability struct {
-		SecurityGroups     bool   `json:"securitygroupsenabled"`
-		DynamicRoles       bool   `json:"dynamicrolesenabled"`
-		Version            string `json:"cloudstackversion"`
-		PublicTemplates    bool   `json:"userpublictemplateenabled"`
-		SupportELB         string `json:"supportELB"`
-		ProjectInvite      bool   `json:"projectinviterequired"`
-		UserProjects       bool   `json:"allowusercreateprojects"`
-		MinDisk            int    `json:"customdiskofferingminsize"`
-		MaxDisk            int    `json:"customdiskofferingmaxsize"`
-		RegionSecondary    bool   `json:"regionsecondaryenabled"`
-		KVMSnapshot        bool   `json:"kvmsnapshotenabled"`
-		ThrottleInterval   int    `json:"apilimitinterval,omitempty"`
-		ThrottleMax        int    `json:"apilimitmax,omitempty"`
-		ViewDestroyed      bool   `json:"allowuserviewdestroyedvm"`
-		ExpungeRecover     bool   `json:"allowuserexpungerecovervm"`
-		ExpungeVolume      bool   `json:"allowuserexpungerecovervolume"`
-		ViewDomainAccounts bool   `json:"allowuserviewalldomainaccounts"`
-		ForceStop          bool   `json:"allowuserforcestopvm"`
-		Kubernetes         bool   `json:"kubernetesserviceenabled"`
-		KubernetesExp      bool   `json:"kubernetesclusterexperimentalfeaturesenabled"`
-		CustomHypervisor   string `json:"customhypervisordisplayname"`
-		UIPageSize         int    `json:"defaultuipagesize"`
-		StatsRetention     int    `json:"instancesstatsretentiontime"`
-		StatsUserOnly      bool   `json:"instancesstatsuseronly"`
-		DiskStats          bool   `json:"instancesdisksstatsretentionenabled"`
-		DiskStatsRetention int    `json:"instancesdisksstatsretentiontime"`
-		SharedFSCPU        int    `json:"sharedfsvmmincpucount"`
-		SharedFSRAM        int    `json:"sharedfsvmminramsize"`
-		Lease              bool   `json:"instanceleaseenabled"`
-		DynamicScaling     bool   `json:"dynamicscalingenabled"`
-		AdditionalConfig   bool   `json:"additionalconfigenabled"`
-		ExtensionsPath     string `json:"extensionspath,omitempty"` // only for root admins
-	} `json:"capability"`
-}
-
+// listCapabilities answers one object without a count.
 func listCapabilities(c *wire.Call) (any, error) {
-	var a capabilityAnswer
-	v := &a.Capability
-	set := c.St.Settings
-	on := c.St.BoolSetting
-	v.DynamicRoles, v.Version, v.PublicTemplates, v.SupportELB = true, c.St.Version, true, "false"
-	v.UserProjects, v.MinDisk, v.MaxDisk, v.KVMSnapshot = on("allow.user.create.projects"), 1, 1024, true
-	v.ViewDestroyed, v.ExpungeRecover, v.ExpungeVolume, v.ForceStop = set.UserViewDestroyed, set.UserExpungeRecover, true, true
-	v.ViewDomainAccounts = on("allow.user.view.all.domain.accounts")
-	v.Kubernetes, v.KubernetesExp = on("cloud.kubernetes.service.enabled"), on("cloud.kubernetes.cluster.experimental.features.enabled")
-	v.CustomHypervisor, v.UIPageSize, v.StatsRetention = "Custom", 20, 720
-	v.DiskStatsRetention, v.SharedFSCPU, v.SharedFSRAM, v.DynamicScaling = 720, 2, 1024, true
+	set, on := c.St.Settings, c.St.BoolSetting
+	v := map[string]any{
+		"securitygroupsenabled": false, "dynamicrolesenabled": true, "cloudstackversion": c.St.Version, "userpublictemplateenabled": true,
+		"supportELB": "false", "projectinviterequired": false, "allowusercreateprojects": on("allow.user.create.projects"),
+		"customdiskofferingminsize": 1, "customdiskofferingmaxsize": 1024, "regionsecondaryenabled": false, "kvmsnapshotenabled": true,
+		"allowuserviewdestroyedvm": set.UserViewDestroyed, "allowuserexpungerecovervm": set.UserExpungeRecover, "allowuserexpungerecovervolume": true,
+		"allowuserviewalldomainaccounts": on("allow.user.view.all.domain.accounts"), "allowuserforcestopvm": true,
+		"kubernetesserviceenabled":                     on("cloud.kubernetes.service.enabled"),
+		"kubernetesclusterexperimentalfeaturesenabled": on("cloud.kubernetes.cluster.experimental.features.enabled"),
+		"customhypervisordisplayname":                  "Custom", "defaultuipagesize": 20, "instancesstatsretentiontime": 720, "instancesstatsuseronly": false,
+		"instancesdisksstatsretentionenabled": false, "instancesdisksstatsretentiontime": 720, "sharedfsvmmincpucount": 2, "sharedfsvmminramsize": 1024,
+		"instanceleaseenabled": false, "dynamicscalingenabled": true, "additionalconfigenabled": false,
+	}
 	if c.Caller.RootAdmin() {
-		v.ExtensionsPath = "/usr/share/cloudstack-management/extensions"
+		v["extensionspath"] = "/usr/share/cloudstack-management/extensions"
 	}
 	if set.ThrottleMax > 0 {
-		v.ThrottleMax, v.ThrottleInterval = set.ThrottleMax, int(set.ThrottleInterval().Seconds())
+		v["apilimitmax"], v["apilimitinterval"] = set.ThrottleMax, int(set.ThrottleInterval().Seconds())
 	}
-	return a, nil
+	return wire.Object("capability", v), nil
 }

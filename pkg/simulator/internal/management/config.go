@@ -19,10 +19,6 @@ type configView struct {
 	Default string `json:"defaultvalue"`
 }
 
-type configAnswer struct {
-	Config configView `json:"configuration"`
-}
-
 // scopes are the parameters that select a part of the cloud for which a setting has a value of its own.
 var scopes = []string{"zoneid", "clusterid", "storageid", "imagestoreuuid", "imagestoreid", "accountid", "domainid"}
 
@@ -48,7 +44,7 @@ func updateConfiguration(c *wire.Call) (any, error) {
 		}
 		c.St.Set(name, v)
 	}
-	return configAnswer{configView{Name: name, Value: c.St.Setting(name), Default: def}}, nil
+	return wire.Object("configuration", configView{Name: name, Value: c.St.Setting(name), Default: def}), nil
 }
 
 func isNumber(s string) bool {

@@ -13,10 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-type aclItemAnswer struct {
-	Item aclItemView `json:"networkacl"`
-}
-
 // mayChange checks that the caller may change the list or its items; text is the error for users who try to change a
 // global list.
 func mayChange(c *wire.Call, l *store.ACLList, text string) error {
@@ -84,7 +80,7 @@ func createNetworkACL(c *wire.Call) (*wire.JobSpec, error) {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to create network ACL Item")
 			}
 			it.State = store.RuleActive
-			return aclItemAnswer{viewACLItem(c, it)}, nil
+			return wire.Object("networkacl", viewACLItem(c, it)), nil
 		},
 		Undo: func() { c.St.ACLItems.Drop(it) },
 	}, nil

@@ -10,10 +10,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-type aclListAnswer struct {
-	List aclListView `json:"networkacllist"`
-}
-
 func createNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 	v := wire.Arg[*store.VPC](c, "vpcid")
 	switch {
@@ -29,7 +25,7 @@ func createNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 	})
 	return &wire.JobSpec{
 		ObjectID: l.UUID, InstanceType: "NetworkAcl",
-		Run:  func(time.Time) (any, error) { return aclListAnswer{viewACLList(c, l)}, nil },
+		Run:  func(time.Time) (any, error) { return wire.Object("networkacllist", viewACLList(c, l)), nil },
 		Undo: func() { c.St.DropACLList(l) },
 	}, nil
 }

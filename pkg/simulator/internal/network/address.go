@@ -220,10 +220,6 @@ func reserveAddress(c *wire.Call, owner *store.Account, z *store.Zone) (*store.P
 	return ip, nil
 }
 
-type ipAnswer struct {
-	IP ipView `json:"ipaddress"`
-}
-
 // attachAddress is the job of associateIpAddress. If it fails, the address is released.
 func attachAddress(c *wire.Call, ip *store.PublicIP, n *store.Network, v *store.VPC) (any, error) {
 	switch {
@@ -235,7 +231,7 @@ func attachAddress(c *wire.Call, ip *store.PublicIP, n *store.Network, v *store.
 		}
 		ip.SourceNAT = v.Offering.NeedsSourceNAT() && v.SourceNATIP(c.St) == nil
 		ip.State, ip.VPC = store.IPAllocated, v
-		return ipAnswer{viewIP(c, ip)}, nil
+		return wire.Object("ipaddress", viewIP(c, ip)), nil
 	case n.Removed:
 		return nil, wire.Invalid("Invalid network id is given")
 	case !n.Provides("SourceNat"):
@@ -243,7 +239,7 @@ func attachAddress(c *wire.Call, ip *store.PublicIP, n *store.Network, v *store.
 	}
 	ip.Network = n
 	ip.SourceNAT = n.SourceNATIP(c.St) == nil
-	ans := ipAnswer{viewIP(c, ip)} // built before the final state is stored, so it shows Allocating
+	ans := wire.Object("ipaddress", viewIP(c, ip)) // built before the final state is stored, so it shows Allocating
 	ip.State = store.IPAllocated
 	return ans, nil
 }

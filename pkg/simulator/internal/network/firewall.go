@@ -82,7 +82,7 @@ func createFirewallRule(c *wire.Call) (*wire.JobSpec, error) {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to create firewall rule")
 			}
 			r.State = store.RuleActive
-			return fwAnswer{viewFW(c, r)}, nil
+			return wire.Object("firewallrule", viewFW(c, r)), nil
 		},
 		Undo: func() { c.St.DropFWRule(r) }, Refused: "Failed to create firewall rule",
 	}, nil
@@ -95,10 +95,6 @@ func applying(c *wire.Call) bool {
 	return ip != nil && slices.ContainsFunc(c.St.Due, func(j *store.Job) bool {
 		return j.Command == c.API.Name && slices.ContainsFunc(ip.FWRules, func(r *store.FWRule) bool { return r.UUID == j.InstanceID })
 	})
-}
-
-type fwAnswer struct {
-	FW fwView `json:"firewallrule"`
 }
 
 // checkFWRule runs the checks of the create phase and sets defaults of the rule.

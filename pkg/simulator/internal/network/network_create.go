@@ -13,10 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-type networkAnswer struct {
-	Network networkView `json:"network"`
-}
-
 // createNetwork creates an isolated, shared or L2 network, or a VPC tier. The checks run in CloudStack's order.
 func createNetwork(c *wire.Call) (any, error) {
 	z, o := wire.Arg[*store.Zone](c, "zoneid"), wire.Arg[*store.NetworkOffering](c, "networkofferingid")
@@ -45,7 +41,7 @@ func createNetwork(c *wire.Call) (any, error) {
 		}
 	}
 	storeNetwork(c, n)
-	return networkAnswer{viewNetwork(c, n)}, nil
+	return wire.Object("network", viewNetwork(c, n)), nil
 }
 
 // storeNetwork is the last step of every network creation. A network of a persistent offering is implemented

@@ -35,10 +35,6 @@ type pfView struct {
 	ForDisplay  *bool          `json:"fordisplay,omitempty"`
 }
 
-type pfAnswer struct {
-	Rule pfView `json:"portforwardingrule"`
-}
-
 func viewPF(c *wire.Call, r *store.PFRule) pfView {
 	v := pfView{
 		ID: r.UUID, PrivatePort: fmt.Sprint(r.PrivateStart), PrivateEnd: fmt.Sprint(r.PrivateEnd), Protocol: r.Protocol, PublicPort: fmt.Sprint(r.PublicStart),
@@ -127,7 +123,7 @@ func createPortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 			if r.Related != nil {
 				r.Related.State = store.RuleActive
 			}
-			return pfAnswer{viewPF(c, r)}, nil
+			return wire.Object("portforwardingrule", viewPF(c, r)), nil
 		},
 		Undo: func() { c.St.RemovePFRule(r) }, Refused: "Failed to apply port forwarding rule",
 	}, nil

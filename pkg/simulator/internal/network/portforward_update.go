@@ -65,7 +65,7 @@ func updatePortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {
 		}
 		*r = changed
 		wire.SetCustomID(c, c.St.PFRules, r)
-		return pfAnswer{viewPF(c, r)}, nil
+		return wire.Object("portforwardingrule", viewPF(c, r)), nil
 	}}, nil
 }
 

@@ -12,10 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-type vpcAnswer struct {
-	VPC vpcView `json:"vpc"`
-}
-
 // EnabledProviders are the network service providers that are enabled in the zones.
 var EnabledProviders = store.SetOf("VirtualRouter", "VpcVirtualRouter", "InternalLbVm", "ConfigDrive")
 
@@ -67,7 +63,7 @@ func createVPC(c *wire.Call) (*wire.JobSpec, error) {
 			if v.Removed || !c.St.StartVPC(v, now) {
 				return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Failed to create VPC")
 			}
-			return vpcAnswer{viewVPC(c, v)}, nil
+			return wire.Object("vpc", viewVPC(c, v)), nil
 		},
 		Undo: func() { c.St.DestroyVPC(v) },
 	}, nil

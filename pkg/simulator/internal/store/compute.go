@@ -167,3 +167,45 @@ func RootGiB(details map[string]string) int64 {
 
 // TemplateGiB is the size of every template.
 const TemplateGiB = 2
+
+// PlaceVM chooses the host of a VM in its zone. The simulator does not check the capacity of hosts.
+func (st *State) PlaceVM(v *VM) (*Host, bool) {
+	h := st.HostFor(v.Zone, int(v.ID))
+	return h, h != nil
+}
+
+// HostFor distributes VMs over the hosts of a zone.
+func (st *State) HostFor(z *Zone, n int) *Host {
+	var hosts []*Host
+	for _, h := range st.Hosts.Rows {
+		if h.Zone == z {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	return hosts[n%len(hosts)]
+}
+
+// routed reports whether a virtual router provides a service of the offering.
+func (o *NetworkOffering) routed() bool {
+	return slices.ContainsFunc(o.Services, func(s serviceView) bool { return slices.Contains(s.Provider, NameView{"VirtualRouter"}) })
+}
+
+// SystemVM is a VM of CloudStack itself, with a public address: secondary storage VM or console proxy.
+type SystemVM struct {
+	UUID, Name, Type string
+	Zone             *Zone
+}
+
+// AddSystemVMs creates the system VMs of a zone.
+func (st *State) AddSystemVMs(z *Zone) {
+	for _, v := range []struct{ name, typ string }{{"v-%d-VM", "ConsoleProxy"}, {"s-%d-VM", "SecondaryStorageVm"}} {
+		name := fmt.Sprintf(v.name, len(st.SystemVMs)+1)
+		st.SystemVMs = append(st.SystemVMs, &SystemVM{UUID: StableID("systemvm", z.Name+name), Name: name, Type: v.typ, Zone: z})
+	}
+}
+
+// GuestOSID returns the id of a guest operating system.
+func GuestOSID(name string) string { return StableID("guestos", name) }

@@ -4,6 +4,8 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"net"
 	"time"
 
@@ -29,6 +31,9 @@ func Stamp(t time.Time) *Timestamp {
 
 // Ptr returns a pointer to v.
 func Ptr[T any](v T) *T { return &v }
+
+// Object returns the answer of a command for one object: {"name": v}.
+func Object(name string, v any) map[string]any { return map[string]any{name: v} }
 
 // Success is the jobresult of commands without an object, and the body of their synchronous siblings.
 type Success struct {
@@ -100,3 +105,26 @@ func ViewJobRef(st *store.State, subject any) JobRef {
 
 // Netmask formats a prefix length as an IPv4 netmask.
 func Netmask(bits int) string { return net.IP(net.CIDRMask(bits, 32)).String() }
+
+// Encode writes JSON like CloudStack, without HTML escapes.
+func Encode(buf *bytes.Buffer, v any) error {
+	if l, ok := v.(ListAnswer); ok {
+		return l.encode(buf) // not a json.Marshaler, because the encoder would scan the answer a second time
+	}
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - 1) // Encode ends with a newline
+	return nil
+}
+
+// Marshal returns v as JSON like CloudStack, without HTML escapes.
+func Marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := Encode(&buf, v); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}

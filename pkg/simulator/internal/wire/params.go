@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -271,3 +272,27 @@ var javaFields = map[string]string{
 	"createRole.description": "roleDescription",
 	"listAccounts.name":      "searchName", "createAccount.timezone": "timeZone", "createAccount.userid": "userUUID", "createUser.userid": "userUUID",
 }
+
+// TagType finds a type by its name, ignoring case.
+func TagType(s string) (*store.TagKind, *Error) {
+	for i := range store.TagKinds {
+		if strings.EqualFold(store.TagKinds[i].Name, s) {
+			return &store.TagKinds[i], nil
+		}
+	}
+	return nil, Invalid("Invalid resource type %s", s)
+}
+
+// ValidCIDR accepts what a rule's source list may hold: ranges and single addresses of both families.
+func ValidCIDR(s string) bool {
+	if _, err := netip.ParsePrefix(s); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]$|^[A-Za-z]$`)
+
+// ValidHostName reports whether a name is a valid host name of a VM.
+func ValidHostName(s string) bool { return hostName.MatchString(s) }
