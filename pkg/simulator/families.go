@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/balancer"
@@ -33,7 +34,7 @@ var loadCommands = sync.OnceValues(func() (*implemented, error) {
 	out := &implemented{cat: cat.Clone(), byName: make(map[string]*wire.Command, len(commands))}
 	for i := range commands {
 		cmd := &commands[i]
-		if err := out.cat.Reorder(cmd.Name, cmd.Order); err != nil {
+		if err := out.cat.Reorder(cmd.Name, strings.Fields(cmd.Order)); err != nil {
 			return nil, err
 		}
 		out.byName[cmd.Name] = cmd
@@ -45,7 +46,7 @@ var loadCommands = sync.OnceValues(func() (*implemented, error) {
 var commands = func() []wire.Command {
 	var all []wire.Command
 	for _, family := range [][]wire.Command{
-		network.Commands, compute.Commands(network.CreateIsolated), balancer.Commands, kubernetes.Commands(network.CreateIsolated), identity.Commands, management.Commands, events.Commands, jobs.Commands,
+		network.Commands, compute.Commands, balancer.Commands, kubernetes.Commands, identity.Commands, management.Commands, events.Commands, jobs.Commands,
 	} {
 		all = append(all, family...)
 	}

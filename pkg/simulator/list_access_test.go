@@ -38,10 +38,7 @@ func (h *env) listCases(objects map[store.RefKind][]string) []listCase {
 			continue
 		}
 		kind := func(p *catalogue.Param) store.RefKind {
-			if k, ok := commands.byName[a.Name].Refs[p.Name]; ok {
-				return k
-			}
-			return store.CommonRefs[p.Name]
+			return commands.byName[a.Name].Kind(p.Name)
 		}
 		required := [][]string{{}}
 		for j := range a.Params {
@@ -183,11 +180,7 @@ func TestCommandsKeepOwnersApart(t *testing.T) {
 		var fixed, refs []string
 		for j := range a.Params {
 			p := &a.Params[j]
-			kind, ok := commands.byName[a.Name].Refs[p.Name]
-			if !ok {
-				kind = store.CommonRefs[p.Name]
-			}
-			switch ids := objects[kind]; {
+			switch ids := objects[commands.byName[a.Name].Kind(p.Name)]; {
 			case len(ids) > 0 && p.Required:
 				fixed = append(fixed, p.Name, ids[0])
 			case len(ids) > 0:

@@ -18,8 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var certRefs = map[string]store.RefKind{"id": store.RefSSLCert, "certid": store.RefSSLCert, "lbruleid": store.RefRule}
-
 // certView is the API object sslcert. A project's certificate shows the project and its hidden account.
 type certView struct {
 	ID          string   `json:"id"`

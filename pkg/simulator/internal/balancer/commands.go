@@ -1,82 +1,76 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package balancer implements the commands for load balancer rules and certificates.
+// Package balancer implements the commands for load balancer rules and certificates. Virtual routers cannot probe members, so
+// no health check policy ever exists.
 package balancer
 
 import (
+	"strings"
+
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// Commands are the commands of this family.
+// Commands are the commands of this family. The commands for internal load balancers of VPC tiers work on rules like the
+// public ones, with a source address of the tier; assignToLoadBalancerRule assigns their members too.
 var Commands = []wire.Command{
-	{Name: "listLoadBalancerRules", Refs: lbRefs, Run: listLoadBalancerRules},
+	{Name: "listLoadBalancerRules", ID: store.RefRule, Run: listLoadBalancerRules},
 	{
-		Name: "createLoadBalancerRule", Submit: createLoadBalancerRule, Class: "user.loadbalancer.CreateLoadBalancerRuleCmd",
-		Order: []string{"algorithm", "description", "name", "privateport", "publicipid", "zoneid", "publicport"}, Lock: wire.LockIP("publicipid"),
+		Name: "createLoadBalancerRule", Submit: createLoadBalancerRule, Class: "user.loadbalancer", Lock: wire.LockIP("publicipid"),
+		Order: "algorithm description name privateport publicipid zoneid publicport",
 		Event: &store.EventSpec{Kind: "LB.CREATE", Phrase: "creating load balancer", Label: "Load balancer Id", Resource: "FirewallRule"},
 	},
-	{
-		Name: "updateLoadBalancerRule", Refs: lbRefs, Submit: updateLoadBalancerRule, Class: "user.loadbalancer.UpdateLoadBalancerRuleCmd",
-		Event: wire.Records("LB.UPDATE", "updating load balancer", "LoadBalancerRule", "id"),
-	},
-	{
-		Name: "deleteLoadBalancerRule", Refs: lbRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteLoadBalancerRuleCmd",
-		Event: wire.Records("LB.DELETE", "deleting load balancer", "LoadBalancerRule", "id"),
-	},
+	onRule("updateLoadBalancerRule", updateLoadBalancerRule, "LB.UPDATE", "updating load balancer"),
+	onRule("deleteLoadBalancerRule", deleteLoadBalancerRule, "LB.DELETE", "deleting load balancer"),
+	onRule("assignToLoadBalancerRule", assignToLoadBalancerRule, "LB.ASSIGN.TO.RULE", "assigning to load balancer"),
+	onRule("removeFromLoadBalancerRule", removeFromLoadBalancerRule, "LB.REMOVE.FROM.RULE", "removing from load balancer"),
+	{Name: "listLoadBalancerRuleInstances", ID: store.RefRule, Run: listLoadBalancerRuleInstances},
 
 	{
-		Name: "assignToLoadBalancerRule", Refs: lbRefs, Submit: assignToLoadBalancerRule, Class: "user.loadbalancer.AssignToLoadBalancerRuleCmd",
-		Event: wire.Records("LB.ASSIGN.TO.RULE", "assigning to load balancer", "LoadBalancerRule", "id"),
+		Name: "createLBStickinessPolicy", Submit: createLBStickinessPolicy, Class: "user.loadbalancer", Wrapper: "createLBStickinessPolicy",
+		Order: "lbruleid description name methodname param",
+		Event: &store.EventSpec{
+			Kind: "LB.STICKINESSPOLICY.CREATE", Phrase: "Apply Stickinesspolicy to load balancer", Resource: "LoadBalancerRule", Param: "lbruleid",
+		},
 	},
 	{
-		Name: "removeFromLoadBalancerRule", Refs: lbRefs, Submit: removeFromLoadBalancerRule, Class: "user.loadbalancer.RemoveFromLoadBalancerRuleCmd",
-		Event: wire.Records("LB.REMOVE.FROM.RULE", "removing from load balancer", "LoadBalancerRule", "id"),
-	},
-	{Name: "listLoadBalancerRuleInstances", Refs: lbRefs, Run: listLoadBalancerRuleInstances},
-
-	{
-		Name: "createLBStickinessPolicy", Refs: stickyRefs, Submit: createLBStickinessPolicy, Class: "user.loadbalancer.CreateLBStickinessPolicyCmd",
-		Wrapper: "createLBStickinessPolicy", Order: []string{"lbruleid", "description", "name", "methodname", "param"},
-		Event: &store.EventSpec{Kind: "LB.STICKINESSPOLICY.CREATE", Phrase: "Apply Stickinesspolicy to load balancer", Resource: "LoadBalancerRule", Param: "lbruleid"},
-	},
-	{
-		Name: "deleteLBStickinessPolicy", Refs: stickyRefs, Submit: deleteLBStickinessPolicy, Class: "user.loadbalancer.DeleteLBStickinessPolicyCmd",
+		Name: "deleteLBStickinessPolicy", ID: store.RefSticky, Submit: deleteLBStickinessPolicy, Class: "user.loadbalancer",
 		Wrapper: "deleteLBstickinessrruleresponse",
 		Event:   &store.EventSpec{Kind: "LB.STICKINESSPOLICY.DELETE", Phrase: "revoking LB Stickiness policy", Resource: "LoadBalancerRule", Param: "id"},
 	},
-	{Name: "listLBStickinessPolicies", Refs: stickyRefs, Run: listLBStickinessPolicies},
-
-	// Virtual routers cannot probe members, so no health check policy ever exists.
+	{Name: "listLBStickinessPolicies", ID: store.RefSticky, Run: listLBStickinessPolicies},
 
 	{
-		Name: "uploadSslCert", Without: "certchain password enabledrevocationcheck", Write: true, Run: uploadSSLCert,
-		Order: []string{"certificate", "privatekey", "account", "projectid", "domainid", "name"},
+		Name: "uploadSslCert", Write: true, Run: uploadSSLCert, Without: "certchain password enabledrevocationcheck",
+		Order: "certificate privatekey account projectid domainid name",
 		Event: wire.Records("LB.CERT.UPLOAD", "Uploading a certificate to cloudstack", "", ""),
 	},
-	{Name: "listSslCerts", Refs: certRefs, Run: listSSLCerts, Order: []string{"certid", "accountid", "lbruleid", "projectid"}},
-	{Name: "deleteSslCert", Refs: certRefs, Write: true, Run: deleteSSLCert, Event: wire.Records("LB.CERT.DELETE", "Deleting a certificate to cloudstack", "", "id")},
+	{Name: "listSslCerts", Run: listSSLCerts, Order: "certid accountid lbruleid projectid"},
 	{
-		Name: "assignCertToLoadBalancer", Refs: certRefs, Submit: assignCertToLoadBalancer,
-		Class: "user.loadbalancer.AssignCertToLoadBalancerCmd", Order: []string{"lbruleid", "certid"},
+		Name: "deleteSslCert", ID: store.RefSSLCert, Write: true, Run: deleteSSLCert,
+		Event: wire.Records("LB.CERT.DELETE", "Deleting a certificate to cloudstack", "", "id"),
+	},
+	{
+		Name: "assignCertToLoadBalancer", Submit: assignCertToLoadBalancer, Class: "user.loadbalancer", Order: "lbruleid certid",
 		Event: wire.Records("LB.CERT.ASSIGN", "assigning certificate to load balancer", "LoadBalancerRule", "lbruleid"),
 	},
 
-	// Internal load balancers of VPC tiers: rules like the public ones, with a source address of the tier. Members are
-	// assigned with assignToLoadBalancerRule too.
 	{
-		Name: "createLoadBalancer", Refs: internalRefs, Submit: createLoadBalancer, Class: "user.loadbalancer.CreateApplicationLoadBalancerCmd",
-		Order: []string{"name", "description", "networkid", "sourceport", "algorithm", "instanceport", "sourceipaddress", "sourceipaddressnetworkid", "scheme"},
+		Name: "createLoadBalancer", Submit: createLoadBalancer, Class: "user.loadbalancer.CreateApplicationLoadBalancerCmd",
+		Order: "name description networkid sourceport algorithm instanceport sourceipaddress sourceipaddressnetworkid scheme",
 		Event: wire.Records("LB.CREATE", "creating load balancer", "LoadBalancerRule", ""),
 	},
-	{
-		Name: "updateLoadBalancer", Refs: internalRefs, Submit: updateLoadBalancer, Class: "user.loadbalancer.UpdateApplicationLoadBalancerCmd",
-		Event: wire.Records("LB.UPDATE", "updating internal load balancer", "LoadBalancerRule", "id"),
-	},
-	{
-		Name: "deleteLoadBalancer", Refs: internalRefs, Submit: deleteLoadBalancerRule, Class: "user.loadbalancer.DeleteApplicationLoadBalancerCmd",
-		Event: wire.Records("LB.DELETE", "deleting load balancer", "LoadBalancerRule", "id"),
-	},
-	{Name: "listLoadBalancers", Refs: internalRefs, Run: listLoadBalancers},
+	onRule("updateLoadBalancer", updateLoadBalancer, "LB.UPDATE", "updating internal load balancer"),
+	onRule("deleteLoadBalancer", deleteLoadBalancerRule, "LB.DELETE", "deleting load balancer"),
+	{Name: "listLoadBalancers", ID: store.RefRule, Run: listLoadBalancers},
+}
+
+// onRule is a command with a job on one rule. It resolves ids of rules of every kind, like CloudStack.
+func onRule(name string, submit func(*wire.Call) (*wire.JobSpec, error), event, doing string) wire.Command {
+	class := "user.loadbalancer"
+	if verb, internal := strings.CutSuffix(name, "LoadBalancer"); internal {
+		class += "." + strings.ToUpper(verb[:1]) + verb[1:] + "ApplicationLoadBalancerCmd"
+	}
+	return wire.Command{Name: name, Submit: submit, Class: class, Event: wire.Records(event, doing, "LoadBalancerRule", "id")}
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var internalRefs = map[string]store.RefKind{"id": store.RefRule, "sourceipaddressnetworkid": store.RefNetwork}
-
 // internalLBView is the object loadbalancer of an internal load balancer; its ports are numbers.
 type internalLBView struct {
 	ID            string `json:"id"`

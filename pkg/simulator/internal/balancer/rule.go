@@ -13,9 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// lbRefs resolve ids of rules of every kind, like CloudStack; the commands refuse rules of other kinds.
-var lbRefs = map[string]store.RefKind{"id": store.RefRule}
-
 // lbView is the object loadbalancerrule (loadbalancer in job results).
 type lbView struct {
 	ID          string  `json:"id"`

@@ -15,8 +15,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var stickyRefs = map[string]store.RefKind{"lbruleid": store.RefRule, "id": store.RefSticky}
-
 // lbOwnerView names a rule and its owner as policies do: a project by its hidden account.
 type lbOwnerView struct {
 	RuleID   string `json:"lbruleid"`

@@ -1,7 +1,7 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compute implements the commands for VMs, NICs, volumes, templates, offerings and hosts.
+// Package compute implements the commands for VMs, NICs, templates and offerings.
 package compute
 
 import (
@@ -9,49 +9,36 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// Commands returns the commands of this family.
-func Commands(create NetworkCreator) []wire.Command {
-	return []wire.Command{
-		{Name: "listServiceOfferings", Refs: map[string]store.RefKind{"id": store.RefOffering}, Run: listServiceOfferings},
-		{Name: "listNetworkOfferings", Refs: map[string]store.RefKind{"id": store.RefNetOffering}, Run: listNetworkOfferings},
+// Commands are the commands of this family.
+var Commands = []wire.Command{
+	{Name: "listServiceOfferings", ID: store.RefOffering, Run: listServiceOfferings},
+	{Name: "listNetworkOfferings", ID: store.RefNetOffering, Run: listNetworkOfferings},
+	{Name: "listTemplates", ID: store.RefTemplate, Run: listTemplates},
+	{Name: "listSSHKeyPairs", Run: listSSHKeyPairs},
 
-		{Name: "listVirtualMachines", Refs: vmRefs, Run: listVirtualMachines},
+	{Name: "listVirtualMachines", ID: store.RefVM, Run: listVirtualMachines},
+	power("startVirtualMachine", startVirtualMachine, "user.vm.StartVMCmd", "VM.START", "starting Vm"),
+	power("stopVirtualMachine", stopVirtualMachine, "user.vm.StopVMCmd", "VM.STOP", "stopping Vm"),
+	power("rebootVirtualMachine", rebootVirtualMachine, "user.vm.RebootVMCmd", "VM.REBOOT", "rebooting Vm"),
+	power("destroyVirtualMachine", destroyVirtualMachine, "user.vm.DestroyVMCmd", "VM.DESTROY", "destroying Vm"),
+	power("expungeVirtualMachine", expungeVirtualMachine, "admin.vm.ExpungeVMCmd", "VM.EXPUNGE", "expunging Vm"),
+	{
+		Name: "deployVirtualMachine", Submit: deployVirtualMachine, Class: "user.vm.DeployVMCmd", ByAdmin: true,
+		Without: "snapshotid volumeid details rootdisksize keyboard boottype bootmode extraconfig userdata userdataid hostid podid clusterid keypair keypairs " +
+			"securitygroupids ip6address macaddress customid displayvm copyimagetags hypervisor affinitygroupids diskofferingid size",
+		Event: wire.Records("VM.CREATE", "deploying Vm", "VirtualMachine", ""),
+	},
+	{
+		Name: "addNicToVirtualMachine", Submit: addNic, Class: "user.vm.AddNicToVMCmd", ByAdmin: true, Order: "virtualmachineid networkid",
+		Event: wire.Records("NIC.CREATE", "Creating Nic", "VirtualMachine", "virtualmachineid"),
+	},
+	{
+		Name: "removeNicFromVirtualMachine", Submit: removeNic, Class: "user.vm.RemoveNicFromVMCmd", ByAdmin: true, Order: "virtualmachineid nicid",
+		Event: wire.Records("NIC.DELETE", "Removing Nic", "VirtualMachine", "virtualmachineid"),
+	},
+}
 
-		{
-			Name: "startVirtualMachine", Refs: vmRefs, Submit: startVirtualMachine, Class: "user.vm.StartVMCmd",
-			ByAdmin: true, Event: wire.Records("VM.START", "starting Vm", "VirtualMachine", "id"),
-		},
-		{Name: "stopVirtualMachine", Refs: vmRefs, Submit: stopVirtualMachine, Class: "user.vm.StopVMCmd", ByAdmin: true, Event: wire.Records("VM.STOP", "stopping Vm", "VirtualMachine", "id")},
-		{
-			Name: "rebootVirtualMachine", Refs: vmRefs, Submit: rebootVirtualMachine, Class: "user.vm.RebootVMCmd",
-			ByAdmin: true, Event: wire.Records("VM.REBOOT", "rebooting Vm", "VirtualMachine", "id"),
-		},
-		{
-			Name: "destroyVirtualMachine", Refs: vmRefs, Submit: destroyVirtualMachine, Class: "user.vm.DestroyVMCmd",
-			ByAdmin: true, Event: wire.Records("VM.DESTROY", "destroying Vm", "VirtualMachine", "id"),
-		},
-		{Name: "expungeVirtualMachine", Refs: vmRefs, Submit: expungeVirtualMachine, Class: "admin.vm.ExpungeVMCmd", Event: wire.Records("VM.EXPUNGE", "expunging Vm", "VirtualMachine", "id")},
-
-		{
-			Name: "deployVirtualMachine",
-			Without: "snapshotid volumeid details rootdisksize keyboard boottype bootmode extraconfig userdata userdataid hostid podid clusterid keypair keypairs " +
-				"securitygroupids ip6address macaddress customid displayvm copyimagetags hypervisor affinitygroupids diskofferingid size",
-			Refs:   map[string]store.RefKind{"networkids": store.RefNetwork},
-			Submit: func(c *wire.Call) (*wire.JobSpec, error) { return deployVirtualMachine(c, create) }, Class: "user.vm.DeployVMCmd",
-			ByAdmin: true, Event: wire.Records("VM.CREATE", "deploying Vm", "VirtualMachine", ""),
-		},
-
-		{
-			Name: "addNicToVirtualMachine", Submit: addNic, Class: "user.vm.AddNicToVMCmd", Order: []string{"virtualmachineid", "networkid"},
-			ByAdmin: true, Event: wire.Records("NIC.CREATE", "Creating Nic", "VirtualMachine", "virtualmachineid"),
-		},
-		{
-			Name: "removeNicFromVirtualMachine", Submit: removeNic, Class: "user.vm.RemoveNicFromVMCmd", Order: []string{"virtualmachineid", "nicid"},
-			ByAdmin: true, Event: wire.Records("NIC.DELETE", "Removing Nic", "VirtualMachine", "virtualmachineid"),
-		},
-
-		{Name: "listTemplates", Refs: map[string]store.RefKind{"id": store.RefTemplate, "ids": store.RefTemplate}, Run: listTemplates},
-
-		{Name: "listSSHKeyPairs", Run: listSSHKeyPairs},
-	}
+// power is a command with a job on one VM.
+func power(name string, submit func(*wire.Call) (*wire.JobSpec, error), class, event, doing string) wire.Command {
+	return wire.Command{Name: name, Submit: submit, Class: class, ByAdmin: name != "expungeVirtualMachine", Event: wire.Records(event, doing, "VirtualMachine", "id")}
 }

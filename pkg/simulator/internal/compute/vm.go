@@ -12,8 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var vmRefs = map[string]store.RefKind{"id": store.RefVM, "ids": store.RefVM}
-
 func listVirtualMachines(c *wire.Call) (any, error) {
 	out, details, err := listedVMs(c)
 	if err != nil {

@@ -14,8 +14,6 @@ import (
 
 // deployment holds the validated parameters of deployVirtualMachine.
 type deployment struct {
-	createNetwork NetworkCreator
-
 	owner    *store.Account
 	zone     *store.Zone
 	offering *store.ServiceOffering
@@ -25,8 +23,8 @@ type deployment struct {
 	uuid     string
 }
 
-func deployVirtualMachine(c *wire.Call, create NetworkCreator) (*wire.JobSpec, error) {
-	d, err := readDeployment(c, create)
+func deployVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
+	d, err := readDeployment(c)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +68,7 @@ func noGuestIP(c *wire.Call, n *store.Network) *wire.Error {
 }
 
 // readDeployment checks the call in CloudStack's order.
-func readDeployment(c *wire.Call, create NetworkCreator) (*deployment, error) {
+func readDeployment(c *wire.Call) (*deployment, error) {
 	if n, given := c.Args["name"]; given && !wire.ValidHostName(n) {
 		return nil, wire.ParamError("Unable to execute API command %s due to invalid value. Invalid value provided for API arg: name - it can contain "+
 			"ASCII letters 'a' through 'z', the digits '0' through '9', and the hyphen ('-'), must be between 1 and 63 characters long, "+
@@ -84,7 +82,7 @@ func readDeployment(c *wire.Call, create NetworkCreator) (*deployment, error) {
 		return nil, err
 	}
 	d := &deployment{
-		createNetwork: create, owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
+		owner: owner, zone: wire.Arg[*store.Zone](c, "zoneid"),
 		offering: wire.Arg[*store.ServiceOffering](c, "serviceofferingid"), template: wire.Arg[*store.Template](c, "templateid"),
 	}
 	for _, check := range deployChecks {

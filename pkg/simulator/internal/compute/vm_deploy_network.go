@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/network"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -43,7 +44,7 @@ func deployNetworks(c *wire.Call, d *deployment) error {
 		d.nics = append(d.nics, store.NICRequest{Network: n})
 	}
 	if len(d.nics) == 0 {
-		n, err := defaultNetwork(c, d.owner, d.zone, d.createNetwork)
+		n, err := defaultNetwork(c, d.owner, d.zone)
 		if err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func uniqueHostName(st *store.State, name string, nets []*store.Network) error {
 }
 
 // defaultNetwork returns the network of a VM for which the call specifies none.
-func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone, create NetworkCreator) (*store.Network, error) {
+func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*store.Network, error) {
 	var own []*store.Network
 	for _, n := range c.St.Networks.Rows {
 		if n.Owner == owner && n.Zone == z && n.Typ == store.TypeIsolated && !n.Removed {
@@ -150,7 +151,7 @@ func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone, create Ne
 	}
 	switch len(own) {
 	case 0:
-		return makeDefaultNetwork(c, owner, z, create)
+		return makeDefaultNetwork(c, owner, z)
 	case 1:
 		return own[0], nil
 	}
@@ -158,7 +159,7 @@ func defaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone, create Ne
 }
 
 // makeDefaultNetwork creates the network of an account that has none, from the offering with availability Required.
-func makeDefaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone, create NetworkCreator) (*store.Network, error) {
+func makeDefaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone) (*store.Network, error) {
 	o, ok := c.St.NetOffs.Find(func(o *store.NetworkOffering) bool {
 		return o.Spec.Availability == "Required" && o.Spec.State == "Enabled"
 	})
@@ -166,5 +167,5 @@ func makeDefaultNetwork(c *wire.Call, owner *store.Account, z *store.Zone, creat
 		return nil, wire.Invalid("Unable to find network offering with availability=Required to automatically create the network as a part of vm creation")
 	}
 	name := owner.Name + "-network"
-	return create(c, owner, z, o, name, name)
+	return network.CreateIsolated(c, owner, z, o, name, name)
 }

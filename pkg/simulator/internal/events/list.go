@@ -15,8 +15,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var eventRefs = map[string]store.RefKind{"id": store.RefEvent, "ids": store.RefEvent, "startid": store.RefEvent}
-
 // eventView is the API object event.
 type eventView struct {
 	ID           string `json:"id"`
@@ -41,7 +39,7 @@ func viewEvent(c *wire.Call, e *store.Event) eventView {
 	}
 	if e.Resource.UUID != "" {
 		v.ResourceID, v.ResourceType, v.ResourceName = e.Resource.UUID, e.Resource.Kind, e.Resource.Name
-		if obj, _ := c.St.ByUUID(resourceTables[e.Resource.Kind], e.Resource.UUID); obj != nil {
+		if obj, _ := c.St.ByUUID(store.ResourceKinds[e.Resource.Kind], e.Resource.UUID); obj != nil {
 			v.ResourceName = nameOf(obj)
 		}
 	}
@@ -139,7 +137,7 @@ func checkEventResource(c *wire.Call) *wire.Error {
 // resourceKinds returns the kinds of objects that events refer to, in lower case.
 func resourceKinds() map[string]bool {
 	kinds := store.SetOf("none", "host", "storagepool", "domainrouter", "systemvm", "pod", "cluster")
-	for kind := range resourceTables {
+	for kind := range store.ResourceKinds {
 		kinds[strings.ToLower(kind)] = true
 	}
 	return kinds
@@ -147,5 +145,5 @@ func resourceKinds() map[string]bool {
 
 // Commands are the commands of this family.
 var Commands = []wire.Command{
-	{Name: "listEvents", Refs: eventRefs, Run: listEvents},
+	{Name: "listEvents", ID: store.RefEvent, Run: listEvents},
 }

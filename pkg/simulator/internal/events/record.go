@@ -130,15 +130,6 @@ func madeID(body any) string {
 	return ""
 }
 
-// resourceTables maps the resource types of events to the kinds of objects, to look up current names.
-var resourceTables = map[string]store.RefKind{
-	"VirtualMachine": store.RefVM, "IpAddress": store.RefIP, "FirewallRule": store.RefRule, "LoadBalancerRule": store.RefLBRule, "Network": store.RefNetwork, "Vpc": store.RefVPC,
-	"Project": store.RefProject, "Account": store.RefAccount, "User": store.RefUser, "Domain": store.RefDomain, "Role": store.RefRole, "NetworkAcl": store.RefACLList,
-	"Nic": store.RefNIC, "ServiceOffering": store.RefOffering, "Template": store.RefTemplate,
-	"NetworkOffering": store.RefNetOffering, "VpcOffering": store.RefVPCOffering, "NetworkAclItem": store.RefACLItem,
-	"PhysicalNetwork": store.RefPhysicalNet, "Zone": store.RefZone, "KubernetesCluster": store.RefKubernetesCluster,
-}
-
 // OwnerOf returns the owner of an object, or nil if it has none.
 func OwnerOf(obj any) *store.Account {
 	switch o := obj.(type) {

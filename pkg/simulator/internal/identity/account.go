@@ -13,8 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var accountRefs = map[string]store.RefKind{"id": store.RefAccount}
-
 // accountView is the API object account.
 type accountView struct {
 	ID          string `json:"id"`

@@ -12,8 +12,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var domainRefs = map[string]store.RefKind{"id": store.RefDomain}
-
 // domainView is the API object domain.
 type domainView struct {
 	ID          string          `json:"id"`

@@ -11,8 +11,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var projectRefs = map[string]store.RefKind{"id": store.RefProject}
-
 // projectView is the API object project.
 type projectView struct {
 	ID          string              `json:"id"`

@@ -13,8 +13,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var roleRefs = map[string]store.RefKind{"id": store.RefRole}
-
 // roleView is the API object role.
 type roleView struct {
 	Type        string `json:"type"`

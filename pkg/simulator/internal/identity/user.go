@@ -11,8 +11,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var userRefs = map[string]store.RefKind{"id": store.RefUser}
-
 func listUsers(c *wire.Call) (any, error) {
 	me := c.Caller
 	if !me.Account.Admin() && c.Given("id") && wire.Arg[*store.User](c, "id") != me.User {

@@ -21,7 +21,7 @@ import (
 // Submit stores the job and returns the command's answer.
 func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	j := &store.Job{
-		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: className(c),
+		Entity: store.Entity{Created: c.Now}, Caller: c.Caller, Command: c.API.Name, Class: c.Cmd.JavaClass(c.Caller.RootAdmin()),
 		InstanceType: spec.InstanceType, InstanceID: spec.InstanceID, Subject: spec.Subject, Run: spec.Run, Undo: spec.Undo,
 		Steps: spec.Steps,
 	}
@@ -57,14 +57,6 @@ func Submit(c *wire.Call, spec *wire.JobSpec) (any, error) {
 	schedule(c.St, j, c.Now)
 	c.St.Began(j)
 	return wire.Submitted{ID: spec.ObjectID, JobID: j.UUID}, nil
-}
-
-// className returns the Java class of the command. Some commands have another class for root admins.
-func className(c *wire.Call) string {
-	if c.Cmd.ByAdmin && c.Caller.RootAdmin() {
-		return "admin" + strings.TrimPrefix(c.Cmd.Class, "user") + "ByAdmin"
-	}
-	return c.Cmd.Class
 }
 
 // RunDue continues and ends the jobs that are due. Jobs need no goroutines, because only calls can see their effects,

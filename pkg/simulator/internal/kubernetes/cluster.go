@@ -14,10 +14,6 @@ import (
 // CloudStack Kubernetes Service: clusters. CloudStack installs Kubernetes inside the VMs of a CloudManaged cluster.
 // The simulator creates the VMs, addresses and rules. What happens inside the VMs is up to wire.ClusterInside.
 
-var clusterRefs = map[string]store.RefKind{
-	"id": store.RefKubernetesCluster, "kubernetesversionid": store.RefKubernetesVersion, "nodeids": store.RefVM,
-}
-
 // kubernetesClusterView is the API object kubernetescluster.
 type kubernetesClusterView struct {
 	ID                string `json:"id"`

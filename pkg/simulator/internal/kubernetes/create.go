@@ -16,7 +16,7 @@ import (
 const defaultRootDisk = 8
 
 // createKubernetesCluster stores a cluster. The job of a CloudManaged cluster creates its VMs.
-func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec, error) {
+func createKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 	owner, err := c.OwnerToUse()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func createKubernetesCluster(c *wire.Call, create NetworkCreator) (*wire.JobSpec
 		return nil, err
 	}
 	if k.Network == nil {
-		if k.Network, err = createClusterNetwork(c, k, create); err != nil {
+		if k.Network, err = createClusterNetwork(c, k); err != nil {
 			return nil, cksError(err)
 		}
 		k.OwnNetwork = true

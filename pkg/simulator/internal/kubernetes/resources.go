@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/network"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -41,8 +42,8 @@ func checkNetworkUse(c *wire.Call, n *store.Network) error {
 }
 
 // createClusterNetwork creates the network of a cluster for which the caller specified none.
-func createClusterNetwork(c *wire.Call, k *store.KubernetesCluster, create NetworkCreator) (*store.Network, error) {
-	n, err := create(c, k.Owner, k.Zone, networkOfferingForClusters(c.St), k.Name+"-network", k.Owner.Name+"-network")
+func createClusterNetwork(c *wire.Call, k *store.KubernetesCluster) (*store.Network, error) {
+	n, err := network.CreateIsolated(c, k.Owner, k.Zone, networkOfferingForClusters(c.St), k.Name+"-network", k.Owner.Name+"-network")
 	if err != nil {
 		return nil, wire.Invalid("Unable to create network for the Kubernetes cluster: %s", k.Name)
 	}

@@ -16,8 +16,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-var cksVersionRefs = map[string]store.RefKind{"id": store.RefKubernetesVersion, "minimumkubernetesversionid": store.RefKubernetesVersion}
-
 // Minimum size of a node: CPUs, and memory in MB.
 const (
 	minNodeCPU = 2

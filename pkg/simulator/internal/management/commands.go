@@ -11,11 +11,11 @@ import (
 // Commands are the commands of this family.
 var Commands = []wire.Command{
 	{
-		Name: "createTags", Submit: createTags, Class: "user.tag.CreateTagsCmd", Order: []string{"tags", "resourcetype", "resourceids"},
+		Name: "createTags", Submit: createTags, Class: "user.tag", Order: "tags resourcetype resourceids",
 		Event: wire.Records("CREATE_TAGS", "creating resource tags", "", ""),
 	},
 	{
-		Name: "deleteTags", Submit: deleteTags, Class: "user.tag.DeleteTagsCmd", Order: []string{"tags", "resourcetype", "resourceids"},
+		Name: "deleteTags", Submit: deleteTags, Class: "user.tag", Order: "tags resourcetype resourceids",
 		Event: wire.Records("DELETE_TAGS", "deleting resource tags", "", ""),
 	},
 	{Name: "listTags", Run: listTags},

@@ -52,7 +52,17 @@ var CommonRefs = map[string]RefKind{
 	"projectid": RefProject, "accountid": RefAccount, "userid": RefUser, "parentdomainid": RefDomain, "roleid": RefRole, "virtualmachineid": RefVM,
 	"virtualmachineids": RefVM, "publicipid": RefIP, "ipaddressid": RefIP, "serviceofferingid": RefOffering,
 	"networkofferingid": RefNetOffering, "vpcofferingid": RefVPCOffering, "physicalnetworkid": RefPhysicalNet, "templateid": RefTemplate, "hostid": RefHost, "aclid": RefACLList, "jobid": refJob,
-	"nicid": RefNIC,
+	"nicid": RefNIC, "networkids": RefNetwork, "sourceipaddressnetworkid": RefNetwork, "certid": RefSSLCert, "lbruleid": RefRule, "startid": RefEvent,
+	"kubernetesversionid": RefKubernetesVersion, "minimumkubernetesversionid": RefKubernetesVersion, "nodeids": RefVM,
+}
+
+// ResourceKinds are the kinds of the objects that events refer to, by the name of the type in answers.
+var ResourceKinds = map[string]RefKind{
+	"VirtualMachine": RefVM, "IpAddress": RefIP, "FirewallRule": RefRule, "LoadBalancerRule": RefRule, "Network": RefNetwork, "Vpc": RefVPC,
+	"Project": RefProject, "Account": RefAccount, "User": RefUser, "Domain": RefDomain, "Role": RefRole, "NetworkAcl": RefACLList,
+	"Nic": RefNIC, "ServiceOffering": RefOffering, "Template": RefTemplate,
+	"NetworkOffering": RefNetOffering, "VpcOffering": RefVPCOffering, "NetworkAclItem": RefACLItem,
+	"PhysicalNetwork": RefPhysicalNet, "Zone": RefZone, "KubernetesCluster": RefKubernetesCluster,
 }
 
 // Ref is a resolved uuid parameter. obj is nil if no row has the internal id.

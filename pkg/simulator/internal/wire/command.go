@@ -6,6 +6,7 @@
 package wire
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,33 +38,61 @@ func Records(kind, phrase, resource, param string) *store.EventSpec {
 	return &store.EventSpec{Kind: kind, Phrase: phrase, Label: eventLabels[resource], Resource: resource, Param: param}
 }
 
-// Command is an implemented command. Exactly one of run and submit is set.
+// Command is an implemented command. Exactly one of Run and Submit is set.
 type Command struct {
 	Name string
-	// refs maps each parameter of type uuid (or list of uuid) to the kind of object that it refers to.
+	// ID is the kind of object that the parameters id and ids refer to; RefNone: the one of the event.
+	ID store.RefKind
+	// Refs has the parameters of type uuid (or list of uuid) that refer to another kind of object than CommonRefs says.
 	Refs map[string]store.RefKind
-	// order lists the parameters whose processing order is known.
-	Order []string
-	// without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one is refused.
+	// Order has the parameters whose processing order is known, separated by blanks.
+	Order string
+	// Without lists parameters of CloudStack's that the simulator does not have, separated by blanks: a call with one is refused.
 	Without string
-	// write is set when run changes state.
+	// Write is set when Run changes state.
 	Write bool
-	// lock returns the name of the row that the create phase locks, as CloudStack does.
+	// Lock returns the name of the row that the create phase locks, as CloudStack does.
 	Lock func(*Call) string
-	// busy reports whether the job of an earlier create still holds the row that the create phase locks.
+	// Busy reports whether the job of an earlier create still holds the row that the create phase locks.
 	Busy func(*Call) bool
-	// run answers a synchronous command; its result is the value of the answer's top-level key.
+	// Run answers a synchronous command; its result is the value of the answer's top-level key.
 	Run func(*Call) (any, error)
-	// submit validates an asynchronous command, runs its create phase and returns the job.
+	// Submit validates an asynchronous command, runs its create phase and returns the job.
 	Submit func(*Call) (*JobSpec, error)
-	// class is the last part of the Java class name that jobs show.
+	// Class is the Java class that jobs show, without CloudStack's prefix, or its package if the class is named like the command.
 	Class string
-	// byAdmin is set if root admins use another class: admin. in place of user., and ByAdmin at the end.
+	// ByAdmin is set if root admins use another class: admin. in place of user., and ByAdmin at the end.
 	ByAdmin bool
-	// event describes the events that the command records; nil: none.
+	// Event describes the events that the command records; nil: none.
 	Event *store.EventSpec
-	// wrapper is the top-level key of the answer, if it is not the command's name.
+	// Wrapper is the top-level key of the answer, if it is not the command's name.
 	Wrapper string
+}
+
+// Kind returns the kind of object that a parameter refers to.
+func (c *Command) Kind(param string) store.RefKind {
+	k, ok := c.Refs[param]
+	switch {
+	case ok:
+		return k
+	case param != "id" && param != "ids":
+		return store.CommonRefs[param]
+	case c.ID == store.RefNone && c.Event != nil:
+		return store.ResourceKinds[c.Event.Resource]
+	}
+	return c.ID
+}
+
+// JavaClass returns the Java class of the command for a caller. Some commands have another class for root admins.
+func (c *Command) JavaClass(root bool) string {
+	class := c.Class
+	if !strings.HasSuffix(class, "Cmd") {
+		class += "." + strings.ToUpper(c.Name[:1]) + c.Name[1:] + "Cmd"
+	}
+	if c.ByAdmin && root {
+		return "admin" + strings.TrimPrefix(class, "user") + "ByAdmin"
+	}
+	return class
 }
 
 // Server is what commands use of the server that runs them.

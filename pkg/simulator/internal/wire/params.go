@@ -130,7 +130,7 @@ func (c *Call) processParam(p *catalogue.Param) *Error {
 		}
 		c.Refs[name] = *r
 	case "list":
-		if c.kindOf(name) == store.RefNone {
+		if c.Cmd.Kind(name) == store.RefNone {
 			return nil
 		}
 		for _, id := range elements(v) {
@@ -167,20 +167,13 @@ func (c *Call) BadRef(name, v string) *Error {
 		"or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.", c.API.Lower, name, v)
 }
 
-func (c *Call) kindOf(name string) store.RefKind {
-	if k, ok := c.Cmd.Refs[name]; ok {
-		return k
-	}
-	return store.CommonRefs[name]
-}
-
 // uuidForm matches UUIDs.
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // resolve looks up an id. Parameters without since also accept the internal id, which is not checked. Optional
 // parameters with since ignore values that are not UUIDs; resolve then returns nil.
 func (c *Call) resolve(name, v string, p *catalogue.Param) (*store.Ref, *Error) {
-	kind := c.kindOf(name)
+	kind := c.Cmd.Kind(name)
 	n, err := strconv.ParseInt(v, 10, 64)
 	switch {
 	case v == "-1":
