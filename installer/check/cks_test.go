@@ -27,7 +27,7 @@ import (
 
 // withCKS lets clusters of CKS be made in a CloudStack.
 func withCKS(w *simulator.World) {
-	w.Settings.EndpointURL = "http://192.0.2.1:8080/client/api"
+	w.Settings = map[string]string{"endpoint.url": "http://192.0.2.1:8080/client/api"}
 	w.ServiceOfferings = append(w.ServiceOfferings, simulator.ServiceOffering{Name: "CKS", CPUs: 2, CPUSpeed: 1000, Memory: 2048})
 	w.KubernetesVersions = append(w.KubernetesVersions, simulator.KubernetesVersion{Semantic: "1.37.1"})
 }

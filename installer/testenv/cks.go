@@ -18,7 +18,7 @@ import (
 // cksWorld is a CloudStack in which Owner can create clusters: two offerings that are large enough, one that is not, and a
 // network to bring along.
 const cksWorld = `
-settings: {endpointURL: "http://192.0.2.1:8080/client/api"}
+settings: {endpoint.url: "http://192.0.2.1:8080/client/api"}
 zones: [{name: zone-1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: zone-2, publicRanges: [203.0.113.100-203.0.113.110]}]
 serviceOfferings:
   - {name: small, cpus: 1, cpuSpeed: 500, memoryMiB: 512}

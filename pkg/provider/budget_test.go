@@ -308,8 +308,8 @@ func TestAutomaticRateLimit(t *testing.T) {
 		settings string
 		most     time.Duration // that the Services take
 	}{
-		"throttled":     {"settings: {throttleMax: 25, throttleIntervalSeconds: 1}\n", 50 * time.Second},
-		"by the minute": {"settings: {throttleMax: 600, throttleIntervalSeconds: 60}\n", 100 * time.Second},
+		"throttled":     {"settings: {api.throttling.enabled: 'true'}\n", 50 * time.Second},
+		"by the minute": {"settings: {api.throttling.enabled: 'true', api.throttling.max: '600', api.throttling.interval: '60'}\n", 100 * time.Second},
 		"free":          {"", 12 * time.Second},
 	} {
 		parallel(t, name, func(t *testing.T) {

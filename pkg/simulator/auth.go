@@ -95,7 +95,7 @@ func (s *Simulator) identifyKey(c *wire.Call) *wire.Error {
 	if !wire.Fresh(v["signatureversion"], v["expires"], c.Now) {
 		return wire.Unauthorized()
 	}
-	if s.st.Settings.EnforcePost {
+	if s.st.BoolSetting("enforce.post.requests.and.timestamps") {
 		if err := enforcePost(c); err != nil {
 			return err
 		}
@@ -138,8 +138,8 @@ func enforcePost(c *wire.Call) *wire.Error {
 }
 
 func (s *Simulator) admit(c *wire.Call) *wire.Error {
-	set := s.st.Settings
-	return s.server.Throttle.Admit(c.Caller.Account, set.ThrottleMax, set.ThrottleInterval(), c.Now)
+	limit, interval := s.st.Throttling()
+	return s.server.Throttle.Admit(c.Caller.Account, limit, interval, c.Now)
 }
 
 func unknownCommand(name string) *wire.Error {

@@ -16,7 +16,7 @@ import (
 )
 
 const cksWorld = `
-settings: {endpointURL: "http://192.0.2.1:8080/client/api"}
+settings: {endpoint.url: "http://192.0.2.1:8080/client/api"}
 zones: [{name: z1, publicRanges: [203.0.113.10-203.0.113.60]}, {name: z2, publicRanges: [203.0.113.100-203.0.113.110]},
   {name: z3, disabled: true, publicRanges: [203.0.113.120]}]
 serviceOfferings:
@@ -267,7 +267,7 @@ func TestExternalManagedCluster(t *testing.T) {
 func TestKubernetesServiceDisabled(t *testing.T) {
 	t.Parallel()
 	h := start(t, Options{World: &World{
-		Settings: Settings{KubernetesDisabled: true}, Zones: []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
+		Settings: map[string]string{"cloud.kubernetes.service.enabled": "false"}, Zones: []Zone{{Name: "z", PublicRanges: []string{"203.0.113.10-203.0.113.19"}}},
 	}})
 	h.fails(h.root("listKubernetesClusters"), 432, wire.CSGeneric, "Unknown API command: listKubernetesClusters")
 	a := h.call("admin", "listKubernetesClusters")

@@ -118,7 +118,7 @@ var ownedTables = []string{
 func startFresh(t *testing.T) *env {
 	t.Helper()
 	w := FreshWorld()
-	w.Settings.EndpointURL = "http://192.0.2.1:8080/client/api"
+	w.Settings = map[string]string{"endpoint.url": "http://192.0.2.1:8080/client/api"}
 	h := start(t, Options{World: w})
 	h.ok(h.root("registerUserKeys", "id", id(h.first(h.root("listUsers", "username", "admin"), "user"))))
 	return h

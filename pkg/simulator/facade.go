@@ -10,7 +10,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
@@ -18,8 +17,6 @@ import (
 type (
 	// World describes a simulated CloudStack at its start.
 	World = world.World
-	// Settings are the global settings and limits of the management server.
-	Settings = settings.Settings
 	// Zone is a zone.
 	Zone = world.Zone
 	// ServiceOffering is a compute offering.

@@ -23,7 +23,7 @@ import (
 )
 
 const cloud = `
-settings: {endpointURL: "http://192.0.2.1:8080/client/api"}
+settings: {endpoint.url: "http://192.0.2.1:8080/client/api"}
 zones: [{name: z1, publicRanges: [203.0.113.10-203.0.113.30]}]
 serviceOfferings:
   - {name: small, cpus: 1, cpuSpeed: 500, memoryMiB: 512}

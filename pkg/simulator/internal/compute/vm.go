@@ -39,7 +39,7 @@ func listedVMs(c *wire.Call) ([]*store.VM, view.VMDetails, error) {
 	if h, ok := c.Args["hypervisor"]; ok && !knownHypervisor(h) {
 		return nil, nil, wire.Invalid("Invalid HypervisorType %s", h)
 	}
-	seesDestroyed := !c.Caller.Account.Normal() || c.St.Settings.UserViewDestroyed
+	seesDestroyed := !c.Caller.Account.Normal() || c.St.BoolSetting("allow.user.view.destroyed.vm")
 	ids := map[*store.VM]bool{}
 	for _, r := range c.Lists["ids"] {
 		if v, ok := r.Obj.(*store.VM); ok {

@@ -132,7 +132,7 @@ func rebootVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 
 // mayExpunge reports whether the caller may expunge and recover VMs.
 func mayExpunge(c *wire.Call) bool {
-	return !c.Caller.Account.Normal() || c.St.Settings.UserExpungeRecover
+	return !c.Caller.Account.Normal() || c.St.BoolSetting("allow.user.expunge.recover.vm")
 }
 
 func destroyVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {

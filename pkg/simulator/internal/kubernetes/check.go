@@ -31,8 +31,8 @@ func checkClusterSize(c *wire.Call, k *store.KubernetesCluster) error {
 }
 
 func checkTotal(c *wire.Call, n int) error {
-	if n > c.St.Settings.MaxClusterSize() {
-		return wire.Invalid("Maximum cluster size can not exceed %d. Please contact your administrator", c.St.Settings.MaxClusterSize())
+	if most := c.St.IntSetting("cloud.kubernetes.cluster.max.size"); n > most {
+		return wire.Invalid("Maximum cluster size can not exceed %d. Please contact your administrator", most)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ var managedChecks = []func(*wire.Call, *store.KubernetesCluster) error{
 }
 
 func checkEndpoint(c *wire.Call, _ *store.KubernetesCluster) error {
-	if u := c.St.Settings.Endpoint(); strings.Contains(u, "localhost") {
+	if strings.Contains(c.St.Setting("endpoint.url"), "localhost") {
 		return wire.Invalid("Global setting endpoint.url has to be set to the Management Server's API end point")
 	}
 	return nil

@@ -52,7 +52,7 @@ func (w *work) dismantle() {
 		return
 	}
 	w.inside(&visit{
-		limit: w.c.St.Settings.KubernetesTimeout("start"), // CloudStack has none
+		limit: w.c.St.ClusterTimeout("start"), // CloudStack has none
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Delete(ctx, seen)
 		},
@@ -69,7 +69,7 @@ func checkClusterDelete(c *wire.Call, k *store.KubernetesCluster) error {
 		return wire.Denied()
 	}
 	if k.Kind == store.ExternalManaged {
-		if c.Boolean("expunge") && c.Caller.Account.Normal() && !c.St.Settings.UserExpungeRecover {
+		if c.Boolean("expunge") && c.Caller.Account.Normal() && !c.St.BoolSetting("allow.user.expunge.recover.vm") {
 			return wire.Invalid("Parameter expunge can be passed by Admin only. Or when the allow.user.expunge.recover.vm key is set.")
 		}
 		return nil

@@ -61,7 +61,7 @@ func firstStart(w *work) *visit {
 		broken = w.fault(fault.NodesNotReady, wire.ErrNodesNotReady)
 	}
 	return &visit{
-		takes: w.time("createKubernetesCluster"), limit: w.c.St.Settings.KubernetesTimeout("start"), broken: broken,
+		takes: w.time("createKubernetesCluster"), limit: w.c.St.ClusterTimeout("start"), broken: broken,
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			var err error
 			kubeconfig, err = in.Start(ctx, seen)

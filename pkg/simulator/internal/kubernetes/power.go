@@ -94,7 +94,7 @@ func (w *work) start(v *store.VM) {
 func restarted(w *work) *visit {
 	k, kubeconfig := w.k, ""
 	return &visit{
-		takes: w.time("startKubernetesCluster"), limit: w.c.St.Settings.KubernetesTimeout("start"),
+		takes: w.time("startKubernetesCluster"), limit: w.c.St.ClusterTimeout("start"),
 		broken: w.fault(fault.APIUnreachable, context.DeadlineExceeded),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			var err error

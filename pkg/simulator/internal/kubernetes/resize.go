@@ -59,7 +59,7 @@ func (w *work) grow(size int) {
 	}
 	w.reopen()
 	w.inside(&visit{
-		limit: w.c.St.Settings.KubernetesTimeout("scale"), broken: w.fault(fault.NodesNotReady, wire.ErrNodesNotReady),
+		limit: w.c.St.ClusterTimeout("scale"), broken: w.fault(fault.NodesNotReady, wire.ErrNodesNotReady),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Join(ctx, seen, seen.Nodes[len(seen.Nodes)-more:])
 		},
@@ -85,7 +85,7 @@ func (w *work) shrink(s *scaling) {
 	slices.Reverse(remove)
 	for _, n := range remove {
 		w.inside(&visit{
-			limit: w.c.St.Settings.KubernetesTimeout("scale"),
+			limit: w.c.St.ClusterTimeout("scale"),
 			call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 				return in.Leave(ctx, seen, insideNode(n))
 			},

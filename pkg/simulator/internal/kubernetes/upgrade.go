@@ -37,7 +37,7 @@ func upgradeKubernetesCluster(c *wire.Call) (*wire.JobSpec, error) {
 func upgradedNode(w *work, n *store.ClusterNode, to *store.KubernetesVersion, first bool) *visit {
 	k := w.k
 	v := &visit{
-		takes: w.time("upgradeKubernetesCluster"), limit: w.c.St.Settings.KubernetesTimeout("upgrade"),
+		takes: w.time("upgradeKubernetesCluster"), limit: w.c.St.ClusterTimeout("upgrade"),
 		call: func(ctx context.Context, in wire.ClusterInside, seen *wire.InsideCluster) error {
 			return in.Upgrade(ctx, seen, insideNode(n), to.Semantic)
 		},

@@ -100,7 +100,7 @@ func (w *work) inside(v *visit) {
 func insideCluster(c *wire.Call, k *store.KubernetesCluster, now time.Time) *wire.InsideCluster {
 	u := serviceUser(c.St, k.Owner, now)
 	out := &wire.InsideCluster{ID: k.UUID, Name: k.Name, Version: k.Version.Semantic, Endpoint: "https://" + apiHost(k)}
-	out.Provider = fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.St.Settings.Endpoint(), u.APIKey, u.SecretKey)
+	out.Provider = fmt.Sprintf("[Global]\napi-url = %s\napi-key = %s\nsecret-key = %s\n", c.St.Setting("endpoint.url"), u.APIKey, u.SecretKey)
 	if k.Owner.Project != nil {
 		out.Provider += fmt.Sprintf("project-id = %s\n", k.Owner.Project.UUID)
 	}

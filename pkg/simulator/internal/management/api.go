@@ -74,12 +74,12 @@ func shape(cat *catalogue.Catalogue, n int) []apiFieldView {
 
 // listCapabilities answers one object without a count.
 func listCapabilities(c *wire.Call) (any, error) {
-	set, on := c.St.Settings, c.St.BoolSetting
+	on := c.St.BoolSetting
 	v := map[string]any{
 		"securitygroupsenabled": false, "dynamicrolesenabled": true, "cloudstackversion": c.St.Version, "userpublictemplateenabled": true,
 		"supportELB": "false", "projectinviterequired": false, "allowusercreateprojects": on("allow.user.create.projects"),
 		"customdiskofferingminsize": 1, "customdiskofferingmaxsize": 1024, "regionsecondaryenabled": false, "kvmsnapshotenabled": true,
-		"allowuserviewdestroyedvm": set.UserViewDestroyed, "allowuserexpungerecovervm": set.UserExpungeRecover, "allowuserexpungerecovervolume": true,
+		"allowuserviewdestroyedvm": on("allow.user.view.destroyed.vm"), "allowuserexpungerecovervm": on("allow.user.expunge.recover.vm"), "allowuserexpungerecovervolume": true,
 		"allowuserviewalldomainaccounts": on("allow.user.view.all.domain.accounts"), "allowuserforcestopvm": true,
 		"kubernetesserviceenabled":                     on("cloud.kubernetes.service.enabled"),
 		"kubernetesclusterexperimentalfeaturesenabled": on("cloud.kubernetes.cluster.experimental.features.enabled"),
@@ -90,8 +90,8 @@ func listCapabilities(c *wire.Call) (any, error) {
 	if c.Caller.RootAdmin() {
 		v["extensionspath"] = "/usr/share/cloudstack-management/extensions"
 	}
-	if set.ThrottleMax > 0 {
-		v["apilimitmax"], v["apilimitinterval"] = set.ThrottleMax, int(set.ThrottleInterval().Seconds())
+	if limit, interval := c.St.Throttling(); limit > 0 {
+		v["apilimitmax"], v["apilimitinterval"] = limit, int(interval.Seconds())
 	}
 	return wire.Object("capability", v), nil
 }

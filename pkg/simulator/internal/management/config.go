@@ -42,7 +42,7 @@ func updateConfiguration(c *wire.Call) (any, error) {
 		if err := checkSetting(name, def, v); err != nil {
 			return nil, err
 		}
-		c.St.Set(name, v)
+		c.St.Settings[name] = v
 	}
 	return wire.Object("configuration", configView{Name: name, Value: c.St.Setting(name), Default: def}), nil
 }

@@ -67,7 +67,7 @@ func (x *jobIndex) PendingOn(subject any) *Job {
 
 // PurgeJobs deletes jobs that completed more than job.expire.minutes ago.
 func (st *State) PurgeJobs(now time.Time) {
-	limit := now.Add(-st.Settings.JobExpiry())
+	limit := now.Add(-time.Duration(st.IntSetting("job.expire.minutes")) * time.Minute)
 	n := 0
 	for n < len(st.done) && !st.done[n].Completed.After(limit) {
 		n++

@@ -40,7 +40,7 @@ func (st *State) DomainLimit(d *Domain, k *settings.LimitKind) int64 {
 
 // limitSetting returns a limit that updateConfiguration can change.
 func (st *State) limitSetting(name string, def int64) int64 {
-	v, ok := st.Configs[name]
+	v, ok := st.Settings[name]
 	if !ok {
 		return def
 	}

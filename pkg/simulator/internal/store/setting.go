@@ -4,26 +4,14 @@
 package store
 
 import (
-	"cmp"
-	"strconv"
+	"time"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
 // Setting returns the global value of a setting.
 func (st *State) Setting(name string) string {
-	if f, ok := settings.Fields[name]; ok {
-		return f.Get(&st.Settings)
-	}
-	switch name {
-	case "api.throttling.enabled":
-		return strconv.FormatBool(st.Settings.ThrottleMax > 0)
-	case "api.throttling.max":
-		if st.Settings.ThrottleMax > 0 {
-			return strconv.Itoa(st.Settings.ThrottleMax)
-		}
-	}
-	if v, ok := st.Configs[name]; ok {
+	if v, ok := st.Settings[name]; ok {
 		return v
 	}
 	return settings.Defaults[name]
@@ -32,23 +20,23 @@ func (st *State) Setting(name string) string {
 // BoolSetting reports whether the setting is true.
 func (st *State) BoolSetting(name string) bool { return st.Setting(name) == "true" }
 
-// Set stores a setting, which applies from the next call.
-func (st *State) Set(name, value string) {
-	if f, ok := settings.Fields[name]; ok {
-		f.Set(&st.Settings, value)
-		return
+// IntSetting returns the number of a setting, or its default if the number is not positive.
+func (st *State) IntSetting(name string) int {
+	if n := settings.Atoi(st.Setting(name)); n > 0 {
+		return n
 	}
-	switch name {
-	case "api.throttling.enabled":
-		st.Settings.ThrottleMax = 0
-		if value == "true" {
-			st.Settings.ThrottleMax = settings.Atoi(cmp.Or(st.Configs["api.throttling.max"], settings.Defaults["api.throttling.max"]))
-		}
-		return
-	case "api.throttling.max":
-		if st.Settings.ThrottleMax > 0 {
-			st.Settings.ThrottleMax = settings.Atoi(value)
-		}
+	return settings.Atoi(settings.Defaults[name])
+}
+
+// Throttling returns how many calls an account may make in an interval; 0: any number.
+func (st *State) Throttling() (limit int, interval time.Duration) {
+	if st.BoolSetting("api.throttling.enabled") {
+		limit = settings.Atoi(st.Setting("api.throttling.max"))
 	}
-	st.Configs[name] = value
+	return limit, time.Duration(st.IntSetting("api.throttling.interval")) * time.Second
+}
+
+// ClusterTimeout returns cloud.kubernetes.cluster.start.timeout, scale.timeout or upgrade.timeout.
+func (st *State) ClusterTimeout(action string) time.Duration {
+	return time.Duration(st.IntSetting("cloud.kubernetes.cluster."+action+".timeout")) * time.Second
 }

@@ -8,13 +8,11 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
 // State is the database with every object of the simulated CloudStack. Simulator.mu guards it.
 type State struct {
-	Settings  settings.Settings
+	Settings  map[string]string // those with values other than the default
 	Version   string
 	MsID      string // this management server
 	Domains   *Table[*Domain]
@@ -48,8 +46,7 @@ type State struct {
 	KubernetesVersions *Table[*KubernetesVersion]
 	KubernetesClusters *Table[*KubernetesCluster]
 
-	Events  *Table[*Event]
-	Configs map[string]string // settings with values other than the default, except those in settings
+	Events *Table[*Event]
 
 	nextRule int64 // load balancer, firewall and port forwarding rules share one id sequence
 	APIKeys  map[string]*User
@@ -93,7 +90,7 @@ func NewState() *State {
 		NICs:               newTable[*NIC](),
 		Secondary:          newTable[*SecondaryIP](),
 		Events:             newTable[*Event](),
-		Configs:            map[string]string{},
+		Settings:           map[string]string{},
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *Call) checkPagePair() *Error {
 
 // ReadPaging applies the other rules of page and pagesize.
 func (c *Call) ReadPaging() (Paging, *Error) {
-	maxSize := c.St.Settings.PageSize()
+	maxSize := c.St.IntSetting("default.page.size")
 	p := Paging{size: maxSize}
 	hasPage, hasSize := c.Has("page"), c.Has("pagesize")
 	size := c.Integer("pagesize")

@@ -9,19 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
-// DefaultSessionTimeout is the default of session.timeout: a session ends after this time without a call.
-const DefaultSessionTimeout = 30 * time.Minute
-
-// SessionTimeout returns session.timeout, which is in minutes.
+// SessionTimeout returns session.timeout: a session ends after this time without a call.
 func SessionTimeout(st *store.State) time.Duration {
-	if n := settings.Atoi(st.Setting("session.timeout")); n > 0 {
-		return time.Duration(n) * time.Minute
-	}
-	return DefaultSessionTimeout
+	return time.Duration(st.IntSetting("session.timeout")) * time.Minute
 }
 
 // Session is a logged-in session.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
@@ -50,7 +51,12 @@ func Build(w *World, now time.Time) (*store.State, error) {
 		}
 	}
 	b := &builder{w: w, st: store.NewState(), now: now, made: map[string]int{}}
-	b.st.Settings = w.Settings
+	for name, value := range w.Settings {
+		if _, ok := settings.Defaults[name]; !ok {
+			return nil, fmt.Errorf("world: setting %q is not known; the simulator has those that updateConfiguration changes", name)
+		}
+		b.st.Settings[name] = value
+	}
 	if b.st.Version, err = w.version(); err != nil {
 		return nil, err
 	}
@@ -138,17 +144,13 @@ func (b *builder) zones() error {
 		if _, dup := b.st.Zones.Find(func(o *store.Zone) bool { return strings.EqualFold(o.Name, z.Name) }); dup {
 			return fmt.Errorf("zone %q: the name is used twice", z.Name)
 		}
-		suffix := b.w.Settings.NetworkDomainSuffix
-		if suffix == "" {
-			suffix = "cloud.internal"
-		}
 		dns := z.DNS1
 		if dns == "" {
 			dns = "8.8.8.8"
 		}
 		row := b.st.Zones.Add(&store.Zone{
 			Entity: b.entity("zone", z.ID, z.Name), Name: z.Name, Description: z.Description, DNS1: dns, InternalDNS1: dns,
-			NetworkDomain: suffix, GuestCIDR: "10.1.1.0/24", Enabled: !z.Disabled,
+			NetworkDomain: b.st.Setting("guest.domain.suffix"), GuestCIDR: "10.1.1.0/24", Enabled: !z.Disabled,
 			PublicNetID: store.StableID("publicnetwork", z.Name), PhysicalNetID: store.StableID("physicalnetwork", z.Name),
 			Zonetoken: uuid.NewMD5(store.Namespace, []byte(z.Name)).String(),
 		})

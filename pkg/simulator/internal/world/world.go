@@ -10,8 +10,6 @@ import (
 	"io"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 )
 
 // World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Ids are
@@ -21,8 +19,9 @@ type World struct {
 	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
 	// differences.
 	Version string `json:"version,omitempty"`
-	// Settings are global settings of the management server.
-	Settings settings.Settings `json:"settings,omitempty"`
+	// Settings are global settings of the management server that differ from the default, by CloudStack's name, such as
+	// endpoint.url.
+	Settings map[string]string `json:"settings,omitempty"`
 	// Zones are advanced zones; at least one.
 	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are the sizes of VMs (default: Small Instance and Medium Instance).
