@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
+	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/leader"
 	"github.com/csccm/csccm/pkg/provider"
@@ -109,7 +111,11 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 			return err
 		}
 		if c.unfenced != nil { // the framework only returns when it was told to stop
-			c.fence.HandOverTo(c.unfenced, handOverTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+			defer cancel()
+			if err := c.fence.HandOver(ctx, coordinationv1.NewForConfigOrDie(c.unfenced)); err != nil {
+				klog.ErrorS(err, "The lease is left to expire")
+			}
 		}
 		return nil
 	}

@@ -49,9 +49,10 @@ func (t *lbTest) run(out io.Writer, stop <-chan struct{}) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
-	answers, err := echo.AskAll(ctx, t.ask, t.token)
-	for _, a := range answers {
-		err = errors.Join(err, json.NewEncoder(out).Encode(a))
+	var errs error
+	for _, address := range t.ask {
+		answer, err := echo.Ask(ctx, address, t.token)
+		errs = errors.Join(errs, err, json.NewEncoder(out).Encode(answer))
 	}
-	return err
+	return errs
 }

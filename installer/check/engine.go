@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +59,7 @@ func nearest(code string, catalogue []Check) []string {
 		group, _, _ := strings.Cut(c.Code, "-")
 		known = append(known, group, c.Code)
 	}
-	return typo.Nearest(code, known)
+	return typo.Nearest(code, known, math.MaxInt)
 }
 
 func matches(pattern, code string) bool {

@@ -297,8 +297,7 @@ func (p *parser) unknown() {
 			continue
 		}
 		text := fmt.Sprintf("annotation %s is not known and has no effect", name)
-		near := typo.Nearest(name, slices.Collect(maps.Keys(byName)))
-		if typo.Distance(name, near[0]) <= 1+len(name[len(family):])/4 {
+		if near := typo.Nearest(name, slices.Collect(maps.Keys(byName)), 1+len(name[len(family):])/4); len(near) > 0 {
 			text += ", did you mean " + strings.Join(near, " or ") + "?"
 		}
 		p.warnings = append(p.warnings, text)

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/textproto"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -80,41 +79,34 @@ func reader(c net.Conn) *textproto.Reader {
 	return textproto.NewReader(bufio.NewReader(io.LimitReader(c, maxRead)))
 }
 
-// Ask asks once.
-func Ask(ctx context.Context, address, token string) (Answer, error) {
-	out := Answer{Address: address}
-	var d net.Dialer
-	ctx, cancel := context.WithTimeout(ctx, connTime)
-	defer cancel()
+// ask asks once.
+func ask(ctx context.Context, address, token string) (Answer, error) {
+	d := net.Dialer{Timeout: connTime}
 	c, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return out, err
+		return Answer{}, err
 	}
 	defer c.Close() //nolint:errcheck // nothing is left to be written
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(deadline)
-	}
+	_ = c.SetDeadline(time.Now().Add(connTime))
 	if _, err := fmt.Fprintf(c, "%s %s\n", word, token); err != nil {
-		return out, err
+		return Answer{}, err
 	}
 	line, err := reader(c).ReadLine()
 	if err != nil {
-		return out, fmt.Errorf("connected to %s, but no answer came: %w", address, err)
+		return Answer{}, fmt.Errorf("connected to %s, but no answer came: %w", address, err)
 	}
 	f := strings.Fields(line)
 	if len(f) != 4 || f[0] != word {
-		return out, fmt.Errorf("something else answers at %s", address)
+		return Answer{}, fmt.Errorf("something else answers at %s", address)
 	}
-	out.Pod, out.Client, out.Proxied = f[1], f[2], f[3] == "yes"
-	return out, nil
+	return Answer{Address: address, Pod: f[1], Client: f[2], Proxied: f[3] == "yes"}, nil
 }
 
-// AskUntil asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
-func AskUntil(ctx context.Context, address, token string) (Answer, error) {
-	var answer Answer
+// Ask asks again until there is an answer or ctx ends: a load balancer takes a moment to know a new rule.
+func Ask(ctx context.Context, address, token string) (answer Answer, err error) {
 	var last error
-	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
-		a, err := Ask(ctx, address, token)
+	err = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
+		a, err := ask(ctx, address, token)
 		if ctx.Err() == nil || last == nil {
 			answer, last = a, err
 		}
@@ -124,15 +116,4 @@ func AskUntil(ctx context.Context, address, token string) (Answer, error) {
 		return Answer{Address: address, Error: last.Error()}, errors.Join(last, context.Cause(ctx))
 	}
 	return answer, nil
-}
-
-// AskAll asks at several addresses at once.
-func AskAll(ctx context.Context, addresses []string, token string) ([]Answer, error) {
-	answers, errs := make([]Answer, len(addresses)), make([]error, len(addresses))
-	var group sync.WaitGroup
-	for i, address := range addresses {
-		group.Go(func() { answers[i], errs[i] = AskUntil(ctx, address, token) })
-	}
-	group.Wait()
-	return answers, errors.Join(errs...)
 }

@@ -27,14 +27,14 @@ func serve(t *testing.T) string {
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	at := serve(t)
-	a, err := Ask(t.Context(), at, "token")
+	a, err := ask(t.Context(), at, "token")
 	require.NoError(t, err)
 	require.Equal(t, "pod-1", a.Pod)
 	require.False(t, a.Proxied)
 	host, _, err := net.SplitHostPort(a.Client)
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1", host)
-	_, err = Ask(t.Context(), at, "another")
+	_, err = ask(t.Context(), at, "another")
 	require.ErrorContains(t, err, "no answer came")
 }
 
@@ -51,7 +51,7 @@ func TestPROXYProtocol(t *testing.T) {
 }
 
 // The first answers of a load balancer that does not know the rule yet are no failure.
-func TestAskUntil(t *testing.T) {
+func TestAskAgain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -64,14 +64,14 @@ func TestAskUntil(t *testing.T) {
 		close(asked)
 		_ = Serve(t.Context(), l, "token", "pod-1")
 	}()
-	a, err := AskUntil(t.Context(), l.Addr().String(), "token")
+	a, err := Ask(t.Context(), l.Addr().String(), "token")
 	require.NoError(t, err)
 	require.Equal(t, "pod-1", a.Pod)
 	<-asked
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a, err = AskUntil(ctx, "127.0.0.1:1", "token")
+	a, err = Ask(ctx, "127.0.0.1:1", "token")
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotEmpty(t, a.Error)
 }

@@ -19,7 +19,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -170,44 +169,26 @@ func (f *Fence) isRenewal(req *http.Request) bool {
 		req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, folder+"/"+f.lease.Name)
 }
 
-// HandOverTo calls HandOver at the end of a process that the framework made the leader, and logs the result. The
-// configuration of the API server must not use the fence's transport.
-func (f *Fence) HandOverTo(server *rest.Config, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	host, hostErr := os.Hostname() // the framework's identity begins with it
-	client, err := coordinationv1client.NewForConfig(server)
-	released := false
-	if err = errors.Join(hostErr, err); err == nil {
-		released, err = f.HandOver(ctx, client, host)
-	}
-	if released {
-		klog.InfoS("The lease is released: another replica can lead at once")
-	} else if err != nil {
-		klog.ErrorS(err, "The lease is left to expire")
-	}
-}
-
-// HandOver ends this process's leadership so that another replica need not wait for the lease to expire: it
-// closes the fence, waits for the writes in progress, and then releases the lease. released is false
-// if the process was not the leader. If the writes do not end before the context does, the lease is left to
-// expire: a new leader must not start while the old one may still write.
+// HandOver ends this process's leadership so that another replica need not wait for the lease to expire: it closes the fence,
+// waits for the writes in progress, and then releases the lease if the process was the leader. If the writes do not end before
+// the context does, the lease is left to expire: a new leader must not start while the old one may still write.
 //
-// The client leases must not use the fence's transport. holder is the prefix of this process's identity: its host name.
-func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.LeasesGetter, holder string) (released bool, err error) {
+// The client leases must not use the fence's transport.
+func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.LeasesGetter) error {
 	f.mu.Lock()
 	where, led := f.lease, f.lease != nil && f.stale() == nil
 	f.mu.Unlock()
-	if err := f.Close(ctx); err != nil || !led {
-		return false, err
+	host, err := os.Hostname() // the framework's identity begins with it
+	if err := errors.Join(err, f.Close(ctx)); err != nil || !led {
+		return err
 	}
 	client := leases.Leases(where.Namespace)
 	lease, err := client.Get(ctx, where.Name, metav1.GetOptions{})
 	if err != nil {
-		return false, fmt.Errorf("read lease %s/%s: %w", where.Namespace, where.Name, err)
+		return fmt.Errorf("read lease %s/%s: %w", where.Namespace, where.Name, err)
 	}
-	if id := ptr.Deref(lease.Spec.HolderIdentity, ""); !strings.HasPrefix(id, holder+"_") {
-		return false, nil // another replica holds the lease
+	if id := ptr.Deref(lease.Spec.HolderIdentity, ""); !strings.HasPrefix(id, host+"_") {
+		return nil // another replica holds the lease
 	}
 	// These are the fields that client-go's ReleaseOnCancel writes. The update fails with a conflict if the lease
 	// was changed in between, because it includes the resource version.
@@ -215,7 +196,8 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
 	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 	if _, err := client.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
-		return false, fmt.Errorf("release lease %s/%s: %w", where.Namespace, where.Name, err)
+		return fmt.Errorf("release lease %s/%s: %w", where.Namespace, where.Name, err)
 	}
-	return true, nil
+	klog.InfoS("The lease is released: another replica can lead at once")
+	return nil
 }

@@ -239,11 +239,10 @@ func (p *Provider) allServices() ([]*corev1.Service, error) {
 func (p *Provider) registration() *registration.Controller {
 	return &registration.Controller{
 		API:       p.client,
-		Project:   p.inventory.ProjectID,
+		Inventory: p.inventory,
 		Name:      p.options.RegisterCluster,
 		ClusterID: p.uid(),
 		Nodes:     p.nodes,
-		VMs:       func(ctx context.Context) (*inventory.VMSnapshot, error) { return p.inventory.VMs(ctx, node.MissAge) },
 		Clock:     p.options.Clock,
 	}
 }

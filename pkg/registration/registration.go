@@ -35,10 +35,8 @@ const UnregisterCommand = "deleteKubernetesCluster"
 const (
 	// period is the time between two looks at the Nodes, which are in memory.
 	period = 10 * time.Second
-	// refresh is how often the entry is read although the Nodes did not change.
-	refresh = time.Hour
-	// retry is the wait after a failure.
-	retry = time.Minute
+	// refresh is how often the entry is read although the Nodes did not change, and how soon a failed change is tried again.
+	refresh = 10 * time.Minute
 )
 
 // mark begins the description of an entry and precedes the cluster's ID. It proves which cluster the entry belongs to: names
@@ -82,15 +80,11 @@ func (e *Entry) readNodes(nodes []*corev1.Node) {
 func (e *Entry) readVMs(vms *inventory.VMSnapshot) {
 	there, networks := sets.New[string](), sets.New[string]()
 	for id := range e.Control.Union(e.Workers) {
-		vm, ok := vms.ByID(id)
-		if !ok || node.Gone(vm.State) {
-			continue
-		}
-		there.Insert(id)
-		e.ZoneID = vm.ZoneID
-		for i := range vm.NICs {
-			if vm.NICs[i].Default {
-				networks.Insert(vm.NICs[i].NetworkID)
+		if vm, ok := vms.ByID(id); ok && !node.Gone(vm.State) {
+			there.Insert(id)
+			e.ZoneID = vm.ZoneID
+			if len(vm.NICs) > 0 {
+				networks.Insert(vm.NICs[0].NetworkID) // the default NIC is the first
 			}
 		}
 	}
@@ -169,20 +163,16 @@ func Own(entries []cloudstack.KubernetesCluster, clusterID string) *cloudstack.K
 
 // Controller keeps the entry of its cluster true. All fields are required.
 type Controller struct {
-	API *cloudstack.Client
-	// Project returns the ID of the VMs' project; empty for the account of the keys.
-	Project func(ctx context.Context) (string, error)
+	API       *cloudstack.Client
+	Inventory *inventory.Inventory
 	// Name and ClusterID are those of the Entry.
 	Name, ClusterID string
 	// Nodes returns the Nodes in the informer's cache.
 	Nodes func() ([]*corev1.Node, error)
-	// VMs returns a list of the VMs that is not much older than the Nodes.
-	VMs   func(ctx context.Context) (*inventory.VMSnapshot, error)
 	Clock clock.WithTicker
 
-	done Entry     // the last one that was made true
-	next time.Time // no call before that without a change
-	last string    // the error that was logged last
+	seen Entry     // of the last look at CloudStack
+	next time.Time // of the next one, if the Nodes do not change before
 }
 
 // Run keeps the entry true until the context ends, or until it is known that CloudStack made the cluster.
@@ -206,27 +196,18 @@ func (c *Controller) look(ctx context.Context) error {
 	nodes, _ := c.Nodes() // none while the cache is not filled
 	e := Entry{Name: c.Name, ClusterID: c.ClusterID}
 	e.readNodes(nodes)
-	same := e.Control.Equal(c.done.Control) && e.Workers.Equal(c.done.Workers)
 	now := c.Clock.Now()
-	if len(e.Control)+len(e.Workers) == 0 || now.Before(c.next) && (same || c.last != "") {
+	if same := e.Control.Equal(c.seen.Control) && e.Workers.Equal(c.seen.Workers); len(e.Control)+len(e.Workers) == 0 || same && now.Before(c.next) {
 		return nil
 	}
+	c.seen, c.next = e, now.Add(refresh)
 	changed, err := c.sync(ctx, e)
-	c.next = now.Add(refresh)
 	switch {
-	case err == nil:
-		c.done, c.last = e, ""
-		if changed {
-			klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
-		}
-		return nil
-	case !cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		c.next = now.Add(retry)
-	}
-	if err.Error() != c.last {
+	case err != nil:
 		klog.ErrorS(err, "The cluster is not registered in CloudStack; Services and Nodes are not affected")
+	case changed:
+		klog.InfoS("The cluster's entry in CloudStack follows its nodes", "name", c.Name, "control", len(e.Control), "workers", len(e.Workers))
 	}
-	c.last = err.Error()
 	return err
 }
 
@@ -234,7 +215,7 @@ func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error
 	if c.ClusterID == "" {
 		return false, errors.New("the UID of namespace kube-system could not be read, which tells this cluster's entry from others; allow it to the controller's role")
 	}
-	vms, err := c.VMs(ctx)
+	vms, err := c.Inventory.VMs(ctx, node.MissAge)
 	if err != nil {
 		return false, err
 	}
@@ -242,7 +223,7 @@ func (c *Controller) sync(ctx context.Context, e Entry) (changed bool, err error
 	if e.ZoneID == "" {
 		return false, errors.New("CloudStack shows none of the nodes' VMs")
 	}
-	if e.Project, err = c.Project(ctx); err != nil {
+	if e.Project, err = c.Inventory.ProjectID(ctx); err != nil {
 		return false, err
 	}
 	return Sync(ctx, c.API, &e)

@@ -61,10 +61,8 @@ func newEnv(t *testing.T) *env {
 
 func (e *env) controller(uid string, nodes func() ([]*corev1.Node, error)) *Controller {
 	return &Controller{
-		API: e.api, Project: func(context.Context) (string, error) { return "", nil }, Name: "prod", ClusterID: uid, Nodes: nodes, Clock: clock.RealClock{},
-		VMs: func(ctx context.Context) (*inventory.VMSnapshot, error) {
-			return inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}).VMs(ctx, 0)
-		},
+		API: e.api, Inventory: inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}),
+		Name: "prod", ClusterID: uid, Nodes: nodes, Clock: clock.RealClock{},
 	}
 }
 
@@ -162,7 +160,7 @@ func TestEntriesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// The controller calls CloudStack when Nodes change, and once an hour. What it may not do, it says once and tries hourly.
+// The controller calls CloudStack when Nodes change, and every ten minutes, also after a failure.
 func TestControllerFollowsNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,14 +208,14 @@ func TestControllerFollowsNodes(t *testing.T) {
 		_, _, names = e.entry(t)
 		assert.Equal(t, []string{"c1", "w3"}, names)
 		e.Ledger().Reset()
-		time.Sleep(50 * time.Minute)
+		time.Sleep(refresh - time.Minute)
 		assert.Empty(t, e.Calls("ccm"), "nothing changed")
-		time.Sleep(time.Hour)
+		time.Sleep(refresh)
 		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1)
 		e.Ledger().Reset()
 		e.Inject(simulator.Fault{Command: "listKubernetesClusters", Kind: simulator.FaultErrorBefore, HTTPStatus: 432, Text: "no"})
 		join("w1", false)
-		time.Sleep(50 * time.Minute)
+		time.Sleep(refresh - time.Minute)
 		assert.Len(t, slices.DeleteFunc(e.Calls("ccm"), func(s string) bool { return s != "listKubernetesClusters" }), 1, "a refusal is not repeated at once")
 	})
 }

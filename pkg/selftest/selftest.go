@@ -76,17 +76,17 @@ func Remedy(err error) string {
 	}
 }
 
-// CheckZone looks for the zone of the cloud-config, if it has one, and returns its name. It is empty where the role may not
-// list zones.
+// CheckZone looks for the zone of the cloud-config and returns its name. It is empty where none is given, or where the role may
+// not list zones.
 func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name string, err error) {
 	if want == "" {
 		return "", nil
 	}
 	zones, err := inv.Zones(ctx)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+	switch {
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		return "", nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", err
 	}
 	known := make([]string, len(zones))
@@ -106,7 +106,6 @@ type Test struct {
 	Required, Optional []string // commands that the controller calls, and those of them without which it works with less
 	Out                io.Writer
 	inventory          *inventory.Inventory
-	err                error // of writing
 }
 
 // Run makes calls that change nothing, and stops at the first requirement that is not met.
@@ -116,10 +115,10 @@ func (t *Test) Run(ctx context.Context) error {
 		if err := step(ctx); err != nil {
 			t.write(MarkFailed, "", "%v", err)
 			t.write(MarkFix, "", "%s", Remedy(err))
-			return errors.Join(t.err, fmt.Errorf("self-test: %w", err))
+			return fmt.Errorf("self-test: %w", err)
 		}
 	}
-	return t.err
+	return nil
 }
 
 // Line returns one line of a self-test.
@@ -128,8 +127,7 @@ func Line(mark, subject, text string) string {
 }
 
 func (t *Test) write(mark, subject, format string, args ...any) {
-	_, err := io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...)))
-	t.err = errors.Join(t.err, err)
+	_, _ = io.WriteString(t.Out, Line(mark, subject, fmt.Sprintf(format, args...))) // the error that Run returns says the same
 }
 
 // Keys finds out whether there is a CloudStack that takes the keys, whatever their role.

@@ -94,7 +94,9 @@ func Default() Policy {
 }
 
 // Trusts reports whether a namespace is exempt from every rule and limit.
-func (p Policy) Trusts(ns Namespace) bool { return slices.ContainsFunc(p.TrustedNamespaces, ns.Matches) }
+func (p Policy) Trusts(ns Namespace) bool {
+	return slices.ContainsFunc(p.TrustedNamespaces, ns.Matches)
+}
 
 // NeedsLabels reports whether a decision may depend on the labels of the namespace.
 func (p Policy) NeedsLabels() bool {
@@ -174,17 +176,18 @@ func (p Policy) Check(ns Namespace, svc *corev1.Service) *Denial {
 	if p.Trusts(ns) {
 		return nil
 	}
+	address := strings.TrimPrefix(annotation.Address, annotation.Prefix)
 	for _, rule := range slices.Sorted(maps.Keys(p.Annotations)) {
 		value, set := svc.Annotations[annotation.Prefix+rule]
 		value = strings.TrimSpace(value)
-		var d *Denial
-		if set && (value != "" || annotation.Prefix+rule != annotation.Address) { // an empty address asks for any address, as annotation.Parse reads it
-			d = p.Allows(rule, ns, value)
+		if set && (value != "" || rule != address) { // an empty address asks for any address, as annotation.Parse reads it
+			if d := p.Allows(rule, ns, value); d != nil {
+				return d
+			}
 		}
-		if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); d == nil && ip != "" && annotation.Prefix+rule == annotation.Address {
-			d = p.Annotations[rule].decide("annotations."+rule, "spec.loadBalancerIP", ns, ip)
-		}
-		if d != nil {
+	}
+	if ip := strings.TrimSpace(svc.Spec.LoadBalancerIP); ip != "" {
+		if d := p.Annotations[address].decide("annotations."+address, "spec.loadBalancerIP", ns, ip); d != nil {
 			return d
 		}
 	}

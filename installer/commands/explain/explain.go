@@ -7,6 +7,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -191,7 +192,7 @@ func Find(name string) (Topic, error) {
 		}
 	}
 	if len(near) == 0 {
-		near = typo.Nearest(name, known)
+		near = typo.Nearest(name, known, math.MaxInt)
 	}
 	return Topic{}, fmt.Errorf("%q is no alert, no reason of an Event or condition and no check, did you mean %s?", name, strings.Join(near[:min(len(near), 3)], " or "))
 }

@@ -220,7 +220,7 @@ func AskOnce(ctx context.Context, address, token string) (echo.Answer, error) {
 	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return echo.AskUntil(ctx, address, token)
+	return echo.Ask(ctx, address, token)
 }
 
 // targets are the addresses to ask, the plain one first.

@@ -60,13 +60,11 @@ func (s valueSchema) meant(path string) string {
 		parent, name = path[:i+1], path[i+1:]
 		s = s.at(path[:i])
 	}
-	var out []string
-	for _, known := range typo.Nearest(name, slices.Sorted(maps.Keys(s.Properties))) {
-		if typo.Distance(name, known) <= 1+len(name)/4 {
-			out = append(out, parent+known)
-		}
+	near := typo.Nearest(name, slices.Collect(maps.Keys(s.Properties)), 1+len(name)/4)
+	for i := range near {
+		near[i] = parent + near[i]
 	}
-	return strings.Join(out, " or ")
+	return strings.Join(near, " or ")
 }
 
 // inWords replaces regular expressions in the problems of a ValuesError by their description in the schema.

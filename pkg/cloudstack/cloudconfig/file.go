@@ -84,8 +84,8 @@ func (c *Config) set(name, raw string) error {
 		return nil
 	}
 	const longest = 40 // no key is that long, and a misplaced value may have any length
-	if near := typo.Nearest(name, names)[0]; len(name) <= longest && typo.Distance(near, name) <= 2 {
-		return fmt.Errorf("unknown key %s; did you mean %s?", shown(name), near)
+	if near := typo.Nearest(name, names, 2); len(name) <= longest && len(near) > 0 {
+		return fmt.Errorf("unknown key %s; did you mean %s?", shown(name), near[0])
 	}
 	return fmt.Errorf("unknown key %s; known are %s", shown(name), strings.Join(names, ", "))
 }
