@@ -28,6 +28,7 @@ import (
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/leader"
 	"github.com/csccm/csccm/pkg/provider"
@@ -68,7 +69,7 @@ func newCommand(stop <-chan struct{}) (*cobra.Command, error) {
 	balancer := &lbTest{}
 	balancer.add(sections.FlagSet("cloudstack"))
 
-	c := &initializer{fence: leader.NewFence(nil), stop: stop}
+	c := &initializer{fence: leader.NewFence(clock.RealClock{}), stop: stop}
 	ours.WriteGate = c.fence.Enter
 	command := app.NewCloudControllerManagerCommand(o, c.cloud, controllers(), names.CCMControllerAliases(), sections, stop)
 	c.flags = command.Flags()

@@ -7,7 +7,6 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var (
-	errClosed = errors.New("this replica is ending")
-	errStale  = errors.New("this replica does not lead")
-)
+var errClosed, errStale = errors.New("this replica is ending"), errors.New("this replica does not lead")
 
 // Lease identifies the Lease object of the leader election.
 type Lease struct {
@@ -48,10 +44,8 @@ type Fence struct {
 	writes  sync.WaitGroup // those in progress; none begins after closed is set
 }
 
-// NewFence returns a fence that allows everything; a nil clock means the real clock.
-func NewFence(c clock.PassiveClock) *Fence {
-	return &Fence{clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{})}
-}
+// NewFence returns a fence that allows everything.
+func NewFence(c clock.PassiveClock) *Fence { return &Fence{clock: c} }
 
 // Guard allows writes only while the process holds the lease.
 func (f *Fence) Guard(l Lease) {
@@ -175,17 +169,14 @@ func (f *Fence) isRenewal(req *http.Request) bool {
 //
 // The client leases must not use the fence's transport.
 func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.LeasesGetter) error {
-	f.mu.Lock()
-	where, led := f.lease, f.lease != nil && f.stale() == nil
-	f.mu.Unlock()
 	host, err := os.Hostname() // the framework's identity begins with it
-	if err := errors.Join(err, f.Close(ctx)); err != nil || !led {
+	if err := errors.Join(err, f.Close(ctx)); err != nil || f.lease == nil || f.stale() != nil {
 		return err
 	}
-	client := leases.Leases(where.Namespace)
-	lease, err := client.Get(ctx, where.Name, metav1.GetOptions{})
+	client := leases.Leases(f.lease.Namespace)
+	lease, err := client.Get(ctx, f.lease.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read lease %s/%s: %w", where.Namespace, where.Name, err)
+		return fmt.Errorf("read lease %s/%s: %w", f.lease.Namespace, f.lease.Name, err)
 	}
 	if id := ptr.Deref(lease.Spec.HolderIdentity, ""); !strings.HasPrefix(id, host+"_") {
 		return nil // another replica holds the lease
@@ -196,7 +187,7 @@ func (f *Fence) HandOver(ctx context.Context, leases coordinationv1client.Leases
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
 	lease.Spec.RenewTime, lease.Spec.AcquireTime = &now, &now
 	if _, err := client.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("release lease %s/%s: %w", where.Namespace, where.Name, err)
+		return fmt.Errorf("release lease %s/%s: %w", f.lease.Namespace, f.lease.Name, err)
 	}
 	klog.InfoS("The lease is released: another replica can lead at once")
 	return nil

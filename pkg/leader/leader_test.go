@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 )
@@ -106,7 +107,7 @@ func TestFenceFollowsRenewals(t *testing.T) {
 
 func TestCloseWaitsForWrites(t *testing.T) {
 	t.Parallel()
-	f := NewFence(nil)
+	f := NewFence(clock.RealClock{})
 	leave, err := f.Enter()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

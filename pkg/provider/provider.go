@@ -243,7 +243,6 @@ func (p *Provider) registration() *registration.Controller {
 		Name:      p.options.RegisterCluster,
 		ClusterID: p.uid(),
 		Nodes:     p.nodes,
-		Clock:     p.options.Clock,
 	}
 }
 

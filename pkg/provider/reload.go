@@ -175,7 +175,7 @@ func (r *reloader) try(ctx context.Context, cfg *cloudstack.Config) error {
 		if common == 0 {
 			trial.CloseIdleConnections()
 			return &selftest.Problem{
-				Text: fmt.Sprintf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
+				Err: fmt.Errorf("the new key sees none of the %d VMs that are known in %s (it sees %d others): is it a key of another account or another CloudStack?",
 					last.Len(), p.inventory.Scope(), len(vms)),
 				Remedy: "use a key of the account that owns the VMs; for a move to another one, restart the controller",
 			}

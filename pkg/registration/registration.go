@@ -15,28 +15,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// Commands are the commands of the CloudStack API that an entry needs; deleting it also needs UnregisterCommand. They are
-// not among those that the controller needs for Nodes and Services.
+// Commands are the commands of the CloudStack API that an entry needs, the last one to delete it.
 var Commands = []string{
 	"listKubernetesClusters", "createKubernetesCluster", "addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster",
+	"deleteKubernetesCluster",
 }
 
-// UnregisterCommand deletes an entry.
-const UnregisterCommand = "deleteKubernetesCluster"
-
 const (
-	// period is the time between two looks at the Nodes, which are in memory.
-	period = 10 * time.Second
-	// refresh is how often the entry is read although the Nodes did not change, and how soon a failed change is tried again.
-	refresh = 10 * time.Minute
+	period  = 10 * time.Second // between two looks at the Nodes, which are in memory
+	refresh = 10 * time.Minute // between two reads of the entry while the Nodes do not change, and until a failed change is tried again
 )
 
 // mark begins the description of an entry and precedes the cluster's ID. It proves which cluster the entry belongs to: names
@@ -48,17 +43,12 @@ var errManaged = errors.New("CloudStack Kubernetes Service made this cluster; it
 
 // Entry is the entry that a cluster should have.
 type Entry struct {
-	// Name is the entry's name in CloudStack.
-	Name string
-	// ClusterID identifies the Kubernetes cluster: the UID of its namespace kube-system.
-	ClusterID string
-	// Project is the ID of the VMs' project; empty for the account of the keys.
-	Project string
-	ZoneID  string
-	// NetworkID is empty where the VMs are in several networks: the entry shows the source NAT address of its network.
-	NetworkID string
-	// Control and Workers are the ids of the nodes' VMs.
-	Control, Workers sets.Set[string]
+	Name             string // in CloudStack
+	ClusterID        string // the UID of the namespace kube-system
+	Project          string // the ID of the VMs' project; empty for the account of the keys
+	ZoneID           string
+	NetworkID        string           // the entry shows its source NAT address; empty where the VMs are in several networks
+	Control, Workers sets.Set[string] // the ids of the nodes' VMs
 }
 
 // readNodes fills in the VMs that the Nodes' provider IDs name.
@@ -66,12 +56,8 @@ func (e *Entry) readNodes(nodes []*corev1.Node) {
 	e.Control, e.Workers = sets.New[string](), sets.New[string]()
 	for _, n := range nodes {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		switch {
-		case err != nil || !kind.IsCloudStack():
-		case node.ControlPlane(n):
-			e.Control.Insert(id)
-		default:
-			e.Workers.Insert(id)
+		if err == nil && kind.IsCloudStack() {
+			map[bool]sets.Set[string]{true: e.Control, false: e.Workers}[node.ControlPlane(n)].Insert(id)
 		}
 	}
 }
@@ -114,22 +100,17 @@ func Sync(ctx context.Context, api *cloudstack.Client, e *Entry) (changed bool, 
 			return true, fmt.Errorf("create the entry %s in CloudStack: %w", e.Name, err)
 		}
 	}
+	change := func(vms sets.Set[string], call func(vms []string) error) {
+		if err == nil && len(vms) > 0 {
+			changed, err = true, call(sets.List(vms))
+		}
+	}
 	has := sets.New(own.VMs...)
-	for _, c := range []struct {
-		vms  sets.Set[string]
-		call func(vms []string) error
-	}{
-		{e.Control.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) }},
-		{e.Workers.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) }},
-		{has.Difference(e.Control).Difference(e.Workers), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) }},
-	} {
-		if len(c.vms) == 0 {
-			continue
-		}
-		changed = true
-		if err := c.call(sets.List(c.vms)); err != nil {
-			return true, fmt.Errorf("change the VMs of the entry %s in CloudStack: %w", e.Name, err)
-		}
+	change(e.Control.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, true) })
+	change(e.Workers.Difference(has), func(vms []string) error { return api.AddClusterVMs(ctx, own.ID, vms, false) })
+	change(has.Difference(e.Control).Difference(e.Workers), func(vms []string) error { return api.RemoveClusterVMs(ctx, own.ID, vms) })
+	if err != nil {
+		return true, fmt.Errorf("change the VMs of the entry %s in CloudStack: %w", e.Name, err)
 	}
 	return changed, nil
 }
@@ -169,7 +150,6 @@ type Controller struct {
 	Name, ClusterID string
 	// Nodes returns the Nodes in the informer's cache.
 	Nodes func() ([]*corev1.Node, error)
-	Clock clock.WithTicker
 
 	seen Entry     // of the last look at CloudStack
 	next time.Time // of the next one, if the Nodes do not change before
@@ -177,18 +157,13 @@ type Controller struct {
 
 // Run keeps the entry true until the context ends, or until it is known that CloudStack made the cluster.
 func (c *Controller) Run(ctx context.Context) {
-	ticker := c.Clock.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			if err := c.look(ctx); errors.Is(err, errManaged) {
-				return
-			}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := c.look(ctx); errors.Is(err, errManaged) {
+			cancel()
 		}
-	}
+	}, period)
 }
 
 // look calls CloudStack when the Nodes changed or the entry was not read for long.
@@ -196,7 +171,7 @@ func (c *Controller) look(ctx context.Context) error {
 	nodes, _ := c.Nodes() // none while the cache is not filled
 	e := Entry{Name: c.Name, ClusterID: c.ClusterID}
 	e.readNodes(nodes)
-	now := c.Clock.Now()
+	now := time.Now()
 	if same := e.Control.Equal(c.seen.Control) && e.Workers.Equal(c.seen.Workers); len(e.Control)+len(e.Workers) == 0 || same && now.Before(c.next) {
 		return nil
 	}

@@ -62,7 +62,7 @@ func newEnv(t *testing.T) *env {
 func (e *env) controller(uid string, nodes func() ([]*corev1.Node, error)) *Controller {
 	return &Controller{
 		API: e.api, Inventory: inventory.New(e.api, inventory.Options{Clock: clock.RealClock{}}),
-		Name: "prod", ClusterID: uid, Nodes: nodes, Clock: clock.RealClock{},
+		Name: "prod", ClusterID: uid, Nodes: nodes,
 	}
 }
 

@@ -22,33 +22,25 @@ import (
 )
 
 // The first words of the lines of a self-test.
-const (
-	MarkOK      = "ok"
-	MarkWarning = "warning"
-	MarkFailed  = "failed"
-	MarkFix     = "fix"
-)
+const MarkOK, MarkWarning, MarkFailed, MarkFix = "ok", "warning", "failed", "fix"
 
 // Problems with the settings, which only a change of them solves.
-var (
-	ErrNoZone = errors.New("there is no such zone")
-	ErrNoVM   = errors.New("the user sees no virtual machine")
-)
+var ErrNoZone, ErrNoVM = errors.New("there is no zone"), errors.New("the user sees no virtual machine")
 
 // Problem is a requirement that is not met, and what to do about it.
 type Problem struct { //nolint:errname // a finding first
-	Text, Remedy string
-	Err          error // of the call that failed, or one of the above; Text has it
+	Err    error // wraps that of the call that failed, or one of the above
+	Remedy string
 }
 
-func (p *Problem) Error() string { return p.Text }
+func (p *Problem) Error() string { return p.Err.Error() }
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
 // failed returns the Problem of a call that failed.
 func failed(text string, err error) error {
-	return &Problem{text + ": " + err.Error(), Remedy(err), err}
+	return &Problem{fmt.Errorf("%s: %w", text, err), Remedy(err)}
 }
 
 // Remedy says what an operator can do about a call that failed, or a Problem.
@@ -59,21 +51,19 @@ func Remedy(err error) string {
 	if _, ok := errors.AsType[*inventory.ProjectError](err); ok {
 		return "set project-id in the cloud-config to a project of the keys' account"
 	}
+	const path = "check api-url (it usually ends in " + cloudconfig.APIPath + ") and ca-file in the cloud-config, the proxy and the network of the Pod"
 	api, ok := errors.AsType[*cloudstack.Error](err)
-	if !ok {
+	switch {
+	case !ok:
 		return "see the error"
-	}
-	path := "check api-url (it usually ends in " + cloudconfig.APIPath + ") and ca-file in the cloud-config, the proxy and the network of the Pod"
-	switch api.Kind {
-	case cloudstack.KindAuth:
+	case api.Kind == cloudstack.KindAuth:
 		return "check both keys, that user and account are enabled, that the user's API key access is on, and the clock of this machine"
-	case cloudstack.KindNotPermitted:
+	case api.Kind == cloudstack.KindNotPermitted:
 		return "allow the command in the role of the account, and make the account a member of the project"
-	case cloudstack.KindTransient, cloudstack.KindThrottled:
+	case api.Kind == cloudstack.KindTransient, api.Kind == cloudstack.KindThrottled:
 		return "none needed if CloudStack is down or busy; else " + path
-	default:
-		return path
 	}
+	return path
 }
 
 // CheckZone looks for the zone of the cloud-config and returns its name. It is empty where none is given, or where the role may
@@ -96,7 +86,7 @@ func CheckZone(ctx context.Context, inv *inventory.Inventory, want string) (name
 		}
 	}
 	slices.Sort(known)
-	return "", &Problem{fmt.Sprintf("there is no zone %q", want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", "), ErrNoZone}
+	return "", &Problem{fmt.Errorf("%w %q", ErrNoZone, want), "set zone in the cloud-config to one of these, or remove it: " + strings.Join(known, ", ")}
 }
 
 // Test tests a cloud-config.
@@ -148,15 +138,12 @@ func (t *Test) Keys(ctx context.Context) error {
 
 func (t *Test) zone(ctx context.Context) error {
 	name, err := CheckZone(ctx, t.inventory, t.Config.Zone)
-	switch {
-	case err != nil || t.Config.Zone == "":
-		return err
-	case name == "":
-		t.write(MarkWarning, "zone", "%s: the role may not list zones", t.Config.Zone)
-	default:
+	if name != "" {
 		t.write(MarkOK, "zone", "%s", name)
+	} else if err == nil && t.Config.Zone != "" {
+		t.write(MarkWarning, "zone", "%s: the role may not list zones", t.Config.Zone)
 	}
-	return nil
+	return err
 }
 
 // role compares the commands that the role allows with those that the controller calls.
@@ -170,10 +157,9 @@ func (t *Test) role(ctx context.Context) error {
 		return failed("commands that the role allows", err)
 	}
 	less := sets.New(t.Required...).Difference(allowed)
-	missing := less.Difference(sets.New(t.Optional...))
-	switch {
+	switch missing := less.Difference(sets.New(t.Optional...)); {
 	case len(missing) > 0:
-		return &Problem{"the user's role does not allow " + strings.Join(sets.List(missing), ", "), "allow them in the role of the account, or use a user of another account", nil}
+		return &Problem{errors.New("the user's role does not allow " + strings.Join(sets.List(missing), ", ")), "allow them in the role of the account, or use a user of another account"}
 	case len(less) > 0:
 		t.write(MarkWarning, "role", "allows what the controller must call, but not %s", strings.Join(sets.List(less), ", "))
 	default:
@@ -194,8 +180,8 @@ func (t *Test) project(ctx context.Context) error {
 	}
 	if !slices.ContainsFunc(vms.All(), func(vm cloudstack.VirtualMachine) bool { return inventory.InZone(&vm, t.Config.Zone) }) {
 		return &Problem{
-			ErrNoVM.Error() + ": wrong account, project or zone: " + vms.Scope(),
-			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone", ErrNoVM,
+			fmt.Errorf("%w: wrong account, project or zone: %s", ErrNoVM, vms.Scope()),
+			"use keys of the account, or set project-id to the project, that owns the cluster's VMs, and zone to their zone",
 		}
 	}
 	t.write(MarkOK, "VMs", "%s", vms.Scope())

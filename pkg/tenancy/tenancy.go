@@ -28,10 +28,8 @@ const Everybody = "*"
 
 // Rules for what no annotation of the Service shows: they are about the address that CloudStack has.
 const (
-	// SourceNATAddress is the rule for the source NAT address of an isolated network.
-	SourceNATAddress = "sourceNATAddress"
-	// ForeignAddress is the rule for an address that the account holds but this cluster did not acquire.
-	ForeignAddress = "foreignAddress"
+	SourceNATAddress = "sourceNATAddress" // the source NAT address of an isolated network
+	ForeignAddress   = "foreignAddress"   // an address that the account holds but this cluster did not acquire
 )
 
 // Policy is what an operator allows. The zero Policy allows everything.
@@ -47,21 +45,16 @@ type Policy struct {
 
 // Rule says who may use something, and with which values. The zero Rule allows every namespace every value.
 type Rule struct {
-	// Allow are the namespaces that may use it. Empty means all namespaces, or none with Deny.
-	Allow []string `json:"allow,omitempty"`
-	// Values are the only values allowed. Empty means any value.
-	Values []string `json:"values,omitempty"`
-	// Deny refuses it to all namespaces that Allow does not name.
-	Deny bool `json:"deny,omitempty"`
+	Allow  []string `json:"allow,omitempty"`  // the namespaces that may use it; empty means all, or none with Deny
+	Values []string `json:"values,omitempty"` // the only values allowed; empty means any
+	Deny   bool     `json:"deny,omitempty"`   // refuses it to all namespaces that Allow does not name
 }
 
 // Limits are numbers that a namespace or a Service may not exceed.
 type Limits struct {
-	// MaxAddressesPerNamespace is the number of public addresses that the Services of a namespace may hold; 0 means no limit.
-	MaxAddressesPerNamespace int `json:"maxAddressesPerNamespace,omitempty"`
-	// MaxPortsPerService is the number of ports of a Service; 0 means no limit.
-	MaxPortsPerService int         `json:"maxPortsPerService,omitempty"`
-	KeepIP             KeepIPLimit `json:"keepIP,omitzero"`
+	MaxAddressesPerNamespace int         `json:"maxAddressesPerNamespace,omitempty"` // public addresses that its Services hold; 0 means no limit
+	MaxPortsPerService       int         `json:"maxPortsPerService,omitempty"`       // 0 means no limit
+	KeepIP                   KeepIPLimit `json:"keepIP,omitzero"`
 }
 
 // KeepIPLimit limits the addresses that stay allocated because of the annotation keep-ip.
@@ -78,18 +71,13 @@ type Namespace struct {
 
 // Default returns the policy of a cluster whose operator wrote none. The chart's default values are the same.
 func Default() Policy {
-	kept := 2
+	no := Rule{Deny: true}
 	return Policy{
 		TrustedNamespaces: []string{metav1.NamespaceSystem},
-		Annotations: map[string]Rule{
-			"network":         {Deny: true},
-			"project":         {Deny: true},
-			"zone":            {Deny: true},
-			"ssl-certificate": {Deny: true},
-		},
-		SourceNATAddress: Rule{Deny: true},
-		ForeignAddress:   Rule{Deny: true},
-		Limits:           Limits{MaxPortsPerService: 100, KeepIP: KeepIPLimit{MaxPerNamespace: &kept}},
+		Annotations:       map[string]Rule{"network": no, "project": no, "zone": no, "ssl-certificate": no},
+		SourceNATAddress:  no,
+		ForeignAddress:    no,
+		Limits:            Limits{MaxPortsPerService: 100, KeepIP: KeepIPLimit{MaxPerNamespace: ptr.To(2)}},
 	}
 }
 

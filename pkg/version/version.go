@@ -19,16 +19,10 @@ func String() string { return fmt.Sprintf("%s (commit %s, built %s)", Version, C
 // The places where csccm is published. This package alone names them: Go code uses the constants, and a test of docs/ holds every
 // other text to them.
 const (
-	// Repository is the home of the source, and of issues and releases.
-	Repository = "https://github.com/csccm/csccm"
-	// Pages begins the address of a file of the repository, for people: Pages + "docs/checks.md#node-001".
-	Pages = Repository + "/blob/main/"
-	// Raw begins the address of a file of the repository, for programs.
-	Raw = "https://raw.githubusercontent.com/csccm/csccm/main/"
-	// Downloads begins the address of a file of a release: Downloads + "/v1.2.3/" + file.
-	Downloads = Repository + "/releases/download"
-	// Charts is the chart repository (helm repo add).
-	Charts = "https://csccm.github.io/csccm/charts"
-	// Registry has the images, and the chart below charts/.
-	Registry = "ghcr.io/csccm"
+	Repository = "https://github.com/csccm/csccm"                      // the source, issues and releases
+	Pages      = Repository + "/blob/main/"                            // a file of the repository, for people: Pages + "docs/checks.md#node-001"
+	Raw        = "https://raw.githubusercontent.com/csccm/csccm/main/" // the same for programs
+	Downloads  = Repository + "/releases/download"                     // a file of a release: Downloads + "/v1.2.3/" + file
+	Charts     = "https://csccm.github.io/csccm/charts"                // the chart repository (helm repo add)
+	Registry   = "ghcr.io/csccm"                                       // the images, and the chart below charts/
 )

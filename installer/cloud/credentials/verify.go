@@ -49,7 +49,7 @@ func explainTest(apiURL string, err error) error {
 	case !ok:
 		return explain("the self-test with these keys", err)
 	case errors.Is(err, selftest.ErrNoZone):
-		return report.Usage(problem.Text, strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1))
+		return report.Usage(problem.Error(), strings.Replace(problem.Remedy, "in the cloud-config", "(--zone)", 1))
 	}
 	if api, ok := errors.AsType[*cloudstack.Error](err); ok && api.Command == "listCapabilities" && api.Kind != cloudstack.KindAuth {
 		return unanswered(apiURL, api)

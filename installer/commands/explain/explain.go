@@ -7,8 +7,8 @@ package explain
 
 import (
 	"fmt"
-	"math"
 	"io/fs"
+	"math"
 	"regexp"
 	"slices"
 	"strings"

@@ -295,7 +295,7 @@ func (in *Installer) verify(ctx context.Context) error {
 func (in *Installer) roleCommands() []string {
 	all := slices.Clone(provider.RequiredCommands)
 	if name, _ := in.effectiveValues()["registerCluster"].(string); name != "" {
-		all = append(append(all, registration.Commands...), registration.UnregisterCommand)
+		all = append(all, registration.Commands...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

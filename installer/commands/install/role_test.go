@@ -16,7 +16,7 @@ func TestRoleAllowsTheEntry(t *testing.T) {
 	t.Parallel()
 	without := &Installer{facts: &facts{}}
 	with := &Installer{facts: &facts{}, Options: Options{Values: map[string]any{"registerCluster": "prod"}}}
-	for _, command := range append([]string{registration.UnregisterCommand}, registration.Commands...) {
+	for _, command := range registration.Commands {
 		require.NotContains(t, without.roleCommands(), command)
 		require.Contains(t, with.roleCommands(), command)
 	}

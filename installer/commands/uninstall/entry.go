@@ -34,8 +34,8 @@ func (p *Plan) entry(ctx context.Context, u *run) error {
 		return nil
 	}
 	if apis, err := cs.Client.ListAPIs(ctx); err == nil {
-		if _, may := apis[registration.UnregisterCommand]; !may {
-			p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow %s", name, registration.UnregisterCommand))
+		if !apis.Has("deleteKubernetesCluster") {
+			p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow deleteKubernetesCluster", name))
 			return nil
 		}
 	}

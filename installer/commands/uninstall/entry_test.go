@@ -21,7 +21,7 @@ import (
 // The entry in CloudStack's UI goes with the controller. One that cannot be deleted stays.
 func TestUninstallAndTheEntryInCloudStack(t *testing.T) {
 	t.Parallel()
-	const deletes, list = registration.UnregisterCommand, "listKubernetesClusters"
+	const deletes, list = "deleteKubernetesCluster", "listKubernetesClusters"
 	for name, tc := range map[string]struct {
 		kept    bool
 		refused string
