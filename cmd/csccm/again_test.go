@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
@@ -28,7 +29,7 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 	require.Equal(t, []string{"csccm", "install"}, line[:2])
 	require.NoError(t, cmd.ParseFlags(line[2:]))
 	require.Empty(t, cmd.Flags().Args())
-	f.options.ChartRef, f.options.ValueFlags = f.charts.chart, f.charts.typed()
+	f.options.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)
 	return g, f
 }
 
@@ -38,17 +39,16 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine --context test --skip-taint " +
 		"--skip-check NODE-001,NODE-002 --require-external --skip-self-test --zone z --project p --region r --cluster-id c " +
-		"--set replicaCount=1 --values values.yaml --kubeconfig " + kubeconfig)
+		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cmk-profile lab --kubeconfig " + kubeconfig)
 	g, f := parseInstall(t, line)
 	c, err := cluster.New(g.Kube)
 	require.NoError(t, err)
 	f.options.Credentials.Source = install.SourceKeys
-	f.options.Credentials.Origin = []string{"--cmk-profile", "lab"}
 	printed := install.New(&engine.Env{Cluster: c, Release: g.Release}, f.options).FlagLine()
 	again, h := parseInstall(t, printed)
 	require.True(t, again.Yes)
 	require.Equal(t, "lab", h.CMKProfile)
 	require.Equal(t, []string{"mine", kubeconfig, "test", "ccm"}, []string{again.Release, *again.Kube.KubeConfig, *again.Kube.Context, *again.Kube.Namespace})
-	f.options.Credentials.Source, f.options.Credentials.Origin = "", nil
+	f.options.Credentials.Source = ""
 	require.Equal(t, f.options, h.options)
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/version"
 )
 
 // cksTimeout is how long commands follow CloudStack's work on a cluster: its own limit for such a job.
@@ -31,24 +30,26 @@ const cksTimeout = time.Hour
 //nolint:gosec // a text
 const credentialsText = `
 
-It talks to CloudStack, not to a cluster. Credentials come from --cloud-config, the
-login of an administrator or of any user (--admin-user, or --admin-api-key-file), keys
-(--api-key-file, a profile of cmk, or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY),
-and without any from the Secret of the cluster that the kubeconfig names.`
+It talks to CloudStack, not to a cluster. Credentials come from --cloud-config,
+the login of an administrator or of any user (--admin-user, or
+--admin-api-key-file), keys (--api-key-file, a profile of cmk, or
+CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY), and without any from the Secret
+of the cluster that the kubeconfig names.`
 
 // followText is the part of a help text about waiting.
 const followText = `
 
-CloudStack goes on when csccm stops, by ^C or after --timeout (an hour here): the same
-command again, or csccm cks show NAME --watch, follows the operation to its end.`
+CloudStack goes on when csccm stops, by ^C or after --timeout (an hour here):
+the same command again, or csccm cks show NAME --watch, follows the operation to
+its end.`
 
 func newCKSCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cks",
 		Short: "Manage clusters of CloudStack Kubernetes Service",
-		Long: `The subcommands list, create, change and delete clusters of CloudStack Kubernetes
-Service (CKS). csccm doctor checks a cluster that CKS made: its nodes, its
-certificates, and whether CKS would deploy its own provider again.`,
+		Long: `The subcommands list, create, change and delete clusters of CloudStack
+Kubernetes Service (CKS). csccm doctor checks a cluster that CKS made: its
+nodes, its certificates, and whether CKS would deploy its own provider again.`,
 		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2 --with csccm
   csccm cks list
   csccm cks show demo`,
@@ -60,16 +61,21 @@ certificates, and whether CKS would deploy its own provider again.`,
 	return cmd
 }
 
-// cksFlags are the flags of a command that talks to CloudStack alone.
-type cksFlags struct{ installFlags }
-
 // cksBody is what a command does once it is connected.
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
-// command completes a command.
-func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, body cksBody) *cobra.Command {
+// cksReading completes a command that talks to CloudStack alone. validate needs no connection; it may be nil.
+func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate func(args []string) error, body cksBody) *cobra.Command {
+	f := &installFlags{}
 	cmd.Long += credentialsText
-	g.Command(cmd, has, func(ctx context.Context, args []string) error { return f.run(ctx, g, args, body) })
+	g.Command(cmd, has, func(ctx context.Context, args []string) error {
+		if validate != nil {
+			if err := validate(args); err != nil {
+				return err
+			}
+		}
+		return f.onCKS(ctx, g, func(s *cks.Service) error { return body(ctx, s, args) })
+	})
 	f.addKeys(cmd)
 	f.addAdmin(cmd)
 	cmd.Flags().StringVar(&f.options.Project, "project", "", "name or id of the project that owns the clusters (default the account itself, or project-id of the cloud-config)")
@@ -77,17 +83,19 @@ func (f *cksFlags) command(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, 
 	return cmd
 }
 
-// change completes a command that changes the cluster that its argument names.
-func (f *cksFlags) change(g *cli.Globals, cmd *cobra.Command, validate func(args []string) error, body cksBody) *cobra.Command {
+var oneCluster = cli.OneArgument("name or id of a cluster")
+
+// cksChange completes a command that changes the cluster that its argument names.
+func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(args []string) error, body cksBody) *cobra.Command {
 	cmd.Long += followText
-	cmd.Args = cli.AlsoValid(cli.OneArgument("name or id of a cluster"), validate)
-	f.command(g, cmd, cli.FlagJournal|cli.FlagDryRun, body)
+	cmd.Args = oneCluster
+	cksReading(g, cmd, cli.FlagJournal|cli.FlagDryRun, validate, body)
 	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
 }
 
-// run connects to CloudStack, as the flags say, and runs body in the project that they name.
-func (f *cksFlags) run(ctx context.Context, g *cli.Globals, args []string, body cksBody) error {
+// onCKS connects to CloudStack, as the flags say, and runs body in the project that they name.
+func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks.Service) error) error {
 	e := g.Env()
 	e.Progress = g.Progress()
 	defer e.Progress.Close()
@@ -97,14 +105,14 @@ func (f *cksFlags) run(ctx context.Context, g *cli.Globals, args []string, body 
 	}
 	cs, err := f.Reach(ctx, e, &f.options, func(ctx context.Context) (*cloud.Cloud, error) {
 		c, err := g.Cluster(ctx)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if err != nil {
-			return nil, &report.Error{
+		if err != nil && ctx.Err() == nil {
+			err = &report.Error{
 				What: "no credentials are given, and the cluster of the kubeconfig, whose Secret would have some, cannot be asked", Err: err, Code: report.ExitUsage,
 				Fix: "give --cloud-config FILE, --admin-user USER with --api-url URL, or --cmk-profile",
 			}
+		}
+		if err != nil {
+			return nil, err
 		}
 		return cloud.OfSecret(ctx, c)
 	})
@@ -117,17 +125,17 @@ func (f *cksFlags) run(ctx context.Context, g *cli.Globals, args []string, body 
 	if err != nil {
 		return err
 	}
-	return body(ctx, &cks.Service{Env: e, API: cs.Client, Project: project, All: g.Verbosity > 0}, args)
+	return body(&cks.Service{Env: e, API: cs.Client, Project: project, All: g.Verbosity > 0})
 }
 
 func newCKSListCommand(g *cli.Globals) *cobra.Command {
-	return (&cksFlags{}).command(g, &cobra.Command{
+	return cksReading(g, &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters of CloudStack Kubernetes Service",
 		Long:  `List the clusters of the account, or of a project.`,
 		Example: `  csccm cks list --cloud-config cloud-config
   csccm cks list --project team -o json | jq '.clusters[].name'`,
-	}, 0, func(ctx context.Context, s *cks.Service, _ []string) error {
+	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.List(ctx)
 		if err != nil {
 			return err
@@ -141,15 +149,15 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 
 func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 	var watch cli.WatchFlags
-	cmd := (&cksFlags{}).command(g, &cobra.Command{
+	cmd := cksReading(g, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
-		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last events of
-it where the role may list events (all of them with -v).`,
+		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last
+events of it where the role may list events (all of them with -v).`,
 		Example: `  csccm cks show demo
   csccm cks show demo --watch`,
-		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func([]string) error { return watch.Validate() }),
-	}, 0, func(ctx context.Context, s *cks.Service, args []string) error {
+		Args: oneCluster,
+	}, 0, func([]string) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
 		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
 			if err != nil {
@@ -168,24 +176,25 @@ it where the role may list events (all of them with -v).`,
 func newCKSKubeconfigCommand(g *cli.Globals) *cobra.Command {
 	var file string
 	var merge bool
-	cmd := (&cksFlags{}).command(g, &cobra.Command{
+	cmd := cksReading(g, &cobra.Command{
 		Use:   "kubeconfig NAME",
 		Short: "Write the kubeconfig of a cluster's administrator",
-		Long: `Write the kubeconfig of a cluster's administrator to stdout, to a file that only you can
-read (--output-file), or into your own kubeconfig (--merge): there cluster, user and
-context get the cluster's name. What is there already is replaced only with --yes.
+		Long: `Write the kubeconfig of a cluster's administrator to stdout, to a file that only
+you can read (--output-file), or into your own kubeconfig (--merge): there
+cluster, user and context get the cluster's name. What is there already is
+replaced only with --yes.
 
 It is a secret: whoever has it administers the cluster.`,
 		Example: `  csccm cks kubeconfig demo --output-file demo.kubeconfig
   csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
-		Args: cli.AlsoValid(cli.OneArgument("name or id of a cluster"), func([]string) error {
-			if merge && file != "" {
-				return cli.Usagef("--merge and --output-file exclude each other")
-			}
-			return nil
-		}),
+		Args:        oneCluster,
 		Annotations: cli.Outputs("yaml", "json"),
-	}, 0, func(ctx context.Context, s *cks.Service, args []string) error {
+	}, 0, func([]string) error {
+		if merge && file != "" {
+			return cli.Usagef("--merge and --output-file exclude each other")
+		}
+		return nil
+	}, func(ctx context.Context, s *cks.Service, args []string) error {
 		name, config, err := s.Kubeconfig(ctx, args[0])
 		if err != nil {
 			return err
@@ -232,21 +241,22 @@ func addOfferings(cmd *cobra.Command, o *cks.Offerings) {
 const withController = "csccm"
 
 func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
-	f, o, charts := &cksFlags{}, cks.CreateOptions{}, chartFlags{}
+	o, charts := cks.CreateOptions{}, chartFlags{}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a cluster, and install csccm's controller into it",
-		Long: `Create a cluster of CloudStack Kubernetes Service, and wait until it runs. Before, csccm
-checks what CloudStack finds only when VMs were already created: limits, free addresses,
-offerings that no later upgrade accepts.
+		Long: `Create a cluster of CloudStack Kubernetes Service, and wait until it runs.
+Before, csccm checks what CloudStack finds only when VMs were already created:
+limits, free addresses, offerings that no later upgrade accepts.
 
-Without --network CloudStack creates one for the cluster, which it deletes with it. A
-second run with the same parameters follows the first, or says that the cluster runs;
-with other parameters it refuses.
+Without --network CloudStack creates one for the cluster, which it deletes with
+it. A second run with the same parameters follows the first, or says that the
+cluster runs; with other parameters it refuses.
 
---with csccm installs csccm's controller then, as csccm install does: it takes the
-place of the provider that CloudStack has put there, with the same credentials, and
-initialises nodes that are added later (adoptNodes). csccm doctor checks it at the end.`,
+--with csccm installs csccm's controller then, as csccm install does: it takes
+the place of the provider that CloudStack has put there, with the same
+credentials, and initialises nodes that are added later (adoptNodes). csccm
+doctor checks it at the end.`,
 		Example: `  csccm cks create demo --zone zone-1 --offering node --size 2
 
   # highly available, in a network that exists, with the controller, unattended
@@ -257,18 +267,18 @@ initialises nodes that are added later (adoptNodes). csccm doctor checks it at t
 	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default the only one)")
 	flags.StringVar(&o.Version, "version", "", "name, semantic version or id of the version (default the newest that is Enabled and Ready)")
 	addOfferings(cmd, &o.Offerings)
-	cli.Positives(flags, &o.Size, "size", "number of workers (default 1)")
-	cli.Positives(flags, &o.ControlNodes, "control-nodes", "number of control nodes; 2 or more are highly available (default 1)")
+	flags.IntVar(&o.Size, "size", 0, "number of workers (default 1)")
+	flags.IntVar(&o.ControlNodes, "control-nodes", 0, "number of control nodes; 2 or more are highly available (default 1)")
 	flags.StringVar(&o.ExternalLB, "external-lb-address", "", "address of the load balancer of a highly available cluster in a shared network")
 	flags.StringVar(&o.Network, "network", "", "name or id of a network that exists (default a new one)")
 	flags.StringVar(&o.KeyPair, "keypair", "", "name of the SSH key pair of the nodes")
-	cli.Positives(flags, &o.RootDiskGiB, "root-disk", "size of a node's root disk in GiB (default 8)")
+	flags.IntVar(&o.RootDiskGiB, "root-disk", 0, "size of a node's root disk in GiB (default 8)")
 	flags.BoolVar(&o.CSI, "csi", false, "let CloudStack install its CSI driver (CloudStack 4.22)")
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
 	ignorePreflight(cmd, &o.Ignore)
-	f.change(g, cmd, func(args []string) error {
+	cksChange(g, cmd, func(args []string) error {
 		o.Name = args[0]
 		for _, w := range o.With {
 			if w != withController {
@@ -282,7 +292,10 @@ initialises nodes that are added later (adoptNodes). csccm doctor checks it at t
 	}, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
 		if len(o.With) > 0 {
 			charts.set = append([]string{"adoptNodes=true"}, charts.set...)
-			in := install.Options{ValueFlags: charts.typed(), Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+			in := install.Options{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+			for _, value := range charts.set {
+				in.Typed = append(in.Typed, "--set", value)
+			}
 			if in.Chart, in.Values, err = charts.load(ctx); err != nil {
 				return err
 			}
@@ -321,20 +334,20 @@ func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale NAME",
 		Short: "Change workers, offerings or autoscaling of a cluster",
-		Long: `Change one thing of a cluster: the number of its workers, the offerings of its nodes, or
-its autoscaling. CloudStack changes one of them at a time. Workers are added and
-removed while the cluster runs; the newest are removed first.`,
+		Long: `Change one thing of a cluster: the number of its workers, the offerings of its
+nodes, or its autoscaling. CloudStack changes one of them at a time. Workers are
+added and removed while the cluster runs; the newest are removed first.`,
 		Example: `  csccm cks scale demo --size 5
   csccm cks scale demo --worker-offering big
   csccm cks scale demo --autoscaling 2-5
   csccm cks scale demo --autoscaling off`,
 	}
-	cli.Positives(cmd.Flags(), &o.Size, "size", "number of workers")
+	cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
 	addOfferings(cmd, &o.Offerings)
 	cmd.Flags().StringVar(&autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
 	ignorePreflight(cmd, &o.Ignore)
 	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-	return (&cksFlags{}).change(g, cmd, func([]string) (err error) {
+	return cksChange(g, cmd, func([]string) (err error) {
 		if cmd.Flags().Changed("autoscaling") {
 			if o.Autoscaling, err = cks.ParseAutoscaling(autoscaling); err != nil {
 				return err
@@ -350,15 +363,16 @@ func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
 		Short: "Upgrade the Kubernetes of a cluster, node after node",
-		Long: `Upgrade a cluster to another version that csccm cks versions shows: a newer patch of the
-same minor version, or the next minor version. CloudStack drains and upgrades one node
-after the other. Before, csccm looks at the nodes of the cluster where it reaches it.`,
+		Long: `Upgrade a cluster to another version that csccm cks versions shows: a newer
+patch of the same minor version, or the next minor version. CloudStack drains
+and upgrades one node after the other. Before, csccm looks at the nodes of the
+cluster where it reaches it.`,
 		Example: `  csccm cks upgrade demo --version 1.34.0 --dry-run
   csccm cks upgrade demo --version 1.34.0 --yes`,
 	}
 	cmd.Flags().StringVar(&to, "version", "", "name, semantic version or id of the version")
 	ignorePreflight(cmd, &ignore)
-	return (&cksFlags{}).change(g, cmd, func([]string) error {
+	return cksChange(g, cmd, func([]string) error {
 		if to == "" {
 			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
 		}
@@ -369,20 +383,16 @@ after the other. Before, csccm looks at the nodes of the cluster where it reache
 }
 
 func newCKSStartCommand(g *cli.Globals) *cobra.Command {
-	return (&cksFlags{}).change(g, &cobra.Command{
-		Use:     "start NAME",
-		Short:   "Start a cluster that is stopped",
-		Long:    `Start the VMs of a cluster that is stopped, and wait until its API server answers CloudStack.`,
-		Example: "  csccm cks start demo",
+	return cksChange(g, &cobra.Command{
+		Use: "start NAME", Short: "Start a cluster that is stopped", Example: "  csccm cks start demo",
+		Long: "Start the VMs of a cluster, and wait until its API server answers CloudStack.",
 	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Start(ctx, args[0]) })
 }
 
 func newCKSStopCommand(g *cli.Globals) *cobra.Command {
-	return (&cksFlags{}).change(g, &cobra.Command{
-		Use:     "stop NAME",
-		Short:   "Stop the VMs of a cluster",
-		Long:    `Stop the VMs of a cluster. Its disks, network, addresses and rules stay.`,
-		Example: "  csccm cks stop demo",
+	return cksChange(g, &cobra.Command{
+		Use: "stop NAME", Short: "Stop the VMs of a cluster", Example: "  csccm cks stop demo",
+		Long: "Stop the VMs of a cluster. Its disks, network, addresses and rules stay.",
 	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Stop(ctx, args[0]) })
 }
 
@@ -391,31 +401,33 @@ func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a cluster and the load balancers of its Services",
-		Long: `Delete a cluster with its VMs, and the network if CloudStack made it for the cluster.
+		Long: `Delete a cluster with its VMs, and the network if CloudStack made it for the
+cluster.
 
 In a network that was there before, CloudStack leaves the rules and addresses of
 Services of type LoadBalancer. With --remove-services, or when you agree on a
-terminal, csccm deletes these Services first and waits until the cluster's controller
-has removed their rules. Otherwise it names the addresses and rules that stay.`,
+terminal, csccm deletes these Services first and waits until the cluster's
+controller has removed their rules. Otherwise it names the addresses and rules
+that stay.`,
 		Example: `  csccm cks delete demo --dry-run
   csccm cks delete demo --remove-services --yes`,
 	}
 	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
 	ignorePreflight(cmd, &o.Ignore)
-	return (&cksFlags{}).change(g, cmd, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
+	return cksChange(g, cmd, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
 }
 
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {
 	zone := ""
-	cmd := (&cksFlags{}).command(g, &cobra.Command{
+	cmd := cksReading(g, &cobra.Command{
 		Use:   "versions",
 		Short: "List the Kubernetes versions of CloudStack",
-		Long: `List the versions that CloudStack Kubernetes Service can install. A version can be used
-when its state is Enabled and its ISO Ready. An administrator changes the list in
-CloudStack itself: ` + version.Pages + `docs/cks.md#a-version`,
+		Long: `List the versions that CloudStack Kubernetes Service can install. A version can
+be used when its state is Enabled and its ISO Ready. An administrator changes
+the list in CloudStack itself.`,
 		Example: `  csccm cks versions --cloud-config cloud-config
   csccm cks versions --zone zone-1 -o json`,
-	}, 0, func(ctx context.Context, s *cks.Service, _ []string) error {
+	}, 0, nil, func(ctx context.Context, s *cks.Service, _ []string) error {
 		l, err := s.Versions(ctx, zone)
 		if err != nil {
 			return err

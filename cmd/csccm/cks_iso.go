@@ -32,7 +32,8 @@ kubelets run without --cloud-provider=external (chart value adoptNodes). The
 image is an archive for the architecture of the nodes, as crane pull, skopeo
 copy and docker save write it.
 
-The checksum is for the registration in CloudStack. The command needs no cluster.`,
+The checksum is for the registration in CloudStack. The command needs no
+cluster.`,
 		Example: `  crane pull --platform linux/amd64 ghcr.io/csccm/cloudstack-ccm:v1.2.3 ccm.tar
   csccm cks iso csccm.iso --from setup-v1.33.1-x86_64.iso --image ccm.tar`,
 		Args: cli.OneArgument("file to write, such as csccm-v1.33.1.iso"),

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/status"
 )
 
 // doctorFlags are the flags of doctor alone.
@@ -50,42 +51,21 @@ func newDoctorCommand(g *cli.Globals) *cobra.Command {
 balancers. It changes nothing (see --probe-pod). The checks are described in
 ` + check.HintBase + `
 
---explain says what a check's code, an alert of the chart, or the reason of an Event or
-a condition means and how to resolve it. It needs neither a cluster nor a network.
+--explain says what a check's code, an alert of the chart, or the reason of an
+Event or a condition means and how to resolve it, without cluster and network.
 
-The credentials are those of the controller, or those of --cloud-config. Without
-either, the checks of CloudStack are skipped.
-
-Exit codes: 0 no check failed, 3 a check failed or nothing could be checked, 4 there are
-warnings and --fail-on=warning is given, 124 --timeout is over.`,
-		Example: `  # everything, for a person
-  csccm doctor
-
-  # only what is wrong, in one line each with its remedy
-  csccm doctor -o short
-
-  # before the installation, with credentials from a file
+Without credentials (the controller's, or --cloud-config) the checks of
+CloudStack are skipped. csccm --help has the exit codes.`,
+		Example: `  csccm doctor -o short               # only what is wrong, with its remedy
   csccm doctor --phase preflight --cloud-config ./cloud-config
-
-  # the checks of nodes, and one more, for a program
   csccm doctor --only NODE,LB-001 -o json
-
-  # in a pipeline: warnings fail too
   csccm doctor --fail-on warning --skip CKS-001
-
-  # until nothing fails, for at most ten minutes
-  csccm doctor --wait --timeout 10m
-
-  # again every ten seconds, while something is being repaired
-  csccm doctor -o short --watch
-
-  # what an alert, an Event's reason or a check means, and what to do
-  csccm doctor --explain CloudStackCCMNoLeader
-  csccm doctor --explain PortTaken -o json`,
+  csccm doctor --wait --timeout 10m   # until nothing fails
+  csccm doctor --explain PortTaken    # what it means, and what to do`,
 		Annotations: cli.Outputs("text", "short", "json", "yaml"),
 	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
 		if cmd.Flags().Changed("explain") {
-			return f.explained(g, cmd.Flags())
+			return f.explained(g, cmd.LocalFlags())
 		}
 		return f.run(ctx, g)
 	})
@@ -105,9 +85,6 @@ warnings and --fail-on=warning is given, 124 --timeout is over.`,
 }
 
 func (f *doctorFlags) run(ctx context.Context, g *cli.Globals) error {
-	if err := f.watch.Validate(); err != nil {
-		return err
-	}
 	if f.probe && f.probeImage == "" {
 		return cli.Usagef("--probe-pod needs --probe-image")
 	}
@@ -117,19 +94,21 @@ func (f *doctorFlags) run(ctx context.Context, g *cli.Globals) error {
 	if !slices.Contains(phases, f.phase) {
 		return cli.Usagef("--phase %q is none of %s", f.phase, strings.Join(phases, ", "))
 	}
-	c, err := lookedAt(ctx, g)
-	if err != nil {
-		return err
-	}
-	return f.watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return f.once(ctx, g, c, out) })
+	return looking(ctx, g, &f.watch, func(ctx context.Context, c *cluster.Cluster, out io.Writer) (string, error) {
+		return f.once(ctx, g, c, out)
+	})
 }
 
 // explained writes what a name means.
 func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
-	for _, other := range []string{"only", "skip", "phase", "watch", "wait", "interval", "probe-pod", "probe-image", "cloud-config", "fail-on", "release"} {
-		if flags.Changed(other) {
-			return cli.Usagef("--explain checks nothing: not with --%s", other)
+	other := ""
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "explain" {
+			other = f.Name
 		}
+	})
+	if other != "" {
+		return cli.Usagef("--explain checks nothing: not with --%s", other)
 	}
 	if g.Format == "short" {
 		return cli.Usagef("-o %s is for checks: --explain has text, json and yaml", g.Format)
@@ -142,13 +121,19 @@ func (f *doctorFlags) explained(g *cli.Globals, flags *pflag.FlagSet) error {
 	return g.Show(topic, func(w io.Writer) error { return topic.WriteText(w, g.Style(g.Out)) })
 }
 
-// lookedAt is the cluster of the release, which need not answer: the checks say so.
-func lookedAt(ctx context.Context, g *cli.Globals) (*cluster.Cluster, error) {
+// looking shows rounds on the cluster of the release, which need not answer: the checks say so.
+func looking(ctx context.Context, g *cli.Globals, watch *cli.WatchFlags, once func(context.Context, *cluster.Cluster, io.Writer) (string, error)) error {
+	if err := watch.Validate(); err != nil {
+		return err
+	}
 	c, err := cluster.New(g.Kube)
 	if err == nil {
 		err = cli.ReleaseHere(ctx, c, g.Release)
 	}
-	return c, err
+	if err != nil {
+		return err
+	}
+	return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) { return once(ctx, c, out) })
 }
 
 // once runs the checks and writes their report. It names the checks that did not pass.
@@ -165,7 +150,12 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 	var r check.Report
 	checking(g, func(step func(check.Result)) { r = check.Run(ctx, env, sel, step) })
 	open, failOn := check.Open(r.Checks), check.Severity(g.FailOn)
-	if err := writeReport(g, out, r, failOn); err != nil {
+	if g.Format == "json" || g.Format == "yaml" {
+		err = report.Encode(out, g.Format, r)
+	} else {
+		err = r.WriteText(out, check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
+	}
+	if err != nil {
 		return open, err
 	}
 	if n := r.Unfinished(); n > 0 {
@@ -222,10 +212,47 @@ func checking(g *cli.Globals, do func(step func(check.Result))) {
 	report.Clear(p)
 }
 
-func writeReport(g *cli.Globals, out io.Writer, r check.Report, failOn check.Severity) error {
-	switch g.Format {
-	case "json", "yaml":
-		return report.Encode(out, g.Format, r)
+func newStatusCommand(g *cli.Globals) *cobra.Command {
+	watch := cli.WatchFlags{}
+	cmd := g.Command(&cobra.Command{
+		Use:   "status",
+		Short: "Show controller, nodes, Services and problems",
+		Long: `status sums up what doctor looks at, on one screen: versions, the controller and
+its leader, nodes and their VMs, Services of type LoadBalancer with their rules,
+and the checks that did not pass. It changes nothing. Exit codes are those of
+doctor.`,
+		Example: `  csccm status -v                       # all nodes and Services
+  csccm status --watch --interval 5s    # again every five seconds
+  csccm status --wait                   # after a repair: until nothing fails
+  csccm status -o json | jq .nodes.initialised`,
+	}, cli.FlagRelease|cli.FlagCloud|cli.FlagFailOn, func(ctx context.Context, _ []string) error {
+		return looking(ctx, g, &watch, func(ctx context.Context, c *cluster.Cluster, out io.Writer) (string, error) {
+			env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, check.PhaseInstalled)
+			defer closeEnv()
+			var s *status.Status
+			checking(g, func(step func(check.Result)) { s = status.Collect(ctx, env, step) })
+			open := check.Open(s.Checks.Problems)
+			if err := writeStatus(g, &watch, out, s); err != nil {
+				return open, err
+			}
+			if n, all := s.Unfinished(); n > 0 {
+				return open, cutOff(ctx, n, all)
+			}
+			return open, s.Err(check.Severity(g.FailOn))
+		})
+	})
+	watch.Add(cmd)
+	return cmd
+}
+
+func writeStatus(g *cli.Globals, watch *cli.WatchFlags, out io.Writer, s *status.Status) error {
+	if g.Format != "text" {
+		return report.Encode(out, g.Format, s)
 	}
-	return r.WriteText(out, check.TextOptions{Style: g.Style(g.Out), Short: g.Format == "short", Verbose: g.Verbosity > 0})
+	style := g.Style(g.Out)
+	o := status.TextOptions{Style: style, All: g.Verbosity > 0 || !style.TTY && !watch.On} // a pipe has no screen
+	if watch.On {
+		o.Lines = 21 // of 24: one is for the line of --watch, one for the cursor
+	}
+	return s.WriteText(out, o)
 }

@@ -8,26 +8,28 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/install"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/commandline"
+	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 const installLong = `Install the controller into the cluster, or bring an install up to date.
 
 On a terminal csccm asks for what is missing, shows a plan and asks before it
-changes anything. Without a terminal it names the missing flag and ends with exit
-code 2. To continue a run that ended early, run it again.
+changes anything. Without a terminal it names the missing flag and ends with
+exit code 2. To continue a run that ended early, run it again.
 
-Where another provider for CloudStack runs (Apache's, Leaseweb's), install replaces
-it as csccm takeover does. A change that users of a Service would notice needs
---accept or --pin; without them an unattended install ends with exit code 3.
+Where another provider for CloudStack runs (Apache's, Leaseweb's), install
+replaces it as csccm takeover does. A change that users of a Service would
+notice needs --accept or --pin; without them an unattended install ends with
+exit code 3.
 
 Credentials come from one of
   an administrator   a user for the controller is made in the account that owns
@@ -40,8 +42,7 @@ Credentials come from one of
 Passwords and keys are read from files, the environment, stdin or the terminal,
 never from the command line, and are kept in that Secret alone.`
 
-const installExample = `  # asks for everything
-  csccm install
+const installExample = `  csccm install       # asks for everything
 
   # as an administrator, unattended
   csccm install --api-url https://cloud.example.org/client/api --account k8s \
@@ -54,7 +55,8 @@ const installExample = `  # asks for everything
   csccm install --api-url https://cloud.example.org/client/api \
     --api-key-file api.key --secret-key-file secret.key --dry-run`
 
-const fromPredecessorUsage = "use the keys of the provider that is replaced"
+// onceOnly are flags that the line which repeats an install leaves out; those of the connection begin it.
+var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor", "journal", "overwrite-secret"}
 
 // installFlags are the flags of install as typed.
 type installFlags struct {
@@ -63,42 +65,31 @@ type installFlags struct {
 	charts  chartFlags
 }
 
-// read reads passwords and keys.
-func (f *installFlags) read(g *cli.Globals) error {
-	f.In, f.Getenv, f.Interactive = g.In, g.Getenv, g.Interactive()
-	return f.Read(&f.options)
-}
-
 // readSecrets reads passwords and keys, and says what an operator should know about them.
 func (f *installFlags) readSecrets(g *cli.Globals) error {
-	if err := f.read(g); err != nil {
+	f.In, f.Getenv, f.Interactive = g.In, g.Getenv, g.Interactive()
+	if err := f.Read(&f.options); err != nil {
 		return err
 	}
 	f.Warn(g.ErrOut)
 	return nil
 }
 
-// login is what logs the administrator in.
-func (f *installFlags) login(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
-	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-		return f.options.Credentials.LogIn(ctx, e, cfg)
-	}
-}
-
 func newInstallCommand(g *cli.Globals) *cobra.Command {
 	f := &installFlags{}
-	cmd := g.Command(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = g.Command(&cobra.Command{
 		Use:     "install",
 		Short:   "Install the controller, or take another one's place",
 		Long:    installLong,
 		Example: installExample,
-	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g) })
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) error { return f.run(ctx, g, cmd) })
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
 		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
-	completeConsent(g, cmd)
+	addConsent(g, cmd, &f.options.Accept, &f.options.Pin)
 	return cmd
 }
 
@@ -155,22 +146,14 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
-	flags.StringSliceVar(&o.Accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
-	flags.StringSliceVar(&o.Pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
-	flags.IntVar(&o.MaxParallel, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
-	flags.DurationVar(&o.PerNode, "node-timeout", time.Minute, "how long the controller may take for a node")
-
+	addPace(flags, &o.MaxParallel, &o.PerNode)
 	cli.CompleteFlag(cmd, "skip-check", cli.OneOf(check.Codes()...))
 }
 
-// complete reads files, environment and stdin, and checks what can be checked
-// without a connection.
-func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error) {
+// run reads files, environment and stdin, checks what needs no connection, and installs.
+func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Command) (err error) {
 	o := &f.options
-	if o.MaxParallel < 1 {
-		return cli.Usagef("--max-parallel %d must be 1 or more", o.MaxParallel)
-	}
-	if err := cli.Positive("--node-timeout", o.PerNode); err != nil {
+	if err := pace(o.MaxParallel, o.PerNode); err != nil {
 		return err
 	}
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
@@ -185,14 +168,22 @@ func (f *installFlags) complete(ctx context.Context, g *cli.Globals) (err error)
 	if err := f.Unverified(ctx, &o.Credentials, g.Prompter()); err != nil {
 		return err
 	}
-	o.ChartRef, o.ValueFlags = f.charts.chart, f.charts.typed()
-	o.Chart, o.Values, err = f.charts.load(ctx)
-	return err
-}
-
-func (f *installFlags) run(ctx context.Context, g *cli.Globals) error {
-	if err := f.complete(ctx, g); err != nil {
+	o.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)
+	if o.Chart, o.Values, err = f.charts.load(ctx); err != nil {
 		return err
 	}
-	return g.OnRelease(ctx, func(e *engine.Env) error { return install.New(e, f.options).Run(ctx) })
+	return g.OnRelease(ctx, func(e *engine.Env) error { return install.New(e, *o).Run(ctx) })
+}
+
+// addPace adds the flags that say how fast existing nodes are initialised, which pace judges.
+func addPace(flags *pflag.FlagSet, most *int, each *time.Duration) {
+	flags.IntVar(most, "max-parallel", 1, "existing nodes to initialise at a time, after the first")
+	flags.DurationVar(each, "node-timeout", taint.DefaultPerNode, "how long the controller may take for a node")
+}
+
+func pace(most int, each time.Duration) error {
+	if most < 1 {
+		return cli.Usagef("--max-parallel %d must be 1 or more", most)
+	}
+	return cli.Positive("--node-timeout", each)
 }

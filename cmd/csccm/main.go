@@ -33,9 +33,7 @@ func run(args []string, s cli.Streams, die func(int)) int {
 
 	g := cli.New(s)
 	root := rootCommand(g)
-	if name := pluginName(args[0]); name != "" {
-		asPlugin(root, name)
-	}
+	asPlugin(root, args[0])
 	root.SetArgs(args[1:])
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {

@@ -4,17 +4,22 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	versions "github.com/csccm/csccm/installer/commands/version"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -28,9 +33,9 @@ func rootCommand(g *cli.Globals) *cobra.Command {
 		Long: `csccm brings the cloud controller manager for Apache CloudStack into a cluster,
 checks that it works, and moves running clusters onto it.
 
-Results go to stdout, questions and progress to stderr.
-Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
---fail-on=warning, 124 time-out, 130 interrupted.`,
+Results go to stdout, questions and progress to stderr. Exit codes: 0 fine, 1
+error, 2 usage, 3 a check failed, 4 warnings with --fail-on=warning, 124
+time-out, 130 interrupted.`,
 		Version:           version.String(),
 		SilenceErrors:     true, // main prints them, with the remedy
 		SilenceUsage:      true,
@@ -38,7 +43,11 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 		// Two letters swapped are two changes.
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			cluster.NameCommand(g.Kube, topCommand(cmd))
+			top, _, _ := strings.Cut(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ")
+			if strings.HasPrefix(top, cobra.ShellCompRequestCmd) { // a <TAB>
+				top = "completion"
+			}
+			cluster.NameCommand(g.Kube, top)
 			return g.Validate()
 		},
 		Args: cli.NoArgs,
@@ -89,17 +98,6 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 a check failed, 4 warnings with
 	return root
 }
 
-// topCommand is the name of the command below csccm itself that cmd is, or is a part of. A <TAB> is completion's.
-func topCommand(cmd *cobra.Command) string {
-	for cmd.HasParent() && cmd.Parent().HasParent() {
-		cmd = cmd.Parent()
-	}
-	if strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) {
-		return "completion"
-	}
-	return cmd.Name()
-}
-
 // flagError is a flag that is not as it must be; for one that does not exist it names those that may be meant.
 func flagError(cmd *cobra.Command, err error) error {
 	wrong := cli.Usage(err)
@@ -123,18 +121,80 @@ func flagError(cmd *cobra.Command, err error) error {
 	return report.Remedied(wrong, fmt.Sprintf("did you mean --%s? %s --help shows all", strings.Join(near, " or --"), cmd.CommandPath()))
 }
 
-// pluginName is "csccm" when the program was started as kubectl-csccm.
-func pluginName(argv0 string) string {
+// asPlugin makes help and errors show the command as the user typed it, where the program was started as kubectl-csccm.
+func asPlugin(root *cobra.Command, argv0 string) {
 	if name, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(argv0), ".exe"), "kubectl-"); ok {
-		return name
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + name}
 	}
-	return ""
 }
 
-// asPlugin makes help and errors show the command as the user typed it.
-func asPlugin(root *cobra.Command, name string) {
-	if root.Annotations == nil {
-		root.Annotations = map[string]string{}
+// versionTimeout bounds the look at the cluster: a version is asked for in a
+// hurry. Tests, on a busy machine, give it more.
+var versionTimeout = 5 * time.Second
+
+func newVersionCommand(g *cli.Globals) *cobra.Command {
+	var clientOnly bool
+	cmd := g.Command(&cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of csccm, chart, controller and Kubernetes",
+	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
+		v, err := versions.Own()
+		if err != nil {
+			return err
+		}
+		if !clientOnly {
+			if err := askVersions(ctx, g, v); err != nil {
+				v.Problem = err.Error()
+			}
+		}
+		return g.Show(v, v.WriteText)
+	})
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "do not ask the cluster")
+	return cmd
+}
+
+func askVersions(ctx context.Context, g *cli.Globals, v *versions.Versions) error {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	c, err := g.Cluster(ctx)
+	if err != nil {
+		return err
 	}
-	root.Annotations[cobra.CommandDisplayNameAnnotation] = "kubectl " + name
+	client, err := helm.New(g.Kube, c.Namespace, g.Debugf())
+	if err != nil {
+		return err
+	}
+	return v.Ask(ctx, c, client, g.Release)
+}
+
+func newCompletionCommand(g *cli.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell|kubectl",
+		Short: "Print the shell's completion script",
+		Long: `Print the script that completes csccm in a shell. With kubectl it is a program
+instead, which kubectl's own completion runs as kubectl_complete-csccm.`,
+		Example: `  source <(csccm completion bash)
+  csccm completion zsh > "${fpath[1]}/_csccm"
+  csccm completion kubectl > /usr/local/bin/kubectl_complete-csccm`,
+		ValidArgs:             []string{"bash", "zsh", "fish", "powershell", "kubectl"},
+		DisableFlagsInUseLine: true,
+		Args:                  cli.OneArgument("shell: bash, zsh, fish, powershell or kubectl"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			switch args[0] {
+			case "bash":
+				err = cmd.Root().GenBashCompletionV2(g.Out, true)
+			case "zsh":
+				err = cmd.Root().GenZshCompletion(g.Out)
+			case "fish":
+				err = cmd.Root().GenFishCompletion(g.Out, true)
+			case "powershell":
+				err = cmd.Root().GenPowerShellCompletionWithDesc(g.Out)
+			case "kubectl":
+				_, err = io.WriteString(g.Out, "#!/bin/sh\nexec kubectl-csccm __complete \"$@\"\n")
+			default:
+				err = cli.Usagef("no completion for shell %q: bash, zsh, fish, powershell or kubectl", args[0])
+			}
+			return err
+		},
+	}
 }

@@ -55,87 +55,52 @@ func (f *chartFlags) load(ctx context.Context) (*helm.Chart, map[string]any, err
 	return chart, values, err
 }
 
-// typed are the flags as given, for the line that repeats the command.
-func (f *chartFlags) typed() []string {
-	var out []string
-	for _, group := range []struct {
-		flag   string
-		values []string
-	}{{"--values", f.valueFiles}, {"--set", f.set}, {"--set-string", f.setString}} {
-		for _, v := range group.values {
-			out = append(out, group.flag, v)
-		}
-	}
-	if f.chartVersion != "" {
-		out = append(out, "--version", f.chartVersion)
-	}
-	if f.plainHTTP {
-		out = append(out, "--plain-http")
-	}
-	return out
-}
-
-// renderFlags are those of the commands that render the chart and change nothing.
-type renderFlags struct {
-	chartFlags
-	kubeVersion string // "" is the cluster's
-}
-
-func (f *renderFlags) add(cmd *cobra.Command) {
-	f.chartFlags.add(cmd.Flags())
-	cmd.Flags().StringVar(&f.kubeVersion, "kube-version", "", "render for this Kubernetes version (default the cluster's)")
-}
-
-func (f *renderFlags) render(ctx context.Context, g *cli.Globals) (*helm.Chart, string, error) {
-	chart, values, err := f.load(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	kube := f.kubeVersion
-	if kube == "" {
-		if kube, err = kubeVersion(ctx, g); err != nil {
-			return nil, "", err
-		}
-	} else if _, err := semver.NewVersion(kube); err != nil {
-		return nil, "", cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
-	}
-	manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
-	return chart, manifest, err
-}
-
-// kubeVersion is the cluster's.
-func kubeVersion(ctx context.Context, g *cli.Globals) (string, error) {
-	c, err := g.Cluster(ctx)
-	if err != nil {
-		return "", err
-	}
-	info, err := c.Ping(ctx)
-	if err != nil {
-		return "", err
-	}
-	return info.GitVersion, nil
-}
-
-func newTemplateCommand(g *cli.Globals) *cobra.Command {
-	f := &renderFlags{}
-	cmd := g.Command(&cobra.Command{
-		Use:   "template",
-		Short: "Print the manifest that install would apply",
-		Long: `Render the chart and print its objects. Nothing is changed. With --kube-version no
-cluster is needed. The Secret with the credentials is not part of the chart.`,
-		Example: `  csccm template --kube-version v1.37.1 > cloudstack-ccm.yaml
-  csccm template --set replicaCount=1 | kubectl diff -f -`,
-		Annotations: cli.Outputs("yaml"),
-	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
-		_, manifest, err := f.render(ctx, g)
+// rendering completes a command that renders the chart and changes nothing.
+func rendering(g *cli.Globals, cmd *cobra.Command, body func(chart *helm.Chart, manifest string) error) *cobra.Command {
+	f, kube := &chartFlags{}, "" // "" is the cluster's
+	g.Command(cmd, cli.FlagRelease, func(ctx context.Context, _ []string) error {
+		chart, values, err := f.load(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(g.Out, manifest)
+		if _, err := semver.NewVersion(kube); err != nil && kube != "" {
+			return cli.Usagef("--kube-version %q: want a version such as v1.37.1", kube)
+		}
+		if kube == "" {
+			c, err := g.Cluster(ctx)
+			if err != nil {
+				return err
+			}
+			info, err := c.Ping(ctx)
+			if err != nil {
+				return err
+			}
+			kube = info.GitVersion
+		}
+		manifest, err := helm.Template(ctx, *g.Kube.Namespace, helm.ApplyRequest{Name: g.Release, Chart: chart, Values: values, KubeVersion: kube})
+		if err != nil {
+			return err
+		}
+		return body(chart, manifest)
+	})
+	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&kube, "kube-version", "", "render for this Kubernetes version (default the cluster's)")
+	return cmd
+}
+
+func newTemplateCommand(g *cli.Globals) *cobra.Command {
+	return rendering(g, &cobra.Command{
+		Use:   "template",
+		Short: "Print the manifest that install would apply",
+		Long: `Render the chart and print its objects. Nothing is changed. With --kube-version
+no cluster is needed. The Secret with the credentials is not part of the chart.`,
+		Example: `  csccm template --kube-version v1.37.1 > cloudstack-ccm.yaml
+  csccm template --set replicaCount=1 | kubectl diff -f -`,
+		Annotations: cli.Outputs("yaml"),
+	}, func(_ *helm.Chart, manifest string) error {
+		_, err := io.WriteString(g.Out, manifest)
 		return err
 	})
-	f.add(cmd)
-	return cmd
 }
 
 // imageList is what csccm images says.
@@ -147,21 +112,17 @@ type imageList struct {
 }
 
 func newImagesCommand(g *cli.Globals) *cobra.Command {
-	f := &renderFlags{}
-	var mirror string
-	cmd := g.Command(&cobra.Command{
+	mirror := ""
+	cmd := rendering(g, &cobra.Command{
 		Use:   "images",
 		Short: "List the container images, for a mirror",
-		Long: `List the images that the chart needs, one per line. With --registry each line has the
-image's name in a mirror too, in the form that copying tools read: SOURCE TARGET.
-A site without internet: ` + version.Repository + `/blob/main/docs/air-gap.md`,
+		Long: `List the images that the chart needs, one per line. With --registry each line
+has the image's name in a mirror too, in the form that copying tools read:
+SOURCE TARGET. A site without internet:
+` + version.Pages + `docs/air-gap.md`,
 		Example: `  csccm images --kube-version v1.37.1
   csccm images --registry mirror.example.org/k8s | xargs -n 2 crane copy`,
-	}, cli.FlagRelease, func(ctx context.Context, _ []string) error {
-		chart, manifest, err := f.render(ctx, g)
-		if err != nil {
-			return err
-		}
+	}, func(chart *helm.Chart, manifest string) error {
 		list, err := images.List(manifest, mirror)
 		if err != nil {
 			return err
@@ -171,7 +132,6 @@ A site without internet: ` + version.Repository + `/blob/main/docs/air-gap.md`,
 			return err
 		})
 	})
-	f.add(cmd)
 	cmd.Flags().StringVar(&mirror, "registry", "", "registry of a mirror, with a path if it has one")
 	return cmd
 }

@@ -87,8 +87,8 @@ func source(e *engine.Env, cs *cloud.Cloud, clusterID string) Source {
 }
 
 // Run puts csccm's controller in the place of another provider's.
-func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, clusterID string, o Options) error {
-	s := source(e, cs, clusterID)
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
+	s := source(e, cs, o.ClusterID)
 	facts, err := Detect(ctx, s)
 	if err != nil {
 		return e.Cluster.Explain(err)

@@ -35,6 +35,8 @@ type Options struct {
 	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
 	// happening by an annotation. Pin wins.
 	Accept, Pin []string
+	// ClusterID as the chart will be told; "" = as the controller chooses it.
+	ClusterID string
 }
 
 // Taker carries a plan out.

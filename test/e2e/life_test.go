@@ -292,7 +292,7 @@ func TestLeastRights(t *testing.T) {
 	before := secret()
 	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--restart", "--yes").
 		want(t, 0, "csccm may not read Secrets in namespaces other than kube-system")
-	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--observe", "3s", "--yes").
+	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--yes").
 		want(t, 0, "the old keys of kubeadmin are worthless")
 	if secret() == before {
 		t.Error("the keys are the same")

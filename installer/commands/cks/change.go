@@ -109,6 +109,8 @@ func (o *ScaleOptions) Validate() error {
 		}
 	}
 	switch {
+	case o.Size < 0:
+		return report.Usage(fmt.Sprintf("--size %d is no number of workers", o.Size), "give a number from 1 on")
 	case kinds == 0:
 		return report.Usage("nothing to scale is given", "give --size, --offering (or --worker-offering, --control-offering), or --autoscaling")
 	case kinds > 1:

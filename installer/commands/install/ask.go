@@ -39,9 +39,6 @@ type CredentialOptions struct {
 
 	// FromPredecessor takes the keys of the provider that the install replaces.
 	FromPredecessor bool
-
-	// Origin are the flags that name where secrets come from, for the flag line; never what they are.
-	Origin []string
 }
 
 // Source is where keys come from.

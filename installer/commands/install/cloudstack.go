@@ -47,7 +47,7 @@ func (in *Installer) credentials(ctx context.Context) error {
 	case SourceKeys:
 		if in.existing.HasReplaced(c.Keys.APIKey) {
 			in.Progress.Info("csccm rotate-keys has replaced these keys; using the credentials in Secret %s/%s", in.existing.Namespace, in.existing.Name)
-			c.Source, c.Origin = SourceSecret, nil
+			c.Source = SourceSecret
 			return in.fromSecret(ctx)
 		}
 		in.config = in.newConfig()

@@ -199,7 +199,7 @@ func (e *env) admin() Options {
 	return Options{
 		Credentials: CredentialOptions{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: "k8s"},
 		Zone:        "zone-1", Values: map[string]any{"hostNetwork": false},
-		ValueFlags: []string{"--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
+		Typed: []string{"--account", "k8s", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
 	}
 }
 

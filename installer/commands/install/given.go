@@ -66,7 +66,6 @@ func (f *Given) Read(o *Options) error {
 		if c.AdminPassword, err = credentials.ReadSecretFile("--admin-password-file", f.AdminPasswordFile); err != nil {
 			return err
 		}
-		c.Origin = append(c.Origin, "--admin-password-file", f.AdminPasswordFile)
 	}
 	for _, file := range f.keyFiles(c) {
 		var note string
@@ -74,14 +73,12 @@ func (f *Given) Read(o *Options) error {
 			return err
 		}
 		f.note(note)
-		c.Origin = append(c.Origin, file.flag, file.path)
 	}
 	switch {
 	case f.AdminPasswordStdin && !f.Interactive:
 		if c.AdminPassword, err = credentials.ReadSecretFrom("--admin-password-stdin", f.In); err != nil {
 			return err
 		}
-		c.Origin = append(c.Origin, "--admin-password-stdin")
 	case c.AdminPassword == "" && c.AdminUser != "":
 		c.AdminPassword = f.Getenv("CSCCM_ADMIN_PASSWORD")
 	}
@@ -91,7 +88,6 @@ func (f *Given) Read(o *Options) error {
 		if err != nil {
 			return err
 		}
-		c.Origin = []string{"--cloud-config", f.CloudConfig}
 		c.CAFile = cmp.Or(c.CAFile, cfg.CAFile)
 		o.fill(cfg) // flags go over it
 	case !admin && !c.FromPredecessor:
@@ -147,17 +143,9 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 		return nil
 	}
 	path := f.cmkPath()
-	flag, name := "--cmk-profile", f.CMKProfile
-	if f.AdminCMKProfile != "" {
-		flag, name = "--admin-cmk-profile", f.AdminCMKProfile
-	}
-	p, err := credentials.ReadCMK(path, name)
+	p, err := credentials.ReadCMK(path, cmp.Or(f.AdminCMKProfile, f.CMKProfile))
 	if err != nil {
 		return err
-	}
-	c.Origin = []string{flag, p.Name}
-	if f.CMKConfig != "" {
-		c.Origin = append(c.Origin, "--cmk-config", f.CMKConfig)
 	}
 	c.APIURL = cmp.Or(c.APIURL, p.URL)
 	if p.SSLNoVerify {
@@ -223,6 +211,11 @@ func (c *CredentialOptions) checkLogin(apiURL string) error {
 		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
 	}
 	return credentials.RefusePlainLogin(apiURL, c.AllowHTTP)
+}
+
+// Session is LogIn of a run.
+func (c *CredentialOptions) Session(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) { return c.LogIn(ctx, e, cfg) }
 }
 
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what

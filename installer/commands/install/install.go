@@ -42,9 +42,8 @@ type Options struct {
 
 	OverwriteSecret bool
 	Chart           *helm.Chart
-	ChartRef        string // as given, for the flag line; "" = embedded
 	Values          map[string]any
-	ValueFlags      []string // --set and the like as typed, for the flag line
+	Typed           []string // flags that were given, for the line that repeats the install
 
 	SkipChecks      []string
 	RequireExternal bool // a kubelet that is not external, or unknown, stops the install

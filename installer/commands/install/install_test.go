@@ -43,8 +43,8 @@ func TestInstallAsAdmin(t *testing.T) {
 	require.Equal(t, 3, e.initialised(t))
 	require.NotContains(t, e.Releases.Release().Values, "apiKey")
 	require.Contains(t, e.Stdout.String(), "3 of 3 nodes initialised")
-	require.Contains(t, e.Stdout.String(), "csccm install --api-url "+e.cloud.URL+
-		" --admin-user admin --admin-password-file FILE --account k8s --zone zone-1 --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --yes")
+	require.Contains(t, e.Stdout.String(), "csccm install --account k8s --set hostNetwork=false --set 'bindAddress=$(POD_IP)' --api-url "+e.cloud.URL+
+		" --admin-user admin --admin-password-file FILE --zone zone-1 --yes")
 	e.requireNoSecrets(t)
 	require.Equal(t, 1, e.cloud.Ledger().Count("logout"), "the session is ended")
 	// The plan that is agreed to in the end does not list what was made in CloudStack before.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
@@ -82,72 +83,45 @@ func done(p *taint.Plan) int {
 	return n
 }
 
-// FlagLine is the command that repeats this install without questions. It names
-// where secrets come from, never what they are.
+// FlagLine is the command that repeats this install without questions: its flags, and what was answered. It names where
+// secrets come from, never what they are.
 func (in *Installer) FlagLine() []string {
 	c := &in.Credentials
-	line := append([]string{"csccm", "install"}, in.Cluster.Args(in.Release)...)
-	add := func(flag string, value any) {
-		switch v := value.(type) {
-		case bool:
-			if v {
-				line = append(line, flag)
-			}
-		case string:
-			if v != "" {
-				line = append(line, flag, v)
-			}
+	line := slices.Concat([]string{"csccm", "install"}, in.Cluster.Args(in.Release), in.Typed)
+	given := func(flags ...string) bool {
+		return slices.ContainsFunc(in.Typed, func(word string) bool { return slices.Contains(flags, word) })
+	}
+	answer := func(flag, value string) {
+		if value != "" && !given(flag) {
+			line = append(line, flag, value)
 		}
 	}
-	from := func(otherwise ...string) {
-		if len(c.Origin) > 0 {
-			otherwise = c.Origin
-		}
-		line = append(line, otherwise...)
-	}
-	source := c.Source
-	if c.FromPredecessor {
-		source = SourceSecret // which holds the keys now; the other provider's Secret may go with it
-	}
-	if source != SourceSecret {
-		add("--api-url", c.APIURL)
-		add("--ca-file", c.CAFile)
-		add("--ssl-no-verify", c.SSLNoVerify)
-	}
-	switch source {
-	case SourceAdmin:
-		if c.AdminUser == "" {
-			from("--admin-api-key-file", "FILE", "--admin-secret-key-file", "FILE")
-		} else {
-			if len(c.Origin) == 0 || c.Origin[0] != "--admin-cmk-profile" {
-				add("--admin-user", c.AdminUser)
-				add("--admin-domain", c.AdminDomain)
+	switch {
+	case c.FromPredecessor: // the Secret holds the keys now; the other provider's may go with it
+	case c.Source == SourceAdmin:
+		answer("--api-url", c.APIURL)
+		if !given("--admin-cmk-profile", "--admin-api-key-file") {
+			answer("--admin-user", c.AdminUser)
+			answer("--admin-domain", c.AdminDomain)
+			if !given("--admin-password-stdin") {
+				answer("--admin-password-file", "FILE")
 			}
-			from("--admin-password-file", "FILE")
 		}
-		add("--domain", c.Domain)
-		add("--account", c.Account)
-		add("--user", c.User)
-		add("--role-name", c.Role)
-		add("--create-account", c.CreateAccount)
-		add("--allow-http", c.AllowHTTP)
-	case SourceKeys:
-		from("--api-key-file", "FILE", "--secret-key-file", "FILE")
-	case SourceSecret, SourceUnset:
+		answer("--domain", c.Domain)
+		answer("--account", c.Account)
+	case c.Source == SourceKeys:
+		answer("--api-url", c.APIURL)
+		if !given("--cloud-config", "--cmk-profile") {
+			answer("--api-key-file", "FILE")
+			answer("--secret-key-file", "FILE")
+		}
 	}
-	add("--project", in.Project)
-	add("--zone", in.Zone)
-	add("--region", in.Region)
-	add("--cluster-id", in.ClusterID)
-	add("--chart", in.ChartRef)
-	line = append(line, in.ValueFlags...)
-	add("--skip-check", strings.Join(in.SkipChecks, ","))
-	add("--require-external", in.RequireExternal)
-	add("--skip-self-test", in.SkipSelfTest)
-	add("--skip-taint", in.SkipTaint)
-	if in.taker != nil {
-		add("--accept", strings.Join(in.Accept, ","))
-		add("--pin", strings.Join(in.Pin, ","))
+	answer("--project", in.Project)
+	answer("--zone", in.Zone)
+	if c.SSLNoVerify && !given("--ssl-no-verify") && c.Source != SourceSecret && !c.FromPredecessor {
+		line = append(line, "--ssl-no-verify")
 	}
+	answer("--accept", strings.Join(in.Accept, ","))
+	answer("--pin", strings.Join(in.Pin, ","))
 	return append(line, "--yes")
 }

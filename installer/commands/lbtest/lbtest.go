@@ -22,6 +22,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/echo"
 )
@@ -96,6 +99,47 @@ type Tester struct {
 	id     string
 	made   bool // the namespace of its own
 	result Result
+}
+
+// Run asks, tests, and writes the result.
+func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
+	c := e.Cluster
+	if o.Image == "" {
+		if o.Image, err = ControllerImage(ctx, c.Kube, c.Namespace, e.Release); err != nil {
+			return c.Explain(err)
+		}
+	}
+	where := "a namespace of its own"
+	if o.Namespace != "" {
+		where = "namespace " + o.Namespace
+	}
+	what := fmt.Sprintf("make a Service of type LoadBalancer and two Pods (image %s) in %s, and remove them", o.Image, where)
+	if e.DryRun {
+		_, err := fmt.Fprintf(e.ErrOut, "nothing has been changed: --yes would %s in %s\n", what, e.Where())
+		return err
+	}
+	if err := e.Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
+		return err
+	}
+	t := &Tester{Kube: c.Kube, Clock: e.Clock, Progress: e.Progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: AskOnce}
+	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
+		defer cs.Close()
+		t.Cloud = cs.Answers
+	}
+	result, err := t.Run(ctx)
+	if result == nil {
+		return err
+	}
+	var werr error
+	if e.Structured() {
+		werr = report.Encode(e.Out, e.Output, result)
+	} else {
+		werr = result.WriteText(e.Out, e.StyleOf(e.Out))
+	}
+	if err == nil {
+		err = werr
+	}
+	return err
 }
 
 // Run does all of it. Its error is a *FailedError where a step failed; everything is removed in any case.

@@ -5,6 +5,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
@@ -30,8 +32,6 @@ type Options struct {
 	rules.Selection
 	Undo    string // journal to undo
 	Verbose bool   // show the rules of others too
-	// Controllers returns other controllers that may still work with the rules; nil where nobody knows of one.
-	Controllers func(ctx context.Context) ([]string, error)
 
 	back []rules.Record // of the journal to undo
 }
@@ -169,12 +169,21 @@ func (m *migration) allowed(ctx context.Context) error {
 	if touched == 0 {
 		return nil
 	}
-	where, err := m.o.Controllers(ctx)
-	if err != nil || len(where) == 0 {
-		return err
+	r := check.Run(ctx, &check.Env{Cluster: m.e.Cluster, Namespace: m.e.Cluster.Namespace, Release: m.e.Release}, check.Selection{Only: []string{"CCM-003"}}, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.Summary.OK == len(r.Checks) {
+		return nil
+	}
+	var where []string
+	for _, c := range r.Checks {
+		for _, o := range c.Objects {
+			where = append(where, o.String())
+		}
 	}
 	return &report.Error{
-		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", strings.Join(where, ", "), rules.CountRules(touched)),
+		What: fmt.Sprintf("%s may still work with %s of the plan, and would make them again: nothing was changed", cmp.Or(strings.Join(where, ", "), "another cloud controller manager (CCM-003 could not be judged)"), rules.CountRules(touched)),
 		Fix:  "take its place with csccm takeover, or stop it first", Code: report.ExitCheckFailed,
 	}
 }

@@ -5,7 +5,6 @@ package rotate
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -44,17 +43,8 @@ func (r *run) look(ctx context.Context) (*Others, error) {
 		keys = append(keys, r.plan.ends[i].APIKey)
 	}
 	f := &facts{namespace: r.secret.Namespace, secret: r.secret.Name, release: r.Release}
-	kube := r.Cluster.Kube
 	var err error
-	f.pods = cluster.List(ctx, &err, kube.CoreV1().Pods(f.namespace).List).Items
-	if err != nil {
-		return nil, r.Cluster.Explain(err)
-	}
-	users := secretusers.Of(f.pods, f.namespace, f.secret)
-	apps := kube.AppsV1()
-	r.ifAny(f, users, "Deployment", &err, func() { f.deployments = cluster.List(ctx, &err, apps.Deployments(f.namespace).List).Items })
-	r.ifAny(f, users, "DaemonSet", &err, func() { f.daemonSets = cluster.List(ctx, &err, apps.DaemonSets(f.namespace).List).Items })
-	r.ifAny(f, users, "StatefulSet", &err, func() { f.statefulSets = cluster.List(ctx, &err, apps.StatefulSets(f.namespace).List).Items })
+	f.pods = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(f.namespace).List).Items
 	if err == nil {
 		err = r.copies(ctx, f, keys)
 	}
@@ -62,18 +52,6 @@ func (r *run) look(ctx context.Context) (*Others, error) {
 		return nil, r.Cluster.Explain(err)
 	}
 	return f.judge(), nil
-}
-
-// ifAny lists the objects of a kind if a user of the Secret is of that kind.
-func (r *run) ifAny(f *facts, users []secretusers.User, kind string, err *error, list func()) {
-	if *err != nil || !slices.ContainsFunc(users, func(u secretusers.User) bool { return u.Kind == kind }) {
-		return
-	}
-	list()
-	if apierrors.IsForbidden(*err) {
-		*err = nil
-		f.notLookedAt = append(f.notLookedAt, fmt.Sprintf("%ss in namespace %s", kind, f.namespace))
-	}
 }
 
 // copies finds the Secrets that hold the keys, and the Pods of their namespaces.

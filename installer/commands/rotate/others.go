@@ -5,12 +5,10 @@ package rotate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -46,9 +44,6 @@ type facts struct {
 	namespace, secret, release string
 	pods                       []corev1.Pod // of the namespaces of the Secret and of the copies
 	copies                     []secretusers.Copy
-	deployments                []appsv1.Deployment // of the Secret's namespace, as the two below
-	daemonSets                 []appsv1.DaemonSet
-	statefulSets               []appsv1.StatefulSet
 	notLookedAt                []string
 }
 
@@ -57,11 +52,13 @@ func (f *facts) judge() *Others {
 	o := &Others{Workloads: []Use{}, Copies: append([]secretusers.Copy{}, f.copies...), NotLookedAt: append([]string{}, f.notLookedAt...)}
 	for _, u := range secretusers.Of(f.pods, f.namespace, f.secret) {
 		use := Use{User: u, PodCount: len(u.Pods), Needs: restart}
-		// The release's own controller takes changed keys over.
-		if !slices.ContainsFunc(u.Pods, func(p secretusers.Pod) bool { return !cluster.InRelease(p.Labels, f.release) }) {
-			use.Needs = reloads
-		} else if use.Why = f.lasting(&u); use.Why != "" {
-			use.Needs = recreate
+		switch {
+		case !slices.ContainsFunc(u.Pods, func(p secretusers.Pod) bool { return !cluster.InRelease(p.Labels, f.release) }):
+			use.Needs = reloads // the release's own controller takes changed keys over
+		case u.Kind == "Pod":
+			use.Needs, use.Why = recreate, "nothing would create it again"
+		case !slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet"}, u.Kind):
+			use.Needs, use.Why = recreate, "csccm restarts no "+u.Kind
 		}
 		o.Workloads = append(o.Workloads, use)
 	}
@@ -74,47 +71,6 @@ func (f *facts) judge() *Others {
 		}
 	}
 	return o
-}
-
-// lasting returns why a restart by the template's annotation would not replace all Pods of a workload; "" if it would.
-func (f *facts) lasting(u *secretusers.User) string {
-	const onDelete = "its Pods are replaced only when they are deleted (OnDelete)"
-	switch u.Kind {
-	case "Deployment":
-		for i := range f.deployments {
-			if d := &f.deployments[i]; d.Name == u.Name {
-				return when(d.Spec.Paused, "its rollout is paused")
-			}
-		}
-	case "DaemonSet":
-		for i := range f.daemonSets {
-			if d := &f.daemonSets[i]; d.Name == u.Name {
-				return when(d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType, onDelete)
-			}
-		}
-	case "StatefulSet":
-		for i := range f.statefulSets {
-			if s := &f.statefulSets[i]; s.Name == u.Name {
-				r := s.Spec.UpdateStrategy.RollingUpdate
-				return when(s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, onDelete) +
-					when(r != nil && r.Partition != nil && *r.Partition > 0, "its update strategy has a partition")
-			}
-		}
-	case "Job":
-		return "a Job is not restarted"
-	case "Pod":
-		return "nothing would create it again"
-	default:
-		return "csccm restarts no " + u.Kind
-	}
-	return "it was not found"
-}
-
-func when(condition bool, text string) string {
-	if condition {
-		return text
-	}
-	return ""
 }
 
 // old returns how many Pods of a workload were created before the Secret was changed; a zero time is in the future.
@@ -166,15 +122,6 @@ func (o *Others) usersOf(c *secretusers.Copy) []string {
 	return by
 }
 
-// unknown returns reasons to keep the old keys that nobody has disproved.
-func (o *Others) unknown() []string {
-	out := []string{}
-	for _, what := range o.NotLookedAt {
-		out = append(out, "csccm may not read "+what)
-	}
-	return out
-}
-
 // print lists the workloads and Secrets. heading is said first if there is anything.
 func (o *Others) print(b *strings.Builder, restarts bool) {
 	if len(o.Workloads)+len(o.Copies) > 0 {
@@ -206,17 +153,4 @@ func (u *Use) outlook(restarts bool) string {
 		return "is restarted"
 	}
 	return "must be restarted (--restart-others)"
-}
-
-// refusals matches CloudStack's answer to keys that it does not take, as CloudStack words it and as its Go SDK logs it.
-var refusals = regexp.MustCompile(`(?i)unable to verify user credentials|cloudstack.*\b401\b`)
-
-// refused returns how many lines of a log say that CloudStack did not take the keys, and the last of them.
-func refused(log string) (n int, last string) {
-	for line := range strings.Lines(log) {
-		if refusals.MatchString(line) {
-			n, last = n+1, strings.TrimSpace(line)
-		}
-	}
-	return n, last
 }

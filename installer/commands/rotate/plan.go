@@ -178,7 +178,7 @@ func (p *Plan) decide(o *Options, changed time.Time) {
 func (p *Plan) restarts(o *Options, changed time.Time) {
 	for i := range p.Workloads {
 		if u := &p.Workloads[i]; o.RestartOthers && u.Needs == restart && u.old(changed) > 0 {
-			p.step("restart %s, and look for refused calls", u)
+			p.step("restart %s", u)
 		}
 	}
 }
@@ -195,5 +195,9 @@ func (p *Plan) keeps(o *Options, changed time.Time) []string {
 	if o.KeepOld {
 		return []string{"--keep-old"}
 	}
-	return append(p.breaks(changed, o.RestartOthers), p.unknown()...)
+	out := p.breaks(changed, o.RestartOthers)
+	for _, what := range p.NotLookedAt {
+		out = append(out, "csccm may not read "+what)
+	}
+	return out
 }

@@ -36,8 +36,6 @@ type Options struct {
 	RestartOthers bool
 	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses them.
 	Finish, Force bool
-	// Observe is how long other workloads must work without a call that CloudStack refuses; 0 = DefaultObserve.
-	Observe time.Duration
 	// ReloadTimeout is how long the Pods may take to take the keys over before they are restarted; 0 = DefaultReloadTimeout.
 	ReloadTimeout time.Duration
 
@@ -45,6 +43,17 @@ type Options struct {
 	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
 	// Commands that the controller calls, and those of them it can do without.
 	Required, Optional []string
+}
+
+// Validate checks what needs no connection.
+func (o *Options) Validate() error {
+	switch {
+	case o.Force && !o.Finish:
+		return report.Usage("--force is only for --finish", "add --finish, or leave --force out")
+	case o.Finish && (o.KeepOld || o.Restart || o.User != ""):
+		return report.Usage("--finish makes no new keys: --keep-old, --restart and --user have no meaning with it", "leave them out")
+	}
+	return nil
 }
 
 type run struct {

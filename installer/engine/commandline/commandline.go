@@ -71,17 +71,37 @@ func flags(running, target *cobra.Command, connection []string) []string {
 	}
 	for _, name := range carried {
 		f, has := running.Flags().Lookup(name), target.Flags().Lookup(name) != nil || target.InheritedFlags().Lookup(name) != nil
-		switch {
-		case f == nil || !f.Changed || !has || slices.Contains(args, "--"+name) || f.Value.String() == "false":
-		case f.Value.Type() == "bool":
-			args = append(args, "--"+name)
-		default:
-			value := f.Value.String()
-			if list, ok := f.Value.(pflag.SliceValue); ok {
-				value = strings.Join(list.GetSlice(), ",")
-			}
-			args = append(args, "--"+name, value)
+		if f != nil && f.Changed && has && !slices.Contains(args, "--"+name) {
+			args = append(args, typed(f)...)
 		}
 	}
 	return args
+}
+
+// Typed returns a command's own flags as they were given, but for those named.
+func Typed(flags *pflag.FlagSet, but ...string) (words []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains(but, f.Name) {
+			words = append(words, typed(f)...)
+		}
+	})
+	return words
+}
+
+func typed(f *pflag.Flag) (words []string) {
+	list, ok := f.Value.(pflag.SliceValue)
+	switch {
+	case f.Value.Type() == "bool" && f.Value.String() == "false":
+	case f.Value.Type() == "bool":
+		words = []string{"--" + f.Name}
+	case f.Value.Type() == "stringArray":
+		for _, value := range list.GetSlice() {
+			words = append(words, "--"+f.Name, value)
+		}
+	case ok:
+		words = []string{"--" + f.Name, strings.Join(list.GetSlice(), ",")}
+	default:
+		words = []string{"--" + f.Name, f.Value.String()}
+	}
+	return words
 }

@@ -106,7 +106,7 @@ var rows = []Right{
 	need("patch", "deployments.apps", Release, "rotate-keys", "restarts a controller that does not take the new keys by itself"),
 	need("patch", "daemonsets.apps", Release, "rotate-keys",
 		"restarts a controller that does not take the new keys by itself").when("`kind: DaemonSet`"),
-	need("list", "statefulsets.apps", Release, "rotate-keys", "another user of the keys: whether it can be restarted").when("a StatefulSet reads the Secret"),
+	need("list", "statefulsets.apps", Release, "rotate-keys", "restarts other users of the keys").when("`--restart-others` is given"),
 	need("patch", "deployments.apps daemonsets.apps statefulsets.apps", Release, "rotate-keys",
 		"restarts other users of the keys").when("`--restart-others` is given"),
 	need("get", "secrets", Release, "test", "the cloud-config").without("CloudStack is not asked before the test"),

@@ -109,3 +109,32 @@ func CompleteRest(g *Globals, cmd *cobra.Command) {
 		CompleteRest(g, sub)
 	}
 }
+
+// NoArgs is cobra.NoArgs with a usage exit code; on the root it names the
+// unknown command.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasParent() {
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return Usagef("unknown command %q, did you mean %s?", args[0], strings.Join(near, " or "))
+		}
+		return Usagef("unknown command %q", args[0])
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return Usagef("%s has no such subcommand, did you mean %s?", cmd.CommandPath(), strings.Join(near, " or "))
+	}
+	// Not repeated: it may be a secret in the wrong place.
+	return Usagef("%s takes no arguments beside its flags", cmd.CommandPath())
+}
+
+// OneArgument requires one argument and says what it names.
+func OneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return Usagef("%s needs one argument, the %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}

@@ -5,9 +5,8 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strconv"
-	"strings"
+	"text/template"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,45 +35,40 @@ func (h *helpValue) String() string { return strconv.FormatBool(h.on) }
 func (*helpValue) Type() string { return "bool" } // cobra reads it as one
 
 func (h *helpValue) Set(s string) (err error) {
-	if s == "all" {
-		h.on, h.all = true, true
-		return nil
+	if h.all = s == "all"; h.all {
+		s = "true"
 	}
 	h.on, err = strconv.ParseBool(s)
 	return err
 }
 
+// usageTemplate is what follows the description in the help of a command.
+const usageTemplate = `Usage:{{if and .Runnable .HasParent}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}
+{{if .HasExample}}
+Examples:
+{{.Example}}
+{{end}}{{$cmd := .}}{{range .Groups}}
+{{.Title}}
+{{$id := .ID}}{{range $cmd.Commands}}{{if and (eq .GroupID $id) .IsAvailableCommand}}  {{printf "%-*s" .NamePadding .Name}} {{.Short}}
+{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
+{{if .Groups}}Other{{else}}Commands{{end}}:
+{{range .Commands}}{{if and (eq .GroupID "") (or .IsAvailableCommand (eq .Name "help"))}}  {{printf "%-*s" .NamePadding .Name}} {{.Short}}
+{{end}}{{end}}{{end}}{{flags .}}{{if .HasAvailableInheritedFlags}}
+Flags of every command: {{.Root.CommandPath}} --help
+{{end}}`
+
 // AddHelp gives a command tree its help: 80 columns, commands in groups, and flags for special cases with --help=all.
 func AddHelp(root *cobra.Command) {
 	h := &helpValue{}
 	root.PersistentFlags().VarPF(h, "help", "h", "show help; --help=all shows the flags for special cases, too").NoOptDefVal = "true"
-	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := io.WriteString(cmd.OutOrStderr(), usage(cmd, h.all))
-		return err
-	})
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		text := cmd.Long
-		if text == "" {
-			text = cmd.Short
-		}
-		_, _ = io.WriteString(cmd.OutOrStdout(), reflowed(text)+"\n"+usage(cmd, h.all))
-	})
+	t := template.Must(template.New("usage").Funcs(template.FuncMap{"flags": func(cmd *cobra.Command) string { return ownFlags(cmd, h.all) }}).Parse(usageTemplate))
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return t.Execute(cmd.OutOrStderr(), cmd) })
 }
 
-// usage is what follows the description in the help of a command.
-func usage(cmd *cobra.Command, all bool) string {
-	var b strings.Builder
-	b.WriteString("Usage:\n")
-	if cmd.Runnable() && cmd.HasParent() {
-		b.WriteString("  " + cmd.UseLine() + "\n")
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("  " + cmd.CommandPath() + " [command]\n")
-	}
-	if cmd.HasExample() {
-		b.WriteString("\nExamples:\n" + cmd.Example + "\n")
-	}
-	commands(&b, cmd)
+// ownFlags lists the flags of a command.
+func ownFlags(cmd *cobra.Command, all bool) string {
 	flags, more := pflag.NewFlagSet("", pflag.ContinueOnError), 0
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		switch {
@@ -85,84 +79,12 @@ func usage(cmd *cobra.Command, all bool) string {
 			flags.AddFlag(f)
 		}
 	})
+	text := ""
 	if flags.HasFlags() {
-		b.WriteString("\nFlags:\n" + flags.FlagUsagesWrapped(helpColumns))
+		text = "\nFlags:\n" + flags.FlagUsagesWrapped(helpColumns)
 	}
 	if more > 0 {
-		fmt.Fprintf(&b, "\n%d more flags for special cases: %s --help=all\n", more, cmd.CommandPath())
+		text += fmt.Sprintf("\n%d more flags for special cases: %s --help=all\n", more, cmd.CommandPath())
 	}
-	var inherited []string
-	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			inherited = append(inherited, "--"+f.Name)
-		}
-	})
-	if len(inherited) > 0 {
-		b.WriteString("\n" + broken("Flags of every command ("+cmd.Root().CommandPath()+" --help): "+strings.Join(inherited, ", "), "  "))
-	}
-	return b.String()
-}
-
-// commands lists the subcommands of a command in its groups.
-func commands(b *strings.Builder, cmd *cobra.Command) {
-	list := func(title, group string) {
-		for _, sub := range cmd.Commands() {
-			if sub.GroupID != group || !sub.IsAvailableCommand() && sub.Name() != "help" {
-				continue
-			}
-			if title != "" {
-				b.WriteString("\n" + title + "\n")
-				title = ""
-			}
-			fmt.Fprintf(b, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
-		}
-	}
-	other := "Commands:"
-	for _, g := range cmd.Groups() {
-		list(g.Title, g.ID)
-		other = "Other:"
-	}
-	list(other, "")
-}
-
-// reflowed breaks the paragraphs of a text at words. Lines that begin with a blank stay as they are.
-func reflowed(text string) string {
-	var b strings.Builder
-	var paragraph []string
-	end := func() {
-		if len(paragraph) > 0 {
-			b.WriteString(broken(strings.Join(paragraph, " "), ""))
-			paragraph = nil
-		}
-	}
-	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-		if line != "" && line[0] != ' ' {
-			paragraph = append(paragraph, line)
-			continue
-		}
-		end()
-		b.WriteString(line + "\n")
-	}
-	end()
-	return b.String()
-}
-
-// broken breaks a text at words; the second and further lines begin with the indent.
-func broken(text, indent string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case column+1+len(word) > helpColumns:
-			b.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String() + "\n"
+	return text
 }

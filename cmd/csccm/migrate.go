@@ -1,0 +1,215 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/adopt"
+	"github.com/csccm/csccm/installer/commands/migrate"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/installer/taint"
+	"github.com/csccm/csccm/installer/takeover"
+)
+
+func newAdoptCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
+		Use:   "adopt [NAMESPACE/SERVICE...]",
+		Short: "Let the controller release addresses with their Services",
+		Long: `adopt tags the addresses of Services in CloudStack as acquired by the
+controller, which then releases an address when its Service is deleted. Without
+the tags the address stays.
+
+Without arguments it takes the Services whose address Apache's provider says it
+acquired (annotation ip-associated-by-controller), for use after a takeover.
+Addresses that others use too are refused: source NAT, static NAT, port
+forwardings, rules that no Service of this cluster has, tags of another Service
+or cluster.`,
+		Example: `  csccm adopt --dry-run    # look only
+  csccm adopt --yes        # the addresses that the old provider acquired
+  csccm adopt shop/web     # an address that an operator acquired by hand`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
+	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
+		if err := adopt.Names(args); err != nil {
+			return err
+		}
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
+	})
+}
+
+func newMigrateRulesCommand(g *cli.Globals) *cobra.Command {
+	o := migrate.Options{}
+	cmd := g.Command(&cobra.Command{
+		Use:   "migrate-rules",
+		Short: "Rename load balancer rules of older providers in place",
+		Long: `migrate-rules gives load balancer rules of older providers the names that the
+controller knows: LB-PORT becomes LB-PROTOCOL-PORT. A rule keeps its id,
+address, members and traffic. Rules that belong to no Service of this cluster
+are shown, and renamed only when --lb names their load balancer.
+
+Where several rules serve one port of a Service, the one on the Service's
+address stays, and the others are deleted after it is seen to serve.
+--delete-orphans deletes rules of deleted Services if all members are nodes of
+this cluster.
+
+A journal records what it does; --undo JOURNAL goes back.`,
+		Example: `  csccm migrate-rules --dry-run
+  csccm migrate-rules --lb a0123456789abcdef0123456789abcde
+  csccm migrate-rules --undo ~/.local/state/csccm/migrate-rules-2026.jsonl`,
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
+		if o.Undo != "" && (len(o.LoadBalancers) > 0 || o.IncludeUnattributed || o.DeleteOrphans) {
+			return cli.Usagef("--undo goes back by its journal alone: leave out --lb, --include-unattributed and --delete-orphans")
+		}
+		if err := o.ReadUndo(); err != nil {
+			return err
+		}
+		o.Verbose = g.Verbosity > 0
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return migrate.Run(ctx, e, cs, o) })
+	})
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.LoadBalancers, "lb", nil, "rename the rules of this load balancer too, although no Service of the cluster has it")
+	flags.BoolVar(&o.IncludeUnattributed, "include-unattributed", false, "rename all rules with an old name, regardless of their owner")
+	flags.BoolVar(&o.DeleteOrphans, "delete-orphans", false, "delete rules whose Service is gone and whose members are all nodes of this cluster")
+	flags.StringVar(&o.Undo, "undo", "", "undo what this journal records")
+	return cmd
+}
+
+func newTaintCommand(g *cli.Globals) *cobra.Command {
+	o, undo := taint.Options{}, false
+	cmd := g.Command(&cobra.Command{
+		Use:   "taint [NODE...]",
+		Short: "Have the controller initialise existing nodes, one first",
+		Long: `taint has the controller initialise nodes that were in the cluster before it. It
+sets the taint ` + taint.Key + `,
+which kubelets set on new nodes alone, with the effect PreferNoSchedule: no Pod
+is moved, and nothing is kept from being scheduled.
+
+Every gate must pass, or be skipped with --skip-gate. One worker goes first and
+alone, the control plane last. A node that is not initialised in time loses the
+taint again, and csccm stops.
+
+Without arguments it takes every node that needs it; a node that is named is
+initialised again. --undo restores the labels; a provider ID cannot be changed.`,
+		Example: `  csccm taint --dry-run               # look only
+  csccm taint worker-1 worker-2       # labels again as CloudStack has them
+  csccm taint --max-parallel 5 --yes  # five at a time after the first
+  csccm taint --undo                  # labels as they were`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cli.CompleteFrom(g, cluster.NodeNames),
+	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
+		o.Nodes = args
+		if undo && (len(o.Nodes) > 0 || o.ReplaceNoExecute) {
+			return cli.Usagef("--undo sets back what the nodes' annotations say: leave out the nodes and --replace-no-execute")
+		}
+		if err := pace(o.MaxParallel, o.PerNode); err != nil {
+			return err
+		}
+		for _, gate := range o.SkipGates {
+			if !slices.Contains(taint.Gates(), gate) {
+				return cli.Usagef("--skip-gate %q is none of %s", gate, strings.Join(taint.Gates(), ", "))
+			}
+		}
+		if !undo {
+			return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return taint.Run(ctx, e, cs, o) })
+		}
+		c, err := g.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		return g.On(c, func(e *engine.Env) error { return taint.Undo(ctx, e) })
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&o.ReplaceNoExecute, "replace-no-execute", false, "where a node has the taint with the effect NoExecute, which evicts Pods, make it PreferNoSchedule")
+	flags.StringSliceVar(&o.SkipGates, "skip-gate", nil, "pass over this gate: "+strings.Join(taint.Gates(), ", "))
+	flags.BoolVar(&undo, "undo", false, "set back the labels of the nodes that csccm tainted, and take its own taints away")
+	addPace(flags, &o.MaxParallel, &o.PerNode)
+	cli.CompleteFlag(cmd, "skip-gate", cli.OneOf(taint.Gates()...))
+	return cmd
+}
+
+func newTakeoverCommand(g *cli.Globals) *cobra.Command {
+	o, fromPredecessor, undo := takeover.Options{}, false, false
+	cmd := g.Command(&cobra.Command{
+		Use:   "takeover",
+		Short: "Replace another provider without loss of traffic",
+		Long: `takeover finds another cloud controller manager for CloudStack in the cluster
+(Apache's, also that of CloudStack Kubernetes Service, or Leaseweb's), shows for
+each Service what csccm's controller would do differently, and replaces it.
+Addresses and rules stay; two controllers never act at once.
+
+What users of a Service would notice needs --accept SERVICE, or --pin SERVICE,
+which keeps the current state with an annotation. On a terminal csccm asks.
+
+csccm install does all of this. takeover alone is for charts that something else
+installs: it prints what comes next; run it again after that step.
+
+The old controller stays, with no Pods, and --undo goes back to it. What
+--accept has changed stays changed.`,
+		Example: `  csccm takeover --dry-run                       # look only
+  csccm takeover --pin all --accept all --yes    # keep what can be kept
+  csccm takeover --undo                          # back to the old controller`,
+	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
+		if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
+			return err
+		}
+		if undo && (len(o.Accept) > 0 || len(o.Pin) > 0) {
+			return cli.Usagef("--undo goes back to what was: leave out --accept and --pin")
+		}
+		run := takeover.Run
+		if undo {
+			run = takeover.Undo
+		}
+		body := func(e *engine.Env, cs *cloud.Cloud) error { return run(ctx, e, cs, o) }
+		if !fromPredecessor {
+			return g.OnCloud(ctx, body)
+		}
+		if g.CloudConfig != "" {
+			return cli.Usagef("--cloud-config and --from-predecessor are both given; give one")
+		}
+		c, err := g.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		cs, err := takeover.Connect(ctx, c, g.Release)
+		if err != nil {
+			return err
+		}
+		defer cs.Close()
+		if _, err := fmt.Fprintf(g.ErrOut, "Credentials: %s\n", cs.From); err != nil {
+			return err
+		}
+		return g.On(c, func(e *engine.Env) error { return body(e, cs) })
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
+	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
+	flags.BoolVar(&undo, "undo", false, "go back to the old controller")
+	addConsent(g, cmd, &o.Accept, &o.Pin)
+	return cmd
+}
+
+const fromPredecessorUsage = "use the keys of the provider that is replaced"
+
+// addConsent adds the flags that agree to a takeover's changes.
+func addConsent(g *cli.Globals, cmd *cobra.Command, accept, pin *[]string) {
+	services := cli.CompleteFrom(g, func(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+		names, err := plan.ServiceNames(ctx, kube)
+		return append([]string{takeover.All}, names...), err
+	})
+	cmd.Flags().StringSliceVar(accept, "accept", nil, "takeover: agree to the changes of this Service (namespace/name, or all)")
+	cmd.Flags().StringSliceVar(pin, "pin", nil, "takeover: keep the current state of this Service by an annotation (namespace/name, or all)")
+	cli.CompleteFlag(cmd, "accept", services)
+	cli.CompleteFlag(cmd, "pin", services)
+}

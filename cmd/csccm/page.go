@@ -1,0 +1,167 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/commands/bundle"
+	"github.com/csccm/csccm/installer/commands/ui"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/plural"
+	"github.com/csccm/csccm/pkg/ui/page"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+)
+
+func newUICommand(g *cli.Globals) *cobra.Command {
+	noOpen, export, interval := false, "", 15*time.Second
+	cmd := g.Command(&cobra.Command{
+		Use:   "ui",
+		Short: "Show the cluster as a live page in the browser",
+		Long: `ui opens a page that shows which Service has which address, which rule leads to
+which node and VM, what doctor finds, and what the controller would do. The page
+changes as the cluster does. It only reads.
+
+The page is served on 127.0.0.1, at a random port, until ^C. The printed address
+has a token, which is valid for one browser: start ui again for another.
+--export writes the page as one file without scripts, and ends.`,
+		Example: `  csccm ui
+  csccm ui --no-open            # print the address, reach the port by ssh
+  csccm ui --export map.html    # one file, for a ticket`,
+		Annotations: cli.Outputs("text"),
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return runUI(ctx, g, noOpen, export, interval) })
+	flags := cmd.Flags()
+	flags.BoolVar(&noOpen, "no-open", false, "print the address, and open no browser")
+	flags.StringVar(&export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
+	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack; changes in Kubernetes show at once")
+	g.DefaultTimeout(cmd, 0, func() bool { return export == "" }) // a page ends by ^C
+	return cmd
+}
+
+func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, interval time.Duration) error {
+	if interval < cli.MinInterval {
+		return cli.Usagef("--interval %s is too short; at least %s", interval, cli.MinInterval)
+	}
+	if export != "" && export != "-" {
+		if err := bundle.NewFile("--export", export); err != nil {
+			return err
+		}
+	}
+	if g.CloudConfig != "" {
+		if _, err := cloud.ReadFile(g.CloudConfig); err != nil {
+			return err
+		}
+	}
+	c, err := g.ClusterOfRelease(ctx)
+	if err != nil {
+		return err
+	}
+	if c, err = c.ReadOnly(); err != nil {
+		return c.Explain(err)
+	}
+	source, end := ui.OfCluster(ctx, ui.Target{
+		Cluster: c, Release: g.Release, CloudConfig: g.CloudConfig, Style: g.Style(g.Out), Interval: interval, Redact: bundle.Redaction,
+	})
+	defer end()
+	if export == "" {
+		return cli.Watched(source.Serve(ctx, g.Out, g.ErrOut, !noOpen && g.Interactive()))
+	}
+	snapshot, err := source.Once(ctx)
+	if err != nil {
+		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
+	}
+	pack := func(w io.Writer) error { return page.Export(w, snapshot) }
+	if export == "-" {
+		return pack(g.Out)
+	}
+	if err := bundle.WriteNew("--export", export, pack); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(g.Out, export)
+	return err
+}
+
+func newSupportBundleCommand(g *cli.Globals) *cobra.Command {
+	path, keepNames := "", false
+	cmd := g.Command(&cobra.Command{
+		Use:   "support-bundle",
+		Short: "Collect information for a bug report, without secrets",
+		Long: `support-bundle runs all checks and packs their report with what they rest on
+(nodes, Services, rules, the controller's Pods, its log of the last hour,
+Events) into a tar.gz. Unpack it and open index.html in a browser; it needs no
+network.
+
+Only fields that are on a list go in: no Secret, no environment, no other Pods.
+Credentials, and what looks like them, are removed from all texts. Names and
+addresses become pseudonyms unless --keep-names is given. Nothing is sent
+anywhere.`,
+		Example: `  csccm support-bundle
+  csccm support-bundle --keep-names --file trouble.tar.gz
+  csccm support-bundle --file - | tar -xz && xdg-open csccm-support-*/index.html`,
+	}, cli.FlagRelease|cli.FlagCloud, func(ctx context.Context, _ []string) error { return saveBundle(ctx, g, path, keepNames) })
+	flags := cmd.Flags()
+	flags.StringVar(&path, "file", "", "file to write, - for stdout (default csccm-support-TIME.tar.gz in this folder)")
+	flags.BoolVar(&keepNames, "keep-names", false, "leave names and addresses as they are")
+	return cmd
+}
+
+func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool) error {
+	if path == "-" && g.Output != "" {
+		return cli.Usagef("--file - puts the archive on stdout: not with -o")
+	}
+	if path != "" && path != "-" {
+		if err := bundle.NewFile("--file", path); err != nil {
+			return err
+		}
+	}
+	c, err := cluster.New(g.Kube)
+	if err != nil {
+		return err
+	}
+	phase := check.PhaseOf(ctx, c, g.Release)
+	env, closeEnv := check.Connect(ctx, c, g.Style(g.Out), g.Release, g.CloudConfig, phase)
+	defer closeEnv()
+	var r check.Report
+	var facts *check.Facts
+	checking(g, func(step func(check.Result)) {
+		r, facts = check.Inspect(ctx, env, check.Selection{Phase: phase, AllMembers: true}, step)
+	})
+	if ctx.Err() != nil {
+		return inTime(ctx, fmt.Errorf("%w: nothing was written", context.Cause(ctx)))
+	}
+	files, err := bundle.Files(bundle.Input{Env: env, Report: r, Facts: facts, KeepNames: keepNames})
+	if err != nil {
+		return err
+	}
+	pack := func(w io.Writer) error { return bundle.Write(w, facts.At, files) }
+	if path == "-" {
+		return pack(terminal.Raw(g.Out)) // an archive
+	}
+	if path == "" {
+		path = bundle.Folder(facts.At) + ".tar.gz"
+	}
+	if err := bundle.WriteNew("--file", path, pack); err != nil {
+		return err
+	}
+	if g.Format != "text" {
+		names := []string{}
+		for _, file := range files {
+			names = append(names, file.Name)
+		}
+		return report.Encode(g.Out, g.Format, map[string]any{"schemaVersion": 1, "file": path, "files": names})
+	}
+	_, err = fmt.Fprintln(g.Out, path)
+	_, _ = fmt.Fprintf(g.ErrOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
+		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
+	return err
+}

@@ -1,0 +1,186 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
+	"github.com/csccm/csccm/installer/commands/rotate"
+	"github.com/csccm/csccm/installer/commands/uninstall"
+	"github.com/csccm/csccm/installer/commands/upgrade"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/pkg/provider"
+)
+
+func newUpgradeCommand(g *cli.Globals) *cobra.Command {
+	charts, o := &chartFlags{}, upgrade.Options{}
+	cmd := g.Command(&cobra.Command{
+		Use:   "upgrade",
+		Short: "Upgrade the controller to this csccm or another chart",
+		Long: `Bring the installed release to the chart that csccm carries, or to another one.
+
+Values that were given before stay, over the new chart's defaults. The plan
+shows every object that changes, as the API server answers to a dry run. Where
+chart and values are what is installed, objects that somebody has changed or
+deleted are restored. csccm rollback goes back to the release as it was. An
+older chart is refused unless --allow-downgrade is given.`,
+		Example: `  csccm upgrade --dry-run
+  csccm upgrade --set replicaCount=3 --yes
+  csccm upgrade --chart oci://registry.example.org/charts/cloudstack-ccm`,
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, _ []string) (err error) {
+		if o.Chart, o.Values, err = charts.load(ctx); err != nil {
+			return err
+		}
+		return g.OnRelease(ctx, func(e *engine.Env) error {
+			info, err := e.Cluster.Ping(ctx)
+			if err != nil {
+				return err
+			}
+			o.KubeVersion = info.GitVersion
+			return upgrade.Upgrade(ctx, e, o)
+		})
+	})
+	charts.add(cmd.Flags())
+	flags := cmd.Flags()
+	flags.BoolVar(&o.AllowDowngrade, "allow-downgrade", false, "go to an older chart too")
+	flags.BoolVar(&o.ResetValues, "reset-values", false, "forget the values of the release")
+	return cmd
+}
+
+func newRollbackCommand(g *cli.Globals) *cobra.Command {
+	return g.Command(&cobra.Command{
+		Use:   "rollback [REVISION]",
+		Short: "Go back to an earlier revision of the release",
+		Long: `Make a new revision of the release with the content of an earlier one: the
+newest that worked before the latest, or REVISION. Credentials, nodes and load
+balancers are not touched.`,
+		Example: `  csccm rollback
+  csccm rollback 3 --dry-run`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: cli.Offer(func(ctx context.Context) (names []string, err error) {
+			client, err := helm.New(g.Kube, *g.Kube.Namespace, nil)
+			if err != nil {
+				return nil, err
+			}
+			history, err := client.History(ctx, g.Release)
+			for i := range history {
+				r := &history[i]
+				names = append(names, cobra.CompletionWithDesc(strconv.Itoa(r.Revision), fmt.Sprintf("%s, chart %s", r.Status, r.ChartVersion)))
+			}
+			return names, err
+		}),
+	}, cli.Changing|cli.FlagRollout|cli.FlagUnlock, func(ctx context.Context, args []string) error {
+		revision := 0
+		if len(args) > 0 {
+			revision, _ = strconv.Atoi(args[0])
+		}
+		if len(args) > 1 || len(args) == 1 && revision < 1 {
+			return cli.Usagef("rollback takes one revision, a number from 1")
+		}
+		return g.OnRelease(ctx, func(e *engine.Env) error { return upgrade.Rollback(ctx, e, revision) })
+	})
+}
+
+func newUninstallCommand(g *cli.Globals) *cobra.Command {
+	login, o := &installFlags{}, uninstall.Options{}
+	cmd := g.Command(&cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove the controller, and list what stays",
+		Long: `Remove the Helm release and wait for the controller's Pods to end. Nodes keep
+their provider IDs, labels and addresses. The Secret with the credentials and
+the user in CloudStack stay too, unless --delete-secret or --delete-user is
+given.
+
+While Services of type LoadBalancer exist, uninstall refuses: nothing would
+change their rules or release their addresses any more. --orphan-load-balancers
+leaves them in CloudStack as they are; another cloud provider can take them
+over.
+
+--delete-user needs an administrator's login. It removes what csccm made: the
+user and the Secret with its keys, the account if it owns nothing else, the role
+if no account has it.`,
+		Example: `  csccm uninstall --dry-run
+  csccm uninstall --yes --delete-secret
+  csccm uninstall --orphan-load-balancers --remove-finalizers
+
+  # with the user that csccm made, shown first
+  csccm uninstall --delete-user --admin-user admin --dry-run`,
+	}, cli.Changing|cli.FlagUnlock, func(ctx context.Context, _ []string) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		if o.DeleteUser {
+			if err := login.readSecrets(g); err != nil {
+				return err
+			}
+		}
+		return g.OnRelease(ctx, func(e *engine.Env) error {
+			o.Admin = login.options.Credentials.Session(e)
+			return uninstall.Run(ctx, e, o)
+		})
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&o.OrphanLoadBalancers, "orphan-load-balancers", false, "go on although Services of type LoadBalancer exist, and leave their load balancers")
+	flags.BoolVar(&o.RemoveFinalizers, "remove-finalizers", false, "with --orphan-load-balancers: let these Services be deleted without a controller")
+	flags.BoolVar(&o.DeleteSecret, "delete-secret", false, "delete the Secret with the credentials and the CA certificates too")
+	flags.BoolVar(&o.DeleteUser, "delete-user", false, "remove from CloudStack what csccm made there: user and keys, account and role")
+	flags.StringVar(&o.CAFile, "ca-file", "", "with --delete-user: PEM certificates that the API's certificate is signed by (default those of the cluster)")
+	login.addAdmin(cmd)
+	return cmd
+}
+
+func newRotateKeysCommand(g *cli.Globals) *cobra.Command {
+	admin, o := &installFlags{}, rotate.Options{}
+	cmd := g.Command(&cobra.Command{
+		Use:   "rotate-keys",
+		Short: "Replace the controller's API keys without interruption",
+		Long: `Replace the API keys that the controller works with.
+
+A CloudStack user has one pair of keys, and a new pair revokes the old one at
+once. So the new pair belongs to a second user of the same account. csccm
+revokes the old pair when the controller works with the new one, and puts it
+back if the controller fails.
+
+Others may use the keys: a CSI driver, an autoscaler. csccm shows what reads the
+Secret or holds a copy, and keeps the old pair while something may still work
+with it. --restart-others restarts what csccm can restart. --finish revokes the
+old pair later.`,
+		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
+  csccm rotate-keys --admin-cmk-profile current --dry-run
+  csccm rotate-keys --restart-others   # who reads the Secret only at startup
+  csccm rotate-keys --finish           # end the old pair that was kept`,
+	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error {
+		err := o.Validate()
+		if err == nil {
+			err = admin.readSecrets(g)
+		}
+		if err != nil {
+			return err
+		}
+		return g.OnRelease(ctx, func(e *engine.Env) error {
+			o.Required, o.Optional = provider.RequiredCommands, provider.OptionalCommands
+			o.Admin = admin.options.Credentials.Session(e)
+			return rotate.Run(ctx, e, o)
+		})
+	})
+	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // two rollouts, and a person who thinks
+	admin.addAdmin(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
+	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
+	flags.BoolVar(&o.RestartOthers, "restart-others", false, "restart other workloads that read the Secret and may not take changed keys over")
+	flags.BoolVar(&o.Finish, "finish", false, "only end old keys that rotations have kept")
+	flags.BoolVar(&o.Force, "force", false, "with --finish: also where something still uses the old keys")
+	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
+	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
+	cli.CompleteFlag(cmd, "user", cobra.NoFileCompletions)
+	return cmd
+}
