@@ -37,7 +37,7 @@ func TestTakeoverPlans(t *testing.T) {
 	}
 	c := execute(t, append(base, "--dry-run", "--accept", "all", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r takeover.Result
+	var r takeover.Plan
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, takeover.OursFirst, r.Order)
 	require.Equal(t, takeover.StatePlanned, r.State)
@@ -74,7 +74,7 @@ func TestTakeoverShowsThePolicy(t *testing.T) {
 	require.Contains(t, c.out, "The policy for tenants (chart value tenancy) refuses what Services use now:\n! default/documented: ")
 	require.Contains(t, c.out, "To allow it, before: csccm upgrade --server "+a.url+" --set 'tenancy.annotations.proxy-protocol.allow[0]=default'\n")
 	c = execute(t, append(base, "-o", "json")...)
-	var r takeover.Result
+	var r takeover.Plan
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r), c.errOut)
 	require.Equal(t, "default/documented", r.Tenants.Refused[0].Service)
 }
@@ -124,7 +124,7 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	a.set("/apis/apps/v1/deployments", deployments(0))
 	c = execute(t, append(base, "--dry-run", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r takeover.UndoResult
+	var r takeover.UndoPlan
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, takeover.StatePlanned, r.State)
 	require.Equal(t, []string{"Deployment kube-system/ours"}, r.Ours)

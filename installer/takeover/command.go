@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -30,21 +29,6 @@ const (
 	StateDone     State = "done"
 	StateNone     State = "nothing to do"
 )
-
-// Result is what -o json and yaml write.
-type Result struct {
-	*Plan
-	// Tenants is nil where the policy of csccm's controller refuses no Service.
-	Tenants *tenants.Plan `json:"tenants,omitempty"`
-	State   State         `json:"state"`
-	Next    string        `json:"next,omitempty"` // command
-}
-
-// UndoResult is what -o json and yaml write of an undo.
-type UndoResult struct {
-	*UndoPlan
-	State State `json:"state"`
-}
 
 // ConsentNames checks the form of what --accept and --pin name.
 func ConsentNames(accept, pin []string) error {
@@ -93,22 +77,18 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	r := &Result{Plan: NewPlan(facts), State: StatePlanned} //nolint:contextcheck // decides by the facts, and waits for nothing
+	r := NewPlan(facts) //nolint:contextcheck // decides by the facts, and waits for nothing
+	r.State = StatePlanned
 	if r.Tenants, err = planTenants(ctx, e.Cluster, facts); err != nil {
 		return e.Cluster.Explain(err)
 	}
 	r.Pin(o.Pin)
 	o.Clock, o.Progress = e.Clock, e.Progress
-	t := NewTaker(s, r.Plan, o)
+	t := NewTaker(s, r, o)
 	op := engine.Operation{
 		Name: "takeover", What: "carry the plan out", Question: question, Plan: r,
-		Show: func(w io.Writer) error {
-			if err := r.WriteText(w, e.StyleOf(w)); err != nil {
-				return err
-			}
-			return writeTenants(w, e.StyleOf(w), r.Tenants)
-		},
-		Done: func(w io.Writer) error { return r.conclude(w) },
+		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
+		Done: r.conclude,
 	}
 	if r.Order == Nothing && len(r.Problems) == 0 {
 		r.State = StateNone
@@ -143,9 +123,9 @@ func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error 
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	r := &UndoResult{UndoPlan: NewUndoPlan(facts), State: StatePlanned}
+	r := NewUndoPlan(facts)
 	o.Clock, o.Progress = e.Clock, e.Progress
-	u := NewUndoer(s, r.UndoPlan, o)
+	u := NewUndoer(s, r, o)
 	op := engine.Operation{
 		Name: "takeover-undo", What: "carry the plan out", Question: question, Plan: r,
 		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
@@ -176,27 +156,27 @@ func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error 
 }
 
 // installLine is what comes between the two halves.
-func (r *Result) installLine() string {
+func (p *Plan) installLine() string {
 	line := []string{"csccm install --skip-taint"}
-	if r.Order == OursFirst {
+	if p.Order == OursFirst {
 		line = append(line, "--skip-check CCM-002,CCM-003")
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		line = append(line, "--set "+name+"="+r.Values[name])
+	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+		line = append(line, "--set "+name+"="+p.Values[name])
 	}
 	return strings.Join(line, " ")
 }
 
 // conclude says how it ended and what is next.
-func (r *Result) conclude(w io.Writer) error {
+func (p *Plan) conclude(w io.Writer) error {
 	var text string
-	switch r.State {
+	switch p.State {
 	case StateNone:
 		text = "There is no other controller: nothing to take over.\n"
 	case StatePrepared:
-		text = "Prepared. Next:\n  " + r.Next + "\n  csccm takeover\n"
+		text = "Prepared. Next:\n  " + p.Next + "\n  csccm takeover\n"
 	case StateDone:
-		text = "Taken over. Check it:  csccm doctor\n" + r.Afterwards()
+		text = "Taken over. Check it:  csccm doctor\n" + p.Afterwards()
 	case StatePlanned:
 		return nil
 	}

@@ -24,21 +24,14 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-// secretRef is a Secret that may hold a cloud-config, and the key in which it probably is.
-type secretRef struct{ namespace, name, key string }
-
-// usualSecrets are those of the two providers by their own manifests.
-var usualSecrets = []string{"cloud-config", credentials.SecretName}
-
-// cloudConfigs returns where a predecessor may have its cloud-config from: the Secrets that it mounts, then the usual ones. A key
-// has the name of the file that the container reads, where the volume does not rename it.
-func cloudConfigs(p *family.Predecessor) []secretRef {
+// secretsOf returns the Secrets of a predecessor's namespace that may have its cloud-config: those that it mounts, then those of
+// the two providers' own manifests. A key has the name of the file that the container reads, where the volume does not rename it.
+func secretsOf(p *family.Predecessor) (names []string, key string) {
 	if p.Pod == nil {
-		return nil
+		return nil, ""
 	}
 	_, c := family.OfPod(p.Pod, p.Name)
 	file, _ := family.Argument(family.Arguments(c), "cloud-config")
-	var names []string
 	for _, v := range p.Pod.Volumes {
 		if v.Secret != nil {
 			names = append(names, v.Secret.SecretName)
@@ -52,13 +45,7 @@ func cloudConfigs(p *family.Predecessor) []secretRef {
 			}
 		}
 	}
-	var out []secretRef
-	for _, name := range append(names, usualSecrets...) {
-		if ref := (secretRef{p.Namespace, name, path.Base(file)}); !slices.Contains(out, ref) {
-			out = append(out, ref)
-		}
-	}
-	return out
+	return append(names, "cloud-config", credentials.SecretName), path.Base(file)
 }
 
 // Credentials are those of a predecessor, as they are in the cluster.
@@ -77,23 +64,29 @@ func (c *Credentials) String() string {
 func FindCredentials(ctx context.Context, kube kubernetes.Interface, predecessors []family.Predecessor) (*Credentials, error) {
 	var looked []string
 	for i := range predecessors {
-		for _, ref := range cloudConfigs(&predecessors[i]) {
-			s, err := kube.CoreV1().Secrets(ref.namespace).Get(ctx, ref.name, metav1.GetOptions{})
-			looked = append(looked, ref.namespace+"/"+ref.name)
+		p := &predecessors[i]
+		names, key := secretsOf(p)
+		for _, name := range names {
+			at := p.Namespace + "/" + name
+			if slices.Contains(looked, at) {
+				continue
+			}
+			looked = append(looked, at)
+			s, err := kube.CoreV1().Secrets(p.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
 				return nil, err
 			}
-			if cfg := configIn(s, ref.key); cfg != nil {
-				return &Credentials{Predecessor: predecessors[i], Secret: ref.namespace + "/" + ref.name, Config: cfg}, nil
+			if cfg := configIn(s, key); cfg != nil {
+				return &Credentials{Predecessor: *p, Secret: at, Config: cfg}, nil
 			}
 		}
 	}
 	none := "there is no other provider for CloudStack whose credentials could be used"
 	if len(looked) > 0 {
-		none = "no Secret of the other provider holds a cloud-config; looked at " + strings.Join(slices.Compact(looked), ", ")
+		none = "no Secret of the other provider holds a cloud-config; looked at " + strings.Join(looked, ", ")
 	}
 	return nil, report.Usage(none, "give --cloud-config FILE, or --api-key-file and --secret-key-file")
 }

@@ -41,53 +41,59 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 		b.WriteString(style.Indented(style.Symbol(report.SymbolFailed)+" ", style.SymbolWidth()+1, problem.Text))
 	}
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHANGES"}}
+	var differences, all strings.Builder
 	for i := range p.Services {
 		s := &p.Services[i]
 		changes := "none"
 		if n := len(s.Changes); n > 0 {
 			changes = plural.Count(n, "change")
+			fmt.Fprintf(&all, "Changes of %s:\n", s.Service)
 		}
 		if s.NeedsConsent() && !s.Pinned {
 			changes += ", need consent"
 		}
 		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)
+		for j := range s.Differences {
+			y, text := s.Differences[j].line(s.Pinned)
+			differences.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, s.Service+": "+text))
+		}
+		for j := range s.Changes {
+			sign := s.Changes[j].sign()
+			all.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, s.Changes[j].Text))
+		}
 	}
 	if len(t.Rows) > 0 {
 		_ = t.Write(&b, style)
 	}
-	for i := range p.Services {
-		s := &p.Services[i]
-		for j := range s.Differences {
-			d := &s.Differences[j]
-			y := report.SymbolOK
-			text := s.Service + ": " + d.Text
-			if d.Consent {
-				y = report.SymbolWarning
-				switch {
-				case d.Pin != nil && s.Pinned:
-					y, text = report.SymbolOK, text+fmt.Sprintf(", but for the annotation that --pin sets: %s=%q", d.Pin.Annotation, d.Pin.Value)
-				case d.Pin != nil:
-					text += fmt.Sprintf(" (--pin keeps it: %s=%q)", d.Pin.Annotation, d.Pin.Value)
-				}
-			}
-			b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
-		}
-	}
-	for i := range p.Services {
-		s := &p.Services[i]
-		if len(s.Changes) > 0 {
-			fmt.Fprintf(&b, "Changes of %s:\n", s.Service)
-		}
-		for j := range s.Changes {
-			sign := s.Changes[j].sign()
-			b.WriteString(style.Indented("  "+style.Paint(report.SignPaint(sign), sign)+" ", 4, s.Changes[j].Text))
-		}
-	}
+	b.WriteString(differences.String() + all.String())
 	if n := len(p.Rules.Steps); n > 0 {
 		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", rules.ToDo(p.Rules.Steps))
 	}
+	if p.Tenants != nil {
+		b.WriteString("The policy for tenants (chart value tenancy) refuses what Services use now:\n")
+		for i := range p.Tenants.Refused {
+			r := &p.Tenants.Refused[i]
+			b.WriteString(style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, r.Service+": "+r.Message))
+		}
+		if flags := tenants.Flags(p.Tenants.Values); flags != "" {
+			b.WriteString("To allow it, before: csccm upgrade " + flags + "\n")
+		}
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// line is a difference for a person. With a pin it does not come to be.
+func (d *Difference) line(pinned bool) (y report.Symbol, text string) {
+	switch {
+	case !d.Consent:
+		return report.SymbolOK, d.Text
+	case d.Pin == nil:
+		return report.SymbolWarning, d.Text
+	case pinned:
+		return report.SymbolOK, fmt.Sprintf("%s, but for the annotation that --pin sets: %s=%q", d.Text, d.Pin.Annotation, d.Pin.Value)
+	}
+	return report.SymbolWarning, fmt.Sprintf("%s (--pin keeps it: %s=%q)", d.Text, d.Pin.Annotation, d.Pin.Value)
 }
 
 // Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
@@ -167,21 +173,4 @@ func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenant
 	}
 	view.Addresses = tenants.Addresses(facts.Addresses, rules, facts.Services, facts.ClusterIDs)
 	return tenants.PlanOf(ctx, c.Kube, facts.Own.Words, view)
-}
-
-// writeTenants shows what the policy refuses, and the chart values that keep it.
-func writeTenants(w io.Writer, style report.Style, p *tenants.Plan) error {
-	if p == nil {
-		return nil
-	}
-	text := "The policy for tenants (chart value tenancy) refuses what Services use now:\n"
-	for i := range p.Refused {
-		r := &p.Refused[i]
-		text += style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, r.Service+": "+r.Message)
-	}
-	if flags := tenants.Flags(p.Values); flags != "" {
-		text += "To allow it, before: csccm upgrade " + flags + "\n"
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }

@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/family"
@@ -84,6 +85,11 @@ type Plan struct {
 	// Rules are the rules' renames and the deletion of surplus ones.
 	Rules    rules.Plan `json:"rules"`
 	Problems []Problem  `json:"problems,omitempty"`
+	// Tenants is nil where the policy of csccm's controller refuses no Service.
+	Tenants *tenants.Plan `json:"tenants,omitempty"`
+	// State and Next, the next command, are of csccm takeover alone.
+	State State  `json:"state,omitempty"`
+	Next  string `json:"next,omitempty"`
 
 	project string // id of the rules' project
 }

@@ -42,6 +42,7 @@ type UndoPlan struct {
 	// Stays is what is not set back, and why.
 	Stays    []string  `json:"stays,omitempty"`
 	Problems []Problem `json:"problems,omitempty"`
+	State    State     `json:"state"`
 
 	ours     []family.Predecessor
 	recorded []string // Services with the annotation
@@ -65,7 +66,7 @@ func (b *PinBack) String() string {
 // NewUndoPlan decides by what Detect found, which includes what the takeover kept on Services and workloads. It is pure.
 func NewUndoPlan(f *Facts) *UndoPlan {
 	p := &UndoPlan{
-		SchemaVersion: 1, Lease: f.Own.Lease, project: f.project,
+		SchemaVersion: 1, State: StatePlanned, Lease: f.Own.Lease, project: f.project,
 		Ours: []string{}, Predecessors: []family.Predecessor{}, Rules: []rules.Step{}, Annotations: []PinBack{},
 	}
 	for i := range f.Own.Workloads {
