@@ -30,10 +30,8 @@ func TestKeysThatMeet(t *testing.T) {
 	t.Parallel()
 	manifest := render(t, values{
 		"commonLabels":     values{"team": "infra", "env": "prod"},
-		"podLabels":        values{"team": "network"},
 		"podAnnotations":   values{"kubectl.kubernetes.io/default-container": "wait", "helm.sh/hook": "x"},
 		"serviceMonitor":   values{"enabled": true, "labels": values{"team": "metrics", "app.kubernetes.io/part-of": "prometheus"}},
-		"podMonitor":       values{"enabled": true, "labels": values{"team": "metrics"}, "tokenSecret": values{"name": "t"}},
 		"prometheusRule":   values{"enabled": true, "labels": values{"team": "metrics"}},
 		"grafanaDashboard": values{"enabled": true, "labels": values{"team": "metrics"}},
 	})
@@ -49,7 +47,7 @@ func TestKeysThatMeet(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal(raw, &o))
 		assert.Equal(t, "prod", o.Metadata.Labels["env"], o.Kind)
 		switch o.Kind {
-		case "ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap":
+		case "ServiceMonitor", "PrometheusRule", "ConfigMap":
 			monitoring++
 			assert.Equal(t, "metrics", o.Metadata.Labels["team"], o.Kind)
 			if o.Kind == "ServiceMonitor" {
@@ -57,17 +55,16 @@ func TestKeysThatMeet(t *testing.T) {
 			}
 		case "Deployment":
 			assert.Equal(t, "infra", o.Metadata.Labels["team"])
-			assert.Equal(t, "network", o.Spec.Template.Labels["team"])
-			assert.Equal(t, "prod", o.Spec.Template.Labels["env"])
+			assert.Equal(t, "infra", o.Spec.Template.Labels["team"])
 			assert.Equal(t, "wait", o.Spec.Template.Annotations["kubectl.kubernetes.io/default-container"])
 		case "Pod":
-			assert.Equal(t, "network", o.Metadata.Labels["team"])
+			assert.Equal(t, "infra", o.Metadata.Labels["team"])
 			assert.Equal(t, "test", o.Metadata.Annotations["helm.sh/hook"])
 		default:
 			assert.Equal(t, "infra", o.Metadata.Labels["team"], o.Kind)
 		}
 	}
-	assert.Equal(t, 4, monitoring)
+	assert.Equal(t, 3, monitoring)
 }
 
 // The test proves something of the controller only where it runs as the controller does.

@@ -54,7 +54,7 @@ func loadAPISchemas(t *testing.T, minor string, more map[string]any) *apiSchemas
 	return s
 }
 
-// definitions are the schemas in a file of CustomResourceDefinitions, by "monitoring.coreos.com/v1 PodMonitor".
+// definitions are the schemas in a file of CustomResourceDefinitions, by "monitoring.coreos.com/v1 ServiceMonitor".
 func definitions(t *testing.T, file string) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "apischemas", file))
@@ -84,7 +84,7 @@ func definitions(t *testing.T, file string) map[string]any {
 func operatorSchemas(t *testing.T) map[string]any {
 	t.Helper()
 	schemas := definitions(t, "prometheus-operator.yaml")
-	require.Len(t, schemas, 3)
+	require.Len(t, schemas, 2)
 	return schemas
 }
 
@@ -175,7 +175,7 @@ func TestSchemasRefuseWhatTheAPIWould(t *testing.T) {
 		"missing property 'containers'":               "{apiVersion: v1, kind: Pod, spec: {}}",
 		"does not have apps/v1 Deploy":                "{apiVersion: apps/v1, kind: Deploy}",
 		"additional properties 'schema' not allowed":  "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, spec: {selector: {}, endpoints: [{schema: https}]}}",
-		"value must be one of 'http', 'https'":        "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, spec: {selector: {}, podMetricsEndpoints: [{scheme: ftp}]}}",
+		"value must be one of 'http', 'https'":        "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, spec: {selector: {}, endpoints: [{scheme: ftp}]}}",
 		"missing property 'expr'":                     "{apiVersion: monitoring.coreos.com/v1, kind: PrometheusRule, spec: {groups: [{name: a, rules: [{alert: A}]}]}}",
 		`key "a" already set`:                         "a: 1\na: 2",
 	} {

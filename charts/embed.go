@@ -13,6 +13,7 @@ import (
 // Name is the chart's name and that of its folder.
 const Name = "cloudstack-ccm"
 
+//go:generate go tool -modfile=../.ci/tools/go.mod helm-values-schema-json
 //go:generate go run ./internal/readme cloudstack-ccm
 
 // What the package holds, without ci/. all: includes the files that start with an underscore, which templates need.

@@ -50,14 +50,15 @@ func TestTenancyDefaults(t *testing.T) {
 	assert.Nil(t, tenancyArgument(t, values{"tenancy": values{"limits": values{"keepIP": values{"maxPerNamespace": nil}}}}).Limits.KeepIP.MaxPerNamespace)
 }
 
-func TestTenancySchemaKnowsTheAnnotations(t *testing.T) {
+func TestTenancyKnowsTheAnnotations(t *testing.T) {
 	t.Parallel()
-	var names []string
-	for name := range readSchema(t).Properties["tenancy"].Properties["annotations"].Properties {
-		names = append(names, name)
+	rules := values{}
+	for _, name := range annotation.UserNames() {
+		rules[name] = values{"deny": true}
 	}
-	slices.Sort(names)
-	assert.Equal(t, annotation.UserNames(), names)
+	render(t, values{"tenancy": values{"annotations": rules}})
+	_, err := renderWith(values{"tenancy": values{"annotations": values{"networks": values{"deny": true}}}}, load(t))
+	require.ErrorContains(t, err, "there is no annotation networks; there are "+strings.Join(annotation.UserNames(), ", "))
 }
 
 // Namespaces are read as far as the policy needs them.

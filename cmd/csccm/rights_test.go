@@ -21,10 +21,10 @@ import (
 // delete it.
 func TestRightsCoverTheChart(t *testing.T) {
 	t.Parallel()
-	c := execute(t, "template", "--kube-version", "v1.37.1", "--set", "networkPolicy.enabled=true", "--set", "grafanaDashboard.enabled=true",
-		"--set", "serviceMonitor.enabled=true", "--set", "hostNetwork=false", "--set", "prometheusRule.enabled=true")
+	c := execute(t, "template", "--kube-version", "v1.37.1", "--set", "grafanaDashboard.enabled=true",
+		"--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true")
 	require.Equal(t, 0, c.code, c.errOut)
-	daemonSet := execute(t, "template", "--kube-version", "v1.37.1", "--set", "kind=DaemonSet", "--set", "podMonitor.enabled=true", "--set", "podMonitor.tokenSecret.name=t")
+	daemonSet := execute(t, "template", "--kube-version", "v1.37.1", "--set", "kind=DaemonSet")
 	require.Equal(t, 0, daemonSet.code, daemonSet.errOut)
 	var kinds []rights.Kind
 	for _, doc := range strings.Split(c.out+"\n---\n"+daemonSet.out, "\n---") {

@@ -18,7 +18,7 @@ func helmChecks() []Check {
 			Code: "HELM-001", Category: catHelm, Title: "Release in a settled state", Severity: SeverityError, Phases: both(), Needs: []string{"K8S-001"},
 			What:   "The newest revision of the Helm release is deployed, or there is none yet.",
 			Why:    "A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster differs from the release.",
-			Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: `csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
+			Remedy: "wait until a pending revision is no longer worked on; of one that was left by a process that is dead: `csccm upgrade --force-unlock`; of a failed one: remove the cause, then `csccm upgrade`",
 			Run: func(ctx context.Context, e *Env) Finding {
 				return judge(ctx, e, releasesFact, func(records []helm.Release) Finding {
 					return decide.Release(e.Release, e.Namespace, records, e.facts.phase == PhasePreflight)

@@ -17,7 +17,7 @@ func loadBalancerChecks() []Check {
 	return []Check{
 		{
 			Code: "LB-001", Category: catLB, Title: "Services have what they ask for", Severity: SeverityError, Phases: []Phase{PhaseInstalled}, Needs: needs,
-			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules the check plans Services that are not Ready and a sample of the others, and compares only the rules of the rest; with `--only LB` it plans all. New and changed Services count after two minutes, refused ones at once.",
+			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules the check plans Services that are not Ready and a sample of the others, and compares only the rules of the rest; with `--only LB` it plans all. New and changed Services have two minutes, refused ones have not.",
 			Why:    "Missing rules lose traffic, and refused Services are not served.",
 			Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten minutes, and repairs what has changed within its drift period; to have it try now: `" + decide.Restart + "`",
 			Run: func(ctx context.Context, e *Env) Finding {
@@ -49,7 +49,7 @@ func loadBalancerChecks() []Check {
 			Code: "LB-004", Category: catLB, Title: "No two rules for one port", Severity: SeverityError, Phases: both(), Needs: needs,
 			What:   "No port of a load balancer has two rules, for example under an old and a new name.",
 			Why:    "Two controllers, or an upgrade without a migration, made them; traffic reaches only one of them.",
-			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; if it cannot choose one, it says why",
+			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
 			Run:    runPlan(decide.Duplicates),
 		},
 	}

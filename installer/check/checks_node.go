@@ -94,7 +94,7 @@ func nodeChecks() []Check {
 			Code: "NODE-008", Category: catNode, Title: "No node is about to be deleted", Severity: SeverityFatal, Phases: both(), Needs: []string{"K8S-001", "CS-004"},
 			What:   "No node is NotReady while its VM is not found.",
 			Why:    "The controller deletes such a Node. With a wrong project or zone in the cloud-config the VM may exist.",
-			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may be deleted",
+			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
 			Run:    byVMs(func(_ *Env, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding { return decide.Doomed(nodes, vms) }),
 		},
 		{

@@ -119,12 +119,11 @@ func (e *Env) Deployed(ctx context.Context) ([]helm.Release, error) {
 	return history, err
 }
 
-// Render renders a chart with the release's values. It refuses another namespace for the objects: csccm looks for the Pods, the
-// Secret and the journal in that of the release.
+// Render renders a chart with the release's values. It refuses another label for the Pods, by which csccm finds them.
 func (e *Env) Render(ctx context.Context, r helm.ApplyRequest) (string, error) {
-	if other, _ := r.Values["namespaceOverride"].(string); other != "" && other != e.Cluster.Namespace {
-		return "", report.Usage(fmt.Sprintf("chart values: namespaceOverride: %s is not %s, the namespace of the release, where csccm looks for all of it", other, e.Cluster.Namespace),
-			fmt.Sprintf("take the value out (--set namespaceOverride=) and name the namespace by -n %s", other))
+	if other, _ := r.Values["nameOverride"].(string); other != "" {
+		return "", report.Usage(fmt.Sprintf("chart values: nameOverride: csccm finds the controller by the label %s=%s, not %s", cluster.NameLabel, cluster.ChartName, other),
+			"leave the value out; fullnameOverride names the objects")
 	}
 	return e.Helm.Template(ctx, r)
 }

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,11 +69,11 @@ func testChart(t *testing.T, e *clusterEnv) {
 		t.Fatal(err)
 	}
 	t.Run("an unknown field is seen", func(t *testing.T) { //nolint:paralleltest // one release at a time
-		odd := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd}\nimmutabel: true\n"
-		s.apply(t, map[string]any{"extraObjects": []any{odd}})
-		if got := s.warned(); len(got) != 1 || !strings.Contains(got[0], `unknown field "immutabel"`) {
+		s.apply(t, map[string]any{"hostAliases": []any{map[string]any{"ip": "10.0.0.1", "hostname": "a"}}})
+		if got := s.warned(); len(got) != 1 || !strings.Contains(got[0], `unknown field "spec.template.spec.hostAliases[0].hostname"`) {
 			t.Errorf("the API server warns of %q", got)
 		}
+		odd := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt}\nimmutabel: true\n"
 		for manifest, want := range map[string]string{odd: `unknown field "immutabel"`, strings.Replace(odd, "tabel", "table", 1): "immutable"} {
 			if err := asRendered(s.infos(t, manifest)[0]); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("compared: %v, want %q", err, want)
@@ -130,18 +129,12 @@ func testChart(t *testing.T, e *clusterEnv) {
 	})
 }
 
-// newShelf makes what the sets of values expect: namespaces, a RuntimeClass, and the kinds of the Prometheus operator.
+// newShelf makes what the sets of values expect: a namespace and the kinds of the Prometheus operator.
 func newShelf(t *testing.T, e *clusterEnv) *shelf {
 	t.Helper()
-	namespaces := []string{"monitoring", "cloud", metav1.NamespaceSystem}
-	for _, name := range namespaces[:2] {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sandbox := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandbox"}, Handler: "sandbox"}
-	if _, err := e.Client.NodeV1().RuntimeClasses().Create(t.Context(), sandbox, metav1.CreateOptions{}); err != nil {
+	namespaces := []string{"monitoring", metav1.NamespaceSystem}
+	monitoring := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[0]}}
+	if _, err := e.Client.CoreV1().Namespaces().Create(t.Context(), monitoring, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"create", "-f", definitionsFile}, {"wait", "--for=condition=Established", "--timeout=5m", "-f", definitionsFile}} {

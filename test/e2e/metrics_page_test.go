@@ -98,7 +98,7 @@ const metricsHead = `# Metrics, alerts, dashboard
 The controller serves metrics at ` + "`https://POD:10258/metrics`" + ` to accounts that may ` + "`get`" + ` the URL ` + "`/metrics`" + `. All replicas serve them.
 Only the leader works, so most metrics of the others stay at 0.
 
-The chart values ` + "`serviceMonitor`" + `, ` + "`podMonitor`" + `, ` + "`prometheusRule`" + ` and ` + "`grafanaDashboard`" + ` ([values](../charts/cloudstack-ccm/README.md#metrics)) are off by
+The chart values ` + "`serviceMonitor`" + `, ` + "`prometheusRule`" + ` and ` + "`grafanaDashboard`" + ` ([values](../charts/cloudstack-ccm/README.md#metrics)) are off by
 default, because they need the Prometheus operator or Grafana's sidecar. How Prometheus gets its permission and verifies the
 certificate: [chart.md](chart.md#verified-scrapes).
 
@@ -120,8 +120,7 @@ The dashboard and the alerts use these. The libraries serve many more.
 const alertsHead = `
 ## Alerts
 
-What each alert means and how to end it: [runbooks](runbooks.md#alerts). ` + "`prometheusRule.disabled`" + ` turns alerts off by name;
-` + "`prometheusRule.alertLabels`" + ` adds labels, for example for Alertmanager's routes.
+What each alert means and how to end it: [runbooks](runbooks.md#alerts). ` + "`prometheusRule.disabled`" + ` turns alerts off by name.
 `
 
 // metricsPage is docs/metrics.md.

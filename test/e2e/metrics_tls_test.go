@@ -22,7 +22,7 @@ import (
 )
 
 // TestMetricsWithCertificate reads the metrics as Prometheus does with the ServiceMonitor of these values: the certificate is verified
-// for the name that the monitor has, also after the Secret has another one, and the token of an account with the chart's role is enough.
+// for the name that the monitor has, also after the Secret has another one, and the token of an account that may get /metrics is enough.
 // Another account is refused.
 func TestMetricsWithCertificate(t *testing.T) {
 	t.Parallel()
@@ -38,9 +38,15 @@ func TestMetricsWithCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.csccm(t, adminPassword+"\n", installArgs(e,
-		"--set", "replicaCount=1", "--set", "servingCertificate.secretName="+secret.Name, "--set", "metricsReader.create=true",
-		"--set", "metricsReader.subjects[0].kind=ServiceAccount", "--set", "metricsReader.subjects[0].name=prometheus",
-		"--set", "metricsReader.subjects[0].namespace=default")...).want(t, 0)
+		"--set", "replicaCount=1", "--set", "servingCertificate.secretName="+secret.Name)...).want(t, 0)
+	for _, args := range []string{ // docs/chart.md
+		"create clusterrole metrics-reader --verb=get --non-resource-url=/metrics",
+		"create clusterrolebinding metrics-reader --clusterrole=metrics-reader --serviceaccount=default:prometheus",
+	} {
+		if out, err := e.kubectl(t.Context(), "", strings.Fields(args)...); err != nil {
+			t.Fatal(err, out)
+		}
+	}
 
 	pods, err := e.pods(t.Context())
 	if err != nil || len(pods) != 1 {

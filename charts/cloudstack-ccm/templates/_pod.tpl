@@ -1,16 +1,15 @@
 {{/* What the controller and the test Pod, which proves what the controller needs, have in common. */}}
 
-{{/* env are proxies and the user's own variables. */}}
+{{/* Proxies and the user's own variables. Without NO_PROXY a proxy of extraEnv would get the calls to the API server too. */}}
 {{- define "cloudstack-ccm.env" -}}
-{{- with .Values.proxy.http }}
-- name: HTTP_PROXY
-  value: {{ . | quote }}
-{{- end }}
+{{- $names := list -}}
+{{- range .Values.extraEnv -}}{{- $names = append $names (toString .name | upper) -}}{{- end -}}
+{{- $proxied := or .Values.proxy.https .Values.proxy.noProxy (has "HTTP_PROXY" $names) (has "HTTPS_PROXY" $names) -}}
 {{- with .Values.proxy.https }}
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
-{{- if include "cloudstack-ccm.noProxy" . }}
+{{- if and $proxied (not (has "NO_PROXY" $names)) }}
 - name: NO_PROXY
   value: {{ printf "%s,$(KUBERNETES_SERVICE_HOST),localhost,127.0.0.1,::1,.svc,.cluster.local" (default "" .Values.proxy.noProxy) | trimPrefix "," | quote }}
 {{- end }}
@@ -19,43 +18,15 @@
 {{- end }}
 {{- end }}
 
-{{/* "true" if the chart sets NO_PROXY: without it a proxy of extraEnv would get the calls to the API server too. */}}
-{{- define "cloudstack-ccm.noProxy" -}}
-{{- $names := list -}}
-{{- range .Values.extraEnv -}}{{- $names = append $names .name -}}{{- end -}}
-{{- if not (or (has "NO_PROXY" $names) (has "no_proxy" $names)) -}}
-{{- range list "HTTP_PROXY" "HTTPS_PROXY" "http_proxy" "https_proxy" -}}{{- if has . $names -}}true{{- end -}}{{- end -}}
-{{- if or .Values.proxy.http .Values.proxy.https .Values.proxy.noProxy -}}true{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* imagePullSecrets of the chart and of global, where other charts have names alone. */}}
-{{- define "cloudstack-ccm.pullSecrets" -}}
-{{- $names := list -}}
-{{- range concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) -}}
-{{- $names = append $names (kindIs "map" . | ternary (dict "secret" .) (dict "secret" (dict "name" .))).secret.name -}}
-{{- end -}}
-{{- range uniq $names }}
-- name: {{ . }}
-{{- end }}
-{{- end }}
-
 {{/* What the kubelet and the nodes make of a Pod. */}}
 {{- define "cloudstack-ccm.podSettings" -}}
-{{- with include "cloudstack-ccm.pullSecrets" . | trim }}
+{{- with .Values.imagePullSecrets }}
 imagePullSecrets:
-  {{- . | nindent 2 }}
-{{- end }}
-{{- with .Values.runtimeClassName }}
-runtimeClassName: {{ . }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 hostNetwork: {{ .Values.hostNetwork }}
 # The cluster's DNS may need an initialised node, so with hostNetwork the node's own resolver is used.
 dnsPolicy: {{ default (ternary "Default" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}
-{{- with .Values.dnsConfig }}
-dnsConfig:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- with .Values.podSecurityContext }}
 securityContext:
   {{- toYaml . | nindent 2 }}
@@ -108,8 +79,7 @@ hostAliases:
   configMap:
     name: {{ .Values.caBundle.configMapName }}
     items:
-      - key: {{ .Values.caBundle.key }}
-        path: ca.crt
+      - {key: ca.crt, path: ca.crt}
 {{- end }}
 {{- if .Values.servingCertificate.secretName }}
 - name: serving-certificate
@@ -123,5 +93,79 @@ hostAliases:
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{- define "cloudstack-ccm.healthz" -}}
+httpGet:
+  path: /healthz
+  port: https
+  scheme: HTTPS
+{{- end }}
+
+{{/* Flags that are left out where their value is empty, for the controller's own default. */}}
+{{- define "cloudstack-ccm.flags" -}}
+{{- $all := not .Values.controllers -}}
+bind-address: {{ .Values.bindAddress | quote }}
+cluster-name: {{ .Values.clusterName | quote }}
+cluster-id: {{ .Values.clusterID | quote }}
+controllers: {{ join "," .Values.controllers | quote }}
+drift-period: {{ .Values.driftPeriod | quote }}
+provider-id-format: {{ .Values.providerIDFormat | quote }}
+instance-type-format: {{ .Values.instanceTypeFormat | quote }}
+adopt-nodes: {{ and .Values.adoptNodes (or $all (has "cloud-node-controller" .Values.controllers)) }}
+register-cluster: {{ .Values.registerCluster | quote }}
+load-balancer-policy: {{ .Values.loadBalancers.policy | quote }}
+load-balancer-mode: {{ .Values.loadBalancers.mode | quote }}
+manage-network-acls: {{ ternary "" "'false'" .Values.loadBalancers.manageNetworkACLs }}
+clean-orphans: {{ .Values.loadBalancers.cleanOrphans }}
+node-internal-cidrs: {{ join "," .Values.nodes.internalCIDRs | quote }}
+node-external-cidrs: {{ join "," .Values.nodes.externalCIDRs | quote }}
+node-labels: {{ join "," .Values.nodes.labels | quote }}
+node-label-tag-prefix: {{ .Values.nodes.labelTagPrefix | quote }}
+# Without the life cycle of nodes the controller may not change them.
+out-of-service-taint: {{ ternary .Values.nodes.outOfService "off" (or $all (has "cloud-node-lifecycle-controller" .Values.controllers)) | quote }}
+{{- if .Values.servingCertificate.secretName }}
+tls-cert-file: /etc/cloudstack-tls/tls.crt
+tls-private-key-file: /etc/cloudstack-tls/tls.key
+{{- end }}
+{{- if .Values.caBundle.configMapName }}
+ca-bundle: /etc/cloudstack-ca/ca.crt
+{{- end }}
+logging-format: {{ .Values.logFormat }}
+{{- end }}
+
+{{- define "cloudstack-ccm.affinity" -}}
+{{- if .Values.affinity }}
+{{- toYaml .Values.affinity }}
+{{- else }}
+nodeAffinity:
+{{- if .Values.controlPlaneOnly }}
+  # Required: the kubelet of the Pods' node may read CloudStack's keys.
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+{{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      preference:
+        matchExpressions:
+          - key: node-role.kubernetes.io/control-plane
+            operator: Exists
+{{- end }}
+{{- if eq .Values.kind "Deployment" }}
+# Two replicas on one node help nobody. The scheduler weighs the spread below like a preference for
+# nodes; together with this it wins.
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "cloudstack-ccm.selectorLabels" $ | nindent 12 }}
+{{- end }}
 {{- end }}
 {{- end }}

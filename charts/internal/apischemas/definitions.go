@@ -31,7 +31,6 @@ const generator = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.20.1"
 // sources are what the chart, the pages of docs/clusters and docs/examples use, by a short name.
 var sources = map[string]source{
 	"prometheus-operator": {module: "github.com/prometheus-operator/prometheus-operator", file: "prometheus-operator.yaml", definitions: []string{
-		"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
 		"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
 		"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
 	}},

@@ -12,7 +12,7 @@ import (
 
 // groups are the API groups that the chart uses, as in the names of their OpenAPI documents.
 var groups = []string{
-	"api__v1", "apis__apps__v1", "apis__policy__v1", "apis__networking.k8s.io__v1",
+	"api__v1", "apis__apps__v1", "apis__policy__v1",
 	"apis__rbac.authorization.k8s.io__v1", "apis__admissionregistration.k8s.io__v1",
 }
 
@@ -20,7 +20,6 @@ var groups = []string{
 var kinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Pod": true, "v1 Service": true, "v1 ServiceAccount": true,
 	"apps/v1 DaemonSet": true, "apps/v1 Deployment": true, "policy/v1 PodDisruptionBudget": true,
-	"networking.k8s.io/v1 NetworkPolicy":       true,
 	"rbac.authorization.k8s.io/v1 ClusterRole": true, "rbac.authorization.k8s.io/v1 ClusterRoleBinding": true,
 	"rbac.authorization.k8s.io/v1 Role": true, "rbac.authorization.k8s.io/v1 RoleBinding": true,
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": true, "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": true,

@@ -80,7 +80,7 @@ const (
 	podNetworkFix   = "from a node of the controller's Pods, try the URL with curl; check firewalls, routes and proxy.noProxy of the chart"
 	podNameFix      = "the Pod uses the node's resolver with hostNetwork: make the name known to it, set dnsPolicy of the chart, or write an address into api-url"
 	podTrustFix     = "give the chart the CA of CloudStack's certificate (caBundle.configMapName; csccm install --ca-file FILE does it)"
-	podProxyFix     = "correct proxy.http and proxy.https of the chart, or add CloudStack's host to proxy.noProxy"
+	podProxyFix     = "correct proxy.https of the chart, or add CloudStack's host to proxy.noProxy"
 	podAnyContactFx = "the controller's log says more: `" + ShowLog + "`"
 )
 

@@ -110,9 +110,9 @@ func TestInstallRefuses(t *testing.T) {
 				o.Credentials.APIURL = server.URL + "/client/api"
 			}, "no CloudStack API answers at https://", "--ca-file", 1},
 			"an unknown zone": {func(_ *testing.T, _ *env, o *Options) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
-			"another namespace for the objects": {func(_ *testing.T, _ *env, o *Options) {
-				o.Values = map[string]any{"namespaceOverride": "cloud"}
-			}, "chart values: namespaceOverride: cloud is not kube-system, the namespace of the release", "-n cloud", 2},
+			"another label for the Pods": {func(_ *testing.T, _ *env, o *Options) {
+				o.Values = map[string]any{"nameOverride": "cloud"}
+			}, "chart values: nameOverride: csccm finds the controller by the label app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
 			"a CA file that is none": {func(t *testing.T, _ *env, o *Options) {
 				o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")
 			}, "--ca-file", "PEM", 2},

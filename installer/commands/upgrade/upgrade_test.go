@@ -90,9 +90,9 @@ func TestUpgradeRefuses(t *testing.T) {
 	}{
 		"a downgrade":       {"1.2.0-rc.1", nil, "chart 1.1.0 is older than 1.2.0-rc.1", "--allow-downgrade", 2},
 		"nothing installed": {"", nil, "there is no Helm release cloudstack-ccm in namespace kube-system", "csccm install", 2},
-		"another namespace": {"1.0.0", func(_ *testenv.Env, o *Options) {
-			o.Values = map[string]any{"namespaceOverride": "cloud"}
-		}, "namespaceOverride: cloud is not kube-system, the namespace of the release", "-n cloud", 2},
+		"another label": {"1.0.0", func(_ *testenv.Env, o *Options) {
+			o.Values = map[string]any{"nameOverride": "cloud"}
+		}, "nameOverride: csccm finds the controller by the label", "fullnameOverride", 2},
 		"no terminal":             {"1.0.0", func(e *testenv.Env, _ *Options) { e.Yes = false }, "there is no terminal", "--yes", 2},
 		"no room for the journal": {"1.0.0", func(e *testenv.Env, _ *Options) { e.Journal = "/dev/full" }, "nothing has been changed", "--journal", 1},
 		"the API server refuses": {"1.0.0", func(e *testenv.Env, _ *Options) {

@@ -67,10 +67,10 @@ func TestExplainOther(t *testing.T) {
 	require.EqualError(t, err, `kubernetes version "": want a version such as v1.37.1`)
 
 	f := newFixture(t)
-	_, err = f.Apply(t.Context(), request(t, map[string]any{"replicas": 3}))
+	_, err = f.Apply(t.Context(), request(t, map[string]any{"fullnameOverride": "ccm"}))
 	var values *ValuesError
 	require.ErrorAs(t, err, &values)
-	assert.Equal(t, "chart values: replicas is not known here; use replicaCount", err.Error())
+	assert.Contains(t, err.Error(), `chart values: fullnameOverride: "ccm" must contain cloud-controller-manager; `)
 	assert.NotEmpty(t, values.Remedy())
 	assert.Equal(t, report.ExitUsage, values.ExitCode())
 }

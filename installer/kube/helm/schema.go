@@ -17,34 +17,14 @@ import (
 
 // valueSchema is the part of a JSON schema that messages about a value use.
 type valueSchema struct {
-	// Want describes the pattern in words; editors use the same keyword.
-	Want       string                 `json:"patternErrorMessage"`
-	WriteOnly  bool                   `json:"writeOnly"` // the value may be a secret and must not be printed
+	Title      string                 `json:"title"` // says in words what the pattern matches
 	Properties map[string]valueSchema `json:"properties"`
-	Items      *valueSchema           `json:"items"`
-	Additional json.RawMessage        `json:"additionalProperties"` // false, or a schema
-	Ref        string                 `json:"$ref"`                 // "#/$defs/NAME"
-	Defs       map[string]valueSchema `json:"$defs"`                // only in the root
 }
 
-// at returns the schema of the value with the path.
+// at returns the schema of the value with the path, which is empty for an element of a list.
 func (s valueSchema) at(path string) valueSchema {
-	defs := s.Defs
 	for key := range strings.SplitSeq(path, ".") {
-		next, ok := s.Properties[key]
-		switch {
-		case ok:
-		case s.Items != nil:
-			next = *s.Items
-		default:
-			if json.Unmarshal(s.Additional, &next) != nil {
-				return valueSchema{}
-			}
-		}
-		if name, ok := strings.CutPrefix(next.Ref, "#/$defs/"); ok {
-			next = defs[name]
-		}
-		s = next
+		s = s.Properties[key]
 	}
 	return s
 }
@@ -85,11 +65,8 @@ func inWords(err error, schema []byte) error {
 		if m == nil {
 			continue
 		}
-		switch s := root.at(m[1]); {
-		case s.WriteOnly:
-			values.Problems[i] = fmt.Sprintf("%s: want %s", m[1], s.Want)
-		case s.Want != "":
-			values.Problems[i] = fmt.Sprintf("%s: %s is not %s", m[1], m[2], s.Want)
+		if title := root.at(m[1]).Title; title != "" {
+			values.Problems[i] = fmt.Sprintf("%s: %s is not %s", m[1], m[2], title)
 		}
 	}
 	return err

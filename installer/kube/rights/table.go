@@ -163,11 +163,9 @@ func chartRights() []Right {
 		{"poddisruptionbudgets.policy", Release, ""},
 		{"validatingadmissionpolicies.admissionregistration.k8s.io", Everywhere, ""},
 		{"validatingadmissionpolicybindings.admissionregistration.k8s.io", Everywhere, ""},
-		{"networkpolicies.networking.k8s.io", Release, "`networkPolicy.enabled`"},
 		{"services", Release, "`serviceMonitor.enabled`"},
 		{"configmaps", Release, "`grafanaDashboard.enabled`"},
 		{"servicemonitors.monitoring.coreos.com", Release, "`serviceMonitor.enabled`"},
-		{"podmonitors.monitoring.coreos.com", Release, "`podMonitor.enabled`"},
 		{"prometheusrules.monitoring.coreos.com", Release, "`prometheusRule.enabled`"},
 	} {
 		for _, r := range []Right{

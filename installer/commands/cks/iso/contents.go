@@ -141,7 +141,7 @@ func canonical(image string) string {
 // nodes by itself. The image is named by its tag, under which nodes import it. CKS never applies a newer provider, so the
 // objects have the annotations by which Helm takes them over.
 func Provider(ctx context.Context, chart *helm.Chart, values map[string]any, kubeVersion string) (string, error) {
-	for name, must := range map[string]any{"existingSecret": "", "namespaceOverride": "", "adoptNodes": true} {
+	for name, must := range map[string]any{"existingSecret": "", "nameOverride": "", "adoptNodes": true} {
 		if v, set := values[name]; set && v != must {
 			return "", report.Usage(fmt.Sprintf("chart value %s=%v does not fit clusters of CKS", name, v), "leave it out")
 		}

@@ -68,11 +68,11 @@ var Differences = []Difference{
 		Fields: map[string][]string{"firewall rule": {"traffictype"}, "event": {"resourceid", "resourcetype", "resourcename"}},
 	},
 	{
-		Since: "4.18", What: "createLoadBalancerRule with cidrlist: source ranges of a load balancer rule",
+		Since: "4.18", What: "createLoadBalancerRule with cidrlist: the sources of a balancer rule",
 		Params: map[string][]string{"createLoadBalancerRule": {"cidrlist"}},
 		Fields: map[string][]string{"balancer rule": {"cidrlist"}},
-		Without: "In an isolated network only the firewall enforces source ranges. In a VPC nothing can: the rules of a Service with " +
-			"ranges get no members (Event `SourceRangesNotServed`)",
+		Without: "In an isolated network the firewall alone enforces `loadBalancerSourceRanges`. In a VPC nothing can: a Service " +
+			"with ranges gets rules without members, and the Event `SourceRangesNotServed` says so",
 	},
 	{
 		Since: "4.18", What: "type of zones (Core, Edge), MTU of networks",
@@ -88,7 +88,6 @@ var Differences = []Difference{
 		Commands: []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"},
 		Params:   map[string][]string{"createKubernetesCluster": {"clustertype"}},
 		Fields:   map[string][]string{"Kubernetes cluster": {"clustertype"}},
-		Without:  "The chart value `registerCluster` cannot be used",
 	},
 	{
 		Since: "4.19", What: "managementserverid of jobs, templatetype of VMs, domainpath of networks",
@@ -129,13 +128,13 @@ var Differences = []Difference{
 	{
 		Since: "4.22", What: "updateLoadBalancerRule with cidrlist; the router is told of a changed protocol",
 		Params: map[string][]string{"updateLoadBalancerRule": {"cidrlist"}},
-		Without: "When source ranges change, the rule is deleted and created again, which ends its connections (Event `RuleReplaced`). " +
-			"When the protocol changes, the algorithm is changed and changed back (Event `RuleReapplied`)",
+		Without: "The rule is deleted and created again when `loadBalancerSourceRanges` change (Event `RuleReplaced`), which ends the " +
+			"connections through that port. With a changed protocol the algorithm is changed there and back (Event `RuleReapplied`)",
 	},
 	{
-		Since: routerTLSSince, What: "TLS termination by the virtual router (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",
+		Since: routerTLSSince, What: "TLS that the virtual router ends (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",
 		Params:  map[string][]string{"assignCertToLoadBalancer": {"forced"}},
-		Without: "A Service with the annotation `ssl-certificate` is refused with an Event; nothing is changed",
+		Without: "A Service with an annotation for a certificate is refused with an Event; nothing is changed",
 	},
 	{
 		Since: "4.22", What: "listNetworks by name, CSI driver in Kubernetes clusters",
