@@ -27,9 +27,9 @@ func TestPictures(t *testing.T) {
 	}{
 		"map":      {look{width: 1280, height: 720, calm: true}, "exhausted", "map", ""},
 		"chain":    {look{width: 1280, height: 640, calm: true}, "VM gone", "map", "service/shop/api"},
-		"outage":   {look{width: 1280, height: 640, dark: true, calm: true}, "CloudStack fails", "map", ""},
+		"outage":   {look{width: 1280, height: 720, dark: true, calm: true}, "CloudStack fails", "map", ""},
 		"large":    {look{width: 1280, height: 640, dark: true, calm: true}, large, "map", ""},
-		"checks":   {look{width: 1280, height: 420, calm: true}, "VM gone", "checks", ""},
+		"checks":   {look{width: 1280, height: 420, calm: true}, "no leader", "checks", ""},
 		"timeline": {look{width: 1280, height: 520, dark: true, calm: true}, "exhausted", "timeline", ""},
 		"nodes":    {look{width: 1280, height: 420, calm: true}, "VM gone", "nodes", ""},
 		"phone":    {narrow, "exhausted", "map", ""},

@@ -44,6 +44,8 @@ func TestPatches(t *testing.T) {
 	e.until(`document.querySelector('#details .why li')?.textContent === 'the address is gone'`)
 	e.want(box(id), "error: web-0003 the address is gone")
 	e.until(`document.getElementById('announce').textContent === 'web-0003: error'`)
+	e.change(func(s *model.Snapshot) { object(s, "rule/r-0003").Why = []string{"planned: delete rule of port 443"} })
+	e.until(`getComputedStyle(document.querySelector("[data-id='rule/r-0003']")).borderTopStyle === 'dashed'`)
 	if got := value[int](e.tab, `[...touched].filter((n) => document.getElementById('map-area').contains(n)).length`); got > 8 {
 		t.Errorf("%d nodes of the map changed for one object", got)
 	}

@@ -81,6 +81,8 @@ func TestThousands(t *testing.T) {
 	// What is far down in a folded list is shown when something leads to it.
 	e.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#map/' + encodeURIComponent('node/node-0999')`))
 	e.until(`document.querySelector("[data-id='node/node-0999']")?.getAttribute('aria-current') === 'true'`)
+	e.choose("service/team-03/web-0080")
+	e.until(`document.querySelectorAll('.column:not([hidden])').length === 6 && [...document.querySelectorAll('.box')].every((b) => b.getBoundingClientRect().bottom < innerHeight)`)
 	for _, v := range []string{"nodes", "plan", "timeline"} {
 		e.view(v)
 	}

@@ -20,7 +20,9 @@ import (
 
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/test/plane"
 	"github.com/csccm/csccm/test/processnode"
+	"github.com/csccm/csccm/test/testenv"
 )
 
 // TestRecord records what csccm ui shows of a live cluster in several states, for the tests and pictures of package browser:
@@ -31,29 +33,12 @@ func TestRecord(t *testing.T) {
 	if file == "" {
 		t.Skip("CSCCM_UI_RECORD names no file")
 	}
-	yaml := `
-version: 4.22.0.0
-zones: [{name: zone-1, publicRanges: [198.18.0.1-198.18.0.250], hosts: [h1]}]
-serviceOfferings: [{name: Small Instance, cpus: 1, cpuSpeed: 500, memoryMiB: 512}]
-accounts:
-  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
-  - {name: k8s, role: User, limits: {publicIPs: 64}, users: [{name: k8s-owner, password: password}]}
-networks: [{name: k8s-net, account: k8s, cidr: 10.1.1.0/24}]
-virtualMachines:
-`
 	workers := map[string]string{"pool": "workers"}
 	nodes := []processnode.Options{
 		{Name: "cp1", Address: "10.1.1.11", Labels: cp1.Labels}, {Name: "cp2", Address: "10.1.1.12", Labels: cp1.Labels},
 		{Name: "w1", Address: "10.1.1.21", Labels: workers}, {Name: "w2", Address: "10.1.1.22", Labels: workers}, {Name: "w3", Address: "10.1.1.23", Labels: workers},
 	}
-	for _, n := range nodes {
-		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", n.Name, n.Address)
-	}
-	world, err := simulator.LoadWorld(strings.NewReader(yaml))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newClusterEnv(t, world)
+	e := newClusterEnv(t, worldOf(t, 64, nodes...))
 	e.join(t, nodes...)
 	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
 	e.initialised(t, 5)
@@ -84,17 +69,13 @@ virtualMachines:
 	e.environ = []string{"KUBECONFIG=" + e.file(t, "by-wire", strings.Replace(string(config), url, "https://"+wire.listener.Addr().String(), 1))}
 	p := e.opens(t)
 
-	type state struct {
-		Name  string      `json:"name"`
-		Patch model.Patch `json:"patch"`
-	}
-	var states []state
+	var states []map[string]any
 	var healthy, last model.Snapshot
 	record := func(name string, holds func() bool) {
 		t.Helper()
 		p.until(t, name, holds)
 		patch, _ := model.Diff(last, p.now)
-		states, last = append(states, state{name, patch}), p.now
+		states, last = append(states, map[string]any{"name": name, "patch": patch}), p.now
 	}
 	services := func(healths ...model.Health) (n int) {
 		for i := range p.now.Objects {
@@ -134,7 +115,9 @@ virtualMachines:
 	for _, name := range names {
 		e.serviceIn(t, "media", name+"-2", nil, 443)
 	}
-	record("exhausted", func() bool { return services(model.HealthError) == 8 }) // 61 Services and the network itself have one each
+	record("exhausted", func() bool { // 61 Services and the network itself have one each
+		return services(model.HealthError) == 8 && strings.Count(fmt.Sprint(p.now.Objects), "{Next try ") == 8
+	})
 	failing := func(i int, reason string) bool {
 		return p.now.Sources[i].State == model.SourceFailing && strings.Contains(p.now.Sources[i].Reason, reason)
 	}
@@ -159,9 +142,18 @@ func TestRecordLarge(t *testing.T) {
 		t.Skip("CSCCM_UI_RECORD_LARGE names no file")
 	}
 	const size = 1000
-	e := newDirectEnv(t, size)
-	e.register(t, 1, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] })
-	e.leads(t, e.controller(t, "ccm-a"))
+	var nodes []processnode.Options
+	for i := range size {
+		nodes = append(nodes, processnode.Options{Name: fmt.Sprint("w", i+1), Address: testenv.VMAddress(i + 1), Labels: cp1.Labels})
+	}
+	// Only the nodes of the controller's Pods have a kubelet.
+	e := newClusterEnvOn(t, borrow(t, plane.Options{NodeGrace: time.Hour}), worldOf(t, 1024, nodes...), time.Second)
+	e.join(t, nodes[:2]...)
+	e.csccm(t, adminPassword+"\n", installArgs(e)...).want(t, 0)
+	others := testenv.Env{Client: e.Client}
+	if err := others.Register(t.Context(), 3, size, func(n *corev1.Node) { n.Labels["pool"] = "pool-" + n.Name[1:2] }); err != nil {
+		t.Fatal(err)
+	}
 	e.initialised(t, size)
 	for i := range size {
 		namespace := fmt.Sprintf("team-%02d", i/25)
@@ -170,9 +162,34 @@ func TestRecordLarge(t *testing.T) {
 		}
 		e.serviceIn(t, namespace, fmt.Sprintf("web-%d", i), nil, 443)
 	}
-	p := e.opens(t, "--cloud-config", e.file(t, "ui-config", string(e.config(t, "ccm-a").Render())))
-	p.until(t, "all Services", func() bool { return !p.lacks("plans") && len(p.now.Plans) == 0 && len(p.rules()) == size })
+	p := e.opens(t)
+	p.until(t, "all Services", func() bool {
+		return !p.lacks("plans") && !p.lacks("checks") && len(p.now.Plans) == 0 && len(p.rules()) == size && p.now.Controller.Ready == 2
+	})
 	write(t, file, map[string]any{"healthy": p.now})
+}
+
+// worldOf is a CloudStack with the VMs of nodes, in an account that may have so many public addresses.
+func worldOf(t *testing.T, addresses int, nodes ...processnode.Options) *simulator.World {
+	t.Helper()
+	yaml := fmt.Sprintf(`
+version: 4.22.0.0
+zones: [{name: zone-1, publicRanges: [198.18.0.1-198.18.7.250], hosts: [h1]}]
+serviceOfferings: [{name: Small Instance, cpus: 1, cpuSpeed: 500, memoryMiB: 512}]
+accounts:
+  - {name: admin, role: Root Admin, users: [{name: admin, password: password}]}
+  - {name: k8s, role: User, limits: {publicIPs: %d}, users: [{name: k8s-owner, password: password}]}
+networks: [{name: k8s-net, account: k8s, cidr: 10.1.0.0/16}]
+virtualMachines:
+`, addresses)
+	for _, n := range nodes {
+		yaml += fmt.Sprintf("  - {name: %s, account: k8s, offering: Small Instance, nics: [{network: k8s-net, ip: %s}]}\n", n.Name, n.Address)
+	}
+	world, err := simulator.LoadWorld(strings.NewReader(yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world
 }
 
 // write writes a recording.

@@ -132,16 +132,11 @@ func countsIn(raw []byte) (counts, error) {
 	}
 	out := counts{}
 	for _, m := range families["cloudstack_api_requests_total"].GetMetric() {
-		var c call
+		labels := map[string]string{}
 		for _, l := range m.GetLabel() {
-			switch l.GetName() {
-			case "command":
-				c.command = l.GetValue()
-			case "code":
-				c.code = l.GetValue()
-			}
+			labels[l.GetName()] = l.GetValue()
 		}
-		out[c] += m.GetCounter().GetValue()
+		out[call{labels["command"], labels["code"]}] += m.GetCounter().GetValue()
 	}
 	return out, nil
 }

@@ -39,10 +39,10 @@ type Target struct {
 func OfCluster(ctx context.Context, t Target) (source *Source, end func()) {
 	c := t.Cluster
 	flags := c.Args(t.Release) // with which another csccm looks at the same cluster
-	if t.CloudConfig != "" {
+	keys := &keys{Target: t, clean: t.Redact(nil), end: func() {}}
+	if t.CloudConfig != "" && keys.clean(t.CloudConfig) == t.CloudConfig { // a path that looks like a key would be removed from commands
 		flags = append(flags, "--cloud-config", t.CloudConfig)
 	}
-	keys := &keys{Target: t, clean: t.Redact(nil), end: func() {}}
 	o := Options{
 		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: shellquote.Join(flags...), Interval: t.Interval,
 		Clean: func(text string) string { return keys.clean(text) }, Reconnect: keys.connect,

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -216,17 +217,25 @@ func (s *Source) read(ctx context.Context, of *model.Source, limit time.Duration
 	} else {
 		of.State, of.Reason, of.Remedy, of.Answered = model.SourceOK, "", "", s.o.Clock.Now().UTC()
 	}
-	if was == model.SourceOK && err == nil { // only the age of the answer has changed: the objects are not gone through for it
+	if was == model.SourceOK && err == nil { // only ages have changed: the objects are not gone through for them
+		s.shown.Controller = s.renewed(s.shown.Controller)
 		s.shown.Sources = slices.Clone(s.shown.Sources)
-		for i := range s.shown.Sources {
-			if s.shown.Sources[i].Name == of.Name {
-				s.shown.Sources[i].Answered = of.Answered
-			}
-		}
+		i := slices.IndexFunc(s.shown.Sources, func(x model.Source) bool { return x.Name == of.Name })
+		s.shown.Sources[i].Answered = of.Answered
 		signal(s.changed)
 		return
 	}
 	signal(s.arrived)
+}
+
+// renewed is the controller with the age that its lease has now: an old one would say that nobody leads.
+func (s *Source) renewed(c *model.Controller) *model.Controller {
+	if now := picture.Controller(nil, list[coordinationv1.Lease](s.watched.stores["Leases"])); c != nil && now != nil {
+		out := *c
+		out.Renewed = now.Renewed
+		return &out
+	}
+	return c
 }
 
 // probe asks the API server whether it is there: a watch on a server that hangs shows no error for a minute.
@@ -302,7 +311,7 @@ func (s *Source) publish() {
 		f.Missing = append(f.Missing, model.Missing{Part: "checks", Reason: "the checks have not ended yet", Remedy: "wait some seconds"})
 	} else {
 		inspected := picture.OfInspection(s.facts, s.report)
-		f.Checks, f.Kubelets, f.Members, f.Pods = inspected.Checks, inspected.Kubelets, inspected.Members, inspected.Pods
+		f.Checks, f.Kubelets, f.Members, f.Pods, f.Next = inspected.Checks, inspected.Kubelets, inspected.Members, inspected.Pods, inspected.Next
 		f.Findings = slices.Collect(maps.Values(s.findings))
 	}
 	f.Calls = s.calls.shown

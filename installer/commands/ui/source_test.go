@@ -10,25 +10,26 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
@@ -82,24 +83,29 @@ func run(t *testing.T, o Options) *Source {
 	return s
 }
 
+// until waits for a snapshot for which something holds.
+func until(t *testing.T, s *Source, what string, holds func(model.Snapshot) bool) (last model.Snapshot) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		last, _ = s.Snapshot(t.Context())
+		return holds(last)
+	}, time.Minute, 20*time.Millisecond, what)
+	return last
+}
+
 // TestRotatedKeys: when CloudStack refuses the keys, the source reads them again, and says so if there are no others.
 func TestRotatedKeys(t *testing.T) {
 	t.Parallel()
 	o, cloud, kube, _ := optionsOf(t)
 	refused, err := simulator.ParseFault("*:error:code=401")
 	require.NoError(t, err)
-	var (
-		mu    sync.Mutex
-		armed = cloud.Arm(refused)
-		known = false // that there are other keys
-		asked int
-	)
+	armed := cloud.Arm(refused)
+	var known atomic.Bool // that there are other keys
+	var asked atomic.Int32
 	o.Clean = func(text string) string { return text }
 	o.Reconnect = func(context.Context) (CloudStack, *Planner, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked++
-		if !known {
+		asked.Add(1)
+		if !known.Load() {
 			return nil, nil, errors.New("the Secret is gone")
 		}
 		cloud.Disarm(armed)
@@ -107,32 +113,19 @@ func TestRotatedKeys(t *testing.T) {
 		return api, planner, nil
 	}
 	s := run(t, o)
-	until := func(what string, holds func(model.Snapshot) bool) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			shown, err := s.Snapshot(t.Context())
-			return err == nil && holds(shown)
-		}, time.Minute, 20*time.Millisecond, what)
-	}
 	says := func(s model.Snapshot, text string) bool {
 		return slices.ContainsFunc(s.Missing, func(m model.Missing) bool { return strings.Contains(m.Reason, text) })
 	}
-	until("no others", func(s model.Snapshot) bool { return says(s, "the Secret is gone") })
-	mu.Lock()
-	known = true
-	mu.Unlock()
-	until("the new keys", func(s model.Snapshot) bool {
+	until(t, s, "no others", func(s model.Snapshot) bool { return says(s, "the Secret is gone") })
+	known.Store(true)
+	until(t, s, "the new keys", func(s model.Snapshot) bool {
 		return !says(s, "the Secret is gone") && slices.ContainsFunc(s.Objects, func(o model.Object) bool { return o.Kind == model.KindRule })
 	})
-	mu.Lock()
-	before := asked
-	mu.Unlock()
+	before := asked.Load()
 	// Not before the next refusal.
 	cloud.Ledger().Reset()
 	require.Eventually(t, func() bool { return len(cloud.Ledger().Find("listVirtualMachines", "")) >= 3 }, time.Minute, 20*time.Millisecond)
-	mu.Lock()
-	defer mu.Unlock()
-	assert.Equal(t, before, asked)
+	assert.Equal(t, before, asked.Load())
 }
 
 // TestOutage: while CloudStack fails or hangs, the page keeps what it knew, with the colours of then, and says whose answer is missing
@@ -145,14 +138,6 @@ func TestOutage(t *testing.T) {
 			o, cloud, _, _ := optionsOf(t)
 			o.Within = 5 * time.Second
 			s := run(t, o)
-			until := func(what string, holds func(model.Snapshot) bool) (last model.Snapshot) {
-				t.Helper()
-				require.Eventually(t, func() bool {
-					last, _ = s.Snapshot(t.Context())
-					return holds(last)
-				}, time.Minute, 20*time.Millisecond, what)
-				return last
-			}
 			state := func(s model.Snapshot) string { return s.Sources[1].State }
 			healths := func(s model.Snapshot) map[string]model.Health {
 				out := map[string]model.Health{}
@@ -161,22 +146,42 @@ func TestOutage(t *testing.T) {
 				}
 				return out
 			}
-			before := until("the plans", func(s model.Snapshot) bool {
+			before := until(t, s, "the plans", func(s model.Snapshot) bool {
 				return state(s) == model.SourceOK && len(s.Missing) == 1 && len(s.Plans) > 0
 			})
 			f, err := simulator.ParseFault(fault)
 			require.NoError(t, err)
 			armed := cloud.Arm(f)
-			during := until("the outage", func(s model.Snapshot) bool { return state(s) == model.SourceFailing })
+			during := until(t, s, "the outage", func(s model.Snapshot) bool { return state(s) == model.SourceFailing })
 			assert.Equal(t, healths(before), healths(during))
 			assert.Equal(t, before.Plans, during.Plans)
 			assert.NotEmpty(t, during.Sources[1].Reason)
 			assert.False(t, during.Sources[1].Answered.IsZero())
 			assert.Equal(t, model.SourceOK, during.Sources[0].State)
 			cloud.Disarm(armed)
-			until("the end of the outage", func(s model.Snapshot) bool { return state(s) == model.SourceOK })
+			until(t, s, "the end of the outage", func(s model.Snapshot) bool { return state(s) == model.SourceOK })
 		})
 	}
+	t.Run("a lease that is renewed stays young", func(t *testing.T) {
+		t.Parallel()
+		o, _, kube, _ := optionsOf(t)
+		o.Interval = time.Hour
+		now := metav1.NowMicro()
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: "cloud-controller-manager"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ccm-a"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &now, RenewTime: &now},
+		}
+		_, err := kube.CoordinationV1().Leases(o.Namespace).Create(t.Context(), lease, metav1.CreateOptions{})
+		require.NoError(t, err)
+		s := run(t, o)
+		until(t, s, "the plans, and CloudStack not read just now", func(s model.Snapshot) bool {
+			return s.Controller != nil && len(s.Plans) > 0 && time.Since(s.Sources[1].Answered) > 2*time.Second
+		})
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(10 * time.Second)}
+		_, err = kube.CoordinationV1().Leases(o.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		until(t, s, "the renewal", func(s model.Snapshot) bool { return s.Controller.Renewed.Equal(lease.Spec.RenewTime.Time) })
+	})
 	t.Run("the API server hangs", func(t *testing.T) {
 		t.Parallel()
 		o, _, kube, _ := optionsOf(t)
@@ -201,16 +206,6 @@ func TestSource(t *testing.T) {
 	o, cloud, kube, nodes := optionsOf(t)
 	client := cloud.Client(t, leftby.Account)
 	s := run(t, o)
-	until := func(what string, holds func(model.Snapshot) bool) model.Snapshot {
-		t.Helper()
-		var last model.Snapshot
-		require.Eventually(t, func() bool {
-			var err error
-			last, err = s.Snapshot(t.Context())
-			return err == nil && holds(last)
-		}, time.Minute, 20*time.Millisecond, what)
-		return last
-	}
 	count := func(s model.Snapshot, kind model.Kind) (n int) {
 		for i := range s.Objects {
 			if s.Objects[i].Kind == kind && s.Objects[i].Health != model.HealthPlanned {
@@ -220,7 +215,7 @@ func TestSource(t *testing.T) {
 		return n
 	}
 	// The map is shown before the first plans are made.
-	first := until("the checks and the plans", func(s model.Snapshot) bool {
+	first := until(t, s, "the checks and the plans", func(s model.Snapshot) bool {
 		return len(s.Checks) == 1 && !slices.ContainsFunc(s.Missing, func(m model.Missing) bool { return strings.Contains(m.Reason, "being planned") })
 	})
 	rules := count(first, model.KindRule)
@@ -229,8 +224,7 @@ func TestSource(t *testing.T) {
 	assert.Equal(t, nodes, count(first, model.KindNode))
 	assert.Equal(t, nodes, count(first, model.KindVM))
 	for _, m := range first.Missing {
-		assert.NotEqual(t, "objects", m.Part, m.Reason)
-		assert.NotEqual(t, "plans", m.Part, m.Reason)
+		assert.NotContains(t, []string{"objects", "plans"}, m.Part, m.Reason)
 	}
 	for _, l := range first.Links {
 		if strings.HasPrefix(l.From, "rule/") {
@@ -267,33 +261,19 @@ func TestSource(t *testing.T) {
 	}
 	_, err = kube.CoreV1().Services("new").Create(t.Context(), svc, metav1.CreateOptions{})
 	require.NoError(t, err)
-	until("the new Service with its plan", func(s model.Snapshot) bool {
-		for _, p := range s.Plans {
-			if p.Service == "service/new/fresh" && len(p.Actions) > 0 {
-				return true
-			}
-		}
-		return false
+	until(t, s, "the new Service with its plan", func(s model.Snapshot) bool {
+		return slices.ContainsFunc(s.Plans, func(p model.Plan) bool { return p.Service == "service/new/fresh" && len(p.Actions) > 0 })
 	})
 
 	// Somebody deletes a rule.
-	all, err := client.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{})
-	require.NoError(t, err)
-	victim := ""
-	for i := range first.Objects {
-		if id, ok := strings.CutPrefix(first.Objects[i].ID, "rule/"); ok && first.Objects[i].Health != model.HealthForeign {
-			victim = id
-		}
-	}
-	require.NotEmpty(t, victim, all)
+	i := slices.IndexFunc(first.Objects, func(o model.Object) bool { return o.Kind == model.KindRule && o.Health != model.HealthForeign })
+	require.GreaterOrEqual(t, i, 0)
 	calls := len(cloud.Ledger().Calls())
-	_, err = client.DeleteLoadBalancerRule(t.Context(), victim)
+	_, err = client.DeleteLoadBalancerRule(t.Context(), strings.TrimPrefix(first.Objects[i].ID, "rule/"))
 	require.NoError(t, err)
-	until("the rule to be gone", func(s model.Snapshot) bool { return count(s, model.KindRule) == rules-1 })
-	for i, c := range cloud.Ledger().Calls() {
-		if i < calls {
-			assert.Regexp(t, "^(list|log)", c.Command)
-		}
+	until(t, s, "the rule to be gone", func(s model.Snapshot) bool { return count(s, model.KindRule) == rules-1 })
+	for _, c := range cloud.Ledger().Calls()[:calls] {
+		assert.Regexp(t, "^(list|log)", c.Command)
 	}
 	for _, a := range kube.Actions() {
 		if a.GetVerb() == "create" && a.GetNamespace() == "new" {

@@ -40,7 +40,8 @@ type part struct {
 	informer cache.SharedIndexInformer
 
 	mu     sync.Mutex
-	err    error         // of the last try; nil after a success
+	err    error // of the last try that failed
+	once   sync.Once
 	failed chan struct{} // closed at the first error
 }
 
@@ -99,15 +100,9 @@ func slim(o any) (any, error) {
 }
 
 func (p *part) fail(err error) {
+	p.once.Do(func() { close(p.failed) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err == nil {
-		select {
-		case <-p.failed:
-		default:
-			close(p.failed)
-		}
-	}
 	p.err = err
 }
 

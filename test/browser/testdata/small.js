@@ -1,13 +1,6 @@
 // What made the page harder to use than it need be. It runs in the page of a sample.
 async function check(size) {
   const get = (id) => document.getElementById(id);
-  const until = async (what, holds) => {
-    for (let i = 0; i < 200; i++) {
-      if (holds()) return;
-      await pause(20);
-    }
-    see(what, false);
-  };
   see('only the views that apply', JSON.stringify(texts('nav a').map((t) => t.replace(/\d+$/, ''))) === '["Map","Checks","Time line","Nodes"]');
 
   location.hash = '#nodes';
@@ -24,6 +17,8 @@ async function check(size) {
 
   location.hash = '#map/' + encodeURIComponent('service/team-00/web-0001');
   await until('a Service', () => document.querySelector('#details h2')?.textContent === 'web-0001');
+  const close = document.querySelector('#details .head button');
+  see('“Close” in one line', close.getBoundingClientRect().height < 2.5 * parseFloat(getComputedStyle(close).fontSize));
   const copy = document.querySelector('#details .command button');
   copy.click();
   await until('that something was copied', () => /Copied|Select/.test(copy.textContent));
@@ -59,5 +54,23 @@ async function check(size) {
   const pauses = [...document.querySelectorAll('#timeline button')].find((b) => b.textContent === 'Pause');
   pauses.click();
   see('a pause', pauses.getAttribute('aria-pressed') === 'true' && pauses.textContent === 'Go on');
+
+  // A browser has six connections for all tabs: one that nobody sees gives its own back, and one whose server has ended does not ask for ever.
+  const opened = [];
+  window.EventSource = class extends EventSource { constructor(url) { super(url); opened.push(this); } };
+  const hide = (hidden) => {
+    Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+    document.dispatchEvent(new Event('visibilitychange'));
+  };
+  hide(true);
+  hide(false);
+  see('a connection for a tab that is seen again', opened.length === 1);
+  hide(true);
+  see('none for a tab that nobody sees', opened[0]?.readyState === EventSource.CLOSED);
+  hide(false);
+  for (let i = 0; i <= 20; i++) opened.at(-1).onerror();
+  see('the end of all tries', get('connection').textContent.includes('Is csccm ui still running?') && opened.at(-1).readyState === EventSource.CLOSED);
+  get('connection').querySelector('button').click();
+  await until('a connection after another try', () => get('connection').dataset.state === 'live');
   return problems;
 }

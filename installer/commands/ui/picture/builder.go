@@ -34,7 +34,7 @@ type builder struct {
 	recorded map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
 	found    map[string][]finding
 	orphans  map[string]string // why, by id of address or rule
-	byName   map[string]string // id of the object of a rule or an address by what doctor calls it
+	byName   map[string]string // id of an object on the map by what doctor calls it
 	nodeOfVM map[string]string // id of the node's object by the VM's id
 	vmOfNode map[string]cloudstack.VirtualMachine
 	usedVMs  map[string]bool
@@ -86,7 +86,7 @@ func newBuilder(f *Facts) *builder {
 			continue
 		}
 		for _, o := range r.Objects {
-			key := o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+			key := nameOf(&o)
 			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), r.Outcome})
 		}
 	}
@@ -104,21 +104,9 @@ func newBuilder(f *Facts) *builder {
 	return b
 }
 
-// idOf is the id of the object on the map that doctor names; "" if it is not there.
-func (b *builder) idOf(o *check.Object) string {
-	var id string
-	switch o.Kind {
-	case "Service":
-		id = serviceID(o.Namespace + "/" + o.Name)
-	case "Node":
-		id = nodeID(o.Name)
-	default:
-		id = b.byName[o.Kind+" "+o.Name]
-	}
-	if b.objects[id] == nil {
-		return ""
-	}
-	return id
+// nameOf is what doctor calls an object, the key of found and byName.
+func nameOf(o *check.Object) string {
+	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
 // ownForwards are the ids of the port forwardings that a plan has found to be the Service's: by their tags or by its record.

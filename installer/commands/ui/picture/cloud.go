@@ -131,6 +131,9 @@ func (b *builder) rules() {
 		if owner == "" {
 			o.Label = r.Name
 		}
+		if from := strings.Join(r.CIDRs, ", "); from != "" && from != "0.0.0.0/0" { // not open to all
+			o.Label += " from " + from
+		}
 		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
 			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
 			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])

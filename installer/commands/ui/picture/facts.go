@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/plan"
@@ -49,6 +50,7 @@ type Facts struct {
 	Kubelets []kubelet.NodeVerdict
 	Calls    []model.Calls
 	Missing  []model.Missing
+	Next     map[string]time.Time // when the controller tries a Service again, by namespace/name
 	// Sources are Kubernetes and CloudStack, with how reading them goes; Pods are the controller's.
 	Sources []model.Source
 	Pods    []corev1.Pod
@@ -77,7 +79,7 @@ type Cloud struct {
 func OfInspection(f *check.Facts, r *check.Report) Facts {
 	out := Facts{
 		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases,
-		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: map[string][]string{}}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods,
+		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: map[string][]string{}}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
 	}
 	for rule, members := range f.Members {
 		for i := range members {
@@ -122,7 +124,7 @@ func Of(f *Facts) model.Snapshot {
 	b.machines()
 	out := model.Snapshot{
 		SchemaVersion: model.SchemaVersion, At: f.At, Title: f.Title, Plans: b.plans(), Checks: b.checks(), Nodes: b.compared,
-		Timeline: b.timeline(), Calls: f.Calls, Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: b.controller(),
+		Timeline: b.timeline(), Calls: f.Calls, Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: Controller(f.Pods, f.Leases),
 		Views: []string{"checks", "plan", "timeline", "nodes"},
 	}
 	for _, id := range b.order {

@@ -56,6 +56,7 @@ func (b *builder) nodes() {
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		o := b.add(model.Object{ID: nodeID(n.Name), Kind: model.KindNode, Name: n.Name, Group: pool(n)})
+		b.byName["Node "+n.Name] = o.ID
 		in := model.Node{Name: n.Name, Kubelet: string(kubelet.Unknown), ProviderID: n.Spec.ProviderID, Ready: node.Ready(n)}
 		if v, known := verdicts[n.Name]; known {
 			in.Kubelet, in.Evidence = strings.ReplaceAll(string(v.Verdict), "-", " "), v.Reason()

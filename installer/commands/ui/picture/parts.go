@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
@@ -57,7 +59,7 @@ func (b *builder) checks() []model.Check {
 		r := &b.Checks[i]
 		c := model.Check{Code: r.Code, Title: r.Title, Category: r.Category, Status: statuses[r.Outcome], Message: r.Message, Remedy: r.Remedy, Link: r.Hint}
 		for _, o := range r.Objects {
-			c.Objects = append(c.Objects, model.About{ID: b.idOf(&o), Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
+			c.Objects = append(c.Objects, model.About{ID: b.byName[nameOf(&o)], Text: strings.TrimSuffix(o.String()+": "+o.Message, ": ")})
 		}
 		out = append(out, c)
 	}
@@ -111,21 +113,21 @@ func (b *builder) timeline() []model.Entry {
 	return out[:min(len(out), maxEntries)]
 }
 
-// controller is the controller manager: its Pods, and who leads.
-func (b *builder) controller() *model.Controller {
-	c := &model.Controller{Replicas: len(b.Pods)}
-	for i := range b.Pods {
-		if cluster.PodReady(&b.Pods[i]) {
+// Controller is the controller manager: its Pods, and who leads. It is nil if there is neither.
+func Controller(pods []corev1.Pod, leases []coordinationv1.Lease) *model.Controller {
+	c := &model.Controller{Replicas: len(pods)}
+	for i := range pods {
+		if cluster.PodReady(&pods[i]) {
 			c.Ready++
 		}
-		_, tag, _ := strings.Cut(path.Base(b.Pods[i].Spec.Containers[0].Image), ":")
+		_, tag, _ := strings.Cut(path.Base(pods[i].Spec.Containers[0].Image), ":")
 		tag, _, _ = strings.Cut(tag, "@")
 		if !slices.Contains(strings.Split(c.Version, ", "), tag) {
 			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
 		}
 	}
-	for i := range b.Leases {
-		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
+	for i := range leases {
+		if l := &leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
 			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 		}
 	}

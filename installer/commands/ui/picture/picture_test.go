@@ -68,6 +68,7 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 func world(t testing.TB, services, nodes int) *Facts {
 	t.Helper()
 	f := &Facts{At: at, Title: Title("test"), Cloud: Cloud{Members: map[string][]string{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}}
+	f.Next = map[string]time.Time{"team-0/web-0": at.Add(3 * time.Minute), "team-0/web-1": at}
 	var machines vms
 	var members []string
 	for i := range nodes {
@@ -97,6 +98,7 @@ func find(s *model.Snapshot, id string) *model.Object {
 func TestWholeMap(t *testing.T) {
 	t.Parallel()
 	f := world(t, 1, 1)
+	f.Rules[0].CIDRs = []string{"192.0.2.0/24"}
 	s := Of(f)
 	var ids, links []string
 	for _, o := range s.Objects {
@@ -107,7 +109,7 @@ func TestWholeMap(t *testing.T) {
 	}
 	const vm = "vm/10000000-0000-0000-0000-000000000000"
 	assert.Equal(t, []string{
-		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 team-0/web-0 ok",
+		"address/ip-0   ok", "network/net  Isolated ok", "node/worker-0 pool-0 10.1.0.1 ok", "rule/rule-0 team-0 team-0/web-0 from 192.0.2.0/24 ok",
 		"service/team-0/web-0 team-0 80 ok", vm + " pool-0 Running ok",
 	}, ids)
 	assert.Equal(t, []string{
@@ -198,6 +200,7 @@ func TestHealth(t *testing.T) {
 			require.NotNil(t, o)
 			assert.Equal(t, c.want, o.Health, o.Why)
 			assert.Contains(t, strings.Join(o.Why, "\n"), c.why)
+			assert.Equal(t, c.id == web && c.want != model.HealthOK, strings.Contains(fmt.Sprint(o.Facts), "{Next try 2030-01-02T03:07:05Z}"))
 		})
 	}
 	t.Run("addresses of others are not shown", func(t *testing.T) {

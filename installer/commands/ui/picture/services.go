@@ -29,6 +29,7 @@ func (b *builder) services() {
 	for _, svc := range b.handled {
 		name := svc.Namespace + "/" + svc.Name
 		o := b.add(model.Object{ID: serviceID(name), Kind: model.KindService, Name: svc.Name, Group: svc.Namespace})
+		b.byName["Service "+name] = o.ID
 		var ports, ips []string
 		for _, p := range svc.Spec.Ports {
 			ports = append(ports, portText(int(p.Port), cmp.Or(string(p.Protocol), "TCP")))
@@ -89,6 +90,9 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		}
 	}
 	b.diagnose(o, "Service "+name)
+	if next := b.Next[name]; o.Health != model.HealthOK && next.After(b.At) {
+		o.Facts = append(o.Facts, model.Facts("Next try", stamp(metav1.NewTime(next)))...)
+	}
 }
 
 // onlyChanges reports whether a plan only changes rules that stand, as when a node joins or leaves: the Service is served all

@@ -38,9 +38,9 @@ function route(event) {
   } catch {
     // An address that somebody mistyped names no object.
   }
+  if (view !== current || event && !id) scrollTo(0, 0); // the address names a section, to which the browser has scrolled
   if (view !== current) {
     current = view;
-    scrollTo(0, 0); // the address names a section, to which the browser has scrolled
     for (const v of Object.keys(views)) get(v).hidden = v !== view;
     for (const a of document.querySelectorAll('nav a')) setAttribute(a, 'aria-current', a.getAttribute('href') === '#' + view ? 'page' : null);
   }

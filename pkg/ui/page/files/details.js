@@ -33,7 +33,7 @@ export function createDetails(store, close, only) {
   const pairs = (list) => list.flatMap((f) => [el('dt', {}, f.name.replace(annotation, '')), el('dd', {}, ...value(f.value))]);
 
   // value is a fact as text; a moment with its age.
-  const value = (text) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? [time(text, store.at), ` (${ago(text)} ago)`] : [text]);
+  const value = (text) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? [time(text, store.at), Date.parse(text) > Date.now() ? ` (in ${ago(Date.now(), Date.parse(text))})` : ` (${ago(text)} ago)`] : [text]);
 
   function annotations(o) {
     const list = o.facts?.filter((f) => f.name.startsWith(annotation));
@@ -62,7 +62,7 @@ export function createDetails(store, close, only) {
     const found = store.timeline.filter((e) => e.object === id);
     if (found.length === 0) return null;
     return [el('h3', {}, 'Events'), el('ul', {class: 'entries'}, ...found.slice(0, shownEntries).map((e) => el('li', {class: e.warning ? 'warning' : ''},
-      time(e.at, store.at), ' ', el('strong', {}, (e.warning ? '! ' : '') + e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.message ? ` ${e.message}` : '')))];
+      time(e.at, store.at), ' ', el('strong', {}, (e.warning ? '! ' : '') + e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.message ? ` ${named(store, e.message)}` : '')))];
   }
 
   return {

@@ -179,7 +179,7 @@ export const plural = (n, word) => `${n} ${word}${n === 1 ? '' : 's'}`;
 
 // plain says what CloudStack means, with what to do, where its own words say neither. They stay in the details.
 const plain = [
-  [/Maximum number of public IP addresses for (\S+ \S+) has been exceeded/, (m) => [`The limit of public addresses of ${m[1].replace(':', '')} is reached.`, 'Raise the limit, or release an address. csccm tries again by itself.']],
+  [/Maximum number of public IP addresses for (\S+ \S+) has been exceeded/, (m) => [`The limit of public addresses of ${m[1].replace(':', '')} is reached.`, 'Raise the limit, or release an address.']],
   [/Internal error executing command/, () => ['answers with an internal error (530)', 'See the log of the management server.']],
 ];
 

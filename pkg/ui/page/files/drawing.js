@@ -3,6 +3,7 @@
 
 // The map as a file: SVG with its own colours, and without scripts, that any browser, editor or chat shows.
 import {el, healthName, symbol} from './dom.js';
+import {leaves} from './graph.js';
 
 const tones = {ok: ['#c6ccd4', '#ffffff'], pending: ['#0b57a8', '#e8f1fb'], warning: ['#855000', '#fff3df'], error: ['#b3261e', '#fdecea'],
   orphan: ['#5c636d', '#e9ebee'], foreign: ['#5b4a8a', '#f1eef9'], planned: ['#535b66', 'none']};
@@ -30,8 +31,7 @@ export function drawingText(store, drawn, places, curves) {
   for (const [health, links] of Map.groupBy(drawn.links, (l) => l.health)) {
     add(map, 'path', {d: curves(links), fill: 'none', stroke: health === 'ok' ? '#c6ccd4' : toneOf(health)[0], 'stroke-width': 1.4});
   }
-  const {size} = places;
-  const unit = size.height / 48;
+  const {size, unit} = places;
   const cut = (text, letters) => (text.length > letters ? text.slice(0, Math.max(1, letters - 1)) + '…' : text);
   drawn.columns.forEach((c, i) => {
     const {x, width: w} = places.columns[i];
@@ -43,7 +43,7 @@ export function drawingText(store, drawn, places, curves) {
       const text = b.object ? (['error', 'warning'].includes(b.health) && b.object.why?.[0]) || b.object.label || '' : '';
       const box = add(map, 'g', {});
       add(box, 'title', {}, `${healthName(b.health)}: ${name} ${text}`);
-      add(box, 'rect', {x, y, width: w, height: size.height, rx: 6, fill, stroke, 'stroke-dasharray': ['planned', 'orphan', 'foreign'].includes(b.health) ? '5 3' : 'none'});
+      add(box, 'rect', {x, y, width: w, height: size.height, rx: 6, fill, stroke, 'stroke-dasharray': ['planned', 'orphan', 'foreign'].includes(b.health) || leaves(b) ? '5 3' : 'none'});
       if (b.health !== 'ok') add(box, 'text', {x: x + 10 * unit, y: y + size.height / 2 + 5 * unit, 'font-size': 15 * unit, 'font-weight': 700, fill: stroke}, symbol(b.health));
       add(box, 'text', {x: x + 30 * unit, y: y + (text ? 20 : 29) * unit, 'font-size': 13 * unit, 'font-weight': 600, fill: '#1b1f24'}, cut(name, (w - 36 * unit) / (7.6 * unit)));
       add(box, 'text', {x: x + 30 * unit, y: y + 37 * unit, 'font-size': 12 * unit, fill: '#535b66'}, cut(text, (w - 36 * unit) / (6.6 * unit)));

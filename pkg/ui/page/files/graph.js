@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // From the objects to the boxes that the map draws: groups, folding, search. Pure functions, no DOM.
-import {severity} from './dom.js';
+import {healthName, inPlainWords, severity} from './dom.js';
 
 export const columns = [
   {id: 'services', title: 'Services', kinds: ['service'], side: 'namespace', system: 'Kubernetes'},
@@ -22,6 +22,28 @@ const rankOf = (health) => rank.get(health) ?? 0;
 
 export const columnIndex = (object) => columnOf.get(object.kind) ?? -1;
 export const worst = (healths) => healths.reduce((a, b) => (rankOf(b) < rankOf(a) ? b : a), 'ok');
+
+// leaves reports whether the controller would delete the object of a box.
+export const leaves = (box) => Boolean(box.object?.why?.some((why) => why.startsWith('planned: delete')));
+
+// textsOf returns the two lines of a box. spread says that Services of several namespaces are beside each other.
+export function textsOf(store, view, spread, b) {
+  if (b.type === 'object') return [b.object.name, labelOf(store, view, spread, b.object)];
+  const wrong = severity.filter((h) => b.wrong[h]).map((h) => `${b.wrong[h]} ${healthName(h)}`).join(', ') || 'all ok';
+  return b.type === 'more' ? [`${b.count} more`, wrong] : [b.group || 'no group', `${b.count}: ${wrong}`];
+}
+
+// labelOf is the second line of an object's box: why it is not well, or else what it is.
+function labelOf(store, view, spread, o) {
+  const reason = ['error', 'warning'].includes(o.health) && inPlainWords(o.why?.[0] ?? '')[0];
+  if (reason) return reason;
+  const of = view.focus && store.objects.get(view.focus);
+  const owner = `${of?.group}/${of?.name}`;
+  if (of?.kind === 'service' && o.label?.startsWith(owner)) { // whose a rule is need not be said in the chain of its Service
+    return o.label.slice(owner.length).trim() || o.facts?.find((f) => f.name === 'Algorithm')?.value || '';
+  }
+  return (o.kind === 'service' && spread && o.label ? `${o.group} · ` : '') + (o.label || o.why?.[0] || '');
+}
 
 // groups returns the group of each object: its own, or that of what leads to it in another column of the same side.
 export function groups(store) {
@@ -96,7 +118,8 @@ function walk(store, start, map, end, out, whole, groups) {
 }
 
 // picture returns what the map draws: boxes by column, the box of each object, and the links between boxes.
-// view: {query, wrong, health, namespace, only, focus, open: Set of group keys, limits: Map of column to number, selected: ID}
+// view: {query, wrong, health, namespace, only, focus, open: Set of group keys, limits: Map of column to number, room: most boxes of a
+// column without a limit, selected: ID}
 export function picture(store, view) {
   const groupOf = groups(store);
   const members = columns.map(() => []);
@@ -117,9 +140,9 @@ export function picture(store, view) {
     for (const b of boxes) for (const o of b.members || []) boxOf.set(o.id, b.id);
     return {...column, count: members[i].length, boxes};
   });
-  // A kind that the page has no object of has no column; one whose objects are all filtered out keeps it.
+  // A kind that the page has no object of has no column; one whose objects are all filtered out keeps it, but not beside a chain.
   const kinds = new Set(drawn.map((o) => o.kind));
-  const shown = kinds.size === 0 ? out : out.filter((c) => c.kinds.some((k) => kinds.has(k)));
+  const shown = kinds.size === 0 ? out : out.filter((c) => c.kinds.some((k) => kinds.has(k)) && (!view.focus && !view.only || c.boxes.length > 0));
   return {columns: shown, boxOf, links: join(store, shown, boxOf, byGroup), found: match?.found, groupOf};
 }
 
@@ -130,7 +153,7 @@ function fold(column, members, groupOf, view, tall) {
   const single = (o) => ({id: o.id, type: 'object', object: o, group: groupOf.get(o.id), members: [o], health: o.health});
   const named = (a, b) => byName(groupOf.get(a.id), groupOf.get(b.id)) || byName(a.name, b.name);
   members.sort(named);
-  if (!tall) return members.map(single);
+  if (!tall) return cut(column, members.map(single), view);
   const byGroup = Map.groupBy(members, (o) => groupOf.get(o.id));
   const out = [];
   for (const [group, list] of byGroup) {
@@ -157,7 +180,7 @@ function count(list) {
 
 // cut keeps as many boxes as there is room for: groups that are open and the selected object, then the worst.
 function cut(column, boxes, view) {
-  const limit = view.limits.get(column.id) ?? most;
+  const limit = view.limits.get(column.id) ?? view.room;
   if (boxes.length <= limit) return boxes;
   const urgency = (b) => (b.id === view.selected || b.open ? -2 : b.type === 'object' && b.members.length && view.open.has(`${column.side}:${b.group}`) ? -1 : 0);
   const order = boxes.map((b, i) => ({b, i})).sort((x, y) =>

@@ -6,15 +6,22 @@
 const base = {height: 48, gap: 8, head: 54, least: 122, greatest: 400};
 const space = 0.26; // between two columns, as a part of their width
 
-// place returns {size, width, height, columns: [{x, width}], at: Map of box to {x, y}} for a picture. unit is the size of the page's
-// letters, as a multiple of that on a desk: on a wall all is larger.
+// place returns {size, unit, lines, width, height, columns: [{x, width}], at: Map of box to {x, y}} for a picture. unit is the size of
+// the page's letters, as a multiple of that on a desk: on a wall all is larger. lines are those of the second line of a box: as many as
+// the words of a box need, if all boxes then fit into the height `tall`. words are the widths of name and second line on a desk, by box.
 // Each box is as near to the middle of the boxes of its side that lead to it as the order of its column allows. Nodes and
 // networks begin at the top: most rules lead to all nodes, and the middle of a long map is out of sight.
-export function place(picture, room, unit = 1) {
+export function place(picture, room, unit = 1, words = [], tall = 0) {
   const size = Object.fromEntries(Object.entries(base).map(([name, n]) => [name, Math.round(n * unit)]));
   const n = picture.columns.length;
   const column = Math.max(size.least, Math.min(size.greatest, Math.floor(room / (n + (n - 1) * space))));
-  const step = Math.max(column + Math.floor(column * space), Math.floor((room - column) / (n - 1)));
+  const step = Math.max(column + Math.floor(column * space), Math.min(column * 2, Math.floor((room - column) / Math.max(1, n - 1))));
+  const most = Math.max(1, ...picture.columns.map((c) => c.boxes.length));
+  const line = column / unit - 50; // in pixels of a desk; where lines end between words, they need more
+  const needed = (width) => (width <= line ? 1 : Math.ceil(width * 1.15 / line));
+  let lines = Math.min(5, Math.max(1, ...words.map(([name, label]) => needed(name) + needed(label) - 1)));
+  while (lines > 1 && size.head + most * (size.height + (lines - 1) * 17 * unit + size.gap) > tall) lines--;
+  size.height += Math.round((lines - 1) * 17 * unit);
   const at = new Map();
   const incoming = Map.groupBy(picture.links, (l) => l.to);
   // Sides are shown apart, each below the one before, as two clusters of a lesson.
@@ -41,7 +48,7 @@ export function place(picture, room, unit = 1) {
     if (names.length > 1) height += size.gap * 3;
   }
   const columns = picture.columns.map((c, i) => ({x: i * step, width: column}));
-  return {size, width: (n - 1) * step + column, height, columns, at, sides};
+  return {size, unit, lines, width: (n - 1) * step + column, height, columns, at, sides};
 }
 
 // way returns the points of a link: through the gaps between the boxes of the columns that it skips, so that it touches no box

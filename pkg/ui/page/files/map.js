@@ -3,19 +3,20 @@
 
 // The map: boxes in columns as lists of buttons, links as a drawing behind them.
 import {select} from './vendor/d3-selection.min.js';
-import {announce, el, healthClass, healthName, inPlainWords, isHealth, remembered, rows, setAttribute, setStyle, setText, severity, showMissing} from './dom.js';
-import {columnIndex, columns, most, path, picture} from './graph.js';
+import {announce, el, healthClass, healthName, isHealth, remembered, rows, setAttribute, setStyle, setText, showMissing} from './dom.js';
+import {columnIndex, columns, leaves, most, path, picture, textsOf} from './graph.js';
 import {createWall, drawCards} from './screens.js';
 import {drawingFile} from './drawing.js';
 import {bundle, knots, place, way} from './layout.js';
 
 const get = (id) => document.getElementById(id);
+const mostOnWall = 14; // boxes of a column, so that they can be read from afar; the worst are kept
 const flash = 2000; // milliseconds for which a box that has changed its health is marked
 const svg = (name) => document.createElementNS('http://www.w3.org/2000/svg', name);
 
 export function createMap(store, open) {
   // focus is the chosen object while its chain is shown alone, and whole says that the reader wants all others beside it.
-  const view = {query: '', wrong: false, health: '', namespace: '', only: null, open: new Set(), limits: new Map(), selected: null, focus: null, whole: false};
+  const view = {query: '', wrong: false, health: '', namespace: '', only: null, open: new Set(), others: new Set(), limits: new Map(), room: most, selected: null, focus: null, whole: false};
   const canvas = get('map-canvas');
   const drawing = svg('svg');
   drawing.setAttribute('aria-hidden', 'true');
@@ -36,6 +37,7 @@ export function createMap(store, open) {
   }));
   let drawn = {columns: [], links: [], boxOf: new Map()};
   let places = null;
+  const pen = document.createElement('canvas').getContext('2d'); // measures words
   let focus = null; // the box that Tab reaches
   let lit = null;
   const isStale = (kind) => store.sources.some((s) => s.state === 'failing' && s.kinds.includes(kind));
@@ -43,10 +45,17 @@ export function createMap(store, open) {
   narrow.addEventListener('change', () => draw());
   const button = (id) => canvas.querySelector(`button[data-id="${CSS.escape(id)}"]`);
 
+  // alone shows the chain of an object, or everything. The groups that are open there are not those that are open here.
+  function alone(id) {
+    if (Boolean(view.focus) !== Boolean(id)) [view.open, view.others] = [view.others, view.open];
+    view.focus = id;
+  }
+
   function draw() {
     const focused = canvas.contains(document.activeElement);
     showMissing(get('map-missing'), store, 'objects');
-    if (!store.objects.has(view.focus)) view.focus = null; // what is gone has no chain
+    if (!store.objects.has(view.focus)) alone(null); // what is gone has no chain
+    view.room = document.documentElement.classList.contains('wall') ? mostOnWall : most;
     drawn = picture(store, view);
     drawn.sides = store.story?.sides;
     const boxes = new Map(drawn.columns.flatMap((c) => c.boxes.map((b) => [b.id, b])));
@@ -68,7 +77,22 @@ export function createMap(store, open) {
 
   // arrange places the boxes; it is also called when the room changes.
   function arrange() {
-    places = place(drawn, get('map-area').clientWidth - 16, parseFloat(getComputedStyle(document.documentElement).fontSize) / 15);
+    const area = get('map-area');
+    const root = document.documentElement;
+    const width = (text, font) => {
+      pen.font = font + ' system-ui, sans-serif';
+      return pen.measureText(text).width;
+    };
+    const words = [...drawn.boxes.values()].map((b) => {
+      const [name, label] = textsOf(store, view, drawn.spread, b);
+      return [width(b.type === 'group' ? '▸ ' + name : name, '600 13.5px'), width(label, b.health === 'ok' ? '12px' : '600 12px')];
+    });
+    const tall = root.classList.contains('wall') ? 0 : innerHeight - area.getBoundingClientRect().top - 48; // below it are the keys
+    places = place(drawn, area.clientWidth - 16, parseFloat(getComputedStyle(root).fontSize) / 15, words, tall);
+    setStyle(canvas, '--box', places.size.height + 'px');
+    setStyle(canvas, '--lines', String(places.lines));
+    setStyle(canvas, '--between', (places.columns[1]?.x ?? 0) - places.columns[0].width + 'px');
+    canvas.classList.toggle('tall', places.lines > 1);
     setStyle(canvas, 'width', places.width + 'px');
     setStyle(canvas, 'height', places.height + 'px');
     setAttribute(drawing, 'width', String(places.width));
@@ -79,6 +103,7 @@ export function createMap(store, open) {
       setStyle(head.parentNode, 'left', places.columns[i].x + 'px');
       setStyle(head.parentNode, 'width', places.columns[i].width + 'px');
       setText(count, String(c.count));
+      setAttribute(head, 'data-joined', drawn.columns[i - 1]?.system === c.system ? '' : null); // one band for columns of one system
       select(list).selectChildren().data(c.boxes, (b) => b.id)
         .join((enter) => enter.append(makeBox))
         .order()
@@ -131,13 +156,14 @@ export function createMap(store, open) {
   function label() {
     const {bundles} = bundle(drawn.links);
     const at = knots(places, bundles);
-    const unit = places.size.height / 48;
+    const {unit} = places;
     const out = bundles.flatMap((b, i) => {
       const to = b.to.map((id) => drawn.boxes.get(id));
       if (to.some((x) => x.type !== 'object')) return [];
       const pools = new Set(to.map((x) => x.group));
       const all = [...store.objects.values()].filter((o) => o.kind === to[0].object.kind && pools.has(drawn.groupOf.get(o.id))).length;
-      return [{x: at[i].x, y: at[i].y, text: at[i].room < 44 * unit ? `${to.length}/${all}` : all === to.length ? `all ${all}` : `${to.length} of ${all}`}];
+      const text = all === to.length ? `all ${all}` : `${to.length} of ${all}`;
+      return [{x: at[i].x, y: at[i].y, text: at[i].room < (text.length * 6 + 10) * unit ? `${to.length}/${all}` : text}];
     });
     select(labels).selectChildren().data(out)
       .join((enter) => enter.append(() => { const g = svg('g'); g.append(svg('rect'), svg('text')); return g; }))
@@ -184,22 +210,13 @@ export function createMap(store, open) {
     node.health = b.health;
     if (changed) node.until = Date.now() + flash;
     if (changed) setTimeout(() => node.classList.remove('changed'), flash);
-    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : '', stale ? 'stale' : '', node.until > Date.now() ? 'changed' : ''].filter(Boolean).join(' '));
+    setAttribute(node, 'class', ['box', b.type, healthClass(b.health), b.id === view.selected ? 'selected' : '', stale ? 'stale' : '', leaves(b) ? 'leaves' : '', node.until > Date.now() ? 'changed' : ''].filter(Boolean).join(' '));
     setAttribute(node, 'data-kind', kind ?? null);
     setAttribute(node, 'tabindex', b.id === focus ? '0' : '-1');
     setAttribute(node, 'aria-expanded', b.type === 'group' ? String(b.open) : null);
     setAttribute(node, 'aria-current', b.id === view.selected ? 'true' : null);
     setBadgeOf(sign, health, b);
-    if (b.type === 'object') {
-      setText(name, b.object.name);
-      const reason = ['error', 'warning'].includes(b.object.health) && inPlainWords(b.object.why?.[0] ?? '')[0];
-      const namespace = b.object.kind === 'service' && drawn.spread ? b.object.group + ' · ' : '';
-      setText(label, reason || (b.object.label && namespace + b.object.label) || b.object.why?.[0] || '');
-    } else {
-      const wrong = severity.filter((h) => b.wrong[h]).map((h) => `${b.wrong[h]} ${healthName(h)}`).join(', ');
-      setText(name, b.type === 'more' ? `${b.count} more` : (b.group || 'no group'));
-      setText(label, b.type === 'more' ? (wrong || 'all ok') : `${b.count}: ${wrong || 'all ok'}`);
-    }
+    textsOf(store, view, drawn.spread, b).forEach((text, i) => setText([name, label][i], text));
     setAttribute(node, 'title', `${name.textContent}\n${label.textContent}`);
   }
 
@@ -284,7 +301,8 @@ export function createMap(store, open) {
   get('map-all').addEventListener('click', all);
   // all takes back what the counts, the causes and a choice have left of the map.
   function all() {
-    [view.health, view.only, view.focus, view.whole] = ['', null, null, view.selected !== null];
+    [view.health, view.only, view.whole] = ['', null, view.selected !== null];
+    alone(null);
     draw();
   }
   get('map-search').addEventListener('input', (event) => {
@@ -321,7 +339,7 @@ export function createMap(store, open) {
     focus && button(focus)?.focus();
   });
   get('map-save').addEventListener('click', () => drawingFile(store, drawn, places, curves));
-  const wall = createWall(arrange, () => places);
+  const wall = createWall(draw, arrange, () => places);
 
   let width = 0;
   new ResizeObserver(() => {
@@ -351,7 +369,7 @@ export function createMap(store, open) {
       const o = id && store.objects.get(id);
       if (!id) view.whole = false;
       // Of what serves one Service the chain is shown alone; all else leads to everything.
-      view.focus = o && !view.whole && !view.only && ['service', 'address', 'rule', 'forward'].includes(o.kind) ? id : null;
+      alone(o && !view.whole && !view.only && ['service', 'address', 'rule', 'forward'].includes(o.kind) ? id : null);
       if (o) drawn = picture(store, view); // the map was never drawn, or is another now
       if (o && drawn.boxOf.get(id) !== id) {
         if (!drawn.boxOf.has(id)) {

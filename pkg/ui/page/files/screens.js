@@ -31,15 +31,16 @@ export function drawCards(store, drawn, isStale, open) {
   });
 }
 
-// createWall returns {fit}, which arranges the map: on a wall with letters as large as there is room for. placed returns where its boxes are.
-export function createWall(arrange, placed) {
+// createWall returns {fit}, which arranges the map: on a wall with letters as large as there is room for. draw draws the map, placed
+// returns where its boxes are.
+export function createWall(draw, arrange, placed) {
   const wall = get('map-wall');
   wall.addEventListener('click', () => {
     const on = document.documentElement.classList.toggle('wall');
     setAttribute(wall, 'aria-pressed', String(on));
     if (on) document.documentElement.requestFullscreen?.().catch(() => {}); // a browser may refuse: the page is a wall all the same
     else if (document.fullscreenElement) document.exitFullscreen();
-    fit();
+    draw();
   });
   document.addEventListener('fullscreenchange', () => {
     if (!document.fullscreenElement && document.documentElement.classList.contains('wall')) wall.click();
@@ -69,6 +70,6 @@ export function createWall(arrange, placed) {
   }
   // What stands above the map grows and shrinks with the causes.
   new ResizeObserver(() => { if (document.documentElement.classList.contains('wall')) fit(); }).observe(get('causes'));
-  addEventListener('resize', () => { if (document.documentElement.classList.contains('wall')) fit(); });
+  addEventListener('resize', () => { if (document.documentElement.classList.contains('wall')) draw(); });
   return {fit};
 }

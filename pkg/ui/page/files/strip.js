@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The strip below the title: each source with the age of its last answer, the controller, and what is wrong by cause.
-import {ago, badge, el, healthClass, healthName, inPlainWords, named, plural, rows, setAttribute, setBadge, setText, severity} from './dom.js';
+import {ago, badge, el, healthClass, healthName, inPlainWords, named, plural, rows, setAttribute, setBadge, setText, severity, time} from './dom.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -35,7 +35,7 @@ export function createStrip(store, {filter, only}) {
     const c = store.controller;
     if (c) {
       const late = nobodyLeads();
-      const leads = blind() ? `unknown, as of ${ago(c.renewed)} ago` : late ? `nobody leads${c.leader ? ` since ${ago(c.renewed)}` : ''}` : `${short(c.leader)} leads, lease ${ago(c.renewed)} old`;
+      const leads = blind() ? `leader unknown for ${ago(c.renewed)}` : late ? `nobody leads${c.leader ? ` for ${ago(c.renewed)}` : ''}` : `${short(c.leader)} leads, lease ${ago(c.renewed)} old`;
       out.push({
         key: 'Controller', state: late ? 'failing' : blind() || c.replicas > c.ready ? 'connecting' : 'ok', title: c.leader || '',
         text: [c.version, c.replicas && `${c.ready} of ${c.replicas} ready`, leads].filter(Boolean).join(', '),
@@ -81,15 +81,18 @@ export function createStrip(store, {filter, only}) {
     const note = (o, text, remedy) => {
       [text, remedy] = inPlainWords(text, remedy);
       const key = `${o.kind}\n${o.health}\n${text}`;
-      if (!found.has(key)) found.set(key, {key, kind: o.kind, health: o.health, text, remedy, ids: [], names: []});
-      found.get(key).ids.push(o.id);
-      found.get(key).names.push(o.kind === 'node' ? o.name : `${o.group}/${o.name}`);
+      if (!found.has(key)) found.set(key, {key, kind: o.kind, health: o.health, text, remedy, ids: [], names: [], next: Infinity});
+      const cause = found.get(key);
+      cause.ids.push(o.id);
+      cause.names.push(o.kind === 'node' ? o.name : `${o.group}/${o.name}`);
+      const next = Date.parse(o.facts?.find((f) => f.name === 'Next try')?.value);
+      if (next > Date.now()) cause.next = Math.min(cause.next, next);
     };
-    const refused = new Map(store.plans.filter((p) => p.refusal).map((p) => [p.service, p]));
+    const plans = new Map(store.plans.map((p) => [p.service, p]));
     for (const o of store.objects.values()) {
       if (!['service', 'node'].includes(o.kind) || !['error', 'warning'].includes(o.health)) continue;
-      const p = refused.get(o.id);
-      const next = store.plans.find((x) => x.service === o.id)?.actions?.[0];
+      const p = plans.get(o.id);
+      const next = p?.actions?.[0];
       note(o, p?.refusal || (o.kind === 'node' ? o.why?.slice(0, 2).join('; ') : o.why?.[0]) || healthName(o.health), p?.remedy || (next ? `Planned: ${next.sign} ${named(store, next.label)}` : ''));
     }
     // An outage is the first cause of all: what is shown is as old as its source's last answer.
@@ -100,6 +103,7 @@ export function createStrip(store, {filter, only}) {
         text: `${text.replace(new RegExp(`^${s.name} `), '')}. What is hatched is as it was last read.`, remedy,
       };
     });
+    soon = Math.min(Infinity, ...[...found.values()].map((c) => c.next));
     if (nobodyLeads()) down.push({key: 'leader', health: 'error', names: ['Controller'], ids: [], text: 'Nobody leads: what changes in the cluster reaches CloudStack when somebody does.', remedy: 'See the Pods of the controller and their logs.'});
     const list = [...found.values()].sort((a, b) => severity.indexOf(a.health) - severity.indexOf(b.health) || b.ids.length - a.ids.length);
     rows(get('causes'), [...down, ...list].slice(0, 6), {key: (c) => c.key, make: () => el('p', {class: 'cause'}, badge('ok'), ' ', el('button', {type: 'button'}), ' ', el('span'), ' ', el('span', {class: 'remedy'})), fill: (p, c) => {
@@ -107,17 +111,18 @@ export function createStrip(store, {filter, only}) {
       setAttribute(p, 'class', 'cause ' + healthClass(c.health));
       setBadge(sign, c.health);
       setText(button, c.names.length === 1 ? c.names[0] : plural(c.ids.length, c.kind === 'node' ? 'Node' : 'Service'));
-      button.onclick = () => (c.ids.length ? only(c.ids) : filter(''));
+      button.onclick = () => (c.ids.length ? only(c.ids) : location.assign('#timeline'));
       setText(text, c.text);
-      setText(remedy, c.remedy);
+      setText(remedy, [c.remedy, c.next < Infinity ? `Next try ${time(c.next, store.at).textContent}.` : ''].filter(Boolean).join(' '));
     }});
   }
 
   let late = false;
+  let soon = Infinity; // the next try that a cause names
   setInterval(() => {
     if (document.hidden) return;
     ages();
-    if (late !== nobodyLeads()) causes();
+    if (late !== nobodyLeads() || soon < Date.now()) causes();
     late = nobodyLeads();
   }, 1000);
   return {draw, parts: ['objects', 'sources', 'controller', 'plans']};

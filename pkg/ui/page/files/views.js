@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The views that are tables: checks, plan, time line, nodes.
-import {badge, cells, el, list, marked, objectLink, remembered, rows, setAttribute, setText, showMissing, table, time} from './dom.js';
+import {
+  badge, cells, el, inPlainWords, list, marked, named, objectLink, plural, remembered, rows, setAttribute, setText, severity, showMissing, table,
+  time,
+} from './dom.js';
 import {planBody} from './details.js';
 import {createLanes} from './lanes.js';
 
@@ -62,13 +65,23 @@ export function createPlan(store) {
   const plans = el('div', {class: 'plans'});
   const more = moreButton();
   section('plan').append(el('p', {}, 'What the controller would do now.'), missing, none, plans, more);
-  return {parts: ['plans', 'missing'], draw() {
+  return {parts: ['plans', 'missing', 'objects'], draw() {
     const unknown = showMissing(missing, store, 'plans');
     none.hidden = unknown || store.plans.length > 0;
     const waiting = [...store.objects.values()].filter((o) => o.kind === 'service' && o.health !== 'ok').length;
     setText(none, waiting === 0 ? 'Nothing to do: CloudStack has what the Services ask for.' : `Nothing is planned. Not all is well with ${waiting} Services: see the map.`);
-    rows(plans, store.plans, {key: (p) => p.service, make: () => el('section'), more, fill: (node, p) =>
-      node.replaceChildren(el('h3', {}, objectLink(p.service, store.objects.get(p.service))), planBody(store, p))});
+    // Services that wait for the same have one heading: their plans say the same, too.
+    const cause = (p) => {
+      const o = store.objects.get(p.service);
+      return o?.health === 'error' && inPlainWords(o.why?.[0] ?? '').filter(Boolean).join(' ') || p.service;
+    };
+    rows(plans, [...Map.groupBy(store.plans, cause)], {key: ([c]) => c, make: () => el('section'), more, fill: (node, [why, list]) => {
+      const link = (p) => objectLink(p.service, store.objects.get(p.service));
+      node.replaceChildren(...(list.length === 1 ? [el('h3', {}, link(list[0])), planBody(store, list[0])] : [
+        el('h3', {}, `${list.length} Services`), el('p', {}, badge('error'), ' ' + why),
+        el('ul', {class: 'waiting'}, ...list.map((p) => el('li', {}, link(p), el('details', {}, el('summary', {}, plural(p.actions?.length ?? 0, 'action')), planBody(store, p))))),
+      ]));
+    }});
   }};
 }
 
@@ -123,7 +136,7 @@ export function createTimeline(store) {
     rows(entries.body, shown, {key: (e) => [e.at, e.kind, e.object, e.reason, e.message].join('\n'), make: () => el('tr'), more, fill: (row, e) => {
       setAttribute(row, 'class', e.warning ? 'warning' : null);
       cells(row, [[time(e.at, store.at)], [e.kind], e.object ? [objectLink(e.object, store.objects.get(e.object))] : '',
-        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.milliseconds ? ` in ${e.milliseconds} ms` : '', e.message ? ` ${e.message}` : '']]);
+        [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.milliseconds ? ` in ${e.milliseconds} ms` : '', e.message ? ` ${named(store, e.message)}` : '']]);
     }});
     lanes.node.parentNode.hidden = entries.frame.hidden = all.length + rates.length === 0;
     nothing.hidden = unread || all.length > 0;
@@ -154,7 +167,8 @@ export function createNodes(store) {
   function draw() {
     frame.hidden = showMissing(missing, store, 'nodes') && store.nodes.length === 0;
     const text = search.value.toLowerCase();
-    const shown = store.nodes.filter((n) => (!wrong.checked || n.health !== 'ok') && (!text || JSON.stringify(n).toLowerCase().includes(text)));
+    const shown = store.nodes.filter((n) => (!wrong.checked || n.health !== 'ok') && (!text || JSON.stringify(n).toLowerCase().includes(text)))
+      .sort((a, b) => severity.indexOf(a.health) - severity.indexOf(b.health)); // the worst first
     setText(found, `${shown.length} of ${store.nodes.length} nodes`);
     rows(body, shown, {key: (n) => n.name, make: () => el('tr'), more, fill: (row, n) => cells(row, [
       [objectLink('node/' + n.name, store.objects.get('node/' + n.name))],
