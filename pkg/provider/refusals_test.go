@@ -195,7 +195,7 @@ func TestTenancyRefusesBeforeAnyCall(t *testing.T) {
 	for _, tc := range []struct{ name, policy, rule string }{
 		{"default", "", "tenancy.annotations.network"},
 		{"by name", `{"annotations":{"network":{"allow":["other"]}}}`, "tenancy.annotations.network"},
-		{"by label", `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"blue"}}]}}}`, "tenancy.annotations.network"},
+		{"by label", `{"annotations":{"network":{"allow":["team=blue"]}}}`, "tenancy.annotations.network"},
 		{"by value", `{"annotations":{"network":{"values":["other-net"]}}}`, "tenancy.annotations.network"},
 		{"ports", `{"limits":{"maxPortsPerService":1}}`, "tenancy.limits.maxPortsPerService"},
 	} {
@@ -222,7 +222,7 @@ func TestTenancyReadsLabels(t *testing.T) {
 	env := served(t, []int{80}, withTenancy(t, `{"annotations":{"network":{"allow":["other"]}}}`), by("w1"))
 	assert.Zero(t, env.namespaceReads())
 
-	env = newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":[{"matchLabels":{"team":"red"}}]}}}`))
+	env = newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":["team=red"]}}}`))
 	env.namespace("default", map[string]string{"team": "red"})
 	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
 	env.mustSync("web", "w1")
@@ -242,7 +242,7 @@ func TestTenancyReadsLabels(t *testing.T) {
 // Without the labels nothing is decided: the sync fails and is tried again.
 func TestTenancyWithoutLabels(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t, withTenancy(t, `{"trustedNamespaces":[{"matchLabels":{"team":"red"}}],"annotations":{"network":{"deny":true}}}`))
+	env := newEnv(t, withTenancy(t, `{"trustedNamespaces":["team=red"],"annotations":{"network":{"deny":true}}}`))
 	env.namespace("default", map[string]string{"team": "red"})
 	fail := true
 	env.react("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -95,7 +95,7 @@ func TestDecidePolicy(t *testing.T) {
 	expect{OK, "none", nil}.verify(t, Policy(facts("--tenancy={}")))
 	expect{"", "cannot be read", nil}.verify(t, Policy(facts("--tenancy={")))
 	// Labels of namespaces matter to a policy with selectors alone.
-	unread := facts(`--tenancy={"trustedNamespaces":[{"matchLabels":{"a":"b"}}]}`)
+	unread := facts(`--tenancy={"trustedNamespaces":["a=b"]}`)
 	unread.LabelsErr = errors.New("no")
 	expect{Unknown, "no", nil}.verify(t, Policy(unread))
 	unread.Words = nil

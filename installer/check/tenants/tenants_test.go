@@ -108,7 +108,7 @@ func TestKeep(t *testing.T) {
 			services: []corev1.Service{
 				service("a/web", "192.0.2.1", with("algorithm", "leastconn"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" }),
 			},
-			refused: []string{"+a/web tenancy.annotations.address", "+a/web tenancy.annotations.algorithm"},
+			refused: []string{"+a/web tenancy.annotations.algorithm", "+a/web tenancy.annotations.address"},
 			values:  `{"tenancy":{"annotations":{"address":{"values":["192.0.2.9","192.0.2.1"]},"algorithm":{"values":["source","leastconn"]}}}}`,
 		},
 		"addresses of CloudStack": {
