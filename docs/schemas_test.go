@@ -28,7 +28,7 @@ func TestSchemas(t *testing.T) {
 		sources           []string
 	}{
 		{"ui.schema.json", "What the page of csccm ui shows", "Snapshot", []string{"../pkg/ui/model/model.go"}},
-		{"../pkg/simulator/world.schema.json", "World of cloudstack-sim", "World", []string{"../pkg/simulator/internal/world/world.go"}},
+		{"../pkg/simulator/world.schema.json", "World of cloudstack-sim", "World", []string{"../pkg/simulator/world.go"}},
 	} {
 		defs := definitions{}
 		for _, source := range s.sources {

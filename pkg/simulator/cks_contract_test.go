@@ -310,7 +310,8 @@ func TestContractOfKubernetes(t *testing.T) {
 			owner listLoadBalancerRules => count 0
 			owner listVirtualMachines keyword=c1- => count 0`},
 		{"delete: not with foreign VMs in the own network", newCluster + ` > k networkid=net
-			owner deployVirtualMachine zoneid={zone} serviceofferingid={node} templateid={templates:plain} networkids={net} > guest
+			owner listTemplates templatefilter=featured zoneid={zone} > template
+			owner deployVirtualMachine zoneid={zone} serviceofferingid={node} templateid={template} networkids={net} > guest
 			owner deleteKubernetesCluster id={k} => job 530 Network : c1-network for Kubernetes cluster : c1 has instances using it which are not \
 				part of the Kubernetes cluster
 			owner listKubernetesClusters id={k} => state=Running`},

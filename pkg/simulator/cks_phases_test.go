@@ -154,7 +154,7 @@ func TestKubernetesISO(t *testing.T) {
 kubernetesVersions:
   - {semanticVersion: 1.31.1}
   - {semanticVersion: 1.31.2, isoState: Failed}
-  - {semanticVersion: 1.31.3, isoState: Missing, zone: z1}
+  - {semanticVersion: 1.31.3, isoState: Missing}
 `)
 	h.set("zone", h.idOf("zones", "z1"), "node", h.idOf("offerings", "node"), "version", h.idOf("kubernetesVersions", "v1.31.1"))
 	h.play(`

@@ -23,7 +23,6 @@ serviceOfferings:
   - {name: small, cpus: 1, cpuSpeed: 500, memoryMiB: 512}
   - {name: node, cpus: 2, cpuSpeed: 1000, memoryMiB: 2048}
   - {name: big, cpus: 4, cpuSpeed: 1000, memoryMiB: 4096}
-templates: [{name: plain}, {name: ready, forCKS: true}]
 accounts:
   - {name: owner, users: [{name: owner}]}
   - {name: mate, users: [{name: mate}]}
@@ -37,13 +36,14 @@ networks:
   - {name: cks-net, account: owner, cidr: 10.1.2.0/24, offering: DefaultNetworkOfferingforKubernetesService}
   - {name: other-net, account: other, cidr: 10.1.3.0/24, offering: DefaultNetworkOfferingforKubernetesService}
   - {name: tier, vpc: v1, acl: l1, cidr: 10.2.1.0/24}
-  - {name: closed, vpc: v1, acl: default_deny, cidr: 10.2.2.0/24, state: Implemented}
+  - {name: closed, vpc: v1, acl: default_deny, cidr: 10.2.2.0/24}
   - {name: shared, type: Shared, domain: ROOT, cidr: 10.9.0.0/24}
 virtualMachines:
   - {name: vm-1, account: owner, nics: [{network: plain-net}]}
   - {name: vm-2, account: owner, nics: [{network: plain-net}]}
-  - {name: extra, account: owner, offering: node, template: ready, nics: [{network: cks-net}]}
+  - {name: extra, account: owner, offering: node, nics: [{network: cks-net}]}
   - {name: foreign, account: other, nics: [{network: other-net}]}
+  - {name: behind, account: owner, nics: [{network: closed}]}
 `
 
 // startCKS starts cksWorld with a supported version of Kubernetes.

@@ -6,55 +6,9 @@ package simulator
 //go:generate go run ./internal/policydoc ../../docs/support-policy.md
 
 import (
-	"io"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
-)
-
-type (
-	// World describes a simulated CloudStack at its start.
-	World = world.World
-	// Zone is a zone.
-	Zone = world.Zone
-	// ServiceOffering is a compute offering.
-	ServiceOffering = world.ServiceOffering
-	// Template is a template of VMs.
-	Template = world.Template
-	// KubernetesVersion is a supported version of CloudStack Kubernetes Service.
-	KubernetesVersion = world.KubernetesVersion
-	// Domain is a domain.
-	Domain = world.Domain
-	// Role is a role with its rules.
-	Role = world.Role
-	// RoleRule allows or denies commands that match a pattern.
-	RoleRule = world.RoleRule
-	// Account is an account with its users.
-	Account = world.Account
-	// User is a user with its API keys.
-	User = world.User
-	// Project is a project.
-	Project = world.Project
-	// VPC is a VPC.
-	VPC = world.VPC
-	// ACLList is a list of network ACL items.
-	ACLList = world.ACLList
-	// ACLItem is one network ACL item.
-	ACLItem = world.ACLItem
-	// Network is a guest network or a VPC tier.
-	Network = world.Network
-	// VirtualMachine is a VM.
-	VirtualMachine = world.VirtualMachine
-	// NIC is a network interface of a VM.
-	NIC = world.NIC
-	// PublicIP is a public IP address.
-	PublicIP = world.PublicIP
-	// LoadBalancerRule is a load balancer rule.
-	LoadBalancerRule = world.LoadBalancerRule
-	// FirewallRule is a firewall rule.
-	FirewallRule = world.FirewallRule
 )
 
 type (
@@ -106,23 +60,6 @@ func ParseFault(s string) (Fault, error) { return fault.Parse(s) }
 
 // Profile returns one of the named latency profiles: instant, simulator or production.
 func Profile(name string) (LatencyProfile, error) { return wire.NamedProfile(name) }
-
-// LoadWorld reads a world from YAML. It returns an error for unknown keys and for invalid objects.
-func LoadWorld(r io.Reader) (*World, error) { return world.LoadWorld(r) }
-
-// FreshWorld returns the world of a fresh CloudStack installation: one enabled advanced zone, the built-in offerings,
-// roles and template, and the user admin with a password but without API keys.
-func FreshWorld() *World { return world.FreshWorld() }
-
-// FreshYAML returns the world of a fresh installation as YAML.
-func FreshYAML() []byte { return world.FreshYAML() }
-
-// ExampleWorld returns the embedded example world: one zone, a network with three VMs of a Kubernetes cluster, and an
-// address with load balancer rules of an old provider.
-func ExampleWorld() *World { return world.ExampleWorld() }
-
-// ExampleYAML returns the embedded example world as YAML.
-func ExampleYAML() []byte { return world.ExampleYAML() }
 
 // Releases returns the valid values of --cloudstack-version, the oldest first.
 func Releases() []string { return catalogue.Releases() }

@@ -324,7 +324,7 @@ accounts:
   - {name: a, domain: d, users: [{name: a}]}
   - {name: b, domain: d, users: [{name: b}]}
   - {name: da, domain: d, role: Domain Admin, users: [{name: da}]}
-projects: [{name: p, owner: a}, {name: paused, owner: a, state: Suspended}]
+projects: [{name: p, owner: a}, {name: paused, owner: a}]
 vpcs: [{name: v, cidr: 10.2.0.0/16, account: a}]
 networks:
   - {name: own, account: a}

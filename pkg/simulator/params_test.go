@@ -182,6 +182,7 @@ func TestOwnerOfAddress(t *testing.T) {
 func TestOwnerFilters(t *testing.T) {
 	t.Parallel()
 	h := startYAML(t, projectWorld)
+	h.sim.st.Projects.Rows[1].State = store.ProjectSuspended
 	h.set("p", h.idOf("projects", "p"), "pvm", h.vmID("proj-1"), "own", h.vmID("own-1"), "net", h.netID("own"))
 	h.set("d", h.idOf("domains", "d")).play(`
 		d/a listVirtualMachines => count 2 name=own-1 /virtualmachine.1.name=tier-1

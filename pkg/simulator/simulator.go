@@ -19,7 +19,6 @@ import (
 	"github.com/csccm/csccm/pkg/simulator/internal/fault"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
-	"github.com/csccm/csccm/pkg/simulator/internal/world"
 )
 
 // Options configure a simulator.
@@ -67,11 +66,11 @@ func New(o Options) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := o.World.Release()
+	r, err := o.World.release()
 	if err != nil {
 		return nil, err
 	}
-	st, err := world.Build(o.World, o.Clock.Now())
+	st, err := o.World.build(o.Clock.Now())
 	if err != nil {
 		return nil, err
 	}

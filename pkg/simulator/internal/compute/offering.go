@@ -57,8 +57,8 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 		return !c.Boolean("issystem") && offeringMatches(c, o) && (m == nil || canChangeTo(m, o))
 	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
-			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Display, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
-			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID, DiskName: o.Name, DiskText: o.Display,
+			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Name, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
+			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID, DiskName: o.Name, DiskText: o.Name,
 		}
 	})
 }
@@ -72,7 +72,7 @@ func offeringMatches(c *wire.Call, o *store.ServiceOffering) bool {
 	}
 	switch {
 	case c.Has("name") && !strings.EqualFold(c.Str("name"), o.Name),
-		c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")) && !store.Like(o.Display, c.Str("keyword")),
+		c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")),
 		c.Boolean("encryptroot"), c.Boolean("gpuenabled"), c.Given("vgpuprofileid"), c.Has("systemvmtype"),
 		c.Has("storagetype") && !strings.EqualFold(c.Str("storagetype"), "shared"),
 		c.Has("state") && !strings.EqualFold(c.Str("state"), "Active") && !strings.EqualFold(c.Str("state"), "all"):

@@ -101,7 +101,7 @@ func listTemplates(c *wire.Call) (any, error) {
 		case c.Has("templatetype") && !strings.EqualFold(c.Str("templatetype"), t.Typ):
 		case c.Has("arch") && !strings.EqualFold(c.Str("arch"), templateArch):
 		case c.Has("isready") && !c.Boolean("isready"), c.Boolean("isvnf"), c.Boolean("forcks"):
-		case c.Given("parenttemplateid"), c.Given("imagestoreid"), c.Given("extensionid"), !t.HasTags(c.TagFilter()):
+		case c.Given("parenttemplateid"), c.Given("imagestoreid"), c.Given("extensionid"), len(c.TagFilter()) > 0:
 		default:
 			for _, z := range c.St.Zones.Rows {
 				if !z.Removed && wire.Matches(c, "zoneid", z) {
@@ -119,10 +119,10 @@ func listTemplates(c *wire.Call) (any, error) {
 func viewTemplate(c *wire.Call, t templateInZone) templateView {
 	root := c.St.Root()
 	v := templateView{
-		ID: t.UUID, Name: t.Name, DisplayText: t.Display, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format, Featured: true,
+		ID: t.UUID, Name: t.Name, DisplayText: t.Name, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format, Featured: true,
 		CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
 		Size: store.TemplateGiB * settings.Gib, PhysicalSize: store.TemplateGiB * settings.Gib, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
-		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{}, Tags: wire.ViewTags(&t.Tagged),
+		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{}, Tags: []wire.TagView{},
 	}
 	if c.Caller.RootAdmin() {
 		v.Status = "Download Complete"

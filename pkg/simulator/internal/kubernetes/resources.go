@@ -115,8 +115,8 @@ func nodeName(c *wire.Call, k *store.KubernetesCluster, kind string, now time.Ti
 // commands hide from users.
 var systemTemplate = &store.Template{
 	Entity: store.Entity{UUID: store.StableID("template", "systemvm")}, Name: "SystemVM Template (simulator)",
-	Display: "SystemVM Template (simulator)", OSName: "Debian GNU/Linux 12 (64-bit)", Format: "VHD", Typ: "SYSTEM",
-	GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"), ForCKS: true,
+	OSName: "Debian GNU/Linux 12 (64-bit)", Format: "VHD", Typ: "SYSTEM",
+	GuestOSID: store.StableID("guestos", "Debian GNU/Linux 12 (64-bit)"),
 }
 
 // enterNode creates one VM of the cluster and begins to start it.

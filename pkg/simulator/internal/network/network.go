@@ -35,7 +35,6 @@ type networkView struct {
 	Related         string `json:"related"`
 	BroadcastURI    string `json:"broadcasturi,omitempty"`
 	DNS1            string `json:"dns1"`
-	DNS2            string `json:"dns2,omitempty"`
 	Type            string `json:"type"`
 	VLAN            string `json:"vlan,omitempty"`
 	ACLType         string `json:"acltype"`
@@ -153,7 +152,7 @@ func viewNetwork(c *wire.Call, n *store.Network) networkView {
 	v := networkView{
 		ID: n.UUID, Name: n.Name, DisplayText: n.Display, BroadcastDomain: "Vlan", TrafficType: "Guest", ZoneID: n.Zone.UUID, ZoneName: n.Zone.Name,
 		OfferingID: n.Offering.UUID, OfferingName: o.Name, OfferingText: o.DisplayText, Conserve: o.Conserve, Availability: o.Availability,
-		State: n.State, Related: n.UUID, DNS1: n.Zone.DNS1, DNS2: n.Zone.DNS2, Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
+		State: n.State, Related: n.UUID, DNS1: n.Zone.DNS1, Type: n.Typ, ACLType: aclType(n), Services: n.Offering.NetworkServices(),
 		NetworkDomain: n.DomainName, PhysicalNetwork: n.Zone.PhysicalNetID, SpecifyVLAN: o.SpecifyVlan, SpecifyRanges: o.SpecifyIPs,
 		CanDeploy: true, Persistent: o.Persistent, Tags: wire.ViewTags(&n.Tagged), AutoScaling: n.Offering.AutoScaling(),
 		Created: wire.Stamp(n.Created), PublicMTU: 1500, PrivateMTU: 1500,

@@ -13,9 +13,7 @@ import (
 type zoneView struct {
 	ID              string         `json:"id"`
 	Name            string         `json:"name"`
-	Description     string         `json:"description,omitempty"`
 	DNS1            string         `json:"dns1,omitempty"`
-	DNS2            string         `json:"dns2,omitempty"`
 	InternalDNS1    string         `json:"internaldns1,omitempty"`
 	GuestCIDR       string         `json:"guestcidraddress,omitempty"`
 	NetworkType     string         `json:"networktype"`
@@ -52,11 +50,11 @@ func listZones(c *wire.Call) (any, error) {
 		case z.Removed || !wire.Matches(c, "id", z) || len(c.Lists["ids"]) > 0 && !ids[z]:
 		case !z.Enabled && !named && !c.Caller.RootAdmin():
 		case c.Has("name") && !strings.EqualFold(c.Str("name"), z.Name):
-		case c.Has("keyword") && !store.Like(z.Name, c.Str("keyword")) && !store.Like(z.Description, c.Str("keyword")):
+		case c.Has("keyword") && !store.Like(z.Name, c.Str("keyword")):
 		case c.Has("networktype") && !strings.EqualFold(c.Str("networktype"), "Advanced"):
 		case c.Given("domainid"): // no zone is dedicated to a domain
 		case c.Has("available") && !c.Boolean("available") && !hasRouter(c, z):
-		case !z.HasTags(c.TagFilter()):
+		case len(c.TagFilter()) > 0: // zones have no tags
 		default:
 			out = append(out, z)
 		}
@@ -74,14 +72,14 @@ func hasRouter(c *wire.Call, z *store.Zone) bool {
 
 func viewZone(c *wire.Call, z *store.Zone) zoneView {
 	v := zoneView{
-		ID: z.UUID, Name: z.Name, Description: z.Description, NetworkType: "Advanced", AllocationState: "Enabled", ZoneToken: z.Zonetoken,
-		DHCPProvider: "VirtualRouter", Tags: wire.ViewTags(&z.Tagged), PrivateMTU: 1500, PublicMTU: 1500, Type: "Core", RoutedMode: true,
+		ID: z.UUID, Name: z.Name, NetworkType: "Advanced", AllocationState: "Enabled", ZoneToken: z.Zonetoken,
+		DHCPProvider: "VirtualRouter", Tags: []wire.TagView{}, PrivateMTU: 1500, PublicMTU: 1500, Type: "Core", RoutedMode: true,
 	}
 	if !z.Enabled {
 		v.AllocationState = "Disabled"
 	}
 	if c.Caller.RootAdmin() {
-		v.DNS1, v.DNS2, v.InternalDNS1, v.GuestCIDR = z.DNS1, z.DNS2, z.InternalDNS1, z.GuestCIDR
+		v.DNS1, v.InternalDNS1, v.GuestCIDR = z.DNS1, z.InternalDNS1, z.GuestCIDR
 	}
 	return v
 }

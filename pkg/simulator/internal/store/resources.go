@@ -12,18 +12,17 @@ import (
 // Zone is an advanced zone.
 type Zone struct {
 	Entity
-	Tagged
-	Name, Description, DNS1, DNS2, InternalDNS1 string
-	NetworkDomain, GuestCIDR                    string
-	Enabled                                     bool
-	PublicNetID, PhysicalNetID                  string
-	Zonetoken                                   string
+	Name, DNS1, InternalDNS1   string
+	NetworkDomain, GuestCIDR   string
+	Enabled                    bool
+	PublicNetID, PhysicalNetID string
+	Zonetoken                  string
 }
 
 // ServiceOffering is a service offering: the size of VMs.
 type ServiceOffering struct {
 	Entity
-	Name, Display              string
+	Name                       string
 	CPUNumber, CPUSpeed, MemMB int
 	DiskOfferingID             string
 }
@@ -31,9 +30,7 @@ type ServiceOffering struct {
 // Template is a template of VMs; it has no content, only its description.
 type Template struct {
 	Entity
-	Tagged
-	Name, Display, OSName, Format, Typ, GuestOSID string
-	ForCKS                                        bool // usable for nodes of Kubernetes clusters
+	Name, OSName, Format, Typ, GuestOSID string
 }
 
 // Host is a hypervisor host; only root admins see it.

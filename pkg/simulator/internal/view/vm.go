@@ -179,7 +179,7 @@ func ViewVM(c *wire.Call, v *store.VM, d VMDetails) VMView {
 	}
 	if d.has("tmpl") {
 		t := v.Template
-		out.vmTemplate = &vmTemplate{ID: t.UUID, Name: t.Name, Type: t.Typ, Format: t.Format, Text: t.Display}
+		out.vmTemplate = &vmTemplate{ID: t.UUID, Name: t.Name, Type: t.Typ, Format: t.Format, Text: t.Name}
 	}
 	if d.has("servoff") {
 		out.vmOffering = &vmOffering{ID: v.Offering.UUID, Name: v.Offering.Name}

@@ -1,13 +1,14 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simulator
 
 import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,7 +22,7 @@ import (
 var networkOfferingsJSON []byte
 
 // addNetworkOfferings creates the built-in offerings.
-func addNetworkOfferings(st *store.State, ids func(kind, name string) string) error {
+func addNetworkOfferings(st *store.State, now time.Time) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(networkOfferingsJSON, &all); err != nil {
 		return fmt.Errorf("decode the embedded network offerings: %w", err)
@@ -32,17 +33,17 @@ func addNetworkOfferings(st *store.State, ids func(kind, name string) string) er
 			return fmt.Errorf("decode an embedded network offering: %w", err)
 		}
 		o.Services = o.Spec.Services
-		o.UUID = ids("networkoffering", o.Spec.Name)
+		o.UUID, o.Created = store.StableID("networkoffering", o.Spec.Name), now
 		st.NetOffs.Add(o)
 	}
 	return nil
 }
 
 // addBuiltinRoles creates the default roles of a fresh installation.
-func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue, ids func(kind, name string) string) {
+func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 	add := func(name, kind, description string, public bool, rules ...*store.RoleRule) *store.Role {
 		return st.Roles.Add(&store.Role{
-			Entity: store.Entity{UUID: ids("role", name)}, Name: name, Kind: kind, Description: description, Public: public, Builtin: true, Rules: rules,
+			Entity: store.Entity{UUID: store.StableID("role", name)}, Name: name, Kind: kind, Description: description, Public: public, Builtin: true, Rules: rules,
 		})
 	}
 	rule := func(pattern string, allow bool) *store.RoleRule {
@@ -76,7 +77,7 @@ func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue, ids func(kind, n
 }
 
 // addVPCOfferings creates the built-in offerings.
-func addVPCOfferings(st *store.State, ids func(kind, name string) string, at store.Entity) {
+func addVPCOfferings(st *store.State, now time.Time) {
 	const router = "VpcVirtualRouter"
 	// all returns every service except those in without. Their provider is provider, unless special lists others.
 	all := func(provider string, special map[string][]string, without ...string) []store.VPCService {
@@ -111,7 +112,7 @@ func addVPCOfferings(st *store.State, ids func(kind, name string) string, at sto
 		{Name: "VPC offering with Netris - NAT Mode", Mode: "NATTED", Services: all("Netris", withVPN)},
 	} {
 		row := o
-		row.Entity, row.Display = store.Entity{UUID: ids("vpcoffering", o.Name), Created: at.Created}, o.Name
+		row.Entity, row.Display = store.Entity{UUID: store.StableID("vpcoffering", o.Name), Created: now}, o.Name
 		st.VPCOffs.Add(&row)
 	}
 }

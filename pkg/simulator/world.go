@@ -1,20 +1,21 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simulator
 
 import (
 	"bytes"
 	_ "embed"
 	"fmt"
 	"io"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
 // World describes all objects of a simulated CloudStack at its start. Objects refer to each other by name. Ids are
-// derived from kind and name, so that they are the same in every run, unless an id is specified. See
-// example-world.yaml.
+// derived from kind and name, so that they are the same in every run, unless an id is specified. Everything else is made
+// by API calls. See example-world.yaml.
 type World struct {
 	// Version is the CloudStack release to simulate, 4.16 to 4.22.0.0 (default). docs/support-policy.md lists the
 	// differences.
@@ -26,8 +27,6 @@ type World struct {
 	Zones []Zone `json:"zones,omitempty"`
 	// ServiceOfferings are the sizes of VMs (default: Small Instance and Medium Instance).
 	ServiceOfferings []ServiceOffering `json:"serviceOfferings,omitempty"`
-	// Templates are the images of VMs (default: one template).
-	Templates []Template `json:"templates,omitempty"`
 	// KubernetesVersions are the supported versions of CloudStack Kubernetes Service.
 	KubernetesVersions []KubernetesVersion `json:"kubernetesVersions,omitempty"`
 	// Domains below ROOT, parents before children.
@@ -40,9 +39,9 @@ type World struct {
 	Projects []Project `json:"projects,omitempty"`
 	// VPCs with their ACL lists.
 	VPCs []VPC `json:"vpcs,omitempty"`
-	// Networks are guest networks, including VPC tiers.
+	// Networks are guest networks, including VPC tiers. A network with VMs is implemented.
 	Networks []Network `json:"networks,omitempty"`
-	// VirtualMachines with their NICs.
+	// VirtualMachines with their NICs. They run.
 	VirtualMachines []VirtualMachine `json:"virtualMachines,omitempty"`
 	// PublicIPs are allocated addresses with their rules.
 	PublicIPs []PublicIP `json:"publicIPs,omitempty"`
@@ -52,11 +51,9 @@ type World struct {
 
 // Zone is an advanced zone.
 type Zone struct {
-	ID          string `json:"id,omitempty"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Disabled    bool   `json:"disabled,omitempty"`
-	DNS1        string `json:"dns1,omitempty"`
+	Name     string `json:"name"`
+	Disabled bool   `json:"disabled,omitempty"`
+	DNS1     string `json:"dns1,omitempty"`
 	// PublicRanges are ranges of public addresses, each "first-last" or a single address.
 	PublicRanges []string `json:"publicRanges"`
 	Hosts        []string `json:"hosts,omitempty"`
@@ -64,29 +61,15 @@ type Zone struct {
 
 // ServiceOffering is a size of VMs.
 type ServiceOffering struct {
-	ID       string `json:"id,omitempty"`
 	Name     string `json:"name"`
 	CPUs     int    `json:"cpus"`
 	CPUSpeed int    `json:"cpuSpeed"`  // MHz
 	Memory   int    `json:"memoryMiB"` // MiB
 }
 
-// Template is an image of VMs.
-type Template struct {
-	ID   string `json:"id,omitempty"`
-	Name string `json:"name"`
-	OS   string `json:"os,omitempty"`
-	// ForCKS marks a template of VMs that may be added to a Kubernetes cluster.
-	ForCKS bool `json:"forCKS,omitempty"`
-}
-
-// KubernetesVersion is a supported version of CloudStack Kubernetes Service.
+// KubernetesVersion is a supported version of CloudStack Kubernetes Service, in all zones.
 type KubernetesVersion struct {
-	ID       string `json:"id,omitempty"`
 	Semantic string `json:"semanticVersion"`        // such as 1.33.1
-	Name     string `json:"name,omitempty"`         // default v1.33.1
-	Zone     string `json:"zone,omitempty"`         // default: all zones
-	Disabled bool   `json:"disabled,omitempty"`     // clusters cannot use it
 	MinCPUs  int    `json:"minCPUs,omitempty"`      // of a node (default 2)
 	MinMem   int    `json:"minMemoryMiB,omitempty"` // of a node (default 2048)
 	// ISOState is the state of the ISO with the binaries: Ready (default), Allocated, Creating or Failed, or Missing if
@@ -96,17 +79,14 @@ type KubernetesVersion struct {
 
 // Domain is a domain below ROOT.
 type Domain struct {
-	ID   string `json:"id,omitempty"`
 	Path string `json:"path"` // "ROOT/k8s" or "k8s"
 }
 
 // Role is a custom role.
 type Role struct {
-	ID          string     `json:"id,omitempty"`
-	Name        string     `json:"name"`
-	Type        string     `json:"type"` // Admin, ResourceAdmin, DomainAdmin or User
-	Description string     `json:"description,omitempty"`
-	Rules       []RoleRule `json:"rules,omitempty"`
+	Name  string     `json:"name"`
+	Type  string     `json:"type"` // Admin, ResourceAdmin, DomainAdmin or User
+	Rules []RoleRule `json:"rules,omitempty"`
 }
 
 // RoleRule allows or denies commands: exactly one of its two fields is set.
@@ -117,24 +97,18 @@ type RoleRule struct {
 
 // Account is an owner of resources.
 type Account struct {
-	ID     string           `json:"id,omitempty"`
 	Name   string           `json:"name"`
 	Domain string           `json:"domain,omitempty"` // default ROOT
 	Role   string           `json:"role,omitempty"`   // default User
-	State  string           `json:"state,omitempty"`  // enabled, disabled or locked
 	Limits map[string]int64 `json:"limits,omitempty"` // resource name (publicIPs, virtualMachines ...) to maximum; -1 is unlimited
 	Users  []User           `json:"users,omitempty"`
 }
 
 // User is a login of an account.
 type User struct {
-	ID        string `json:"id,omitempty"`
-	Name      string `json:"name"`
-	Password  string `json:"password,omitempty"` // without a password the user cannot log in
-	FirstName string `json:"firstName,omitempty"`
-	LastName  string `json:"lastName,omitempty"`
-	Email     string `json:"email,omitempty"`
-	State     string `json:"state,omitempty"` // enabled, disabled or locked
+	Name     string `json:"name"`
+	Password string `json:"password,omitempty"` // without a password the user cannot log in
+	State    string `json:"state,omitempty"`    // enabled, disabled or locked
 	// APIKey and SecretKey must be set together. Without them a pair is generated, unless NoKeys is set.
 	APIKey    string `json:"apiKey,omitempty"`
 	SecretKey string `json:"secretKey,omitempty"`
@@ -143,37 +117,28 @@ type User struct {
 
 // Project is a group of accounts with its own resources.
 type Project struct {
-	ID          string           `json:"id,omitempty"`
-	Name        string           `json:"name"`
-	DisplayText string           `json:"displayText,omitempty"`
-	Owner       string           `json:"owner"`             // account
-	Members     []string         `json:"members,omitempty"` // additional accounts
-	State       string           `json:"state,omitempty"`   // Active, Suspended or Disabled
-	Limits      map[string]int64 `json:"limits,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Name    string   `json:"name"`
+	Owner   string   `json:"owner"`             // account
+	Members []string `json:"members,omitempty"` // additional accounts
 }
 
 // VPC is a virtual private cloud.
 type VPC struct {
-	ID       string    `json:"id,omitempty"`
 	Name     string    `json:"name"`
-	Zone     string    `json:"zone,omitempty"` // default: the first zone
 	CIDR     string    `json:"cidr"`
-	Account  string    `json:"account,omitempty"`
-	Project  string    `json:"project,omitempty"`
+	Account  string    `json:"account"`
 	ACLLists []ACLList `json:"aclLists,omitempty"`
 }
 
 // ACLList is a list of network ACL items of a VPC.
 type ACLList struct {
-	ID          string    `json:"id,omitempty"`
-	Name        string    `json:"name"`
-	Description string    `json:"description,omitempty"`
-	Items       []ACLItem `json:"items,omitempty"`
+	Name  string    `json:"name"`
+	Items []ACLItem `json:"items,omitempty"`
 }
 
 // ACLItem is one item of an ACL list.
 type ACLItem struct {
-	ID          string   `json:"id,omitempty"`
 	Number      int      `json:"number"`
 	Protocol    string   `json:"protocol"`
 	StartPort   *int     `json:"startPort,omitempty"`
@@ -189,7 +154,7 @@ type Network struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"` // Isolated (default), Shared or L2
-	Zone string `json:"zone,omitempty"`
+	Zone string `json:"zone,omitempty"` // default: the first zone
 	// Offering is the name of a network offering; the default is CloudStack's default offering for the type.
 	Offering string `json:"offering,omitempty"`
 	Account  string `json:"account,omitempty"`
@@ -199,28 +164,19 @@ type Network struct {
 	CIDR   string `json:"cidr,omitempty"`
 	VPC    string `json:"vpc,omitempty"`
 	ACL    string `json:"acl,omitempty"` // ACL list of the VPC, default_allow or default_deny
-	// State is Allocated, Implemented or Setup. Default: Implemented if the network has VMs, else Allocated (Setup if
-	// shared).
-	State string `json:"state,omitempty"`
 	// SourceNAT is the source NAT address of an implemented isolated network; default: the next free address.
 	SourceNAT string `json:"sourceNAT,omitempty"`
-	// Tags of the network.
-	Tags map[string]string `json:"tags,omitempty"`
 }
 
 // VirtualMachine is a VM.
 type VirtualMachine struct {
-	ID          string            `json:"id,omitempty"`
-	Name        string            `json:"name"`
-	DisplayName string            `json:"displayName,omitempty"`
-	Account     string            `json:"account,omitempty"`
-	Project     string            `json:"project,omitempty"`
-	Zone        string            `json:"zone,omitempty"`
-	Offering    string            `json:"offering,omitempty"` // service offering; default: the first
-	Template    string            `json:"template,omitempty"`
-	State       string            `json:"state,omitempty"` // Running (default), Stopped, Destroyed ...
-	NICs        []NIC             `json:"nics"`            // the default NIC is the first, unless another is marked
-	Tags        map[string]string `json:"tags,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Name     string `json:"name"`
+	Account  string `json:"account,omitempty"`
+	Project  string `json:"project,omitempty"`
+	Zone     string `json:"zone,omitempty"`     // default: the first zone
+	Offering string `json:"offering,omitempty"` // service offering; default: the first
+	NICs     []NIC  `json:"nics"`               // the default NIC is the first, unless another is marked
 }
 
 // NIC connects a VM to a network.
@@ -228,7 +184,6 @@ type NIC struct {
 	ID        string   `json:"id,omitempty"`
 	Network   string   `json:"network"`
 	IP        string   `json:"ip,omitempty"` // default: the next free address
-	IPv6      string   `json:"ipv6,omitempty"`
 	MAC       string   `json:"mac,omitempty"`
 	Secondary []string `json:"secondary,omitempty"`
 	Default   bool     `json:"default,omitempty"`
@@ -236,15 +191,10 @@ type NIC struct {
 
 // PublicIP is an allocated public address.
 type PublicIP struct {
-	ID      string `json:"id,omitempty"`
-	Address string `json:"address"`
-	Network string `json:"network,omitempty"` // isolated network that uses the address; for a VPC address: the tier
-	VPC     string `json:"vpc,omitempty"`
-	Account string `json:"account,omitempty"` // owner; required without network and vpc
-	Project string `json:"project,omitempty"`
-	State   string `json:"state,omitempty"` // Allocated (default), Allocating or Reserved
-	// StaticNAT is the VM to which static NAT maps the address.
-	StaticNAT         string             `json:"staticNAT,omitempty"`
+	ID                string             `json:"id,omitempty"`
+	Address           string             `json:"address"`
+	Network           string             `json:"network,omitempty"` // isolated network that uses the address; for a VPC address: the tier
+	VPC               string             `json:"vpc,omitempty"`     // in the place of a network
 	Tags              map[string]string  `json:"tags,omitempty"`
 	LoadBalancerRules []LoadBalancerRule `json:"loadBalancerRules,omitempty"`
 	FirewallRules     []FirewallRule     `json:"firewallRules,omitempty"`
@@ -252,28 +202,23 @@ type PublicIP struct {
 
 // LoadBalancerRule is a rule of a public address.
 type LoadBalancerRule struct {
-	ID          string            `json:"id,omitempty"`
-	Name        string            `json:"name"`
-	Description string            `json:"description,omitempty"`
-	PublicPort  int               `json:"publicPort"`
-	PrivatePort int               `json:"privatePort"`
-	Protocol    string            `json:"protocol,omitempty"`  // tcp, tcp-proxy, ssl; empty: like rules of old providers
-	Algorithm   string            `json:"algorithm,omitempty"` // roundrobin (default), leastconn, source
-	CIDRs       []string          `json:"cidrs,omitempty"`
-	Members     []string          `json:"members,omitempty"` // VMs by name
-	Tags        map[string]string `json:"tags,omitempty"`
+	ID          string   `json:"id,omitempty"`
+	Name        string   `json:"name"`
+	PublicPort  int      `json:"publicPort"`
+	PrivatePort int      `json:"privatePort"`
+	Protocol    string   `json:"protocol,omitempty"`  // tcp, tcp-proxy, ssl; empty: like rules of old providers
+	Algorithm   string   `json:"algorithm,omitempty"` // roundrobin (default), leastconn, source
+	CIDRs       []string `json:"cidrs,omitempty"`
+	Members     []string `json:"members,omitempty"` // VMs by name
 }
 
 // FirewallRule is an ingress rule of a public address.
 type FirewallRule struct {
-	ID        string            `json:"id,omitempty"`
-	Protocol  string            `json:"protocol"`
-	StartPort *int              `json:"startPort,omitempty"`
-	EndPort   *int              `json:"endPort,omitempty"`
-	ICMPType  *int              `json:"icmpType,omitempty"`
-	ICMPCode  *int              `json:"icmpCode,omitempty"`
-	CIDRs     []string          `json:"cidrs,omitempty"` // default 0.0.0.0/0
-	Tags      map[string]string `json:"tags,omitempty"`
+	ID        string   `json:"id,omitempty"`
+	Protocol  string   `json:"protocol"`
+	StartPort *int     `json:"startPort,omitempty"`
+	EndPort   *int     `json:"endPort,omitempty"`
+	CIDRs     []string `json:"cidrs,omitempty"` // default 0.0.0.0/0
 }
 
 //go:embed example-world.yaml
@@ -314,7 +259,7 @@ func LoadWorld(r io.Reader) (*World, error) {
 	if err := yaml.UnmarshalStrict(data, &w); err != nil {
 		return nil, fmt.Errorf("read the world: %w", err)
 	}
-	if err := w.Validate(); err != nil {
+	if _, err := w.build(time.Unix(0, 0)); err != nil {
 		return nil, err
 	}
 	return &w, nil
