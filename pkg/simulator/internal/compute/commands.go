@@ -11,12 +11,24 @@ import (
 
 // Commands are the commands of this family.
 var Commands = []wire.Command{
-	{Name: "listServiceOfferings", ID: store.RefOffering, Run: listServiceOfferings},
-	{Name: "listNetworkOfferings", ID: store.RefNetOffering, Run: listNetworkOfferings},
-	{Name: "listTemplates", ID: store.RefTemplate, Run: listTemplates},
+	{
+		Name: "listServiceOfferings", ID: store.RefOffering, Run: listServiceOfferings,
+		Without: "issystem cpunumber cpuspeed memory encryptroot gpuenabled vgpuprofileid systemvmtype storagetype state",
+	},
+	{
+		Name: "listNetworkOfferings", ID: store.RefNetOffering, Run: listNetworkOfferings,
+		Without: "traffictype availability isdefault specifyvlan specifyipranges sourcenatsupported networkid supportedservices",
+	},
+	{
+		Name: "listTemplates", ID: store.RefTemplate, Run: listTemplates,
+		Without: "ids hypervisor templatetype arch isready isvnf forcks parenttemplateid imagestoreid extensionid showunique tags",
+	},
 	{Name: "listSSHKeyPairs", Run: listSSHKeyPairs},
 
-	{Name: "listVirtualMachines", ID: store.RefVM, Run: listVirtualMachines},
+	{
+		Name: "listVirtualMachines", ID: store.RefVM, Run: listVirtualMachines,
+		Without: "keypair arch userid hostid gpuenabled isvnf displayvm isoid securitygroupid autoscalevmgroupid backupofferingid userdataid extensionid",
+	},
 	power("startVirtualMachine", startVirtualMachine, "user.vm.StartVMCmd", "VM.START", "starting Vm"),
 	power("stopVirtualMachine", stopVirtualMachine, "user.vm.StopVMCmd", "VM.STOP", "stopping Vm"),
 	power("rebootVirtualMachine", rebootVirtualMachine, "user.vm.RebootVMCmd", "VM.REBOOT", "rebooting Vm"),

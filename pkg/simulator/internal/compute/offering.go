@@ -5,7 +5,6 @@ package compute
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
@@ -39,9 +38,6 @@ type serviceOfferingView struct {
 }
 
 func listServiceOfferings(c *wire.Call) (any, error) {
-	if c.Boolean("issystem") && !c.Caller.RootAdmin() {
-		return nil, wire.Invalid("Only ROOT admins can access system's offering")
-	}
 	if _, err := c.OwnerScope(false); err != nil {
 		return nil, err
 	}
@@ -54,32 +50,13 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 		return nil, wire.Denied()
 	}
 	return wire.List(c, "serviceoffering", c.St.Offerings.Rows, func(o *store.ServiceOffering) bool {
-		return !c.Boolean("issystem") && offeringMatches(c, o) && (m == nil || canChangeTo(m, o))
+		return c.Is("name", o.Name) && c.Like("keyword", o.Name) && (m == nil || canChangeTo(m, o))
 	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
 			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Name, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
 			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID, DiskName: o.Name, DiskText: o.Name,
 		}
 	})
-}
-
-// offeringMatches applies the filters on attributes of a service offering.
-func offeringMatches(c *wire.Call, o *store.ServiceOffering) bool {
-	for name, has := range map[string]int{"cpunumber": o.CPUNumber, "cpuspeed": o.CPUSpeed, "memory": o.MemMB} {
-		if c.Has(name) && has < c.Integer(name) {
-			return false
-		}
-	}
-	switch {
-	case c.Has("name") && !strings.EqualFold(c.Str("name"), o.Name),
-		c.Has("keyword") && !store.Like(o.Name, c.Str("keyword")),
-		c.Boolean("encryptroot"), c.Boolean("gpuenabled"), c.Given("vgpuprofileid"), c.Has("systemvmtype"),
-		c.Has("storagetype") && !strings.EqualFold(c.Str("storagetype"), "shared"),
-		c.Has("state") && !strings.EqualFold(c.Str("state"), "Active") && !strings.EqualFold(c.Str("state"), "all"):
-		return false
-	}
-	// No offering belongs to a domain. CloudStack checks the domain parameter of users, but does not filter by it.
-	return !c.Given("domainid") || c.Str("account") != "" || !c.Caller.RootAdmin()
 }
 
 // canChangeTo reports whether listServiceOfferings returns an offering as a choice for a VM.
@@ -92,19 +69,9 @@ func canChangeTo(v *store.VM, o *store.ServiceOffering) bool {
 
 func listNetworkOfferings(c *wire.Call) (any, error) {
 	return wire.List(c, "networkoffering", c.St.NetOffs.Rows, func(o *store.NetworkOffering) bool {
-		s := &o.Spec
-		return c.Is("name", s.Name) && c.Like("displaytext", s.DisplayText) && c.Like("keyword", s.Name, s.DisplayText) && c.Is("state", s.State) &&
-			c.Is("guestiptype", s.GuestType) && c.Is("traffictype", s.TrafficType) && c.Is("availability", s.Availability) &&
-			c.Flag("forvpc", s.ForVPC) && c.Flag("isdefault", s.IsDefault) && c.Flag("specifyvlan", s.SpecifyVlan) &&
-			c.Flag("specifyipranges", s.SpecifyIPs) && c.Flag("sourcenatsupported", o.Has("SourceNat")) &&
-			(!c.Given("networkid") || changeable(c, o)) && o.HasAll(c.List("supportedservices"))
+		return c.Is("name", o.Spec.Name) && c.Like("displaytext", o.Spec.DisplayText) && c.Like("keyword", o.Spec.Name, o.Spec.DisplayText) &&
+			c.Is("state", o.Spec.State) && c.Is("guestiptype", o.Spec.GuestType) && c.Flag("forvpc", o.Spec.ForVPC)
 	}, viewNetworkOffering)
-}
-
-// changeable reports whether the network of the call can change to the offering.
-func changeable(c *wire.Call, o *store.NetworkOffering) bool {
-	n := wire.Arg[*store.Network](c, "networkid")
-	return n != nil && n.Typ == o.Spec.GuestType && n.Offering != o && n.Offering.Spec.ForVPC == o.Spec.ForVPC
 }
 
 // viewNetworkOffering adds id and created to the recorded answer for a built-in offering.

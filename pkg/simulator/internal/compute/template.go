@@ -5,7 +5,6 @@ package compute
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -89,26 +88,12 @@ func listTemplates(c *wire.Call) (any, error) {
 	if _, err := c.OwnerScope(c.ByID()); err != nil {
 		return nil, err
 	}
-	ids := c.Lists["ids"]
 	var out []templateInZone
 	for _, t := range slices.Backward(c.St.Templates.Rows) {
-		switch {
-		case t.Removed || !shows && !c.Given("id") || !wire.Matches(c, "id", t):
-		case len(ids) > 0 && !slices.ContainsFunc(ids, func(r store.Ref) bool { return r.Obj == any(t) }):
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), t.Name):
-		case c.Has("keyword") && !store.Like(t.Name, c.Str("keyword")):
-		case c.Has("hypervisor") && knownHypervisor(c.Str("hypervisor")) && !strings.EqualFold(c.Str("hypervisor"), "Simulator"):
-		case c.Has("templatetype") && !strings.EqualFold(c.Str("templatetype"), t.Typ):
-		case c.Has("arch") && !strings.EqualFold(c.Str("arch"), templateArch):
-		case c.Has("isready") && !c.Boolean("isready"), c.Boolean("isvnf"), c.Boolean("forcks"):
-		case c.Given("parenttemplateid"), c.Given("imagestoreid"), c.Given("extensionid"), len(c.TagFilter()) > 0:
-		default:
+		if !t.Removed && (shows || c.Given("id")) && wire.Matches(c, "id", t) && c.Is("name", t.Name) && c.Like("keyword", t.Name) {
 			for _, z := range c.St.Zones.Rows {
-				if !z.Removed && wire.Matches(c, "zoneid", z) {
+				if wire.Matches(c, "zoneid", z) {
 					out = append(out, templateInZone{t, z})
-				}
-				if c.Boolean("showunique") {
-					break
 				}
 			}
 		}
@@ -134,12 +119,4 @@ func viewTemplate(c *wire.Call, t templateInZone) templateView {
 		}
 	}
 	return v
-}
-
-// hypervisorNames are the hypervisors that CloudStack knows in addition to those of its zones.
-var hypervisorNames = []string{"Hyperv", "KVM", "XenServer", "VMware", "BareMetal", "Ovm", "LXC", "Ovm3", "External"}
-
-// knownHypervisor reports whether CloudStack knows the hypervisor; it ignores filters for unknown ones.
-func knownHypervisor(name string) bool {
-	return strings.EqualFold(name, "Simulator") || slices.ContainsFunc(hypervisorNames, func(s string) bool { return strings.EqualFold(s, name) })
 }

@@ -5,7 +5,6 @@
 package events
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -99,21 +98,11 @@ func listEvents(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	startID := wire.Arg[*store.Event](c, "startid")
-	var out []*store.Event
-	for _, e := range slices.Backward(c.St.Events.Rows) { // newest first
-		switch {
-		case e.Removed || !in(e.Owner) || !wire.Matches(c, "id", e) || !InDates(e.Created, from, to):
-		case c.Given("startid") && e != startID && e.Start != startID:
-		case c.Has("type") && !strings.EqualFold(c.Str("type"), e.Kind), c.Has("level") && !strings.EqualFold(c.Str("level"), e.Level):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), e.State):
-		case c.Has("resourceid") && !strings.EqualFold(c.Str("resourceid"), e.Resource.UUID):
-		case c.Has("resourcetype") && !strings.EqualFold(c.Str("resourcetype"), e.Resource.Kind):
-		case c.Has("keyword") && !store.Like(e.Kind, c.Str("keyword")) && !store.Like(e.Text, c.Str("keyword")) && !store.Like(e.Level, c.Str("keyword")):
-		default:
-			out = append(out, e)
-		}
-	}
-	return wire.Page(c, "event", out, func(e *store.Event) eventView { return viewEvent(c, e) })
+	return wire.List(c, "event", wire.Newest(c.St.Events.Rows), func(e *store.Event) bool {
+		return in(e.Owner) && InDates(e.Created, from, to) && (!c.Given("startid") || e == startID || e.Start == startID) && c.Is("type", e.Kind) &&
+			c.Is("level", e.Level) && c.Is("state", e.State) && c.Is("resourceid", e.Resource.UUID) && c.Is("resourcetype", e.Resource.Kind) &&
+			c.Like("keyword", e.Kind, e.Text, e.Level)
+	}, func(e *store.Event) eventView { return viewEvent(c, e) })
 }
 
 // checkEventResource checks resourceid and resourcetype, which must be used together.

@@ -15,35 +15,32 @@ import (
 
 // accountView is the API object account.
 type accountView struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	AccountType int    `json:"accounttype"`
-	RoleID      string `json:"roleid"`
-	RoleType    string `json:"roletype"`
-	RoleName    string `json:"rolename"`
-	DomainID    string `json:"domainid"`
-	Domain      string `json:"domain"`
-	DomainPath  string `json:"domainpath"`
-	Received    *int   `json:"receivedbytes,omitempty"` // shown once the account has had networks
-	Sent        *int   `json:"sentbytes,omitempty"`
-	*counters
-	State     string          `json:"state"`
-	Created   *wire.Timestamp `json:"created"`
-	Users     []userView      `json:"user"`
-	IsDefault bool            `json:"isdefault"`
-	Groups    []struct{}      `json:"groups"`
-	KeyAccess string          `json:"apikeyaccess,omitempty"`
+	ID          string          `json:"id"`
+	Name        string          `json:"name"`
+	AccountType int             `json:"accounttype"`
+	RoleID      string          `json:"roleid"`
+	RoleType    string          `json:"roletype"`
+	RoleName    string          `json:"rolename"`
+	DomainID    string          `json:"domainid"`
+	Domain      string          `json:"domain"`
+	DomainPath  string          `json:"domainpath"`
+	Received    *int            `json:"receivedbytes,omitempty"` // shown once the account has had networks
+	Sent        *int            `json:"sentbytes,omitempty"`
+	State       string          `json:"state"`
+	Created     *wire.Timestamp `json:"created"`
+	Users       []userView      `json:"user"`
+	IsDefault   bool            `json:"isdefault"`
+	Groups      []struct{}      `json:"groups"`
+	KeyAccess   string          `json:"apikeyaccess,omitempty"`
 	wire.JobRef
 }
 
-func viewAccount(c *wire.Call, a *store.Account) accountView {
-	v := plainAccount(c, a)
-	n := count(c.St, a)
-	v.counters = &n
-	if n.NetworkTotal > 0 {
+func viewAccount(c *wire.Call, a *store.Account) counted {
+	v, n := plainAccount(c, a), count(c.St, a)
+	if n["networktotal"] != int64(0) {
 		v.Received, v.Sent = new(int), new(int)
 	}
-	return v
+	return counted{a.UUID, v, n}
 }
 
 // plainAccount returns the view without the resource counters.
@@ -106,7 +103,7 @@ func accountScope(c *wire.Call) (wire.Scope, *wire.Error) {
 }
 
 func listAccounts(c *wire.Call) (any, error) {
-	counted, err := resourceDetails(c)
+	all, err := resourceDetails(c)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +114,8 @@ func listAccounts(c *wire.Call) (any, error) {
 	return wire.List(c, "account", c.St.Accounts.Rows, func(a *store.Account) bool {
 		return a.Project == nil && !a.System() && in(a) && (!a.DomainAdmin() || c.Caller.Account.Admin()) && c.Is("name", a.Name) &&
 			c.Like("keyword", a.Name, a.State) && c.Is("state", a.State) && (!c.Has("accounttype") || c.Integer("accounttype") == a.Typ())
-	}, func(a *store.Account) accountView {
-		if counted {
+	}, func(a *store.Account) any {
+		if all {
 			return viewAccount(c, a)
 		}
 		return plainAccount(c, a)

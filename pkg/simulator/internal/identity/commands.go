@@ -19,7 +19,7 @@ var Commands = []wire.Command{
 	},
 	{Name: "deleteAccount", Submit: deleteAccount, Class: "admin.account", Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id")},
 
-	{Name: "listUsers", ID: store.RefUser, Run: listUsers},
+	{Name: "listUsers", ID: store.RefUser, Run: listUsers, Without: "accounttype"},
 	{
 		Name: "createUser", Write: true, Run: createUser, Without: "userid", Order: "account domainid email firstname lastname password username",
 		Event: wire.Records("USER.CREATE", "creating User", "User", ""),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -24,7 +25,6 @@ type domainView struct {
 	State       string          `json:"state"`
 	Created     *wire.Timestamp `json:"created"`
 	Annotations bool            `json:"hasannotations"`
-	*counters
 	wire.JobRef
 }
 
@@ -43,11 +43,9 @@ func viewDomain(c *wire.Call, d *store.Domain) domainView {
 	return v
 }
 
-// fullDomain returns the view with the resource counters.
-func fullDomain(c *wire.Call, d *store.Domain) domainView {
-	v := viewDomain(c, d)
-	v.counters = wire.Ptr(countDomain(c.St, d))
-	return v
+// fullDomain returns the view with the counters of the domain and everything below it.
+func fullDomain(c *wire.Call, d *store.Domain) counted {
+	return counted{d.UUID, viewDomain(c, d), countersOf(func(k *settings.LimitKind) (int64, int64) { return c.St.DomainLimit(d, k), c.St.DomainUsed(d, k) })}
 }
 
 func level(d *store.Domain) int {
@@ -59,7 +57,7 @@ func level(d *store.Domain) int {
 }
 
 // resourceDetails reads details (all, resource or min) and reports whether the answer shows the resource counters.
-func resourceDetails(c *wire.Call) (counted bool, err *wire.Error) {
+func resourceDetails(c *wire.Call) (all bool, err *wire.Error) {
 	wanted := c.List("details")
 	for _, d := range wanted {
 		if !slices.Contains([]string{"all", "resource", "min"}, d) {
@@ -70,7 +68,7 @@ func resourceDetails(c *wire.Call) (counted bool, err *wire.Error) {
 }
 
 func listDomains(c *wire.Call) (any, error) {
-	counted, err := resourceDetails(c)
+	all, err := resourceDetails(c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,22 +82,11 @@ func listDomains(c *wire.Call) (any, error) {
 			return nil, wire.Denied()
 		}
 	}
-	var out []*store.Domain
-	for _, d := range c.St.Domains.Rows {
-		visible := d == only
-		if only == nil {
-			visible = me.RootAdmin() || d == me.Domain || c.Boolean("listall") && d.Within(me.Domain)
-		}
-		switch {
-		case d.Removed || d.Inactive || !visible:
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), d.Name), c.Has("keyword") && !store.Like(d.Name, c.Str("keyword")):
-		case c.Has("level") && c.Integer("level") != level(d):
-		default:
-			out = append(out, d)
-		}
-	}
-	return wire.Page(c, "domain", out, func(d *store.Domain) domainView {
-		if counted {
+	return wire.List(c, "domain", c.St.Domains.Rows, func(d *store.Domain) bool {
+		visible := only != nil || me.RootAdmin() || d == me.Domain || c.Boolean("listall") && d.Within(me.Domain)
+		return visible && !d.Inactive && c.Is("name", d.Name) && c.Like("keyword", d.Name) && (!c.Has("level") || c.Integer("level") == level(d))
+	}, func(d *store.Domain) any {
+		if all {
 			return fullDomain(c, d)
 		}
 		return viewDomain(c, d)

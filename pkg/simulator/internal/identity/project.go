@@ -22,12 +22,11 @@ type projectView struct {
 	AccountName string              `json:"projectaccountname"`
 	State       string              `json:"state"`
 	Tags        []wire.TagView      `json:"tags"`
-	*counters
-	Created *wire.Timestamp `json:"created"`
+	Created     *wire.Timestamp     `json:"created"`
 }
 
 func listProjects(c *wire.Call) (any, error) {
-	counted, err := resourceDetails(c)
+	all, err := resourceDetails(c)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +37,12 @@ func listProjects(c *wire.Call) (any, error) {
 	return wire.List(c, "project", c.St.Projects.Rows, func(p *store.Project) bool {
 		return in(p) && c.Is("name", p.Name) && c.Is("displaytext", p.Display) && c.Like("keyword", p.Name, p.Display) && c.Is("state", p.State) &&
 			p.HasTags(c.TagFilter())
-	}, func(p *store.Project) projectView { return projectViewOf(c, p, counted) })
+	}, func(p *store.Project) any {
+		if all {
+			return viewProject(c, p)
+		}
+		return plainProject(p)
+	})
 }
 
 // projectsScope returns the filter of listProjects: the caller's own projects. For admins: the projects of the named
@@ -94,15 +98,14 @@ func projectsScope(c *wire.Call) (func(*store.Project) bool, *wire.Error) {
 	return func(p *store.Project) bool { return p.Domain.Within(me.Domain) }, nil
 }
 
-func viewProject(c *wire.Call, p *store.Project) projectView { return projectViewOf(c, p, true) }
+func viewProject(c *wire.Call, p *store.Project) counted {
+	return counted{p.UUID, plainProject(p), count(c.St, p.Account)}
+}
 
-func projectViewOf(c *wire.Call, p *store.Project, counted bool) projectView {
+func plainProject(p *store.Project) projectView {
 	v := projectView{
 		ID: p.UUID, Name: p.Name, DisplayText: p.Display, DomainID: p.Domain.UUID, Domain: p.Domain.Name, AccountName: p.Account.Name,
 		State: p.State, Tags: wire.ViewTags(&p.Tagged), Created: wire.Stamp(p.Created), Owner: []map[string]string{},
-	}
-	if counted {
-		v.counters = wire.Ptr(count(c.St, p.Account))
 	}
 	for _, m := range p.Members {
 		if !m.Admin {

@@ -4,7 +4,6 @@
 package identity
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
@@ -20,25 +19,12 @@ func listUsers(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.User
-	for _, u := range c.St.Users.Rows {
-		switch {
-		case u.Removed || u.Account.Project != nil || u.Account.System() || !in(u.Account) || !me.Account.Admin() && u != me.User || !wire.Matches(c, "id", u):
-		case c.Has("username") && !store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username")))):
-		case c.Has("state") && !strings.EqualFold(c.Str("state"), u.State):
-		case c.Has("accounttype") && c.Integer("accounttype") != u.Account.Typ():
-		case c.Has("keyword") && !slices.ContainsFunc(texts(u), func(s string) bool { return store.Like(s, c.Str("keyword")) }) &&
-			!strings.EqualFold(c.Str("keyword"), accountTypeNames[u.Account.Typ()]):
-		default:
-			out = append(out, u)
-		}
-	}
-	return wire.Page(c, "user", out, func(u *store.User) userView { return withAdminView(c, viewUser(c, u), u) })
-}
-
-// texts returns the fields that a keyword is compared with.
-func texts(u *store.User) []string {
-	return []string{u.Username, u.FirstName, u.LastName, u.Email, u.State, u.Account.Name}
+	return wire.List(c, "user", c.St.Users.Rows, func(u *store.User) bool {
+		return u.Account.Project == nil && !u.Account.System() && in(u.Account) && (me.Account.Admin() || u == me.User) &&
+			(!c.Has("username") || store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username"))))) && c.Is("state", u.State) &&
+			(c.Like("keyword", u.Username, u.FirstName, u.LastName, u.Email, u.State, u.Account.Name) ||
+				strings.EqualFold(c.Str("keyword"), accountTypeNames[u.Account.Typ()]))
+	}, func(u *store.User) userView { return withAdminView(c, viewUser(c, u), u) })
 }
 
 // accountTypeNames are the account types by which a keyword can filter.

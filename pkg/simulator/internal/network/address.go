@@ -91,36 +91,20 @@ func listPublicIPAddresses(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.PublicIP
-	for _, ip := range c.St.IPs.Rows {
-		switch {
-		case ip.Owner == nil && allocatedOnly, ip.Owner != nil && !in(ip.Owner):
-		case allocatedOnly && ip.State != store.IPAllocated, state != "" && !strings.EqualFold(state, ip.State):
-		case !ipMatches(c, ip) || !c.Visible("fordisplay", ip.Hidden):
-		default:
-			out = append(out, ip)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *store.PublicIP) int { return a.Addr.Compare(b.Addr) })
-	return wire.Page(c, "publicipaddress", out, func(ip *store.PublicIP) ipView { return viewIP(c, ip) })
+	rows := slices.SortedStableFunc(slices.Values(c.St.IPs.Rows), func(a, b *store.PublicIP) int { return a.Addr.Compare(b.Addr) })
+	return wire.List(c, "publicipaddress", rows, func(ip *store.PublicIP) bool {
+		owned := ip.Owner == nil && !allocatedOnly || ip.Owner != nil && in(ip.Owner)
+		return owned && (!allocatedOnly || ip.State == store.IPAllocated) && (state == "" || c.Is("state", ip.State)) && ipMatches(c, ip) &&
+			c.Visible("fordisplay", ip.Hidden)
+	}, func(ip *store.PublicIP) ipView { return viewIP(c, ip) })
 }
 
 func ipMatches(c *wire.Call, ip *store.PublicIP) bool {
-	flag := func(name string, is bool) bool { return !c.Has(name) || c.Boolean(name) == is }
-	switch {
-	case !wire.Matches(c, "id", ip), c.Has("ipaddress") && c.Str("ipaddress") != ip.Addr.String(),
-		!flag("issourcenat", ip.SourceNAT), !flag("isstaticnat", ip.StaticVM != nil), !wire.Matches(c, "zoneid", ip.Zone),
-		!wire.Matches(c, "networkid", ip.Zone), // the public network that the address comes from
-		c.Given("associatednetworkid") && (ip.Network == nil || !wire.Matches(c, "associatednetworkid", ip.Network)),
-		c.Given("vpcid") && (ip.VPC == nil || !wire.Matches(c, "vpcid", ip.VPC)),
-		c.Has("forloadbalancing") && c.Boolean("forloadbalancing") && !ip.HasRules(),
-		c.Has("forvirtualnetwork") && !c.Boolean("forvirtualnetwork"),
-		c.Has("forsystemvms") && c.Boolean("forsystemvms"), c.Has("forprovider") && c.Boolean("forprovider"),
-		!wire.Matches(c, "vlanid", ip.Zone), !wire.Matches(c, "physicalnetworkid", ip.Zone),
-		c.Has("keyword") && !store.Like(ip.Addr.String(), c.Str("keyword")), !ip.HasTags(c.TagFilter()):
-		return false
-	}
-	return true
+	addr := ip.Addr.String()
+	return c.Is("ipaddress", addr) && c.Like("keyword", addr) && c.Flag("issourcenat", ip.SourceNAT) && c.Flag("isstaticnat", ip.StaticVM != nil) &&
+		wire.Matches(c, "zoneid", ip.Zone) && wire.Matches(c, "networkid", ip.Zone) && // the public network that the address comes from
+		wire.MatchesIn(c, "associatednetworkid", ip.Network) && wire.MatchesIn(c, "vpcid", ip.VPC) &&
+		(!c.Boolean("forloadbalancing") || ip.HasRules()) && c.BoolOr("forvirtualnetwork", true) && !c.Boolean("forsystemvms") && ip.HasTags(c.TagFilter())
 }
 
 // addressOwnerKey returns the id of the account whose row associateIpAddress locks.

@@ -12,9 +12,12 @@ import (
 
 // Commands are the commands of this family.
 var Commands = []wire.Command{
-	{Name: "listZones", ID: store.RefZone, Run: listZones},
+	{Name: "listZones", ID: store.RefZone, Run: listZones, Without: "networktype"},
 
-	{Name: "listNetworks", ID: store.RefNetwork, Run: listNetworks},
+	{
+		Name: "listNetworks", ID: store.RefNetwork, Run: listNetworks,
+		Without: "networkofferingid issystem restartrequired specifyipranges canusefordeploy physicalnetworkid vlan displaynetwork",
+	},
 	{
 		Name: "createNetwork", Write: true, Run: createNetwork, Event: wire.Records("NETWORK.CREATE", "creating network", "Network", ""),
 		Without: "physicalnetworkid associatednetworkid isolatedpvlan isolatedpvlantype ip6gateway ip6cidr startipv6 endipv6 cidrsize dns1 dns2 ip6dns1 " +
@@ -55,7 +58,10 @@ var Commands = []wire.Command{
 		Event: wire.Records("NETWORK.ACL.REPLACE", "Replacing network ACL", "NetworkAcl", "aclid"),
 	},
 
-	{Name: "listPublicIpAddresses", ID: store.RefIP, Refs: map[string]store.RefKind{"networkid": store.RefPublicNet}, Run: listPublicIPAddresses},
+	{
+		Name: "listPublicIpAddresses", ID: store.RefIP, Refs: map[string]store.RefKind{"networkid": store.RefPublicNet}, Run: listPublicIPAddresses,
+		Without: "forprovider vlanid physicalnetworkid",
+	},
 	{
 		Name: "associateIpAddress", Submit: associateIPAddress, Class: "user.address.AssociateIPAddrCmd", ByAdmin: true,
 		Lock:  func(c *wire.Call) string { return "account/" + addressOwnerKey(c) },

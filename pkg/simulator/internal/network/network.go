@@ -86,26 +86,13 @@ func listNetworks(c *wire.Call) (any, error) {
 	}
 	wide := c.Boolean("listall") && !c.Caller.Account.Normal()
 	ownOnly := c.Str("account") != "" && !c.Caller.Account.Normal()
-	var out []*store.Network
-	for _, n := range slices.Backward(c.St.Networks.Rows) {
-		visible := n.Owner != nil && in(n.Owner) && (n.Owner.Project == nil || c.Given("projectid"))
+	return wire.List(c, "network", wire.Newest(c.St.Networks.Rows), func(n *store.Network) bool {
 		if n.Owner == nil { // a domain's shared network
-			visible = (wide || domainNetwork(c, n)) && !ownOnly
+			return (wide || domainNetwork(c, n)) && !ownOnly && filter != "account" && networkMatches(c, n)
 		}
-		if n.Removed || !visible || !wire.Matches(c, "id", n) || !networkMatches(c, n) {
-			continue
-		}
-		switch filter {
-		case "account":
-			visible = n.Owner != nil && n.Owner.Project == nil
-		case "domain", "shared":
-			visible = n.Owner == nil
-		}
-		if visible {
-			out = append(out, n)
-		}
-	}
-	return wire.Page(c, "network", out, func(n *store.Network) networkView { return viewNetwork(c, n) })
+		shown := in(n.Owner) && (n.Owner.Project == nil || c.Given("projectid") && filter != "account")
+		return shown && filter != "domain" && filter != "shared" && networkMatches(c, n)
+	}, func(n *store.Network) networkView { return viewNetwork(c, n) })
 }
 
 // domainNetwork reports whether the caller (or the requested project) has access to a domain's network.
@@ -120,24 +107,9 @@ func domainNetwork(c *wire.Call, n *store.Network) bool {
 }
 
 func networkMatches(c *wire.Call, n *store.Network) bool {
-	switch {
-	case c.Has("name") && !strings.EqualFold(c.Str("name"), n.Name),
-		c.Has("keyword") && !store.Like(n.Name, c.Str("keyword")) && !store.Like(n.Display, c.Str("keyword")),
-		!wire.Matches(c, "zoneid", n.Zone), !wire.Matches(c, "networkofferingid", n.Offering),
-		c.Given("vpcid") && (n.VPC == nil || !wire.Matches(c, "vpcid", n.VPC)),
-		c.Has("forvpc") && c.Boolean("forvpc") != (n.VPC != nil),
-		c.Has("type") && !strings.EqualFold(c.Str("type"), n.Typ),
-		c.Has("traffictype") && !strings.EqualFold(c.Str("traffictype"), "Guest"),
-		c.Has("acltype") && !strings.EqualFold(c.Str("acltype"), aclType(n)),
-		c.Has("issystem") && c.Boolean("issystem"), c.Boolean("restartrequired"),
-		c.Has("specifyipranges") && c.Boolean("specifyipranges") != n.Offering.Spec.SpecifyIPs,
-		c.Has("canusefordeploy") && !c.Boolean("canusefordeploy"),
-		c.Given("associatednetworkid"),
-		!wire.Matches(c, "physicalnetworkid", n.Zone), c.Has("vlan") && c.Caller.RootAdmin() && c.Str("vlan") != vlanText(n), c.Has("displaynetwork") && !c.Boolean("displaynetwork"),
-		!n.Offering.HasAll(c.List("supportedservices")), !n.HasTags(c.TagFilter()):
-		return false
-	}
-	return true
+	return c.Is("name", n.Name) && c.Like("keyword", n.Name, n.Display) && wire.Matches(c, "zoneid", n.Zone) && wire.MatchesIn(c, "vpcid", n.VPC) &&
+		c.Flag("forvpc", n.VPC != nil) && c.Is("type", n.Typ) && c.Is("traffictype", "Guest") && c.Is("acltype", aclType(n)) &&
+		!c.Given("associatednetworkid") && n.Offering.HasAll(c.List("supportedservices")) && n.HasTags(c.TagFilter())
 }
 
 func aclType(n *store.Network) string {

@@ -60,14 +60,10 @@ func listPortForwardingRules(c *wire.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*store.PFRule
-	for _, r := range slices.Backward(c.St.PFRules.Rows) {
-		if in(r.Account) && wire.Matches(c, "id", r) && wire.Matches(c, "ipaddressid", r.IP) && wire.Matches(c, "networkid", r.Network) &&
-			r.HasTags(c.TagFilter()) && c.Visible("fordisplay", r.Hidden) {
-			out = append(out, r)
-		}
-	}
-	return wire.Page(c, "portforwardingrule", out, func(r *store.PFRule) pfView { return viewPF(c, r) })
+	return wire.List(c, "portforwardingrule", wire.Newest(c.St.PFRules.Rows), func(r *store.PFRule) bool {
+		return in(r.Account) && wire.Matches(c, "ipaddressid", r.IP) && wire.Matches(c, "networkid", r.Network) && r.HasTags(c.TagFilter()) &&
+			c.Visible("fordisplay", r.Hidden)
+	}, func(r *store.PFRule) pfView { return viewPF(c, r) })
 }
 
 func createPortForwardingRule(c *wire.Call) (*wire.JobSpec, error) {

@@ -4,8 +4,6 @@
 package network
 
 import (
-	"strings"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
@@ -38,28 +36,11 @@ type zoneView struct {
 
 func listZones(c *wire.Call) (any, error) {
 	named := c.ByID() || c.Str("name") != ""
-	ids := map[*store.Zone]bool{}
-	for _, r := range c.Lists["ids"] {
-		if z, ok := r.Obj.(*store.Zone); ok {
-			ids[z] = true
-		}
-	}
-	var out []*store.Zone
-	for _, z := range c.St.Zones.Rows {
-		switch {
-		case z.Removed || !wire.Matches(c, "id", z) || len(c.Lists["ids"]) > 0 && !ids[z]:
-		case !z.Enabled && !named && !c.Caller.RootAdmin():
-		case c.Has("name") && !strings.EqualFold(c.Str("name"), z.Name):
-		case c.Has("keyword") && !store.Like(z.Name, c.Str("keyword")):
-		case c.Has("networktype") && !strings.EqualFold(c.Str("networktype"), "Advanced"):
-		case c.Given("domainid"): // no zone is dedicated to a domain
-		case c.Has("available") && !c.Boolean("available") && !hasRouter(c, z):
-		case len(c.TagFilter()) > 0: // zones have no tags
-		default:
-			out = append(out, z)
-		}
-	}
-	return wire.Page(c, "zone", out, func(z *store.Zone) zoneView { return viewZone(c, z) })
+	return wire.List(c, "zone", c.St.Zones.Rows, func(z *store.Zone) bool {
+		return (z.Enabled || named || c.Caller.RootAdmin()) && c.Is("name", z.Name) && c.Like("keyword", z.Name) &&
+			!c.Given("domainid") && // no zone is dedicated to a domain
+			(c.BoolOr("available", true) || hasRouter(c, z)) && len(c.TagFilter()) == 0 // zones have no tags
+	}, func(z *store.Zone) zoneView { return viewZone(c, z) })
 }
 
 // hasRouter reports whether the caller's account has virtual routers in the zone.

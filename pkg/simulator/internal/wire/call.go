@@ -98,6 +98,12 @@ func Matches[T store.Row](c *Call, name string, v T) bool {
 	return got != zero && got == v
 }
 
+// MatchesIn is Matches for a list filter by an object that not every row has.
+func MatchesIn[T store.Row](c *Call, name string, v T) bool {
+	var zero T
+	return !c.Given(name) || v != zero && Matches(c, name, v)
+}
+
 // TagFilter returns the tags of the parameters tags[i].key and tags[i].value.
 func (c *Call) TagFilter() []store.Tag {
 	var out []store.Tag

@@ -93,11 +93,15 @@ func Page[T, R any](c *Call, name string, matched []T, render func(T) R) (any, e
 	return fill(ans, window, render), nil
 }
 
-// List answers a page of the rows that are not removed, that the parameter id allows, and that pass the filter.
+// List answers a page of the rows that are not removed, that the parameters id and ids allow, and that pass the filter.
 func List[T store.Row, R any](c *Call, name string, rows []T, pass func(T) bool, render func(T) R) (any, error) {
+	ids := map[any]bool{}
+	for _, r := range c.Lists["ids"] {
+		ids[r.Obj] = true
+	}
 	var out []T
 	for _, v := range rows {
-		if !v.Ent().Removed && Matches(c, "id", v) && pass(v) {
+		if !v.Ent().Removed && Matches(c, "id", v) && (len(ids) == 0 || ids[v]) && pass(v) {
 			out = append(out, v)
 		}
 	}
