@@ -193,8 +193,9 @@ type NIC struct {
 type PublicIP struct {
 	ID                string             `json:"id,omitempty"`
 	Address           string             `json:"address"`
-	Network           string             `json:"network,omitempty"` // isolated network that uses the address; for a VPC address: the tier
-	VPC               string             `json:"vpc,omitempty"`     // in the place of a network
+	Network           string             `json:"network,omitempty"`   // isolated network that uses the address; for a VPC address: the tier
+	VPC               string             `json:"vpc,omitempty"`       // in the place of a network
+	StaticNAT         string             `json:"staticNAT,omitempty"` // the VM to which static NAT maps the address
 	Tags              map[string]string  `json:"tags,omitempty"`
 	LoadBalancerRules []LoadBalancerRule `json:"loadBalancerRules,omitempty"`
 	FirewallRules     []FirewallRule     `json:"firewallRules,omitempty"`

@@ -190,12 +190,24 @@ func (b *builder) address(p *PublicIP) {
 	for _, k := range slices.Sorted(maps.Keys(p.Tags)) {
 		ip.Tags = append(ip.Tags, store.Tag{Key: k, Value: p.Tags[k], UUID: uuid.NewString()})
 	}
+	if p.StaticNAT != "" {
+		v := b.vmNamed(p.StaticNAT, ip.Owner)
+		b.check(ip.Network != nil && v.NICIn(ip.Network) != nil, "virtual machine %q has no nic in the network of the address", p.StaticNAT)
+		c := v.NICIn(ip.Network)
+		ip.StaticVM, ip.StaticIP, c.StaticNAT = v, c.IP, ip
+	}
 	for i := range p.LoadBalancerRules {
 		b.lbRule(ip, &p.LoadBalancerRules[i])
 	}
 	for i := range p.FirewallRules {
 		b.fwRule(ip, &p.FirewallRules[i], i)
 	}
+}
+
+func (b *builder) vmNamed(name string, owner *store.Account) *store.VM {
+	return find(b, b.st.VMs, "virtual machine", name, func(v *store.VM) bool {
+		return (strings.EqualFold(v.Name, name) || v.UUID == name) && v.Owner == owner
+	})
 }
 
 func (b *builder) lbRule(ip *store.PublicIP, r *LoadBalancerRule) {
@@ -213,7 +225,7 @@ func (b *builder) lbRule(ip *store.PublicIP, r *LoadBalancerRule) {
 	b.check(slices.Contains(store.LBAlgorithms, row.Algorithm), "algorithm %q must be one of %s", r.Algorithm, strings.Join(store.LBAlgorithms, ", "))
 	b.check(wire.BalancerConflict(row) == nil, "public port %d is that of another rule", r.PublicPort)
 	for _, m := range r.Members {
-		v := find(b, b.st.VMs, "virtual machine", m, func(v *store.VM) bool { return (strings.EqualFold(v.Name, m) || v.UUID == m) && v.Owner == ip.Owner })
+		v := b.vmNamed(m, ip.Owner)
 		c := v.NICIn(ip.Network)
 		b.check(c != nil, "member %q has no nic in network %q", m, ip.Network.Name)
 		row.Members = append(row.Members, &store.LBMember{VM: v, IP: c.IP})

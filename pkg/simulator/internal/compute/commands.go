@@ -52,5 +52,8 @@ var Commands = []wire.Command{
 
 // power is a command with a job on one VM.
 func power(name string, submit func(*wire.Call) (*wire.JobSpec, error), class, event, doing string) wire.Command {
-	return wire.Command{Name: name, Submit: submit, Class: class, ByAdmin: name != "expungeVirtualMachine", Event: wire.Records(event, doing, "VirtualMachine", "id")}
+	return wire.Command{
+		Name: name, Submit: submit, Class: class, ByAdmin: name != "expungeVirtualMachine", Without: "bootintosetup hostid podid clusterid",
+		Event: wire.Records(event, doing, "VirtualMachine", "id"),
+	}
 }

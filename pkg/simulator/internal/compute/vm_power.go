@@ -44,28 +44,11 @@ func startVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		case v.Owner.State == store.StateDisabled:
 			return nil, wire.Errf(wire.CodeAccount, wire.CSPermission, "The owner of %s is disabled: %d", v.Text(), v.Owner.ID)
 		}
-		if err := placeOn(c, v); err != nil {
-			return nil, err
-		}
 		return finishStart(c, v, now)
 	})
 	spec.Begin = starting(c.St, v)
 	spec.Undo = func() { v.FailStart(store.VMStopped, c.Server.Clock.Now()) }
 	return spec, nil
-}
-
-// placeOn places the VM on the host that an admin chose.
-func placeOn(c *wire.Call, v *store.VM) error {
-	h := wire.Arg[*store.Host](c, "hostid")
-	for _, p := range []string{"podid", "clusterid", "hostid"} {
-		if c.Given(p) && !c.Caller.RootAdmin() {
-			return wire.Errf(wire.CodeAccount, wire.CSPermission, "Parameter %s can only be specified by a Root Admin, permission denied", p)
-		}
-	}
-	if h != nil && (v.State == store.VMStarting || v.State == store.VMStopped) {
-		v.Host = h
-	}
-	return nil
 }
 
 // finishStart ends a start.
@@ -116,8 +99,6 @@ func rebootVirtualMachine(c *wire.Call) (*wire.JobSpec, error) {
 		switch {
 		case !running:
 			return nil, wire.Invalid("The VM %s (%s) is not running, unable to reboot it", v.UUID, v.Display)
-		case c.Boolean("bootintosetup"):
-			return nil, wire.Invalid("Booting into a hardware setup menu is not implemented on %s", v.Hypervisor)
 		case v.State != store.VMRunning:
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Unable to retrieve host with id null")
 		}

@@ -47,7 +47,7 @@ var Commands = []wire.Command{
 	},
 	{Name: "deleteProject", Submit: deleteProject, Class: "user.project", Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id")},
 	{
-		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account",
+		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account", Without: "email projectroleid roletype",
 		Event: wire.Records("PROJECT.ACCOUNT.ADD", "adding account to project", "Project", "projectid"),
 	},
 

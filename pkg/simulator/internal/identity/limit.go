@@ -4,98 +4,26 @@
 package identity
 
 import (
-	"strconv"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/settings"
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
-// limitView is the API object resourcelimit, or resourcecount if Count is set.
+// limitView is the API object resourcelimit.
 type limitView struct {
 	wire.OwnerView
 	Type     string `json:"resourcetype"`
 	TypeName string `json:"resourcetypename"`
-	Max      *int64 `json:"max,omitempty"`
-	Count    *int64 `json:"resourcecount,omitempty"`
+	Max      int64  `json:"max"`
 }
 
-// limitHolder is the account or domain that a limit applies to.
-type limitHolder struct {
-	account *store.Account
-	domain  *store.Domain
-}
-
-func (h limitHolder) limits() map[string]int64 {
-	if h.account != nil {
-		return h.account.Limits
+// setLimit sets the limit of an account or a domain, and returns the answer.
+func setLimit(c *wire.Call, limits *map[string]int64, owner wire.OwnerView, k *settings.LimitKind, n int64) (any, error) {
+	if *limits == nil {
+		*limits = map[string]int64{}
 	}
-	return h.domain.Limits
-}
-
-func (h limitHolder) set(k *settings.LimitKind, n int64) {
-	if h.limits() == nil {
-		if h.account != nil {
-			h.account.Limits = map[string]int64{}
-		} else {
-			h.domain.Limits = map[string]int64{}
-		}
-	}
-	h.limits()[k.Key] = n
-}
-
-func (h limitHolder) owner() wire.OwnerView {
-	if h.account != nil {
-		return wire.ViewOwner(h.account)
-	}
-	return wire.OwnerView{DomainID: h.domain.UUID, Domain: h.domain.Name, DomainPath: h.domain.Display()}
-}
-
-func limitFor(st *store.State, h limitHolder, k *settings.LimitKind) int64 {
-	if n, ok := h.limits()[k.Key]; ok {
-		return n
-	}
-	if h.account != nil {
-		return st.LimitOf(h.account, k)
-	}
-	return st.DomainLimit(h.domain, k)
-}
-
-// Ordinal returns the number of a resource kind in the API.
-func Ordinal(k *settings.LimitKind) string {
-	for i := range settings.LimitKinds {
-		if settings.LimitKinds[i].Key == k.Key {
-			return strconv.Itoa(i)
-		}
-	}
-	return ""
-}
-
-func viewLimit(c *wire.Call, h limitHolder, k *settings.LimitKind) limitView {
-	return limitView{OwnerView: h.owner(), Type: Ordinal(k), TypeName: k.Name, Max: wire.Ptr(limitFor(c.St, h, k))}
-}
-
-// limitKindArg reads resourcetypename and resourcetype; the name has precedence.
-func limitKindArg(c *wire.Call) (*settings.LimitKind, error) {
-	if name, ok := c.Args["resourcetypename"]; ok {
-		for i := range settings.LimitKinds {
-			if settings.LimitKinds[i].Name == name {
-				return &settings.LimitKinds[i], nil
-			}
-		}
-		return nil, wire.Invalid("Please specify a valid resource type name.")
-	}
-	if !c.Has("resourcetype") {
-		return nil, nil
-	}
-	n := c.Integer("resourcetype")
-	if n < 0 || n >= len(settings.LimitKinds) {
-		if c.API.Name == "listResourceLimits" {
-			return nil, wire.Invalid("Please specify a valid resource type.")
-		}
-		return nil, wire.Invalid("Please specify valid resource type")
-	}
-	return &settings.LimitKinds[n], nil
+	(*limits)[k.Key] = n
+	return wire.Object("resourcelimit", limitView{OwnerView: owner, Type: c.Str("resourcetype"), TypeName: k.Name, Max: n}), nil
 }
 
 func updateResourceLimit(c *wire.Call) (any, error) {
@@ -110,10 +38,11 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 	if limit < -1 {
 		return nil, wire.Invalid("Please specify either '-1' for an infinite limit, or a limit that is at least '0'.")
 	}
-	k, err := limitKindArg(c)
-	if err != nil {
-		return nil, err
+	kind := c.Integer("resourcetype")
+	if kind < 0 || kind >= len(settings.LimitKinds) {
+		return nil, wire.Invalid("Please specify valid resource type")
 	}
+	k := &settings.LimitKinds[kind]
 	me := c.Caller.Account
 	if a != nil {
 		switch {
@@ -124,9 +53,7 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 		case a.Project != nil && !mayModify(c, a.Project), !c.Access(a):
 			return nil, wire.Denied()
 		}
-		h := limitHolder{account: a}
-		h.set(k, limit)
-		return wire.Object("resourcelimit", viewLimit(c, h, k)), nil
+		return setLimit(c, &a.Limits, wire.ViewOwner(a), k, limit)
 	}
 	d := wire.Arg[*store.Domain](c, "domainid")
 	switch {
@@ -143,7 +70,5 @@ func updateResourceLimit(c *wire.Call) (any, error) {
 		return nil, wire.Invalid("Domain %s(id: %d) has maximum allowed resource limit %d for %s, please specify a value less than or equal to %d",
 			d.Name, d.Parent.ID, most, k.Name, most)
 	}
-	h := limitHolder{domain: d}
-	h.set(k, limit)
-	return wire.Object("resourcelimit", viewLimit(c, h, k)), nil
+	return setLimit(c, &d.Limits, wire.OwnerView{DomainID: d.UUID, Domain: d.Name, DomainPath: d.Display()}, k, limit)
 }

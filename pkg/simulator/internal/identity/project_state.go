@@ -23,21 +23,6 @@ func mayModify(c *wire.Call, p *store.Project) bool {
 	return m != nil && m.Admin
 }
 
-// projectArg returns the project of a command that changes it; missing is the error text if there is no such project.
-func projectArg(c *wire.Call, param, missing string) (*store.Project, error) {
-	p := wire.Arg[*store.Project](c, param)
-	switch {
-	case p == nil || p.Removed:
-		if strings.Contains(missing, "%") {
-			missing = fmt.Sprintf(missing, c.Refs[param].ID)
-		}
-		return nil, wire.Invalid("%s", missing)
-	case !mayModify(c, p):
-		return nil, wire.Denied()
-	}
-	return p, nil
-}
-
 const (
 	missingProject   = "Unable to find project with specified id"
 	missingProjectID = "Unable to find project by id %d"
@@ -112,29 +97,23 @@ func projectOwner(c *wire.Call) (*store.Account, *store.User, error) {
 	return u.Account, u, nil
 }
 
-// projectJob returns a job on an existing project. act runs after the access check.
-func projectJob(c *wire.Call, missing string, act func(*store.Project, time.Time) (any, error)) (*wire.JobSpec, error) {
-	if p := wire.Arg[*store.Project](c, "id"); p == nil || p.Removed {
-		_, err := projectArg(c, "id", missingProjectID)
-		return nil, err
+func deleteProject(c *wire.Call) (*wire.JobSpec, error) {
+	p := wire.Arg[*store.Project](c, "id")
+	if p == nil || p.Removed {
+		return nil, wire.Invalid(missingProjectID, c.Refs["id"].ID)
 	}
 	return &wire.JobSpec{Run: func(now time.Time) (any, error) {
-		p, err := projectArg(c, "id", missing)
-		if err != nil {
-			return nil, err
-		}
-		return act(p, now)
-	}}, nil
-}
-
-func deleteProject(c *wire.Call) (*wire.JobSpec, error) {
-	return projectJob(c, missingProjectID, func(p *store.Project, now time.Time) (any, error) {
-		if what := projectLeftovers(c.St, p); what != "" && !c.Boolean("cleanup") {
+		switch what := projectLeftovers(c.St, p); {
+		case p.Removed:
+			return nil, wire.Invalid(missingProjectID, p.ID)
+		case !mayModify(c, p):
+			return nil, wire.Denied()
+		case what != "" && !c.Boolean("cleanup"):
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Can't delete the project yet because it has %s to clean up", what)
 		}
 		c.St.PurgeProject(p, now)
 		return wire.Success{Success: true}, nil
-	})
+	}}, nil
 }
 
 // projectLeftovers returns the count and kind of the first kind of object that the project still owns, or "".

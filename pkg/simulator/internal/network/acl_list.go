@@ -70,10 +70,8 @@ func replaceNetworkACLList(c *wire.Call) (*wire.JobSpec, error) {
 	return &wire.JobSpec{Run: func(time.Time) (any, error) {
 		l, n := wire.Arg[*store.ACLList](c, "aclid"), wire.Arg[*store.Network](c, "networkid")
 		switch {
-		case !c.Given("networkid") && !c.Given("gatewayid"):
+		case !c.Given("networkid"):
 			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Network ID and private gateway can't be null at the same time")
-		case c.Given("networkid") && c.Given("gatewayid"):
-			return nil, wire.Errf(wire.CodeInternal, wire.CSRuntime, "Network ID and private gateway can't be passed at the same time")
 		case n == nil || n.Removed:
 			return nil, wire.Invalid("Unable to find specified Network")
 		case l == nil || l.Removed:

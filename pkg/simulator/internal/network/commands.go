@@ -54,7 +54,7 @@ var Commands = []wire.Command{
 		Event: wire.Records("NETWORK.ACL.DELETE", "Deleting Network ACL List", "NetworkAcl", "id"),
 	},
 	{
-		Name: "replaceNetworkACLList", Submit: replaceNetworkACLList, Class: "user.network",
+		Name: "replaceNetworkACLList", Submit: replaceNetworkACLList, Class: "user.network", Without: "gatewayid",
 		Event: wire.Records("NETWORK.ACL.REPLACE", "Replacing network ACL", "NetworkAcl", "aclid"),
 	},
 
