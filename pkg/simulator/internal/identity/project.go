@@ -131,6 +131,8 @@ func addAccountToProject(c *wire.Call) (*wire.JobSpec, error) {
 			return nil, wire.Invalid(missingProject)
 		case p.State != store.ProjectActive:
 			return nil, wire.Invalid("Can't add account to the specified project id in state=%s as it's no longer active", p.State)
+		case !c.Has("account"):
+			return nil, wire.Invalid("Either accountName or email is required")
 		case c.Str("account") == "":
 			return nil, wire.Invalid("Account information is required for assigning account to the project")
 		case !ok:
