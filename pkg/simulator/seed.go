@@ -43,7 +43,8 @@ func addNetworkOfferings(st *store.State, now time.Time) error {
 func addBuiltinRoles(st *store.State, cat *catalogue.Catalogue) {
 	add := func(name, kind, description string, public bool, rules ...*store.RoleRule) *store.Role {
 		return st.Roles.Add(&store.Role{
-			Entity: store.Entity{UUID: store.StableID("role", name)}, Name: name, Kind: kind, Description: description, Public: public, Builtin: true, Rules: rules,
+			Entity: store.Entity{UUID: store.StableID("role", name)}, Name: name, Kind: kind, Description: description, Public: public,
+			Builtin: true, Rules: rules,
 		})
 	}
 	rule := func(pattern string, allow bool) *store.RoleRule {

@@ -190,7 +190,8 @@ func (b *builder) publicRange(z *store.Zone, r string) {
 	}
 	first, err1 := netip.ParseAddr(strings.TrimSpace(lo))
 	last, err2 := netip.ParseAddr(strings.TrimSpace(hi))
-	b.check(err1 == nil && err2 == nil && first.Is4() && last.Is4() && !last.Less(first), "public range %q is not first-last with two IPv4 addresses in order", r)
+	b.check(err1 == nil && err2 == nil && first.Is4() && last.Is4() && !last.Less(first),
+		"public range %q is not first-last with two IPv4 addresses in order", r)
 	_, dup := b.st.AddressNamed(nil, first.String())
 	b.check(!dup, "public range %q overlaps another one at %s", r, first)
 	for a, n := first, 0; !last.Less(a); a, n = a.Next(), n+1 {
@@ -209,7 +210,8 @@ func (b *builder) sizes() {
 	}
 	for _, o := range list {
 		b.what = fmt.Sprintf("service offering %q", o.Name)
-		b.check(o.Name != "" && o.CPUs > 0 && o.Memory > 0 && o.CPUSpeed > 0, "name, cpus, cpuSpeed (MHz) and memoryMiB must be given and positive")
+		b.check(o.Name != "" && o.CPUs > 0 && o.Memory > 0 && o.CPUSpeed > 0,
+			"name, cpus, cpuSpeed (MHz) and memoryMiB must be given and positive")
 		b.st.Offerings.Add(&store.ServiceOffering{
 			Entity: b.entity("offering", "", o.Name), Name: o.Name, CPUNumber: o.CPUs, CPUSpeed: o.CPUSpeed, MemMB: o.Memory,
 			DiskOfferingID: store.StableID("diskoffering", o.Name),
@@ -296,7 +298,8 @@ func (b *builder) account(a *Account) {
 		b.check(known[k], "limit %q is not known; use one of %s", k, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	row := b.st.Accounts.Add(&store.Account{
-		Entity: b.entity("account", "", dom.Path()+a.Name), Name: a.Name, Domain: dom, Role: role, State: store.StateEnabled, Limits: maps.Clone(a.Limits),
+		Entity: b.entity("account", "", dom.Path()+a.Name), Name: a.Name, Domain: dom, Role: role, State: store.StateEnabled,
+		Limits: maps.Clone(a.Limits),
 	})
 	for i := range a.Users {
 		b.user(row, &a.Users[i])
@@ -307,12 +310,15 @@ func (b *builder) user(a *store.Account, u *User) {
 	b.what = fmt.Sprintf("user %q", u.Name)
 	_, dup := b.st.UserIn(a.Domain, u.Name)
 	b.check(u.Name != "" && !dup, "the name is missing, or used twice in domain %s", a.Domain.Display())
-	b.check((u.APIKey == "") == (u.SecretKey == "") && (u.APIKey == "" || !u.NoKeys), "give apiKey and secretKey together, or neither, or noKeys alone")
+	b.check((u.APIKey == "") == (u.SecretKey == "") && (u.APIKey == "" || !u.NoKeys),
+		"give apiKey and secretKey together, or neither, or noKeys alone")
 	state := cmp.Or(u.State, store.StateEnabled)
-	b.check(slices.Contains([]string{store.StateEnabled, store.StateDisabled, store.StateLocked}, state), "state %q must be enabled, disabled or locked", state)
+	b.check(slices.Contains([]string{store.StateEnabled, store.StateDisabled, store.StateLocked}, state),
+		"state %q must be enabled, disabled or locked", state)
 	row := b.st.Users.Add(&store.User{
-		Entity: b.entity("user", "", a.Domain.Path()+u.Name), Username: u.Name, Password: u.Password, FirstName: u.Name, LastName: u.Name, Account: a,
-		State: state, APIKey: u.APIKey, SecretKey: u.SecretKey, Timezone: "UTC", Builtin: a.Domain.Parent == nil && u.Name == "admin",
+		Entity: b.entity("user", "", a.Domain.Path()+u.Name), Username: u.Name, Password: u.Password, FirstName: u.Name, LastName: u.Name,
+		Account: a,
+		State:   state, APIKey: u.APIKey, SecretKey: u.SecretKey, Timezone: "UTC", Builtin: a.Domain.Parent == nil && u.Name == "admin",
 	})
 	if row.Builtin {
 		row.FirstName, row.LastName = "Admin", "User"

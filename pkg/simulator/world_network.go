@@ -43,11 +43,13 @@ func (b *builder) vpc(v *VPC) {
 	for _, l := range v.ACLLists {
 		list := b.st.ACLLists.Add(&store.ACLList{Entity: b.entity("acl", "", row.UUID+l.Name), Name: l.Name, Description: l.Name, VPC: row})
 		for _, it := range l.Items {
-			b.check(it.Number > 0 && it.Protocol != "", "acl list %q: an item has a number from 1 and a protocol (tcp, udp, icmp, all or a number)", l.Name)
+			b.check(it.Number > 0 && it.Protocol != "", "acl list %q: an item has a number from 1 and a protocol (tcp, udp, icmp, all or a number)",
+				l.Name)
 			item := &store.ACLItem{
-				Entity: b.entity("aclitem", "", fmt.Sprintf("%s/%d", list.UUID, it.Number)), List: list, Number: it.Number, Protocol: strings.ToLower(it.Protocol),
-				Traffic: cmp.Or(it.TrafficType, "Ingress"), Action: cmp.Or(it.Action, "Allow"), StartPort: it.StartPort, EndPort: cmp.Or(it.EndPort, it.StartPort),
-				CIDRs: rangesOr(it.CIDRs), Reason: it.Reason, State: store.RuleActive,
+				Entity: b.entity("aclitem", "", fmt.Sprintf("%s/%d", list.UUID, it.Number)), List: list, Number: it.Number,
+				Protocol: strings.ToLower(it.Protocol),
+				Traffic:  cmp.Or(it.TrafficType, "Ingress"), Action: cmp.Or(it.Action, "Allow"), StartPort: it.StartPort,
+				EndPort: cmp.Or(it.EndPort, it.StartPort), CIDRs: rangesOr(it.CIDRs), Reason: it.Reason, State: store.RuleActive,
 			}
 			b.st.ACLItems.Add(item)
 		}
@@ -64,7 +66,8 @@ func (b *builder) network(n *Network) {
 	b.what = fmt.Sprintf("network %q", n.Name)
 	b.check(n.Name != "", "the name is missing")
 	b.check(n.ACL == "" || n.VPC != "", "acl %q is only for tiers of a vpc", n.ACL)
-	row := &store.Network{Name: n.Name, Display: n.Name, Typ: cmp.Or(n.Type, store.TypeIsolated), VLAN: 100 + len(b.st.Networks.Rows), Zone: b.zoneNamed(n.Zone)}
+	row := &store.Network{Name: n.Name, Display: n.Name, Typ: cmp.Or(n.Type, store.TypeIsolated), VLAN: 100 + len(b.st.Networks.Rows),
+		Zone: b.zoneNamed(n.Zone)}
 	kind := row.Typ
 	switch {
 	case n.VPC != "":
@@ -85,7 +88,8 @@ func (b *builder) network(n *Network) {
 	offering := cmp.Or(n.Offering, defaultOfferings[kind])
 	row.Offering, _ = b.st.NetOffs.Find(func(o *store.NetworkOffering) bool { return o.Spec.Name == offering })
 	b.check(row.Offering != nil && row.Offering.Spec.GuestType == row.Typ && row.Offering.Spec.ForVPC == (row.VPC != nil),
-		"type %q and offering %q: there is no such network offering for it (vpc tier: %t); types are Isolated, Shared and L2", row.Typ, offering, row.VPC != nil)
+		"type %q and offering %q: there is no such network offering for it (vpc tier: %t); types are Isolated, Shared and L2", row.Typ, offering,
+		row.VPC != nil)
 	if row.Typ != store.TypeL2 {
 		p, err := netip.ParsePrefix(cmp.Or(n.CIDR, row.Zone.GuestCIDR))
 		b.check(err == nil && p.Addr().Is4(), "cidr %q is not an IPv4 range such as 10.1.1.0/24", n.CIDR)
@@ -131,11 +135,13 @@ func (b *builder) machine(v *VirtualMachine) {
 	}
 	b.check(len(users.Users) > 0, "its owner %q has no user", owner.Name)
 	row := &store.VM{
-		Entity: b.entity("vm", v.ID, owner.UUID+v.Name), Name: v.Name, Display: v.Name, Owner: owner, User: users.Users[0], Zone: b.zoneNamed(v.Zone),
+		Entity: b.entity("vm", v.ID, owner.UUID+v.Name), Name: v.Name, Display: v.Name, Owner: owner, User: users.Users[0],
+		Zone: b.zoneNamed(v.Zone),
 		Offering: find(b, b.st.Offerings, "service offering", v.Offering, func(o *store.ServiceOffering) bool {
 			return v.Offering == "" || strings.EqualFold(o.Name, v.Offering)
 		}),
-		Template: b.st.Templates.Rows[0], State: store.VMRunning, Updated: b.now.Add(-store.StatsInterval), Hypervisor: "Simulator", BootKnown: true,
+		Template: b.st.Templates.Rows[0], State: store.VMRunning, Updated: b.now.Add(-store.StatsInterval), Hypervisor: "Simulator",
+		BootKnown: true,
 	}
 	row.Host = b.st.HostFor(row.Zone, len(b.st.VMs.Rows))
 	for i := range v.NICs {
@@ -153,7 +159,8 @@ func (b *builder) nic(v *store.VM, c *NIC, device int) {
 	seq := len(b.st.VMs.Rows)*8 + device + 1
 	row := &store.NIC{
 		Entity:  store.Entity{UUID: cmp.Or(c.ID, store.StableID("nic", fmt.Sprintf("%s/%d", v.UUID, device))), Created: b.now},
-		Network: n, Device: device, IsDefault: c.Default, IP: c.IP, MAC: cmp.Or(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
+		Network: n, Device: device, IsDefault: c.Default, IP: c.IP,
+		MAC: cmp.Or(c.MAC, fmt.Sprintf("02:01:00:%02x:%02x:%02x", seq>>16&0xff, seq>>8&0xff, seq&0xff)),
 	}
 	if n.Typ != store.TypeL2 {
 		if row.IP == "" {
@@ -218,11 +225,13 @@ func (b *builder) lbRule(ip *store.PublicIP, r *LoadBalancerRule) {
 	b.check(r.Protocol == "" || slices.Contains(store.LBProtocols, r.Protocol), "protocol %q must be one of %s, or empty",
 		r.Protocol, strings.Join(store.LBProtocols, ", "))
 	row := &store.LBRule{
-		Entity: b.entity("lbrule", r.ID, ip.UUID+fmt.Sprint(r.PublicPort)), Name: r.Name, Algorithm: cmp.Or(r.Algorithm, "roundrobin"), Protocol: r.Protocol,
+		Entity: b.entity("lbrule", r.ID, ip.UUID+fmt.Sprint(r.PublicPort)), Name: r.Name, Algorithm: cmp.Or(r.Algorithm, "roundrobin"),
+		Protocol:    r.Protocol,
 		HasProtocol: r.Protocol != "", CIDRs: strings.Join(r.CIDRs, " "), HasCIDRs: r.CIDRs != nil, IP: ip, Network: ip.Network,
 		PublicPort: r.PublicPort, PrivatePort: r.PrivatePort, State: store.RuleAdd, Account: ip.Owner,
 	}
-	b.check(slices.Contains(store.LBAlgorithms, row.Algorithm), "algorithm %q must be one of %s", r.Algorithm, strings.Join(store.LBAlgorithms, ", "))
+	b.check(slices.Contains(store.LBAlgorithms, row.Algorithm), "algorithm %q must be one of %s", r.Algorithm,
+		strings.Join(store.LBAlgorithms, ", "))
 	b.check(wire.BalancerConflict(row) == nil, "public port %d is that of another rule", r.PublicPort)
 	for _, m := range r.Members {
 		v := b.vmNamed(m, ip.Owner)
@@ -239,8 +248,9 @@ func (b *builder) fwRule(ip *store.PublicIP, r *FirewallRule, n int) {
 	b.check(ip.Network != nil && ip.Network.Provides("Firewall"), "the address serves no network with the service Firewall")
 	b.check(slices.Contains([]string{"tcp", "udp", "icmp"}, r.Protocol), "protocol %q must be tcp, udp or icmp", r.Protocol)
 	b.st.AddFWRule(&store.FWRule{
-		Entity: b.entity("fwrule", r.ID, fmt.Sprintf("%s/%d", ip.UUID, n)), IP: ip, Network: ip.Network, Protocol: r.Protocol, StartPort: r.StartPort,
-		EndPort: cmp.Or(r.EndPort, r.StartPort), CIDRs: rangesOr(r.CIDRs), State: store.RuleActive, Account: ip.Owner,
+		Entity: b.entity("fwrule", r.ID, fmt.Sprintf("%s/%d", ip.UUID, n)), IP: ip, Network: ip.Network, Protocol: r.Protocol,
+		StartPort: r.StartPort,
+		EndPort:   cmp.Or(r.EndPort, r.StartPort), CIDRs: rangesOr(r.CIDRs), State: store.RuleActive, Account: ip.Owner,
 	})
 }
 

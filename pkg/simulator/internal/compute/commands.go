@@ -45,7 +45,8 @@ var Commands = []wire.Command{
 		Event: wire.Records("NIC.CREATE", "Creating Nic", "VirtualMachine", "virtualmachineid"),
 	},
 	{
-		Name: "removeNicFromVirtualMachine", Submit: removeNic, Class: "user.vm.RemoveNicFromVMCmd", ByAdmin: true, Order: "virtualmachineid nicid",
+		Name: "removeNicFromVirtualMachine", Submit: removeNic, Class: "user.vm.RemoveNicFromVMCmd", ByAdmin: true,
+		Order: "virtualmachineid nicid",
 		Event: wire.Records("NIC.DELETE", "Removing Nic", "VirtualMachine", "virtualmachineid"),
 	},
 }

@@ -54,7 +54,8 @@ func listServiceOfferings(c *wire.Call) (any, error) {
 	}, func(o *store.ServiceOffering) serviceOfferingView {
 		return serviceOfferingView{
 			ID: o.UUID, Name: o.Name, State: "Active", DisplayText: o.Name, CPUs: o.CPUNumber, Speed: o.CPUSpeed, Memory: o.MemMB,
-			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID, DiskName: o.Name, DiskText: o.Name,
+			Created: wire.Stamp(o.Created), StorageType: "shared", Provisioning: "thin", DynScaling: true, DiskID: o.DiskOfferingID,
+			DiskName: o.Name, DiskText: o.Name,
 		}
 	})
 }

@@ -104,10 +104,11 @@ func listTemplates(c *wire.Call) (any, error) {
 func viewTemplate(c *wire.Call, t templateInZone) templateView {
 	root := c.St.Root()
 	v := templateView{
-		ID: t.UUID, Name: t.Name, DisplayText: t.Name, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format, Featured: true,
-		CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
+		ID: t.UUID, Name: t.Name, DisplayText: t.Name, Public: true, Created: wire.Stamp(t.Created), Ready: true, Format: t.Format,
+		Featured: true, CrossZones: true, OSTypeID: t.GuestOSID, OSTypeName: t.OSName, Account: "system", ZoneID: t.zone.UUID, ZoneName: t.zone.Name,
 		Size: store.TemplateGiB * settings.Gib, PhysicalSize: store.TemplateGiB * settings.Gib, TemplateType: t.Typ, Hypervisor: "Simulator", Domain: root.Name, DomainID: root.UUID,
-		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{}, Tags: []wire.TagView{},
+		DomainPath: root.Display(), Arch: templateArch, Details: map[string]string{}, DownloadDetails: []map[string]string{},
+		Tags: []wire.TagView{},
 	}
 	if c.Caller.RootAdmin() {
 		v.Status = "Download Complete"

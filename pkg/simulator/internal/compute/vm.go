@@ -19,7 +19,8 @@ func listVirtualMachines(c *wire.Call) (any, error) {
 	details := view.VMDetails{}
 	for _, d := range c.List("details") {
 		if !slices.Contains(view.VMDetailNames, d) {
-			return nil, wire.Invalid("The details parameter contains a non permitted value. The allowed values are [%s]", strings.Join(view.VMDetailNames, ", "))
+			return nil, wire.Invalid("The details parameter contains a non permitted value. The allowed values are [%s]",
+				strings.Join(view.VMDetailNames, ", "))
 		}
 		details[d] = true
 	}
@@ -45,9 +46,10 @@ func vmMatches(c *wire.Call, v *store.VM) bool {
 	in := func(is func(*store.Network) bool) bool {
 		return slices.ContainsFunc(v.NICs, func(n *store.NIC) bool { return is(n.Network) })
 	}
-	return c.Is("name", v.Name) && c.Is("hypervisor", v.Hypervisor) && (present || c.Is("state", v.State)) && (!c.Has("keyword") || vmLike(c, v)) &&
-		c.Flag("leased", false) && c.Flag("haenable", false) &&
-		(!c.Has("forvirtualnetwork") || in(func(n *store.Network) bool { return n.Typ == store.TypeIsolated }) == c.Boolean("forvirtualnetwork")) &&
+	return c.Is("name", v.Name) && c.Is("hypervisor", v.Hypervisor) && (present || c.Is("state", v.State)) &&
+		(!c.Has("keyword") || vmLike(c, v)) && c.Flag("leased", false) && c.Flag("haenable", false) &&
+		(!c.Has("forvirtualnetwork") ||
+			in(func(n *store.Network) bool { return n.Typ == store.TypeIsolated }) == c.Boolean("forvirtualnetwork")) &&
 		wire.Matches(c, "zoneid", v.Zone) && wire.Matches(c, "templateid", v.Template) && wire.Matches(c, "serviceofferingid", v.Offering) &&
 		(!c.Given("networkid") || in(func(n *store.Network) bool { return wire.Matches(c, "networkid", n) })) &&
 		(!c.Given("vpcid") || in(func(n *store.Network) bool { return wire.MatchesIn(c, "vpcid", n.VPC) }))

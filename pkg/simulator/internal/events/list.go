@@ -99,8 +99,8 @@ func listEvents(c *wire.Call) (any, error) {
 	}
 	startID := wire.Arg[*store.Event](c, "startid")
 	return wire.List(c, "event", wire.Newest(c.St.Events.Rows), func(e *store.Event) bool {
-		return in(e.Owner) && InDates(e.Created, from, to) && (!c.Given("startid") || e == startID || e.Start == startID) && c.Is("type", e.Kind) &&
-			c.Is("level", e.Level) && c.Is("state", e.State) && c.Is("resourceid", e.Resource.UUID) && c.Is("resourcetype", e.Resource.Kind) &&
+		return in(e.Owner) && InDates(e.Created, from, to) && (!c.Given("startid") || e == startID || e.Start == startID) &&
+			c.Is("type", e.Kind) && c.Is("level", e.Level) && c.Is("state", e.State) && c.Is("resourceid", e.Resource.UUID) && c.Is("resourcetype", e.Resource.Kind) &&
 			c.Like("keyword", e.Kind, e.Text, e.Level)
 	}, func(e *store.Event) eventView { return viewEvent(c, e) })
 }

@@ -17,7 +17,10 @@ var Commands = []wire.Command{
 		Order: "account accounttype roleid domainid email firstname lastname password username",
 		Event: wire.Records("ACCOUNT.CREATE", "creating Account", "Account", ""),
 	},
-	{Name: "deleteAccount", Submit: deleteAccount, Class: "admin.account", Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id")},
+	{
+		Name: "deleteAccount", Submit: deleteAccount, Class: "admin.account",
+		Event: wire.Records("ACCOUNT.DELETE", "deleting account", "Account", "id"),
+	},
 
 	{Name: "listUsers", ID: store.RefUser, Run: listUsers, Without: "accounttype"},
 	{
@@ -45,7 +48,10 @@ var Commands = []wire.Command{
 		Name: "createProject", Submit: createProject, Class: "user.project", Order: "account userid domainid accountid name displaytext",
 		Event: wire.Records("PROJECT.CREATE", "creating project", "Project", ""),
 	},
-	{Name: "deleteProject", Submit: deleteProject, Class: "user.project", Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id")},
+	{
+		Name: "deleteProject", Submit: deleteProject, Class: "user.project",
+		Event: wire.Records("PROJECT.DELETE", "deleting project", "Project", "id"),
+	},
 	{
 		Name: "addAccountToProject", Submit: addAccountToProject, Class: "user.account", Without: "email projectroleid roletype",
 		Event: wire.Records("PROJECT.ACCOUNT.ADD", "adding account to project", "Project", "projectid"),
@@ -56,7 +62,10 @@ var Commands = []wire.Command{
 		Name: "createDomain", Write: true, Run: createDomain, Without: "networkdomain domainid", Order: "name parentdomainid",
 		Event: wire.Records("DOMAIN.CREATE", "creating Domain", "Domain", ""),
 	},
-	{Name: "deleteDomain", Submit: deleteDomain, Class: "admin.domain", Event: wire.Records("DOMAIN.DELETE", "deleting Domain", "Domain", "id")},
+	{
+		Name: "deleteDomain", Submit: deleteDomain, Class: "admin.domain",
+		Event: wire.Records("DOMAIN.DELETE", "deleting Domain", "Domain", "id"),
+	},
 
 	{Name: "updateResourceLimit", Write: true, Run: updateResourceLimit, Order: "account domainid projectid max resourcetype"},
 }

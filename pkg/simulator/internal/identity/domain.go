@@ -45,7 +45,8 @@ func viewDomain(c *wire.Call, d *store.Domain) domainView {
 
 // fullDomain returns the view with the counters of the domain and everything below it.
 func fullDomain(c *wire.Call, d *store.Domain) counted {
-	return counted{d.UUID, viewDomain(c, d), countersOf(func(k *settings.LimitKind) (int64, int64) { return c.St.DomainLimit(d, k), c.St.DomainUsed(d, k) })}
+	of := func(k *settings.LimitKind) (int64, int64) { return c.St.DomainLimit(d, k), c.St.DomainUsed(d, k) }
+	return counted{d.UUID, viewDomain(c, d), countersOf(of)}
 }
 
 func level(d *store.Domain) int {

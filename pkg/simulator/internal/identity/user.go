@@ -21,7 +21,8 @@ func listUsers(c *wire.Call) (any, error) {
 	}
 	return wire.List(c, "user", c.St.Users.Rows, func(u *store.User) bool {
 		return u.Account.Project == nil && !u.Account.System() && in(u.Account) && (me.Account.Admin() || u == me.User) &&
-			(!c.Has("username") || store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username"))))) && c.Is("state", u.State) &&
+			(!c.Has("username") || store.LikeMatch([]rune(strings.ToLower(u.Username)), []rune(strings.ToLower(c.Str("username"))))) &&
+			c.Is("state", u.State) &&
 			(c.Like("keyword", u.Username, u.FirstName, u.LastName, u.Email, u.State, u.Account.Name) ||
 				strings.EqualFold(c.Str("keyword"), accountTypeNames[u.Account.Typ()]))
 	}, func(u *store.User) userView { return withAdminView(c, viewUser(c, u), u) })

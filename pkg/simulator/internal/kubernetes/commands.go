@@ -20,11 +20,13 @@ var Commands = []wire.Command{
 		Event: wire.Records("KUBERNETES.VERSION.ADD", "Adding Kubernetes supported version", "", ""),
 	},
 	{
-		Name: "updateKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Write: true, Run: updateKubernetesSupportedVersion, Order: "id state",
+		Name: "updateKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Write: true, Run: updateKubernetesSupportedVersion,
+		Order: "id state",
 		Event: wire.Records("KUBERNETES.VERSION.UPDATE", "Updating Kubernetes supported version", "", "id"),
 	},
 	{
-		Name: "deleteKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Submit: deleteKubernetesSupportedVersion, Class: "admin.kubernetes.version",
+		Name: "deleteKubernetesSupportedVersion", ID: store.RefKubernetesVersion, Submit: deleteKubernetesSupportedVersion,
+		Class: "admin.kubernetes.version",
 		Event: &store.EventSpec{
 			Kind: "KUBERNETES.VERSION.DELETE", Phrase: "Deleting Kubernetes supported version", Param: "id",
 			Scheduled: "Deleting Kubernetes supported version ID: {uuid}",
@@ -32,8 +34,9 @@ var Commands = []wire.Command{
 	},
 
 	{Name: "listKubernetesClusters", ID: store.RefKubernetesCluster, Run: listKubernetesClusters},
-	clusterCommand("createKubernetesCluster", "creating", createKubernetesCluster, "name description zoneid kubernetesversionid serviceofferingid "+
-		"nodeofferings etcdnodes account domainid projectid networkid controlnodes size"),
+	clusterCommand("createKubernetesCluster", "creating", createKubernetesCluster,
+		"name description zoneid kubernetesversionid serviceofferingid "+
+			"nodeofferings etcdnodes account domainid projectid networkid controlnodes size"),
 	clusterCommand("startKubernetesCluster", "starting", startKubernetesCluster, ""),
 	clusterCommand("stopKubernetesCluster", "stopping", stopKubernetesCluster, ""),
 	clusterCommand("scaleKubernetesCluster", "scaling", scaleKubernetesCluster,
@@ -41,7 +44,10 @@ var Commands = []wire.Command{
 	clusterCommand("upgradeKubernetesCluster", "upgrading", upgradeKubernetesCluster, "id kubernetesversionid"),
 	clusterCommand("deleteKubernetesCluster", "deleting", deleteKubernetesCluster, "id"),
 	{Name: "getKubernetesClusterConfig", ID: store.RefKubernetesCluster, Run: getKubernetesClusterConfig},
-	{Name: "addVirtualMachinesToKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: addVMsToCluster, Order: "id virtualmachineids"},
+	{
+		Name: "addVirtualMachinesToKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: addVMsToCluster,
+		Order: "id virtualmachineids",
+	},
 	{
 		Name: "removeVirtualMachinesFromKubernetesCluster", ID: store.RefKubernetesCluster, Write: true, Run: removeVMsFromCluster,
 		Order: "id virtualmachineids",

@@ -79,12 +79,15 @@ func listCapabilities(c *wire.Call) (any, error) {
 		"securitygroupsenabled": false, "dynamicrolesenabled": true, "cloudstackversion": c.St.Version, "userpublictemplateenabled": true,
 		"supportELB": "false", "projectinviterequired": false, "allowusercreateprojects": on("allow.user.create.projects"),
 		"customdiskofferingminsize": 1, "customdiskofferingmaxsize": 1024, "regionsecondaryenabled": false, "kvmsnapshotenabled": true,
-		"allowuserviewdestroyedvm": on("allow.user.view.destroyed.vm"), "allowuserexpungerecovervm": on("allow.user.expunge.recover.vm"), "allowuserexpungerecovervolume": true,
+		"allowuserviewdestroyedvm": on("allow.user.view.destroyed.vm"), "allowuserexpungerecovervm": on("allow.user.expunge.recover.vm"),
+		"allowuserexpungerecovervolume":  true,
 		"allowuserviewalldomainaccounts": on("allow.user.view.all.domain.accounts"), "allowuserforcestopvm": true,
 		"kubernetesserviceenabled":                     on("cloud.kubernetes.service.enabled"),
 		"kubernetesclusterexperimentalfeaturesenabled": on("cloud.kubernetes.cluster.experimental.features.enabled"),
-		"customhypervisordisplayname":                  "Custom", "defaultuipagesize": 20, "instancesstatsretentiontime": 720, "instancesstatsuseronly": false,
-		"instancesdisksstatsretentionenabled": false, "instancesdisksstatsretentiontime": 720, "sharedfsvmmincpucount": 2, "sharedfsvmminramsize": 1024,
+		"customhypervisordisplayname":                  "Custom", "defaultuipagesize": 20, "instancesstatsretentiontime": 720,
+		"instancesstatsuseronly":              false,
+		"instancesdisksstatsretentionenabled": false, "instancesdisksstatsretentiontime": 720, "sharedfsvmmincpucount": 2,
+		"sharedfsvmminramsize": 1024,
 		"instanceleaseenabled": false, "dynamicscalingenabled": true, "additionalconfigenabled": false,
 	}
 	if c.Caller.RootAdmin() {

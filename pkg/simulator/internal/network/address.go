@@ -101,10 +101,12 @@ func listPublicIPAddresses(c *wire.Call) (any, error) {
 
 func ipMatches(c *wire.Call, ip *store.PublicIP) bool {
 	addr := ip.Addr.String()
-	return c.Is("ipaddress", addr) && c.Like("keyword", addr) && c.Flag("issourcenat", ip.SourceNAT) && c.Flag("isstaticnat", ip.StaticVM != nil) &&
+	return c.Is("ipaddress", addr) && c.Like("keyword", addr) && c.Flag("issourcenat", ip.SourceNAT) &&
+		c.Flag("isstaticnat", ip.StaticVM != nil) &&
 		wire.Matches(c, "zoneid", ip.Zone) && wire.Matches(c, "networkid", ip.Zone) && // the public network that the address comes from
 		wire.MatchesIn(c, "associatednetworkid", ip.Network) && wire.MatchesIn(c, "vpcid", ip.VPC) &&
-		(!c.Boolean("forloadbalancing") || ip.HasRules()) && c.BoolOr("forvirtualnetwork", true) && !c.Boolean("forsystemvms") && ip.HasTags(c.TagFilter())
+		(!c.Boolean("forloadbalancing") || ip.HasRules()) && c.BoolOr("forvirtualnetwork", true) && !c.Boolean("forsystemvms") &&
+		ip.HasTags(c.TagFilter())
 }
 
 // addressOwnerKey returns the id of the account whose row associateIpAddress locks.

@@ -23,7 +23,10 @@ var Commands = []wire.Command{
 		Without: "physicalnetworkid associatednetworkid isolatedpvlan isolatedpvlantype ip6gateway ip6cidr startipv6 endipv6 cidrsize dns1 dns2 ip6dns1 " +
 			"ip6dns2 externalid networkdomain displaynetwork bypassvlanoverlapcheck routerip routeripv6 hideipaddressusage sourcenatipaddress",
 	},
-	{Name: "deleteNetwork", Submit: deleteNetwork, Class: "user.network", Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id")},
+	{
+		Name: "deleteNetwork", Submit: deleteNetwork, Class: "user.network",
+		Event: wire.Records("NETWORK.DELETE", "deleting network", "Network", "id"),
+	},
 
 	{Name: "listVPCs", ID: store.RefVPC, Run: listVPCs},
 	{
@@ -59,7 +62,8 @@ var Commands = []wire.Command{
 	},
 
 	{
-		Name: "listPublicIpAddresses", ID: store.RefIP, Refs: map[string]store.RefKind{"networkid": store.RefPublicNet}, Run: listPublicIPAddresses,
+		Name: "listPublicIpAddresses", ID: store.RefIP, Refs: map[string]store.RefKind{"networkid": store.RefPublicNet},
+		Run:     listPublicIPAddresses,
 		Without: "forprovider vlanid physicalnetworkid",
 	},
 	{

@@ -107,7 +107,8 @@ func domainNetwork(c *wire.Call, n *store.Network) bool {
 }
 
 func networkMatches(c *wire.Call, n *store.Network) bool {
-	return c.Is("name", n.Name) && c.Like("keyword", n.Name, n.Display) && wire.Matches(c, "zoneid", n.Zone) && wire.MatchesIn(c, "vpcid", n.VPC) &&
+	return c.Is("name", n.Name) && c.Like("keyword", n.Name, n.Display) && wire.Matches(c, "zoneid", n.Zone) &&
+		wire.MatchesIn(c, "vpcid", n.VPC) &&
 		c.Flag("forvpc", n.VPC != nil) && c.Is("type", n.Typ) && c.Is("traffictype", "Guest") && c.Is("acltype", aclType(n)) &&
 		!c.Given("associatednetworkid") && n.Offering.HasAll(c.List("supportedservices")) && n.HasTags(c.TagFilter())
 }

@@ -111,7 +111,8 @@ const ClusterClass = "user.kubernetes.cluster."
 
 // Registered reports whether the command exists: the commands of a disabled plugin do not.
 func (st *State) Registered(a *catalogue.API) bool {
-	return st.BoolSetting("cloud.kubernetes.service.enabled") || !strings.Contains(a.Name, "Kubernetes") && !strings.Contains(a.Name, "CniConfiguration")
+	return st.BoolSetting("cloud.kubernetes.service.enabled") || !strings.Contains(a.Name, "Kubernetes") &&
+		!strings.Contains(a.Name, "CniConfiguration")
 }
 
 // Measure sets the cluster's CPUs and memory to the sum over its nodes, or over the planned nodes if it has none yet.

@@ -52,7 +52,8 @@ var CommonRefs = map[string]RefKind{
 	"projectid": RefProject, "accountid": RefAccount, "userid": RefUser, "parentdomainid": RefDomain, "roleid": RefRole, "virtualmachineid": RefVM,
 	"virtualmachineids": RefVM, "publicipid": RefIP, "ipaddressid": RefIP, "serviceofferingid": RefOffering,
 	"networkofferingid": RefNetOffering, "vpcofferingid": RefVPCOffering, "physicalnetworkid": RefPhysicalNet, "templateid": RefTemplate, "hostid": RefHost, "aclid": RefACLList, "jobid": refJob,
-	"nicid": RefNIC, "networkids": RefNetwork, "sourceipaddressnetworkid": RefNetwork, "certid": RefSSLCert, "lbruleid": RefRule, "startid": RefEvent,
+	"nicid": RefNIC, "networkids": RefNetwork, "sourceipaddressnetworkid": RefNetwork, "certid": RefSSLCert, "lbruleid": RefRule,
+	"startid":             RefEvent,
 	"kubernetesversionid": RefKubernetesVersion, "minimumkubernetesversionid": RefKubernetesVersion, "nodeids": RefVM,
 }
 
