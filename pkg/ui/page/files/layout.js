@@ -8,7 +8,8 @@ const space = 0.26; // between two columns, as a part of their width
 
 // place returns {size, unit, lines, width, height, columns: [{x, width}], at: Map of box to {x, y}} for a picture. unit is the size of
 // the page's letters, as a multiple of that on a desk: on a wall all is larger. lines are those of the second line of a box: as many as
-// the words of a box need, if all boxes then fit into the height `tall`. words are the widths of name and second line on a desk, by box.
+// the words of a box need, if all boxes then fit into the height `tall`, which a wall does not have: it has two. words are the widths of
+// name and second line on a desk, by box.
 // Each box is as near to the middle of the boxes of its side that lead to it as the order of its column allows. Nodes and
 // networks begin at the top: most rules lead to all nodes, and the middle of a long map is out of sight.
 export function place(picture, room, unit = 1, words = [], tall = 0) {
@@ -19,7 +20,7 @@ export function place(picture, room, unit = 1, words = [], tall = 0) {
   const most = Math.max(1, ...picture.columns.map((c) => c.boxes.length));
   const line = column / unit - 50; // in pixels of a desk; where lines end between words, they need more
   const needed = (width) => (width <= line ? 1 : Math.ceil(width * 1.15 / line));
-  let lines = Math.min(5, Math.max(1, ...words.map(([name, label]) => needed(name) + needed(label) - 1)));
+  let lines = Math.min(tall === Infinity ? 2 : 5, Math.max(1, ...words.map(([name, label]) => needed(name) + needed(label) - 1)));
   while (lines > 1 && size.head + most * (size.height + (lines - 1) * 17 * unit + size.gap) > tall) lines--;
   size.height += Math.round((lines - 1) * 17 * unit);
   const at = new Map();

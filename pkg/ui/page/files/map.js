@@ -87,7 +87,7 @@ export function createMap(store, open) {
       const [name, label] = textsOf(store, view, drawn.spread, b);
       return [width(b.type === 'group' ? '▸ ' + name : name, '600 13.5px'), width(label, b.health === 'ok' ? '12px' : '600 12px')];
     });
-    const tall = root.classList.contains('wall') ? 0 : innerHeight - area.getBoundingClientRect().top - 48; // below it are the keys
+    const tall = root.classList.contains('wall') ? Infinity : innerHeight - area.getBoundingClientRect().top - 48; // below it are the keys; a wall's letters follow from the height
     places = place(drawn, area.clientWidth - 16, parseFloat(getComputedStyle(root).fontSize) / 15, words, tall);
     setStyle(canvas, '--box', places.size.height + 'px');
     setStyle(canvas, '--lines', String(places.lines));
