@@ -1,14 +1,12 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check runs the checks that csccm doctor, install and status share. Facts are read once for all checks; package
-// decide judges them.
+// Package check runs the checks that csccm doctor, install and status share. Package decide has the catalogue and judges;
+// this one reads what the checks of a run need, each source once.
 package check
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
@@ -22,62 +20,53 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/version"
 )
 
-// Severity says how bad it is when a check does not pass.
-type Severity string
-
-// Severities, from the worst.
-const (
-	SeverityFatal   Severity = "fatal" // nothing else can be judged or done
-	SeverityError   Severity = "error"
-	SeverityWarning Severity = "warning"
-)
-
-// Phase is the situation a check makes sense in.
-type Phase string
-
-// Phases.
-const (
-	PhasePreflight Phase = "preflight" // before the controller is installed
-	PhaseInstalled Phase = "installed"
-)
-
+// What package decide declares and callers of this package use.
 type (
-	// Finding is what a check decided about one object.
-	Finding = decide.Finding
-	// Object is an object that a finding is about.
-	Object = decide.Object
-	// Outcome is how a check ended.
-	Outcome = decide.Outcome
+	Check      = decide.Check
+	Severity   = decide.Severity
+	Phase      = decide.Phase
+	Finding    = decide.Finding
+	Object     = decide.Object
+	Outcome    = decide.Outcome
+	Facts      = decide.Facts
+	Controller = decide.Workload
+	Revision   = decide.Revision
 )
 
-// Outcomes.
+// Names of package decide.
 const (
-	OK      = decide.OK
-	Warning = decide.Warning
-	Failed  = decide.Failed
-	Skipped = decide.Skipped
-	Unknown = decide.Unknown
+	SeverityFatal   = decide.SeverityFatal
+	SeverityError   = decide.SeverityError
+	SeverityWarning = decide.SeverityWarning
+	PhasePreflight  = decide.Preflight
+	PhaseInstalled  = decide.Installed
+	OK              = decide.OK
+	Warning         = decide.Warning
+	Failed          = decide.Failed
+	Skipped         = decide.Skipped
+	Unknown         = decide.Unknown
+	HintBase        = decide.HintBase
 )
 
-// Check is one entry of the catalogue.
-type Check struct {
-	Code     string
-	Category string
-	Title    string
-	Severity Severity
-	Phases   []Phase
-	// Needs are codes of checks without whose pass this one cannot be judged.
-	Needs []string
-	// What, Why and Remedy make the documentation; Remedy is also shown with a result.
-	What, Why, Remedy string
-	// Run decides. It must honour ctx and may be called once per run.
-	Run func(ctx context.Context, env *Env) Finding
-}
+// Names of what Facts.Unread may have.
+const (
+	FactNodes       = "nodes"
+	FactServices    = "services"
+	FactControllers = "controllers"
+	FactReleases    = "releases"
+	FactVMs         = "vms"
+	FactRules       = "rules"
+)
 
-// Env is the environment of checks. The caller sets the exported fields.
+// All is the catalogue, in the order in which it is shown.
+func All() []Check { return decide.All() }
+
+// Misplaced is decide.Misplaced.
+var Misplaced = decide.Misplaced
+
+// Env is the environment of checks. The caller sets its fields.
 type Env struct {
 	Cluster *cluster.Cluster
 	// CloudStack is nil where no credentials are known; NoCloudStack says why. CloudStackErr is set
@@ -91,8 +80,6 @@ type Env struct {
 	Style report.Style
 	// Namespace and Release are where the controller is or will be; Release is the Helm release.
 	Namespace, Release string
-	// SecretName holds the cloud-config; "" means cloudstack-secret.
-	SecretName string
 	// RequiredCommands are the API commands that the controller calls; it can do without those that
 	// are among OptionalCommands too.
 	RequiredCommands, OptionalCommands []string
@@ -112,8 +99,6 @@ type Env struct {
 	DialAPI ckscheck.Dial
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
-
-	facts *facts
 }
 
 // DefaultSecretName holds the cloud-config; every provider for CloudStack, and CKS, name it so.
@@ -135,11 +120,6 @@ type API interface {
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
 }
 
-// All is the catalogue, in the order in which it is shown.
-func All() []Check {
-	return slices.Concat(clusterChecks(), helmChecks(), cloudStackChecks(), nodeChecks(), controllerChecks(), cksChecks(), loadBalancerChecks(), tenancyChecks(), storageChecks())
-}
-
 // Codes are the codes of the catalogue, each with its title for shell completion.
 func Codes() []string {
 	var out []string
@@ -148,12 +128,3 @@ func Codes() []string {
 	}
 	return out
 }
-
-// HintBase is where the documentation of the checks is.
-const HintBase = version.Pages + "docs/checks.md"
-
-// Hint is the address of a check's documentation.
-func (c *Check) Hint() string { return HintBase + "#" + Anchor(c.Code) }
-
-// Anchor is the part of the documentation's page for a code.
-func Anchor(code string) string { return strings.ToLower(code) }

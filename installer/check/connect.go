@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -27,13 +28,12 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 	if err != nil || len(records.Items) > 0 {
 		return PhaseInstalled
 	}
-	env := &Env{Cluster: c, Namespace: c.Namespace, Release: release, facts: &facts{run: ctx}}
-	controllers, err := controllersFact.get(ctx, env)
-	if err != nil || len(controllers.Ours) > 0 {
+	r := newReading(ctx, &Env{Cluster: c, Namespace: c.Namespace, Release: release}, kubeSources())
+	if err := r.get(ctx, decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
 		return PhaseInstalled
 	}
 	_, err = c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || len(controllers.Others) > 0 {
+	if apierrors.IsNotFound(err) || len(r.f.Others()) > 0 {
 		return PhasePreflight
 	}
 	return PhaseInstalled

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/csccm/csccm/installer/check/decide"
 )
 
 // WriteMarkdown writes the documentation of all checks: a section for each code, whose anchor is
@@ -35,8 +37,8 @@ anything, and the others at its end. A check is skipped when one that it needs d
 	category := ""
 	for i := range catalogue {
 		c := &catalogue[i]
-		if c.Category != category {
-			category = c.Category
+		if c.Category() != category {
+			category = c.Category()
 			fmt.Fprintf(&b, "\n## %s\n", category)
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n**%s** (%s; %s). %s\n\n*Why it matters:* %s\n\n*Remedy:* %s.\n", c.Code, c.Title, c.Severity, phases(c), c.What, c.Why, c.RemedyInDocs())
@@ -48,29 +50,17 @@ anything, and the others at its end. A check is skipped when one that it needs d
 	return err
 }
 
-// RemedyInDocs is the remedy with placeholders that a reader replaces.
-func (c *Check) RemedyInDocs() string { return upperFirst(inDocs.Replace(c.Remedy)) }
-
 func phases(c *Check) string {
-	var out []string
-	for _, p := range c.Phases {
-		out = append(out, string(p))
+	if c.Phase == "" {
+		return "preflight, installed"
 	}
-	slices.SortFunc(out, func(a, b string) int { return strings.Compare(b, a) }) // preflight first
-	return strings.Join(out, ", ")
+	return string(c.Phase)
 }
 
 func links(codes []string) string {
 	var out []string
 	for _, c := range codes {
-		out = append(out, fmt.Sprintf("[%s](#%s)", c, Anchor(c)))
+		out = append(out, fmt.Sprintf("[%s](#%s)", c, decide.Anchor(c)))
 	}
 	return strings.Join(out, ", ")
-}
-
-func upperFirst(s string) string {
-	if s == "" || strings.HasPrefix(s, "csccm ") {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

@@ -8,17 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/typo"
 )
 
 // Selection says which checks to run and how.
@@ -35,10 +30,7 @@ type Selection struct {
 	Timeout time.Duration
 }
 
-const (
-	workers        = 8 // how many checks run at once
-	defaultTimeout = 20 * time.Second
-)
+const defaultTimeout = 20 * time.Second
 
 // Validate names a code that is in no catalogue.
 func (s Selection) Validate() error { return s.validate(All()) }
@@ -50,16 +42,6 @@ func (s Selection) validate(catalogue []Check) error {
 		}
 	}
 	return nil
-}
-
-// nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
-func nearest(code string, catalogue []Check) []string {
-	var known []string
-	for _, c := range catalogue {
-		group, _, _ := strings.Cut(c.Code, "-")
-		known = append(known, group, c.Code)
-	}
-	return typo.Nearest(code, known, math.MaxInt)
 }
 
 func matches(pattern, code string) bool {
@@ -75,8 +57,14 @@ func matchesAny(patterns []string, code string) bool {
 // progress, if not nil, gets each result as soon as it and all before it are there; it is called
 // from one goroutine at a time. When ctx ends, what has not ended is reported as unknown.
 func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Report {
-	r, _ := run(ctx, env, All(), sel, progress)
+	r, _ := run(ctx, env, All(), allSources(), sel, progress)
 	return r
+}
+
+// Inspect is Run that also gives the facts that the report rests on. They belong to the caller.
+func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)) (Report, *Facts) {
+	r, reading := run(ctx, env, All(), allSources(), sel, progress)
+	return r, reading.finish()
 }
 
 // task is one check of a run.
@@ -87,37 +75,22 @@ type task struct {
 	result Result
 }
 
-// run also returns what the checks worked with.
-func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progress func(Result)) (Report, *Env) {
-	work := *env
-	if work.Clock == nil {
-		work.Clock = clock.RealClock{}
-	}
-	work.SecretName = cmp.Or(work.SecretName, DefaultSecretName)
+func run(ctx context.Context, env *Env, catalogue []Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *reading) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends what facts still gather for checks that have given up
-	work.facts = &facts{run: ctx, phase: sel.Phase, allMembers: sel.AllMembers || matchesAny(sel.Only, "LB-001")}
-	if env.CloudStack != nil {
-		o := inventory.Options{Clock: work.Clock}
-		if env.CloudConfig != nil {
-			o.ProjectID, o.Zone, o.NodeVMs = env.CloudConfig.ProjectID, env.CloudConfig.Zone, env.CloudConfig.NodeVMs
-		}
-		work.facts.inventory = inventory.New(env.CloudStack, o)
-	}
-
-	began := work.Clock.Now()
+	defer cancel() // ends what is still read for checks that have given up
+	r := newReading(ctx, env, sources)
+	r.f.Phase, r.allMembers = sel.Phase, sel.AllMembers || matchesAny(sel.Only, "LB-001")
 	tasks := plan(catalogue, sel)
 	byCode := make(map[string]*task, len(tasks))
 	for _, t := range tasks {
 		byCode[t.check.Code] = t
 	}
-	slots := make(chan struct{}, workers)
 	timeout := cmp.Or(sel.Timeout, defaultTimeout)
 	var wg sync.WaitGroup
 	for _, t := range tasks {
 		wg.Go(func() {
 			defer close(t.ended)
-			t.result = t.do(ctx, &work, byCode, slots, timeout).without(work.secrets())
+			t.result = t.do(ctx, r, byCode, timeout).without(r.f.Config.APIKey, r.f.Config.SecretKey)
 		})
 	}
 	var results []Result
@@ -132,14 +105,14 @@ func run(ctx context.Context, env *Env, catalogue []Check, sel Selection, progre
 		}
 	}
 	wg.Wait()
-	return newReport(&work, sel, results, work.Clock.Since(began)), &work
+	return newReport(r, sel, results), r
 }
 
 // plan chooses the checks of a selection, and those that they need, in the catalogue's order.
 func plan(catalogue []Check, sel Selection) []*task {
 	chosen := map[string]bool{}
 	for _, c := range catalogue {
-		chosen[c.Code] = (sel.Phase == "" || slices.Contains(c.Phases, sel.Phase)) &&
+		chosen[c.Code] = c.In(sel.Phase) &&
 			(len(sel.Only) == 0 || matchesAny(sel.Only, c.Code)) && !matchesAny(sel.Skip, c.Code)
 	}
 	needed := map[string]bool{}
@@ -172,7 +145,7 @@ func plan(catalogue []Check, sel Selection) []*task {
 	return tasks
 }
 
-func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots chan struct{}, timeout time.Duration) Result {
+func (t *task) do(ctx context.Context, r *reading, all map[string]*task, timeout time.Duration) Result {
 	for _, code := range t.check.Needs {
 		dep := all[code]
 		if dep == nil {
@@ -181,46 +154,31 @@ func (t *task) do(ctx context.Context, env *Env, all map[string]*task, slots cha
 		select {
 		case <-dep.ended:
 		case <-ctx.Done():
-			return t.check.result(stopped(ctx), 0)
+			return resultOf(&t.check, stopped(ctx), 0)
 		}
 		if dep.result.Unfinished {
-			return t.check.result(stopped(ctx), 0)
+			return resultOf(&t.check, stopped(ctx), 0)
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
-			r := t.check.result(decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
-			r.needs = cmp.Or(dep.result.needs, code)
-			return r
+			out := resultOf(&t.check, decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
+			out.needs = cmp.Or(dep.result.needs, code)
+			return out
 		}
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return t.check.result(stopped(ctx), 0)
-	}
-	began := env.Clock.Now()
-	f := t.guarded(ctx, env, timeout)
-	r := t.check.result(f, env.Clock.Since(began))
-	r.Remedy = env.fill(r.Remedy, r.Objects)
-	return r
+	began := r.Clock.Now()
+	out := resultOf(&t.check, t.within(ctx, r, timeout), r.Clock.Since(began))
+	out.Remedy = r.fill(out.Remedy, out.Objects)
+	return out
 }
 
-// guarded runs the check with its own deadline; it returns at the deadline even if the check does
-// not, and a panic is a finding about csccm, not the end of it.
-func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Finding {
+// within gives the check a time-out of its own, whatever it waits for.
+func (t *task) within(ctx context.Context, r *reading, timeout time.Duration) Finding {
 	cctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := env.Clock.NewTimer(timeout)
+	timer := r.Clock.NewTimer(timeout)
 	defer timer.Stop()
 	done := make(chan Finding, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				done <- decide.Unknownf("the check itself broke (%v): please report this", p)
-			}
-		}()
-		done <- t.check.Run(cctx, env)
-	}()
+	go func() { done <- r.judge(cctx, &t.check) }()
 	select {
 	case f := <-done:
 		if ctx.Err() != nil && f.Outcome != OK { // what it could not read by then is no finding
@@ -232,6 +190,29 @@ func (t *task) guarded(ctx context.Context, env *Env, timeout time.Duration) Fin
 	case <-ctx.Done():
 		return stopped(ctx)
 	}
+}
+
+// judge reads what the check needs, and lets it decide. A panic is a finding about csccm, not the end of it.
+func (r *reading) judge(ctx context.Context, c *Check) (f Finding) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = decide.Unknownf("the check itself broke (%v): please report this", p)
+		}
+	}()
+	err := r.all(ctx, c.Reads)
+	if err == nil {
+		err = r.tried(ctx, c.Tries)
+	}
+	if err != nil {
+		return decide.Unread(err)
+	}
+	return c.Judge(r.f)
+}
+
+// tried reads what is used where it can be read. It returns the error of ctx.
+func (r *reading) tried(ctx context.Context, sources []decide.Source) error {
+	_ = r.all(ctx, sources)
+	return ctx.Err()
 }
 
 func stopped(ctx context.Context) Finding {

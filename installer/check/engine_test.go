@@ -22,13 +22,34 @@ import (
 // made is a check that finds f.
 func made(code string, severity Severity, f Finding, needs ...string) Check {
 	return Check{
-		Code: code, Category: "Test", Title: "title of " + code, Severity: severity, Phases: both(), Needs: needs, Remedy: "the usual",
-		Run: func(context.Context, *Env) Finding { return f },
+		Code: code, Title: "title of " + code, Severity: severity, Needs: needs, Remedy: "the usual",
+		Judge: func(*Facts) Finding { return f },
 	}
 }
 
+// reads is a check that finds f when something is read.
+func reads(code string, f Finding, s decide.Source) Check {
+	c := made(code, SeverityError, f)
+	c.Reads = []decide.Source{s}
+	return c
+}
+
+type readers map[decide.Source]func(ctx context.Context) error
+
+func (readers readers) sources() map[decide.Source]source {
+	out := map[decide.Source]source{}
+	for s, read := range readers {
+		out[s] = source{read: func(_ *reading, ctx context.Context) error { return read(ctx) }}
+	}
+	return out
+}
+
 func runAll(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
-	r, _ := run(ctx, &Env{}, catalogue, sel, progress)
+	return readers{}.run(ctx, catalogue, sel, progress)
+}
+
+func (readers readers) run(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
+	r, _ := run(ctx, &Env{}, catalogue, readers.sources(), sel, progress)
 	return r
 }
 
@@ -40,31 +61,32 @@ func outcomes(r Report) map[string]Outcome {
 	return m
 }
 
-func TestRunKeepsTheOrderAndRunsInParallel(t *testing.T) {
+func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 	t.Parallel()
 	const n = 20
 	var running, peak atomic.Int32
 	gate := make(chan struct{})
 	var open sync.Once
 	var catalogue []Check
+	sources := readers{}
 	for i := range n {
-		c := made(fmt.Sprintf("T-%03d", i), SeverityError, Finding{})
-		c.Run = func(context.Context, *Env) Finding {
+		s := decide.Source(fmt.Sprint(i))
+		sources[s] = func(context.Context) error {
 			now := running.Add(1)
 			defer running.Add(-1)
 			for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
 			}
-			if now == workers {
+			if now == atOnce {
 				open.Do(func() { close(gate) }) // all at once: go on
 			}
 			<-gate
-			return decide.Passf("fine")
+			return nil
 		}
-		catalogue = append(catalogue, c)
+		catalogue = append(catalogue, reads(fmt.Sprintf("T-%03d", i), decide.Passf("fine"), s))
 	}
 	var seen []string
-	r := runAll(t.Context(), catalogue, Selection{}, func(r Result) { seen = append(seen, r.Code) })
-	require.EqualValues(t, workers, peak.Load(), "as many as workers, no more")
+	r := sources.run(t.Context(), catalogue, Selection{}, func(r Result) { seen = append(seen, r.Code) })
+	require.EqualValues(t, atOnce, peak.Load(), "no more at a time")
 	require.Len(t, r.Checks, n)
 	for i := range n {
 		require.Equal(t, catalogue[i].Code, r.Checks[i].Code)
@@ -97,7 +119,7 @@ func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	pre := made("A-001", SeverityError, decide.Passf(""))
-	pre.Phases = []Phase{PhasePreflight}
+	pre.Phase = PhasePreflight
 	catalogue := []Check{pre, made("A-002", SeverityError, decide.Problemf("no")), made("B-001", SeverityError, decide.Passf(""), "A-002"), made("B-002", SeverityError, decide.Passf(""))}
 	tests := []struct {
 		name string
@@ -127,19 +149,14 @@ func TestSelection(t *testing.T) {
 func TestTimeoutOfOneCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stuck := made("T-001", SeverityError, Finding{})
 		ended := make(chan struct{})
-		stuck.Run = func(ctx context.Context, _ *Env) Finding {
-			<-ctx.Done() // its context ends with it
-			close(ended)
-			return decide.Passf("too late")
-		}
-		deaf := made("T-002", SeverityError, Finding{})
-		hold := make(chan struct{})
-		defer close(hold)
-		deaf.Run = func(context.Context, *Env) Finding { <-hold; return decide.Passf("") }
-		r := runAll(t.Context(), []Check{stuck, deaf, made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
-		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
+		sources := readers{"slow": func(ctx context.Context) error {
+			defer close(ended)
+			<-ctx.Done() // it ends with the run
+			return ctx.Err()
+		}}
+		r := sources.run(t.Context(), []Check{reads("T-001", decide.Passf("too late"), "slow"), made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
+		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-003": OK}, outcomes(r))
 		require.Equal(t, "no result within 5s", r.Checks[0].Message)
 		require.EqualValues(t, 5000, r.DurationMs)
 		<-ended
@@ -149,13 +166,13 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 func TestEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	stuck := made("T-001", SeverityError, Finding{})
-	stuck.Run = func(ctx context.Context, _ *Env) Finding {
+	stuck := reads("T-001", decide.Passf(""), "slow")
+	sources := readers{"slow": func(ctx context.Context) error {
 		cancel() // ^C
 		<-ctx.Done()
-		return decide.Unread(ctx.Err())
-	}
-	r := runAll(ctx, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
+		return ctx.Err()
+	}}
+	r := sources.run(ctx, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
 	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
@@ -169,13 +186,12 @@ func TestEndOfTheRun(t *testing.T) {
 	// What is found by then stays; what could not be read any more is no finding.
 	ctx, cancel = context.WithCancel(t.Context())
 	said := make(chan struct{})
-	found, late := made("T-001", SeverityError, Finding{Message: "is broken"}), made("T-002", SeverityError, Finding{})
-	late.Run = func(ctx context.Context, _ *Env) Finding {
+	sources["slow"] = func(context.Context) error {
 		<-said
 		cancel()
-		return Finding{Outcome: Failed, Message: ctx.Err().Error()}
+		return nil
 	}
-	r = runAll(ctx, []Check{found, late}, Selection{}, func(r Result) {
+	r = sources.run(ctx, []Check{made("T-001", SeverityError, Finding{Message: "is broken"}), reads("T-002", Finding{}, "slow")}, Selection{}, func(r Result) {
 		if r.Code == "T-001" {
 			close(said)
 		}
@@ -186,66 +202,53 @@ func TestEndOfTheRun(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	<-ctx.Done()
-	r = runAll(ctx, []Check{stuck}, Selection{}, nil)
+	r = sources.run(ctx, []Check{stuck}, Selection{}, nil)
 	require.Contains(t, r.Checks[0].Message, "the time for the whole run is over")
 }
 
 func TestPanicIsAFinding(t *testing.T) {
 	t.Parallel()
 	c := made("T-001", SeverityError, Finding{})
-	c.Run = func(context.Context, *Env) Finding { panic("oops") }
-	r := runAll(t.Context(), []Check{c, made("T-002", SeverityError, decide.Passf(""))}, Selection{}, nil)
-	require.Equal(t, Unknown, r.Checks[0].Outcome)
+	c.Judge = func(*Facts) Finding { panic("oops") }
+	sources := readers{"it": func(context.Context) error { panic("oops") }}
+	r := sources.run(t.Context(), []Check{c, reads("T-002", decide.Passf(""), "it"), made("T-003", SeverityError, decide.Passf(""))}, Selection{}, nil)
+	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
 	require.Contains(t, r.Checks[0].Message, "oops")
-	require.Equal(t, OK, r.Checks[1].Outcome)
+	require.Contains(t, r.Checks[1].Message, "it could not be read: csccm broke (oops)")
 }
 
-func TestFactIsReadOnce(t *testing.T) {
+func TestSourceIsReadOnce(t *testing.T) {
 	t.Parallel()
-	var reads atomic.Int32
+	var times atomic.Int32
 	release := make(chan struct{})
-	e := &Env{facts: &facts{run: t.Context()}}
-	f := &fact[int]{"it", func(ctx context.Context, _ *Env) (int, error) {
-		reads.Add(1)
-		select {
-		case <-release:
-			return 42, nil
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}}
+	r := newReading(t.Context(), &Env{}, readers{"it": func(context.Context) error {
+		times.Add(1)
+		<-release
+		return nil
+	}}.sources())
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := f.get(impatient, e)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, r.get(impatient, "it"), context.Canceled)
 	close(release)
 	for range 10 {
-		v, err := f.get(t.Context(), e)
-		require.NoError(t, err, "one impatient check does not spoil it for the others")
-		require.Equal(t, 42, v)
+		require.NoError(t, r.get(t.Context(), "it"), "one impatient check does not spoil it for the others")
 	}
-	require.EqualValues(t, 1, reads.Load())
-
-	broken := &fact[int]{"it", func(context.Context, *Env) (int, error) { panic("oops") }}
-	_, err = broken.get(t.Context(), e)
-	require.ErrorContains(t, err, "oops")
+	require.EqualValues(t, 1, times.Load())
 }
 
 func TestWithoutCloudStack(t *testing.T) {
 	t.Parallel()
-	e := &Env{Namespace: "kube-system", SecretName: DefaultSecretName}
-	verify := func(outcome Outcome, message string) {
+	verify := func(e *Env, outcome Outcome, message string) {
 		t.Helper()
-		f := e.withoutCloudStack()
-		require.Equal(t, outcome, f.Outcome, "%+v", f)
-		require.Contains(t, f.Message, message)
-		require.Empty(t, f.Objects)
+		e.Namespace = "kube-system"
+		r := Run(t.Context(), e, Selection{Only: []string{"CS-001"}}, nil).Checks[0]
+		require.Equal(t, outcome, r.Outcome, "%+v", r)
+		require.Contains(t, r.Message, message)
+		require.Empty(t, r.Objects)
 	}
-	verify(Skipped, "Secret kube-system/cloudstack-secret")
-	e.NoCloudStack = "because"
-	verify(Skipped, "because")
-	e.CloudStackErr = errors.New("the cloud-config is broken")
-	verify("", "broken")
+	verify(&Env{}, Skipped, "Secret kube-system/cloudstack-secret")
+	verify(&Env{NoCloudStack: "because"}, Skipped, "because")
+	verify(&Env{CloudStackErr: errors.New("the cloud-config is broken")}, Failed, "broken")
 }
 
 func TestNearest(t *testing.T) {

@@ -44,9 +44,9 @@ type Result struct {
 	needs string
 }
 
-func (c *Check) result(f Finding, took time.Duration) Result {
+func resultOf(c *Check, f Finding, took time.Duration) Result {
 	r := Result{
-		Code: c.Code, Category: c.Category, Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
+		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
 		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,
 		DurationMs: took.Milliseconds(), Unfinished: f.Unfinished,
 	}
@@ -73,7 +73,7 @@ func (c *Check) result(f Finding, took time.Duration) Result {
 }
 
 // without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
-func (r Result) without(secrets []string) Result {
+func (r Result) without(secrets ...string) Result {
 	var pairs []string
 	for _, s := range secrets {
 		if s != "" {
@@ -123,16 +123,14 @@ type Report struct {
 	DurationMs    int64       `json:"durationMs"`
 }
 
-func newReport(env *Env, sel Selection, results []Result, took time.Duration) Report {
+func newReport(in *reading, sel Selection, results []Result) Report {
 	r := Report{
 		SchemaVersion: SchemaVersion, Tool: Tool{Name: "csccm", Version: version.Version},
-		Phase: sel.Phase, Checks: results, DurationMs: took.Milliseconds(),
+		Phase: sel.Phase, Checks: results, DurationMs: in.Clock.Since(in.f.At).Milliseconds(),
+		Cluster: ClusterInfo{Context: in.f.Context, Server: in.f.Server},
 	}
 	if r.Checks == nil {
 		r.Checks = []Result{}
-	}
-	if env.Cluster != nil {
-		r.Cluster = ClusterInfo{Context: env.Cluster.Context, Server: env.Cluster.Server}
 	}
 	for _, c := range results {
 		switch c.Outcome {

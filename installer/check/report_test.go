@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -158,7 +159,7 @@ func TestText(t *testing.T) {
 	text := b.String()
 	require.NotContains(t, text, "\x1b")
 	for _, want := range []string{
-		"Test\n✓ T-001 title of T-001: v1.37.1 at https://192.0.2.1:6443\n",
+		"T\n✓ T-001 title of T-001: v1.37.1 at https://192.0.2.1:6443\n",
 		"! T-002 title of T-002: 13 of 13 nodes without it\n",
 		"    - Node worker-a: not-external",
 		"    ... and 3 more (-v shows all)\n",
@@ -211,23 +212,27 @@ func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}
 	categories := map[string]bool{}
 	last := ""
+	sources := allSources()
 	for _, c := range All() {
 		require.Regexp(t, code, c.Code)
 		require.False(t, seen[c.Code], "%s is there twice", c.Code)
-		for _, text := range []string{c.Category, c.Title, c.What, c.Why, c.Remedy} {
+		category := c.Category()
+		for _, text := range []string{category, c.Title, c.What, c.Why, c.Remedy} {
 			require.NotEmpty(t, text, c.Code)
 		}
 		require.False(t, strings.HasSuffix(c.Remedy, "."), c.Code)
 		require.True(t, strings.HasSuffix(c.What, ".") && strings.HasSuffix(c.Why, "."), c.Code)
 		require.Contains(t, []Severity{SeverityFatal, SeverityError, SeverityWarning}, c.Severity, c.Code)
-		require.NotEmpty(t, c.Phases, c.Code)
-		require.NotNil(t, c.Run, c.Code)
+		require.NotNil(t, c.Judge, c.Code)
+		for _, s := range append(slices.Clone(c.Reads), c.Tries...) {
+			require.Contains(t, sources, s, c.Code)
+		}
 		for _, n := range c.Needs {
 			require.True(t, seen[n], "%s needs %s, which must come before it", c.Code, n)
 		}
-		if c.Category != last {
-			require.False(t, categories[c.Category], "the checks of %q stand together", c.Category)
-			categories[c.Category], last = true, c.Category
+		if category != last {
+			require.False(t, categories[category], "the checks of %q stand together", category)
+			categories[category], last = true, category
 		}
 		seen[c.Code] = true
 	}

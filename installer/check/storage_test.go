@@ -68,7 +68,7 @@ func (w *world) volume(t *testing.T, name, id string, zones ...string) {
 	w.add(t, v)
 }
 
-// storageFaults are those of volumes, each with its remedy in storageRemedies.
+// storageFaults are those of volumes.
 func storageFaults() []fault {
 	return []fault{
 		{code: "STOR-001", outcome: check.Failed, says: "Secret kube-system/cloudstack-secret, which the CSI driver needs, does not exist", inject: func(t *testing.T, w *world) {
@@ -106,39 +106,6 @@ func (w *world) driverFile(t *testing.T, file []byte) {
 	s.Data["driver"] = file
 	_, err = w.kube.CoreV1().Secrets(system).Update(t.Context(), s, metav1.UpdateOptions{})
 	require.NoError(t, err)
-}
-
-// Each fault of storage is gone when its remedy has been followed.
-func TestStorageFaultsAreRemedied(t *testing.T) {
-	t.Parallel()
-	remedies := map[string]func(t *testing.T, w *world){
-		`Node demo-worker-1: its label topology.csi.cloudstack.apache.org/zone is "old"`: func(t *testing.T, w *world) {
-			vm, err := w.env.CloudStack.ListVirtualMachines(t.Context(), cloudstack.VMQuery{Name: "demo-worker-1"})
-			require.NoError(t, err)
-			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels[decide.ZoneKey] = vm[0].ZoneID })
-		},
-		"its cloud-config has keys that it does not know: region, rate-limit": func(t *testing.T, w *world) {
-			w.driverFile(t, driverConfig(w.env.CloudConfig))
-		},
-	}
-	tried := 0
-	for _, f := range storageFaults() {
-		remedy := remedies[f.says]
-		if remedy == nil {
-			continue
-		}
-		tried++
-		t.Run(f.name(), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			f.inject(t, w)
-			require.Equal(t, f.outcome, w.result(t, f.code).Outcome)
-			remedy(t, w)
-			r := w.result(t, f.code)
-			require.Equal(t, check.OK, r.Outcome, "%+v", r)
-		})
-	}
-	require.Len(t, remedies, tried)
 }
 
 // The checks of storage call CloudStack no more often than others, and a cluster without the driver is told in one line.

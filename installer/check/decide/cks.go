@@ -4,63 +4,117 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// CKSFacts are what the checks of a cluster of CloudStack Kubernetes Service decide by.
-type CKSFacts struct {
-	// Why says why there is nothing to check; then Facts is nil.
-	Why   string
-	Facts *ckscheck.Facts
-}
-
-// CKSOf chooses the cluster that has the nodes' VMs.
-func CKSOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool, err error) (*cloudapi.KubernetesCluster, string) {
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return nil, "not checked: the role of the keys may not list the clusters of CKS"
+func cksChecks() []Check {
+	reads := []Source{CKS}
+	return []Check{
+		{
+			Code: "CKS-002", Title: "VMs and nodes of the CKS cluster", Severity: SeverityError, Needs: needVMs, Reads: reads,
+			Judge:  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.State, ckscheck.Nodes),
+			What:   "The cluster is Running in CloudStack, and each of its VMs is Running and a Ready Node. Only for clusters that CKS made.",
+			Why:    "CKS upgrades node after node, and scaling up waits until all nodes are Ready: one broken node makes either fail half-way, and the cluster enters state Alert.",
+			Remedy: "start the VMs that are stopped, and repair the nodes that are not Ready",
+		},
+		{
+			Code: "CKS-003", Title: "Certificates of the CKS cluster", Severity: SeverityError, Needs: needVMs, Reads: reads,
+			Judge:  ofCKS("the API server's certificate is valid for more than 30 days", ckscheck.SubjectCertificate, ckscheck.Certificates),
+			What:   "The API server's certificate at the cluster's endpoint is valid for 30 more days by CloudStack's clock, and for the address in its kubeconfig. An expired certificate is an error, one that expires soon a warning.",
+			Why:    "kubeadm's certificates expire after a year, and CloudStack does not renew them (apache/cloudstack#9418). Then kubectl, kubelets and all operations of CKS fail. Some releases leave the public address out of the certificate (apache/cloudstack#11579).",
+			Remedy: "run sudo kubeadm certs renew all on each control node and restart it, or upgrade the cluster while they are valid",
+		},
+		{
+			Code: "CKS-004", Title: "CKS can scale and upgrade the cluster", Severity: SeverityWarning, Needs: needVMs, Reads: reads,
+			Judge:  ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Offerings, ckscheck.Firewall),
+			What:   "Every firewall rule on the cluster's address has ports, CKS's own rule for SSH exists, and the cluster has one offering for all nodes.",
+			Why:    "CloudStack replaces its firewall rules when it scales a cluster and stops with a NullPointerException at a rule without ports, such as one for ICMP (apache/cloudstack#11758). It refuses to upgrade a cluster that was created with offerings for kinds of nodes only (apache/cloudstack#14148).",
+			Remedy: "delete firewall rules without ports before the change, and give the cluster one offering",
+		},
+		{
+			Code: "CKS-005", Title: "Addresses beside the CKS cluster", Severity: SeverityWarning, Needs: needVMs, Reads: []Source{CKS, Addresses, AllRules, Services}, Judge: cksLeftovers,
+			What:   "Every address that the controller acquired in the cluster's network still has its Service. The check also names what deleting the cluster would leave behind.",
+			Why:    "In a network that CKS did not make, deleting the cluster leaves addresses and rules of Services behind, which count against the account's limit.",
+			Remedy: "release the addresses in CloudStack when nobody needs them; before the cluster is deleted: csccm cks delete --remove-services",
+		},
 	}
-	k := ckscheck.ClusterOf(clusters, vms)
-	switch {
-	case k == nil:
-		return nil, "not made by CKS: none of its clusters has these nodes"
-	case k.Type == cloudstack.ExternalManaged:
-		return nil, "not made by CKS: CloudStack only lists it"
+}
+
+// ofCKS makes one finding of those of ckscheck's rules, which go by a subject that cannot always be read.
+func ofCKS(well string, subject ckscheck.Subject, rules ...func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
+	return func(f *Facts) Finding {
+		if f.CKS == nil {
+			return Skipf("%s", f.NotCKS)
+		}
+		k := *f.CKS
+		k.Unread = maps.Clone(k.Unread)
+		maps.DeleteFunc(k.Unread, func(s ckscheck.Subject, _ string) bool { return s != subject })
+		var objects []Object
+		var remedies, unread []string
+		out := Warnf("")
+		for _, rule := range rules {
+			for _, found := range rule(&k) {
+				if found.Severity == ckscheck.NotChecked {
+					unread = append(unread, found.Object+": "+found.What)
+					continue
+				}
+				if found.Severity == ckscheck.Error {
+					out.Outcome = ""
+				}
+				if found.Reference != "" {
+					found.What += " (" + found.Reference + ")"
+				}
+				objects = append(objects, cksObject(found.Object, found.What))
+				if found.Remedy != "" && !slices.Contains(remedies, found.Remedy) {
+					remedies = append(remedies, found.Remedy)
+				}
+			}
+		}
+		notChecked := strings.Join(unread, "; ")
+		switch {
+		case len(objects) > 0:
+			out.Message = plural.Count(len(objects), "problem") + " of cluster " + k.Cluster.Name
+			out = out.About(objects...).Fix("%s", strings.Join(remedies, "; "))
+		case notChecked != "":
+			return Skipf("not checked: %s", notChecked)
+		default:
+			return Passf("%s", well)
+		}
+		if notChecked != "" {
+			out = out.With("not checked", notChecked)
+		}
+		return out
 	}
-	return k, ""
 }
 
-// CKSNodes decides CKS-002.
-func CKSNodes(c *CKSFacts) Finding {
-	return c.judge("all VMs of the cluster run, and their nodes are Ready", func(f *ckscheck.Facts) []ckscheck.Finding {
-		return append(ckscheck.State(f), ckscheck.Nodes(f)...)
-	})
-}
-
-// CKSCertificates decides CKS-003.
-func CKSCertificates(c *CKSFacts) Finding {
-	return c.judge("the API server's certificate is valid for more than 30 days", ckscheck.Certificates)
-}
-
-// CKSChangeable decides CKS-004.
-func CKSChangeable(c *CKSFacts) Finding {
-	return c.judge("nothing known is in the way of scaling and upgrading the cluster", func(f *ckscheck.Facts) []ckscheck.Finding {
-		return append(ckscheck.Offerings(f), ckscheck.Firewall(f)...)
-	})
-}
-
-// CKSLeftovers decides CKS-005. Only tags are believed: other clusters can be in the same network.
-func CKSLeftovers(c *CKSFacts) Finding {
-	if c.Why != "" {
-		return Skipf("%s", c.Why)
+// cksObject makes an object of what the preflight calls it.
+func cksObject(s, message string) Object {
+	for _, k := range []struct{ prefix, kind string }{
+		{"the certificate of the ", "Certificate"}, {"cluster ", "KubernetesCluster"}, {"VM ", "VirtualMachine"}, {"Node ", "Node"}, {"firewall rule ", "FirewallRule"}, {"address ", "PublicIpAddress"},
+	} {
+		if name, found := strings.CutPrefix(s, k.prefix); found {
+			return Object{Kind: k.kind, Name: name, Message: message}
+		}
 	}
-	left := ckscheck.Leftovers(c.Facts)
+	return Object{Kind: "KubernetesCluster", Name: s, Message: message}
+}
+
+// cksLeftovers believes only tags: other clusters can be in the same network.
+func cksLeftovers(f *Facts) Finding {
+	if f.CKS == nil {
+		return Skipf("%s", f.NotCKS)
+	}
+	k := *f.CKS
+	k.Balancers, k.Services = f.AllRules, f.Services
+	k.Addresses = slices.DeleteFunc(slices.Clone(f.Addresses), func(a cloudstack.PublicIP) bool { return a.AssociatedNetworkID != k.Cluster.NetworkID })
+	left := ckscheck.Leftovers(&k)
 	ours := map[string]bool{} // names of this cluster in tags
 	living := 0
 	for _, l := range left {
@@ -80,63 +134,9 @@ func CKSLeftovers(c *CKSFacts) Finding {
 			stale = append(stale, Object{Kind: "PublicIpAddress", Name: l.Address.Address, Message: "acquired for " + service + ", which is gone; id " + l.Address.ID})
 		}
 	}
-	all := "deleting the cluster would leave nothing behind"
+	out := Passf("deleting the cluster would leave nothing behind")
 	if living > 0 {
-		all = "in a network that CloudStack did not make for the cluster, deleting the cluster would leave " + plural.Count(living, "address") + " of its Services behind: `csccm cks delete --remove-services` takes them too"
+		out = Passf("in a network that CloudStack did not make for the cluster, deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too", plural.Count(living, "address"))
 	}
-	return Passf("%s", all).Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
-}
-
-// judge makes one finding of those of the ckscheck.
-func (c *CKSFacts) judge(well string, rule func(*ckscheck.Facts) []ckscheck.Finding) Finding {
-	if c.Why != "" {
-		return Skipf("%s", c.Why)
-	}
-	var objects []Object
-	var remedies, unread []string
-	worst := ckscheck.Warning
-	for _, f := range rule(c.Facts) {
-		if f.Severity == ckscheck.NotChecked {
-			unread = append(unread, f.Object+": "+f.What)
-			continue
-		}
-		if f.Severity == ckscheck.Error {
-			worst = ckscheck.Error
-		}
-		kind, name := cksObject(f.Object)
-		if f.Reference != "" {
-			f.What += " (" + f.Reference + ")"
-		}
-		objects = append(objects, Object{Kind: kind, Name: name, Message: f.What})
-		if f.Remedy != "" && !slices.Contains(remedies, f.Remedy) {
-			remedies = append(remedies, f.Remedy)
-		}
-	}
-	var out Finding
-	switch {
-	case len(objects) == 0 && len(unread) > 0:
-		return Skipf("not checked: %s", strings.Join(unread, "; "))
-	case len(objects) == 0:
-		return Passf("%s", well)
-	case worst == ckscheck.Error:
-		out = Problemf("%s of cluster %s", plural.Count(len(objects), "problem"), c.Facts.Cluster.Name)
-	default:
-		out = Warnf("%s of cluster %s", plural.Count(len(objects), "problem"), c.Facts.Cluster.Name)
-	}
-	if len(unread) > 0 {
-		out = out.With("not checked", strings.Join(unread, "; "))
-	}
-	return out.About(objects...).Fix("%s", strings.Join(remedies, "; "))
-}
-
-// cksObject makes an object of what the preflight calls it.
-func cksObject(s string) (kind, name string) {
-	for _, k := range []struct{ prefix, kind string }{
-		{"the certificate of the ", "Certificate"}, {"cluster ", "KubernetesCluster"}, {"VM ", "VirtualMachine"}, {"Node ", "Node"}, {"firewall rule ", "FirewallRule"}, {"address ", "PublicIpAddress"},
-	} {
-		if name, found := strings.CutPrefix(s, k.prefix); found {
-			return k.kind, name
-		}
-	}
-	return "KubernetesCluster", s
+	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
 }

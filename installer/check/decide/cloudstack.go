@@ -10,48 +10,109 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// The oldest release whose API the controller's calls fit, and those that are tested.
-var (
-	oldestCloudStack = [2]int{4, 16}
-	newestCloudStack = [2]int{4, 22}
-)
-
-// noConfig is the finding of checks of the cloud-config where there is none to look at.
-func noConfig() Finding { return Skipf("no cloud-config is known") }
-
-// TLS decides CS-007.
-func TLS(c *cloudstack.Config) Finding {
-	switch {
-	case c == nil:
-		return noConfig()
-	case credentials.PlainHTTP(c.APIURL):
-		return Problemf("%s is asked without TLS", c.APIURL)
+func cloudStackChecks() []Check {
+	return []Check{
+		{
+			Code: "CS-001", Title: "API reachable", Severity: SeverityFatal, Tries: []Source{Capabilities}, Judge: endpoint,
+			What:   "The endpoint of the cloud-config answers as a CloudStack API, its certificate is trusted, and its release is supported.",
+			Why:    "The controller can do nothing without it.",
+			Remedy: "check api-url (it usually ends in /client/api), ca-file and the network between here and there",
+		},
+		{
+			Code: "CS-002", Title: "Keys accepted", Severity: SeverityFatal, Needs: []string{"CS-001"}, Tries: []Source{Capabilities, APIs, Users}, Judge: keys,
+			What:   "CloudStack accepts the API key and its signature, and they are not an administrator's.",
+			Why:    "CloudStack answers 401 to wrong or old keys, and to disabled or locked users and accounts. The controller needs only the role User.",
+			Remedy: "check api-key and secret-key, and that user and account are enabled; registering new keys makes the old ones invalid at once",
+		},
+		{
+			Code: "CS-003", Title: "Role allows what the controller calls", Severity: SeverityError, Needs: []string{"CS-002"}, Tries: []Source{APIs}, Judge: commands,
+			What:   "Every API command that the controller calls is allowed to the role of the keys.",
+			Why:    "Otherwise a missing command is noticed only when a Service or node needs it.",
+			Remedy: "add the named commands to the role, or give the user the default role User",
+		},
+		{
+			Code: "CS-004", Title: "Project, zone and VMs visible", Severity: SeverityError, Needs: []string{"CS-002"}, Tries: []Source{Project, Zones, VMs, EmptyPlace}, Judge: scope,
+			What:   "The project and zone of the cloud-config exist, and the keys see VMs there.",
+			Why:    "In a wrong project or zone the VM of every node seems to be gone.",
+			Remedy: "set project-id and zone in the cloud-config to those of the cluster's VMs, and make the user a member of the project",
+		},
+		{
+			Code: "CS-005", Title: "Networks can balance load", Severity: SeverityWarning, Needs: needVMs, Reads: []Source{Nodes, VMs, Networks}, Judge: networks,
+			What:   "The network of every node's default NIC offers load balancing, and a firewall or ACLs.",
+			Why:    "A Service of type LoadBalancer gets no address in a network whose offering lacks Lb.",
+			Remedy: "use a network offering with Lb, SourceNat and Firewall (isolated network) or Lb and NetworkACL (VPC tier) for the nodes; without LoadBalancer Services ignore this",
+		},
+		{
+			Code: "CS-006", Title: "API reachable from Pods", Severity: SeverityError, Phase: Installed, Needs: needAPI, Tries: []Source{Logs}, Judge: contact,
+			What:   "After an install the controller's self-test in a Pod has passed. Otherwise the controller's log of the last hour shows successful calls, or no call that could not reach CloudStack.",
+			Why:    "Pods may use other name servers, proxies, firewalls and CA certificates than the machine that runs csccm.",
+			Remedy: "the controller's log says why: `" + ShowLog + "`",
+		},
+		{
+			Code: "CS-007", Title: "API asked over TLS", Severity: SeverityWarning, Judge: tls,
+			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
+			Why:    "Over http:// everybody on the network path can read the calls, including an administrator's password, and change the answers.",
+			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: csccm install --api-url {api-url} --overwrite-secret",
+		},
+		{
+			Code: "CS-008", Title: "API's certificate is verified", Severity: SeverityWarning, Judge: verified,
+			What:   "The cloud-config does not have ssl-no-verify = true.",
+			Why:    "With ssl-no-verify any server can pretend to be CloudStack.",
+			Remedy: "name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify",
+		},
 	}
-	return Passf("%s", c.APIURL)
 }
 
-// Verified decides CS-008.
-func Verified(c *cloudstack.Config) Finding {
-	switch {
-	case c == nil:
-		return noConfig()
-	case c.SSLNoVerify:
-		return Problemf("ssl-no-verify = true: any certificate is trusted")
-	case c.CAFile != "":
-		return Passf("with ca-file")
+// The oldest release whose API the controller's calls fit, and the newest that is tested.
+var (
+	oldestCloudStack = []int{4, 16}
+	newestCloudStack = []int{4, 22}
+)
+
+func endpoint(f *Facts) Finding {
+	switch err := Cause(f.Err(Capabilities)); {
+	case f.NoCloudErr != nil:
+		return broken(f.NoCloudErr)
+	case f.NoCloud != "":
+		return Skipf("%s", f.NoCloud)
+	case err != nil:
+		e, known := errors.AsType[*cloudstack.Error](err)
+		// Any refusal with CloudStack's own codes proves that CloudStack is there.
+		if known && (e.Kind == cloudstack.KindAuth || e.Kind == cloudstack.KindNotPermitted || e.Kind == cloudstack.KindThrottled) {
+			return Passf("%s answers; its release is not shown to these keys", f.Config.APIURL).With("answer", e.Text)
+		}
+		return Problemf("%s: %v", f.Config.APIURL, err).Fix("%s", credentials.Remedy(err))
 	}
-	return Passf("with the trusted certificates of the system")
+	c, limit := f.Capabilities, rateLimit(&f.Config, f.Capabilities)
+	out := Passf("CloudStack %s at %s", c.Version, f.Config.APIURL).With("version", c.Version).With("url", f.Config.APIURL).With("rate limit", limit)
+	for _, m := range MissingFeatures(c.Version) {
+		out.Message += fmt.Sprintf("; without %s (CloudStack %s): %s", m.What, m.Since, m.Without)
+	}
+	if c.RateMax > 0 {
+		out.Message += "; rate-limit is " + limit
+		if rate := f.Config.RateLimit; rate != cloudconfig.AutoRate && (rate == 0 || rate*c.RateInterval.Seconds() > float64(c.RateMax)) {
+			out.Outcome = Warning
+			out = out.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
+		}
+	}
+	v := numbers(c.Version)
+	switch {
+	case len(v) < 2:
+		return out
+	case slices.Compare(v, oldestCloudStack) < 0:
+		return Problemf("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).Fix("upgrade CloudStack")
+	case slices.Compare(v[:2], newestCloudStack) > 0:
+		out.Outcome = Warning
+		out.Message += fmt.Sprintf("; newer than the tested %d.%d", newestCloudStack[0], newestCloudStack[1])
+		return out.Fix("look for a newer release of csccm")
+	}
+	return out
 }
 
 // rateLimit says what limits the calls to the API.
@@ -60,196 +121,173 @@ func rateLimit(cfg *cloudstack.Config, c *cloudstack.Capabilities) string {
 	if c.RateMax > 0 {
 		server = fmt.Sprintf("API throttling allows the account %d calls in %s", c.RateMax, c.RateInterval)
 	}
-	switch {
-	case cfg == nil || cfg.RateLimit == cloudconfig.AutoRate:
+	switch cfg.RateLimit {
+	case cloudconfig.AutoRate:
 		return "auto; " + server
-	case cfg.RateLimit == 0:
+	case 0:
 		return "off; " + server
 	}
 	return fmt.Sprintf("%.3g calls per second; %s", cfg.RateLimit, server)
 }
 
-// Endpoint decides CS-001.
-func Endpoint(cfg *cloudstack.Config, c *cloudstack.Capabilities, err error) Finding {
-	url := ""
-	if cfg != nil {
-		url = cfg.APIURL
-	}
-	if err != nil {
-		e, known := errors.AsType[*cloudstack.Error](err)
-		// Any refusal with CloudStack's own codes proves that CloudStack is there.
-		if known && (e.Kind == cloudstack.KindAuth || e.Kind == cloudstack.KindNotPermitted || e.Kind == cloudstack.KindThrottled) {
-			return Passf("%s answers; its release is not shown to these keys", url).With("answer", e.Text)
-		}
-		return Problemf("%s: %v", url, err).Fix("%s", credentials.Remedy(err))
-	}
-	f := Passf("CloudStack %s at %s", c.Version, url).With("version", c.Version).With("url", url).With("rate limit", rateLimit(cfg, c))
-	for _, m := range MissingFeatures(c.Version) {
-		f.Message += fmt.Sprintf("; without %s (CloudStack %s): %s", m.What, m.Since, m.Without)
-	}
-	if c.RateMax > 0 {
-		f.Message += "; rate-limit is " + rateLimit(cfg, c)
-		if cfg != nil && cfg.RateLimit != cloudconfig.AutoRate && (cfg.RateLimit == 0 || cfg.RateLimit*c.RateInterval.Seconds() > float64(c.RateMax)) {
-			f.Outcome = Warning
-			f = f.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
-		}
-	}
-	v := numbers(c.Version)
-	switch {
-	case len(v) < 2:
-		return f
-	case slices.Compare(v, oldestCloudStack[:]) < 0:
-		return Problemf("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).Fix("upgrade CloudStack")
-	case slices.Compare(v[:2], newestCloudStack[:]) > 0:
-		f.Outcome = Warning
-		f.Message += fmt.Sprintf("; newer than the tested %d.%d", newestCloudStack[0], newestCloudStack[1])
-		return f.Fix("look for a newer release of csccm")
-	}
-	return f
-}
-
 // adminCommands are commands that only a root administrator may call.
 var adminCommands = []string{"createZone", "createRole", "createDomain"}
 
-// Keys decides CS-002.
-func Keys(capabilitiesErr error, apis sets.Set[string], apisErr error) Finding {
-	for _, err := range []error{capabilitiesErr, apisErr} {
+func keys(f *Facts) Finding {
+	asked, allowed := f.Err(Capabilities), f.Err(APIs)
+	for _, err := range []error{asked, allowed} {
 		if cloudstack.IsKind(err, cloudstack.KindAuth) {
 			return Problemf("%v", Cause(err))
 		}
 	}
-	if capabilitiesErr != nil && !cloudstack.IsKind(capabilitiesErr, cloudstack.KindNotPermitted) {
-		return Unread(capabilitiesErr)
+	out := Passf("accepted; the role allows %d commands", len(f.APIs))
+	switch admin := slices.IndexFunc(adminCommands, f.APIs.Has); {
+	case asked != nil && !cloudstack.IsKind(asked, cloudstack.KindNotPermitted):
+		return Unread(asked)
+	case admin >= 0:
+		out = Warnf("accepted, but they are an administrator's (may call %s)", adminCommands[admin]).
+			Fix("use keys of a user with role User: `csccm install` makes one")
+	case allowed != nil:
+		out = Passf("accepted")
 	}
-	for _, c := range adminCommands {
-		if _, can := apis[c]; can {
-			return Warnf("accepted, but they are an administrator's (may call %s)", c).
-				Fix("use keys of a user with role User: `csccm install` makes one")
-		}
+	switch o := f.Owner; {
+	case f.Err(Users) != nil:
+		return out.With("account", "not shown to these keys")
+	case o == nil:
+		return out.With("account", "the server does not say whose the keys are")
+	default:
+		return out.With("user", o.User+", "+o.State).With("account", o.Account+" of domain "+o.Domain).With("role", o.Role)
 	}
-	if apisErr != nil {
-		return Passf("accepted")
-	}
-	return Passf("accepted; the role allows %d commands", len(apis))
 }
 
-// Commands decides CS-003.
-func Commands(required, optional []string, losses map[string]string, apis sets.Set[string], err error) Finding {
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+func commands(f *Facts) Finding {
+	switch err := f.Err(APIs); {
+	case len(f.Required) == 0:
+		return Skipf("the commands of the controller are not known here")
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		return Unknownf("the role does not allow listApis, so its permissions cannot be read").
 			Fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
-	}
-	if err != nil {
+	case err != nil:
 		return Unread(err)
 	}
 	var missing, lesser []string
-	for _, c := range required {
-		if _, allowed := apis[c]; allowed {
-			continue
-		}
-		if slices.Contains(optional, c) {
+	for _, c := range f.Required {
+		switch {
+		case f.APIs.Has(c):
+		case slices.Contains(f.Optional, c):
 			lesser = append(lesser, c)
-		} else {
+		default:
 			missing = append(missing, c)
 		}
 	}
 	switch {
 	case len(missing) > 0:
 		return Problemf("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
-	case len(lesser) > 0:
-		f := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
-		without := map[string][]string{}
-		for _, c := range lesser {
-			without[losses[c]] = append(without[losses[c]], c)
-		}
-		for loss, commands := range without {
-			f = f.With("without "+strings.Join(commands, ", "), loss)
-		}
-		return f
+	case len(lesser) == 0:
+		return Passf("all %d commands", len(f.Required))
 	}
-	return Passf("all %d commands", len(required))
+	out := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
+	without := map[string][]string{}
+	for _, c := range lesser {
+		without[f.Losses[c]] = append(without[f.Losses[c]], c)
+	}
+	for loss, commands := range without {
+		out = out.With("without "+strings.Join(commands, ", "), loss)
+	}
+	return out
 }
 
-// ScopeFacts is what CS-004 is decided by.
-type ScopeFacts struct {
-	Zone       string // of the cloud-config, name or id
-	ProjectErr error
-	Zones      []cloudstack.Zone
-	ZonesErr   error
-	VMs        *inventory.VMSnapshot
-	VMsErr     error
-}
-
-// Scope decides CS-004.
-func Scope(s ScopeFacts) Finding {
-	if s.ProjectErr != nil {
-		return Problemf("%v", s.ProjectErr)
+func scope(f *Facts) Finding {
+	if err := f.Err(Project); err != nil {
+		return Problemf("%v", Cause(err))
 	}
 	// The role of CKS' own users lacks listZones: then the zones of the VMs must do.
-	if s.Zone != "" && s.ZonesErr == nil && !slices.ContainsFunc(s.Zones, func(z cloudstack.Zone) bool {
-		return strings.EqualFold(z.Name, s.Zone) || strings.EqualFold(z.ID, s.Zone)
+	zone := f.Config.Zone
+	if zone != "" && f.Err(Zones) == nil && !slices.ContainsFunc(f.Zones, func(z cloudstack.Zone) bool {
+		return strings.EqualFold(z.Name, zone) || strings.EqualFold(z.ID, zone)
 	}) {
 		var names []string
-		for _, z := range s.Zones {
+		for _, z := range f.Zones {
 			names = append(names, z.Name)
 		}
-		return Problemf("zone %q does not exist; there are: %s", s.Zone, strings.Join(names, ", "))
+		return Problemf("zone %q does not exist; there are: %s", zone, strings.Join(names, ", "))
 	}
-	switch {
-	case cloudstack.IsKind(s.VMsErr, cloudstack.KindNotPermitted), cloudstack.IsKind(s.VMsErr, cloudstack.KindNotFound), cloudstack.IsKind(s.VMsErr, cloudstack.KindInvalid):
-		return Problemf("%v", Cause(s.VMsErr))
-	case s.VMsErr != nil:
-		return Unread(s.VMsErr)
-	case s.VMs.Len() == 0:
-		return Problemf("no VMs in %s", s.VMs.Scope())
+	switch err := f.Err(VMs); {
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted), cloudstack.IsKind(err, cloudstack.KindNotFound), cloudstack.IsKind(err, cloudstack.KindInvalid):
+		return Problemf("%v", Cause(err))
+	case err != nil:
+		return Unread(err)
+	case f.VMs.Len() == 0:
+		return f.misplaced(Problemf("no VMs in %s", f.VMs.Scope()))
 	}
-	return Passf("%s", s.VMs.Scope())
+	return Passf("%s", f.VMs.Scope())
 }
 
-// Networks decides CS-005.
-func Networks(nodes []corev1.Node, vms *inventory.VMSnapshot, networks []cloudstack.Network) Finding {
-	byID := make(map[string]*cloudstack.Network, len(networks))
-	for i := range networks {
-		byID[networks[i].ID] = &networks[i]
+func networks(f *Facts) Finding {
+	byID := make(map[string]*cloudstack.Network, len(f.Networks))
+	for i := range f.Networks {
+		byID[f.Networks[i].ID] = &f.Networks[i]
 	}
 	used := map[string]int{} // nodes by network
-	for i := range nodes {
-		vm, err := node.Match(vms, &nodes[i])
-		if err == nil && len(vm.NICs) > 0 {
+	for i := range f.Nodes {
+		if vm, ok := f.VM(&f.Nodes[i]); ok && len(vm.NICs) > 0 {
 			used[vm.NICs[0].NetworkID]++
 		}
+	}
+	if len(used) == 0 {
+		return Skipf("no node has a VM with a network")
 	}
 	var objects []Object
 	var names []string
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		n := byID[id]
-		if n == nil {
-			objects = append(objects, Object{Kind: "Network", Name: id, Message: "of " + plural.Count(used[id], "node") + " is not visible to the keys"})
-			continue
+		o, why := Object{Kind: "Network", Name: id}, " is not visible to the keys"
+		if n := byID[id]; n != nil {
+			o.Name, why = n.Name, cannotBalance(n)
+			names = append(names, n.Name)
 		}
-		names = append(names, n.Name)
-		if why := cannotBalance(n); why != "" {
-			objects = append(objects, Object{Kind: "Network", Name: n.Name, Message: fmt.Sprintf("of %s: %s", plural.Count(used[id], "node"), why)})
+		if why != "" {
+			o.Message = "of " + plural.Count(used[id], "node") + why
+			objects = append(objects, o)
 		}
 	}
-	switch {
-	case len(used) == 0:
-		return Skipf("no node has a VM with a network")
-	case len(objects) > 0:
-		return Problemf("%s cannot balance load", plural.Count(len(objects), "network")).About(objects...)
-	}
-	return Passf("%s", strings.Join(names, ", "))
+	return Passf("%s", strings.Join(names, ", ")).Unless(objects, "network", "%s cannot balance load")
 }
 
 // cannotBalance says why a network takes no public load balancer rules; "" when it does.
 func cannotBalance(n *cloudstack.Network) string {
-	switch {
-	case !n.HasService("Lb"):
-		return "its offering lacks Lb"
-	case n.VPCID == "" && !n.HasService("Firewall"):
-		return "its offering lacks Firewall"
-	case n.VPCID != "" && !n.HasService("NetworkACL"):
-		return "its offering lacks NetworkACL"
+	filter := "Firewall"
+	if n.VPCID != "" {
+		filter = "NetworkACL"
+	}
+	for _, service := range []string{"Lb", filter} {
+		if !n.HasService(service) {
+			return ": its offering lacks " + service
+		}
 	}
 	return ""
+}
+
+// noConfig is the finding of checks of the cloud-config where there is none to look at.
+func noConfig() Finding { return Skipf("no cloud-config is known") }
+
+func tls(f *Facts) Finding {
+	switch {
+	case f.Config.APIURL == "":
+		return noConfig()
+	case credentials.PlainHTTP(f.Config.APIURL):
+		return Problemf("%s is asked without TLS", f.Config.APIURL)
+	}
+	return Passf("%s", f.Config.APIURL)
+}
+
+func verified(f *Facts) Finding {
+	switch {
+	case f.Config.APIURL == "":
+		return noConfig()
+	case f.Config.SSLNoVerify:
+		return Problemf("ssl-no-verify = true: any certificate is trusted")
+	case f.Config.CAFile != "":
+		return Passf("with ca-file")
+	}
+	return Passf("with the trusted certificates of the system")
 }

@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -20,112 +19,106 @@ import (
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// foreignImages are parts of the images of cloud controller managers whose names do not say so.
-var foreignImages = []string{"cloud-controller-manager", "cloudstack-kubernetes-provider", "leaseweb-ccm"}
-
-// Controllers are the release's workloads, and the cloud controller managers outside the release that want Pods.
-type Controllers struct {
-	Release, Namespace string
-	Ours, Others       []Workload
-}
-
-// ControllersOf finds the controllers among workloads.
-func ControllersOf(release, namespace string, workloads []Workload) Controllers {
-	c := Controllers{Release: release, Namespace: namespace}
-	for _, w := range workloads {
-		w.Ours = w.Namespace == namespace && w.labels["app.kubernetes.io/name"] == "cloudstack-ccm" && w.labels["app.kubernetes.io/instance"] == release
-		switch {
-		case w.Ours:
-			c.Ours = append(c.Ours, w)
-		case w.Wanted > 0 && isController(w.Name, w.Images):
-			c.Others = append(c.Others, w)
-		}
+func controllerChecks() []Check {
+	return []Check{
+		{
+			Code: "CCM-001", Title: "Pods ready", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Controllers, Pods}, Tries: []Source{Releases}, Judge: podsReady,
+			What:   "All Pods of the controller are ready, do not restart, and run the image that their Deployment names, by digest where it gives one.",
+			Why:    "Without a ready Pod no node is initialised and no Service gets an address.",
+			Remedy: "`" + ShowPods + "` and `" + ShowLog + "` say why",
+		},
+		{
+			Code: "CCM-002", Title: "One leader", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Leases, Controllers, Pods}, Judge: leader,
+			What:   "The lease of the cloud controller manager is fresh and held by a Pod of this release, and there is no second fresh lease.",
+			Why:    "With a stale lease no controller works; with two fresh leases two providers change the same nodes and rules.",
+			Remedy: "look at the controller's log: `" + ShowLog + "`; where another provider holds a lease, take its place with csccm takeover",
+		},
+		{
+			Code: "CCM-003", Title: "No other cloud controller manager", Severity: SeverityError, Needs: needAPI, Reads: []Source{Controllers, SystemPods, Nodes}, Judge: otherControllers,
+			What:   "There is no Deployment, DaemonSet or static Pod of another cloud controller manager, and k3s and RKE2 run without their own.",
+			Why:    "Two providers undo each other's work: rules appear twice, addresses are released, nodes get foreign provider IDs.",
+			Remedy: "csccm takeover takes the place of Apache's and Leaseweb's providers: it stops them and keeps all that they made; delete another one that is not needed; start k3s and RKE2 with disable-cloud-controller: true",
+		},
+		{
+			Code: "CCM-004", Title: "Health and metrics answer", Severity: SeverityWarning, Phase: Installed, Needs: []string{"K8S-001", "CCM-001"}, Reads: []Source{Answers}, Judge: answers,
+			What:   "/healthz and /metrics of every Pod answer through the API server; if the API server cannot reach a Pod, the kubelet's probe counts.",
+			Why:    "Kubelets restart a Pod whose /healthz fails, and alerts need /metrics.",
+			Remedy: "look at the controller's log: `" + ShowLog + "`; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
+		},
+		{
+			Code: "CCM-005", Title: "No open errors", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Events}, Tries: []Source{Services, Nodes, Logs, VMs}, Judge: openErrors,
+			What:   "There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event, the condition csccm.io/LoadBalancerReady or a healthy Node resolves one. No error was in the controller's log three times within ten minutes and again within the last three. Events count for an hour.",
+			Why:    "Events and the log say what the controller could not do, and why.",
+			Remedy: "follow the message; kubectl describe shows all Events of an object, `" + ShowLog + "` the whole log",
+		},
+		{
+			Code: "CCM-006", Title: "Keys on control plane nodes only", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Pods, Nodes}, Judge: placement,
+			What:   "The controller's Pods run on control plane nodes, if the cluster has any.",
+			Why:    "The kubelet of a Pod's node may read the Pod's Secrets: on a worker, CloudStack's keys.",
+			Remedy: "`csccm upgrade --set controlPlaneOnly=true --set affinity=null --set nodeSelector=null`",
+		},
+		{
+			Code: "CKS-001", Title: "CloudStack Kubernetes Service", Severity: SeverityWarning, Needs: needAPI, Reads: []Source{Distribution, Pods}, Tries: []Source{Kubelets}, Judge: madeByCKS,
+			What:   "The cluster was not made by CKS; or the name of a controller's Pod contains cloud-controller-manager, and all kubelets run with --cloud-provider=external or the chart value adoptNodes is set.",
+			Why:    "CKS installs its own provider again on start and upgrade unless a Pod has such a name, and the nodes that it adds run without --cloud-provider=external.",
+			Remedy: "keep the chart's Pod names, keep the Secret cloudstack-secret, and have the controller initialise the nodes that CKS adds: `csccm upgrade --set adoptNodes=true`",
+		},
 	}
-	return c
-}
-
-// Words returns the command and arguments of the release's controller.
-func (c Controllers) Words() []string {
-	if len(c.Ours) == 0 {
-		return nil
-	}
-	return c.Ours[0].words
-}
-
-// isController reports whether a name or an image is that of a cloud controller manager.
-func isController(name string, images []string) bool {
-	return strings.Contains(name, "cloud-controller-manager") || slices.ContainsFunc(images, func(image string) bool {
-		return slices.ContainsFunc(foreignImages, func(part string) bool { return strings.Contains(image, part) })
-	})
-}
-
-// Pods returns the Pods of the release's workloads.
-func (c Controllers) Pods(pods []corev1.Pod) []corev1.Pod {
-	var out []corev1.Pod
-	for i := range c.Ours {
-		w := &c.Ours[i]
-		selector := labels.SelectorFromSet(w.selector)
-		for j := range pods {
-			p := &pods[j]
-			if len(w.selector) > 0 && p.Namespace == w.Namespace && selector.Matches(labels.Set(p.Labels)) && p.DeletionTimestamp == nil {
-				out = append(out, *p)
-			}
-		}
-	}
-	return out
 }
 
 // manyRestarts is how often a container may have restarted before a check mentions it.
 const manyRestarts = 3
 
-// Pods decides CCM-001, by the Pods of the release.
-func Pods(c Controllers, pods []corev1.Pod, helm bool) Finding {
+func podsReady(f *Facts) Finding {
 	var wanted, ready int32
-	var objects []Object
+	var objects, odd []Object
 	var images []string
-	for i := range c.Ours {
-		w := &c.Ours[i]
+	ours := f.Ours()
+	if len(ours) == 0 {
+		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", f.Release, f.Namespace).Fix("`csccm install`")
+	}
+	for i := range ours {
+		w := &ours[i]
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
-			o := w.object()
-			o.Message = fmt.Sprintf("%d of %d Pods ready", w.Ready, w.Wanted)
-			objects = append(objects, o)
+			objects = append(objects, w.object("%d of %d Pods ready", w.Ready, w.Wanted))
 		}
 	}
-	if len(c.Ours) == 0 {
-		return Problemf("release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace).Fix("`csccm install`")
-	}
-	var restarts []Object
-	for _, p := range pods {
-		o := Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}
-		if why := notReady(&p); why != "" {
-			o.Message = why
-			objects = append(objects, o)
-		} else if why := otherImage(&p, images); why != "" {
-			o.Message = why
-			restarts = append(restarts, o)
-		} else if n := restartsOf(&p); n >= manyRestarts {
-			o.Message = fmt.Sprintf("restarted %d times", n)
-			restarts = append(restarts, o)
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		restarts := 0
+		for j := range p.Status.ContainerStatuses {
+			restarts += int(p.Status.ContainerStatuses[j].RestartCount)
+		}
+		if why := notReady(p); why != "" {
+			objects = append(objects, podObject(p, "%s", why))
+		} else if why := otherImage(p, images); why != "" {
+			odd = append(odd, podObject(p, "%s", why))
+		} else if restarts >= manyRestarts {
+			odd = append(odd, podObject(p, "restarted %d times", restarts))
 		}
 	}
 	switch {
-	case len(objects) > 0:
-		f := Problemf("%d of %s ready", ready, plural.Count(int(wanted), "Pod")).About(objects...)
-		switch {
-		case ready > 0:
-			f.Outcome = Warning // another Pod works
-		case wanted == 0 && helm:
-			f = f.Fix("restore what the release says: `csccm upgrade`")
-		case wanted == 0:
-			f = f.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", c.Ours[0].Namespace, c.Ours[0].Name)
-		}
-		return f
-	case len(restarts) > 0:
-		return Warnf("%s restarting, or with another image than wanted", plural.Count(len(restarts), "Pod")).About(restarts...)
+	case len(objects) == 0 && len(odd) > 0:
+		return Warnf("%s restarting, or with another image than wanted", plural.Count(len(odd), "Pod")).About(odd...)
+	case len(objects) == 0:
+		return Passf("%s", plural.Count(int(ready), "Pod"))
 	}
-	return Passf("%s", plural.Count(int(ready), "Pod"))
+	out := Problemf("%d of %s ready", ready, plural.Count(int(wanted), "Pod")).About(objects...)
+	switch {
+	case ready > 0:
+		out.Outcome = Warning // another Pod works
+	case wanted == 0 && f.Deployed() != nil:
+		out = out.Fix("restore what the release says: `csccm upgrade`")
+	case wanted == 0:
+		out = out.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", ours[0].Namespace, ours[0].Name)
+	}
+	return out
+}
+
+func podObject(p *corev1.Pod, format string, args ...any) Object {
+	return Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Message: fmt.Sprintf(format, args...)}
 }
 
 // otherImage says that a Pod runs something else than its Deployment wants; "" when it does not.
@@ -171,50 +164,12 @@ func notReady(p *corev1.Pod) string {
 	return "not ready, phase " + string(p.Status.Phase)
 }
 
-func restartsOf(p *corev1.Pod) int {
-	n := 0
-	for i := range p.Status.ContainerStatuses {
-		n += int(p.Status.ContainerStatuses[i].RestartCount)
-	}
-	return n
-}
-
-// Placement decides CCM-006.
-func Placement(pods []corev1.Pod, nodes []corev1.Node) Finding {
-	workers := map[string]bool{}
-	for i := range nodes {
-		if !node.ControlPlane(&nodes[i]) {
-			workers[nodes[i].Name] = true
-		}
-	}
-	if len(workers) == len(nodes) {
-		return Passf("no node has the label of a control plane node")
-	}
-	var objects []Object
-	for i := range pods {
-		if p := &pods[i]; workers[p.Spec.NodeName] {
-			objects = append(objects, Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Message: "runs on node " + p.Spec.NodeName + ", which is no control plane node"})
-		}
-	}
-	return Passf("%s", plural.Count(len(pods), "Pod")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
-}
-
-// LeaderFacts is what CCM-002 is decided by.
-type LeaderFacts struct {
-	Leases []coordinationv1.Lease
-	Pods   []corev1.Pod // of the release
-	Others []Workload
-	Now    time.Time
-}
-
 // leaseGrace is how much older than its duration a lease may be before its holder counts as dead.
 const leaseGrace = 15 * time.Second
 
-// Leader decides CCM-002.
-func Leader(f LeaderFacts) Finding {
+func leader(f *Facts) Finding {
 	var fresh, stale []Object
-	holder := ""
-	var acquired *metav1.MicroTime
+	var holds *coordinationv1.Lease
 	for i := range f.Leases {
 		l := &f.Leases[i]
 		if !IsElection(l) {
@@ -224,15 +179,14 @@ func Leader(f LeaderFacts) Finding {
 		if l.Spec.LeaseDurationSeconds != nil {
 			limit += time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 		}
-		age := f.Now.Sub(l.Spec.RenewTime.Time)
+		age := f.At.Sub(l.Spec.RenewTime.Time)
 		o := Object{Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
 		o.Message = fmt.Sprintf("held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
 		if age > limit {
 			stale = append(stale, o)
-			continue
+		} else {
+			fresh, holds = append(fresh, o), l
 		}
-		fresh = append(fresh, o)
-		holder, acquired = *l.Spec.HolderIdentity, l.Spec.AcquireTime
 	}
 	switch {
 	case len(fresh) == 0 && len(stale) == 0:
@@ -241,9 +195,9 @@ func Leader(f LeaderFacts) Finding {
 		return Problemf("nobody has renewed the lease").About(stale...).Fix("if the controller's Pods look well, restart them: `%s`; the log says more: `%s`", Restart, ShowLog)
 	case len(fresh) > 1:
 		return Problemf("%d cloud controller managers lead at once", len(fresh)).About(fresh...)
-	case len(f.Others) > 0 && !holds(holder, f.Pods):
+	case len(f.Others()) > 0 && !heldByPod(*holds.Spec.HolderIdentity, f.Pods):
 		return Problemf("the leader is no Pod of this release").About(fresh...)
-	case predatesPods(acquired, f.Pods):
+	case predatesPods(holds.Spec.AcquireTime, f.Pods):
 		return Problemf("nobody leads: the lease was acquired before any Pod of this release was created, and its holder is gone").
 			About(fresh...).Fix("wait until the lease has expired: then a Pod of this release leads")
 	}
@@ -253,10 +207,7 @@ func Leader(f LeaderFacts) Finding {
 // predatesPods reports whether a lease was acquired before the first of the Pods was created, so that none of them
 // did. The clocks of nodes and of the API server may differ a little.
 func predatesPods(acquired *metav1.MicroTime, pods []corev1.Pod) bool {
-	if acquired == nil || len(pods) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+	return acquired != nil && len(pods) > 0 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
 		return !acquired.Add(leaseGrace).Before(p.CreationTimestamp.Time)
 	})
 }
@@ -266,9 +217,9 @@ func IsElection(l *coordinationv1.Lease) bool {
 	return strings.Contains(l.Name, "cloud-controller-manager") && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" && l.Spec.RenewTime != nil
 }
 
-// holds reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
+// heldByPod reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
 // name, or its node's with hostNetwork.
-func holds(holder string, pods []corev1.Pod) bool {
+func heldByPod(holder string, pods []corev1.Pod) bool {
 	host := holder
 	if i := strings.LastIndexByte(holder, '_'); i > 0 {
 		host = holder[:i]
@@ -276,99 +227,128 @@ func holds(holder string, pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
 }
 
-// LoosePods are Pods of cloud controller managers that no Deployment or DaemonSet makes: static Pods of
+// loose reports whether a Pod is one of a cloud controller manager that no Deployment or DaemonSet makes: a static Pod of
 // the control plane, most of all. What has ended, such as the chart's self-test, acts no more.
-func LoosePods(pods []corev1.Pod) []corev1.Pod {
-	var out []corev1.Pod
-	for i := range pods {
-		p := &pods[i]
-		owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
-		var images []string
-		for j := range p.Spec.Containers {
-			images = append(images, p.Spec.Containers[j].Image)
-		}
-		ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
-		if !owned && !ended && !ours && isController(p.Name, images) {
-			out = append(out, *p)
-		}
-	}
-	return out
+func loose(p *corev1.Pod) bool {
+	owned := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" || o.Kind == "DaemonSet" })
+	ended := p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	ours := slices.Contains([]string{"cloudstack-ccm", "cloudstack-ccm-self-test"}, p.Labels["app.kubernetes.io/name"])
+	return !owned && !ended && !ours && isController(p.Name, imagesOf(&p.Spec))
 }
 
-// Others decides CCM-003.
-func Others(others []Workload, pods []corev1.Pod, nodes []corev1.Node) Finding {
+// otherControllers names csccm takeover only for the providers that it can replace.
+func otherControllers(f *Facts) Finding {
 	var objects []Object
-	for i := range pods {
-		objects = append(objects, Object{Kind: "Pod", Namespace: pods[i].Namespace, Name: pods[i].Name, Message: "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"})
+	var remedies []string
+	fix := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !slices.Contains(remedies, text) {
+			remedies = append(remedies, text)
+		}
 	}
-	for i := range others {
-		o := others[i].object()
-		o.Message = fmt.Sprintf("%s, image %s", plural.Count(int(others[i].Wanted), "Pod"), strings.Join(others[i].Images, ", "))
-		objects = append(objects, o)
+	for _, w := range f.Others() {
+		objects = append(objects, w.object("%s, image %s", plural.Count(int(w.Wanted), "Pod"), strings.Join(w.Images, ", ")))
+		if w.replaceable {
+			fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
+		} else {
+			fix("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`", w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind))
+		}
 	}
-	for i := range nodes {
-		if kubelet.RunsCloudController(&nodes[i]) {
-			objects = append(objects, NodeObject(&nodes[i], "its k3s or RKE2 server runs the built-in cloud controller"))
+	for i := range f.SystemPods {
+		if p := &f.SystemPods[i]; loose(p) {
+			objects = append(objects, podObject(p, "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"))
+			fix("remove the static Pod's file from /etc/kubernetes/manifests of its node")
+		}
+	}
+	for i := range f.Nodes {
+		if kubelet.RunsCloudController(&f.Nodes[i]) {
+			objects = append(objects, NodeObject(&f.Nodes[i], "its k3s or RKE2 server runs the built-in cloud controller"))
+			fix("start k3s and RKE2 with disable-cloud-controller: true")
 		}
 	}
 	if len(objects) > 0 {
-		return Problemf("another cloud controller manager is there").About(objects...).Fix("%s", remedyForOthers(others, len(pods) > 0, slices.ContainsFunc(nodes, func(n corev1.Node) bool {
-			return kubelet.RunsCloudController(&n)
-		})))
+		return Problemf("another cloud controller manager is there").About(objects...).Fix("%s", strings.Join(remedies, "; "))
 	}
 	return Passf("none")
 }
 
-// remedyForOthers names csccm takeover only for the providers that it can replace.
-func remedyForOthers(others []Workload, static, builtIn bool) string {
-	var parts []string
-	if slices.ContainsFunc(others, func(w Workload) bool { return w.replaceable }) {
-		parts = append(parts, "`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
+func answers(f *Facts) Finding {
+	if len(f.Answers) == 0 {
+		return Skipf("the release has no Pod")
 	}
-	for i := range others {
-		if w := &others[i]; !w.replaceable {
-			parts = append(parts, fmt.Sprintf("csccm takeover does not know %s %s/%s; if it is not needed: `kubectl -n %[2]s delete %[4]s %[3]s`",
-				w.Kind, w.Namespace, w.Name, strings.ToLower(w.Kind)))
+	var sick, silent []Object
+	var how []string
+	for i := range f.Answers {
+		switch a := &f.Answers[i]; {
+		case a.Healthy && a.Metrics:
+			how = append(how, "asked through the API server")
+		case a.Healthy:
+			sick = append(sick, podObject(a.Pod, "serves /healthz but no /metrics"))
+		case a.Health != "":
+			sick = append(sick, podObject(a.Pod, "/healthz: %s", a.Health))
+		case probed(a.Pod):
+			// A firewall between control plane and node, or a role without pods/proxy, hides the Pod from
+			// us, not from its kubelet.
+			how = append(how, "by the kubelet's probe")
+		default:
+			silent = append(silent, podObject(a.Pod, "%v", a.Err))
 		}
 	}
-	if static {
-		parts = append(parts, "remove the static Pod's file from /etc/kubernetes/manifests of its node")
+	slices.Sort(how)
+	switch {
+	case len(sick) > 0:
+		return Problemf("%s not healthy", plural.Count(len(sick), "Pod")).About(append(sick, silent...)...)
+	case len(silent) > 0:
+		return Unknownf("%s could not be asked", plural.Count(len(silent), "Pod")).About(silent...)
 	}
-	if builtIn {
-		parts = append(parts, "start k3s and RKE2 with disable-cloud-controller: true")
-	}
-	return strings.Join(parts, "; ")
+	return Passf("%s, %s", plural.Count(len(f.Answers), "Pod"), strings.Join(slices.Compact(how), " and "))
 }
 
-// CKS decides CKS-001.
-func CKS(d Distribution, pods []corev1.Pod, kubelets []kubelet.NodeVerdict) Finding {
-	if d.Name != cluster.CKS {
-		return Passf("distribution: %s (%s)", d.Name, d.By).With("distribution", string(d.Name))
+// probed reports whether the kubelet asks a Pod's /healthz and finds it well.
+func probed(p *corev1.Pod) bool {
+	return notReady(p) == "" && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return c.ReadinessProbe != nil && c.ReadinessProbe.HTTPGet != nil && strings.HasSuffix(c.ReadinessProbe.HTTPGet.Path, "healthz")
+	})
+}
+
+func placement(f *Facts) Finding {
+	workers := map[string]bool{}
+	for i := range f.Nodes {
+		if !node.ControlPlane(&f.Nodes[i]) {
+			workers[f.Nodes[i].Name] = true
+		}
 	}
-	named := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
+	if len(workers) == len(f.Nodes) {
+		return Passf("no node has the label of a control plane node")
+	}
+	var objects []Object
+	for i := range f.Pods {
+		if p := &f.Pods[i]; workers[p.Spec.NodeName] {
+			objects = append(objects, podObject(p, "runs on node %s, which is no control plane node", p.Spec.NodeName))
+		}
+	}
+	return Passf("%s", plural.Count(len(f.Pods), "Pod")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
+}
+
+func madeByCKS(f *Facts) Finding {
+	out := Problemf("the cluster was made by CKS (%s)", f.DistributionBy)
 	var without []Object
-	for _, v := range kubelets {
+	for _, v := range f.Kubelets {
 		if v.Verdict == kubelet.NotExternal {
 			without = append(without, Object{Kind: "Node", Name: v.Node, Message: "its kubelet is not external; CKS adds nodes so"})
 		}
 	}
-	f := Problemf("the cluster was made by CKS (%s)", d.By)
+	named := slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return strings.Contains(p.Name, "cloud-controller-manager") })
 	switch {
-	case !named && len(pods) > 0:
-		f.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
+	case f.Distribution != cluster.CKS:
+		out, without = Passf("distribution: %s (%s)", f.Distribution, f.DistributionBy), nil
+	case !named && len(f.Pods) > 0:
+		out.Message += ": no Pod of the controller is named cloud-controller-manager, so CKS will install its own provider again"
 	case !named:
-		f.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
+		out.Message += ": it installs its own provider again as long as no Pod is named cloud-controller-manager"
 	case len(without) == 0:
-		return Passf("made by CKS; its provider stays away, and all kubelets are external").With("distribution", string(d.Name))
-	case node.Adopts(pods):
-		return Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds").With("distribution", string(d.Name))
+		out = Passf("made by CKS; its provider stays away, and all kubelets are external")
+	case node.Adopts(f.Pods):
+		out, without = Passf("made by CKS; its provider stays away, and the controller initialises the nodes that CKS adds"), nil
 	}
-	return f.About(without...).With("distribution", string(d.Name))
-}
-
-// Distribution says how the cluster was made, and by what we know it.
-type Distribution struct {
-	Name cluster.Distribution
-	By   string
+	return out.About(without...).With("distribution", string(f.Distribution))
 }

@@ -1,13 +1,12 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decide judges facts about a cluster and its CloudStack: pure functions from what was read to findings. It reads
-// nothing itself.
 package decide
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/plural"
@@ -105,12 +104,11 @@ func (f Finding) Fix(format string, args ...any) Finding {
 
 // With adds evidence.
 func (f Finding) With(key, value string) Finding {
-	m := make(map[string]string, len(f.Evidence)+1)
-	for k, v := range f.Evidence {
-		m[k] = v
+	f.Evidence = maps.Clone(f.Evidence)
+	if f.Evidence == nil {
+		f.Evidence = map[string]string{}
 	}
-	m[key] = value
-	f.Evidence = m
+	f.Evidence[key] = value
 	return f
 }
 
@@ -126,8 +124,7 @@ func (e *UnreadError) Unwrap() error { return e.Err }
 
 // Cause returns err without the noun, for a check that is about this fact alone.
 func Cause(err error) error {
-	var e *UnreadError
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*UnreadError](err); is {
 		return e.Err
 	}
 	return err
@@ -137,15 +134,21 @@ func Cause(err error) error {
 func Unreadable(noun string, err error) error { return &UnreadError{noun, err} }
 
 // Unread returns the finding for a fact that could not be read.
-func Unread(err error) Finding {
-	f := Unknownf("%v", err)
+func Unread(err error) Finding { return Unknownf("%v", err).fixBy(err, credentials.Remedy(err)) }
+
+// broken is the finding that something does not work at all.
+func broken(err error) Finding { return Problemf("%v", Cause(err)).fixBy(err, "") }
+
+// fixBy takes the remedy of an error that has one.
+func (f Finding) fixBy(err error, otherwise string) Finding {
+	f.Remedy = otherwise
 	if r, found := errors.AsType[interface {
 		error
 		Remedy() string
 	}](err); found {
-		return f.Fix("%s", r.Remedy())
+		f.Remedy = r.Remedy()
 	}
-	return f.Fix("%s", credentials.Remedy(err))
+	return f
 }
 
 // Words that stand in remedies for what a run knows. The documentation shows a word in capitals for them.
@@ -153,7 +156,6 @@ const (
 	WordNamespace = "{namespace}"  // of the controller
 	WordRelease   = "{release}"    // Helm release
 	WordNodeNames = "{node names}" // of the finding, separated by blanks
-	WordWorkload  = "{workload}"   // the first Deployment or DaemonSet of the finding: -n NAMESPACE KIND/NAME
 	WordService   = "{service}"    // the first Service of the finding: -n NAMESPACE NAME
 	WordAPI       = "{api-url}"    // of CloudStack, over TLS
 )

@@ -17,46 +17,40 @@ import (
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// BalanceFacts is what the checks of load balancers are decided by.
-type BalanceFacts struct {
-	Nodes     []corev1.Node
-	VMs       *inventory.VMSnapshot
-	Services  []corev1.Service
-	Balancers Balancers
-	Plans     Plans
-	Events    []corev1.Event
-	Next      map[string]time.Time // when the controller tries a Service again, by namespace/name
-	Now       time.Time
-}
-
-// Balancers are the public load balancer rules that providers for Kubernetes name.
-type Balancers struct {
-	Rules   []cloudstack.LoadBalancerRule
-	Members map[string][]cloudstack.LoadBalancerMember // by rule id, of those whose names do not say whose they are
-}
-
-// Plans are what the controller would do for Services, as csccm plan says, by namespace/name.
-type Plans struct {
-	ByName map[string]Planned
-	// Sampled: Services that look as they should are not all among them.
-	Sampled bool
-	Err     error // none could be made
-}
-
-// Planned is the plan of one Service.
-type Planned struct {
-	Refused string // why it would not be served; "" if it would
-	Remedy  string // of the refusal
-	Actions []string
-	Err     error // why there is no plan
+func loadBalancerChecks() []Check {
+	balance := []Source{Nodes, VMs, Services, Balancers}
+	return []Check{
+		{
+			Code: "LB-001", Title: "Services have what they ask for", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: append(slices.Clone(balance), Plans), Tries: []Source{Forwards, Events, Logs}, Judge: services,
+			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules the check plans Services that are not Ready and a sample of the others, and compares only the rules of the rest; with `--only LB` it plans all. New and changed Services have two minutes, refused ones have not.",
+			Why:    "Missing rules lose traffic, and refused Services are not served.",
+			Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten minutes, and repairs what has changed within its drift period; to have it try now: `" + Restart + "`",
+		},
+		{
+			Code: "LB-002", Title: "No rules with old names", Severity: SeverityWarning, Needs: needVMs, Reads: balance, Judge: oldNames,
+			What:   "No rule of this cluster has a name of an older provider: LB-PORT without a protocol, or K8s_svc_...",
+			Why:    "The controller identifies its rules by name: it would create a second rule for the port, which CloudStack refuses.",
+			Remedy: "`csccm migrate-rules` shows what it would do, and renames in place, without loss of traffic",
+		},
+		{
+			Code: "LB-003", Title: "No rules without a Service", Severity: SeverityWarning, Needs: needVMs, Reads: append(slices.Clone(balance), Addresses, ClusterIDs), Judge: orphans,
+			What:   "Every rule whose members are all nodes of this cluster, and every address with this cluster's tags, has a Service.",
+			Why:    "Orphans use addresses, cost money, and keep ports of deleted Services open.",
+			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, `csccm migrate-rules --delete-orphans` deletes the rules after it has shown them; addresses without rules are released in CloudStack",
+		},
+		{
+			Code: "LB-004", Title: "No two rules for one port", Severity: SeverityError, Needs: needVMs, Reads: balance, Judge: duplicates,
+			What:   "No port of a load balancer has two rules, for example under an old and a new name.",
+			Why:    "Two controllers, or an upgrade without a migration, made them; traffic reaches only one of them.",
+			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
+		},
+	}
 }
 
 // Settled reports whether a Service looks as it should without its plan: the controller calls it Ready.
@@ -79,69 +73,69 @@ func balanced(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }
 
-// Plan returns what csccm migrate-rules would do.
-func (in *BalanceFacts) Plan() lbrules.Plan {
-	inv := lbrules.Inventory{Services: in.Services, NodeVMs: map[string]bool{}}
-	for i := range in.Nodes {
-		if vm, err := node.Match(in.VMs, &in.Nodes[i]); err == nil {
+// RulePlan returns what csccm migrate-rules would do.
+func (f *Facts) RulePlan() lbrules.Plan {
+	inv := lbrules.Inventory{Services: f.Services, NodeVMs: map[string]bool{}}
+	for i := range f.Nodes {
+		if vm, ok := f.VM(&f.Nodes[i]); ok {
 			inv.NodeVMs[vm.ID] = true
 		}
 	}
-	for _, r := range in.Balancers.Rules {
-		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: in.Balancers.Members[r.ID]})
+	for _, r := range f.Rules {
+		inv.Rules = append(inv.Rules, lbrules.Rule{LoadBalancerRule: r, Members: f.OddMembers[r.ID]})
 	}
 	return lbrules.MakePlan(inv, lbrules.Selection{})
 }
 
-func ruleObject(i *lbrules.Item, message string) Object {
-	return Object{Kind: "LoadBalancerRule", Name: i.Name, Message: fmt.Sprintf("%s:%d, %s", i.PublicIP, i.Port, message)}
-}
-
-// OldNames decides LB-002.
-func OldNames(p lbrules.Plan) Finding {
-	var objects []Object
+// ruleObjects returns the rules about which say has something to say.
+func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) []Object {
+	var out []Object
+	p := f.RulePlan()
 	for i := range p.Items {
 		it := &p.Items[i]
+		if text := say(it); text != "" {
+			out = append(out, Object{Kind: "LoadBalancerRule", Name: it.Name, Message: fmt.Sprintf("%s:%d, %s", it.PublicIP, it.Port, text)})
+		}
+	}
+	return out
+}
+
+func oldNames(f *Facts) Finding {
+	return Passf("none").Unless(f.ruleObjects(func(it *lbrules.Item) string {
 		switch {
 		case it.Verdict == lbrules.VerdictRename:
-			objects = append(objects, ruleObject(it, "Service "+it.Service))
+			return "Service " + it.Service
 		case it.Verdict == lbrules.VerdictOrphan && it.Family == lbrules.FamilyLegacy:
-			objects = append(objects, ruleObject(it, "its Service is gone, its members are nodes of this cluster"))
+			return "its Service is gone, its members are nodes of this cluster"
 		}
-	}
-	return Passf("none").Unless(objects, "rule", "%s")
+		return ""
+	}), "rule", "%s")
 }
 
-// Duplicates decides LB-004.
-func Duplicates(p lbrules.Plan) Finding {
-	var objects []Object
-	for i := range p.Items {
-		it := &p.Items[i]
+func duplicates(f *Facts) Finding {
+	return Passf("none").Unless(f.ruleObjects(func(it *lbrules.Item) string {
 		if it.Verdict == lbrules.VerdictSurplus || it.Verdict == lbrules.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
-			objects = append(objects, ruleObject(it, it.Reason))
+			return it.Reason
 		}
-	}
-	return Passf("none").Unless(objects, "rule", "%s too many for a port")
+		return ""
+	}), "rule", "%s too many for a port")
 }
 
-// Orphans decides LB-003.
-func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterIDs []string) Finding {
-	p := in.Plan()
-	var objects []Object
-	for i := range p.Items {
-		it := &p.Items[i]
+func orphans(f *Facts) Finding {
+	objects := f.ruleObjects(func(it *lbrules.Item) string {
 		if it.Service == "" && it.OurNodes && it.Family != lbrules.FamilyForeign {
-			objects = append(objects, ruleObject(it, "all its members are nodes of this cluster"))
+			return "all its members are nodes of this cluster"
 		}
-	}
+		return ""
+	})
 	living := map[string]bool{}
-	for i := range in.Services {
-		living[string(in.Services[i].UID)] = true
+	for i := range f.Services {
+		living[string(f.Services[i].UID)] = true
 	}
-	for i := range addresses {
-		a := &addresses[i]
-		uid := a.Tags[plan.TagServiceUID]
-		if cluster := a.Tags[plan.TagCluster]; uid != "" && slices.Contains(clusterIDs, cluster) && !living[uid] {
+	for i := range f.Addresses {
+		a := &f.Addresses[i]
+		uid, cluster := a.Tags[plan.TagServiceUID], a.Tags[plan.TagCluster]
+		if uid != "" && slices.Contains(f.ClusterIDs, cluster) && !living[uid] {
 			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
 				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)})
 		}
@@ -149,112 +143,114 @@ func Orphans(in BalanceFacts, addresses []cloudstack.PublicIP, clusterIDs []stri
 	return Passf("none").Unless(objects, "object", "%s without a Service")
 }
 
-// Services decides LB-001: by the controller's own plan, and for Services that are in no sample by the list of rules.
-func Services(in BalanceFacts) Finding {
-	// Rules by Service and port, those with names of older providers too: they serve all the same.
-	p := in.Plan()
-	whose := map[string]string{}
-	for i := range p.Items {
-		whose[p.Items[i].RuleID] = p.Items[i].Service
-	}
-	rules := map[string][]cloudstack.LoadBalancerRule{}
-	for _, r := range in.Balancers.Rules {
-		if of := whose[r.ID]; of != "" {
-			key := fmt.Sprintf("%s:%d", of, r.PublicPort)
-			rules[key] = append(rules[key], r)
-		}
-	}
+// services goes by the controller's own plan, and for Services that are in no sample by the list of rules.
+func services(f *Facts) Finding {
+	rules, next := f.rulesByPort(), NextTries(f.Logs)
 	var objects []Object
 	var remedies []string
 	checked, pending := 0, 0
-	for i := range in.Services {
-		s := &in.Services[i]
-		if !balanced(s) {
-			continue
-		}
+	for i := range f.Services {
+		s := &f.Services[i]
 		name := s.Namespace + "/" + s.Name
-		planned, known := in.Plans.ByName[name]
-		var problems []string
+		planned, known := f.Planned[name]
 		switch {
-		case known && planned.Refused != "":
-			problems = append(problems, "refused: "+planned.Refused)
-			if planned.Remedy != "" {
-				remedies = append(remedies, name+": "+planned.Remedy)
-			}
-		case in.working(s):
+		case !balanced(s):
+			continue
+		case planned.Refused == "" && f.working(s):
 			pending++
 			continue
-		case known && planned.Err != nil:
-			problems = append(problems, "cannot be compared: "+OneLine(planned.Err.Error()))
-		case known:
-			problems = planned.actions()
-			if len(problems) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
-				problems = append(in.problems(s, rules), problems...)
-			}
-		default:
-			problems = in.problems(s, rules)
 		}
 		checked++
-		if len(problems) > 0 {
-			if at := in.Next[name]; at.After(in.Now) {
-				problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(in.Now).Round(time.Second)))
-			}
-			objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
+		if planned.Remedy != "" {
+			remedies = append(remedies, name+": "+planned.Remedy)
 		}
+		problems := planned.problems()
+		if !known || planned.Refused == "" && planned.Err == nil && len(problems) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
+			problems = append(f.compare(s, rules), problems...)
+		}
+		if len(problems) == 0 {
+			continue
+		}
+		if at := next[name]; at.After(f.At) {
+			problems = append(problems, fmt.Sprintf("next try at %s, in %s", at.UTC().Format("15:04:05Z"), at.Sub(f.At).Round(time.Second)))
+		}
+		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
 	}
 	text := plural.Count(checked, "Service")
 	switch {
 	case len(objects) > 0:
-		f := Problemf("something is missing or wrong for %d of %s", len(objects), text).About(objects...)
+		out := Problemf("something is missing or wrong for %d of %s", len(objects), text).About(objects...)
 		if len(remedies) == len(objects) {
-			f = f.Fix("%s", strings.Join(remedies, "; "))
+			out = out.Fix("%s", strings.Join(remedies, "; "))
 		}
-		return f
+		return out
 	case checked == 0 && pending == 0:
 		return Passf("no Services of type LoadBalancer")
 	}
 	if pending > 0 {
 		text += fmt.Sprintf(", %d more being set up", pending)
 	}
-	if in.Plans.Sampled {
-		text += fmt.Sprintf("; compared with the controller's plan are %d of them, --only LB compares all", len(in.Plans.ByName))
+	if f.Sampled {
+		text += fmt.Sprintf("; compared with the controller's plan are %d of them, --only LB compares all", len(f.Planned))
 	}
-	f := Passf("%s", text)
-	if in.Plans.Err != nil {
-		f = f.With("plan", "not made, only rules were compared: "+in.Plans.Err.Error())
+	out := Passf("%s", text)
+	if f.PlanErr != nil {
+		out = out.With("plan", "not made, only rules were compared: "+f.PlanErr.Error())
 	}
-	return f
+	return out
 }
 
 // working reports whether the controller is about to do what is missing: a Service is new, or changed just now.
-func (in *BalanceFacts) working(s *corev1.Service) bool {
-	if in.Now.Sub(s.CreationTimestamp.Time) < patience && !apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady) {
-		return true
-	}
+func (f *Facts) working(s *corev1.Service) bool {
 	c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
-	return c != nil && c.Status != metav1.ConditionTrue && in.Now.Sub(c.LastTransitionTime.Time) < patience
+	if c != nil && c.Status == metav1.ConditionTrue {
+		return false
+	}
+	return f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience
 }
 
 // maxActions is how many actions of a Service are named.
 const maxActions = 4
 
-// actions says what the controller would do.
-func (p *Planned) actions() []string {
-	if len(p.Actions) <= maxActions {
+// problems says why a Service would not be served, or what the controller would do.
+func (p *Planned) problems() []string {
+	n := len(p.Actions)
+	switch {
+	case p.Refused != "":
+		return []string{"refused: " + p.Refused}
+	case p.Err != nil:
+		return []string{"cannot be compared: " + OneLine(p.Err.Error())}
+	case n <= maxActions:
 		return p.Actions
 	}
-	return append(slices.Clone(p.Actions[:maxActions]), fmt.Sprintf("%d more actions", len(p.Actions)-maxActions))
+	return append(slices.Clone(p.Actions[:maxActions]), fmt.Sprintf("%d more actions", n-maxActions))
 }
 
-// problems compares a Service with the list of rules.
-func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule) []string {
+// rulesByPort returns the rules by Service and port, those with names of older providers too: they serve all the same.
+func (f *Facts) rulesByPort() map[string][]cloudstack.LoadBalancerRule {
+	whose := map[string]string{}
+	for _, it := range f.RulePlan().Items {
+		whose[it.RuleID] = it.Service
+	}
+	out := map[string][]cloudstack.LoadBalancerRule{}
+	for _, r := range f.Rules {
+		if of := whose[r.ID]; of != "" {
+			key := fmt.Sprintf("%s:%d", of, r.PublicPort)
+			out[key] = append(out[key], r)
+		}
+	}
+	return out
+}
+
+// compare compares a Service with the list of rules.
+func (f *Facts) compare(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule) []string {
 	var ips []string
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		ips = append(ips, cmp.Or(i.IP, i.Hostname))
 	}
 	if len(ips) == 0 {
-		text := fmt.Sprintf("has no address since %s", in.Now.Sub(s.CreationTimestamp.Time).Round(time.Second))
-		if why := lastWarning(in.Events, s); why != "" {
+		text := fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second))
+		if why := f.lastWarning(s); why != "" {
 			text += ": " + why
 		}
 		return []string{text}
@@ -266,7 +262,7 @@ func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstac
 		case p.NodePort == 0 || p.Protocol == corev1.ProtocolUDP || len(found) > 1: // the controller says it, or LB-004
 		case len(found) == 0:
 			out = append(out, fmt.Sprintf("port %d has no rule", p.Port))
-		case found[0].PublicIP != "" && len(s.Status.LoadBalancer.Ingress[0].IP) > 0 && !slices.Contains(ips, found[0].PublicIP):
+		case found[0].PublicIP != "" && s.Status.LoadBalancer.Ingress[0].IP != "" && !slices.Contains(ips, found[0].PublicIP):
 			out = append(out, fmt.Sprintf("port %d: its rule is on %s, the Service shows %s", p.Port, found[0].PublicIP, strings.Join(ips, ", ")))
 		case found[0].PrivatePort != int(p.NodePort):
 			out = append(out, fmt.Sprintf("port %d: its rule goes to port %d, the node port is %d", p.Port, found[0].PrivatePort, p.NodePort))
@@ -276,20 +272,32 @@ func (in *BalanceFacts) problems(s *corev1.Service, rules map[string][]cloudstac
 }
 
 // lastWarning returns why a Service has no load balancer: its condition says so, or the last Event that is not about a node.
-func lastWarning(events []corev1.Event, s *corev1.Service) string {
+func (f *Facts) lastWarning(s *corev1.Service) string {
 	if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
 		return c.Reason + ": " + OneLine(c.Message)
 	}
-	var last *corev1.Event
-	for i := range events {
-		e := &events[i]
+	var last corev1.Event
+	for _, e := range f.Events {
 		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == s.UID && e.InvolvedObject.Kind == "Service" && !strings.HasPrefix(e.Reason, "Node") &&
-			(last == nil || eventTime(e).After(eventTime(last))) {
+			eventTime(&e).After(eventTime(&last)) {
 			last = e
 		}
 	}
-	if last == nil {
-		return ""
-	}
 	return OneLine(last.Message)
+}
+
+// NextTries returns when the controller tries a Service again, by namespace/name, as its log says.
+func NextTries(logs []Log) map[string]time.Time {
+	said, out := map[string]time.Time{}, map[string]time.Time{}
+	for i := range logs {
+		for j := range logs[i].Lines {
+			l := &logs[i].Lines[j]
+			name := l.Get("service")
+			wait, err := time.ParseDuration(l.Get("in"))
+			if err == nil && name != "" && !l.At.Before(said[name]) {
+				said[name], out[name] = l.At, l.At.Add(wait)
+			}
+		}
+	}
+	return out
 }

@@ -11,83 +11,85 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apilabels "k8s.io/apimachinery/pkg/labels"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/node/helpers"
 
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// Older names of the topology labels; volumes made long ago still ask for them.
-const (
-	oldZone   = "failure-domain.beta.kubernetes.io/zone"
-	oldRegion = "failure-domain.beta.kubernetes.io/region"
-)
+// topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for.
+var topologyKeys = map[string]string{
+	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
+	"failure-domain.beta.kubernetes.io/zone": corev1.LabelTopologyZone, "failure-domain.beta.kubernetes.io/region": corev1.LabelTopologyRegion,
+}
 
-// topology holds the labels of a node's zone, region and instance type.
-type topology map[string]string
-
-// wantedTopology returns the labels by CloudStack's data; nil without a VM. The instance type has two forms,
-// the controller's and that of Apache's provider.
-func wantedTopology(n *corev1.Node, vms *inventory.VMSnapshot, region string) (labels topology, otherType string) {
-	vm, err := node.Match(vms, n)
+// wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The instance
+// type has two forms, the controller's and that of Apache's provider.
+func (f *Facts) wantedLabels(n *corev1.Node) (labels map[string]string, otherType string) {
+	vm, ok := f.VM(n)
+	if !ok {
+		return nil, ""
+	}
+	meta, err := node.Metadata(vm, node.Options{Node: n, Region: f.Config.Region})
 	if err != nil {
 		return nil, ""
 	}
-	meta, err := node.Metadata(vm, node.Options{Node: n, Region: region})
-	if err != nil {
-		return nil, ""
-	}
-	return topology{
+	return map[string]string{
 		corev1.LabelTopologyZone: meta.Zone, corev1.LabelTopologyRegion: meta.Region, corev1.LabelInstanceTypeStable: meta.InstanceType,
 	}, node.InstanceTypeLabel(node.LabelUpstream, vm.ServiceOfferingName)
 }
 
-// Labels compares the labels that nodes have with what CloudStack says, and looks for volumes
-// that no node could mount: those bound to values that no node has, or will have once it is
-// initialised (again).
-func Labels(nodes []corev1.Node, vms *inventory.VMSnapshot, region string, volumes []corev1.PersistentVolume, installed bool) Finding {
-	var out []Object
-	var now, after []topology
+// labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node could mount:
+// those bound to values that no node has, or will have once it is initialised (again).
+func labels(f *Facts) Finding {
+	var now, after []map[string]string
 	judged := 0
-	for i := range nodes {
-		n := &nodes[i]
+	odd := f.nodeObjects(func(n *corev1.Node) string {
 		now = append(now, n.Labels)
-		want, otherType := wantedTopology(n, vms, region)
+		want, otherType := f.wantedLabels(n)
 		if want == nil {
 			after = append(after, n.Labels)
-			continue // NODE-002 says it
+			return "" // NODE-002 says it
 		}
 		judged++
-		after = append(after, withOldNames(want))
+		will := maps.Clone(want)
+		for old, key := range topologyKeys {
+			will[old] = want[key]
+		}
+		after = append(after, will)
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
-			if !labelled && want[key] != "" && key != corev1.LabelInstanceTypeStable && installed && initialised(n) {
+			isType := key == corev1.LabelInstanceTypeStable
+			switch {
+			case want[key] == "" || have == want[key] || isType && have == otherType:
+			case labelled:
+				differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, have, want[key]))
+			case !isType && f.Phase == Installed && initialised(n):
 				differ = append(differ, fmt.Sprintf("%s is missing, CloudStack says %s", key, want[key]))
 			}
-			if !labelled || want[key] == "" || have == want[key] || key == corev1.LabelInstanceTypeStable && have == otherType {
-				continue
-			}
-			differ = append(differ, fmt.Sprintf("%s is %s, CloudStack says %s", key, have, want[key]))
 		}
-		if len(differ) > 0 {
-			out = append(out, NodeObject(n, "%s", strings.Join(differ, "; ")))
-		}
-	}
-	stranded := strandedVolumes(volumes, now, after)
+		return strings.Join(differ, "; ")
+	})
+	stranded := strandedVolumes(f.Volumes, now, after)
+	out := Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(f.Volumes), "volume"))
 	switch {
 	case len(stranded) > 0:
-		return Problemf("%s bound to a zone or region that no node has, or will have", plural.Count(len(stranded), "volume")).About(append(stranded, out...)...).
+		out = Problemf("%s bound to a zone or region that no node has, or will have", plural.Count(len(stranded), "volume")).About(append(stranded, odd...)...).
 			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
-	case len(out) > 0:
-		return Problemf("%s with labels that CloudStack does not confirm", plural.Count(len(out), "node")).About(out...)
+	case len(odd) > 0:
+		out = Problemf("%s with labels that CloudStack does not confirm", plural.Count(len(odd), "node")).About(odd...)
 	case judged == 0:
-		return Skipf("no node has a VM")
+		out = Skipf("no node has a VM")
 	}
-	return Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume"))
+	if err := f.Err(Volumes); err != nil {
+		out = out.With("volumes", "not judged: "+err.Error())
+	}
+	return out
 }
 
 // initialised reports whether the controller has initialised a node, or another provider for CloudStack.
@@ -96,31 +98,15 @@ func initialised(n *corev1.Node) bool {
 	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
 }
 
-func withOldNames(t topology) topology {
-	out := topology{oldZone: t[corev1.LabelTopologyZone], oldRegion: t[corev1.LabelTopologyRegion]}
-	for k, v := range t {
-		out[k] = v
-	}
-	return out
-}
-
-// topologyKeys are the labels of a volume's affinity that a cloud controller decides about.
-var topologyKeys = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion, oldZone, oldRegion}
-
-func strandedVolumes(volumes []corev1.PersistentVolume, now, after []topology) []Object {
+func strandedVolumes(volumes []corev1.PersistentVolume, now, after []map[string]string) []Object {
 	var out []Object
 	for i := range volumes {
 		v := &volumes[i]
-		if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
-			continue
-		}
-		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
-		asks := topologyOf(terms)
-		if asks == "" {
-			continue
-		}
+		asks, terms := topologyOf(v)
 		o := Object{Kind: "PersistentVolume", Name: v.Name}
 		switch {
+		case asks == "" || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed:
+			continue
 		case !anyFits(terms, now):
 			o.Message = asks + "; no node has it"
 		case !anyFits(terms, after):
@@ -136,44 +122,36 @@ func strandedVolumes(volumes []corev1.PersistentVolume, now, after []topology) [
 	return out
 }
 
-// topologyOf describes the zones and regions that the terms require; "" for nothing.
-func topologyOf(terms []corev1.NodeSelectorTerm) string {
-	var out []string
-	for _, t := range terms {
+// topologyOf returns what a volume requires of the zone and region of its node, in words and as selectors of which one must
+// match; "" for nothing. Its other expressions are not judged.
+func topologyOf(v *corev1.PersistentVolume) (asks string, terms []apilabels.Selector) {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return "", nil
+	}
+	var words []string
+	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		var term metav1.LabelSelector
 		for _, e := range t.MatchExpressions {
-			if slices.Contains(topologyKeys, e.Key) {
-				out = append(out, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
+			if topologyKeys[e.Key] != "" {
+				words = append(words, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
+				term.MatchExpressions = append(term.MatchExpressions, metav1.LabelSelectorRequirement{
+					Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
+				})
 			}
 		}
+		s, err := metav1.LabelSelectorAsSelector(&term)
+		if err != nil { // Gt and Lt are for numbers, which zones are not
+			s = apilabels.Everything()
+		}
+		terms = append(terms, s)
 	}
-	return strings.Join(slices.Compact(out), ", ")
+	return strings.Join(slices.Compact(words), ", "), terms
 }
 
-// anyFits reports whether a node satisfies what a term asks of the topology; its other expressions are
-// not ours to judge.
-func anyFits(terms []corev1.NodeSelectorTerm, nodes []topology) bool {
-	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
-		return slices.ContainsFunc(nodes, func(labels topology) bool {
-			return !slices.ContainsFunc(t.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
-				return slices.Contains(topologyKeys, e.Key) && !fits(e, labels)
-			})
-		})
+func anyFits(terms []apilabels.Selector, nodes []map[string]string) bool {
+	return slices.ContainsFunc(terms, func(s apilabels.Selector) bool {
+		return slices.ContainsFunc(nodes, func(labels map[string]string) bool { return s.Matches(apilabels.Set(labels)) })
 	})
-}
-
-func fits(e corev1.NodeSelectorRequirement, labels topology) bool {
-	v, there := labels[e.Key]
-	switch e.Operator { //nolint:exhaustive // Gt and Lt are for numbers, which zones are not
-	case corev1.NodeSelectorOpIn:
-		return there && slices.Contains(e.Values, v)
-	case corev1.NodeSelectorOpNotIn:
-		return !slices.Contains(e.Values, v)
-	case corev1.NodeSelectorOpExists:
-		return there
-	case corev1.NodeSelectorOpDoesNotExist:
-		return !there
-	}
-	return true
 }
 
 // SecondLook is the time between two reads of a node whose addresses are in doubt: a kubelet writes its
@@ -184,34 +162,44 @@ const SecondLook = 15 * time.Second
 type Suspect struct {
 	node       *corev1.Node
 	have, want string
-	Kubelet    bool   // the kubelet wrote them last
-	NodeIP     string // the kubelet's --node-ip, if no address of the VM is this one: Kubernetes writes no addresses then
+	kubelet    bool   // the kubelet wrote them last
+	nodeIP     string // the kubelet's --node-ip, if no address of the VM is this one: Kubernetes writes no addresses then
 	then       string // addresses at the second look, if they had changed
 }
 
+// Doubtful reports whether only a second look can tell what is wrong.
+func (s *Suspect) Doubtful() bool { return !s.kubelet && s.nodeIP == "" }
+
 // SuspectAddresses are the nodes on which controller and kubelet may fight. status.addresses is an atomic
 // list, so managedFields name the one that wrote it last.
-func SuspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot, rules node.AddressRules) []Suspect {
+func (f *Facts) SuspectAddresses() []Suspect {
 	var out []Suspect
-	for i := range nodes {
-		n := &nodes[i]
-		if node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
-			continue // the controller has not begun, or leaves the addresses to the kubelet
+	var rules node.AddressRules
+	for _, word := range f.Words() {
+		// The controller does not start with a list that cannot be read.
+		if list, ok := strings.CutPrefix(word, "--node-internal-cidrs="); ok {
+			rules.Internal, _ = node.ParseCIDRs(list)
 		}
-		vm, err := node.Match(vms, n)
-		if err != nil {
-			continue
+		if list, ok := strings.CutPrefix(word, "--node-external-cidrs="); ok {
+			rules.External, _ = node.ParseCIDRs(list)
+		}
+	}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		vm, ok := f.VM(n)
+		if !ok || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
+			continue // the controller has not begun, or leaves the addresses to the kubelet
 		}
 		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
 		if err != nil || len(meta.NodeAddresses) == 0 {
 			continue
 		}
-		s := Suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), Kubelet: kubelet.WritesAddresses(n)}
+		s := Suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: kubelet.WritesAddresses(n)}
 		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves.
 		if ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given {
 			written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
 			if err != nil {
-				s.NodeIP = ip
+				s.nodeIP = ip
 			} else {
 				s.want = addressText(written)
 			}
@@ -227,24 +215,21 @@ func SuspectAddresses(nodes []corev1.Node, vms *inventory.VMSnapshot, rules node
 func LookAgain(suspects []Suspect, again []corev1.Node) {
 	for i := range suspects {
 		s := &suspects[i]
-		j := slices.IndexFunc(again, func(n corev1.Node) bool { return n.Name == s.node.Name })
-		if j < 0 {
-			continue
-		}
-		if now := addressText(again[j].Status.Addresses); now != s.have {
-			s.then = now
+		for j := range again {
+			if now := addressText(again[j].Status.Addresses); again[j].Name == s.node.Name && now != s.have {
+				s.then = now
+			}
 		}
 	}
 }
 
-// Addresses decides NODE-006.
-func Addresses(nodes int, suspects []Suspect) Finding {
+func addresses(f *Facts) Finding {
 	var fights, odd []Object
-	for _, s := range suspects {
+	for _, s := range f.Suspects {
 		switch {
-		case s.NodeIP != "":
-			odd = append(odd, NodeObject(s.node, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", s.have, s.NodeIP, s.want))
-		case s.Kubelet:
+		case s.nodeIP != "":
+			odd = append(odd, NodeObject(s.node, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", s.have, s.nodeIP, s.want))
+		case s.kubelet:
 			fights = append(fights, NodeObject(s.node, "its kubelet writes %s, CloudStack has %s", s.have, s.want))
 		case s.then != "" && s.then != s.want:
 			fights = append(fights, NodeObject(s.node, "its addresses change: %s, %s later %s; CloudStack has %s", s.have, SecondLook, s.then, s.want))
@@ -259,7 +244,7 @@ func Addresses(nodes int, suspects []Suspect) Finding {
 		return Warnf("%s with other addresses than CloudStack has", plural.Count(len(odd), "node")).About(odd...).
 			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
 	}
-	return Passf("%s", plural.Count(nodes, "node"))
+	return Passf("%s", plural.Count(len(f.Nodes), "node"))
 }
 
 // addressText is the list without names, in a fixed order.

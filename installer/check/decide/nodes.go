@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
@@ -21,132 +20,168 @@ import (
 	"github.com/csccm/csccm/pkg/plural"
 )
 
-// Stopped decides NODE-009.
-func Stopped(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
-	running := 0
-	for i := range nodes {
-		vm, err := node.Match(vms, &nodes[i])
-		if err != nil {
-			continue // NODE-002 says it
-		}
-		if !node.Off(vm.State) && vm.State != cloudstack.VMStopping && vm.State != cloudstack.VMError {
-			running++ // or starting, or migrating
-			continue
-		}
-		objects = append(objects, NodeObject(&nodes[i], "its VM %s is %s", vm.Name, vm.State))
+func nodeChecks() []Check {
+	withVMs := []Source{Nodes, VMs}
+	return []Check{
+		{
+			Code: "NODE-001", Title: "Kubelets run with --cloud-provider=external", Severity: SeverityWarning, Needs: needAPI, Reads: []Source{Kubelets}, Tries: []Source{Pods}, Judge: kubelets,
+			What:   "Each kubelet reports in /flagz (through the API server) that it runs with --cloud-provider=external. If it does not answer, its Node is examined. With the chart value adoptNodes the controller also initialises nodes of other kubelets.",
+			Why:    "Other kubelets set no taint when they register, so new nodes take Pods before they are initialised; and they overwrite the controller's addresses.",
+			Remedy: "start the kubelet with --cloud-provider=external and restart it",
+		},
+		{
+			Code: "NODE-002", Title: "Every node is exactly one VM", Severity: SeverityError, Needs: needVMs, Reads: withVMs, Tries: []Source{Places}, Judge: matches,
+			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a node without a match, the check names the VM with its system UUID, MAC address (in annotations of network plugins) or address.",
+			Why:    "A node without a VM is never initialised, and neither is one whose name two VMs have.",
+			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
+		},
+		{
+			Code: "NODE-003", Title: "Provider IDs", Severity: SeverityError, Needs: needVMs, Reads: withVMs, Tries: []Source{Places}, Judge: providerIDs,
+			What:   "Each Node's provider ID is CloudStack's and names a VM that exists, or is empty before the installation.",
+			Why:    "A provider ID can never be changed. With a foreign one, another controller has initialised the node; if it names no VM, the node seems to be deleted.",
+			Remedy: "delete the Node and restart its kubelet, which registers it again",
+		},
+		{
+			Code: "NODE-004", Title: "No node waits for its initialisation", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Nodes}, Tries: []Source{VMs}, Judge: uninitialised,
+			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized for more than two minutes.",
+			Why:    "Such a node takes no Pods. If --node-ip is on no NIC of the VM, it waits forever.",
+			Remedy: "look at the controller's log, `" + ShowLog + "`, and at NODE-002; where --node-ip is named, set it to an address of the VM",
+		},
+		{
+			Code: "NODE-005", Title: "Nothing is evicted by the taint", Severity: SeverityFatal, Needs: needAPI, Reads: []Source{Nodes}, Judge: noExecute,
+			What:   "No node carries the taint node.cloudprovider.kubernetes.io/uninitialized with effect NoExecute.",
+			Why:    "NoExecute evicts every Pod of the node that does not tolerate it. Neither kubelets nor csccm ever set it.",
+			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint {node names} --replace-no-execute`",
+		},
+		{
+			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: []Source{Nodes, LaterNodes}, Judge: addresses,
+			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
+			Why:    "A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses: external addresses come and go.",
+			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
+		},
+		{
+			Code: "NODE-007", Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Needs: needVMs, Reads: withVMs, Tries: []Source{Volumes}, Judge: labels,
+			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
+			Why:    "They are read from CloudStack only at initialisation. Wrong labels mislead the scheduler, and a volume bound to a value that no node has cannot be mounted.",
+			Remedy: "have the node initialised again: `csccm taint {node names}`, which looks for volumes and Pods with the old value first",
+		},
+		{
+			Code: "NODE-008", Title: "No node is about to be deleted", Severity: SeverityFatal, Needs: needVMs, Reads: withVMs, Tries: []Source{Places}, Judge: doomed,
+			What:   "No node is NotReady while its VM is not found.",
+			Why:    "The controller deletes such a Node. With a wrong project or zone in the cloud-config the VM may exist.",
+			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
+		},
+		{
+			Code: "NODE-009", Title: "VMs of the nodes run", Severity: SeverityWarning, Needs: needVMs, Reads: withVMs, Judge: stopped,
+			What:   "No node's VM is stopped, being stopped or in an error state in CloudStack.",
+			Why:    "The node of a stopped VM takes no Pods and no traffic. CloudStack restarts only VMs of an offering with HA.",
+			Remedy: "start the named VMs in CloudStack; for one that does not come back: kubectl delete node {node names}",
+		},
 	}
-	switch {
-	case len(objects) > 0:
-		return Problemf("the VMs of %s do not run", plural.Count(len(objects), "node")).About(objects...)
-	case running == 0:
-		return Skipf("no node has a VM")
-	}
-	return Passf("%s", plural.Count(running, "VM"))
 }
 
-// Kubelets decides NODE-001.
-func Kubelets(verdicts []kubelet.NodeVerdict, controller []corev1.Pod) Finding {
+func kubelets(f *Facts) Finding {
+	if len(f.Kubelets) == 0 {
+		return noNodes()
+	}
 	var not, unclear []Object
-	f := Finding{}
-	for _, v := range verdicts {
+	var fixNot, fixUnclear string
+	out := Finding{}
+	for _, v := range f.Kubelets {
 		o := Object{Kind: "Node", Name: v.Node, Message: string(v.Verdict) + " (" + v.Reason() + ")"}
 		switch v.Verdict {
 		case kubelet.External:
 		case kubelet.NotExternal:
-			not = append(not, o)
-			f.Remedy = v.Remedy
+			not, fixNot = append(not, o), v.Remedy
 		case kubelet.Unknown:
-			unclear = append(unclear, o)
-			if f.Remedy == "" {
-				f.Remedy = v.Remedy
-			}
+			unclear, fixUnclear = append(unclear, o), v.Remedy
 		}
-		f = f.With("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
+		out = out.With("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
 	}
+	all := plural.Count(len(f.Kubelets), "node")
 	switch {
-	case len(not) > 0 && node.Adopts(controller):
-		f.Outcome, f.Remedy = OK, ""
-		f.Message = fmt.Sprintf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), plural.Count(len(verdicts), "node"))
-		return f
+	case len(not) > 0 && node.Adopts(f.Pods):
+		out.Outcome, out.Message = OK, fmt.Sprintf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), all)
+		return out
 	case len(not) > 0:
-		f.Message = fmt.Sprintf("%d of %s without it", len(not), plural.Count(len(verdicts), "node"))
+		out.Remedy, out.Message = fixNot, fmt.Sprintf("%d of %s without it", len(not), all)
 	case len(unclear) > 0:
-		f.Outcome, f.Message = Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), plural.Count(len(verdicts), "node"))
-	case len(verdicts) == 0:
-		return Skipf("the cluster has no nodes")
+		out.Remedy, out.Outcome, out.Message = fixUnclear, Unknown, fmt.Sprintf("not known of %d of %s", len(unclear), all)
 	default:
-		f.Outcome, f.Message = OK, plural.Count(len(verdicts), "node")
+		out.Outcome, out.Message = OK, all
 	}
-	return f.About(append(not, unclear...)...)
+	return out.About(append(not, unclear...)...)
 }
 
-// Matches decides NODE-002.
-func Matches(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
-	all := make([]*corev1.Node, 0, len(nodes))
-	for i := range nodes {
-		all = append(all, &nodes[i])
+func matches(f *Facts) Finding {
+	if len(f.Nodes) == 0 {
+		return noNodes()
 	}
-	f := Passf("%s in %s", plural.Count(len(nodes), "node"), vms.Scope())
-	for i := range nodes {
-		n := &nodes[i]
-		vm, err := node.Match(vms, n)
+	all := make([]*corev1.Node, 0, len(f.Nodes))
+	for i := range f.Nodes {
+		all = append(all, &f.Nodes[i])
+	}
+	count := plural.Count(len(f.Nodes), "node")
+	out := Passf("%s in %s", count, f.VMs.Scope())
+	objects := f.nodeObjects(func(n *corev1.Node) string {
+		vm, err := node.Match(f.VMs, n)
 		if err == nil {
 			err = node.Unshared(&vm, n, all)
 		}
-		if err != nil {
-			text := strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
-			if likely := likelyVM(n, vms); likely != "" {
-				text += "; " + likely
-				f = f.With("Node "+n.Name, likely)
-			}
-			objects = append(objects, NodeObject(n, "%s", text))
-			continue
+		if err == nil {
+			out = out.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
+			return ""
 		}
-		f = f.With("Node "+n.Name, fmt.Sprintf("VM %s (%s), %s", vm.Name, vm.ID, vm.State))
+		text := withoutName(err, n)
+		if likely := likelyVM(n, f.VMs); likely != "" {
+			text += "; " + likely
+			out = out.With("Node "+n.Name, likely)
+		}
+		return text
+	})
+	if len(objects) > 0 {
+		out.Outcome, out.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), count)
 	}
-	switch {
-	case len(objects) > 0:
-		f.Outcome, f.Message = "", fmt.Sprintf("%d of %s without exactly one VM", len(objects), plural.Count(len(nodes), "node"))
-	case len(nodes) == 0:
-		return Skipf("the cluster has no nodes")
-	}
-	return f.About(objects...)
+	return f.misplaced(out.About(objects...))
 }
 
-// ProviderIDs decides NODE-003.
-func ProviderIDs(nodes []corev1.Node, vms *inventory.VMSnapshot, installed bool) Finding {
-	var wrong, odd []Object
-	for i := range nodes {
-		n := &nodes[i]
-		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+func providerIDs(f *Facts) Finding {
+	odd := f.nodeObjects(func(n *corev1.Node) string {
+		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		_, hasVM := f.VM(n)
 		switch {
-		case err != nil:
-			wrong = append(wrong, NodeObject(n, "%v", err))
-		case kind == node.KindNone && installed && !node.HasTaint(n) && hasVM(vms, n):
-			odd = append(odd, NodeObject(n, "has no provider ID: it was never initialised"))
-		case kind == node.KindNone: // waits for NODE-004, or NODE-002 says it
-		case !kind.IsCloudStack():
-			odd = append(odd, NodeObject(n, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
-		default:
-			switch vm, ok := vms.ByID(id); {
-			case !ok:
-				wrong = append(wrong, NodeObject(n, "%q names no VM of %s", n.Spec.ProviderID, vms.Scope()))
-			case node.Gone(vm.State):
-				wrong = append(wrong, NodeObject(n, "its VM %s (%s) is %s", vm.Name, id, vm.State))
-			}
+		case err != nil || kind.IsCloudStack():
+		case kind != node.KindNone:
+			return fmt.Sprintf("%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID)
+		case f.Phase == Installed && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
+			return "has no provider ID: it was never initialised"
 		}
-	}
+		return ""
+	})
+	wrong := f.nodeObjects(func(n *corev1.Node) string {
+		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
+		if err != nil {
+			return err.Error()
+		}
+		vm, found := f.VMs.ByID(id)
+		switch {
+		case !kind.IsCloudStack():
+		case !found:
+			return fmt.Sprintf("%q names no VM of %s", n.Spec.ProviderID, f.VMs.Scope())
+		case node.Gone(vm.State):
+			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
+		}
+		return ""
+	})
 	switch {
 	case len(wrong) > 0:
-		return Problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...).
-			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong))
+		return f.misplaced(Problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...).
+			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong)))
 	case len(odd) > 0:
 		return Warnf("%s without a provider ID of CloudStack", plural.Count(len(odd), "node")).About(odd...).
 			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
-	return Passf("%s", plural.Count(len(nodes), "node"))
+	return Passf("%s", plural.Count(len(f.Nodes), "node"))
 }
 
 // namesOf returns the names of objects as a command line has them.
@@ -158,36 +193,27 @@ func namesOf(objects []Object) string {
 	return strings.Join(out, " ")
 }
 
-func hasVM(vms *inventory.VMSnapshot, n *corev1.Node) bool {
-	_, err := node.Match(vms, n)
-	return err == nil
-}
-
 // patience is how long a node may take to be initialised.
 const patience = 2 * time.Minute
 
-// Uninitialised decides NODE-004.
-func Uninitialised(nodes []corev1.Node, vms *inventory.VMSnapshot, now time.Time) Finding {
-	var stuck []Object
+func uninitialised(f *Facts) Finding {
 	fresh := 0
-	for i := range nodes {
-		n := &nodes[i]
-		if !node.HasTaint(n) {
-			continue
-		}
-		if age := now.Sub(taintedSince(n)); age >= patience {
-			stuck = append(stuck, NodeObject(n, "tainted for %s%s", age.Round(time.Second), whyStuck(n, vms)))
-		} else {
+	stuck := f.nodeObjects(func(n *corev1.Node) string {
+		age := f.At.Sub(taintedSince(n))
+		switch {
+		case !node.HasTaint(n):
+		case age < patience:
 			fresh++
+		default:
+			return fmt.Sprintf("tainted for %s%s", age.Round(time.Second), f.whyStuck(n))
 		}
+		return ""
+	})
+	out := Passf("%s", plural.Count(len(f.Nodes), "node"))
+	if fresh > 0 {
+		out = Passf("%s being initialised", plural.Count(fresh, "node"))
 	}
-	switch {
-	case len(stuck) > 0:
-		return Problemf("%s waiting for the controller", plural.Count(len(stuck), "node")).About(stuck...)
-	case fresh > 0:
-		return Passf("%s being initialised", plural.Count(fresh, "node"))
-	}
-	return Passf("%s", plural.Count(len(nodes), "node"))
+	return out.Unless(stuck, "node", "%s waiting for the controller")
 }
 
 // taintedSince is when the node's taints were last written, as managedFields record it.
@@ -201,70 +227,75 @@ func taintedSince(n *corev1.Node) time.Time {
 	return since
 }
 
-func whyStuck(n *corev1.Node, vms *inventory.VMSnapshot) string {
-	if vms == nil {
+func (f *Facts) whyStuck(n *corev1.Node) string {
+	if f.VMs == nil {
 		return ""
 	}
-	vm, err := node.Match(vms, n)
+	vm, err := node.Match(f.VMs, n)
 	if err != nil {
-		return "; " + strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))
+		return "; " + withoutName(err, n)
 	}
-	wanted := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]
-	if wanted == "" {
-		return ""
+	var have []string
+	for i := range vm.NICs {
+		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
+			if ip != "" {
+				have = append(have, ip)
+			}
+		}
 	}
-	have := nicAddresses(&vm)
-	for _, ip := range strings.Split(wanted, ",") {
-		if !slices.Contains(have, ip) {
+	for ip := range strings.SplitSeq(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",") {
+		if ip != "" && !slices.Contains(have, ip) {
 			return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ip, vm.Name, strings.Join(have, ", "))
 		}
 	}
 	return ""
 }
 
-func nicAddresses(vm *cloudstack.VirtualMachine) []string {
-	var out []string
-	for i := range vm.NICs {
-		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
-			if ip != "" {
-				out = append(out, ip)
-			}
+func noExecute(f *Facts) Finding {
+	objects := f.nodeObjects(func(n *corev1.Node) string {
+		if slices.ContainsFunc(n.Spec.Taints, node.Evicts) {
+			return "has the taint with effect NoExecute"
 		}
-	}
-	return out
+		return ""
+	})
+	return Passf("%s", plural.Count(len(f.Nodes), "node")).Unless(objects, "node", "Pods are evicted from %s")
 }
 
-// NoExecute decides NODE-005.
-func NoExecute(nodes []corev1.Node) Finding {
-	var objects []Object
-	for i := range nodes {
-		if slices.ContainsFunc(nodes[i].Spec.Taints, node.Evicts) {
-			objects = append(objects, NodeObject(&nodes[i], "has the taint with effect NoExecute"))
-		}
-	}
-	return Passf("%s", plural.Count(len(nodes), "node")).Unless(objects, "node", "Pods are evicted from %s")
-}
-
-// Doomed decides NODE-008.
-func Doomed(nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	var objects []Object
+func doomed(f *Facts) Finding {
 	notReady := 0
-	for i := range nodes {
-		n := &nodes[i]
+	objects := f.nodeObjects(func(n *corev1.Node) string {
 		if node.Ready(n) {
-			continue
+			return ""
 		}
 		notReady++
 		// The controller deletes a Node by its provider ID alone.
-		if _, kind, err := node.ParseProviderID(n.Spec.ProviderID); err != nil || !kind.IsCloudStack() {
-			continue
+		_, kind, invalid := node.ParseProviderID(n.Spec.ProviderID)
+		_, err := node.Match(f.VMs, n)
+		if _, missing := errors.AsType[*node.NotFoundError](err); missing && invalid == nil && kind.IsCloudStack() {
+			return "is NotReady and " + withoutName(err, n)
 		}
-		_, err := node.Match(vms, n)
-		if _, missing := errors.AsType[*node.NotFoundError](err); missing {
-			objects = append(objects, NodeObject(n, "is NotReady and %s", strings.TrimPrefix(err.Error(), fmt.Sprintf("node %q ", n.Name))))
+		return ""
+	})
+	return f.misplaced(Passf("%s, %d NotReady", plural.Count(len(f.Nodes), "node"), notReady).Unless(objects, "node", "%s would be deleted"))
+}
+
+func stopped(f *Facts) Finding {
+	running := 0
+	objects := f.nodeObjects(func(n *corev1.Node) string {
+		vm, ok := f.VM(n)
+		switch {
+		case !ok: // NODE-002 says it
+		case node.Off(vm.State) || vm.State == cloudstack.VMStopping || vm.State == cloudstack.VMError:
+			return fmt.Sprintf("its VM %s is %s", vm.Name, vm.State)
+		default:
+			running++ // or starting, or migrating
 		}
+		return ""
+	})
+	if running == 0 && len(objects) == 0 {
+		return Skipf("no node has a VM")
 	}
-	return Passf("%s, %d NotReady", plural.Count(len(nodes), "node"), notReady).Unless(objects, "node", "%s would be deleted")
+	return Passf("%s", plural.Count(running, "VM")).Unless(objects, "node", "the VMs of %s do not run")
 }
 
 // likelyVM says which VM a node without one probably is, where its name fits none: by its system UUID, by a MAC
@@ -276,17 +307,12 @@ func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 		of   func(vm *cloudstack.VirtualMachine) bool
 	}{
 		{"system UUID", func(vm *cloudstack.VirtualMachine) bool {
-			return n.Status.NodeInfo.SystemUUID != "" && strings.EqualFold(n.Status.NodeInfo.SystemUUID, vm.ID)
+			return vm.ID != "" && strings.EqualFold(n.Status.NodeInfo.SystemUUID, vm.ID)
 		}},
 		{"MAC address", func(vm *cloudstack.VirtualMachine) bool { return hasMAC(n, vm) }},
 		{"address", func(vm *cloudstack.VirtualMachine) bool { return hasAddress(n, vm) }},
 	} {
-		var found []cloudstack.VirtualMachine
-		for _, vm := range vms.All() {
-			if !node.Gone(vm.State) && sign.of(&vm) {
-				found = append(found, vm)
-			}
-		}
+		found := slices.DeleteFunc(slices.Clone(vms.All()), func(vm cloudstack.VirtualMachine) bool { return node.Gone(vm.State) || !sign.of(&vm) })
 		if len(found) == 1 {
 			return fmt.Sprintf("by its %s it is VM %s (%s)", sign.name, found[0].Name, found[0].ID)
 		}
@@ -296,15 +322,14 @@ func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
 
 // hasMAC looks for the VM's NICs in annotations: Antrea, OVN-Kubernetes and Kube-OVN write a node's MAC address there.
 func hasMAC(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
-	for _, value := range n.Annotations {
-		value = strings.ToLower(value)
-		for i := range vm.NICs {
-			if mac := strings.ToLower(vm.NICs[i].MAC); mac != "" && strings.Contains(value, mac) {
+	return slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
+		for _, value := range n.Annotations {
+			if nic.MAC != "" && strings.Contains(strings.ToLower(value), strings.ToLower(nic.MAC)) {
 				return true
 			}
 		}
-	}
-	return false
+		return false
+	})
 }
 
 func hasAddress(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
@@ -313,53 +338,4 @@ func hasAddress(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
 			return a.Address != "" && (a.Address == nic.IPv4 || a.Address == nic.IPv6)
 		})
 	})
-}
-
-// Here stands for the configured project, whose VMs may be in another zone.
-const Here = "."
-
-// WithoutVM returns the nodes that have no VM here by provider ID or name, nor one of another name.
-func WithoutVM(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
-		_, err := node.Match(vms, &n)
-		missing, is := errors.AsType[*node.NotFoundError](err)
-		return !is || missing.State != "" || likelyVM(&n, vms) != ""
-	})
-}
-
-// Elsewhere adds to a finding about nodes without VMs where their VMs are.
-func Elsewhere(f Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
-	var found, flags []string
-	for _, p := range places {
-		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
-		nodes, zones := 0, []string{}
-		for i := range lost {
-			vm, err := node.Match(there, &lost[i])
-			if err != nil {
-				continue
-			}
-			nodes++
-			if !inventory.InZone(&vm, zone) && !slices.Contains(zones, vm.ZoneName) {
-				zones = append(zones, vm.ZoneName)
-			}
-		}
-		if nodes == 0 {
-			continue
-		}
-		var where, flag []string
-		if p.Project != Here {
-			where, flag = append(where, p.String()), append(flag, p.Flag())
-		}
-		for _, z := range zones {
-			where, flag = append(where, "zone "+z), append(flag, "--zone "+z)
-		}
-		found = append(found, fmt.Sprintf("%d in %s", nodes, strings.Join(where, ", ")))
-		flags = append(flags, fmt.Sprintf("%s: %s", strings.Join(where, ", "), strings.Join(flag, " ")))
-	}
-	f.Message += "; wrong account, project or zone"
-	if len(found) == 0 {
-		return f.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
-	}
-	f.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
-	return f.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
 }

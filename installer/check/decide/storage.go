@@ -9,23 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/cloudstack/ini"
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/plural"
 )
-
-// Storage is what Kubernetes knows of the CSI driver for CloudStack.
-type Storage struct {
-	Driver      *storagev1.CSIDriver // nil where there is none
-	Deployments []appsv1.Deployment  // of the driver
-	Volumes     []corev1.PersistentVolume
-	Nodes       []storagev1.CSINode // read where the driver is used
-}
 
 // Names of the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver), as its version 3.0 uses them.
 const (
@@ -35,181 +26,164 @@ const (
 	ZoneKey = "topology." + DriverName + "/zone"
 )
 
+func storageChecks() []Check {
+	return []Check{
+		{
+			Code: "STOR-001", Title: "CSI driver and controller can read their keys", Severity: SeverityError, Phase: Installed, Needs: needAPI, Reads: []Source{Controllers, Volumes, Driver}, Judge: driverKeys,
+			What:   "The Secret of the CSI driver for CloudStack exists, and its cloud-config has only keys that the driver knows. Only for clusters with the driver.",
+			Why:    "The driver exits at startup when it finds an unknown key, and then no volume can be created, attached or mounted. The controller's cloud-config has such keys, for example region.",
+			Remedy: "give the driver a Secret of its own with the keys api-url, api-key, secret-key, project-id and ssl-no-verify only, and restart its Pods; docs/storage.md has the commands",
+		},
+		{
+			Code: "STOR-002", Title: "CSI topology as in CloudStack", Severity: SeverityError, Phase: Installed, Needs: []string{"STOR-001", "CS-004"}, Reads: []Source{Controllers, Volumes, Driver, Nodes, VMs}, Judge: driverTopology,
+			What:   "The CSINode of each node names the node's VM, the node's label " + ZoneKey + " is the id of the VM's zone, and every volume of the driver is in a zone that has a node.",
+			Why:    "The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the label. A volume whose zone has no node can never be mounted.",
+			Remedy: "of each named node remove the label (kubectl label node NODE " + ZoneKey + "-) and delete the driver's Pod on it: it registers the node again; a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume",
+		},
+	}
+}
+
+// CSI is what was read of the CSI driver for CloudStack.
+type CSI struct {
+	There bool // the CSIDriver object
+	// File is the driver's cloud-config, of the Secret that its Deployment mounts; NoFile says why it is not there.
+	File, NoFile string
+	Nodes        []storagev1.CSINode
+}
+
+// ofDriver reports whether a workload is the driver's controller, by the name of the image, which mirrors keep, or by the
+// name in the driver's chart and manifests.
+func (w *Workload) ofDriver() bool {
+	return w.Kind == "Deployment" && (w.Name == "cloudstack-csi-controller" || slices.ContainsFunc(w.Images, func(image string) bool {
+		repository, _, _ := strings.Cut(path.Base(strings.Split(image, "@")[0]), ":")
+		return repository == "cloudstack-csi-driver"
+	}))
+}
+
+// UsesDriver reports whether the cluster has the driver, or anything that needs it.
+func (f *Facts) UsesDriver() bool { return f.Driver.There || len(f.CSI)+len(f.driverVolumes()) > 0 }
+
+func (f *Facts) driverVolumes() []corev1.PersistentVolume {
+	return slices.DeleteFunc(slices.Clone(f.Volumes), func(v corev1.PersistentVolume) bool { return v.Spec.CSI == nil || v.Spec.CSI.Driver != DriverName })
+}
+
+// DriverSecret returns where the driver's controller has its cloud-config from; name is "" where it is from no Secret.
+func (f *Facts) DriverSecret() (namespace, name, key string) {
+	key = "cloud-config"
+	for i := range f.CSI {
+		if name == "" {
+			namespace, name = f.CSI[i].Namespace, f.CSI[i].secret
+		}
+		for _, word := range f.CSI[i].words { // the last counts
+			if file, ok := strings.CutPrefix(word, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
+				key = path.Base(file)
+			}
+		}
+	}
+	return namespace, name, key
+}
+
 // driverConfigKeys are the keys of a cloud-config that the driver knows. It exits at startup when it finds another one.
 var driverConfigKeys = []string{"api-url", "api-key", "secret-key", "project-id", "ssl-no-verify", "zone"}
 
-// UnknownToDriver returns the keys in a cloud-config with which the driver exits.
-func UnknownToDriver(file string) []string {
-	var out []string
-	for _, l := range ini.Scan(file) {
-		if name := strings.ToLower(l.Name); (l.Kind == ini.Key || l.Kind == ini.Bare) && !slices.Contains(driverConfigKeys, name) {
-			out = append(out, name)
-		}
-	}
-	return out
+func notUsed() Finding {
+	return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
 }
 
-// DriverKeys says which cloud-config the driver reads.
-type DriverKeys struct {
-	Used    bool     // the cluster has the driver
-	Problem string   // what is wrong with the Secret; "" if nothing is known to be
-	Unknown []string // keys with which the driver exits
-	Note    string   // for people: whose keys they are
-}
-
-// StorageKeys decides STOR-001.
-func StorageKeys(k DriverKeys) Finding {
+func driverKeys(f *Facts) Finding {
+	namespace, name, _ := f.DriverSecret()
+	where := fmt.Sprintf("Secret %s/%s", namespace, name)
+	out := Passf("the CSI driver can read its cloud-config")
 	switch {
-	case !k.Used:
-		return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
-	case k.Problem != "":
-		return Problemf("%s", k.Problem)
-	case len(k.Unknown) > 0:
-		return Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(k.Unknown, ", ")).With("keys", k.Note)
+	case !f.UsesDriver():
+		return notUsed()
+	case name == "":
+		return out.With("keys", "not known: the driver's are in no Secret")
+	case f.Driver.NoFile != "":
+		return Problemf("%s, which the CSI driver needs, %s", where, f.Driver.NoFile)
 	}
-	return Passf("the CSI driver can read its cloud-config").With("keys", k.Note)
-}
-
-// StorageOf returns what of the objects belongs to the driver.
-func StorageOf(driver *storagev1.CSIDriver, deployments []appsv1.Deployment, volumes []corev1.PersistentVolume) Storage {
-	s := Storage{Driver: driver}
-	for i := range deployments {
-		if ofDriver(deployments[i].Name, &deployments[i].Spec.Template) {
-			s.Deployments = append(s.Deployments, deployments[i])
+	cfg, err := cloudconfig.Parse(strings.NewReader(f.Driver.File))
+	if err != nil {
+		return Problemf("%s, which the CSI driver needs, has no cloud-config that can be read: %v", where, err)
+	}
+	var unknown []string
+	for _, l := range ini.Scan(f.Driver.File) {
+		if key := strings.ToLower(l.Name); (l.Kind == ini.Key || l.Kind == ini.Bare) && !slices.Contains(driverConfigKeys, key) {
+			unknown = append(unknown, key)
 		}
 	}
-	for i := range volumes {
-		if csi := volumes[i].Spec.CSI; csi != nil && csi.Driver == DriverName {
-			s.Volumes = append(s.Volumes, volumes[i])
+	if len(unknown) > 0 {
+		out = Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(unknown, ", "))
+	}
+	note := "of " + where
+	if sameKeys(cfg, &f.Config) {
+		note += ", the same as the controller's"
+	}
+	return out.With("keys", note)
+}
+
+func sameKeys(a, b *cloudstack.Config) bool {
+	return a.APIKey == b.APIKey && a.SecretKey == b.SecretKey && a.APIURL == b.APIURL
+}
+
+func driverTopology(f *Facts) Finding {
+	if !f.UsesDriver() {
+		return notUsed()
+	}
+	registered := map[string]*storagev1.CSINodeDriver{}
+	for i := range f.Driver.Nodes {
+		drivers := f.Driver.Nodes[i].Spec.Drivers
+		if j := slices.IndexFunc(drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == DriverName }); j >= 0 {
+			registered[f.Driver.Nodes[i].Name] = &drivers[j]
 		}
 	}
-	return s
-}
-
-// ofDriver reports whether a workload runs the driver, by the name of the image, which mirrors keep, or by the
-// names in the driver's chart and manifests.
-func ofDriver(name string, t *corev1.PodTemplateSpec) bool {
-	return name == "cloudstack-csi-controller" || slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool {
-		repository, _, _ := strings.Cut(path.Base(c.Image), "@")
-		repository, _, _ = strings.Cut(repository, ":")
-		return repository == "cloudstack-csi-driver"
-	})
-}
-
-// Used reports whether the cluster has the driver, or anything that needs it.
-func (s *Storage) Used() bool {
-	return s.Driver != nil || len(s.Deployments)+len(s.Volumes) > 0
-}
-
-// Secret returns where the driver's controller has its cloud-config from; "" where it is from no Secret.
-func (s *Storage) Secret() (namespace, name string) {
-	for i := range s.Deployments {
-		for _, v := range s.Deployments[i].Spec.Template.Spec.Volumes {
-			if v.Secret != nil {
-				return s.Deployments[i].Namespace, v.Secret.SecretName
-			}
-		}
-	}
-	return "", ""
-}
-
-// ConfigKey returns the key of that Secret which holds the cloud-config.
-func (s *Storage) ConfigKey() string {
-	key := "cloud-config"
-	for i := range s.Deployments {
-		for _, c := range s.Deployments[i].Spec.Template.Spec.Containers {
-			for _, arg := range c.Args { // the last counts
-				if file, ok := strings.CutPrefix(arg, "--cloudstack-config="); ok && !strings.Contains(file, "$(") {
-					key = path.Base(file)
-				}
-			}
-		}
-	}
-	return key
-}
-
-// registered are the entries of the driver by Node.
-func (s *Storage) registered() map[string]*storagev1.CSINodeDriver {
-	out := map[string]*storagev1.CSINodeDriver{}
-	for i := range s.Nodes {
-		drivers := s.Nodes[i].Spec.Drivers
-		for j := range drivers {
-			if drivers[j].Name == DriverName {
-				out[s.Nodes[i].Name] = &drivers[j]
-			}
-		}
-	}
-	return out
-}
-
-// Topology decides STOR-002.
-func Topology(s Storage, nodes []corev1.Node, vms *inventory.VMSnapshot) Finding {
-	if !s.Used() {
-		return Skipf("not used: no CSIDriver, Deployment or volume is of %s", DriverName)
-	}
-	var objects []Object
-	var again []string // Nodes to register again
 	zones, judged := map[string]bool{}, 0
-	registered := s.registered()
-	for i := range nodes {
-		n := &nodes[i]
-		vm, err := node.Match(vms, n)
-		if err != nil {
-			continue // NODE-002
-		}
-		zones[vm.ZoneID] = true
+	objects := f.nodeObjects(func(n *corev1.Node) string {
+		vm, ok := f.VM(n)
+		zones[vm.ZoneID] = zones[vm.ZoneID] || ok
 		entry := registered[n.Name]
-		if entry == nil {
-			continue // the driver does not run there
+		if entry == nil || !ok {
+			return "" // NODE-002, or the driver does not run there
 		}
 		judged++
-		label, labelled := n.Labels[ZoneKey]
-		was := len(objects)
-		switch {
+		switch label, labelled := n.Labels[ZoneKey]; {
 		case entry.NodeID != vm.ID:
-			objects = append(objects, NodeObject(n, "its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM", entry.NodeID, vm.Name, vm.ID))
+			return fmt.Sprintf("its CSINode says VM %s, the node is VM %s (%s): volumes are attached to the wrong VM", entry.NodeID, vm.Name, vm.ID)
 		case !slices.Contains(entry.TopologyKeys, ZoneKey):
-			objects = append(objects, NodeObject(n, "its CSINode lacks the topology key %s", ZoneKey))
+			return "its CSINode lacks the topology key " + ZoneKey
 		case !labelled || label != vm.ZoneID:
-			objects = append(objects, NodeObject(n, "its label %s is %q, its zone %s is %s", ZoneKey, label, vm.ZoneName, vm.ZoneID))
+			return fmt.Sprintf("its label %s is %q, its zone %s is %s", ZoneKey, label, vm.ZoneName, vm.ZoneID)
 		}
-		if len(objects) > was {
-			again = append(again, n.Name)
+		return ""
+	})
+	again, volumes := namesOf(objects), f.driverVolumes()
+	for i := range volumes {
+		if wants := zonesOf(&volumes[i]); len(wants) > 0 && judged > 0 && !slices.ContainsFunc(wants, func(zone string) bool { return zones[zone] }) {
+			objects = append(objects, Object{Kind: "PersistentVolume", Name: volumes[i].Name, Message: fmt.Sprintf("is of zone %s, where no node is", strings.Join(wants, ", "))})
 		}
 	}
-	if len(zones) > 0 {
-		objects = append(objects, s.stranded(zones)...)
-	}
-	f := Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(s.Volumes), "volume")).
+	out := Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume")).
 		Unless(objects, "object", "%s with another zone or VM than CloudStack's")
 	switch {
-	case len(again) == 0 && len(objects) > 0:
-		f = f.Fix("a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume")
-	case len(again) > 0:
-		f = f.Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)",
-			strings.Join(again, " "), ZoneKey)
+	case again != "":
+		out = out.Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", again, ZoneKey)
+	case len(objects) > 0:
+		out = out.Fix("a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume")
 	}
-	return f
+	return out
 }
 
-// stranded are the volumes of zones that no node is in.
-func (s *Storage) stranded(zones map[string]bool) []Object {
-	var out []Object
-	for i := range s.Volumes {
-		v := &s.Volumes[i]
-		if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-			continue
-		}
-		var wants []string
-		for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
-			for _, e := range t.MatchExpressions {
-				if e.Key == ZoneKey && e.Operator == corev1.NodeSelectorOpIn {
-					wants = append(wants, e.Values...)
-				}
+// zonesOf returns the zones of a volume of the driver.
+func zonesOf(v *corev1.PersistentVolume) []string {
+	var out []string
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, e := range t.MatchExpressions {
+			if e.Key == ZoneKey && e.Operator == corev1.NodeSelectorOpIn {
+				out = append(out, e.Values...)
 			}
-		}
-		if len(wants) > 0 && !slices.ContainsFunc(wants, func(zone string) bool { return zones[zone] }) {
-			out = append(out, Object{Kind: "PersistentVolume", Name: v.Name, Message: fmt.Sprintf("is of zone %s, where no node is", strings.Join(wants, ", "))})
 		}
 	}
 	return out

@@ -16,135 +16,137 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
-// AdmissionObjects are the admission policies that carry the release's labels, and their bindings.
-type AdmissionObjects struct {
-	Policies []admissionv1.ValidatingAdmissionPolicy
-	Bindings []admissionv1.ValidatingAdmissionPolicyBinding
+func tenancyChecks() []Check {
+	return []Check{
+		{
+			Code: "TEN-001", Title: "Admission policies refuse", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Admission, Controllers}, Judge: admission,
+			What:   "The chart's two ValidatingAdmissionPolicies (-annotations, -records) exist, are bound with the action Deny, and have failurePolicy Fail.",
+			Why:    "They prevent tenants from writing annotations that only the controller may write, and report wrong values when a Service is written, not later in an Event.",
+			Remedy: "bring the chart's policies back: `csccm upgrade --set admissionPolicy.enabled=true`",
+		},
+		{
+			Code: "TEN-002", Title: "No Service breaks the policy", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Services, Controllers}, Tries: []Source{Namespaces, Addresses, AllRules, ClusterIDs}, Judge: policy,
+			What:   "Every Service of type LoadBalancer asks only for what the operator's policy (chart value tenancy of the running controller) allows its namespace.",
+			Why:    "The controller changes nothing for a refused Service: its ports and members stay the same when Pods and nodes change.",
+			Remedy: "have the owner of the Service remove what is not allowed, or allow it to the namespace with the chart value that is named: csccm upgrade -f VALUES",
+		},
+		{
+			Code: "TEN-003", Title: "Addresses shared by consent only", Severity: SeverityWarning, Phase: Installed, Needs: needVMs, Reads: []Source{Nodes, VMs, Services, Balancers, Addresses}, Judge: shared,
+			What:   "Services of several namespaces share an address only if the Service that has it names the other namespaces in its annotation share-with.",
+			Why:    "A Service with a port of the address can answer for its owner there, for example ACME challenges on port 80.",
+			Remedy: "give the other Services addresses of their own, or set the annotation service.beta.kubernetes.io/cloudstack-load-balancer-share-with on the owner",
+		},
+		{
+			Code: "TEN-004", Title: "Records agree with CloudStack", Severity: SeverityWarning, Phase: Installed, Needs: needVMs, Reads: []Source{Services, Addresses, ClusterIDs}, Tries: []Source{APIs}, Judge: records,
+			What:   "If a Service has a record that the controller acquired an address for it, CloudStack's tags of the address name this Service.",
+			Why:    "A contradicting record was copied, forged, or restored from a backup. The controller releases no address because of it.",
+			Remedy: "find out who wrote it (`kubectl get service {service} -o yaml --show-managed-fields`), then remove the record: `kubectl annotate service {service} service.beta.kubernetes.io/cloudstack-load-balancer-addresses-`; the controller writes a true one",
+		},
+	}
 }
 
 // admissionPolicies are the ends of the names of the chart's policies.
 var admissionPolicies = []string{"-annotations", "-records"}
 
-// Admission decides TEN-001.
-func Admission(a AdmissionObjects, installed bool) Finding {
-	if !installed {
+func admission(f *Facts) Finding {
+	if len(f.Ours()) == 0 {
 		return Skipf("the controller is not installed")
 	}
 	var objects []Object
-	add := func(name, format string, args ...any) {
-		objects = append(objects, Object{Kind: "ValidatingAdmissionPolicy", Name: name, Message: fmt.Sprintf(format, args...)})
-	}
 	for _, end := range admissionPolicies {
-		i := slices.IndexFunc(a.Policies, func(p admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) })
-		if i < 0 {
-			add("*"+end, "not in the cluster")
-			continue
+		name, faults := "*"+end, []string{"not in the cluster"}
+		if i := slices.IndexFunc(f.Policies, func(p admissionv1.ValidatingAdmissionPolicy) bool { return strings.HasSuffix(p.Name, end) }); i >= 0 {
+			p := &f.Policies[i]
+			name, faults = p.Name, nil
+			if policy := p.Spec.FailurePolicy; policy != nil && *policy != admissionv1.Fail {
+				faults = append(faults, fmt.Sprintf("failurePolicy is %s: what it cannot judge is let through", *policy))
+			}
+			if !slices.ContainsFunc(f.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+				return b.Spec.PolicyName == name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
+			}) {
+				faults = append(faults, "no binding has it refuse anything")
+			}
 		}
-		p := &a.Policies[i]
-		if policy := p.Spec.FailurePolicy; policy != nil && *policy != admissionv1.Fail {
-			add(p.Name, "failurePolicy is %s: what it cannot judge is let through", *policy)
-		}
-		bound := false
-		for j := range a.Bindings {
-			b := &a.Bindings[j]
-			bound = bound || b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
-		}
-		if !bound {
-			add(p.Name, "no binding has it refuse anything")
+		if len(faults) > 0 {
+			objects = append(objects, Object{Kind: "ValidatingAdmissionPolicy", Name: name, Message: strings.Join(faults, "; ")})
 		}
 	}
 	if len(objects) > 0 {
-		return Problemf("%d of %d policies do not refuse, or not always", faulty(objects), len(admissionPolicies)).About(objects...)
+		return Problemf("%d of %d policies do not refuse, or not always", len(objects), len(admissionPolicies)).About(objects...)
 	}
 	return Passf("%d policies", len(admissionPolicies))
 }
 
-// faulty counts the names among objects.
-func faulty(objects []Object) int {
-	names := map[string]bool{}
-	for _, o := range objects {
-		names[o.Name] = true
-	}
-	return len(names)
-}
-
-// PolicyFacts is what TEN-002 is decided by.
-type PolicyFacts struct {
-	Words     []string // that the controller is started with
-	View      tenants.View
-	LabelsErr error
-}
-
-// Policy decides TEN-002.
-func Policy(in PolicyFacts) Finding {
-	p, set, err := tenants.PolicyOf(in.Words)
+func policy(f *Facts) Finding {
+	p, set, err := tenants.PolicyOf(f.Words())
 	if err != nil {
 		return Problemf("the controller's --tenancy cannot be read: %v", err).Fix("correct the chart value tenancy: csccm upgrade -f VALUES")
 	}
-	if in.LabelsErr != nil && p.NeedsLabels() {
-		return Unread(in.LabelsErr)
+	if err := f.Err(Namespaces); err != nil && p.NeedsLabels() {
+		return Unread(err)
 	}
 	whose := "the default policy"
 	if set {
 		whose = "--tenancy of the controller"
 	}
-	var objects []Object
-	values, refused, err := tenants.Keep(p, in.View)
+	view := tenants.View{Services: f.Services, Labels: f.Namespaces}
+	if f.Err(Addresses) == nil && f.Err(AllRules) == nil && f.Err(ClusterIDs) == nil {
+		view.Addresses = tenants.Addresses(f.Addresses, f.AllRules, f.Services, f.ClusterIDs)
+	}
+	values, refused, err := tenants.Keep(p, view)
 	if err != nil {
 		return Unread(err)
 	}
+	var objects []Object
 	for _, r := range refused {
 		namespace, name, _ := strings.Cut(r.Service, "/")
 		objects = append(objects, Object{Kind: "Service", Namespace: namespace, Name: name, Message: r.Message})
 	}
-	if len(objects) > 0 {
-		f := Problemf("%s more than the policy allows", plural.Count(len(objects), "setting")).About(objects...).With("policy", whose)
-		if flags := tenants.Flags(values); flags != "" {
-			f = f.Fix("have the owner of the Service remove what is not allowed, or allow it: `csccm upgrade %s`", flags)
-		}
-		return f
+	out := Passf("none").Unless(objects, "setting", "%s more than the policy allows").With("policy", whose)
+	if flags := tenants.Flags(values); flags != "" {
+		out = out.Fix("have the owner of the Service remove what is not allowed, or allow it: `csccm upgrade %s`", flags)
 	}
-	return Passf("none").With("policy", whose)
+	return out
 }
 
-// Shared decides TEN-003.
-func Shared(in BalanceFacts, addresses []cloudstack.PublicIP) Finding {
+func shared(f *Facts) Finding {
 	owners := map[string]types.UID{}
-	for i := range addresses {
-		if uid := addresses[i].Tags[plan.TagServiceUID]; uid != "" {
-			owners[addresses[i].Address] = types.UID(uid)
+	for i := range f.Addresses {
+		if uid := f.Addresses[i].Tags[plan.TagServiceUID]; uid != "" {
+			owners[f.Addresses[i].Address] = types.UID(uid)
 		}
 	}
-	rules := map[string][]string{}
-	p := in.Plan()
-	for i := range p.Items {
-		if it := &p.Items[i]; it.Service != "" {
-			rules[it.PublicIP] = append(rules[it.PublicIP], it.Service)
+	users := map[string][]string{}
+	for _, it := range f.RulePlan().Items {
+		if it.Service != "" {
+			users[it.PublicIP] = append(users[it.PublicIP], it.Service)
 		}
 	}
 	var objects []Object
-	for _, s := range tenants.SharedAddresses(in.Services, owners, rules) {
+	for _, s := range tenants.SharedAddresses(f.Services, owners, users) {
 		objects = append(objects, Object{Kind: "PublicIpAddress", Name: s.IP, Message: fmt.Sprintf(
 			"Service %s has it and does not share it with %s", s.Owner, strings.Join(s.Users, ", "))})
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
 }
 
-// Records compares records with tags. Where the role may not tag, an address without tags says nothing.
-func Records(services []corev1.Service, addresses []cloudstack.PublicIP, clusterIDs []string, mayTag bool) Finding {
+// records compares records with tags. Where the role may not tag, an address without tags says nothing.
+func records(f *Facts) Finding {
 	byID := map[string]*cloudstack.PublicIP{}
-	for i := range addresses {
-		byID[addresses[i].ID] = &addresses[i]
+	for i := range f.Addresses {
+		byID[f.Addresses[i].ID] = &f.Addresses[i]
 	}
 	var objects []Object
-	for i := range services {
-		s := &services[i]
+	add := func(s *corev1.Service, format string, args ...any) {
+		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: fmt.Sprintf(format, args...)})
+	}
+	for i := range f.Services {
+		s := &f.Services[i]
 		records, err := annotation.ParseRecords(s.Annotations)
 		if err != nil {
-			objects = append(objects, serviceObject(s, err.Error()))
+			add(s, "%v", err)
 			continue
 		}
 		for _, rec := range records.Addresses {
@@ -152,29 +154,24 @@ func Records(services []corev1.Service, addresses []cloudstack.PublicIP, cluster
 			if a == nil || !rec.Allocated {
 				continue // LB-001 says what is missing
 			}
-			silent := !rec.Tagged && !mayTag
-			if why := contradiction(a, clusterIDs, string(s.UID), silent); why != "" {
-				objects = append(objects, serviceObject(s, fmt.Sprintf("says that %s was acquired for it; %s", a.Address, why)))
+			if why := f.contradiction(a, string(s.UID), !rec.Tagged && !f.APIs.Has("createTags")); why != "" {
+				add(s, "says that %s was acquired for it; %s", a.Address, why)
 			}
 		}
 	}
 	return Passf("none contradicts").Unless(objects, "record", "%s that CloudStack contradicts")
 }
 
-func serviceObject(s *corev1.Service, message string) Object {
-	return Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: message}
-}
-
 // contradiction returns how the tags of an address contradict that it was acquired for a Service; "" when they do not.
 // silent means that missing tags are no contradiction.
-func contradiction(a *cloudstack.PublicIP, clusterIDs []string, uid string, silent bool) string {
+func (f *Facts) contradiction(a *cloudstack.PublicIP, uid string, silent bool) string {
 	cluster, tagged := a.Tags[plan.TagCluster], a.Tags[plan.TagServiceUID]
 	switch {
 	case cluster == "" && tagged == "" && silent:
 		return ""
 	case cluster == "" && tagged == "":
 		return "CloudStack's tags name nobody"
-	case !slices.Contains(clusterIDs, cluster):
+	case !slices.Contains(f.ClusterIDs, cluster):
 		return fmt.Sprintf("CloudStack's tags name cluster %q", cluster)
 	case tagged != "" && tagged != uid:
 		return fmt.Sprintf("CloudStack's tags name Service %s with another UID", a.Tags[plan.TagService])

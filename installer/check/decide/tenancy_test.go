@@ -12,65 +12,51 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
-func TestDecideTLS(t *testing.T) {
-	t.Parallel()
-	expect{Skipped, "no cloud-config", nil}.verify(t, TLS(nil))
-	expect{OK, "https://cloud", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "https://cloud/client/api"}))
-	expect{OK, "http://127.0.0.1", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "http://127.0.0.1:8080/client/api"}))
-	expect{"", "http://cloud/client/api is asked without TLS", nil}.verify(t, TLS(&cloudstack.Config{APIURL: "http://cloud/client/api"}))
-	expect{Skipped, "no cloud-config", nil}.verify(t, Verified(nil))
-	expect{OK, "of the system", nil}.verify(t, Verified(&cloudstack.Config{}))
-	expect{OK, "ca-file", nil}.verify(t, Verified(&cloudstack.Config{CAFile: "x"}))
-	expect{"", "any certificate", nil}.verify(t, Verified(&cloudstack.Config{CAFile: "x", SSLNoVerify: true}))
-}
-
-func TestDecideAdmission(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	t.Parallel()
 	fail, ignore := admissionv1.Fail, admissionv1.Ignore
-	whole := func(change func(*AdmissionObjects)) AdmissionObjects {
-		var a AdmissionObjects
+	whole := func(f *Facts) {
+		f.Controllers = []Workload{{Ours: true}}
 		for _, end := range admissionPolicies {
 			meta := metav1.ObjectMeta{Name: "prod" + end}
-			a.Policies = append(a.Policies, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail}})
-			a.Bindings = append(a.Bindings, admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			f.Policies = append(f.Policies, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail}})
+			f.Bindings = append(f.Bindings, admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: meta.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 			}})
 		}
-		change(&a)
-		return a
 	}
 	const kind = "ValidatingAdmissionPolicy "
 	for name, tt := range map[string]struct {
-		change func(*AdmissionObjects)
+		change func(*Facts)
 		expect expect
 	}{
-		"whole":                  {func(*AdmissionObjects) {}, expect{OK, "2 policies", nil}},
-		"the default of the API": {func(a *AdmissionObjects) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "2 policies", nil}},
-		"none": {func(a *AdmissionObjects) { *a = AdmissionObjects{} }, expect{"", "2 of 2", []string{
+		"whole":                  {func(*Facts) {}, expect{OK, "2 policies", nil}},
+		"the default of the API": {func(a *Facts) { a.Policies[0].Spec.FailurePolicy = nil }, expect{OK, "2 policies", nil}},
+		"none": {func(a *Facts) { a.Policies = nil }, expect{"", "2 of 2", []string{
 			kind + "*-annotations: not in", kind + "*-records: not in",
 		}}},
-		"open":      {func(a *AdmissionObjects) { a.Policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{kind + "prod-records: failurePolicy is Ignore"}}},
-		"not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[:1] }, expect{"", "1 of 2", []string{kind + "prod-records: no binding"}}},
-		"bound to warn": {func(a *AdmissionObjects) {
+		"open":      {func(a *Facts) { a.Policies[1].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{kind + "prod-records: failurePolicy is Ignore"}}},
+		"not bound": {func(a *Facts) { a.Bindings = a.Bindings[:1] }, expect{"", "1 of 2", []string{kind + "prod-records: no binding"}}},
+		"bound to warn": {func(a *Facts) {
 			a.Bindings[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}
 		}, expect{"", "1 of 2", []string{kind + "prod-annotations: no binding"}}},
-		"open and not bound": {func(a *AdmissionObjects) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{
-			kind + "prod-annotations: failurePolicy", kind + "prod-annotations: no binding",
+		"open and not bound": {func(a *Facts) { a.Bindings = a.Bindings[1:]; a.Policies[0].Spec.FailurePolicy = &ignore }, expect{"", "1 of 2", []string{
+			kind + "prod-annotations: failurePolicy is Ignore: what it cannot judge is let through; no binding",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.expect.verify(t, Admission(whole(tt.change), true))
+			tt.expect.of(t, "TEN-001", whole, tt.change)
 		})
 	}
-	expect{Skipped, "not installed", nil}.verify(t, Admission(AdmissionObjects{}, false))
+	expect{Skipped, "not installed", nil}.of(t, "TEN-001")
 }
 
 func balancedService(name, uid, ip string, annotations map[string]string) corev1.Service {
@@ -80,42 +66,42 @@ func balancedService(name, uid, ip string, annotations map[string]string) corev1
 	return s
 }
 
-func TestDecidePolicy(t *testing.T) {
+func TestPolicy(t *testing.T) {
 	t.Parallel()
 	services := []corev1.Service{
 		balancedService("a/web", "1", "192.0.2.1", map[string]string{annotation.Network: "n"}), balancedService("b/web", "2", "192.0.2.2", nil),
 	}
-	facts := func(words ...string) PolicyFacts {
-		return PolicyFacts{Words: words, View: tenants.View{Services: services}}
+	policy := func(words ...string) func(*Facts) {
+		return func(f *Facts) { f.Services, f.Controllers = services, []Workload{{Ours: true, words: words}} }
 	}
 	refused := expect{"", "1 setting more than the policy allows", []string{"Service a/web: cloudstack-load-balancer-network"}}
-	refused.verify(t, Policy(facts()))
-	refused.verify(t, Policy(facts("--tenancy=")))
-	require.Equal(t, "--tenancy of the controller", Policy(facts("--tenancy=")).Evidence["policy"])
-	expect{OK, "none", nil}.verify(t, Policy(facts("--tenancy={}")))
-	expect{"", "cannot be read", nil}.verify(t, Policy(facts("--tenancy={")))
+	refused.of(t, "TEN-002", policy())
+	f := refused.of(t, "TEN-002", policy("--tenancy="))
+	require.Equal(t, "--tenancy of the controller", f.Evidence["policy"])
+	expect{OK, "none", nil}.of(t, "TEN-002", policy("--tenancy={}"))
+	expect{"", "cannot be read", nil}.of(t, "TEN-002", policy("--tenancy={"))
 	// Labels of namespaces matter to a policy with selectors alone.
-	unread := facts(`--tenancy={"trustedNamespaces":["a=b"]}`)
-	unread.LabelsErr = errors.New("no")
-	expect{Unknown, "no", nil}.verify(t, Policy(unread))
-	unread.Words = nil
-	refused.verify(t, Policy(unread))
+	unread := failing(Namespaces, errors.New("no"))
+	expect{Unknown, "no", nil}.of(t, "TEN-002", unread, policy(`--tenancy={"trustedNamespaces":["a=b"]}`))
+	refused.of(t, "TEN-002", unread, policy())
 }
 
-func TestDecideShared(t *testing.T) {
+func TestShared(t *testing.T) {
 	t.Parallel()
-	in := BalanceFacts{Services: []corev1.Service{balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", nil)}}
-	tag := func(uid string) []cloudstack.PublicIP {
-		return []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{plan.TagServiceUID: uid}}, {Address: "192.0.2.9"}}
+	used := func(owner, shareWith string) func(*Facts) {
+		return func(f *Facts) {
+			f.Services = []corev1.Service{
+				balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", map[string]string{annotation.ShareWith: shareWith}),
+			}
+			f.Addresses = []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{plan.TagServiceUID: owner}}, {Address: "192.0.2.9"}}
+		}
 	}
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.verify(t, Shared(in, tag("2")))
-	in.Services[1].Annotations = map[string]string{annotation.ShareWith: "a"}
-	expect{OK, "none", nil}.verify(t, Shared(in, tag("2")))
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service a/web has it"}}.verify(t, Shared(in, tag("1")))
-	expect{OK, "none", nil}.verify(t, Shared(BalanceFacts{}, nil))
+	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.of(t, "TEN-003", used("2", ""))
+	expect{OK, "none", nil}.of(t, "TEN-003", used("2", "a"))
+	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service a/web has it"}}.of(t, "TEN-003", used("1", "a"))
 }
 
-func TestDecideRecords(t *testing.T) {
+func TestRecords(t *testing.T) {
 	t.Parallel()
 	const id = "the-uid-of-kube-system"
 	tags := func(cluster, uid string) map[string]string {
@@ -150,12 +136,17 @@ func TestDecideRecords(t *testing.T) {
 			if tt.predecessor {
 				s.Annotations[annotation.AssociatedByController] = "true"
 			}
-			f := Records([]corev1.Service{s}, []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}, []string{id, "former"}, tt.mayTag)
-			if tt.says == "" {
-				expect{OK, "none", nil}.verify(t, f)
-				return
+			want := expect{OK, "none", nil}
+			if tt.says != "" {
+				want = expect{"", "1 record", []string{found + tt.says}}
 			}
-			expect{"", "1 record", []string{found + tt.says}}.verify(t, f)
+			want.of(t, "TEN-004", func(f *Facts) {
+				f.Services, f.ClusterIDs = []corev1.Service{s}, []string{id, "former"}
+				f.Addresses = []cloudstack.PublicIP{{ID: "i", Address: "192.0.2.1", Tags: tt.tags}}
+				if tt.mayTag {
+					f.APIs = sets.New("createTags")
+				}
+			})
 		})
 	}
 }

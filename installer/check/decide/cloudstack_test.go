@@ -1,0 +1,168 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/inventory"
+)
+
+func config(c cloudstack.Config) func(*Facts) { return func(f *Facts) { f.Config = c } }
+
+func TestEndpoint(t *testing.T) {
+	t.Parallel()
+	at := config(cloudstack.Config{APIURL: "https://cs/client/api", RateLimit: cloudconfig.AutoRate})
+	release := func(c cloudstack.Capabilities) func(*Facts) { return func(f *Facts) { f.Capabilities = &c } }
+	for v, want := range map[string]expect{
+		"4.22.0.0": {OK, "CloudStack 4.22.0.0 at https://cs/client/api", nil}, "4.15.2.0": {"", "too old", nil},
+		"4.23.0.0": {Warning, "newer than the tested 4.22", nil}, "main": {OK, "", nil},
+	} {
+		want.of(t, "CS-001", at, release(cloudstack.Capabilities{Version: v}))
+	}
+	for limit, want := range map[float64]Outcome{cloudconfig.AutoRate: OK, 20: OK, 40: Warning, 0: Warning} {
+		expect{want, "API throttling allows the account 25 calls in 1s", nil}.of(t, "CS-001", config(cloudstack.Config{RateLimit: limit}),
+			release(cloudstack.Capabilities{Version: "4.22.0.0", RateMax: 25, RateInterval: time.Second}))
+	}
+	expect{OK, "its release is not shown", nil}.of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindAuth, "unable to verify")))
+	expect{OK, "", nil}.of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindNotPermitted, "")))
+	expect{"", "https://cs/client/api: ", nil}.of(t, "CS-001", at, failing(Capabilities, csError(cloudstack.KindTransient, "connection refused")))
+}
+
+func TestRole(t *testing.T) {
+	t.Parallel()
+	apis := func(names ...string) func(*Facts) { return func(f *Facts) { f.APIs = sets.New(names...) } }
+	expect{OK, "1 commands", nil}.of(t, "CS-002", apis("listZones"))
+	expect{"", "401", nil}.of(t, "CS-002", failing(APIs, csError(cloudstack.KindAuth, "401")))
+	expect{OK, "accepted", nil}.of(t, "CS-002", failing(Capabilities, csError(cloudstack.KindNotPermitted, "")), failing(APIs, csError(cloudstack.KindNotPermitted, "")))
+	expect{Warning, "administrator", nil}.of(t, "CS-002", apis("createRole"))
+	expect{Unknown, "boom", nil}.of(t, "CS-002", failing(Capabilities, errors.New("boom")))
+
+	required := func(f *Facts) {
+		f.Required, f.Optional = []string{"assignToLoadBalancerRule", "createTags"}, []string{"createTags"}
+		f.Losses = map[string]string{"createTags": "names alone prove ownership"}
+	}
+	expect{OK, "all 2", nil}.of(t, "CS-003", required, apis("assignToLoadBalancerRule", "createTags"))
+	lesser := expect{Warning, "createTags", nil}.of(t, "CS-003", required, apis("assignToLoadBalancerRule"))
+	require.Equal(t, map[string]string{"without createTags": "names alone prove ownership"}, lesser.Evidence)
+	expect{"", "assignToLoadBalancerRule, createTags", nil}.of(t, "CS-003", required, apis("x"))
+	expect{Unknown, "listApis", nil}.of(t, "CS-003", required, failing(APIs, csError(cloudstack.KindNotPermitted, "")))
+	expect{Unknown, "boom", nil}.of(t, "CS-003", required, failing(APIs, errors.New("boom")))
+}
+
+func TestScope(t *testing.T) {
+	t.Parallel()
+	zone := func(name string) func(*Facts) {
+		return func(f *Facts) { f.Config.Zone, f.Zones = name, []cloudstack.Zone{{ID: "z1", Name: "zone-1"}} }
+	}
+	expect{OK, "3 VMs", nil}.of(t, "CS-004", threeVMs)
+	expect{OK, "", nil}.of(t, "CS-004", threeVMs, zone("ZONE-1"))
+	expect{"", `zone "mars" does not exist; there are: zone-1`, nil}.of(t, "CS-004", threeVMs, zone("mars"))
+	expect{OK, "", nil}.of(t, "CS-004", threeVMs, zone("mars"), failing(Zones, csError(cloudstack.KindNotPermitted, "")))
+	expect{"", `project "p" not found`, nil}.of(t, "CS-004", failing(Project, &inventory.ProjectError{Project: "p"}))
+	expect{"", "no VMs in", nil}.of(t, "CS-004", ofVMs(snapshot()))
+	expect{"", "not a member", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindNotPermitted, "not a member")))
+	expect{Unknown, "later", nil}.of(t, "CS-004", failing(VMs, csError(cloudstack.KindTransient, "later")))
+}
+
+func TestNetworks(t *testing.T) {
+	t.Parallel()
+	network := func(vpc string, services ...string) func(*Facts) {
+		n := cloudstack.Network{ID: "net-1", Name: "k8s-net", VPCID: vpc, Services: map[string]map[string]string{}}
+		for _, s := range services {
+			n.Services[s] = nil
+		}
+		return func(f *Facts) { f.Networks = []cloudstack.Network{n} }
+	}
+	nodes := ofNodes(nodeWith("a"), nodeWith("b"))
+	expect{OK, "k8s-net", nil}.of(t, "CS-005", threeVMs, nodes, network("", "Lb", "Firewall"))
+	expect{OK, "k8s-net", nil}.of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb", "NetworkACL"))
+	expect{"", "1 network", []string{"Network k8s-net: of 2 nodes: its offering lacks Lb"}}.of(t, "CS-005", threeVMs, nodes, network("", "Firewall"))
+	expect{"", "", []string{"Network k8s-net: lacks Firewall"}}.of(t, "CS-005", threeVMs, nodes, network("", "Lb"))
+	expect{"", "", []string{"Network k8s-net: lacks NetworkACL"}}.of(t, "CS-005", threeVMs, nodes, network("vpc", "Lb"))
+	expect{"", "", []string{"Network net-1: of 2 nodes is not visible"}}.of(t, "CS-005", threeVMs, nodes)
+	expect{Skipped, "", nil}.of(t, "CS-005", threeVMs)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	expect{Skipped, "no cloud-config", nil}.of(t, "CS-007")
+	expect{OK, "https://cloud", nil}.of(t, "CS-007", config(cloudstack.Config{APIURL: "https://cloud/client/api"}))
+	expect{OK, "http://127.0.0.1", nil}.of(t, "CS-007", config(cloudstack.Config{APIURL: "http://127.0.0.1:8080/client/api"}))
+	expect{Skipped, "no cloud-config", nil}.of(t, "CS-008")
+	expect{OK, "of the system", nil}.of(t, "CS-008", config(cloudstack.Config{APIURL: "x"}))
+	expect{OK, "ca-file", nil}.of(t, "CS-008", config(cloudstack.Config{APIURL: "x", CAFile: "x"}))
+	expect{"", "any certificate", nil}.of(t, "CS-008", config(cloudstack.Config{APIURL: "x", CAFile: "x", SSLNoVerify: true}))
+}
+
+func wrote(ago time.Duration, level byte, message string, values ...podlog.Value) podlog.Line {
+	return podlog.Line{At: now.Add(-ago), Level: level, Source: "x.go:1", Message: message, Values: values}
+}
+
+func failedWith(text string) podlog.Value { return podlog.Value{Key: "err", Text: text} }
+
+func ofLogs(logs ...Log) func(*Facts) { return func(f *Facts) { f.Logs = logs } }
+
+func TestContact(t *testing.T) {
+	t.Parallel()
+	const lookup = "cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs: no such host"
+	can, cannot := wrote(30*time.Minute, 'I', contactMade), wrote(time.Minute, 'E', contactFailed, failedWith(lookup))
+	failed := wrote(4*time.Minute, 'E', "Sync failed", failedWith(lookup))
+	again := func(ago time.Duration) podlog.Line {
+		return wrote(ago, 'I', contactAgain, podlog.Value{Key: "after", Text: "1m2s"})
+	}
+	waits, used := wrote(time.Minute, 'I', configWaits, podlog.Value{Key: "key", Text: "zone"}), wrote(time.Minute, 'I', configUsed)
+	over := expect{OK, "reached; it was not for 1m2s, until 3m0s ago", nil}
+	for name, tt := range map[string]struct {
+		lines []podlog.Line
+		want  expect
+	}{
+		"a changed file":                         {[]podlog.Line{can, waits, used}, expect{"", "the controller still works with the old zone", []string{"Pod p: read the cloud-config's zone"}}},
+		"the file is again what it was":          {[]podlog.Line{can, waits, used, used}, expect{OK, "", nil}},
+		"an empty log":                           {nil, expect{Unknown, "empty", nil}},
+		"contact":                                {[]podlog.Line{can}, expect{OK, contactMade, nil}},
+		"nothing about CloudStack":               {[]podlog.Line{wrote(time.Minute, 'I', "hello")}, expect{OK, "no failed call in 1 line", nil}},
+		"contact lost":                           {[]podlog.Line{can, cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago, 1 failed call"}}},
+		"contact after failure":                  {[]podlog.Line{cannot, wrote(0, 'I', contactMade)}, expect{OK, contactMade, nil}},
+		"over":                                   {[]podlog.Line{can, failed, again(3 * time.Minute)}, over},
+		"began during the outage":                {[]podlog.Line{failed, again(3 * time.Minute), wrote(3*time.Minute, 'I', contactMade)}, over},
+		"lost again":                             {[]podlog.Line{failed, again(3 * time.Minute), cannot}, expect{"", "no such host", []string{"Pod p: 1m0s ago, 2 failed calls"}}},
+		"an old outage":                          {[]podlog.Line{wrote(15*time.Minute, 'E', "Sync failed", failedWith(lookup)), again(14 * time.Minute)}, expect{OK, "no failed call for 14m0s", nil}},
+		"the failures are in lines not read":     {[]podlog.Line{again(time.Minute)}, expect{OK, "no failed call for 1m0s", nil}},
+		"an old failure":                         {[]podlog.Line{wrote(20*time.Minute, 'E', "Sync failed", failedWith(lookup))}, expect{OK, "no failed call for 20m0s", nil}},
+		"an API server that cannot be reached":   {[]podlog.Line{wrote(time.Minute, 'E', "lock", failedWith("Get https://10.96.0.1: connect: connection refused"))}, expect{OK, "", nil}},
+		"keys that are refused at the beginning": {[]podlog.Line{wrote(time.Minute, 'E', contactFailed, failedWith("cloudstack listZones: 401"), podlog.Value{Key: "remedy", Text: "check api-key"})}, expect{"", "401", []string{"Pod p: 0 failed calls"}}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); tt.want.of(t, "CS-006", ofLogs(Log{"p", tt.lines})) })
+	}
+	expect{Skipped, "no Pod", nil}.of(t, "CS-006")
+	// What one Pod reaches says nothing of another.
+	expect{"", "no such host", []string{"Pod a: 4m0s ago"}}.of(t, "CS-006", ofLogs(Log{"a", []podlog.Line{failed}}, Log{"b", []podlog.Line{can, failed, again(time.Minute)}}))
+	for text, fix := range map[string]string{
+		"cannot reach the API: proxyconnect tcp: dial tcp: lookup proxy": "proxy.https", "the server's certificate is not trusted: x509": "caBundle",
+		"cannot reach the API: dial tcp 192.0.2.1:443: i/o timeout": "curl", lookup: "dnsPolicy", "something else": "log says more",
+	} {
+		require.Contains(t, contactFix(text), fix)
+	}
+}
+
+// The check goes by the controller's own words.
+func TestContactWords(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../../pkg/provider/contact.go")
+	require.NoError(t, err)
+	for _, words := range []string{contactMade, contactFailed, contactAgain} {
+		require.Contains(t, string(source), strconv.Quote(words))
+	}
+}

@@ -1,0 +1,271 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/service"
+)
+
+func ours(wanted, ready int32) Workload {
+	l := map[string]string{"app.kubernetes.io/name": "cloudstack-ccm", "app.kubernetes.io/instance": "r"}
+	return Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-cloud-controller-manager", labels: l, selector: l, Wanted: wanted, Ready: ready}
+}
+
+func workloads(w ...Workload) func(*Facts) { return func(f *Facts) { f.Sort(w) } }
+
+func pod(name string, ready bool, change ...func(p *corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: ours(0, 0).labels}, Spec: corev1.PodSpec{NodeName: "node-of-" + name}}
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func TestPods(t *testing.T) {
+	t.Parallel()
+	waiting := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+	}
+	restarts := func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 7}} }
+	unscheduled := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+	}
+	const deployment = "Deployment kube-system/cloudstack-cloud-controller-manager"
+	running := func(w Workload, pods ...corev1.Pod) func(*Facts) {
+		return func(f *Facts) {
+			f.Sort([]Workload{w})
+			f.Pods = f.OwnPods(append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}))
+		}
+	}
+	expect{OK, "2 Pods", nil}.of(t, "CCM-001", running(ours(2, 2), pod("a", true), pod("b", true)))
+	expect{Warning, "1 of 2 Pods ready", []string{deployment + ": 1 of 2", "Pod kube-system/b: ImagePullBackOff: no such image"}}.of(t, "CCM-001", running(ours(2, 1), pod("a", true), pod("b", false, waiting)))
+	expect{"", "0 of 1 Pod ready", []string{deployment, "Pod kube-system/a: not scheduled: 0/3"}}.of(t, "CCM-001", running(ours(1, 0), pod("a", false, unscheduled)))
+	expect{"", "0 of 0 Pods", []string{deployment}}.of(t, "CCM-001", running(ours(0, 0)))
+	expect{Warning, "restart", []string{"Pod kube-system/a: restarted 7 times"}}.of(t, "CCM-001", running(ours(1, 1), pod("a", true, restarts)))
+	expect{"", "release r has no Deployment", nil}.of(t, "CCM-001")
+}
+
+func TestSecurityCheckNamesPodsOnWorkers(t *testing.T) {
+	t.Parallel()
+	control := func(name string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+	}
+	a, b, worker := control("node-of-a"), control("node-of-b"), corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-b"}}
+	pending := pod("c", false, func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	pods := func(pods ...corev1.Pod) func(*Facts) { return func(f *Facts) { f.Pods = pods } }
+	expect{OK, "2 Pods", nil}.of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pending))
+	expect{OK, "2 Pods", nil}.of(t, "CCM-006", ofNodes(a, b), pods(pod("a", true), pod("b", true)))
+	expect{OK, "no node has the label", nil}.of(t, "CCM-006", ofNodes(worker), pods(pod("b", true)))
+	expect{"", "1 Pod with the keys on workers", []string{"Pod kube-system/b: runs on node node-of-b, which is no control plane node"}}.of(t, "CCM-006", ofNodes(a, worker), pods(pod("a", true), pod("b", true)))
+}
+
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	const name = "cloud-controller-manager"
+	lease := func(name, holder string, ago, acquired time.Duration) coordinationv1.Lease {
+		at, since, seconds := metav1.NewMicroTime(now.Add(-ago)), metav1.NewMicroTime(now.Add(-acquired)), int32(15)
+		return coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, AcquireTime: &since, LeaseDurationSeconds: &seconds},
+		}
+	}
+	const second, hour = time.Second, time.Hour
+	other := Workload{Kind: "Deployment", Namespace: "x", Name: name, Wanted: 1}
+	held := []string{"Lease kube-system/" + name}
+	for says, tt := range map[string]struct {
+		age    time.Duration // of the Pod
+		other  bool
+		leases []coordinationv1.Lease
+		want   expect
+	}{
+		"fine":                {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_9d0c", 2*second, hour)}, expect{OK, "held by ccm-1_9d0c, renewed 2s ago", nil}},
+		"by the node's name":  {2 * hour, true, []coordinationv1.Lease{lease(name, "node-of-ccm-1_9d0c", 2*second, hour)}, expect{OK, "", nil}},
+		"by a process":        {2 * hour, false, []coordinationv1.Lease{lease(name, "host-of-a-process-node_9d0c", second, hour)}, expect{OK, "", nil}},
+		"another leads":       {2 * hour, true, []coordinationv1.Lease{lease(name, "else_1", second, hour)}, expect{"", "no Pod of this release", held}},
+		"stale":               {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 5*time.Minute, hour)}, expect{"", "nobody has renewed", []string{held[0] + ": renewed 5m0s ago"}}},
+		"none":                {2 * hour, false, nil, expect{"", "nobody holds", nil}},
+		"released":            {2 * hour, false, []coordinationv1.Lease{lease(name, "", second, hour)}, expect{"", "nobody holds", nil}},
+		"of one that is gone": {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_1", 20*second, hour)}, expect{"", "nobody leads", held}},
+		"of a new Pod":        {5 * second, false, []coordinationv1.Lease{lease(name, "ccm-1_2", second, 2*second)}, expect{OK, "held by ccm-1_2", nil}},
+		"two": {2 * hour, false, []coordinationv1.Lease{lease(name, "ccm-1_1", second, hour), lease("leaseweb-cloud-controller-manager", "x_1", second, hour)},
+			expect{"", "2 cloud controller managers", []string{held[0], "Lease kube-system/leaseweb-cloud-controller-manager"}}},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			tt.want.of(t, "CCM-002", func(f *Facts) {
+				f.Pods = []corev1.Pod{pod("ccm-1", true)}
+				f.Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-tt.age))
+				f.Leases = append(tt.leases, lease("kube-scheduler", "s_1", 0, hour))
+				if tt.other {
+					f.Controllers = []Workload{other}
+				}
+			})
+		})
+	}
+}
+
+func TestOtherControllers(t *testing.T) {
+	t.Parallel()
+	loose := func(name string, change ...func(p *corev1.Pod)) corev1.Pod {
+		return pod(name, true, append(change, func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Image: "registry.example.org/csccm/cloudstack-ccm:v1"}}
+			if p.Labels["app.kubernetes.io/name"] == "cloudstack-ccm" {
+				p.Labels = nil
+			}
+		})...)
+	}
+	k3s := nodeWith("s1", func(n *corev1.Node) { n.Annotations["k3s.io/node-args"] = `["server"]` })
+	expect{OK, "none", nil}.of(t, "CCM-003", workloads(ours(1, 1)), ofNodes(nodeWith("a")))
+	expect{"", "another", []string{
+		"Deployment kube-system/cloud-controller-manager: 1 Pod, image apache/", "DaemonSet lw/provider: 3 Pods", "Pod kube-system/cloud-controller-manager-node1: static Pod", "Node s1: built-in",
+	}}.of(t, "CCM-003", ofNodes(k3s), workloads(
+		ours(1, 1),
+		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager", Wanted: 1, Images: []string{"apache/cloudstack-kubernetes-provider:v1.2.0"}},
+		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "scaled-down-cloud-controller-manager", Wanted: 0},
+		Workload{Kind: "DaemonSet", Namespace: "lw", Name: "provider", Wanted: 3, Images: []string{"registry.example.org/leaseweb-ccm:v1.8.1"}},
+		Workload{Kind: "Deployment", Namespace: "kube-system", Name: "coredns", Wanted: 2, Images: []string{"coredns"}},
+	), func(f *Facts) {
+		// Static Pods of other providers count; what has ended, and the chart's own test, do not.
+		f.SystemPods = []corev1.Pod{
+			loose("cloud-controller-manager-node1"),
+			loose("cloud-controller-manager-old", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+			loose("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+			loose("cloudstack-cloud-controller-manager-self-test", func(p *corev1.Pod) {
+				p.Labels = map[string]string{"app.kubernetes.io/name": "cloudstack-ccm-self-test"}
+			}),
+			loose("cloud-controller-manager-1", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}} }),
+			loose("cloud-controller-manager-2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }),
+		}
+	})
+	expect{"", "another", []string{"Deployment kube-system/cloudstack-cloud-controller-manager: "}}.of(t, "CCM-003", func(f *Facts) { f.Release = "another" }, workloads(ours(1, 1)))
+}
+
+// CCM-003 recommends a takeover only for providers that one can replace, and names the others.
+func TestRemedyForOthers(t *testing.T) {
+	t.Parallel()
+	of := func(name, image string, args ...string) Workload {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: name}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image, Args: args}}
+		return DeploymentOf(d)
+	}
+	apache, leaseweb := of("a", "apache/cloudstack-kubernetes-provider:v1.2.0"), of("l-cloud-controller-manager", "mirror/ccm:1", "--cloud-provider=cloudstack")
+	openstack := of("openstack-cloud-controller-manager", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1", "--cloud-provider=openstack")
+	const takes, removes = "`csccm takeover` stops", "kubectl -n ops delete deployment openstack-cloud-controller-manager"
+	for name, tt := range map[string]struct {
+		others []Workload
+		says   []string
+		not    string
+	}{
+		"Apache's":       {[]Workload{apache}, []string{takes}, "kubectl"},
+		"Leaseweb's":     {[]Workload{leaseweb}, []string{takes}, "kubectl"},
+		"an unknown one": {[]Workload{openstack}, []string{"csccm takeover does not know Deployment ops/openstack-cloud-controller-manager", removes}, takes},
+		"both":           {[]Workload{apache, openstack}, []string{takes, removes}, "disable-cloud-controller"},
+	} {
+		remedy := otherControllers(facts(workloads(tt.others...))).Remedy
+		for _, s := range tt.says {
+			require.Contains(t, remedy, s, name)
+		}
+		require.NotContains(t, remedy, tt.not, name)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	p := pod("a", true)
+	probedPod := pod("b", true, func(p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{{ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}}}
+	})
+	far := errors.New("dial tcp: i/o timeout")
+	answers := func(a ...Answer) func(*Facts) { return func(f *Facts) { f.Answers = a } }
+	well := Answer{Pod: &p, Health: "ok", Healthy: true, Metrics: true}
+	expect{Skipped, "", nil}.of(t, "CCM-004")
+	expect{OK, "1 Pod, asked", nil}.of(t, "CCM-004", answers(well))
+	expect{OK, "2 Pods, asked through the API server and by the kubelet's probe", nil}.of(t, "CCM-004", answers(well, Answer{Pod: &probedPod, Err: far}))
+	expect{"", "1 Pod", []string{"Pod kube-system/a: no /metrics"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Health: "ok", Healthy: true}))
+	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Health: "[-]x"}))
+	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
+}
+
+// What was said about an object is over when it is gone, or has become well since; a later Event of success ends a warning.
+func TestOpenErrors(t *testing.T) {
+	t.Parallel()
+	const web = "Service default/web: SyncLoadBalancerFailed 10m0s ago: a message in two lines"
+	failed := event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 10*time.Minute)
+	ensured := func(ago time.Duration) corev1.Event {
+		return event("Service", "web", "service-controller", "EnsuredLoadBalancer", "Normal", ago)
+	}
+	newStyle := failed
+	newStyle.Source, newStyle.LastTimestamp = corev1.EventSource{}, metav1.Time{}
+	newStyle.ReportingController, newStyle.EventTime = "cloud-node-controller", metav1.NewMicroTime(now.Add(-time.Minute))
+	repaired := event("Service", "web", "cloudstack-cloud-controller-manager", "DriftRepaired", "Warning", time.Minute)
+	lost := event("Node", "a", "cloud-node-controller", "NodeWithoutVM", "Warning", 10*time.Minute)
+	unread := func(f *Facts) {
+		f.Fail(Services, errors.New("no"))
+		f.Fail(Nodes, errors.New("no"))
+	}
+	is := func(status metav1.ConditionStatus, ago time.Duration) func(*Facts) {
+		return func(f *Facts) {
+			f.Services = []corev1.Service{lbService(func(s *corev1.Service) {
+				s.Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: status, LastTransitionTime: metav1.NewTime(now.Add(-ago))}}
+			})}
+		}
+	}
+	wellNode := func(f *Facts) {
+		threeVMs(f)
+		f.Nodes = []corev1.Node{nodeWith("a", providerID("cloudstack:///"+idA))}
+	}
+	for name, tt := range map[string]struct {
+		change func(*Facts)
+		events []corev1.Event
+		open   []string
+	}{
+		"none":                          {unread, nil, nil},
+		"a warning":                     {unread, []corev1.Event{failed}, []string{web}},
+		"a success after it":            {unread, []corev1.Event{failed, ensured(9 * time.Minute)}, nil},
+		"a success before it":           {unread, []corev1.Event{ensured(11 * time.Minute), failed}, []string{web}},
+		"an old one":                    {unread, []corev1.Event{event("Service", "web", "service-controller", "SyncLoadBalancerFailed", "Warning", 2*time.Hour)}, nil},
+		"of the kubelet":                {unread, []corev1.Event{event("Node", "a", "kubelet", "Rebooted", "Warning", time.Minute)}, nil},
+		"a new style":                   {unread, []corev1.Event{newStyle}, []string{"Service default/web: 1m0s ago"}},
+		"a Service that is gone":        {func(*Facts) {}, []corev1.Event{failed, lost}, nil},
+		"of a Service of that name":     {func(f *Facts) { f.Services = []corev1.Service{lbService(func(s *corev1.Service) { s.UID = "new" })} }, []corev1.Event{failed}, nil},
+		"a Service that is not ready":   {is("False", time.Minute), []corev1.Event{failed}, []string{web}},
+		"a Service that is ready since": {is("True", time.Minute), []corev1.Event{failed, repaired}, nil},
+		"a Service that was ready":      {is("True", 20*time.Minute), []corev1.Event{failed}, []string{web}},
+		"a Node that is well":           {wellNode, []corev1.Event{lost}, nil},
+		"a Node without a VM":           {ofNodes(nodeWith("a")), []corev1.Event{lost}, []string{"Node default/a: NodeWithoutVM"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := expect{"", "1 object", tt.open}
+			if tt.open == nil {
+				want = expect{OK, "none", nil}
+			}
+			want.of(t, "CCM-005", tt.change, func(f *Facts) { f.Events = tt.events })
+		})
+	}
+	logs := ofLogs(Log{Pod: "p", Lines: []podlog.Line{
+		wrote(time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
+		wrote(2*time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
+		wrote(3*time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
+	}})
+	expect{"", "1 error again", []string{"Pod p: logs 3 times in the last hour: could not be synced"}}.of(t, "CCM-005", is("False", time.Minute), logs)
+	expect{OK, "", nil}.of(t, "CCM-005", is("True", 0), logs)
+	expect{OK, "", nil}.of(t, "CCM-005", logs) // the Service is gone
+}

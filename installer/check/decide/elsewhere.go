@@ -1,0 +1,105 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+	"github.com/csccm/csccm/pkg/plural"
+)
+
+// here stands for the configured project, whose VMs may be in another zone.
+const here = "."
+
+// Lost returns the nodes that have no VM here by provider ID or name, nor one of another name, where that are all or most
+// nodes: then the VMs are somewhere else, and deleting Nodes would delete a cluster that is well.
+func Lost(nodes []corev1.Node, vms *inventory.VMSnapshot) []corev1.Node {
+	lost := slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
+		_, err := node.Match(vms, &n)
+		missing, is := errors.AsType[*node.NotFoundError](err)
+		return !is || missing.State != "" || likelyVM(&n, vms) != ""
+	})
+	if 2*len(lost) <= len(nodes) {
+		return nil
+	}
+	return lost
+}
+
+// misplaced changes a finding about nodes without VMs where the VMs are somewhere else.
+func (f *Facts) misplaced(out Finding) Finding {
+	lost := Lost(f.Nodes, f.VMs)
+	if out.Outcome != "" || len(lost) == 0 {
+		return out
+	}
+	return elsewhere(out, lost, append([]credentials.Place{{Project: here, VMs: f.VMs.All()}}, f.Places...), f.Config.Zone)
+}
+
+// Misplaced judges, before the controller has keys, whether the place that is chosen for it owns the VMs of the nodes: vms are
+// those there, and places returns where else VMs are. ok is false where all or most nodes have none.
+func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place credentials.Place, zone string, places func() []credentials.Place) (out Finding, ok bool) {
+	there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, slices.DeleteFunc(slices.Clone(vms), func(vm cloudstack.VirtualMachine) bool {
+		return !inventory.InZone(&vm, zone)
+	}))
+	lost := Lost(nodes, there)
+	if len(lost) == 0 {
+		return out, true
+	}
+	in := place.String()
+	if zone != "" {
+		in += ", zone " + zone
+	}
+	out = Problemf("%d of %s have no VM in %s", len(lost), plural.Count(len(nodes), "node"), in)
+	for i := range lost {
+		out = out.About(NodeObject(&lost[i], "has no VM there"))
+	}
+	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
+	return elsewhere(out, lost, append([]credentials.Place{{Project: here, VMs: vms}}, others...), zone), false
+}
+
+// elsewhere adds to a finding about nodes without VMs where their VMs are.
+func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
+	var found, flags []string
+	for _, p := range places {
+		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
+		nodes, zones := 0, []string{}
+		for i := range lost {
+			vm, err := node.Match(there, &lost[i])
+			if err != nil {
+				continue
+			}
+			nodes++
+			if !inventory.InZone(&vm, zone) && !slices.Contains(zones, vm.ZoneName) {
+				zones = append(zones, vm.ZoneName)
+			}
+		}
+		if nodes == 0 {
+			continue
+		}
+		var where, flag []string
+		if p.Project != here {
+			where, flag = append(where, p.String()), append(flag, p.Flag())
+		}
+		for _, z := range zones {
+			where, flag = append(where, "zone "+z), append(flag, "--zone "+z)
+		}
+		found = append(found, fmt.Sprintf("%d in %s", nodes, strings.Join(where, ", ")))
+		flags = append(flags, fmt.Sprintf("%s: %s", strings.Join(where, ", "), strings.Join(flag, " ")))
+	}
+	out.Message += "; wrong account, project or zone"
+	if len(found) == 0 {
+		return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
+	}
+	out.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
+	return out.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
+}

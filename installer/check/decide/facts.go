@@ -1,0 +1,248 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
+	"github.com/csccm/csccm/installer/kube/kubelet"
+	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/installer/kube/rights"
+	"github.com/csccm/csccm/installer/kube/selftest"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
+)
+
+// Source is what a run reads at most once, however many checks use it. Its text completes "X could not be read".
+type Source string
+
+// Sources of Kubernetes.
+const (
+	Version      Source = "the version"
+	Distribution Source = "the distribution"
+	Rights       Source = "the permissions"
+	Namespace    Source = "the namespace"
+	Namespaces   Source = "the namespaces"
+	Nodes        Source = "the nodes"
+	LaterNodes   Source = "the nodes, a second time"
+	Heartbeats   Source = "the nodes' leases"
+	Kubelets     Source = "the kubelets"
+	Volumes      Source = "the volumes"
+	Services     Source = "the Services"
+	Events       Source = "the Events"
+	Leases       Source = "the leases"
+	Controllers  Source = "Deployments and DaemonSets"
+	Pods         Source = "the controller's Pods"
+	SystemPods   Source = "the Pods of kube-system"
+	Logs         Source = "the controller's log"
+	Answers      Source = "the controller's health"
+	Releases     Source = "Helm's records"
+	Live         Source = "the chart's objects"
+	Drift        Source = "the release's objects"
+	Admission    Source = "the admission policies"
+	ClusterIDs   Source = "the cluster's id"
+	Driver       Source = "the CSI driver"
+)
+
+// Sources of CloudStack.
+const (
+	Capabilities Source = "the answer to the keys"
+	Clock        Source = "CloudStack's clock"
+	APIs         Source = "the allowed commands"
+	Users        Source = "the users"
+	Project      Source = "the project"
+	Zones        Source = "the zones"
+	VMs          Source = "the VMs"
+	Places       Source = "the VMs of other projects"
+	EmptyPlace   Source = "where the VMs are"
+	Networks     Source = "the networks"
+	Addresses    Source = "the addresses"
+	AllRules     Source = "the load balancer rules"
+	Balancers    Source = "the members of the load balancer rules"
+	Forwards     Source = "the port forwardings"
+	Plans        Source = "what the controller would do"
+	CKS          Source = "the cluster of CKS"
+)
+
+// Setup is what a run is started with.
+type Setup struct {
+	Context, Server, User string // of the kubeconfig
+	Namespace, Release    string // of the controller
+	Phase                 Phase
+	// Config is the cloud-config; one without an API URL where none is known.
+	Config cloudstack.Config
+	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault. Both zero: it can.
+	NoCloud    string
+	NoCloudErr error
+	// Required are the API commands of the controller; it can do without those that are Optional too, and loses Losses.
+	Required, Optional []string
+	Losses             map[string]string
+	Manifest           string           // the rendered chart that is about to be applied; "" where nothing is
+	SelfTest           *selftest.Result // nil where none ran
+	Replaces           []Object         // other controllers whose place is being taken
+}
+
+// Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.
+type Facts struct {
+	At time.Time
+	Setup
+	errs sync.Map // error by Source
+
+	Version        string // of the API server
+	Distribution   cluster.Distribution
+	DistributionBy string // by what it is known
+	Needed, Wanted []rights.Request
+	Denied         []rights.Request
+	Refused        []Object // of the chart, which the API server would not take
+	NamespaceOf    *corev1.Namespace
+	Namespaces     map[string]map[string]string // labels by name
+	Nodes          []corev1.Node
+	Kubelets       []kubelet.NodeVerdict
+	Suspects       []Suspect
+	Heartbeats     []coordinationv1.Lease
+	Volumes        []corev1.PersistentVolume
+	Services       []corev1.Service
+	Events         []corev1.Event // about Nodes and Services
+	Leases         []coordinationv1.Lease
+	Controllers    []Workload   // of the release and of others
+	CSI            []Workload   // Deployments of the CSI driver
+	Pods           []corev1.Pod // of the release
+	SystemPods     []corev1.Pod
+	Logs           []Log
+	Answers        []Answer
+	Records        []helm.Release // Helm's, oldest first
+	Revisions      []Revision     // the same without their content
+	Live           []*unstructured.Unstructured
+	Drift          []diff.Change
+	Policies       []admissionv1.ValidatingAdmissionPolicy
+	Bindings       []admissionv1.ValidatingAdmissionPolicyBinding
+	ClusterIDs     []string // in CloudStack's tags: the current one, then former ones
+	Driver         CSI
+
+	CloudStackVersion string // "" where the role may not ask
+	Capabilities      *cloudstack.Capabilities
+	ClockAhead        *time.Duration // how far CloudStack's clock is ahead; nil where no answer told
+	APIs              sets.Set[string]
+	Owner             *Owner // whose the keys are; nil where the server does not say
+	Zones             []cloudstack.Zone
+	VMs               *inventory.VMSnapshot
+	Places            []credentials.Place // other places with VMs; read where most nodes have none
+	Networks          []cloudstack.Network
+	Addresses         []cloudstack.PublicIP
+	AllRules          []cloudstack.LoadBalancerRule
+	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
+	OddMembers        Members                       // of the rules whose names do not say whose they are
+	PlanMembers       Members                       // of the rules of planned Services
+	Members           Members                       // all that were read, with the names of the VMs
+	Forwards          []cloudstack.PortForwarding   // read where a Service may have some
+	Planned           map[string]Planned            // what the controller would do, by namespace/name
+	Sampled           bool                          // Services that look as they should are not all planned
+	PlanErr           error                         // none could be planned
+	CKS               *ckscheck.Facts
+	NotCKS            string // why CKS is nil
+
+	// Unread names what should be here and could not be read.
+	Unread []string
+}
+
+// Members are those of load balancer rules, by the rules' ids.
+type Members = map[string][]cloudstack.LoadBalancerMember
+
+// Owner is whose keys the controller works with.
+type Owner struct{ User, Account, Domain, State, Role string }
+
+// Revision is one of the Helm release.
+type Revision struct {
+	Number       int    `json:"revision"`
+	Status       string `json:"status"`
+	ChartVersion string `json:"chartVersion"`
+	AppVersion   string `json:"appVersion"`
+}
+
+// Log is what one Pod of the controller logged in the last hour.
+type Log struct {
+	Pod   string
+	Lines []podlog.Line
+}
+
+// Answer is what a Pod's own endpoints returned through the API server.
+type Answer struct {
+	Pod     *corev1.Pod
+	Health  string // body of /healthz; "" when it could not be asked
+	Healthy bool
+	Metrics bool  // /metrics is there, if only to refuse a caller without rights
+	Err     error // why it could not be asked
+}
+
+// Planned is the plan of one Service.
+type Planned struct {
+	Refused string // why it would not be served; "" if it would
+	Remedy  string // of the refusal
+	Actions []string
+	Err     error // why there is no plan
+}
+
+// Has reports whether what a name stands for was read.
+func (f *Facts) Has(name string) bool { return !slices.Contains(f.Unread, name) }
+
+// Fail notes that something could not be read.
+func (f *Facts) Fail(s Source, err error) { f.errs.Store(s, err) }
+
+// Err returns why something could not be read; nil where it was.
+func (f *Facts) Err(s Source) error {
+	err, _ := f.errs.Load(s)
+	e, _ := err.(error)
+	return e
+}
+
+// VM is the machine of a node, if exactly one is known.
+func (f *Facts) VM(n *corev1.Node) (cloudstack.VirtualMachine, bool) {
+	if f.VMs == nil {
+		return cloudstack.VirtualMachine{}, false
+	}
+	vm, err := node.Match(f.VMs, n)
+	return vm, err == nil
+}
+
+// Leader is the lease that cloud controller managers hold, if one is there, and how long ago it was renewed.
+func (f *Facts) Leader() (holder string, ago time.Duration) {
+	for i := range f.Leases {
+		l := &f.Leases[i]
+		if IsElection(l) && (holder == "" || f.At.Sub(l.Spec.RenewTime.Time) < ago) {
+			holder, ago = *l.Spec.HolderIdentity, f.At.Sub(l.Spec.RenewTime.Time)
+		}
+	}
+	return holder, ago
+}
+
+// nodeObjects returns the Nodes about which say has something to say.
+func (f *Facts) nodeObjects(say func(n *corev1.Node) string) []Object {
+	var out []Object
+	for i := range f.Nodes {
+		if text := say(&f.Nodes[i]); text != "" {
+			out = append(out, NodeObject(&f.Nodes[i], "%s", text))
+		}
+	}
+	return out
+}
+
+// withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.
+func withoutName(err error, n *corev1.Node) string {
+	return strings.TrimPrefix(err.Error(), "node \""+n.Name+"\" ")
+}

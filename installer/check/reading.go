@@ -1,0 +1,220 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/typo"
+)
+
+// atOnce bounds what is read at a time, and the calls of one source.
+const atOnce = 8
+
+// source says how something is read.
+type source struct {
+	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
+	needs, tries []decide.Source
+	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
+	read func(r *reading, ctx context.Context) error
+}
+
+// reading is what a run has read so far.
+type reading struct {
+	*Env
+
+	f *Facts
+	// run is the context of the whole run: reading goes on for others when the check that asked first has run out of time.
+	run       context.Context //nolint:containedctx // see above
+	inventory *inventory.Inventory
+	sources   map[decide.Source]source
+	states    map[decide.Source]*state
+	slots     chan struct{}
+	// systemPods are those of kube-system, where the controller is there.
+	systemPods []corev1.Pod
+	// allMembers: the members of every load balancer rule are read, however many calls that takes.
+	allMembers bool
+}
+
+type state struct {
+	once sync.Once
+	done chan struct{} // closed when err and the fields of Facts are set
+	err  error
+}
+
+func newReading(ctx context.Context, env *Env, sources map[decide.Source]source) *reading {
+	e := *env
+	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
+	f := &Facts{At: e.Clock.Now(), Setup: decide.Setup{
+		Namespace: e.Namespace, Release: e.Release, NoCloud: e.NoCloudStack, NoCloudErr: e.CloudStackErr, Required: e.RequiredCommands,
+		Optional: e.OptionalCommands, Losses: e.Losses, Manifest: e.Manifest, SelfTest: e.SelfTest, Replaces: e.Replaces,
+	}}
+	if e.Cluster != nil {
+		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
+	}
+	if e.CloudConfig != nil {
+		f.Config = *e.CloudConfig
+	}
+	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, slots: make(chan struct{}, atOnce)}
+	for s := range sources {
+		r.states[s] = &state{done: make(chan struct{})}
+	}
+	switch {
+	case e.CloudStack != nil:
+		r.inventory = inventory.New(e.CloudStack, inventory.Options{Clock: e.Clock, ProjectID: f.Config.ProjectID, Zone: f.Config.Zone, NodeVMs: f.Config.NodeVMs})
+	case f.NoCloud == "" && f.NoCloudErr == nil:
+		f.NoCloud = fmt.Sprintf("no CloudStack credentials: give --cloud-config FILE, or make Secret %s/%s", e.Namespace, DefaultSecretName)
+	}
+	return r
+}
+
+// get reads a source if nobody has yet, and waits for it. Its errors name the source; those of a source that needs others
+// name the one that failed.
+func (r *reading) get(ctx context.Context, s decide.Source) error {
+	st := r.states[s]
+	st.once.Do(func() {
+		go func() {
+			defer close(st.done)
+			if st.err = r.read(s); st.err != nil {
+				r.f.Fail(s, st.err)
+			}
+		}()
+	})
+	select {
+	case <-st.done:
+		return st.err
+	case <-ctx.Done():
+		return decide.Unreadable(string(s), fmt.Errorf("not in time: %w", ctx.Err()))
+	}
+}
+
+// all reads sources at the same time.
+func (r *reading) all(ctx context.Context, sources []decide.Source) error {
+	errs := make([]error, len(sources))
+	var wg sync.WaitGroup
+	for i, s := range sources {
+		wg.Go(func() { errs[i] = r.get(ctx, s) })
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
+}
+
+func (r *reading) read(s decide.Source) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("csccm broke (%v): please report this", p)
+		}
+		if _, inner := errors.AsType[*decide.UnreadError](err); err != nil && !inner {
+			err = decide.Unreadable(string(s), err)
+		}
+	}()
+	src := r.sources[s]
+	if err := r.all(r.run, src.needs); err != nil {
+		return err
+	}
+	_ = r.all(r.run, src.tries)
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-r.run.Done():
+		return r.run.Err()
+	}
+	return src.read(r, r.run)
+}
+
+// parallel calls do for each element and returns the results in the same order.
+func parallel[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
+	out := make([]R, len(in))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range in {
+		group.Go(func() (err error) {
+			out[i], err = do(gctx, &in[i])
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// shown are the sources whose absence is named to those who show the facts, in the order of their names.
+var shown = []struct {
+	source decide.Source
+	name   string
+}{
+	{decide.Nodes, FactNodes}, {decide.Services, FactServices}, {decide.Controllers, FactControllers}, {decide.Releases, FactReleases},
+	{decide.VMs, FactVMs}, {decide.Balancers, FactRules},
+}
+
+// finish waits until nothing is read any more, and completes the facts. The context of the run has ended.
+func (r *reading) finish() *Facts {
+	f := r.f
+	for s, st := range r.states {
+		st.once.Do(func() {
+			r.f.Fail(s, errors.New("not asked for"))
+			close(st.done)
+		})
+		<-st.done
+	}
+	for _, s := range shown {
+		if f.Err(s.source) != nil {
+			f.Unread = append(f.Unread, s.name)
+		}
+	}
+	f.Members = decide.Members{}
+	maps.Copy(f.Members, f.PlanMembers)
+	maps.Copy(f.Members, f.OddMembers)
+	for _, list := range f.Members {
+		for i := range list {
+			if f.VMs == nil {
+				break
+			}
+			if vm, known := f.VMs.ByID(list[i].VMID); known {
+				list[i].Name = vm.Name
+			}
+		}
+	}
+	return f
+}
+
+// fill replaces the placeholders of a remedy by names of the run.
+func (r *reading) fill(remedy string, objects []Object) string {
+	api := cmp.Or(strings.Replace(r.f.Config.APIURL, "http://", "https://", 1), "https://HOST/client/api")
+	var nodes []string
+	service := ""
+	for _, o := range objects {
+		if o.Kind == "Node" && !slices.Contains(nodes, o.Name) {
+			nodes = append(nodes, o.Name)
+		}
+		if o.Kind == "Service" && service == "" {
+			service = "-n " + o.Namespace + " " + o.Name
+		}
+	}
+	return strings.NewReplacer(
+		decide.WordNamespace, r.Namespace, decide.WordRelease, r.Release, decide.WordNodeNames, strings.Join(nodes, " "), decide.WordService, service, decide.WordAPI, api,
+	).Replace(r.Style.Commands(remedy))
+}
+
+// nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
+func nearest(code string, catalogue []Check) []string {
+	var known []string
+	for _, c := range catalogue {
+		group, _, _ := strings.Cut(c.Code, "-")
+		known = append(known, group, c.Code)
+	}
+	return typo.Nearest(code, known, math.MaxInt)
+}
