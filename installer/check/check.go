@@ -22,8 +22,8 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-// What package decide declares and callers of this package use.
 type (
+	// Check and the other types are package decide's, for the callers of this package.
 	Check      = decide.Check
 	Severity   = decide.Severity
 	Phase      = decide.Phase
