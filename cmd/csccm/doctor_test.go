@@ -123,7 +123,6 @@ func TestDoctorExplains(t *testing.T) {
 		"NodeWithoutVM":               "Event on a Node, Warning",
 		"CloudStackError":             "Reason of a condition of a Service",
 		"OrphanedInCloudStack":        "https://github.com/csccm/csccm/blob/main/docs/runbooks.md#orphanedincloudstack",
-		"SourceRangesNotServed":       "docs/troubleshooting.md#the-network-acl-lets-nobody-in-or-cannot-be-changed",
 		"CloudStackCCMInventoryStale": "Alert, warning, after 15m",
 	} {
 		c := execute(t, append(nowhere, "doctor", "--explain", name)...)

@@ -143,12 +143,12 @@ func keep[T any](all []T, want func(*T) bool) []T {
 }
 
 // reach returns the sources that reach a port: both the firewall and the rule let them in. The result is minimal and sorted.
-func reach(a *plan.Address, r *plan.ActualRule) []string {
+func reach(a *plan.Address, r *plan.Item) []string {
 	var open []netip.Prefix
 	for i := range a.Firewall {
 		f := &a.Firewall[i]
 		all := f.StartPort == 0 && f.EndPort == 0
-		if f.Protocol != plan.ProtocolTCP && f.Protocol != "all" || !all && (r.PublicPort < f.StartPort || f.EndPort < r.PublicPort) {
+		if f.Protocol != plan.ProtocolTCP && f.Protocol != "all" || !all && (r.StartPort < f.StartPort || f.EndPort < r.StartPort) {
 			continue
 		}
 		open = append(open, prefixes(f.CIDRs)...)

@@ -117,10 +117,10 @@ func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
 }
 
 // standing is the Service's rule of a port, with its address.
-func standing(a plan.Actual, port int) (*plan.Address, *plan.ActualRule) {
+func standing(a plan.Actual, port int) (*plan.Address, *plan.Item) {
 	for i := range a.Addresses {
 		for j := range a.Addresses[i].Rules {
-			if r := &a.Addresses[i].Rules[j]; r.Owner == plan.Owned && r.PublicPort == port {
+			if r := &a.Addresses[i].Rules[j]; r.Owner == plan.Owned && r.StartPort == port {
 				return &a.Addresses[i], r
 			}
 		}
@@ -132,7 +132,7 @@ func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference
 	var out []Difference
 	served := len(id.StatusIPs) > 0
 	for i := range a.Addresses {
-		served = served || slices.ContainsFunc(a.Addresses[i].Rules, func(r plan.ActualRule) bool { return r.Owner == plan.Owned })
+		served = served || slices.ContainsFunc(a.Addresses[i].Rules, func(r plan.Item) bool { return r.Owner == plan.Owned })
 	}
 	for _, s := range actions {
 		switch s.Kind {
@@ -218,7 +218,7 @@ func (w *current) beside(a plan.Actual) []Difference {
 }
 
 // reachAfter is who gets to a port when the plan is done.
-func reachAfter(a *plan.Address, have *plan.ActualRule, want plan.Rule, actions []plan.Step) []string {
+func reachAfter(a *plan.Address, have *plan.Item, want plan.Rule, actions []plan.Step) []string {
 	after := plan.Address{}
 	closed := map[string]bool{}
 	rule := *have
@@ -227,7 +227,7 @@ func reachAfter(a *plan.Address, have *plan.ActualRule, want plan.Rule, actions 
 		case plan.CloseFirewall:
 			closed[s.ItemID] = true
 		case plan.OpenFirewall:
-			after.Firewall = append(after.Firewall, plan.AccessItem{Rule: access.Rule{Range: s.Access}})
+			after.Firewall = append(after.Firewall, plan.Item{Rule: access.Rule{Range: s.Access}})
 		case plan.CreateRule:
 			if s.Port == want.PublicPort {
 				rule.CIDRs = want.CIDRs

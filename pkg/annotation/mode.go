@@ -4,7 +4,6 @@
 package annotation
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,18 +41,39 @@ func (p *parser) directSpread() int {
 	return n
 }
 
+// NeedsBalancer names the annotations that ask for what only a load balancer does, sorted.
+func (s Spec) NeedsBalancer() (names []string) {
+	for name, set := range map[string]bool{
+		ProxyProtocol: s.ProxyProtocol.Any(), SSLCertificate: s.SSLPorts.Any(), StickinessMethod: s.Stickiness != nil,
+		Algorithm: s.AlgorithmSet, Internal: s.Internal,
+	} {
+		if set {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NeedsBalancerAt names what only a load balancer does for a TCP port, and the annotation that asks for it; empty for nothing.
+func (s Spec) NeedsBalancerAt(port int) (what, name string) {
+	switch {
+	case s.ProxyProtocol.Has(port):
+		return "PROXY protocol", ProxyProtocol
+	case s.SSLPorts.Has(port):
+		return "TLS", SSLCertificate
+	case s.Stickiness != nil:
+		return "stickiness (all clients of a port, or in a VPC all with one address, have one node anyway)", StickinessMethod
+	}
+	return "", ""
+}
+
 // direct refuses what port forwardings cannot do.
 func (p *parser) direct(spec Spec) {
 	if spec.Mode != Direct {
 		return
 	}
-	wanted := map[string]bool{
-		ProxyProtocol: spec.ProxyProtocol.Any(), SSLCertificate: spec.SSLCertificate != "", StickinessMethod: spec.Stickiness != nil,
-		Algorithm: spec.AlgorithmSet, Internal: spec.Internal,
-	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if wanted[name] {
-			p.refuse(Mode, p.svc.Annotations[Mode], name+" is set, which needs a load balancer", Direct+" without "+name+", or "+Proxy+" or "+Auto)
-		}
+	for _, name := range spec.NeedsBalancer() {
+		p.refuse(Mode, p.svc.Annotations[Mode], name+" is set, which needs a load balancer", Direct+" without "+name+", or "+Proxy+" or "+Auto)
 	}
 }

@@ -4,6 +4,7 @@
 package annotation
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,4 +92,54 @@ func (p *parser) exclusive(proxy, ssl Ports) {
 			return
 		}
 	}
+}
+
+// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be open
+// before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its tags.
+type PortSet map[string][]int
+
+// ParsePorts reads what String wrote. What it cannot read proves nothing and is left out.
+func ParsePorts(text string) PortSet {
+	out := PortSet{}
+	for _, field := range strings.Fields(text) {
+		protocol, list, _ := strings.Cut(field, ":")
+		for _, s := range strings.Split(list, ",") {
+			if port, err := strconv.Atoi(s); err == nil {
+				out[protocol] = append(out[protocol], port)
+			}
+		}
+	}
+	return out.Union(nil)
+}
+
+func (p PortSet) String() string {
+	var fields []string
+	for _, protocol := range slices.Sorted(maps.Keys(p)) {
+		var ports []string
+		for _, port := range p[protocol] {
+			ports = append(ports, strconv.Itoa(port))
+		}
+		if len(ports) > 0 {
+			fields = append(fields, protocol+":"+strings.Join(ports, ","))
+		}
+	}
+	return strings.Join(fields, " ")
+}
+
+// Union returns a new set with the ports of both; nil without any.
+func (p PortSet) Union(other PortSet) PortSet {
+	if len(p) == 0 && len(other) == 0 {
+		return nil
+	}
+	out := PortSet{}
+	for _, set := range []PortSet{p, other} {
+		for protocol, ports := range set {
+			out[protocol] = append(out[protocol], ports...)
+		}
+	}
+	for protocol := range out {
+		slices.Sort(out[protocol])
+		out[protocol] = slices.Compact(out[protocol])
+	}
+	return out
 }

@@ -136,6 +136,46 @@ func Strings(prefixes []netip.Prefix) []string {
 	return out
 }
 
+// Canonical masks, sorts and joins ranges; what does not parse stays as it is.
+func Canonical(in []string) []string {
+	var odd []string
+	var prefixes []netip.Prefix
+	for _, r := range in {
+		v4, _, err := ParseRanges([]string{r})
+		if err != nil || len(v4) != 1 {
+			odd = append(odd, r)
+			continue
+		}
+		prefixes = append(prefixes, v4[0])
+	}
+	out := append(Strings(Aggregate(prefixes)), odd...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// SameRanges reports whether two lists let in the same sources.
+func SameRanges(a, b []string) bool { return slices.Equal(Canonical(a), Canonical(b)) }
+
+// Contain reports whether every inner range lies within the outer ones.
+func Contain(outer, inner []string) bool {
+	out, _, err1 := ParseRanges(outer)
+	in, _, err2 := ParseRanges(inner)
+	out = Aggregate(out)
+	return err1 == nil && err2 == nil && !slices.ContainsFunc(in, func(i netip.Prefix) bool {
+		return !slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Bits() <= i.Bits() && o.Contains(i.Addr()) })
+	})
+}
+
+// Common returns the sources that are in both lists.
+func Common(a, b []string) []string {
+	x, _, err1 := ParseRanges(a)
+	y, _, err2 := ParseRanges(b)
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	return Strings(Aggregate(Intersect(x, y)))
+}
+
 // splitList splits a comma separated value; blanks alone are an empty list.
 func splitList(value string) []string {
 	if strings.TrimSpace(value) == "" {

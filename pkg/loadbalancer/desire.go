@@ -20,27 +20,25 @@ import (
 // freshAge is how old what a refusal rests on may be: many Services that are refused at once share a read.
 const freshAge = 5 * time.Second
 
-// desire decides what the Service is to have. It makes no call but for a network not seen before, and before a refusal.
+// desire decides what the Service is to have. It makes no call but for a network not seen before, and before a refusal: what was
+// read may be minutes old, and a NIC may have been added, or the network changed.
 func (p *Planner) desire(ctx context.Context, t *task) error {
 	refusal, outside, err := p.desireAt(ctx, t, 0)
-	if err != nil {
-		return err
-	}
-	if refusal != nil || len(outside) > 0 {
-		// What was read may be minutes old: a NIC may have been added, or the network changed.
+	if err == nil && (refusal != nil || len(outside) > 0) {
 		if t.refresh != nil {
-			if t.Members, t.Reach, err = t.refresh(ctx); err != nil {
-				return err
-			}
+			t.Members, t.Reach, err = t.refresh(ctx)
 		}
-		if refusal, outside, err = p.desireAt(ctx, t, freshAge); err != nil {
-			return err
+		if err == nil {
+			refusal, outside, err = p.desireAt(ctx, t, freshAge)
 		}
 	}
-	if refusal != nil {
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
 		return refusal
 	}
-	if n := t.nobodyFit(); n != nil {
+	if n := plan.NoneEligible(t.Facts, t.Desired); n != nil {
 		t.Notify(*n)
 	}
 	if len(outside) > 0 {
@@ -54,26 +52,20 @@ func (p *Planner) desire(ctx context.Context, t *task) error {
 func (p *Planner) CheckProject(ctx context.Context, req Request) error {
 	req.Notify, req.Memory, req.Since = nil, nil, time.Time{}
 	t, err := p.newTask(ctx, req)
-	if err != nil {
+	if err != nil || t.Spec.Project == "" && t.OwnProject == "" {
 		return err
 	}
-	asked := t.Spec.Project
-	if asked == "" && t.OwnProject == "" {
+	switch id, err := p.options.Project(ctx, t.Spec.Project); {
+	case err == nil && id == t.Project:
 		return nil
-	}
-	id, err := p.options.Project(ctx, asked)
-	known := err == nil
-	if !known && (!cloudstack.IsNotFound(err) || t.records.Empty()) {
+	case err != nil && (!cloudstack.IsNotFound(err) || t.records.Empty()):
 		return err
 	}
-	if known && id == t.Project {
-		return nil
-	}
-	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, asked)
-	if asked == "" {
+	names := fmt.Sprintf("annotation %s names project %q", annotation.Project, t.Spec.Project)
+	if t.Spec.Project == "" {
 		names = "annotation " + annotation.Project + " is not set any more"
 	}
-	has, back := "project "+t.Project, fmt.Sprintf("set the annotation to %s again", t.Project)
+	has, back := "project "+t.Project, "set the annotation to "+t.Project+" again"
 	if t.Project == "" {
 		has, back = "no project", "remove the annotation"
 	}
@@ -124,7 +116,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 	}
 	if refusal == nil {
-		t.Desired.Members = p.members.one(t.Desired.Members)
+		t.Desired.Members = p.oneCopy(t.Desired.Members)
 		outside = plan.Outside(t.Members, id)
 	}
 	return refusal, outside, nil
@@ -145,41 +137,30 @@ type forwarding struct {
 func (f *forwarding) missing(ctx context.Context, o Options, maxAge time.Duration) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now, known := o.Clock.Now(), !f.asked.IsZero()
-	if o.Commands == nil || known && (f.lacks == "" || maxAge == 0 || now.Sub(f.asked) < maxAge) {
+	again := f.lacks != "" && maxAge > 0 && o.Clock.Since(f.asked) >= maxAge
+	if o.Commands == nil || !f.asked.IsZero() && !again {
 		return f.lacks
 	}
-	commands, err := o.Commands(ctx)
-	if err != nil || len(commands) == 0 {
-		return f.lacks
-	}
-	f.asked, f.lacks = now, ""
-	if at := slices.IndexFunc(forwardCommands, func(name string) bool { return !commands.Has(name) }); at >= 0 {
-		f.lacks = forwardCommands[at]
+	if commands, err := o.Commands(ctx); err == nil && len(commands) > 0 {
+		f.asked, f.lacks = o.Clock.Now(), ""
+		for _, name := range forwardCommands {
+			if !commands.Has(name) {
+				f.lacks = name
+			}
+		}
 	}
 	return f.lacks
 }
 
-// memberLists has one copy of each list of members that Services want: most Services of a cluster are served by the same
-// nodes, and a list of a thousand of them is kept as long as its Service.
-type memberLists struct {
-	mu     sync.Mutex
-	recent [16][]string
-	next   int // the oldest of them
-}
-
-// one returns the list itself, or one with the same content that was given before.
-func (l *memberLists) one(list []string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, known := range l.recent {
-		if slices.Equal(known, list) {
-			return known
-		}
+// oneCopy returns the list itself, or one with the same content that was given before: most Services of a cluster are served by
+// the same nodes, and a list of a thousand of them is kept as long as its Service.
+func (p *Planner) oneCopy(list []string) []string {
+	key := strings.Join(list, " ")
+	if known, ok := p.members.Get(key); ok {
+		return known.([]string) //nolint:forcetypeassert // nothing else is added
 	}
 	list = slices.Clip(list) // nobody appends to what others have too
-	l.recent[l.next] = list
-	l.next = (l.next + 1) % len(l.recent)
+	p.members.Add(key, list)
 	return list
 }
 
@@ -207,29 +188,27 @@ func (p *Planner) kept(ctx context.Context, t *task) (int, error) {
 	return n, nil
 }
 
-func (p *Planner) keepLimited(t *task) bool { return t.Spec.KeepIP && t.grants.MaxKept >= 0 }
-
-func refuse(message, remedy string) *plan.RefusalError {
-	return plan.Refuse(plan.ReasonNotAllowed, message, remedy)
-}
+func (t *task) keepLimited() bool { return t.Spec.KeepIP && t.grants.MaxKept >= 0 }
 
 // reserve notes in the address book that the Service is about to use an address, or refuses one that it may not use or that
 // is one too many for its namespace. An empty address is one that is about to be acquired.
 func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
-	acquires, kept := address == "", 0
-	if own := p.options.Book.Holders(address); acquires || !slices.ContainsFunc(own, func(h plan.Holder) bool { return h.UID == t.Service.UID }) {
-		if acquires && p.keepLimited(t) || t.grants.MaxAddresses >= 0 {
-			var err error
-			if kept, err = p.kept(ctx, t); err != nil {
-				return err
-			}
-		}
-		if refusal := p.mayKeep(t, acquires, kept); refusal != nil {
-			return refusal
+	refuse := func(message, remedy string) error { return plan.Refuse(plan.ReasonNotAllowed, message, remedy) }
+	keeps, limit, kept := address == "" && t.keepLimited(), t.grants.MaxAddresses, 0
+	uses := address != "" && slices.ContainsFunc(p.options.Book.Holders(address), func(h plan.Holder) bool { return h.UID == t.Service.UID })
+	if !uses && (keeps || limit >= 0) {
+		var err error
+		if kept, err = p.kept(ctx, t); err != nil {
+			return err
 		}
 	}
-	limit := t.grants.MaxAddresses
-	if limit >= 0 {
+	switch {
+	case keeps && p.limits().NoTags:
+		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
+			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
+	case keeps && kept >= t.grants.MaxKept:
+		return refuse(t.keptTooMany(kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
+	case limit >= 0:
 		limit = max(0, limit-kept)
 	}
 	switch held, err := p.options.Book.Reserve(t.Service.UID, address, limit); {
@@ -242,20 +221,6 @@ func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
 	default:
 		return err
 	}
-}
-
-// mayKeep refuses to acquire an address that the Service could not keep as it asks for.
-func (p *Planner) mayKeep(t *task, acquires bool, kept int) *plan.RefusalError {
-	switch {
-	case !acquires || !p.keepLimited(t):
-		return nil
-	case p.limits().NoTags:
-		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
-			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
-	case kept >= t.grants.MaxKept:
-		return refuse(t.keptTooMany(kept), "use one of them ("+annotation.Address+"), remove the annotation, or have the limit raised")
-	}
-	return nil
 }
 
 func (t *task) keptTooMany(kept int) string {
@@ -271,7 +236,7 @@ func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (ch
 			kept++
 		}
 	}
-	if kept == 0 || !t.Desired.KeepAddress || !p.keepLimited(t) {
+	if kept == 0 || !t.Desired.KeepAddress || !t.keepLimited() {
 		return false, nil
 	}
 	unlock, err := p.keeping.Lock(ctx, t.Service.Namespace)

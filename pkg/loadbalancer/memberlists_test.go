@@ -13,18 +13,16 @@ import (
 
 func TestMemberLists(t *testing.T) {
 	t.Parallel()
-	var lists memberLists
+	p := NewPlanner(nil, Options{})
 	same := func(a, b []string) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
-	first := lists.one([]string{"a", "b"})
-	require.Equal(t, []string{"a", "b"}, first)
-	require.True(t, same(first, lists.one([]string{"a", "b"})), "one copy")
-	require.Equal(t, []string{"a"}, lists.one([]string{"a"}))
-	require.Empty(t, lists.one(nil))
-	longer := append(lists.one([]string{"a", "b"}), "c")
+	first := p.oneCopy([]string{"a", "b"})
+	require.True(t, same(first, p.oneCopy([]string{"a", "b"})), "one copy")
+	require.Empty(t, p.oneCopy(nil))
+	longer := append(p.oneCopy([]string{"a", "b"}), "c")
 	require.False(t, same(first, longer), "what others share is not appended to")
 	require.Equal(t, []string{"a", "b"}, first)
-	for i := range len(lists.recent) {
-		lists.one([]string{strconv.Itoa(i)})
+	for i := range 16 {
+		p.oneCopy([]string{strconv.Itoa(i)})
 	}
-	require.False(t, same(first, lists.one([]string{"a", "b"})), "only the recent ones are kept")
+	require.False(t, same(first, p.oneCopy([]string{"a", "b"})), "only the recent ones are kept")
 }

@@ -6,6 +6,7 @@ package loadbalancer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,12 +36,7 @@ func (p *Planner) Lists(ctx context.Context, since time.Time) ([]cloudstack.Publ
 	if err != nil {
 		return nil, nil, err
 	}
-	addresses, err := p.observer.Addresses(ctx, project, since)
-	if err != nil {
-		return nil, nil, err
-	}
-	rules, err := p.observer.Rules(ctx, project, since)
-	return addresses, rules, err
+	return p.observer.Lists(ctx, project, since)
 }
 
 // noRecords is the record store of a Service that is gone.
@@ -92,22 +88,23 @@ func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, e
 		return 0, err
 	}
 	cluster := r.options.ClusterIDs()[0]
-	tags, err := r.api.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
+	tags, err := r.api.Client.ListTags(ctx, cloudstack.TagQuery{ResourceType: plan.ResourceRule, Key: plan.TagCluster, Value: cluster, ProjectID: id})
 	if err != nil {
 		return 0, permitted(fmt.Errorf("list the tags of load balancer rules: %w", err))
 	}
-	var tagged []string
+	tagged := sets.New[string]()
 	for i := range tags {
 		if tags[i].Key == plan.TagCluster && tags[i].Value == cluster { // the server compares without regard to case
-			tagged = append(tagged, tags[i].ResourceID)
+			tagged.Insert(tags[i].ResourceID)
 		}
 	}
 	gone, err := r.goneRules(ctx, id, tagged)
 	if err != nil {
 		return 0, err
 	}
+	keys := slices.Sorted(maps.Keys(plan.RuleTags(cluster, plan.Service{})))
 	for batch := range slices.Chunk(gone, sweepBatch) {
-		s, err := r.api.DeleteTags(ctx, plan.ResourceRule, batch, plan.RuleTagKeys)
+		s, err := r.api.Client.DeleteTags(ctx, plan.ResourceRule, batch, keys)
 		if err == nil {
 			_, err = r.api.Wait(ctx, "deleteTags", s.JobID)
 		}
@@ -129,7 +126,7 @@ func permitted(err error) error {
 
 // goneRules are those of the tagged rules that do not exist. The list of rules, which is read after their tags, has no internal
 // load balancers, and no list has what an administrator has hidden: that the server does not know the id is the proof.
-func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []string) (gone []string, err error) {
+func (r *Reconciler) goneRules(ctx context.Context, project string, tagged sets.Set[string]) (gone []string, err error) {
 	if len(tagged) == 0 {
 		return nil, nil
 	}
@@ -137,11 +134,10 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []str
 	if err != nil {
 		return nil, err
 	}
-	there := sets.New[string]()
 	for i := range rules {
-		there.Insert(rules[i].ID)
+		tagged.Delete(rules[i].ID)
 	}
-	if tagged = slices.DeleteFunc(tagged, there.Has); len(tagged) == 0 {
+	if len(tagged) == 0 {
 		return nil, nil
 	}
 	internal, err := r.api.ListInternalLoadBalancers(ctx, cloudstack.InternalLoadBalancerQuery{ProjectID: project})
@@ -149,10 +145,9 @@ func (r *Reconciler) goneRules(ctx context.Context, project string, tagged []str
 		return nil, fmt.Errorf("list internal load balancers: %w", err)
 	}
 	for i := range internal {
-		there.Insert(internal[i].ID)
+		tagged.Delete(internal[i].ID)
 	}
-	tagged = slices.DeleteFunc(tagged, there.Has)
-	for _, id := range tagged[:min(len(tagged), sweepMost)] {
+	for _, id := range sets.List(tagged)[:min(len(tagged), sweepMost)] {
 		_, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: id, ProjectID: project})
 		switch {
 		case cloudstack.IsNotFound(err):

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -55,8 +56,6 @@ type Options struct {
 	HasParameter func(ctx context.Context, command, parameter string) (bool, error)
 	// Known is what is known of the server beforehand; the rest is learned.
 	Known plan.Limits
-	// LeaveACLs leaves network ACL lists alone.
-	LeaveACLs bool
 	// DriftPeriod is how long what was read is trusted; zero means for ever.
 	DriftPeriod time.Duration
 	// Policy filters plans.
@@ -69,19 +68,9 @@ type Options struct {
 	Released func()
 }
 
-// defaultClusterName is the framework's default for --cluster-name.
-const defaultClusterName = "kubernetes"
-
 func (o Options) withDefaults() Options {
-	if o.ClusterName == "" {
-		o.ClusterName = defaultClusterName
-	}
-	if o.Book == nil {
-		o.Book = noBook{}
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
+	o.Book, o.Clock = cmp.Or(o.Book, plan.Book(noBook{})), cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
@@ -132,15 +121,14 @@ type Planner struct {
 	keeping   keyed.Mutex // one per namespace decides which addresses it keeps
 	apis      forwarding
 	asked     atomic.Bool // whether the server changes rules in place
-	members   memberLists
+	members   *lru.Cache  // lists of members, see oneCopy
 }
 
 // NewPlanner makes a Planner. It makes no call.
 func NewPlanner(reader observe.Reader, o Options) *Planner {
 	o = o.withDefaults()
 	server := &plan.Server{Known: o.Known}
-	server.Known.LeaveACLs = o.LeaveACLs
-	return &Planner{options: o, reader: reader, server: server, observer: observe.New(reader, observe.Options{
+	return &Planner{options: o, reader: reader, server: server, members: lru.New(16), observer: observe.New(reader, observe.Options{
 		ClusterName: o.ClusterName, VMs: o.VMs, Clock: o.Clock, Server: server,
 	})}
 }

@@ -4,10 +4,10 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,12 +23,7 @@ import (
 type API = apply.API
 
 // FromClient makes a client an API.
-func FromClient(c *cloudstack.Client) API { return clientAPI{c, c.Jobs()} }
-
-type clientAPI struct {
-	*cloudstack.Client
-	*cloudstack.JobWaiter
-}
+func FromClient(c *cloudstack.Client) API { return API{Reader: c, Jobs: c.Jobs(), Client: c} }
 
 // Result is what a Service got.
 type Result struct {
@@ -68,9 +63,7 @@ func (r *Reconciler) Metrics() []prometheus.Collector {
 }
 
 // applies reports whether plans are done in full.
-func (r *Reconciler) applies() bool {
-	return r.options.Policy == "" || r.options.Policy == plan.PolicyApply
-}
+func (r *Reconciler) applies() bool { return r.options.Policy == plan.PolicyApply }
 
 // Reconcile brings a Service to its desired state, which is nothing for one that is Absent: then it returns nil only when
 // nothing is left. Errors are *plan.RefusalError when the Service cannot be served, *plan.WaitError, or wrap
@@ -78,7 +71,7 @@ func (r *Reconciler) applies() bool {
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result, err error) {
 	for range 3 {
 		var t *task
-		if t, err = r.begin(ctx, req); err == nil {
+		if t, err = r.newTask(ctx, req); err == nil {
 			result, err = r.work(ctx, t)
 			t.release()
 		}
@@ -92,22 +85,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 		req.Spec.Records = t.records.Clone() // those that the API server has
 	}
 	return result, err
-}
-
-// begin makes a task with what is remembered of the Service.
-func (r *Reconciler) begin(ctx context.Context, req Request) (*task, error) {
-	t, err := r.newTask(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	t.work = &apply.Work{
-		Subject: t.Subject, Records: t.records, Memory: &t.mem.changes, Log: func(message string) { r.options.Log(t.Service.Key(), message) },
-		MayAcquire: func(ctx context.Context, address string) error { return r.reserve(ctx, t, address) },
-		HeldByOther: func(ip string) bool {
-			return slices.ContainsFunc(r.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })
-		},
-	}
-	return t, nil
 }
 
 // work brings the Service to its desired state.
@@ -145,7 +122,7 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		r.noteDrift(t, steps)
 		result.Plan = append(result.Plan, steps...)
 		err = r.apply(ctx, t, steps)
-		result.Done = t.work.Done
+		result.Done = len(t.work.Done)
 		if err != nil {
 			return result, err
 		}
@@ -175,16 +152,14 @@ func (r *Reconciler) served(ctx context.Context, t *task, result Result) (Result
 	t.mem.whole = false
 	t.noteTags()
 	r.metrics.hold(t.mem, len(t.mem.actual.Addresses))
-	if result.Unserved = t.nobodyFit(); result.Unserved == nil {
-		result.Unserved = plan.DefaultACL(t.Desired, t.Network)
-	}
+	result.Unserved = cmp.Or(plan.NoneEligible(t.Facts, t.Desired), plan.DefaultACL(t.Desired, t.Network))
 	if target := plan.Target(t.Desired, *t.mem.actual); target != nil {
 		result.IP = target.IP
 	}
 	if r.applies() {
 		t.noteNoLongerAsked(result.IP)
 		d := t.Desired
-		t.mem.done, t.mem.tried = &d, nil
+		t.mem.done, t.mem.tried = &d, plan.Changed{}
 	}
 	return result, nil
 }
@@ -253,24 +228,18 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		return
 	}
 	if t.read {
-		back := steps
-		if !t.mem.done.Equal(t.Desired) {
-			back, _ = plan.Plan(*t.mem.done, *t.mem.actual, r.limits())
-		}
+		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.limits())
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
 			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})
 		}
-	}
-	if t.mem.tried == nil {
-		t.mem.tried = plan.Changed{}
 	}
 	t.mem.tried.Add(steps)
 }
 
 // metrics are a Reconciler's.
 type metrics struct {
-	actions *prometheus.HistogramVec
+	actions prometheus.Histogram
 	kinds   *prometheus.CounterVec
 	drifted prometheus.Counter
 	held    prometheus.Gauge
@@ -278,11 +247,11 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	return &metrics{
-		actions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		actions: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "cloudstack_load_balancer_plan_actions",
 			Help:    "Number of actions in the plans of Services; a Service with nothing to do has 0.",
 			Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200},
-		}, nil),
+		}),
 		kinds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cloudstack_load_balancer_planned_actions_total",
 			Help: "Actions planned, by kind.",
@@ -296,7 +265,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) planned(steps []plan.Step) {
-	m.actions.WithLabelValues().Observe(float64(len(steps)))
+	m.actions.Observe(float64(len(steps)))
 	for _, s := range steps {
 		m.kinds.WithLabelValues(s.Kind).Inc()
 	}

@@ -56,7 +56,7 @@ type task struct {
 	// tierAge is how old the description of a VPC tier may be, as its network ACL list may have been replaced; zero for
 	// some minutes.
 	tierAge time.Duration
-	work    *apply.Work // nil where nothing is changed
+	work    *apply.Work
 
 	locked []string
 	unlock []func()
@@ -76,23 +76,27 @@ func once(notify func(plan.Notice)) func(plan.Notice) {
 // newTask resolves the project: the one in which the records say the Service's addresses are, else the one that the
 // Service names.
 func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
-	mem := req.Memory
-	if mem == nil {
-		mem = &Memory{}
-	}
+	mem := cmp.Or(req.Memory, &Memory{})
 	if mem.changes.Releasing == nil {
 		mem.changes.Releasing = map[string]time.Time{}
 	}
 	t := &task{mem: mem, refresh: req.Refresh, grants: req.Grants, Query: observe.Query{
 		Subject: &plan.Subject{
 			Facts: req.Facts, Desired: plan.Desired{Absent: req.Absent, KeepAddress: req.Spec.KeepIP},
-			Clusters: p.options.ClusterIDs(), Written: map[string][]string{}, Notify: once(req.Notify),
+			Clusters: p.options.ClusterIDs(), Notify: once(req.Notify),
 		},
 		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
 	}}
 	t.Spec.Mode = p.mode(t.Spec)
 	t.records = apply.NewRecords(req.Spec.Records, req.Records)
 	t.Records = t.records.Records
+	t.work = &apply.Work{
+		Subject: t.Subject, Records: t.records, Memory: &mem.changes, Log: func(message string) { p.options.Log(t.Service.Key(), message) },
+		MayAcquire: func(ctx context.Context, address string) error { return p.reserve(ctx, t, address) },
+		HeldByOther: func(ip string) bool {
+			return slices.ContainsFunc(p.options.Book.Holders(ip), func(h plan.Holder) bool { return h.UID != t.Service.UID })
+		},
+	}
 	var err error
 	own := cmp.Or(t.records.Project(), req.Project)
 	if own == "" && t.records.Empty() && req.Spec.Project != "" {
@@ -108,7 +112,7 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 	case !req.Since.IsZero():
 		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
 		if mem.readAt.Before(req.Since) {
-			mem.actual, t.Verify = nil, true
+			mem.actual, t.Last = nil, nil
 		}
 	case mem.readAt.IsZero() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
@@ -178,7 +182,9 @@ func (p *Planner) young(t *task) bool {
 // look makes the memory hold the actual state: from memory while that is young, else by reading. A deletion needs proofs.
 func (p *Planner) look(ctx context.Context, t *task) error {
 	if t.Desired.Absent {
-		t.Recent = p.young(t)
+		if !p.young(t) {
+			t.mem.actual, t.Last = nil, nil
+		}
 		return p.prove(ctx, t)
 	}
 	if done := t.mem.done; done != nil && done.ACLID != "" && done.ACLID != t.Desired.ACLID {
@@ -260,7 +266,7 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 			return nil, err
 		}
 		if t.read {
-			for _, n := range plan.Warnings(t.Desired, target, t.Network, p.limits()) {
+			for _, n := range plan.Warnings(t.Desired, target, t.Network) {
 				t.Notify(n)
 			}
 		}
@@ -280,6 +286,3 @@ func (p *Planner) askInPlace(ctx context.Context) error {
 	p.asked.Store(true)
 	return nil
 }
-
-// nobodyFit says that forwarded ports lead to nobody who could serve; nil when that is not so.
-func (t *task) nobodyFit() *plan.Notice { return plan.NobodyFit(t.Desired, t.Members, t.Unfit) }

@@ -14,7 +14,6 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -225,7 +224,7 @@ func intersection(a, b []string) []string {
 func (env *account) did(s cloudstack.Submitted, err error) string {
 	env.t.Helper()
 	require.NoError(env.t, err)
-	_, err = instantJobs{loadbalancer.FromClient(env.inspect)}.Wait(env.t.Context(), "test", s.JobID)
+	_, err = instantJobs{env.inspect.Jobs(), env.inspect}.Wait(env.t.Context(), "test", s.JobID)
 	require.NoError(env.t, err)
 	return s.ID
 }

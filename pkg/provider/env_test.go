@@ -30,7 +30,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/internal/testenv"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -221,7 +221,7 @@ func (env *serviceEnv) restart() {
 	deps.Services, deps.Nodes = env.services, env.clusterNodes
 	deps.Tenancy = tenancy.Policy{TrustedNamespaces: []string{tenancy.Everybody}}
 	if env.tenants {
-		deps.API = instantJobs{deps.API}
+		deps.API.Jobs = instantJobs{deps.API.Jobs, deps.API.Client}
 		deps.Tenancy = tenantPolicy(env.noTags)
 	}
 	if env.deps != nil {
@@ -407,11 +407,14 @@ func (env *serviceEnv) calls() []string { return env.Calls("ccm") }
 func (env *serviceEnv) reset() { env.Ledger().Reset() }
 
 // instantJobs reads a job once: the simulator's jobs take no time here.
-type instantJobs struct{ loadbalancer.API }
+type instantJobs struct {
+	apply.Jobs
+	client *cloudstack.Client
+}
 
-// Wait implements loadbalancer.API.
+// Wait implements apply.Jobs.
 func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.Job, error) {
-	job, err := i.QueryJob(ctx, id)
+	job, err := i.client.QueryJob(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -421,10 +424,10 @@ func (i instantJobs) Wait(ctx context.Context, command, id string) (*cloudstack.
 	case cloudstack.JobFailed:
 		return job, &cloudstack.Error{Kind: cloudstack.KindJobFailed, Command: command, HTTPCode: job.ResultCode, JobID: id, Text: job.ErrorText}
 	}
-	return i.API.Wait(ctx, command, id)
+	return i.Jobs.Wait(ctx, command, id)
 }
 
-// Await implements loadbalancer.API.
+// Await implements apply.Jobs.
 func (i instantJobs) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
 	if a.Unread {
 		return nil, ctx.Err()
@@ -432,7 +435,7 @@ func (i instantJobs) Await(ctx context.Context, a cloudstack.Await) (*cloudstack
 	return i.Wait(ctx, a.Command, a.JobID)
 }
 
-// Result implements loadbalancer.API.
+// Result implements apply.Jobs.
 func (i instantJobs) Result(ctx context.Context, command, id string) (*cloudstack.Job, error) {
 	return i.Wait(ctx, command, id)
 }

@@ -364,7 +364,7 @@ func TestForwardsUnderDefaultDeny(t *testing.T) {
 	env.mustSync("web", "d1")
 	assert.Contains(t, env.event(plan.ReasonDefaultACL), "default_deny lets nobody reach forwarded ports")
 	env.removed("web")
-	env = newEnv(t, withVPC, withDeps(func(d *service.Deps) { d.LeaveACLs = true }))
+	env = newEnv(t, withVPC, withDeps(func(d *service.Deps) { d.Known.LeaveACLs = true }))
 	env.create("web", nil, withUDP(53))
 	env.mustSync("web", "v1")
 	assert.Contains(t, env.event(plan.ReasonDefaultACL), "let in 0.0.0.0/0 to 32053/udp")

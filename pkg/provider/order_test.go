@@ -6,6 +6,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +18,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -56,41 +58,39 @@ func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 // oneByOne records creations and deletions of internal load balancers that are submitted before the controller has seen
 // the end of an earlier job.
 type oneByOne struct {
-	loadbalancer.API
+	apply.Jobs
 
 	mu        sync.Mutex
-	running   map[string]string // what each job does, by its id
+	running   string // the command whose job has not ended
 	submitted int
 	overlaps  []string
 }
 
-func (o *oneByOne) submit(what string, call func() (cloudstack.Submitted, error)) (cloudstack.Submitted, error) {
+func internalCommand(name string) bool {
+	return name == "createLoadBalancer" || name == "deleteLoadBalancer"
+}
+
+func (o *oneByOne) answered(form url.Values, r *http.Response) {
+	command := form.Get("command")
+	if !internalCommand(command) || r.StatusCode != http.StatusOK {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.running != "" {
+		o.overlaps = append(o.overlaps, command+" during "+o.running)
+	}
 	o.submitted++
-	for _, other := range o.running {
-		o.overlaps = append(o.overlaps, what+" during "+other)
-	}
-	s, err := call()
-	if err == nil {
-		o.running[s.JobID] = what
-	}
-	return s, err
-}
-
-func (o *oneByOne) CreateInternalLoadBalancer(ctx context.Context, r cloudstack.CreateInternalLoadBalancerRequest) (cloudstack.Submitted, error) {
-	return o.submit("create "+r.Name, func() (cloudstack.Submitted, error) { return o.API.CreateInternalLoadBalancer(ctx, r) })
-}
-
-func (o *oneByOne) DeleteInternalLoadBalancer(ctx context.Context, id string) (cloudstack.Submitted, error) {
-	return o.submit("delete "+id, func() (cloudstack.Submitted, error) { return o.API.DeleteInternalLoadBalancer(ctx, id) })
+	o.running = command
 }
 
 func (o *oneByOne) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
-	job, err := o.API.Await(ctx, a)
-	o.mu.Lock()
-	delete(o.running, a.JobID)
-	o.mu.Unlock()
+	job, err := o.Jobs.Await(ctx, a)
+	if internalCommand(a.Command) {
+		o.mu.Lock()
+		o.running = ""
+		o.mu.Unlock()
+	}
 	return job, err
 }
 
@@ -100,9 +100,10 @@ func TestInternalLoadBalancersOneByOne(t *testing.T) {
 	t.Parallel()
 	var order *oneByOne
 	env := newEnv(t, withVPC, withDeps(func(d *service.Deps) {
-		order = &oneByOne{API: d.API, running: map[string]string{}}
-		d.API = order
+		order = &oneByOne{Jobs: d.API.Jobs}
+		d.API.Jobs = order
 	}))
+	env.look = order.answered
 	env.create("web", []int{80, 81, 82, 83}, annotate(annotation.Internal, "true"))
 	env.mustSync("web", "i1", "i2")
 	assert.Equal(t, 4, order.submitted)

@@ -254,7 +254,7 @@ func (p *Provider) serviceDeps(kube kubernetes.Interface, recorder service.Recor
 			ClusterName:  p.options.ClusterName,
 			DriftPeriod:  p.options.DriftPeriod,
 			Policy:       plan.Policy(p.options.Policy),
-			LeaveACLs:    !p.options.ManageNetworkACLs,
+			Known:        plan.Limits{LeaveACLs: !p.options.ManageNetworkACLs},
 			Mode:         cmp.Or(p.options.LBMode, p.config.LBMode),
 			Commands:     p.client.ListAPIs,
 			HasParameter: p.client.HasParameter,

@@ -20,7 +20,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -93,7 +93,7 @@ func TestTenants(t *testing.T) {
 type missingGuard struct {
 	name   string
 	policy func(*tenancy.Policy)
-	api    func(loadbalancer.API) loadbalancer.API
+	api    func(observe.Reader) observe.Reader
 	// service changes the copy of a Service that the controller sees.
 	service func(*corev1.Service)
 	seed    uint64 // one that finds a violation; where it finds nothing any more, the test tries all from 1
@@ -104,8 +104,8 @@ var missingGuards = []missingGuard{
 	{name: "source-nat", policy: func(p *tenancy.Policy) { p.SourceNATAddress = tenancy.Rule{} }, seed: 2},
 	{name: "foreign-address", policy: func(p *tenancy.Policy) { p.ForeignAddress = tenancy.Rule{} }, seed: 2},
 	{name: "keep-limit", policy: func(p *tenancy.Policy) { p.Limits.KeepIP.MaxPerNamespace = nil }, seed: 7},
-	{name: "forwards", api: func(a loadbalancer.API) loadbalancer.API { return noForwards{a} }, seed: 6},
-	{name: "tags", api: func(a loadbalancer.API) loadbalancer.API { return noAddressTags{a} }, seed: 55},
+	{name: "forwards", api: func(r observe.Reader) observe.Reader { return noForwards{r} }, seed: 6},
+	{name: "tags", api: func(r observe.Reader) observe.Reader { return noAddressTags{r} }, seed: 55},
 	{name: "sharing", service: func(s *corev1.Service) {
 		if s.Annotations[annotation.ShareWith] == "" {
 			annotate(annotation.ShareWith, "*")(s)
@@ -114,16 +114,16 @@ var missingGuards = []missingGuard{
 }
 
 // noForwards hides port forwardings, noAddressTags the tags of addresses.
-type noForwards struct{ loadbalancer.API }
+type noForwards struct{ observe.Reader }
 
 func (noForwards) ListPortForwardings(context.Context, cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error) {
 	return nil, nil
 }
 
-type noAddressTags struct{ loadbalancer.API }
+type noAddressTags struct{ observe.Reader }
 
 func (n noAddressTags) ListPublicIPs(ctx context.Context, q cloudstack.PublicIPQuery) ([]cloudstack.PublicIP, error) {
-	list, err := n.API.ListPublicIPs(ctx, q)
+	list, err := n.Reader.ListPublicIPs(ctx, q)
 	for i := range list {
 		list[i].Tags = nil
 	}
@@ -136,7 +136,7 @@ func (g missingGuard) apply(env *serviceEnv, d *service.Deps) {
 		g.policy(&d.Tenancy)
 	}
 	if g.api != nil {
-		d.API = g.api(d.API)
+		d.API.Reader = g.api(d.API.Reader)
 	}
 	env.lies = g.service
 }

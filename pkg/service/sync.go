@@ -168,7 +168,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the rules have no members, and nobody is served"}
 		w.events.notice(*unserved)
 	}
-	req.Members, req.Reach, req.Unfit = b.members, b.reach, texts(b.unfit)
+	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unfit)
 	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
 		err := c.find(ctx, w, b, events{}, freshVMAge)
 		return b.members, b.reach, err
@@ -176,7 +176,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 	out.Result, err = last(ctx, req)
 	c.countMoves(out.Result, err, b)
 	c.with(w.key, func(s *state) {
-		s.unfit = out.Unserved != nil && out.Unserved.Reason == plan.ReasonNodesUnfit
+		s.unfit = out.Unserved != nil && out.Unserved.Reason == plan.ReasonNoneEligible
 		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
 	})
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {

@@ -71,7 +71,7 @@ func cloudStackChecks() []Check {
 
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
 var (
-	oldestCloudStack = []int{4, 16}
+	oldestCloudStack = []int{4, 18}
 	newestCloudStack = []int{4, 22}
 )
 

@@ -19,7 +19,6 @@ type Feature struct {
 
 // Features are those that not every supported release has, the oldest first. docs/support-policy.md lists all changes.
 var Features = []Feature{
-	{"4.18", "createLoadBalancerRule", "cidrlist", "source ranges of load balancer rules", "in an isolated network the firewall alone enforces them, in a VPC a Service with ranges is not served"},
 	{"4.19", "addVirtualMachinesToKubernetesCluster", "", "the cluster's entry in CloudStack's UI (chart value registerCluster)", "no entry is created"},
 	{"4.22", "updateLoadBalancerRule", "cidrlist", "source ranges that change in place", "the rule is replaced, which ends its connections"},
 	{"4.22", "assignCertToLoadBalancer", "forced", "TLS that the router ends (annotation ssl-certificate)", "a Service with the annotation is refused"},

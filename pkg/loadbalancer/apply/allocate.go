@@ -67,7 +67,7 @@ func (a *Applier) acquire(ctx context.Context, w *Work, s plan.Step) (annotation
 	if err != nil {
 		return none, a.allocationFailed(ctx, w, p, err)
 	}
-	return a.finish(ctx, w, p, submitted.ID, true)
+	return a.finish(ctx, w, p, submitted.ID)
 }
 
 // associate makes the call, one at a time for a project. Of each namespace one Service waits for that, so that many of one
@@ -80,7 +80,7 @@ func (a *Applier) associate(ctx context.Context, namespace string, request cloud
 		}
 		defer unlock()
 	}
-	return a.API.AssociateIP(ctx, request)
+	return a.API.Client.AssociateIP(ctx, request)
 }
 
 func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.PendingAllocation, err error) error {
@@ -103,11 +103,11 @@ func (a *Applier) allocationFailed(ctx context.Context, w *Work, p annotation.Pe
 	return errors.Join(err, serr)
 }
 
-// finish waits for an acquisition, and notes the address in the records. It was asked for just now, or at another time: then
-// it may have been released since, and be somebody else's.
-func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string, now bool) (annotation.AddressRecord, error) {
+// finish waits for an acquisition, and notes the address in the records. It was asked for just now, with the id of the address,
+// or at another time: then it may have been released since, and be somebody else's.
+func (a *Applier) finish(ctx context.Context, w *Work, p annotation.PendingAllocation, id string) (annotation.AddressRecord, error) {
 	var none annotation.AddressRecord
-	due := usually(cmdAssociate)
+	due, now := usually(cmdAssociate), id != ""
 	job, err := a.API.Await(ctx, cloudstack.Await{Command: cmdAssociate, JobID: p.JobID, Due: &due})
 	if id == "" && job != nil {
 		id = job.InstanceID
@@ -160,7 +160,7 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 	case there && !foreign && (failure == nil || broken):
 		return ip, nil
 	case failure != nil && ip.State == plan.StateAllocating:
-		if err := a.wait(ctx, cmdDisassociate)(a.API.DisassociateIP(ctx, id)); err != nil {
+		if err := a.wait(ctx, cmdDisassociate)(a.API.Client.DisassociateIP(ctx, id)); err != nil {
 			return nil, errors.Join(failure, fmt.Errorf("free the stranded address %s: %w", ip.Address, err)) // to be asked for again
 		}
 	case failure != nil:
@@ -178,7 +178,7 @@ func (a *Applier) leftBy(ctx context.Context, w *Work, p annotation.PendingAlloc
 // Settle finds out what became of acquisitions without a known outcome. changed reports whether one of them ended.
 func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error) {
 	for _, p := range slices.Clone(w.Records.Pending) {
-		job, err := a.API.QueryJob(ctx, p.JobID)
+		_, err := a.API.Client.QueryJob(ctx, p.JobID)
 		switch {
 		case cloudstack.IsNotFound(err) && a.Clock.Since(p.Since) < plan.LostAnswerGrace:
 			continue // never arrived, or not yet: a new attempt has a new id, this one is asked for again
@@ -188,11 +188,9 @@ func (a *Applier) Settle(ctx context.Context, w *Work) (changed bool, err error)
 			return changed, fmt.Errorf("ask for the outcome of %s %s: %w", cmdAssociate, p.JobID, err)
 		default:
 			changed = true
-			id := ""
-			if job != nil {
-				id = job.InstanceID
-			}
-			if _, err := a.finish(ctx, w, p, id, false); err != nil && slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID }) {
+			_, err := a.finish(ctx, w, p, "")
+			pending := slices.ContainsFunc(w.Records.Pending, func(x annotation.PendingAllocation) bool { return x.JobID == p.JobID })
+			if err != nil && pending {
 				return changed, err // still not settled
 			}
 		}

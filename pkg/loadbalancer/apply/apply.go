@@ -12,9 +12,228 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
+
+// API is CloudStack.
+type API struct {
+	observe.Reader
+	Jobs
+	// Client makes the calls that change something.
+	Client *cloudstack.Client
+}
+
+// Jobs waits for jobs. An error of KindJobFailed is that of a job that failed.
+type Jobs interface {
+	// Wait returns when the job has ended.
+	Wait(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+	// Await is Wait the caller's way; it returns nil for a job that has ended and whose result was not read.
+	Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error)
+	// Result is Wait for a job that has ended.
+	Result(ctx context.Context, command, jobID string) (*cloudstack.Job, error)
+}
+
+// Applier does plans of many Services at a time.
+type Applier struct {
+	API    API
+	Server *plan.Server
+	Clock  clock.PassiveClock
+	// Touch is called with the id of an address before and after it is written to.
+	Touch func(addressID string)
+	// Released is called when an address was released.
+	Released func()
+
+	acls        keyed.Mutex // one chooser of numbers per network ACL list
+	associating keyed.Mutex // per project: two associateIpAddress at once make the server sleep
+}
+
+// Work is what is to be done for one Service, and what became of it.
+type Work struct {
+	*plan.Subject
+	Records *Records
+	Memory  *Memory
+	Log     func(message string)
+	// MayAcquire refuses an address that is one too many; it is empty when CloudStack chooses it.
+	MayAcquire func(ctx context.Context, address string) error
+	// HeldByOther reports whether another Service of the cluster has an address, by its IP.
+	HeldByOther func(ip string) bool
+
+	// Actual is the state as read; it changes as actions take effect.
+	Actual *plan.Actual
+	// Done are the steps that took effect.
+	Done []plan.Step
+	// Again asks for another look.
+	Again bool
+	// TagErr is why tags could not be set; the Service is served without.
+	TagErr error
+}
+
+// run is the work on one plan.
+type run struct {
+	*Applier
+	*Work
+	jobs  []*job
+	rules map[int]string      // ids of rules created in this run, by port
+	made  map[string][]string // ids of all items created in this run, by their type for createTags
+}
+
+// job is a submitted action.
+type job struct {
+	step      plan.Step
+	rule      string // id of the rule that it works on
+	command   string
+	id        string
+	submitted time.Time
+	outcome   plan.Outcome
+	// ended completes the action; nil when there is nothing to do but its effect.
+	ended func(err error) error
+}
+
+// follow notes a submitted job. It is waited for when there is nothing left to submit, see finish: until then a poll
+// would change nothing.
+func (r *run) follow(s plan.Step, command string, submitted cloudstack.Submitted) *job {
+	if s.Kind == plan.CreateRule {
+		r.rules[s.Port] = submitted.ID
+	}
+	j := &job{step: s, rule: r.ruleID(s), command: command, id: submitted.JobID, submitted: r.Clock.Now(), outcome: plan.Outcome{ID: submitted.ID}}
+	r.jobs = append(r.jobs, j)
+	if kind := s.Makes(); kind != "" {
+		r.made[kind] = append(r.made[kind], submitted.ID)
+	}
+	return j
+}
+
+// ruleID is the id of an action's item; that of a rule made in this run is known as soon as its creation was answered, and
+// its job need not have ended.
+func (r *run) ruleID(s plan.Step) string {
+	if s.ItemID == "" && s.OnRule() {
+		return r.rules[s.Port]
+	}
+	return s.ItemID
+}
+
+// on returns the address of an action.
+func (r *run) on(s plan.Step) *plan.Address { return r.Actual.Find(s.AddressID) }
+
+func (r *run) touch(s plan.Step) {
+	if a := r.on(s); s.ACLID == "" && s.Kind != plan.AllocateAddress && a != nil {
+		r.Touch(a.ID)
+	}
+}
+
+// effect changes the model as CloudStack changed.
+func (r *run) effect(s plan.Step, o plan.Outcome) {
+	*r.Actual = s.Effect(*r.Actual, o)
+	r.Done = append(r.Done, s)
+}
+
+// wait returns what waits for the job of a call.
+func (a *Applier) wait(ctx context.Context, command string) func(cloudstack.Submitted, error) error {
+	return func(s cloudstack.Submitted, err error) error {
+		if err == nil {
+			_, err = a.API.Wait(ctx, command, s.JobID)
+		}
+		return err
+	}
+}
+
+// Store keeps records on one Service.
+type Store interface {
+	// Load reads the records as they are now, not from a cache.
+	Load(ctx context.Context) (annotation.Records, error)
+	// Save replaces them. A Service that is gone is no error.
+	Save(ctx context.Context, r annotation.Records) error
+}
+
+// Records are the records of one Service. They change with the work.
+type Records struct {
+	annotation.Records
+	store  Store
+	stored annotation.Records // as on the Service
+}
+
+// NewRecords returns the records that are on the Service.
+func NewRecords(stored annotation.Records, store Store) *Records {
+	return &Records{Records: stored.Clone(), store: store, stored: stored}
+}
+
+// ErrRecordsChanged means that the Service has other records than the sync began with: it must begin again with these.
+var ErrRecordsChanged = errors.New("the records of the Service were changed meanwhile")
+
+// check compares with the Service as the API server has it now.
+func (r *Records) check(ctx context.Context) error {
+	live, err := r.store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read the Service's records: %w", err)
+	}
+	if live.Equal(r.stored) {
+		return nil
+	}
+	r.Records, r.stored = live.Clone(), live
+	return ErrRecordsChanged
+}
+
+// Save writes the records to the Service if they changed.
+func (r *Records) Save(ctx context.Context) error {
+	if r.stored.Equal(r.Records) {
+		return nil
+	}
+	if err := r.store.Save(ctx, r.Records); err != nil {
+		return fmt.Errorf("record addresses on the Service: %w", err)
+	}
+	r.stored = r.Clone()
+	return nil
+}
+
+// Keep drops the records of addresses other than these.
+func (r *Records) Keep(actual *plan.Actual) {
+	r.Addresses = slices.DeleteFunc(r.Addresses, func(rec annotation.AddressRecord) bool { return actual.Find(rec.ID) == nil })
+}
+
+func (r *Records) set(rec annotation.AddressRecord) {
+	r.drop(rec.ID)
+	r.Addresses = append(r.Addresses, rec)
+}
+
+func (r *Records) drop(id string) {
+	r.Addresses = slices.DeleteFunc(r.Addresses, func(x annotation.AddressRecord) bool { return x.ID == id })
+}
+
+func (r *Records) dropPending(jobID string) {
+	r.Pending = slices.DeleteFunc(r.Pending, func(p annotation.PendingAllocation) bool { return p.JobID == jobID })
+}
+
+// RecordServing records the address that serves. The record names ports before they are opened and until they are closed;
+// when a plan is done, and no call that opens one can still arrive, only the wanted ones.
+func (w *Work) RecordServing(ctx context.Context, done bool) error {
+	if target := plan.Target(w.Desired, *w.Actual); target != nil {
+		a := w.Actual.Find(target.ID)
+		var opened annotation.PortSet
+		if w.Desired.Firewall && !a.Internal {
+			opened = w.Desired.Opened()
+		}
+		forwarded := w.Desired.Forwarded()
+		if !done || !a.Settled {
+			opened, forwarded = opened.Union(a.FirewallPorts), forwarded.Union(a.ForwardPorts)
+		}
+		a.FirewallPorts, a.ForwardPorts, a.Recorded = opened, forwarded, true
+		a.HasStickiness = a.HasStickiness || w.Desired.HasStickiness()
+		w.Records.set(a.Record(w.OwnProject, w.Desired.NetworkID))
+	}
+	return w.Records.Save(ctx)
+}
+
+// Memory is what has to be remembered of a Service's changes until the next sync.
+type Memory struct {
+	Releasing map[string]time.Time // addresses whose release was asked for and not seen to succeed; the zero time when it is known to have failed
+	deleting  time.Time            // since when a rule in state Deleting keeps an address from being released
+}
 
 // Do does a plan: wave after wave, within a wave submitting ahead and then
 // waiting for all its jobs. It stops at the first failure, after the jobs
@@ -23,13 +242,14 @@ func (a *Applier) Do(ctx context.Context, w *Work, steps []plan.Step) (err error
 	for _, n := range plan.Announce(steps, *w.Actual) {
 		w.Notify(n)
 	}
+	before := len(w.Done)
 	r := &run{Applier: a, Work: w, rules: map[int]string{}, made: map[string][]string{}}
 	if err := w.RecordServing(ctx, false); err != nil {
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, w.RecordServing(ctx, false))
-		for _, n := range plan.Moves(r.moved, w.Subject) {
+		for _, n := range plan.Moves(w.Done[before:], w.Subject) {
 			w.Notify(n)
 		}
 	}()
@@ -69,7 +289,7 @@ func (r *run) start(ctx context.Context, s plan.Step) error {
 	r.touch(s)
 	rule := r.ruleID(s)
 	err := r.finish(ctx, func(j *job) bool {
-		joins := j.step.Kind == plan.CreateRule && s.Kind == plan.AddMembers
+		joins := j.step.Kind == plan.CreateRule && s.Kind == plan.AddMembers && !r.unproven(j.step)
 		return s.Internal && s.Resource() == plan.ResourceRule || s.Makes() == plan.ResourceFirewall && j.step.Makes() == plan.ResourceFirewall || rule != "" && j.rule == rule && !joins
 	})
 	if err != nil {
@@ -81,14 +301,8 @@ func (r *run) start(ctx context.Context, s plan.Step) error {
 // finish waits for jobs and lets those that succeeded take effect.
 func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 	var errs []error
-	var these, rest []*job
-	for _, j := range r.jobs {
-		if which(j) {
-			these = append(these, j)
-		} else {
-			rest = append(rest, j)
-		}
-	}
+	these := slices.DeleteFunc(slices.Clone(r.jobs), func(j *job) bool { return !which(j) })
+	rest := slices.DeleteFunc(slices.Clone(r.jobs), which)
 	outcomes := r.await(ctx, these)
 	for i, j := range these {
 		err := outcomes[i]
@@ -98,6 +312,7 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 			err = j.ended(err)
 		case err == nil:
 			r.effect(j.step, j.outcome)
+			err = r.proveRanges(ctx, j)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", j.step.Label(), err))
@@ -105,6 +320,31 @@ func (r *run) finish(ctx context.Context, which func(*job) bool) error {
 	}
 	r.jobs = rest
 	return errors.Join(errs...)
+}
+
+// unproven reports whether a new rule would let everybody in if the server ignored its source ranges, as CloudStack before 4.18
+// does, and it is not known that it does not.
+func (r *run) unproven(s plan.Step) bool {
+	restricted := len(s.Rule.CIDRs) > 0 && !annotation.SameRanges(s.Rule.CIDRs, []string{annotation.Anyone})
+	return s.Kind == plan.CreateRule && r.Desired.CIDRsDecide && restricted && !r.Server.CIDRsProven.Load()
+}
+
+// proveRanges reads a rule back before it gets members, if that is needed to know that the server took its source ranges.
+func (r *run) proveRanges(ctx context.Context, j *job) error {
+	if !r.unproven(j.step) {
+		return nil
+	}
+	rules, err := r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ID: j.outcome.ID, ProjectID: r.Project})
+	switch {
+	case err != nil:
+		return err
+	case len(rules) == 0 || len(rules[0].CIDRs) == 0:
+		return plan.Refuse(plan.ReasonSourceRanges,
+			"CloudStack ignores the source ranges of load balancer rules, as versions before 4.18 do, and the network has no firewall",
+			"upgrade CloudStack to 4.18 or newer, or remove the source ranges")
+	}
+	r.Server.CIDRsProven.Store(true)
+	return nil
 }
 
 // await waits until jobs have ended, and returns the error of each. The polls, which all Services share, show which have ended.

@@ -38,7 +38,8 @@ func (r *run) submitted(s plan.Step, command string) func(cloudstack.Submitted, 
 
 // call makes the call of an action. This is the one place that knows which action is which call.
 func (r *run) call(ctx context.Context, s plan.Step) error {
-	api, rule := r.API, r.ruleID(s)
+	api, rule := r.API.Client, r.ruleID(s)
+	vm, secondary := plan.SplitMember(s.Member)
 	submitted := func(command string) func(cloudstack.Submitted, error) error { return r.submitted(s, command) }
 	switch s.Kind {
 	case plan.AllocateAddress:
@@ -53,7 +54,10 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 		if s.Internal {
 			return r.createInternal(ctx, s)
 		}
-		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx, r.ruleRequest(s)))
+		return submitted("createLoadBalancerRule")(api.CreateLoadBalancerRule(ctx, cloudstack.CreateLoadBalancerRuleRequest{
+			Name: s.Rule.Name, Description: r.Service.Key(), Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, NetworkID: r.tier(),
+			PublicIPID: r.on(s).ID, PublicPort: s.Rule.PublicPort, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
+		}))
 	case plan.UpdateRule:
 		return submitted("updateLoadBalancerRule")(api.UpdateLoadBalancerRule(ctx, cloudstack.UpdateLoadBalancerRuleRequest{
 			ID: s.ItemID, Name: s.Rule.Name, Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol, CIDRs: s.Rule.CIDRs,
@@ -76,9 +80,11 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 	case plan.BindCertificate:
 		return submitted("assignCertToLoadBalancer")(api.AssignCertificate(ctx, rule, s.Rule.Certificate))
 	case plan.CreateForward:
-		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx, r.forwardRequest(s)))
+		return submitted("createPortForwardingRule")(api.CreatePortForwarding(ctx, cloudstack.CreatePortForwardingRequest{
+			PublicIPID: r.on(s).ID, Protocol: s.Protocol, PublicPort: s.Port, PrivatePort: s.PrivatePort, VMID: vm, GuestIP: secondary,
+			CIDRs: s.CIDRs, NetworkID: r.tier(),
+		}))
 	case plan.UpdateForward:
-		vm, secondary := plan.SplitMember(s.Member)
 		return submitted("updatePortForwardingRule")(api.UpdatePortForwarding(ctx, cloudstack.UpdatePortForwardingRequest{
 			ID: s.ItemID, VMID: vm, GuestIP: secondary, PrivatePort: s.PrivatePort, CIDRs: s.CIDRs,
 		}))
@@ -100,33 +106,19 @@ func (r *run) call(ctx context.Context, s plan.Step) error {
 	return fmt.Errorf("unknown action %q", s.Kind)
 }
 
-func (r *run) ruleRequest(s plan.Step) cloudstack.CreateLoadBalancerRuleRequest {
-	request := cloudstack.CreateLoadBalancerRuleRequest{
-		Name: s.Rule.Name, Description: r.Service.Key(), Algorithm: s.Rule.Algorithm, Protocol: s.Rule.Protocol,
-		PublicIPID: r.on(s).ID, PublicPort: s.Rule.PublicPort, PrivatePort: s.Rule.PrivatePort, CIDRs: s.Rule.CIDRs,
+// tier is the tier of a VPC that a new rule or forwarding is for: the first one binds the address to it.
+func (r *run) tier() string {
+	if r.Desired.VPCID == "" {
+		return ""
 	}
-	if r.Desired.VPCID != "" {
-		request.NetworkID = r.Desired.NetworkID // the first rule binds the address to the tier
-	}
-	return request
-}
-
-func (r *run) forwardRequest(s plan.Step) cloudstack.CreatePortForwardingRequest {
-	vm, secondary := plan.SplitMember(s.Member)
-	request := cloudstack.CreatePortForwardingRequest{
-		PublicIPID: r.on(s).ID, Protocol: s.Protocol, PublicPort: s.Port, PrivatePort: s.PrivatePort, VMID: vm, GuestIP: secondary, CIDRs: s.CIDRs,
-	}
-	if r.Desired.VPCID != "" {
-		request.NetworkID = r.Desired.NetworkID // the first one binds the address to the tier
-	}
-	return request
+	return r.Desired.NetworkID
 }
 
 // createInternal makes one port of an address of a tier. If CloudStack chooses the address, the first port shows which
 // it is.
 func (r *run) createInternal(ctx context.Context, s plan.Step) error {
 	a := r.on(s)
-	submitted, err := r.API.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
+	submitted, err := r.API.Client.CreateInternalLoadBalancer(ctx, cloudstack.CreateInternalLoadBalancerRequest{
 		Name: s.Rule.Name, Description: r.Service.Key(), Algorithm: s.Rule.Algorithm, NetworkID: a.NetworkID, Address: a.IP,
 		Port: s.Rule.PublicPort, InstancePort: s.Rule.PrivatePort,
 	})
@@ -137,7 +129,7 @@ func (r *run) createInternal(ctx context.Context, s plan.Step) error {
 		}
 		r.Records.drop(a.ID)
 		a.IP, a.ID = made[0].Address, plan.InternalID(a.NetworkID, made[0].Address)
-		r.Records.set(r.record(a))
+		r.Records.set(a.Record(r.OwnProject, r.Desired.NetworkID))
 		if err := r.Records.Save(ctx); err != nil {
 			return err
 		}
@@ -164,9 +156,6 @@ func (r *run) memberAddresses(names, remaining []string) []cloudstack.MemberAddr
 	return out
 }
 
-// textNoCIDRs is what servers say that have no source ranges of port forwardings.
-const textNoCIDRs = "cidrList is deprecated"
-
 // refused makes a refusal of an error that only somebody else can put right.
 func refused(s plan.Step, command string, err error) error {
 	const proxy = "set the annotation " + annotation.Mode + " to " + annotation.Proxy
@@ -184,7 +173,7 @@ func refused(s plan.Step, command string, err error) error {
 			"delete that rule, or choose another port or address")
 	case s.OnForward() && denied && e.HTTPCode != 531: // which is about the address or the VM
 		return refuse(plan.ReasonUnsupportedMode, "the role of the CloudStack user may not forward ports ("+command+")", "have the role allow it, or "+proxy)
-	case s.OnForward() && e.HTTPCode == 431 && strings.Contains(e.Text, textNoCIDRs):
+	case s.OnForward() && e.HTTPCode == 431 && strings.Contains(e.Text, "cidrList is deprecated"):
 		return refuse(plan.ReasonUnsupportedMode, "this CloudStack has no source ranges of port forwardings, by which ports of a VPC are spread and protected",
 			"upgrade CloudStack, or "+proxy)
 	// A rule that is gone, or a role without the command, is another failure.
@@ -207,16 +196,16 @@ func (r *run) openACL(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	known := make([]plan.AccessItem, 0, len(items))
+	known := make([]plan.Item, 0, len(items))
 	for i := range items {
 		known = append(known, observe.ACLItem(&items[i]))
 	}
 	f := s.Access
-	number, err := plan.FreeNumber(known, f)
-	if err != nil {
-		return plan.Refuse(plan.ReasonSourceRanges, err.Error(), "give the item that denies all a higher number")
+	number, refusal := plan.FreeNumber(known, f)
+	if refusal != nil {
+		return refusal
 	}
-	submitted, err := r.API.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
+	submitted, err := r.API.Client.CreateNetworkACL(ctx, cloudstack.CreateNetworkACLRequest{
 		ListID: s.ACLID, Protocol: f.Protocol, StartPort: f.StartPort, EndPort: f.EndPort, CIDRs: f.CIDRs,
 		Number: number, Reason: plan.ACLReason(r.Clusters[0], r.Service),
 	})

@@ -41,7 +41,7 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 		if a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace {
 			return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
 		}
-		if !slices.ContainsFunc(a.Rules, func(rule plan.ActualRule) bool { return rule.State == plan.StateDeleting }) {
+		if !slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }) {
 			m.deleting = time.Time{}
 			continue
 		}
@@ -57,7 +57,7 @@ func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now tim
 
 func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {
 	r.Memory.Releasing[s.AddressID] = r.Clock.Now()
-	submitted, err := r.API.DisassociateIP(ctx, s.AddressID)
+	submitted, err := r.API.Client.DisassociateIP(ctx, s.AddressID)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (r *run) releaseAgain(ctx context.Context, s plan.Step, err error) error {
 			err = errors.Join(err, &plan.WaitError{Message: "rules of address " + s.IP + " are still being deleted", After: deletionPause})
 			break
 		}
-		err = r.wait(ctx, cmdDisassociate)(r.API.DisassociateIP(ctx, s.AddressID))
+		err = r.wait(ctx, cmdDisassociate)(r.API.Client.DisassociateIP(ctx, s.AddressID))
 	}
 	if cloudstack.IsKind(err, cloudstack.KindJobFailed) {
 		r.Memory.Releasing[s.AddressID] = time.Time{} // it has ended
@@ -105,7 +105,7 @@ func (r *run) forget(ctx context.Context, s plan.Step) error {
 	keys := slices.Clone(a.OwnTags)
 	switch {
 	case s.HandOver:
-		keys = slices.DeleteFunc(keys, func(k string) bool { return !slices.Contains(plan.ServiceKeys, k) })
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k != plan.TagService && k != plan.TagServiceUID })
 	case s.Keep:
 		if err := r.markKept(ctx, a); err != nil {
 			return err

@@ -24,7 +24,7 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 	for _, key := range a.OwnTags {
 		delete(tags, key)
 	}
-	err := r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags))
+	err := r.wait(ctx, cmdCreateTags)(r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{a.ID}, tags))
 	if alreadyTagged(err) || cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (r *run) markKept(ctx context.Context, a *plan.Address) error {
 
 // untag deletes tags; a role that may not tag leaves them.
 func (r *run) untag(ctx context.Context, resource string, ids, keys []string) error {
-	err := r.wait(ctx, "deleteTags")(r.API.DeleteTags(ctx, resource, ids, keys))
+	err := r.wait(ctx, "deleteTags")(r.API.Client.DeleteTags(ctx, resource, ids, keys))
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return nil
 	}
@@ -109,12 +109,12 @@ func (r *run) replaceTags(ctx context.Context, id string, tags map[string]string
 			return err
 		}
 	}
-	return r.wait(ctx, cmdCreateTags)(r.API.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags))
+	return r.wait(ctx, cmdCreateTags)(r.API.Client.CreateTags(ctx, plan.ResourcePublicIP, []string{id}, tags))
 }
 
 // tag submits tags.
 func (r *run) tag(ctx context.Context, s plan.Step, kind string, ids []string, tags map[string]string, ended func(error) error) error {
-	submitted, err := r.API.CreateTags(ctx, kind, ids, tags)
+	submitted, err := r.API.Client.CreateTags(ctx, kind, ids, tags)
 	if err != nil {
 		return ended(err)
 	}

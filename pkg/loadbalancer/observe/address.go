@@ -20,7 +20,7 @@ func (r *reading) readAddress(ctx context.Context, c candidate) (a plan.Address,
 	a = plan.Address{ID: c.ID, IP: c.IP, Owner: plan.Unknown, InStatus: c.inStatus, Settled: r.settled(c.ID)}
 	if c.recorded != nil {
 		a.Recorded, a.Allocated, a.Tagged, a.HasStickiness = true, c.recorded.Allocated, c.recorded.Tagged, c.recorded.Sticky
-		a.FirewallPorts, a.ForwardPorts = plan.ParsePorts(c.recorded.Opened), plan.ParsePorts(c.recorded.Forwarded)
+		a.FirewallPorts, a.ForwardPorts = annotation.ParsePorts(c.recorded.Opened), annotation.ParsePorts(c.recorded.Forwarded)
 	}
 	if c.known != nil {
 		a = *c.known
@@ -100,26 +100,26 @@ func (r *reading) readFacts(ctx context.Context, a *plan.Address, c candidate) (
 }
 
 func (r *reading) readFirewall(ctx context.Context, a *plan.Address) error {
-	list, err := r.firewallOf(ctx, a.ID)
+	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: r.Project},
+		cloudstack.FirewallRuleQuery{PublicIPID: a.ID, ProjectID: r.Project}, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == a.ID })
 	if err != nil {
 		return fmt.Errorf("list firewall rules of %s: %w", a.IP, err)
 	}
 	for i := range list {
 		f := &list[i]
-		rule := plan.AccessItem{Rule: accessRule(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs), Mark: r.mark(f.Tags)}
-		if rule.Owner == plan.OtherCluster {
-			rule.Owner = plan.Foreign
-		}
-		a.Firewall = append(a.Firewall, rule)
+		a.Firewall = append(a.Firewall, item(f.ID, f.State, f.Protocol, f.StartPort, f.EndPort, f.CIDRs, r.mark(f.Tags)))
 	}
 	return nil
 }
 
-// accessRule is what CloudStack says of a firewall rule, or of the same part of an ACL item.
-func accessRule(id, state, protocol string, start, end int, cidrs []string) access.Rule {
-	return access.Rule{
-		Range: access.Range{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
-		ID:    id, Deleting: state == plan.StateDeleting,
+// item is what all kinds of items have.
+func item(id, state, protocol string, start, end int, cidrs []string, mark plan.Mark) plan.Item {
+	return plan.Item{
+		Rule: access.Rule{
+			Range: access.Range{Protocol: strings.ToLower(protocol), StartPort: start, EndPort: end, CIDRs: cidrs},
+			ID:    id, Deleting: state == plan.StateDeleting,
+		},
+		State: state, Mark: mark,
 	}
 }
 
@@ -145,15 +145,31 @@ func (l *candidates) at(id string) *candidate {
 	return &(*l)[len(*l)-1]
 }
 
-func (l *candidates) add(ips []cloudstack.PublicIP, status []string) {
-	for i := range ips {
-		if state := ips[i].State; state == plan.StateFree || state == plan.StateReleasing {
-			continue
-		}
-		s := l.at(ips[i].ID)
-		s.IP, s.facts = ips[i].Address, &ips[i]
-		s.inStatus = s.inStatus || slices.Contains(status, ips[i].Address)
+// add adds addresses that were found in the way that what describes.
+func (r *reading) add(l *candidates, what string, ips []cloudstack.PublicIP, err error) error {
+	if err != nil {
+		return fmt.Errorf("look for addresses %s: %w", what, err)
 	}
+	for i := range ips {
+		if state := ips[i].State; state != plan.StateFree && state != plan.StateReleasing {
+			s := l.at(ips[i].ID)
+			s.IP, s.facts = ips[i].Address, &ips[i]
+			s.inStatus = s.inStatus || slices.Contains(r.Service.StatusIPs, ips[i].Address)
+		}
+	}
+	return nil
+}
+
+func (r *reading) addAt(ctx context.Context, l *candidates, ip string) error {
+	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip}, func(p *cloudstack.PublicIP) bool { return p.Address == ip })
+	return r.add(l, "at "+ip, ips, err)
+}
+
+func (r *reading) addTagged(ctx context.Context, l *candidates) error {
+	uid := r.Service.UID
+	ips, err := r.findIPs(ctx, cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: uid}},
+		func(p *cloudstack.PublicIP) bool { return p.Tags[plan.TagServiceUID] == uid })
+	return r.add(l, "tagged for "+r.Service.Key(), ips, err)
 }
 
 // candidates finds the public addresses that may concern the Service: those of its
@@ -170,34 +186,27 @@ func (r *reading) candidates(ctx context.Context) (candidates, error) {
 		s := out.at(rec.ID)
 		s.IP, s.recorded, s.inStatus = rec.IP, &rec, true
 	}
+	var err error
 	switch {
 	case len(r.Records.Addresses) == 0:
-		if err := r.unrecorded(ctx, &out); err != nil {
-			return nil, err
-		}
+		err = r.unrecorded(ctx, &out)
 	case r.Desired.Absent && !r.limits.NoTags && !r.recall(out):
 		// One call tells what the records say of tagged addresses, and finds those that they do not name: a record may be
 		// an older one, which a user put back.
-		ips, err := r.addressesTagged(ctx, r.Service.UID)
-		if err != nil {
-			return nil, fmt.Errorf("look for addresses tagged for %s: %w", r.Service.Key(), err)
-		}
-		out.add(ips, r.Service.StatusIPs)
+		err = r.addTagged(ctx, &out)
 	}
-	if want := r.Desired.Address; want != "" && !r.Desired.Internal && !slices.ContainsFunc(out, func(c candidate) bool { return c.IP == want }) {
-		ips, err := r.addressesAt(ctx, want)
-		if err != nil {
-			return nil, fmt.Errorf("look for address %s: %w", want, err)
-		}
-		out.add(ips, r.Service.StatusIPs)
+	want := r.Desired.Address
+	known := slices.ContainsFunc(out, func(c candidate) bool { return c.IP == want })
+	if err == nil && want != "" && !r.Desired.Internal && !known {
+		err = r.addAt(ctx, &out, want)
 	}
-	return out, nil
+	return out, err
 }
 
-// recall takes addresses from memory where that is young and has what the record has, all of it acquired for the Service by its
+// recall takes addresses from memory where that counts and has what the record has, all of it acquired for the Service by its
 // tags. What is on them is read in any case.
 func (r *reading) recall(list candidates) bool {
-	if !r.Recent || len(r.Last.Addresses) != len(list) {
+	if r.Last == nil || len(r.Last.Addresses) != len(list) {
 		return false
 	}
 	for i := range list {
@@ -213,7 +222,8 @@ func (r *reading) recall(list candidates) bool {
 }
 
 func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
-	rules, err := r.rulesNamed(ctx, r.Service.LB)
+	rules, err := r.findRules(ctx, r.shared != nil, cloudstack.LoadBalancerRuleQuery{Keyword: r.Service.LB},
+		func(l *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(l.Name, r.Service.LB) })
 	if err != nil {
 		return fmt.Errorf("look for rules of %s: %w", r.Service.LB, err)
 	}
@@ -225,37 +235,27 @@ func (r *reading) unrecorded(ctx context.Context, out *candidates) error {
 	}
 	if id := r.Spec.PredecessorAddress; id != "" {
 		ips, err := r.address(ctx, id)
-		if err != nil {
-			return fmt.Errorf("read address %s: %w", id, err)
+		if err := r.add(out, "of id "+id, ips, err); err != nil {
+			return err
 		}
-		out.add(ips, r.Service.StatusIPs)
 	}
 	if r.Desired.Internal {
 		return nil // the status shows an address of a tier
 	}
 	for _, ip := range r.Service.StatusIPs {
-		ips, err := r.addressesAt(ctx, ip)
-		if err != nil {
-			return fmt.Errorf("look for address %s: %w", ip, err)
-		}
-		out.add(ips, r.Service.StatusIPs)
-	}
-	if r.Desired.Absent || len(r.Service.StatusIPs) > 0 || r.Service.Seen && !r.Known {
-		ips, err := r.addressesTagged(ctx, r.Service.UID)
-		if err != nil {
-			return fmt.Errorf("look for addresses tagged for %s: %w", r.Service.Key(), err)
-		}
-		out.add(ips, r.Service.StatusIPs)
-		if !r.Desired.Absent && len(r.Desired.Forwards) == 0 {
-			return nil
-		}
-		forwards, err := r.forwardsTagged(ctx)
-		if err != nil {
+		if err := r.addAt(ctx, out, ip); err != nil {
 			return err
 		}
-		for i := range forwards {
-			out.at(forwards[i].PublicIPID).IP = forwards[i].PublicIP
-		}
 	}
-	return nil
+	if !r.Desired.Absent && len(r.Service.StatusIPs) == 0 && (!r.Service.Seen || r.Known) {
+		return nil
+	}
+	if err := r.addTagged(ctx, out); err != nil || !r.Desired.Absent && len(r.Desired.Forwards) == 0 {
+		return err
+	}
+	forwards, err := r.forwardsTagged(ctx)
+	for i := range forwards {
+		out.at(forwards[i].PublicIPID).IP = forwards[i].PublicIP
+	}
+	return err
 }

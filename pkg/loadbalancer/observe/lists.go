@@ -6,7 +6,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -21,7 +20,7 @@ func (o *Observer) sharedLists(project string, since time.Time) *lists {
 	defer o.mu.Unlock()
 	l := o.lists[project]
 	if l == nil || l.begun.Before(since) {
-		l = &lists{begun: o.options.Clock.Now()}
+		l = &lists{begun: o.Clock.Now()}
 		o.lists[project] = l
 	}
 	return l
@@ -87,20 +86,6 @@ func (r *reading) findRules(ctx context.Context, bulk bool, q cloudstack.LoadBal
 	return find(ctx, r, bulk, r.api.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{ProjectID: r.Project}, q, want)
 }
 
-func (r *reading) rulesOf(ctx context.Context, addressID string) ([]cloudstack.LoadBalancerRule, error) {
-	return r.findRules(ctx, r.fresh(addressID), cloudstack.LoadBalancerRuleQuery{PublicIPID: addressID}, func(l *cloudstack.LoadBalancerRule) bool { return l.PublicIPID == addressID })
-}
-
-// rulesNamed finds rules whose names begin with a load balancer's. It may find others as well.
-func (r *reading) rulesNamed(ctx context.Context, lb string) ([]cloudstack.LoadBalancerRule, error) {
-	return r.findRules(ctx, r.shared != nil, cloudstack.LoadBalancerRuleQuery{Keyword: lb}, func(l *cloudstack.LoadBalancerRule) bool { return strings.HasPrefix(l.Name, lb) })
-}
-
-func (r *reading) firewallOf(ctx context.Context, addressID string) ([]cloudstack.FirewallRule, error) {
-	return find(ctx, r, r.fresh(addressID), r.api.ListFirewallRules, cloudstack.FirewallRuleQuery{ProjectID: r.Project},
-		cloudstack.FirewallRuleQuery{PublicIPID: addressID, ProjectID: r.Project}, func(f *cloudstack.FirewallRule) bool { return f.PublicIPID == addressID })
-}
-
 // aclItems are the items of a list; of all lists without one.
 func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.NetworkACL, error) {
 	return find(ctx, r, r.shared != nil, r.api.ListNetworkACLs, cloudstack.NetworkACLQuery{ProjectID: r.Project},
@@ -111,14 +96,6 @@ func (r *reading) aclItems(ctx context.Context, listID string) ([]cloudstack.Net
 func (r *reading) findIPs(ctx context.Context, q cloudstack.PublicIPQuery, want func(*cloudstack.PublicIP) bool) ([]cloudstack.PublicIP, error) {
 	q.ProjectID = r.Project
 	return find(ctx, r, r.shared != nil, r.api.ListPublicIPs, cloudstack.PublicIPQuery{ProjectID: r.Project}, q, want)
-}
-
-func (r *reading) addressesAt(ctx context.Context, ip string) ([]cloudstack.PublicIP, error) {
-	return r.findIPs(ctx, cloudstack.PublicIPQuery{Address: ip}, func(p *cloudstack.PublicIP) bool { return p.Address == ip })
-}
-
-func (r *reading) addressesTagged(ctx context.Context, uid string) ([]cloudstack.PublicIP, error) {
-	return r.findIPs(ctx, cloudstack.PublicIPQuery{Tags: map[string]string{plan.TagServiceUID: uid}}, func(p *cloudstack.PublicIP) bool { return p.Tags[plan.TagServiceUID] == uid })
 }
 
 func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP, error) {
@@ -136,22 +113,34 @@ func (r *reading) address(ctx context.Context, id string) ([]cloudstack.PublicIP
 	return ips, err
 }
 
-// membersOf are the VMs behind a rule, when asking VM by VM is cheaper than asking rule by rule; ok is false when
-// it is not, or the lists are older than our last write.
-func (r *reading) membersOf(ctx context.Context, rule *plan.ActualRule, a *plan.Address) (vms []string, ok bool, err error) {
-	if !r.fresh(a.ID) || r.options.VMs == nil || a.NetworkID == "" {
+// membersOf are the VMs behind a rule, where the lists are newer than our last write, and it takes fewer calls to ask each VM of
+// the network for its rules than each rule for its members; else ok is false.
+func (r *reading) membersOf(ctx context.Context, rule *plan.Item, a *plan.Address) (vms []string, ok bool, err error) {
+	if !r.fresh(a.ID) || r.VMs == nil || a.NetworkID == "" {
 		return nil, false, nil
 	}
-	candidates, err := shared(ctx, r.shared, "VMs "+a.NetworkID, func() ([]string, error) { return r.cheaperVMs(ctx, a.NetworkID) })
-	if err != nil || len(candidates) == 0 {
-		return nil, false, err
-	}
 	byRule, err := shared(ctx, r.shared, "members "+a.NetworkID, func() (map[string][]string, error) {
+		all, err := r.allRules(ctx)
+		if err != nil {
+			return nil, err
+		}
+		vms, err := r.VMs(ctx, r.Project, a.NetworkID)
+		if err != nil {
+			return nil, fmt.Errorf("list the VMs of network %s: %w", a.NetworkID, err)
+		}
+		const page = 500
+		// Of load balancers of Kubernetes all rules will be asked for.
+		rules := len(pick(all, func(l *cloudstack.LoadBalancerRule) bool {
+			return plan.OfKubernetes(l.Name) && l.NetworkID == a.NetworkID
+		}))
+		if len(vms) == 0 || len(vms)*((rules+page-1)/page) >= rules {
+			return nil, nil
+		}
 		byRule := map[string][]string{}
-		for _, vm := range candidates {
+		for _, vm := range vms {
 			of, err := r.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{VMID: vm, NetworkID: a.NetworkID, ProjectID: r.Project})
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("list the rules of VM %s: %w", vm, err)
 			}
 			for i := range of {
 				byRule[of[i].ID] = append(byRule[of[i].ID], vm)
@@ -159,31 +148,5 @@ func (r *reading) membersOf(ctx context.Context, rule *plan.ActualRule, a *plan.
 		}
 		return byRule, nil
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list the rules of the VMs of network %s: %w", a.NetworkID, err)
-	}
-	return byRule[rule.ID], true, nil
-}
-
-// cheaperVMs are the VMs of a network, if it takes fewer calls to ask each for its rules than each rule for its members.
-func (r *reading) cheaperVMs(ctx context.Context, networkID string) ([]string, error) {
-	all, err := r.allRules(ctx)
-	if err != nil {
-		return nil, err
-	}
-	vms, err := r.options.VMs(ctx, r.Project, networkID)
-	if err != nil {
-		return nil, fmt.Errorf("list the VMs of network %s: %w", networkID, err)
-	}
-	rules := 0 // of load balancers of Kubernetes, which all will be asked for
-	for i := range all {
-		if plan.OfKubernetes(all[i].Name) && all[i].NetworkID == networkID {
-			rules++
-		}
-	}
-	const page = 500
-	if len(vms)*((rules+page-1)/page) >= rules {
-		return nil, nil
-	}
-	return vms, nil
+	return byRule[rule.ID], byRule != nil, err
 }

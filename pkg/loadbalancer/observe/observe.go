@@ -48,8 +48,8 @@ type Options struct {
 
 // Observer reads for many Services, which may share whole lists.
 type Observer struct {
+	Options
 	api     Reader
-	options Options
 	started time.Time
 
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ type Observer struct {
 
 // New makes an Observer. It makes no call.
 func New(api Reader, o Options) *Observer {
-	return &Observer{api: api, options: o, started: o.Clock.Now(), lists: map[string]*lists{}, touched: map[string]time.Time{}}
+	return &Observer{Options: o, api: api, started: o.Clock.Now(), lists: map[string]*lists{}, touched: map[string]time.Time{}}
 }
 
 // Query is what to look for, and how closely.
@@ -72,16 +72,14 @@ type Query struct {
 	Book    plan.Book
 	// Releasing are addresses whose release was asked for and not seen to succeed.
 	Releasing map[string]time.Time
-	// Last is what was last read and since written; nil when that is not known. Known means that the Service was observed
-	// before by this process. Recent means that Last is younger than a drift period.
-	Last          *plan.Actual
-	Known, Recent bool
+	// Last is what was last read and since written, where it still counts; else nil. Known means that the Service was observed
+	// before by this process.
+	Last  *plan.Actual
+	Known bool
 
 	// Whole reads the port forwardings of each address, and all network ACL lists where there is a VPC. Otherwise these are
 	// read only where the Service has some.
 	Whole bool
-	// Verify counts remembered members, stickiness and certificates as old.
-	Verify bool
 	// AllACLs looks for ACL items in all lists.
 	AllACLs bool
 	// BulkSince allows the use of whole lists that were begun since; zero for none.
@@ -109,7 +107,7 @@ type lists struct {
 
 // Touch notes that an address is written to: lists begun earlier do not count for it.
 func (o *Observer) Touch(addressID string) {
-	now := o.options.Clock.Now()
+	now := o.Clock.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, known := o.touched[addressID]; !known {
@@ -128,7 +126,7 @@ func (o *Observer) untouchedSince(addressID string, t time.Time) bool {
 
 // settled reports whether the last call that changed an address, by this process or the one before it, has long ended.
 func (o *Observer) settled(addressID string) bool {
-	t := o.options.Clock.Now().Add(-plan.LostAnswerGrace)
+	t := o.Clock.Now().Add(-plan.LostAnswerGrace)
 	return o.started.Before(t) && o.untouchedSince(addressID, t)
 }
 
@@ -159,12 +157,12 @@ func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
 // A Service costs three reads per address: the address, its rules, and its firewall or network ACL list; with Whole one more
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
-	r := &reading{Observer: o, Query: q, limits: o.options.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{}}
+	r := &reading{
+		Observer: o, Query: q, limits: o.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
+	}
+	begun = o.Clock.Now()
 	if !q.BulkSince.IsZero() {
 		r.shared = o.sharedLists(q.Project, q.BulkSince)
-	}
-	begun = o.options.Clock.Now()
-	if r.shared != nil {
 		begun = r.shared.begun
 	}
 	return r.actual, begun, r.read(ctx)

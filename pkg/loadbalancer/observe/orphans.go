@@ -104,14 +104,17 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 	return out, nil
 }
 
+// Lists returns the public addresses and the load balancer rules of a project, as read since.
+func (o *Observer) Lists(ctx context.Context, project string, since time.Time) ([]cloudstack.PublicIP, []cloudstack.LoadBalancerRule, error) {
+	r := o.whole(project, since)
+	addresses, err1 := r.allIPs(ctx)
+	rules, err2 := r.allRules(ctx)
+	return addresses, rules, cmp.Or(err1, err2)
+}
+
 // Rules lists the load balancer rules of a project, as read since.
 func (o *Observer) Rules(ctx context.Context, project string, since time.Time) ([]cloudstack.LoadBalancerRule, error) {
 	return o.whole(project, since).allRules(ctx)
-}
-
-// Addresses lists the public addresses of a project, as read since.
-func (o *Observer) Addresses(ctx context.Context, project string, since time.Time) ([]cloudstack.PublicIP, error) {
-	return o.whole(project, since).allIPs(ctx)
 }
 
 // whole reads from whole lists only.

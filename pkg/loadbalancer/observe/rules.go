@@ -13,11 +13,13 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // readRules reads the rules on an address.
 func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
-	rules, err := r.rulesOf(ctx, a.ID)
+	rules, err := r.findRules(ctx, r.fresh(a.ID), cloudstack.LoadBalancerRuleQuery{PublicIPID: a.ID},
+		func(l *cloudstack.LoadBalancerRule) bool { return l.PublicIPID == a.ID })
 	if err != nil {
 		return fmt.Errorf("list load balancer rules of %s: %w", a.IP, err)
 	}
@@ -28,7 +30,7 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		}
 		rule := r.classify(&rules[i], a, led)
 		if len(rule.CIDRs) > 0 {
-			r.options.Server.CIDRsProven.Store(true)
+			r.Server.CIDRsProven.Store(true)
 		}
 		if a.NetworkID == "" {
 			a.NetworkID = rules[i].NetworkID
@@ -43,9 +45,6 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 		rule := &a.Rules[i]
 		if rule.Owner != plan.Owned {
 			continue
-		}
-		if r.Written[rule.ID] != nil && rule.CIDRs == nil {
-			r.options.Server.NoCIDRs.Store(true) // before 4.18
 		}
 		if rule.Members, err = r.members(ctx, rule, a); err != nil {
 			return err
@@ -62,21 +61,16 @@ func (r *reading) readRules(ctx context.Context, a *plan.Address) error {
 
 // classify says whose a rule is: by its tags if it has any, else by its name
 // together with something else that only the Service's own rule would have.
-func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led bool) plan.ActualRule {
-	out := plan.ActualRule{
-		Rule: plan.Rule{
-			Name: in.Name, Protocol: strings.ToLower(in.Protocol), Algorithm: strings.ToLower(in.Algorithm),
-			PublicPort: in.PublicPort, PrivatePort: in.PrivatePort, CIDRs: in.CIDRs,
-		},
-		ID: in.ID, State: in.State, Mark: r.mark(in.Tags),
-	}
+func (r *reading) classify(in *cloudstack.LoadBalancerRule, a *plan.Address, led bool) plan.Item {
+	out := item(in.ID, in.State, in.Protocol, in.PublicPort, in.PublicPort, in.CIDRs, r.mark(in.Tags))
+	out.Name, out.Algorithm, out.PrivatePort = in.Name, strings.ToLower(in.Algorithm), in.PrivatePort
 	out.Adopted = in.Description != r.Service.Key()
 	switch {
-	case a.ForeignCluster, out.Owner == plan.OtherCluster:
+	case a.ForeignCluster:
 		out.Owner = plan.Foreign
 	case out.Owner == plan.Unknown:
 		out.Owner = plan.Foreign
-		byUID, own := r.Service.NamesRule(in.Name, r.options.ClusterName)
+		byUID, own := r.Service.NamesRule(in.Name, r.ClusterName)
 		switch {
 		case !own:
 		case r.corroborates(in, a, byUID), led:
@@ -110,12 +104,12 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 // cluster's own nodes. That makes up for a status that shows a hostname and no address: the annotation which names the
 // address then could have been written by anybody.
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
-	byUID, named := r.Service.NamesRule(in.Name, r.options.ClusterName)
+	byUID, named := r.Service.NamesRule(in.Name, r.ClusterName)
 	switch {
 	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.hasPort("", in.PublicPort, in.PrivatePort):
 		return false, nil
 	}
-	members, err := r.members(ctx, &plan.ActualRule{ID: in.ID, Rule: plan.Rule{Name: in.Name}}, a)
+	members, err := r.members(ctx, &plan.Item{Rule: access.Rule{ID: in.ID}, Name: in.Name}, a)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +129,7 @@ func (r *reading) serviceOf(rule string, tags map[string]string) *plan.Holder {
 	if lb, _, _, _, ok := plan.ParseRuleName(rule); ok {
 		return r.Book.ByLoadBalancer(lb)
 	}
-	if cluster, namespace, service, ok := plan.ParseLeasewebName(rule); ok && cluster == r.options.ClusterName {
+	if cluster, namespace, service, ok := plan.ParseLeasewebName(rule); ok && cluster == r.ClusterName {
 		return r.Book.ByName(namespace, service)
 	}
 	return nil
@@ -154,8 +148,8 @@ func (r *reading) describe(h *plan.Holder) string {
 
 // last returns an own rule as it was last read or written, where that counts for members, stickiness and certificate, which cost
 // a read per rule; else nil.
-func (r *reading) last(a *plan.Address, ruleID string) *plan.ActualRule {
-	if r.Last == nil || r.Verify {
+func (r *reading) last(a *plan.Address, ruleID string) *plan.Item {
+	if r.Last == nil {
 		return nil
 	}
 	if before := r.Last.Find(a.ID); before != nil && before.Acquired == a.Acquired {
@@ -167,15 +161,13 @@ func (r *reading) last(a *plan.Address, ruleID string) *plan.ActualRule {
 }
 
 // members are a rule's members: as remembered, else as read. Most lists are the desired one, of which there is one copy.
-func (r *reading) members(ctx context.Context, rule *plan.ActualRule, a *plan.Address) (out []string, err error) {
-	if known := r.last(a, rule.ID); known != nil {
-		emptied := rule.State == plan.StateAdd && len(known.Members) > 0 // CloudStack's state of a rule without members
-		if !emptied {
-			return known.Members, nil
-		}
+func (r *reading) members(ctx context.Context, rule *plan.Item, a *plan.Address) (out []string, err error) {
+	// A rule in state Add has no members.
+	if known := r.last(a, rule.ID); known != nil && (rule.State != plan.StateAdd || len(known.Members) == 0) {
+		return known.Members, nil
 	}
 	read := false
-	if addressed := slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") }); !addressed {
+	if !slices.ContainsFunc(r.Desired.Members, func(m string) bool { return strings.Contains(m, "@") }) {
 		if out, read, err = r.membersOf(ctx, rule, a); err != nil {
 			return nil, err
 		}
@@ -225,7 +217,7 @@ func (r *reading) primaryIn(network string) map[string]string {
 }
 
 // readExtras reads stickiness and certificate of a rule that may have some: as remembered, else one call each.
-func (r *reading) readExtras(ctx context.Context, rule *plan.ActualRule, a *plan.Address) error {
+func (r *reading) readExtras(ctx context.Context, rule *plan.Item, a *plan.Address) error {
 	sticky, tls := a.HasStickiness, rule.Protocol == plan.ProtocolSSL
 	if !sticky && !tls {
 		return nil
@@ -256,12 +248,6 @@ func (r *reading) readExtras(ctx context.Context, rule *plan.ActualRule, a *plan
 	return nil
 }
 
-// forwardsOf reads the port forwardings of an address.
-func (r *reading) forwardsOf(ctx context.Context, addressID string) ([]cloudstack.PortForwarding, error) {
-	return find(ctx, r, r.fresh(addressID), r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project},
-		cloudstack.PortForwardingQuery{PublicIPID: addressID, ProjectID: r.Project}, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == addressID })
-}
-
 // forwardsTagged finds port forwardings that are tagged for the Service.
 func (r *reading) forwardsTagged(ctx context.Context) ([]cloudstack.PortForwarding, error) {
 	uid := r.Service.UID
@@ -286,7 +272,8 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 	if r.mayHaveForwards(c) {
 		r.noForwards.Store(false)
 	}
-	list, err := r.forwardsOf(ctx, a.ID)
+	list, err := find(ctx, r, r.fresh(a.ID), r.api.ListPortForwardings, cloudstack.PortForwardingQuery{ProjectID: r.Project},
+		cloudstack.PortForwardingQuery{PublicIPID: a.ID, ProjectID: r.Project}, func(f *cloudstack.PortForwarding) bool { return f.PublicIPID == a.ID })
 	if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return fmt.Errorf("list port forwardings of %s: %w", a.IP, err)
 	}
@@ -306,27 +293,24 @@ func (r *reading) readForwards(ctx context.Context, a *plan.Address, c candidate
 }
 
 // forward says what a port forwarding is, and whose.
-func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Forward {
-	out := plan.Forward{ID: in.ID, Protocol: strings.ToLower(in.Protocol), StartPort: in.StartPort, EndPort: in.EndPort, VM: cmp.Or(in.VMName, in.VMID)}
-	owner := r.owner(in.Tags)
+func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, recorded []string) plan.Item {
+	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, r.mark(in.Tags))
+	out.VM, out.Member, out.PrivatePort = cmp.Or(in.VMName, in.VMID), in.VMID, in.PrivatePort
 	// Its tags say whose it is, else the record: by its id, or by the port of one whose creation was not recorded, and that
 	// leads where only the Service's own would lead. Of a Service that is deleted no nodes are known.
 	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
 		r.hasPort(in.Protocol, in.StartPort, in.PrivatePort) && (r.isNode(in.VMID) || r.Desired.Absent && len(r.Members)+len(r.Reach) == 0)
-	own := owner == plan.Owned || owner != plan.Foreign && byRecord
-	if !own || a.ForeignCluster || out.StartPort != out.EndPort {
-		if owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster]) {
-			out.By = r.describe(r.Book.ByUID(in.Tags[plan.TagServiceUID]))
-		}
-		return out
+	own := out.Owner == plan.Owned || out.Owner == plan.Unknown && byRecord
+	switch {
+	case own && !a.ForeignCluster && out.StartPort == out.EndPort:
+		out.Owner = plan.Owned
+	case out.Owner == plan.Foreign && slices.Contains(r.Clusters, in.Tags[plan.TagCluster]):
+		out.By = r.describe(r.Book.ByUID(in.Tags[plan.TagServiceUID]))
+	default:
+		out.Owner = plan.Foreign
 	}
-	out.Owner, out.Tagged, out.Former = plan.Owned, owner == plan.Owned, plan.Former(in.Tags, r.Clusters)
-	out.Member, out.PrivatePort, out.CIDRs = in.VMID, in.PrivatePort, in.CIDRs
 	if primary := r.primaryIn(in.NetworkID)[in.VMID]; primary != "" && in.GuestIP != "" && in.GuestIP != primary {
 		out.Member = plan.MemberName(in.VMID, in.GuestIP)
-	}
-	if in.State == plan.StateDeleting || in.State == plan.StateAdd {
-		out.State = in.State
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	}
 	items, err := r.aclItems(ctx, listID)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		r.options.Server.NoACLs.Store(true)
+		r.Server.NoACLs.Store(true)
 		r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
 		return nil
 	}
@@ -48,16 +48,15 @@ func (r *reading) readACLs(ctx context.Context) error {
 }
 
 // ACLItem says what an item of a network ACL list is.
-func ACLItem(in *cloudstack.NetworkACL) plan.AccessItem {
-	return plan.AccessItem{
-		Rule:   accessRule(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs),
-		Number: in.Number, Ingress: in.Ingress, Allow: in.Allow,
-	}
+func ACLItem(in *cloudstack.NetworkACL) plan.Item {
+	out := item(in.ID, in.State, in.Protocol, in.StartPort, in.EndPort, in.CIDRs, plan.Mark{})
+	out.Number, out.Ingress, out.Allow = in.Number, in.Ingress, in.Allow
+	return out
 }
 
 // aclItem is ACLItem and says whether it is the Service's: by its tags, or by the reason given with its creation while it has
 // none.
-func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.AccessItem {
+func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.Item {
 	out := ACLItem(in)
 	out.Mark = r.mark(in.Tags)
 	switch {
@@ -72,6 +71,9 @@ func (r *reading) aclItem(in *cloudstack.NetworkACL) plan.AccessItem {
 // mark reads the tags of an item.
 func (r *reading) mark(tags map[string]string) plan.Mark {
 	owner := r.owner(tags)
+	if owner == plan.OtherCluster {
+		owner = plan.Foreign
+	}
 	return plan.Mark{Owner: owner, Tagged: owner == plan.Owned, Former: owner == plan.Owned && plan.Former(tags, r.Clusters)}
 }
 
@@ -126,10 +128,9 @@ func (r *reading) internalAddresses(network string, list []cloudstack.InternalLo
 	}
 	for i := range list {
 		b := &list[i]
-		rule := plan.ActualRule{
-			Rule: plan.Rule{Name: b.Name, Protocol: plan.ProtocolTCP, Algorithm: strings.ToLower(b.Algorithm), PublicPort: b.Port, PrivatePort: b.InstancePort},
-			ID:   b.ID, State: b.State, Mark: r.mark(b.Tags), Members: r.memberNames(b.Members),
-		}
+		rule := item(b.ID, b.State, plan.ProtocolTCP, b.Port, b.Port, nil, r.mark(b.Tags))
+		rule.Name, rule.Algorithm, rule.PrivatePort = b.Name, strings.ToLower(b.Algorithm), b.InstancePort
+		rule.Members = r.memberNames(b.Members)
 		// Its name proves one without tags the Service's: the UID is in it, and nobody else may delete it.
 		_, _, _, named := plan.ParseOwnRuleName(r.Service.LB, b.Name)
 		own := rule.Owner == plan.Owned || rule.Owner == plan.Unknown && named

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/plural"
 )
@@ -50,7 +51,7 @@ func ACLOwner(reason string) (cluster, uid string, ok bool) {
 
 // FreeNumber chooses the number of a new item: as late as it can be, so that what the operator denies in
 // particular stays denied, but before the first item that denies everybody, behind which nothing is let in.
-func FreeNumber(items []AccessItem, f access.Range) (int, error) {
+func FreeNumber(items []Item, f access.Range) (int, *RefusalError) {
 	used := map[int]bool{}
 	last, wall := 0, wallOf(items, f)
 	for _, i := range items {
@@ -65,11 +66,12 @@ func FreeNumber(items []AccessItem, f access.Range) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("the network ACL list has no free number before item %d, which denies all", wall)
+	return 0, Refuse(ReasonSourceRanges, fmt.Sprintf("the network ACL list has no free number before item %d, which denies all", wall),
+		"give the item that denies all a higher number")
 }
 
 // wallOf returns the number of the first item that denies everybody one of the ports; 0 when there is none.
-func wallOf(items []AccessItem, f access.Range) int {
+func wallOf(items []Item, f access.Range) int {
 	wall := 0
 	for i := range items {
 		if items[i].deniesAll(f) && (wall == 0 || items[i].Number < wall) {
@@ -83,11 +85,8 @@ func wallOf(items []AccessItem, f access.Range) int {
 // an item that denies everybody let somebody in. A Service may take half of those that the items of others leave free, so
 // that the next Service finds room. A Service that has more already may keep them, and replace them.
 func CheckACL(d Desired, a Actual, steps []Step) *RefusalError {
-	at := slices.IndexFunc(a.ACLs, func(l ACL) bool { return l.ListID == d.ACLID })
-	if d.ACLID == "" || at < 0 {
-		return nil
-	}
-	list := a.ACLs[at]
+	a.ACLs = slices.Clip(a.ACLs)
+	list := a.ACL(d.ACLID)
 	for _, s := range steps {
 		if s.Kind == OpenACL && s.ACLID == d.ACLID {
 			if refusal := list.room(wallOf(list.Items, s.Access), steps); refusal != nil {
@@ -140,12 +139,12 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 }
 
 // deniesAll reports whether an item shuts everybody out of one of the ports.
-func (i *AccessItem) deniesAll(f access.Range) bool {
+func (i *Item) deniesAll(f access.Range) bool {
 	if i.Allow || !i.Ingress || !slices.Contains([]string{"all", f.Protocol, protocolNumbers[f.Protocol]}, i.Protocol) {
 		return false
 	}
 	ports := i.StartPort == 0 && i.EndPort == 0 || i.StartPort <= f.EndPort && f.StartPort <= i.EndPort
-	return ports && access.Contain(i.CIDRs, []string{"0.0.0.0/0"})
+	return ports && annotation.Contain(i.CIDRs, []string{"0.0.0.0/0"})
 }
 
 // protocolNumbers is how an operator's item may name a protocol.
@@ -159,16 +158,10 @@ func (p *planner) acls(a Actual) {
 		wanted = a.ACL(p.desired.ACLID).ListID
 	}
 	for _, l := range slices.SortedFunc(slices.Values(a.ACLs), func(x, y ACL) int { return strings.Compare(x.ListID, y.ListID) }) {
-		var own []access.Rule
-		for _, i := range l.Items {
-			if i.Owner == Owned {
-				own = append(own, i.Rule)
-			}
-		}
-		on := On{ACLID: l.ListID}
+		own, on := rulesOf(owned(l.Items)), On{ACLID: l.ListID}
 		if l.ListID == wanted {
 			p.access(access.Plan(p.desired.aclPorts(), p.desired.Ranges, own, nil, false), on)
-			p.tag(TagACL, on, l.own())
+			p.tag(TagACL, on, owned(l.Items))
 			continue
 		}
 		for _, f := range access.Sorted(own) {

@@ -166,10 +166,10 @@ var kinds = map[string]kind{
 	}},
 	DeleteForward: {Removes, ResourceForward, func(s Step) string { return "delete the forwarding of port " + s.PortText() + s.text() + s.because() }},
 
-	OpenFirewall:  {Creates, ResourceFirewall, openLabel},
-	OpenACL:       {Creates, ResourceACLItem, openLabel},
-	CloseFirewall: {Removes, ResourceFirewall, closeLabel},
-	CloseACL:      {Removes, ResourceACLItem, closeLabel},
+	OpenFirewall:  {Creates, ResourceFirewall, accessLabel("open", "to")},
+	OpenACL:       {Creates, ResourceACLItem, accessLabel("open", "to")},
+	CloseFirewall: {Removes, ResourceFirewall, accessLabel("close", "for")},
+	CloseACL:      {Removes, ResourceACLItem, accessLabel("close", "for")},
 
 	TagRules:    {Changes, ResourceRule, tagLabel("rule")},
 	TagForwards: {Changes, ResourceForward, tagLabel("port forwarding")},
@@ -191,12 +191,10 @@ func allocateLabel(s Step) string {
 	return "acquire " + what + " in network " + s.NetworkID
 }
 
-func openLabel(s Step) string {
-	return "open " + s.Access.Ports() + s.text() + " to " + strings.Join(s.Access.CIDRs, ",")
-}
-
-func closeLabel(s Step) string {
-	return "close " + s.Access.Ports() + s.text() + " for " + strings.Join(s.Access.CIDRs, ",")
+func accessLabel(verb, whom string) func(Step) string {
+	return func(s Step) string {
+		return verb + " " + s.Access.Ports() + s.text() + " " + whom + " " + strings.Join(s.Access.CIDRs, ",")
+	}
 }
 
 func tagLabel(item string) func(Step) string {

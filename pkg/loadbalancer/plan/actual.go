@@ -44,6 +44,7 @@ const (
 	StateReleasing  = "Releasing"
 	StateDeleting   = "Deleting"
 	StateActive     = "Active" // a rule that the router has
+	StateAdd        = "Add"    // a rule without members, or a port forwarding, that the router does not have yet
 )
 
 // Address is a public address with everything on it, or an address of a VPC tier.
@@ -57,8 +58,8 @@ type Address struct {
 	SourceNAT bool `json:"sourceNAT,omitempty"`
 	StaticNAT bool `json:"staticNAT,omitempty"`
 	// Forwards are the port forwardings on it. They are read only where they matter; then ForwardsKnown is set.
-	Forwards      []Forward `json:"forwards,omitempty"`
-	ForwardsKnown bool      `json:"forwardsKnown,omitempty"`
+	Forwards      []Item `json:"forwards,omitempty"`
+	ForwardsKnown bool   `json:"forwardsKnown,omitempty"`
 	// Owner is read from the address's tags: Foreign means another cluster's or Service's.
 	Owner Ownership `json:"owner"`
 	// ForeignCluster is set when the tags name another cluster: then nothing on it is ours.
@@ -90,15 +91,15 @@ type Address struct {
 	// Sticky means that rules on it may have stickiness policies of ours.
 	HasStickiness bool `json:"sticky,omitempty"`
 	// Opened are the ports that firewall rules of ours may be open for, by the Service's record.
-	FirewallPorts PortSet `json:"opened,omitempty"`
+	FirewallPorts annotation.PortSet `json:"opened,omitempty"`
 	// ForwardPorts are the ports that port forwardings of ours may have, by the Service's record.
-	ForwardPorts PortSet `json:"forwarded,omitempty"`
+	ForwardPorts annotation.PortSet `json:"forwarded,omitempty"`
 	// Settled means that it was read when no earlier call could still take effect: what is not seen is not there.
 	Settled bool `json:"quiet,omitempty"`
 	// OwnTags are those of our tag keys that it carries.
-	OwnTags  []string     `json:"ownTags,omitempty"`
-	Rules    []ActualRule `json:"rules,omitempty"`
-	Firewall []AccessItem `json:"firewall,omitempty"` // see OwnsFirewall
+	OwnTags  []string `json:"ownTags,omitempty"`
+	Rules    []Item   `json:"rules,omitempty"`
+	Firewall []Item   `json:"firewall,omitempty"` // see OwnsFirewall
 }
 
 // Mark says whose an item on an address or in a network ACL list is.
@@ -108,32 +109,50 @@ type Mark struct {
 	Tagged bool `json:"tagged,omitempty"`
 	Former bool `json:"former,omitempty"`
 	// By describes the Service of this cluster that has an item which is not ours: the names of those of other namespaces are
-	// not told.
+	// not shown.
 	By string `json:"by,omitempty"`
 }
 
-// AccessItem is a firewall rule found on an address, or an item of a network ACL list. Of a firewall rule without tags the
-// owner is Unknown: see OwnsFirewall.
-type AccessItem struct {
+// Item is a load balancer rule, a port forwarding or a firewall rule of an address, or an item of a network ACL list. It has the
+// ports on the address, the protocol and the source ranges. Of a firewall rule without tags the owner is Unknown: see
+// OwnsFirewall.
+type Item struct {
 	access.Rule
-	// Number, Ingress and Allow are those of an ACL item. Items are looked at by number, the lowest first.
+	State string `json:"state,omitempty"`
+	Mark
+	// PrivatePort is that of a load balancer rule or an own port forwarding.
+	PrivatePort int `json:"privatePort,omitempty"`
+
+	// These are a load balancer rule's. Adopted marks an own one that another provider made. Members are known of own ones, see
+	// MemberName; sorted. PolicyID is the id of its stickiness policy.
+	Name        string                 `json:"name,omitempty"`
+	Algorithm   string                 `json:"algorithm,omitempty"`
+	Adopted     bool                   `json:"adopted,omitempty"`
+	Members     []string               `json:"members,omitempty"`
+	Stickiness  *annotation.Stickiness `json:"stickiness,omitempty"`
+	PolicyID    string                 `json:"policyID,omitempty"`
+	Certificate string                 `json:"certificate,omitempty"`
+
+	// Member is where an own port forwarding leads, see MemberName, VM the name of the VM of any.
+	Member string `json:"member,omitempty"`
+	VM     string `json:"vm,omitempty"`
+
+	// These are an ACL item's. Items are looked at by number, the lowest first.
 	Number  int  `json:"number,omitempty"`
 	Ingress bool `json:"ingress,omitempty"`
 	Allow   bool `json:"allow,omitempty"`
-	Mark
 }
 
-// ActualRule is a rule found on an address.
-type ActualRule struct {
-	Rule
-	ID    string `json:"id"`
-	State string `json:"state,omitempty"`
-	Mark
-	// Adopted marks an own rule that another provider made.
-	Adopted bool     `json:"adopted,omitempty"`
-	Members []string `json:"members,omitempty"` // see MemberName; sorted; of own rules only
-	// PolicyID is the id of its stickiness policy.
-	PolicyID string `json:"policyID,omitempty"`
+// on reports whether the item is on a port.
+func (i *Item) on(port int) bool { return i.StartPort <= port && port <= i.EndPort }
+
+// owned returns the Service's own items, sorted.
+func owned(list []Item) []Item {
+	out := slices.DeleteFunc(slices.Clone(list), func(i Item) bool { return i.Owner != Owned })
+	slices.SortFunc(out, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
+	})
+	return out
 }
 
 // LostAnswerGrace is how long after its submission a call whose answer was lost
@@ -163,43 +182,30 @@ func (a *Address) Ours() bool {
 	return a.Recorded || a.Allocated || a.Owner == Owned || len(a.OwnRules()) > 0 || len(a.OwnForwards()) > 0
 }
 
-// OwnRules returns the Service's own rules on the address.
-func (a *Address) OwnRules() []ActualRule {
-	var out []ActualRule
-	for _, r := range a.Rules {
-		if r.Owner == Owned {
-			out = append(out, r)
-		}
-	}
-	return out
-}
+// OwnRules returns the Service's own load balancer rules on the address, sorted.
+func (a *Address) OwnRules() []Item { return owned(a.Rules) }
 
-// exclusive reports whether nothing foreign is on the address, else what is.
-func (a *Address) exclusive() (bool, string) {
-	if a.State == StateReleasing {
-		return true, "" // what was on it is going already
-	}
-	for _, r := range a.Rules {
-		if r.Owner != Owned {
-			return false, "a load balancer rule on it is not of this Service"
-		}
-	}
-	for _, f := range a.Firewall {
-		if !a.OwnsFirewall(f) {
-			return false, "a firewall rule reaches beyond the ports of this Service"
-		}
-	}
+// OwnForwards returns the Service's own port forwardings on the address, sorted.
+func (a *Address) OwnForwards() []Item { return owned(a.Forwards) }
+
+// foreign says what foreign there is on the address; empty for nothing.
+func (a *Address) foreign() string {
 	switch {
+	case a.State == StateReleasing: // what was on it is going already
+	case len(a.Rules) > len(a.OwnRules()):
+		return "a load balancer rule on it is not of this Service"
+	case len(a.firewall(false)) > 0:
+		return "a firewall rule reaches beyond the ports of this Service"
 	case a.Shared:
-		return false, "other Services use it"
+		return "other Services use it"
 	case a.SourceNAT:
-		return false, "it is the network's source NAT address"
+		return "it is the network's source NAT address"
 	case a.StaticNAT:
-		return false, "it carries static NAT"
+		return "it carries static NAT"
 	case len(a.Forwards) > len(a.OwnForwards()):
-		return false, "it forwards ports"
+		return "it forwards ports"
 	}
-	return true, ""
+	return ""
 }
 
 // proven reports whether the address itself is ours, not only rules on it: then what is on ports that our record names
@@ -220,9 +226,9 @@ func (a *Actual) Find(id string) *Address {
 }
 
 // Rule returns the rule of an id, or for an empty id the own one of a port; nil when there is none.
-func (a *Address) Rule(id string, port int) *ActualRule {
+func (a *Address) Rule(id string, port int) *Item {
 	for i := range a.Rules {
-		if r := &a.Rules[i]; r.ID == id || id == "" && r.Owner == Owned && r.PublicPort == port {
+		if r := &a.Rules[i]; r.ID == id || id == "" && r.Owner == Owned && r.StartPort == port {
 			return r
 		}
 	}
@@ -250,10 +256,11 @@ func SplitMember(name string) (vm, secondary string) {
 	return vm, secondary
 }
 
-// Record is what the Service's record says of the address.
-func (a *Address) Record(project string) annotation.AddressRecord {
+// Record is what the Service's record says of the address. One of a VPC without rules is bound to no tier; the record then names
+// the network that it is meant for.
+func (a *Address) Record(project, network string) annotation.AddressRecord {
 	return annotation.AddressRecord{
-		ID: a.ID, IP: a.IP, NetworkID: a.NetworkID, VPCID: a.VPCID, ProjectID: project,
+		ID: a.ID, IP: a.IP, NetworkID: cmp.Or(a.NetworkID, network), VPCID: a.VPCID, ProjectID: project,
 		Allocated: a.Allocated, Tagged: a.Tagged, Internal: a.Internal, Sticky: a.HasStickiness, Opened: a.FirewallPorts.String(), Acquired: a.Acquired,
 		Forwarded: a.ForwardPorts.String(), Forwards: a.untagged(),
 	}
@@ -271,9 +278,9 @@ func ParseInternalID(id string) (networkID string, ok bool) {
 
 // ACL is a network ACL list of a VPC.
 type ACL struct {
-	ListID string       `json:"listID"`
-	Name   string       `json:"name,omitempty"`
-	Items  []AccessItem `json:"items,omitempty"`
+	ListID string `json:"listID"`
+	Name   string `json:"name,omitempty"`
+	Items  []Item `json:"items,omitempty"`
 }
 
 // ACL returns the list of an id, a new one if need be.
@@ -288,14 +295,11 @@ func (a *Actual) ACL(id string) *ACL {
 // OwnsFirewall reports whether a firewall rule is the Service's: its tags say so, or it has none and governs only ports that
 // the Service has on the address. Nobody else can use these ports. A rule that reaches further is left alone. On an address
 // of the Service's own, the ports that its record names count, too: there a rule may be left whose creation got no answer.
-func (a *Address) OwnsFirewall(f AccessItem) bool {
+func (a *Address) OwnsFirewall(f Item) bool {
 	if a.ForeignCluster || f.Owner == Foreign || f.StartPort < 1 || f.EndPort < f.StartPort {
 		return false
 	}
-	if f.Owner == Owned {
-		return true
-	}
-	for port := f.StartPort; port <= f.EndPort; port++ {
+	for port := f.StartPort; port <= f.EndPort && f.Owner != Owned; port++ {
 		if !a.ownPort(f.Protocol, port) {
 			return false
 		}
@@ -305,8 +309,8 @@ func (a *Address) OwnsFirewall(f AccessItem) bool {
 
 // ownPort reports whether the Service has a port, and nobody else can use it.
 func (a *Address) ownPort(protocol string, port int) bool {
-	foreign := slices.ContainsFunc(a.Rules, func(r ActualRule) bool { return r.Owner != Owned && r.PublicPort == port })
-	if foreign || slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.bars(protocol, port) }) {
+	if slices.ContainsFunc(a.Rules, func(r Item) bool { return r.Owner != Owned && r.on(port) }) ||
+		slices.ContainsFunc(a.Forwards, func(f Item) bool { return f.Owner != Owned && f.on(port) && cmp.Or(f.Protocol, protocol) == protocol }) {
 		return false
 	}
 	rule := a.Rule("", port)
@@ -314,12 +318,37 @@ func (a *Address) ownPort(protocol string, port int) bool {
 		a.proven() && slices.Contains(a.FirewallPorts[protocol], port)
 }
 
-// has reports whether a rule or port forwarding of ours stands on a port.
+// has reports whether the Service has a load balancer rule or a port forwarding on a port.
 func (a *Address) has(protocol string, port int) bool {
 	return a.Rule("", port) != nil || a.forwards(protocol, port)
 }
 
-// forwards reports whether a port is forwarded by us.
+// forwards reports whether the Service forwards a port.
 func (a *Address) forwards(protocol string, port int) bool {
-	return slices.ContainsFunc(a.Forwards, func(f Forward) bool { return f.Owner == Owned && f.Protocol == protocol && f.StartPort == port })
+	return slices.ContainsFunc(a.Forwards, func(f Item) bool { return f.Owner == Owned && f.Protocol == protocol && f.StartPort == port })
+}
+
+// firewall returns the firewall rules of the Service on the address, or the others.
+func (a *Address) firewall(own bool) []Item {
+	return slices.DeleteFunc(slices.Clone(a.Firewall), func(f Item) bool { return a.OwnsFirewall(f) != own })
+}
+
+// rulesOf returns what package access plans with.
+func rulesOf(list []Item) []access.Rule {
+	out := make([]access.Rule, 0, len(list))
+	for i := range list {
+		out = append(out, list[i].Rule)
+	}
+	return out
+}
+
+// untagged are the ids of own port forwardings without tags, for the record: nothing else proves them ours.
+func (a *Address) untagged() string {
+	var ids []string
+	for _, f := range a.OwnForwards() {
+		if !f.Tagged {
+			ids = append(ids, f.ID)
+		}
+	}
+	return strings.Join(ids, " ")
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // statsPort is where the virtual router's HAProxy shows its statistics; the
@@ -127,7 +126,7 @@ func checkNetwork(f Facts) *RefusalError {
 		return refuse(name+" cannot end TLS (capability SslTermination, CloudStack 4.22 or newer)", "remove the annotation "+annotation.SSLCertificate)
 	case spec.ProxyProtocol.Any() && !n.proxied() && !slices.Contains(n.Protocols, ProtocolTCPProxy):
 		return refuse(name+" has a load balancer ("+strings.Join(n.Providers, ", ")+") without the PROXY protocol", "remove the annotation "+annotation.ProxyProtocol)
-	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !access.Same(spec.SourceRanges, []string{annotation.Anyone}):
+	case spec.Internal && (!n.ownACL() || f.LeaveACLs) && !spec.DenyAll() && !annotation.SameRanges(spec.SourceRanges, []string{annotation.Anyone}):
 		return Refuse(ReasonSourceRanges, "source ranges of an internal load balancer are enforced by the tier's network ACL list, and "+cmp.Or(n.ACLName, "none")+" cannot be changed",
 			"give the tier a network ACL list of its own, or remove the source ranges")
 	}
@@ -180,6 +179,9 @@ func CommonNetworks(members []Member, without string) []string {
 // from elsewhere must not keep a Service from following the others.
 func ServingNetwork(members []Member, wanted, current string) (string, *RefusalError) {
 	networks := networksOf(members)
+	if n := networks[current]; n != nil {
+		n.defaults = len(members) + 1
+	}
 	var ids []string
 	for id, n := range networks {
 		named := strings.EqualFold(id, wanted) || strings.EqualFold(n.name, wanted)
@@ -187,13 +189,9 @@ func ServingNetwork(members []Member, wanted, current string) (string, *RefusalE
 			ids = append(ids, id)
 		}
 	}
-	rank := func(id string) int {
-		if id == current {
-			return len(members) + 1
-		}
-		return networks[id].defaults
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a, b)) })
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(cmp.Compare(networks[b].defaults, networks[a].defaults), cmp.Compare(a, b))
+	})
 	switch {
 	case wanted != "" && len(ids) > 1:
 		return "", Refuse(ReasonNoSuchNetwork, fmt.Sprintf("%d networks of the nodes are named %q", len(ids), wanted),

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
 // Desire says what should be in CloudStack, or why the Service cannot be served.
@@ -51,11 +50,11 @@ func Desire(f Facts) (Desired, *RefusalError) {
 	return d, nil
 }
 
-// serving are the members to which ports may be forwarded. Where none is fit, all of them are: then ports stay where they
+// serving are the members to which ports may be forwarded. Where none is eligible, all of them are: then ports stay where they
 // are as long as that is a member, which may serve again any moment.
 func serving(f Facts, networkID string, members []string) []string {
-	fit := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { _, unfit := f.Unfit[m.Node]; return unfit })
-	if names := memberNames(fit, networkID); len(names) > 0 {
+	eligible := slices.DeleteFunc(slices.Clone(f.Members), func(m Member) bool { return f.Ineligible[m.Node] != "" })
+	if names := memberNames(eligible, networkID); len(names) > 0 {
 		return names
 	}
 	return members
@@ -234,7 +233,7 @@ func checkMode(f Facts) *RefusalError {
 		return nil
 	}
 	n := f.Network
-	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && !f.Spec.DenyAll() && !access.Same(f.Spec.SourceRanges, []string{annotation.Anyone}) {
+	if n != nil && !n.anywhere && n.VPCID == "" && !n.Firewall && !f.Spec.DenyAll() && !annotation.SameRanges(f.Spec.SourceRanges, []string{annotation.Anyone}) {
 		return Refuse(ReasonSourceRanges, fmt.Sprintf("network %q has no firewall, without which nothing enforces the source ranges of forwarded ports", cmp.Or(n.Name, n.ID)),
 			"remove the source ranges, or put the nodes in a network whose offering has the service Firewall")
 	}
@@ -245,7 +244,7 @@ func checkMode(f Facts) *RefusalError {
 		// TCP on a number with UDP: the others are balanced.
 		for _, p := range f.Service.Ports {
 			if p.Protocol != "UDP" && f.forwarded(p) {
-				if what, name := f.needsProxy(p.Port); what != "" {
+				if what, name := f.Spec.NeedsBalancerAt(p.Port); what != "" {
 					return refuse(p.Port, fmt.Sprintf("port %d is TCP and UDP, so that both are forwarded to a node without a load balancer, which has no %s", p.Port, what),
 						"use another number for one of them, or remove the annotation "+name)
 				}
@@ -254,16 +253,10 @@ func checkMode(f Facts) *RefusalError {
 		return nil
 	}
 	const remedy = "set the annotation " + annotation.Mode + " to " + annotation.Proxy + " or " + annotation.Auto
-	for _, p := range f.Service.Ports {
-		if what, name := f.needsProxy(p.Port); what != "" {
-			return refuse(0, "mode direct has no "+what, "remove the annotation "+name+", or "+remedy)
-		}
+	if names := f.Spec.NeedsBalancer(); len(names) > 0 {
+		return refuse(0, "mode direct has no load balancer, which "+names[0]+" needs", "remove that annotation, or "+remedy)
 	}
 	switch {
-	case f.Spec.AlgorithmSet:
-		return refuse(0, "mode direct has no algorithm: a port is led to one node, or in a VPC each part of the sources is", "remove the annotation "+annotation.Algorithm+", or "+remedy)
-	case f.Spec.Internal:
-		return refuse(0, "mode direct has no internal addresses", "remove the annotation "+annotation.Internal+", or "+remedy)
 	case f.NoForwards != "":
 		return refuse(0, "the role of the CloudStack user may not forward ports ("+f.NoForwards+")", "have the role allow it, or "+remedy)
 	case n != nil && !n.Forwards:
@@ -271,19 +264,6 @@ func checkMode(f Facts) *RefusalError {
 			remedy+", or put the nodes in an isolated network or a VPC tier whose offering has the service PortForwarding")
 	}
 	return nil
-}
-
-// needsProxy names what is wanted of a TCP port that only a load balancer does, and the annotation for it.
-func (f Facts) needsProxy(port int) (what, name string) {
-	switch {
-	case f.Spec.ProxyProtocol.Has(port):
-		return "PROXY protocol", annotation.ProxyProtocol
-	case f.Spec.SSLPorts.Has(port):
-		return "TLS", annotation.SSLCertificate
-	case f.Spec.Stickiness != nil:
-		return "stickiness (all clients of a port, or in a VPC all with one address, have one node anyway)", annotation.StickinessMethod
-	}
-	return "", ""
 }
 
 // Forwards reports whether the Service may have ports that are forwarded, as far as the facts tell.

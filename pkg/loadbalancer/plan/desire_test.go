@@ -269,10 +269,10 @@ func TestFits(t *testing.T) {
 		{"source NAT of the VPC", onTier(wanted(80)), at(func(a *Address) { a.VPCID, a.NetworkID, a.SourceNAT = "vpc", "", true }), ReasonAddressUnavailable},
 		{"another cluster", wanted(80), at(func(a *Address) { a.ForeignCluster = true }), ReasonAddressUnavailable},
 		{"port taken", wanted(80), at(func(a *Address) {
-			a.Rules = []ActualRule{{Rule: Rule{Name: "x", PublicPort: 80}, ID: "r", Mark: Mark{Owner: Foreign}}}
+			a.Rules = []Item{{Rule: onPort("r", "tcp", 80), Name: "x", Mark: Mark{Owner: Foreign}}}
 		}), ReasonPortTaken},
 		{"other port taken", wanted(81), at(func(a *Address) {
-			a.Rules = []ActualRule{{Rule: Rule{Name: "x", PublicPort: 80}, ID: "r", Mark: Mark{Owner: Foreign}}}
+			a.Rules = []Item{{Rule: onPort("r", "tcp", 80), Name: "x", Mark: Mark{Owner: Foreign}}}
 		}), ""},
 		{"DNS on source NAT", wanted(53), at(func(a *Address) { a.SourceNAT = true }), ReasonReservedPort},
 		{"DNS elsewhere", wanted(53), at(func(*Address) {}), ""},
@@ -366,8 +366,8 @@ func TestModes(t *testing.T) {
 		"direct: SCTP":                             {annotation.Direct, []Port{{Protocol: "SCTP", Port: 53, NodePort: 30053}}, forwarding(), nil, "", nil, ReasonUnsupportedProto, "SCTP"},
 		"direct: no forwarding in the network":     {annotation.Direct, []Port{tcp(80)}, isolated(), nil, "", nil, ReasonUnsupportedNetwork, "service PortForwarding"},
 		"direct: a role without":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), nil, "createX", nil, ReasonUnsupportedMode, "(createX)"},
-		"direct: PROXY protocol":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.All = true }, "", nil, ReasonUnsupportedMode, "PROXY"},
-		"direct: TLS":                              {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.SSLPorts.All = true }, "", nil, ReasonUnsupportedMode, "TLS"},
+		"direct: PROXY protocol":                   {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.ProxyProtocol.All = true }, "", nil, ReasonUnsupportedMode, annotation.ProxyProtocol},
+		"direct: TLS":                              {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.SSLPorts.All = true }, "", nil, ReasonUnsupportedMode, annotation.SSLCertificate},
 		"direct: stickiness":                       {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Stickiness = &annotation.Stickiness{} }, "", nil, ReasonUnsupportedMode, "stickiness"},
 		"direct: algorithm":                        {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.AlgorithmSet = true }, "", nil, ReasonUnsupportedMode, "algorithm"},
 		"direct: sessionAffinity":                  {annotation.Direct, []Port{tcp(80)}, forwarding(), func(s *annotation.Spec) { s.Algorithm = annotation.Source }, "", []string{"80/tcp"}, "", ""},
@@ -404,11 +404,11 @@ func TestModes(t *testing.T) {
 }
 
 // Ports are led to fit nodes, and stay where they are when there is none. Members of rules are not concerned.
-func TestUnfitNodes(t *testing.T) {
+func TestIneligibleNodes(t *testing.T) {
 	t.Parallel()
 	members := []Member{member("a", "vm1"), member("b", "vm2")}
-	desire := func(unfit map[string]string) Desired {
-		d, refusal := Desire(Facts{Service: aService(tcp(80), udp(53)), Spec: openSpec(), Network: forwarding(), Members: members, Unfit: unfit})
+	desire := func(ineligible map[string]string) Desired {
+		d, refusal := Desire(Facts{Service: aService(tcp(80), udp(53)), Spec: openSpec(), Network: forwarding(), Members: members, Ineligible: ineligible})
 		require.Nil(t, refusal)
 		assert.Equal(t, []string{"vm1", "vm2"}, d.Members)
 		return d
@@ -417,19 +417,19 @@ func TestUnfitNodes(t *testing.T) {
 	at := func() string { return state.Addresses[0].OwnForwards()[0].Member }
 	require.Equal(t, "vm1", at())
 
-	unfit := map[string]string{"a": "not ready"}
-	steps := planOf(desire(unfit), state, Limits{})
+	ineligible := map[string]string{"a": "not ready"}
+	steps := planOf(desire(ineligible), state, Limits{})
 	require.Equal(t, []string{"update-forward 53"}, lines(steps))
 	state = run(state, steps)
 	assert.Equal(t, "vm2", at())
-	moves := Moves(steps, &Subject{Facts: Facts{Members: members, Unfit: unfit}, Desired: desire(unfit)})
+	moves := Moves(steps, &Subject{Facts: Facts{Members: members, Ineligible: ineligible}, Desired: desire(ineligible)})
 	require.Len(t, moves, 1)
 	assert.Equal(t, "moved port 53/udp from node a to b: not ready", moves[0].Message)
 
 	none := map[string]string{"a": "not ready", "b": "no ready endpoint"}
 	assert.Empty(t, planOf(desire(none), state, Limits{}))
-	assert.Contains(t, NobodyFit(desire(none), members, none).Message, "a (not ready), b (no ready endpoint)")
-	assert.Nil(t, NobodyFit(desire(unfit), members, unfit))
+	assert.Contains(t, NoneEligible(Facts{Members: members, Ineligible: none}, desire(none)).Message, "a (not ready), b (no ready endpoint)")
+	assert.Nil(t, NoneEligible(Facts{Members: members, Ineligible: ineligible}, desire(ineligible)))
 	assert.Empty(t, planOf(desire(nil), state, Limits{}), "the node that returns gets nothing back")
 
 	members = nil

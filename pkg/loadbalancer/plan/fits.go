@@ -91,32 +91,24 @@ func Fits(d Desired, target *Address, network *Network, grants Grants) *RefusalE
 		}
 	}
 	for _, r := range target.Rules {
-		if r.Owner != Owned && slices.Contains(ports, r.PublicPort) {
-			return r.taken(r.PublicPort, where, "a load balancer rule", "delete that rule")
+		if r.Owner != Owned && slices.Contains(ports, r.StartPort) {
+			return r.taken(r.StartPort, where, "a load balancer rule", "delete that rule")
 		}
 	}
 	if !target.joining(d) {
 		return nil // what is served already is served on
 	}
+	// CloudStack gives a number to load balancer rules or to port forwardings, whatever their protocols.
 	for i := range target.Forwards {
 		f := &target.Forwards[i]
 		for _, port := range ports {
-			if f.Owner != Owned && f.has(port) && (d.rulesOn(port) || d.forwardsOn(f.Protocol, port)) {
+			balanced := slices.ContainsFunc(d.Rules, func(r Rule) bool { return r.PublicPort == port })
+			if f.Owner != Owned && f.on(port) && (balanced || slices.Contains(d.Forwarded()[f.Protocol], port)) {
 				return f.taken(port, where, "a port forwarding", "delete that port forwarding")
 			}
 		}
 	}
 	return target.refuses(grants)
-}
-
-// rulesOn and forwardsOn report what is wanted on a port. CloudStack gives a number to load balancer rules or to port
-// forwardings, whatever their protocols.
-func (d Desired) rulesOn(port int) bool {
-	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return r.PublicPort == port })
-}
-
-func (d Desired) forwardsOn(protocol string, port int) bool {
-	return slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return f.PublicPort == port && f.Protocol == protocol })
 }
 
 // taken refuses a port on which an item of others is; what says what kind of item. It names the Service that has it to those of
@@ -134,7 +126,9 @@ func (a *Address) joining(d Desired) bool {
 	if a.ID == "" {
 		return false
 	}
-	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return a.Rule("", r.PublicPort) == nil && len(a.forwardsOn(r.PublicPort)) == 0 }) ||
+	own := a.OwnForwards()
+	forwards := func(port int) bool { return slices.ContainsFunc(own, func(f Item) bool { return f.StartPort == port }) }
+	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return a.Rule("", r.PublicPort) == nil && !forwards(r.PublicPort) }) ||
 		slices.ContainsFunc(d.Forwards, func(f ForwardPort) bool { return !a.has(f.Protocol, f.PublicPort) })
 }
 
@@ -143,7 +137,7 @@ func (a *Address) notAllowed(message, remedy string) *RefusalError {
 }
 
 // refusesNamespace says why the Service may not use the address: Services of another namespace have it and do not share
-// it. Their names are not told.
+// it. Their names are not shown.
 func (a *Address) refusesNamespace() *RefusalError {
 	const remedy = "choose another address, or have its Service annotated with " + annotation.ShareWith + " and this Service's namespace"
 	switch {
@@ -167,15 +161,12 @@ func (a *Address) refuses(grants Grants) *RefusalError {
 	case a.proven() || a.Holder != "":
 		return nil // what others made there, they made on an address of ours, or its holder lives with it
 	}
-	for _, r := range a.Rules {
-		if r.Owner != Owned && r.By == "" && !grants.ForeignAddress {
-			return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
-		}
-	}
-	for i := range a.Forwards {
-		if f := &a.Forwards[i]; f.Owner != Owned && f.By == "" && !grants.ForeignAddress {
-			return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
-		}
+	foreign := func(i Item) bool { return i.Owner != Owned && i.By == "" && !grants.ForeignAddress }
+	switch {
+	case slices.ContainsFunc(a.Rules, foreign):
+		return refuse(" carries a load balancer rule that no Service of this cluster has", foreignRemedy)
+	case slices.ContainsFunc(a.Forwards, foreign):
+		return refuse(" carries a port forwarding that no Service of this cluster made", foreignRemedy)
 	}
 	return nil
 }
@@ -189,9 +180,9 @@ func NeedsDetails(d Desired, target *Address) bool {
 	if target == nil || target.Internal || !target.joining(d) || target.ForwardsKnown {
 		return false
 	}
-	return !target.proven() || slices.ContainsFunc(target.Firewall, func(f AccessItem) bool {
+	return !target.proven() || slices.ContainsFunc(target.Firewall, func(f Item) bool {
 		return f.Owner == Unknown && slices.ContainsFunc(d.Opened()[f.Protocol], func(port int) bool {
-			return f.StartPort <= port && port <= f.EndPort && !target.has(f.Protocol, port)
+			return f.on(port) && !target.has(f.Protocol, port)
 		})
 	})
 }
@@ -249,9 +240,7 @@ func (a *Actual) Consult(book Book, svc Service) {
 			}
 		}
 		switch namespace, name, tagged := strings.Cut(x.TaggedService, "/"); {
-		case x.ForeignCluster:
-			owner = nil
-		case x.Owner == Owned:
+		case x.ForeignCluster, x.Owner == Owned:
 			owner = nil
 		case x.TaggedUID == "" || owner != nil && owner.UID == x.TaggedUID:
 		case book.ByUID(x.TaggedUID) != nil:

@@ -71,7 +71,7 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 	t.Parallel()
 	public, inVPC := desired([]int{80, 81}), tier(desired([]int{80, 81}))
 	for name, d := range map[string]Desired{"public": public, "VPC tier": inVPC} {
-		limits := Limits{CIDRsProven: true}
+		limits := Limits{}
 		a := run(Actual{}, planOf(d, Actual{}, limits))
 		a = run(a, planOf(d, a, limits))
 		want := []string{"tag-address", "tag-rules", "tag-firewall"}
@@ -102,18 +102,18 @@ func TestFormerIDsAreReplaced(t *testing.T) {
 func TestSecurityFitsTenants(t *testing.T) {
 	t.Parallel()
 	const ip = "203.0.113.7"
-	foreign := func(change ...func(*ActualRule)) ActualRule {
-		r := ActualRule{Rule: Rule{Name: "canary", PublicPort: 443}, ID: "canary", Mark: Mark{Owner: Foreign}}
+	foreign := func(change ...func(*Item)) Item {
+		r := Item{Rule: onPort("canary", "tcp", 443), Name: "canary", Mark: Mark{Owner: Foreign}}
 		for _, c := range change {
 			c(&r)
 		}
 		return r
 	}
 	const elsewhere = "a Service of another namespace"
-	of := func(service string) func(*ActualRule) {
-		return func(r *ActualRule) { r.By = service }
+	of := func(service string) func(*Item) {
+		return func(r *Item) { r.By = service }
 	}
-	on80 := func(r *ActualRule) { r.PublicPort = 80 }
+	on80 := func(r *Item) { r.StartPort, r.EndPort = 80, 80 }
 	for _, tc := range []struct {
 		name    string
 		change  func(*Address)
@@ -128,31 +128,37 @@ func TestSecurityFitsTenants(t *testing.T) {
 		{name: "of a Service that does not any more", change: func(a *Address) { a.Holder = "shop/web" }, serving: true},
 		{name: "kept for another namespace", change: func(a *Address) { a.Keeper = "shop/web" }, grants: AllGrants(), reason: ReasonNotAllowed},
 		{name: "kept for this namespace", change: func(a *Address) { a.Keeper, a.Admits = "default/old", true }},
-		{name: "rules of a Service, on an address that the book gives to nobody", change: func(a *Address) { a.Rules = []ActualRule{foreign(of(elsewhere))} }},
+		{name: "rules of a Service, on an address that the book gives to nobody", change: func(a *Address) { a.Rules = []Item{foreign(of(elsewhere))} }},
 		{
 			name: "rules of a Service that does not, on an address of one that does", reason: "",
 			change: func(a *Address) {
-				a.Holder, a.Admits, a.Rules = "shop/a", true, []ActualRule{foreign(of(elsewhere))}
+				a.Holder, a.Admits, a.Rules = "shop/a", true, []Item{foreign(of(elsewhere))}
 			},
 		},
 		{name: "rules of a Service that does not, on our address", change: func(a *Address) {
-			a.Owner, a.Rules = Owned, []ActualRule{foreign(of(elsewhere))}
+			a.Owner, a.Rules = Owned, []Item{foreign(of(elsewhere))}
 		}},
-		{name: "rules of nobody here", change: func(a *Address) { a.Rules = []ActualRule{foreign()} }, reason: ReasonNotAllowed},
-		{name: "rules of nobody here, granted", change: func(a *Address) { a.Rules = []ActualRule{foreign()} }, grants: AllGrants()},
-		{name: "rules of nobody here, on our address", change: func(a *Address) { a.Allocated, a.Rules = true, []ActualRule{foreign()} }},
-		{name: "another port is forwarded", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 2200, EndPort: 2299}} }, reason: ReasonNotAllowed},
-		{name: "another port is forwarded, granted", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 2200, EndPort: 2299}} }, grants: AllGrants()},
-		{name: "the port is forwarded", change: func(a *Address) { a.Forwards = []Forward{{ID: "canary", VM: "canary", StartPort: 79, EndPort: 80}} }, grants: AllGrants(), reason: ReasonPortTaken},
+		{name: "rules of nobody here", change: func(a *Address) { a.Rules = []Item{foreign()} }, reason: ReasonNotAllowed},
+		{name: "rules of nobody here, granted", change: func(a *Address) { a.Rules = []Item{foreign()} }, grants: AllGrants()},
+		{name: "rules of nobody here, on our address", change: func(a *Address) { a.Allocated, a.Rules = true, []Item{foreign()} }},
+		{name: "another port is forwarded", change: func(a *Address) {
+			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 2200, 2299)}, VM: "canary"}}
+		}, reason: ReasonNotAllowed},
+		{name: "another port is forwarded, granted", change: func(a *Address) {
+			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 2200, 2299)}, VM: "canary"}}
+		}, grants: AllGrants()},
+		{name: "the port is forwarded", change: func(a *Address) {
+			a.Forwards = []Item{{Rule: access.Rule{ID: "canary", Range: span("", 79, 80)}, VM: "canary"}}
+		}, grants: AllGrants(), reason: ReasonPortTaken},
 		{name: "the port is forwarded on our address", change: func(a *Address) {
-			a.Owner, a.Forwards = Owned, []Forward{{ID: "canary", VM: "canary", StartPort: 80, EndPort: 80}}
+			a.Owner, a.Forwards = Owned, []Item{{Rule: access.Rule{ID: "canary", Range: span("", 80, 80)}, VM: "canary"}}
 		}, reason: ReasonPortTaken},
-		{name: "the port has a rule of nobody here", change: func(a *Address) { a.Rules = []ActualRule{foreign(on80)} }, reason: ReasonPortTaken},
-		{name: "the port has a rule of another namespace", change: func(a *Address) { a.Rules = []ActualRule{foreign(on80, of(elsewhere))} }, reason: ReasonPortTaken},
+		{name: "the port has a rule of nobody here", change: func(a *Address) { a.Rules = []Item{foreign(on80)} }, reason: ReasonPortTaken},
+		{name: "the port has a rule of another namespace", change: func(a *Address) { a.Rules = []Item{foreign(on80, of(elsewhere))} }, reason: ReasonPortTaken},
 		{
 			name: "the port has a rule of the same namespace", reason: ReasonPortTaken, near: "Service default/other",
 			change: func(a *Address) {
-				a.Rules = []ActualRule{foreign(on80, of("Service default/other"))}
+				a.Rules = []Item{foreign(on80, of("Service default/other"))}
 			},
 		},
 		{name: "of another cluster", change: func(a *Address) { a.ForeignCluster = true }, reason: ReasonAddressUnavailable},
@@ -168,7 +174,7 @@ func TestSecurityFitsTenants(t *testing.T) {
 			a := Address{ID: "ip", IP: ip, NetworkID: "net", Owner: Unknown}
 			tc.change(&a)
 			if tc.serving {
-				a.Rules = append(a.Rules, ActualRule{Rule: rule(80), ID: "own", Mark: Mark{Owner: Owned}})
+				a.Rules = append(a.Rules, found("own", rule(80)))
 			}
 			d := desired([]int{80}, func(d *Desired) { d.Address = ip })
 			refusal := Fits(d, Target(d, Actual{Addresses: []Address{a}}), isolated(), tc.grants)
@@ -190,12 +196,11 @@ func TestSecurityNoticesNameNobodyElse(t *testing.T) {
 	t.Parallel()
 	ours := Address{ID: "ip", IP: "203.0.113.7", Owner: Owned}
 	withRule, withFirewall := ours, ours
-	withRule.Rules = []ActualRule{{Rule: Rule{Name: "canary", PublicPort: 81}, ID: "canary", Mark: Mark{Owner: Foreign}}}
-	withFirewall.Firewall = []AccessItem{{Rule: access.Rule{ID: "canary", Range: access.Range{Protocol: "tcp", StartPort: 1, EndPort: 99, CIDRs: []string{annotation.Anyone}}}, Mark: Mark{Owner: Foreign}}}
+	withRule.Rules = []Item{{Rule: onPort("canary", "tcp", 81), Name: "canary", Mark: Mark{Owner: Foreign}}}
+	withFirewall.Firewall = []Item{{Rule: access.Rule{ID: "canary", Range: access.Range{Protocol: "tcp", StartPort: 1, EndPort: 99, CIDRs: []string{annotation.Anyone}}}, Mark: Mark{Owner: Foreign}}}
 	for _, a := range []Address{withRule, withFirewall} {
-		only, why := a.exclusive()
-		assert.False(t, only)
-		assert.NotContains(t, why, "canary")
+		assert.NotEmpty(t, a.foreign())
+		assert.NotContains(t, a.foreign(), "canary")
 	}
 	notices := foreignAccess(desired([]int{80}, ranges("10.0.0.0/8"), func(d *Desired) { d.Firewall = true }), &withFirewall)
 	require.Len(t, notices, 1)
@@ -221,7 +226,7 @@ func TestFirewallRuleOfUnknownOrigin(t *testing.T) {
 		first []string
 	}{
 		{"an address of the account", idle(), create},
-		{"the record names the port", idle(func(a *Address) { a.FirewallPorts = PortSet{"tcp": {80}} }), create},
+		{"the record names the port", idle(func(a *Address) { a.FirewallPorts = annotation.PortSet{"tcp": {80}} }), create},
 		{"an address of ours", idle(func(a *Address) { a.Owner, a.Allocated, a.Tagged, a.Recorded = Owned, true, true, true }), create},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

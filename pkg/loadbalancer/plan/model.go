@@ -9,13 +9,8 @@
 package plan
 
 import (
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
-
-	"k8s.io/apimachinery/pkg/conversion"
 
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -146,20 +141,20 @@ func (d Desired) Ports() []int {
 }
 
 // Opened are the public ports by transport protocol.
-func (d Desired) Opened() PortSet { return PortsOf(d.Rules).Union(d.Forwarded()) }
+func (d Desired) Opened() annotation.PortSet { return d.ports(d.Rules, ForwardPort.public) }
 
 // Forwarded are those of them that are forwarded.
-func (d Desired) Forwarded() PortSet {
-	return d.forwarded(func(f ForwardPort) int { return f.PublicPort })
-}
+func (d Desired) Forwarded() annotation.PortSet { return d.ports(nil, ForwardPort.public) }
 
 // aclPorts are the ports that the tier's network ACL list has to let in: what is forwarded passes it with the node port.
-func (d Desired) aclPorts() PortSet {
-	return PortsOf(d.Rules).Union(d.forwarded(func(f ForwardPort) int { return f.PrivatePort }))
-}
+func (d Desired) aclPorts() annotation.PortSet { return d.ports(d.Rules, ForwardPort.private) }
 
-func (d Desired) forwarded(port func(ForwardPort) int) PortSet {
-	out := PortSet{}
+func (d Desired) ports(rules []Rule, port func(ForwardPort) int) annotation.PortSet {
+	out := annotation.PortSet{}
+	for _, r := range rules {
+		p := transport(r.Protocol)
+		out[p] = append(out[p], r.PublicPort)
+	}
 	for _, f := range d.Forwards {
 		out[f.Protocol] = append(out[f.Protocol], port(f))
 	}
@@ -170,12 +165,6 @@ func (d Desired) forwarded(port func(ForwardPort) int) PortSet {
 func (d Desired) HasStickiness() bool {
 	return slices.ContainsFunc(d.Rules, func(r Rule) bool { return r.Stickiness != nil })
 }
-
-// Equal compares two desired states.
-func (d Desired) Equal(o Desired) bool { return same.DeepEqual(d, o) }
-
-// same compares as reflect does, but an empty list is like none, and a stickiness method has no case.
-var same = conversion.EqualitiesOrDie((*annotation.Stickiness).Equal)
 
 // Rule is a load balancer rule: one public port.
 type Rule struct {
@@ -226,9 +215,9 @@ type Facts struct {
 	Spec    annotation.Spec
 	// Members serve; Reach are all nodes that may serve, if Members are only those that do now.
 	Members, Reach []Member
-	// Unfit are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
+	// Ineligible are names of nodes to which no port may be forwarded now, with the reason, such as "not ready". They stay
 	// members of load balancer rules.
-	Unfit map[string]string
+	Ineligible map[string]string
 	// Network is the nodes' network; nil when there are no nodes and it is not known.
 	Network *Network
 	// LeaveACLs leaves network ACL lists alone.
@@ -245,9 +234,7 @@ type Subject struct {
 	Project, OwnProject string
 	// Clusters are the ids of this cluster in tags, the current one first.
 	Clusters []string
-	// Written are source ranges that rules were created with, by id, and that were not read back.
-	Written map[string][]string
-	Notify  func(Notice)
+	Notify   func(Notice)
 }
 
 // Limits are what the server or the role does not do.
@@ -258,10 +245,6 @@ type Limits struct {
 	LeaveACLs bool
 	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed protocol.
 	InPlace bool
-	// NoCIDRs: the server has no cidrlist at all (before 4.18).
-	NoCIDRs bool
-	// CIDRsProven: a rule with cidrlist was read, so the server has it.
-	CIDRsProven bool
 }
 
 // Server is what is known of the server and the role beforehand, and what was learned. The Services share it.
@@ -269,7 +252,8 @@ type Server struct {
 	Known Limits
 
 	NoTags, NoACLs, InPlace atomic.Bool
-	NoCIDRs, CIDRsProven    atomic.Bool
+	// CIDRsProven: a rule with source ranges was read, so that the server does not ignore them.
+	CIDRsProven atomic.Bool
 }
 
 // Limits are the limits as known now.
@@ -278,67 +262,5 @@ func (s *Server) Limits() Limits {
 	out.NoTags = out.NoTags || s.NoTags.Load()
 	out.LeaveACLs = out.LeaveACLs || s.NoACLs.Load()
 	out.InPlace = out.InPlace || s.InPlace.Load()
-	out.NoCIDRs = out.NoCIDRs || s.NoCIDRs.Load() && !s.CIDRsProven.Load()
-	out.CIDRsProven = out.CIDRsProven || s.CIDRsProven.Load()
-	return out
-}
-
-// PortSet are public ports by transport protocol ("tcp", "udp"), sorted. The Service's record names those that may be open
-// before a firewall rule is made and until it is gone: the answer to its creation may be lost, and with it its tags.
-type PortSet map[string][]int
-
-// PortsOf are the ports that rules serve.
-func PortsOf(rules []Rule) PortSet {
-	out := PortSet{}
-	for _, r := range rules {
-		p := transport(r.Protocol)
-		out[p] = append(out[p], r.PublicPort)
-	}
-	return out.Union(nil)
-}
-
-// ParsePorts reads what String wrote. What it cannot read proves nothing and is left out.
-func ParsePorts(text string) PortSet {
-	out := PortSet{}
-	for _, field := range strings.Fields(text) {
-		protocol, list, _ := strings.Cut(field, ":")
-		for _, s := range strings.Split(list, ",") {
-			if port, err := strconv.Atoi(s); err == nil {
-				out[protocol] = append(out[protocol], port)
-			}
-		}
-	}
-	return out.Union(nil)
-}
-
-func (o PortSet) String() string {
-	var fields []string
-	for _, protocol := range slices.Sorted(maps.Keys(o)) {
-		var ports []string
-		for _, p := range o[protocol] {
-			ports = append(ports, strconv.Itoa(p))
-		}
-		if len(ports) > 0 {
-			fields = append(fields, protocol+":"+strings.Join(ports, ","))
-		}
-	}
-	return strings.Join(fields, " ")
-}
-
-// Union returns a new set with the ports of both.
-func (o PortSet) Union(other PortSet) PortSet {
-	if len(o) == 0 && len(other) == 0 {
-		return nil
-	}
-	out := PortSet{}
-	for _, set := range []PortSet{o, other} {
-		for protocol, ports := range set {
-			out[protocol] = append(out[protocol], ports...)
-		}
-	}
-	for protocol := range out {
-		slices.Sort(out[protocol])
-		out[protocol] = slices.Compact(out[protocol])
-	}
 	return out
 }

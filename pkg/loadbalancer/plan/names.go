@@ -113,17 +113,11 @@ func RuleTags(cluster string, svc Service) map[string]string {
 	return tags
 }
 
-// RuleTagKeys are the keys of ruleTags.
-var RuleTagKeys = []string{TagCluster, TagManagedBy, TagService, TagServiceUID}
-
 // Unused reports whether an address was acquired by this cluster for a Service that has left it to the others that
 // use it: the last of them releases it.
 func Unused(tags map[string]string, clusters []string) bool {
 	return slices.Contains(clusters, tags[TagCluster]) && tags[TagAllocatedBy] == ManagedBy && tags[TagServiceUID] == "" && tags[TagKeptBy] == ""
 }
-
-// ServiceKeys are the keys that name the Service.
-var ServiceKeys = []string{TagService, TagServiceUID}
 
 // TagKeys are the keys of Tags.
 func TagKeys() []string {
@@ -165,11 +159,5 @@ func Former(tags map[string]string, clusters []string) bool {
 // PresentTagKeys are those of our keys that an address carries: CloudStack
 // refuses to delete tags when none matches.
 func PresentTagKeys(tags map[string]string) []string {
-	var keys []string
-	for _, k := range append(TagKeys(), TagKeptBy) {
-		if _, ok := tags[k]; ok {
-			keys = append(keys, k)
-		}
-	}
-	return keys
+	return slices.DeleteFunc(append(TagKeys(), TagKeptBy), func(k string) bool { _, ok := tags[k]; return !ok })
 }

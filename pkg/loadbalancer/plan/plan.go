@@ -33,6 +33,7 @@ func Plan(d Desired, a Actual, limits Limits) ([]Step, *Address) {
 		}
 	}
 	p.acls(a)
+	p.replace()
 	slices.SortStableFunc(p.steps, func(x, y Step) int { return cmp.Compare(x.Wave, y.Wave) })
 	return p.steps, target
 }
@@ -46,6 +47,20 @@ type planner struct {
 func (p *planner) add(wave int, s Step, replaces ...string) {
 	s.Wave, s.Replaces = wave, replaces
 	p.steps = append(p.steps, s)
+}
+
+// replace notes which load balancer rules and port forwardings have to be gone before what is new on their ports can be made:
+// CloudStack gives a number to rules or to forwardings, whatever their protocols.
+func (p *planner) replace() {
+	gone := slices.DeleteFunc(slices.Clone(p.steps), func(s Step) bool { return s.removes() == "" || s.Port == 0 })
+	for i := range p.steps {
+		s := &p.steps[i]
+		for _, d := range gone {
+			if s.ItemID == "" && d.AddressID == s.AddressID && d.Port == s.Port && (d.OnRule() || s.OnRule() || d.Protocol == s.Protocol) {
+				s.Replaces = append(s.Replaces, d.ItemID)
+			}
+		}
+	}
 }
 
 func (a *Address) on() On { return On{AddressID: a.ID, IP: a.IP} }
@@ -119,13 +134,8 @@ func Target(d Desired, a Actual) *Address {
 	var best *Address
 	score := func(x *Address) int {
 		n := 0
-		for _, r := range x.OwnRules() {
-			if slices.Contains(d.Ports(), r.PublicPort) {
-				n += 10
-			}
-		}
-		for _, f := range x.OwnForwards() {
-			if slices.Contains(d.Ports(), f.StartPort) {
+		for _, i := range append(x.OwnRules(), x.OwnForwards()...) {
+			if slices.Contains(d.Ports(), i.StartPort) {
 				n += 10
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer/internal/spread"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
 
@@ -105,7 +104,7 @@ func aclAccess(a Actual) map[string]bool {
 		for _, i := range l.Items {
 			for port := i.StartPort; port <= i.EndPort && i.Owner == Owned; port++ {
 				for who, probe := range probes {
-					if access.Contain(i.CIDRs, []string{probe}) {
+					if annotation.Contain(i.CIDRs, []string{probe}) {
 						out[fmt.Sprintf("acl %s:%d/%s %s", l.ListID, port, i.Protocol, who)] = true
 					}
 				}
@@ -128,11 +127,11 @@ func (w world) litter(a Actual) Actual {
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
 		if w.IntN(3) == 0 {
-			x.Rules = append(x.Rules, ActualRule{Rule: Rule{Name: "other-tcp-7000", PublicPort: 7000}, ID: "foreign-rule", Mark: Mark{Owner: Foreign}})
-			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"}})
+			x.Rules = append(x.Rules, Item{Rule: onPort("foreign-rule", "tcp", 7000), Name: "other-tcp-7000", Mark: Mark{Owner: Foreign}})
+			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", 7000, 7000, annotation.Anyone), ID: "foreign-fw"}})
 		}
 		if w.IntN(3) == 0 {
-			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"}})
+			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "198.51.100.0/24"), ID: "foreign-wide"}})
 		}
 		if w.IntN(3) == 0 {
 			x.Allocated = false
@@ -153,7 +152,7 @@ func (w world) litter(a Actual) Actual {
 			x.Firewall = append(x.Firewall, f)
 		}
 		if w.IntN(3) == 0 {
-			x.Forwards = append(x.Forwards, Forward{ID: "foreign-forward", Protocol: ProtocolUDP, StartPort: 7001, EndPort: 7001, VM: "db"})
+			x.Forwards = append(x.Forwards, Item{Rule: onPort("foreign-forward", ProtocolUDP, 7001), VM: "db"})
 		}
 		for k := range x.Firewall { // tags that are missing, or name the cluster by a former id
 			if f := &x.Firewall[k]; f.Owner == Owned {
@@ -167,10 +166,10 @@ func (w world) litter(a Actual) Actual {
 		}
 		if w.IntN(3) == 0 { // of others, by its tags, on a port that may be ours
 			port := somePorts[w.IntN(len(somePorts))]
-			x.Firewall = append(x.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", port, port, "198.51.100.0/24"), ID: "foreign-tagged"}, Mark: Mark{Owner: Foreign}})
+			x.Firewall = append(x.Firewall, Item{Rule: access.Rule{Range: span("tcp", port, port, "198.51.100.0/24"), ID: "foreign-tagged"}, Mark: Mark{Owner: Foreign}})
 		}
 		if own := x.OwnForwards(); len(own) > 0 && w.IntN(2) == 0 {
-			at := slices.IndexFunc(x.Forwards, func(f Forward) bool { return f.ID == own[w.IntN(len(own))].ID })
+			at := slices.IndexFunc(x.Forwards, func(f Item) bool { return f.ID == own[w.IntN(len(own))].ID })
 			f := &x.Forwards[max(at, 0)]
 			switch w.IntN(5) {
 			case 0:
@@ -178,7 +177,7 @@ func (w world) litter(a Actual) Actual {
 			case 1:
 				f.Member = "vm9"
 			case 2:
-				f.State = StateDeleting
+				f.Deleting = true
 			case 3:
 				f.PrivatePort++
 			case 4:
@@ -207,7 +206,7 @@ func (w world) litterACL(l *ACL) {
 	}
 	if w.IntN(2) == 0 {
 		port := somePorts[w.IntN(len(somePorts))]
-		l.Items = append(l.Items, AccessItem{Rule: access.Rule{Range: span("tcp", port, port, annotation.Anyone), ID: "foreign-item"}, Ingress: true, Allow: true, Mark: Mark{Owner: Foreign}})
+		l.Items = append(l.Items, Item{Rule: access.Rule{Range: span("tcp", port, port, annotation.Anyone), ID: "foreign-item"}, Ingress: true, Allow: true, Mark: Mark{Owner: Foreign}})
 	}
 }
 
@@ -241,19 +240,19 @@ func reached(a Actual) map[string]bool {
 		x := &a.Addresses[i]
 		for _, r := range x.OwnRules() {
 			for who, probe := range probes {
-				byRule := len(r.CIDRs) == 0 || access.Contain(r.CIDRs, []string{probe})
-				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f AccessItem) bool {
-					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.PublicPort && r.PublicPort <= f.EndPort && access.Contain(f.CIDRs, []string{probe})
+				byRule := len(r.CIDRs) == 0 || annotation.Contain(r.CIDRs, []string{probe})
+				byFirewall := x.VPCID != "" && len(r.Members) > 0 || slices.ContainsFunc(x.Firewall, func(f Item) bool {
+					return f.Protocol == transport(r.Protocol) && f.StartPort <= r.StartPort && r.StartPort <= f.EndPort && annotation.Contain(f.CIDRs, []string{probe})
 				})
 				if byRule && byFirewall {
-					out[fmt.Sprintf("%s:%d %s", x.IP, r.PublicPort, who)] = true
+					out[fmt.Sprintf("%s:%d %s", x.IP, r.StartPort, who)] = true
 				}
 			}
 		}
 		for _, f := range x.OwnForwards() {
 			for who, probe := range probes {
-				open := x.VPCID != "" && access.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r AccessItem) bool {
-					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && access.Contain(r.CIDRs, []string{probe})
+				open := x.VPCID != "" && annotation.Contain(f.sources(), []string{probe}) || x.VPCID == "" && slices.ContainsFunc(x.Firewall, func(r Item) bool {
+					return r.Protocol == f.Protocol && r.StartPort <= f.StartPort && f.StartPort <= r.EndPort && annotation.Contain(r.CIDRs, []string{probe})
 				})
 				if port := fmt.Sprint(f.StartPort); open {
 					if f.Protocol == ProtocolUDP {
@@ -277,9 +276,9 @@ func touchesForeign(before Actual, plan []Step) string {
 			continue
 		}
 		x := before.Find(s.AddressID)
-		foreign := slices.ContainsFunc(x.Rules, func(r ActualRule) bool { return r.Owner != Owned }) ||
-			slices.ContainsFunc(x.Firewall, func(f AccessItem) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
-			slices.ContainsFunc(x.Forwards, func(f Forward) bool { return f.Owner != Owned })
+		foreign := slices.ContainsFunc(x.Rules, func(r Item) bool { return r.Owner != Owned }) ||
+			slices.ContainsFunc(x.Firewall, func(f Item) bool { return strings.HasPrefix(f.ID, "foreign-") }) ||
+			slices.ContainsFunc(x.Forwards, func(f Item) bool { return f.Owner != Owned })
 		if foreign || !x.Allocated {
 			return s.Label()
 		}
@@ -290,7 +289,7 @@ func touchesForeign(before Actual, plan []Step) string {
 func TestPropertiesOfPlans(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := world{rand.New(rand.NewPCG(seed, 1))}
-		limits := Limits{NoTags: w.IntN(4) == 0, InPlace: w.IntN(4) != 0, CIDRsProven: true}
+		limits := Limits{NoTags: w.IntN(4) == 0, InPlace: w.IntN(4) != 0}
 		first, want := w.desired(), w.desired()
 		if w.IntN(3) == 0 {
 			first, want = tier(first), tier(want)
@@ -360,12 +359,12 @@ func TestPropertiesOfPlans(t *testing.T) {
 
 // untagged names an item of the Service's without its tags, or with those of a former id.
 func untagged(a Actual, target *Address) (name string) {
-	var own []Item
+	var own []*Item
 	for _, resource := range []string{ResourceRule, ResourceForward, ResourceFirewall} {
-		own = append(own, target.own(resource)...)
+		own = append(own, a.Own(target.on(), resource)...)
 	}
 	for _, l := range a.ACLs {
-		own = append(own, l.own()...)
+		own = append(own, a.Own(On{ACLID: l.ListID}, ResourceACLItem)...)
 	}
 	for _, item := range own {
 		if !item.Deleting && (!item.Tagged || item.Former) {
@@ -439,12 +438,12 @@ func checkMembers(t *testing.T, seed uint64, before, state Actual, want Desired,
 			continue
 		}
 		for _, r := range x.OwnRules() {
-			if len(r.Members) == 0 || replaced[r.PublicPort] {
+			if len(r.Members) == 0 || replaced[r.StartPort] {
 				continue
 			}
 			for _, n := range now.OwnRules() {
 				if n.ID == r.ID && len(n.Members) == 0 {
-					t.Fatalf("seed %d: after %q the rule of port %d has no members", seed, act.Label(), r.PublicPort)
+					t.Fatalf("seed %d: after %q the rule of port %d has no members", seed, act.Label(), r.StartPort)
 				}
 			}
 		}
@@ -489,11 +488,11 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 	t.Helper()
 	for i := range a.Addresses {
 		x := &a.Addresses[i]
-		byPort := map[string][]Forward{}
+		byPort := map[string][]Item{}
 		for _, f := range x.OwnForwards() {
 			key := portText(f.Protocol, f.StartPort)
 			for _, o := range byPort[key] {
-				if x.VPCID == "" || len(spread.Common(o.sources(), f.sources())) > 0 {
+				if x.VPCID == "" || len(annotation.Common(o.sources(), f.sources())) > 0 {
 					t.Fatalf("seed %d: two forwardings of port %s have sources in common: %v %v", seed, key, o.CIDRs, f.CIDRs)
 				}
 			}
@@ -510,7 +509,7 @@ func checkForwards(t *testing.T, seed uint64, a Actual, want Desired, covered bo
 					t.Fatalf("seed %d: port %s leads to %s port %d", seed, portText(p.Protocol, p.PublicPort), f.Member, f.PrivatePort)
 				}
 			}
-			if !access.Same(all, want.Ranges) {
+			if !annotation.SameRanges(all, want.Ranges) {
 				t.Fatalf("seed %d: the forwardings of port %d let in %v, not %v", seed, p.PublicPort, all, want.Ranges)
 			}
 		}

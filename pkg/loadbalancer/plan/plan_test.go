@@ -36,6 +36,13 @@ func rule(port int) Rule {
 	return Rule{Name: RuleName(testLB, ProtocolTCP, port), Protocol: ProtocolTCP, Algorithm: "roundrobin", PublicPort: port, PrivatePort: 30000 + port, CIDRs: []string{annotation.Anyone}}
 }
 
+// found is the own rule that was made as wanted.
+func found(id string, want Rule, members ...string) Item {
+	item := Step{Kind: CreateRule, Port: want.PublicPort, Rule: want}.made(Outcome{ID: id})
+	item.State, item.Members = StateActive, members
+	return item
+}
+
 func ranges(r ...string) func(*Desired) {
 	return func(d *Desired) {
 		d.Ranges = r
@@ -102,27 +109,27 @@ func lines(steps []Step) []string {
 
 // stranger adds a firewall rule that nothing proves ours; left one that the Service's record names.
 func stranger(a Actual, port int) Actual {
-	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
+	a.Addresses[0].Firewall = append(a.Addresses[0].Firewall, Item{Rule: access.Rule{Range: span("tcp", port, port, "0.0.0.0/0"), ID: "left"}})
 	return a
 }
 
 func left(a Actual, port int) Actual {
-	a.Addresses[0].FirewallPorts = a.Addresses[0].FirewallPorts.Union(PortSet{"tcp": {port}})
+	a.Addresses[0].FirewallPorts = a.Addresses[0].FirewallPorts.Union(annotation.PortSet{"tcp": {port}})
 	return stranger(a, port)
 }
 
 func TestPlan(t *testing.T) {
 	base := desired([]int{80, 81})
 	one := desired([]int{80})
-	foreign := ActualRule{Rule: Rule{Name: "mine", PublicPort: 9000}, ID: "f", Mark: Mark{Owner: Foreign}}
+	foreign := Item{Rule: onPort("f", "tcp", 9000), Name: "mine", Mark: Mark{Owner: Foreign}}
 	upstream := func(change ...func(*Address)) Actual {
 		addr := Address{
 			ID: "ip", IP: "203.0.113.9", NetworkID: "net", Owner: Unknown, InStatus: true, Allocated: true,
-			Rules: []ActualRule{
-				{Rule: rule(80), ID: "r80", State: "Active", Mark: Mark{Owner: Owned}, Members: []string{"vm1", "vm2"}},
-				{Rule: rule(81), ID: "r81", State: "Active", Mark: Mark{Owner: Owned}, Members: []string{"vm1", "vm2"}},
+			Rules: []Item{
+				found("r80", rule(80), "vm1", "vm2"),
+				found("r81", rule(81), "vm1", "vm2"),
 			},
-			Firewall: []AccessItem{
+			Firewall: []Item{
 				{Rule: access.Rule{Range: span("tcp", 81, 81, "0.0.0.0/0"), ID: "f81"}},
 				{Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "f80"}},
 			},
@@ -158,7 +165,7 @@ func TestPlan(t *testing.T) {
 		{
 			name: "legacy names and no protocol are left alone", d: base, a: upstream(func(a *Address) {
 				for i := range a.Rules {
-					a.Rules[i].Name, a.Rules[i].Protocol, a.Rules[i].CIDRs = fmt.Sprintf("%s-%d", testLB, a.Rules[i].PublicPort), "", nil
+					a.Rules[i].Name, a.Rules[i].Protocol, a.Rules[i].CIDRs = fmt.Sprintf("%s-%d", testLB, a.Rules[i].StartPort), "", nil
 				}
 			}), want: []string{"tag-address", "tag-rules", "tag-firewall"},
 		},
@@ -205,7 +212,7 @@ func TestPlan(t *testing.T) {
 		{name: "nodes gone", d: desired([]int{80}, func(d *Desired) { d.Members = nil }), a: built(one), want: []string{"remove-members 80 [vm1 vm2]"}},
 		{
 			name: "a firewall rule removed by hand comes back", d: one, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80}}
+				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
 				a.Rules = a.Rules[:1]
 				a.Firewall = nil
 			}),
@@ -213,17 +220,17 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a wider range added by hand to our port goes", d: desired([]int{80}, ranges("10.0.0.0/8")), a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80}}
+				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
 				a.Rules = a.Rules[:1]
 				a.Rules[0].CIDRs = []string{"10.0.0.0/8"}
-				a.Firewall = []AccessItem{{Rule: access.Rule{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}}, {Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}}}
+				a.Firewall = []Item{{Rule: access.Rule{Range: span("tcp", 80, 80, "10.0.0.0/8"), ID: "a"}}, {Rule: access.Rule{Range: span("tcp", 80, 80, "0.0.0.0/0"), ID: "b"}}}
 			}), want: []string{"close-firewall 80-80 [0.0.0.0/0]", "tag-rules", "tag-firewall"},
 		},
 		{
 			name: "foreign items are left alone", d: base, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80, 81}}
+				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80, 81}}
 				a.Rules = append(a.Rules, foreign)
-				a.Firewall = append(a.Firewall, AccessItem{Rule: access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}}, AccessItem{Rule: access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"}})
+				a.Firewall = append(a.Firewall, Item{Rule: access.Rule{Range: span("tcp", 1, 65535, "10.9.0.0/16"), ID: "x"}}, Item{Rule: access.Rule{Range: span("udp", 80, 80, "0.0.0.0/0"), ID: "u"}})
 			}), want: []string{"tag-rules", "tag-firewall"},
 		},
 		{
@@ -252,9 +259,9 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a rule whose deletion got stuck", d: one, a: upstream(func(a *Address) {
-				a.Recorded, a.Tagged, a.FirewallPorts = true, true, PortSet{"tcp": {80}}
+				a.Recorded, a.Tagged, a.FirewallPorts = true, true, annotation.PortSet{"tcp": {80}}
 				a.Rules, a.Firewall = a.Rules[:1], a.Firewall[1:]
-				a.Rules[0].State = "Deleting"
+				a.Rules[0].Deleting = true
 			}), want: []string{"delete-rule 80", "create-rule 80", "add-members 80 [vm1 vm2]", "tag-rules", "tag-firewall"},
 		},
 	}
@@ -314,15 +321,16 @@ func TestRuleNames(t *testing.T) {
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	before := desired([]int{80, 443})
+	at := On{AddressID: "address", IP: built(before).Addresses[0].IP}
 	without := func(port int) func(*Actual) {
 		return func(a *Actual) {
-			a.Addresses[0].Rules = slices.DeleteFunc(a.Addresses[0].Rules, func(r ActualRule) bool { return r.PublicPort == port })
+			a.Addresses[0].Rules = slices.DeleteFunc(a.Addresses[0].Rules, func(r Item) bool { return r.StartPort == port })
 		}
 	}
 	nodes := func(names ...string) func(*Desired) { return func(d *Desired) { d.Members = names } }
 	algorithm := func(d *Desired) { d.Rules[1].Algorithm = "source" }
 	nodePort := func(d *Desired) { d.Rules[1].PrivatePort++ }
-	change := func(f func(*ActualRule)) func(*Actual) {
+	change := func(f func(*Item)) func(*Actual) {
 		return func(a *Actual) { f(a.Addresses[0].Rule("", 443)) }
 	}
 	closed := func(a *Actual) { a.Addresses[0].Firewall = a.Addresses[0].Firewall[:1] }
@@ -341,24 +349,26 @@ func TestRepairs(t *testing.T) {
 		"and the algorithm changed":           {now: algorithm, drift: without(443), want: []string{"create-rule", "add-members"}},
 		"a rule that is not wanted any more":  {now: func(d *Desired) { d.Rules = d.Rules[:1] }, drift: without(443)},
 		"a rule that was not wanted before":   {now: func(d *Desired) { d.Rules = append(d.Rules, rule(8443)) }},
-		"a VM was destroyed, its Node leaves": {now: nodes("vm1", "vm3"), drift: change(func(r *ActualRule) { r.Members = []string{"vm1"} })},
+		"a VM was destroyed, its Node leaves": {now: nodes("vm1", "vm3"), drift: change(func(r *Item) { r.Members = []string{"vm1"} })},
 		"a member was removed, another Node joins": {
-			now: nodes("vm1", "vm2", "vm3"), drift: change(func(r *ActualRule) { r.Members = []string{"vm1"} }), want: []string{"add-members"},
+			now: nodes("vm1", "vm2", "vm3"), drift: change(func(r *Item) { r.Members = []string{"vm1"} }), want: []string{"add-members"},
 		},
 		"an algorithm was changed, another is wanted": {
-			now: algorithm, drift: change(func(r *ActualRule) { r.Algorithm = "leastconn" }), want: []string{"update-rule"},
+			now: algorithm, drift: change(func(r *Item) { r.Algorithm = "leastconn" }), want: []string{"update-rule"},
 		},
 		"the firewall was closed":                        {drift: closed, want: []string{"open-firewall"}},
 		"the firewall was closed, which others pass now": {now: ranges("192.0.2.0/24"), drift: closed},
 		"we failed to replace a rule": {
-			now: nodePort, drift: without(443), tried: []Step{{Kind: DeleteRule, On: On{AddressID: "address"}, Port: 443}},
+			now: nodePort, drift: without(443), tried: []Step{
+				{Kind: DeleteRule, On: at, Port: 443}, {Kind: CreateRule, On: at, Port: 443}, {Kind: AddMembers, On: at, Port: 443, Members: before.Members},
+			},
 		},
 		"we failed to remove a member of a rule that is gone": {
 			now: nodes("vm1"), drift: without(443), want: []string{"create-rule", "add-members"},
-			tried: []Step{{Kind: RemoveMembers, On: On{AddressID: "address"}, Port: 443, Members: []string{"vm2"}}},
+			tried: []Step{{Kind: RemoveMembers, On: at, Port: 443, Members: []string{"vm2"}}},
 		},
 		"we failed to change who passes the firewall": {
-			drift: closed, tried: []Step{{Kind: CloseFirewall, On: On{AddressID: "address"}, Access: built(before).Addresses[0].Firewall[1].Range}},
+			drift: closed, tried: []Step{{Kind: CloseFirewall, On: at, Access: built(before).Addresses[0].Firewall[1].Range}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -385,13 +395,13 @@ func TestRepairs(t *testing.T) {
 
 func TestOpenedPorts(t *testing.T) {
 	t.Parallel()
-	a := PortsOf([]Rule{{Protocol: ProtocolTCP, PublicPort: 443}, {Protocol: ProtocolTCPProxy, PublicPort: 80}, {Protocol: "udp", PublicPort: 53}})
+	a := Desired{Rules: []Rule{{Protocol: ProtocolTCP, PublicPort: 443}, {Protocol: ProtocolTCPProxy, PublicPort: 80}, {Protocol: "udp", PublicPort: 53}}}.Opened()
 	assert.Equal(t, "tcp:80,443 udp:53", a.String())
-	assert.Equal(t, a, ParsePorts(a.String()))
-	assert.Equal(t, "tcp:80,443,8080 udp:53", a.Union(PortSet{"tcp": {8080, 80}}).String())
-	assert.Empty(t, PortSet(nil).String())
-	assert.Nil(t, ParsePorts(""))
-	assert.Equal(t, "tcp:80", ParsePorts("tcp:80,x").String(), "what cannot be read proves nothing")
+	assert.Equal(t, a, annotation.ParsePorts(a.String()))
+	assert.Equal(t, "tcp:80,443,8080 udp:53", a.Union(annotation.PortSet{"tcp": {8080, 80}}).String())
+	assert.Empty(t, annotation.PortSet(nil).String())
+	assert.Nil(t, annotation.ParsePorts(""))
+	assert.Equal(t, "tcp:80", annotation.ParsePorts("tcp:80,x").String(), "what cannot be read proves nothing")
 }
 
 func TestTextsCount(t *testing.T) {
@@ -448,21 +458,21 @@ func TestActionsAsJSON(t *testing.T) {
 func TestSameAcquisition(t *testing.T) {
 	t.Parallel()
 	ours := Mark{Owner: Owned, Tagged: true}
-	rule := func(id, state string, m Mark) *Address {
-		return &Address{Rules: []ActualRule{{ID: id, State: state, Mark: m}}}
+	rule := func(id string, deleting bool, m Mark) *Address {
+		return &Address{Rules: []Item{{Rule: access.Rule{ID: id, Deleting: deleting}, Mark: m}}}
 	}
-	before := rule("a", "Active", ours)
-	before.Forwards = []Forward{{ID: "f", Mark: ours}}
-	before.Firewall = []AccessItem{{Rule: access.Rule{ID: "w", Range: span("tcp", 80, 80, annotation.Anyone)}, Mark: ours}}
+	before := rule("a", false, ours)
+	before.Forwards = []Item{{Rule: access.Rule{ID: "f"}, Mark: ours}}
+	before.Firewall = []Item{{Rule: access.Rule{ID: "w", Range: span("tcp", 80, 80, annotation.Anyone)}, Mark: ours}}
 	for name, tc := range map[string]struct {
 		now  *Address
 		same bool
 	}{
-		"the rule":                   {rule("a", "Active", ours), true},
-		"the port forwarding":        {&Address{Forwards: []Forward{{ID: "f", Mark: ours}}}, true},
-		"another rule":               {rule("b", "Active", ours), false},
-		"the rule, without our tags": {rule("a", "Active", Mark{Owner: Owned}), false},
-		"the rule, that is deleted":  {rule("a", StateDeleting, ours), false},
+		"the rule":                   {rule("a", false, ours), true},
+		"the port forwarding":        {&Address{Forwards: before.Forwards}, true},
+		"another rule":               {rule("b", false, ours), false},
+		"the rule, without our tags": {rule("a", false, Mark{Owner: Owned}), false},
+		"the rule, that is deleted":  {rule("a", true, ours), false},
 		"the firewall rule alone":    {&Address{Firewall: before.Firewall}, false},
 		"nothing":                    {&Address{}, false},
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Reason is a short CamelCase word for an Event.
@@ -60,9 +61,8 @@ const (
 	ReasonBriefInterruption Reason = "BriefInterruption"
 	ReasonNodeOutside       Reason = "NodeOutsideNetwork"
 	ReasonUnverifiedRule    Reason = "UnverifiedRule"
-	ReasonRangesNotServed   Reason = "SourceRangesNotServed"
 	ReasonPortMoved         Reason = "PortMoved"
-	ReasonNodesUnfit        Reason = "NoNodeFit"
+	ReasonNoneEligible      Reason = "NoNodeFit"
 )
 
 // RefusalError is why a Service cannot be served as it stands.
@@ -114,21 +114,19 @@ type WaitError struct {
 
 func (e *WaitError) Error() string { return e.Message }
 
-// NobodyFit says that ports are forwarded and no member may be led to; nil when that is not so.
-func NobodyFit(d Desired, members []Member, unfit map[string]string) *Notice {
-	if len(d.Forwards) == 0 || len(d.Members) == 0 {
+// NoneEligible says that ports are forwarded and no member may be led to; nil when that is not so.
+func NoneEligible(f Facts, d Desired) *Notice {
+	var why []string
+	for i := range f.Members {
+		if reason, ok := f.Ineligible[f.Members[i].Node]; ok {
+			why = append(why, f.Members[i].Node+" ("+reason+")")
+		}
+	}
+	if len(d.Forwards) == 0 || len(d.Members) == 0 || len(why) < len(f.Members) {
 		return nil
 	}
-	var why []string
-	for i := range members {
-		reason, ok := unfit[members[i].Node]
-		if !ok {
-			return nil
-		}
-		why = append(why, members[i].Node+" ("+reason+")")
-	}
 	slices.Sort(why)
-	return &Notice{Warning: true, Reason: ReasonNodesUnfit, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
+	return &Notice{Warning: true, Reason: ReasonNoneEligible, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
 }
 
 // Some names a few of many.
@@ -154,16 +152,13 @@ func Moves(done []Step, subject *Subject) []Notice {
 	var out []Notice
 	for _, w := range slices.SortedFunc(maps.Keys(ports), func(a, b way) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) }) {
 		from, why := subject.node(w.from), "so that the nodes share the clients"
-		switch reason, unfit := subject.Unfit[from]; {
-		case unfit:
+		switch reason, ineligible := subject.Ineligible[from]; {
+		case ineligible:
 			why = reason
 		case !slices.Contains(subject.Desired.Members, w.from):
 			why = "no longer a node that serves the Service"
 		}
-		word := "port "
-		if len(ports[w]) > 1 {
-			word = "ports "
-		}
+		word := plural.Verb(len(ports[w]), "port ", "ports ")
 		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s%s from node %s to %s: %s", word, strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
 	}
 	return out
@@ -172,11 +167,9 @@ func Moves(done []Step, subject *Subject) []Notice {
 // node is the name of the node behind a member; the VM's id where that is not known.
 func (s *Subject) node(member string) string {
 	vm, _ := SplitMember(member)
-	for _, list := range [][]Member{s.Members, s.Reach} {
-		for i := range list {
-			if list[i].VMID == vm {
-				return list[i].Node
-			}
+	for _, m := range append(slices.Clip(s.Members), s.Reach...) {
+		if m.VMID == vm {
+			return m.Node
 		}
 	}
 	return vm
@@ -193,30 +186,31 @@ func leftACL(d Desired, n *Network) *Notice {
 	}
 	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: fmt.Sprintf(
 		"the tier's network ACL list %s is left alone (--manage-network-acls): let in %s to %s in it, or nobody reaches the forwarded ports",
-		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(access.Canonical(d.Ranges), ","), strings.Join(ports, ", "))}
+		cmp.Or(n.ACLName, n.ACLID, "none"), strings.Join(annotation.Canonical(d.Ranges), ","), strings.Join(ports, ", "))}
 }
 
 // Announce says, before it happens, what a plan closes for a moment because CloudStack cannot change it in place.
 func Announce(steps []Step, actual Actual) []Notice {
 	var out []Notice
-	deletes := func(kind string, ids ...string) (note string, ok bool) {
-		at := slices.IndexFunc(steps, func(d Step) bool { return d.Kind == kind && slices.Contains(ids, d.ItemID) })
-		if at < 0 {
-			return "", false
-		}
-		return steps[at].Note, true
+	gone := map[string]Step{} // by the id of the item that is removed
+	for _, s := range steps {
+		gone[s.removes()] = s
 	}
 	for _, s := range steps {
 		brief := func(what string) { out = append(out, Notice{Reason: ReasonBriefInterruption, Message: what}) }
 		const switched = ": new clients find it closed for some seconds, and open connections may end"
-		note, replacesRule := deletes(DeleteRule, s.Replaces...)
-		_, replacesForward := deletes(DeleteForward, s.Replaces...)
+		replaced := map[string]Step{} // by kind
+		for _, id := range s.Replaces {
+			replaced[gone[id].Kind] = gone[id]
+		}
+		rule, replacesRule := replaced[DeleteRule]
+		_, replacesForward := replaced[DeleteForward]
 		switch {
 		case s.Kind == CreateRule && replacesRule:
-			text := fmt.Sprintf("the rule %s is replaced: %s", s.ofPort(), note)
+			text := fmt.Sprintf("the rule %s is replaced: %s", s.ofPort(), rule.Note)
 			// There is no call that changes such a rule in place: updateLoadBalancerRule fails on it, updateLoadBalancer only shows
 			// or hides it.
-			if a := actual.Find(s.AddressID); s.Internal && !slices.ContainsFunc(a.Rules, func(r ActualRule) bool { _, goes := deletes(DeleteRule, r.ID); return !goes }) {
+			if a := actual.Find(s.AddressID); s.Internal && !slices.ContainsFunc(a.Rules, func(r Item) bool { return gone[r.ID].Kind == "" }) {
 				text += "; CloudStack destroys the internal load balancer's virtual machine with the last rule, and nobody is served until another one has started"
 			}
 			out = append(out, Notice{Reason: ReasonRuleReplaced, Message: text})
@@ -235,17 +229,12 @@ func Announce(steps []Step, actual Actual) []Notice {
 }
 
 // Warnings are what may keep clients from the Service, or lets others reach it, although CloudStack is as it is wanted.
-func Warnings(d Desired, target *Address, n *Network, limits Limits) []Notice {
+func Warnings(d Desired, target *Address, n *Network) []Notice {
 	out := foreignAccess(d, target)
-	if w := DefaultACL(d, n); w != nil {
-		out = append(out, *w)
-	}
-	if w := leftACL(d, n); w != nil {
-		out = append(out, *w)
-	}
-	if d.CIDRsDecide && limits.NoCIDRs && !access.Same(d.Ranges, []string{annotation.Anyone}) && len(d.Ranges) > 0 {
-		out = append(out, Notice{Warning: true, Reason: ReasonRangesNotServed, Message: "this CloudStack (older than 4.18) cannot restrict the sources of a rule, and the network has no firewall: " +
-			"the rules have no members, so that nobody is let in who should not be; upgrade CloudStack or remove the source ranges"})
+	for _, w := range []*Notice{DefaultACL(d, n), leftACL(d, n)} {
+		if w != nil {
+			out = append(out, *w)
+		}
 	}
 	return out
 }
@@ -257,13 +246,12 @@ func foreignAccess(d Desired, target *Address) []Notice {
 	}
 	var out []Notice
 	wanted := d.Opened()
-	for _, f := range access.Sorted(target.foreignFirewall()) {
-		if access.Contain(d.Ranges, f.CIDRs) {
+	for _, f := range access.Sorted(rulesOf(target.firewall(false))) {
+		if annotation.Contain(d.Ranges, f.CIDRs) {
 			continue
 		}
-		all := f.StartPort == 0 && f.EndPort == 0
 		for _, port := range wanted[f.Protocol] {
-			if all || (f.StartPort <= port && port <= f.EndPort) {
+			if f.EndPort == 0 || f.StartPort <= port && port <= f.EndPort {
 				out = append(out, Notice{Warning: true, Reason: ReasonForeignFirewall, Message: fmt.Sprintf(
 					"a firewall rule on %s (%s from %s), which is not of this Service, lets others reach port %d; delete it in CloudStack if that is not meant",
 					target.IP, f.Ports(), strings.Join(f.CIDRs, ","), port)})
@@ -279,12 +267,12 @@ func DefaultACL(d Desired, n *Network) *Notice {
 	if n == nil || n.VPCID == "" || n.ACLName != defaultDeny || d.Absent || len(d.Ranges) == 0 {
 		return nil
 	}
-	text := "the tier's network ACL list default_deny lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
-	if len(d.Forwards) > 0 {
-		text = "the tier's network ACL list default_deny lets nobody reach forwarded ports and cannot be changed; "
+	text := "lets nobody in and cannot be changed; only routers that do not apply it to public load balancers let clients through; "
+	switch {
+	case d.Internal:
+		text = "lets nobody from other tiers reach the internal load balancer and cannot be changed; "
+	case len(d.Forwards) > 0:
+		text = "lets nobody reach forwarded ports and cannot be changed; "
 	}
-	if d.Internal {
-		text = "the tier's network ACL list default_deny lets nobody from other tiers reach the internal load balancer and cannot be changed; "
-	}
-	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
+	return &Notice{Warning: true, Reason: ReasonDefaultACL, Message: "the tier's network ACL list default_deny " + text + "give the tier a network ACL list of its own, in which the controller can let the Service's sources in"}
 }

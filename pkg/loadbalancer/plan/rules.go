@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
@@ -22,9 +24,9 @@ func (p *planner) reach(target *Address) {
 	if target.Allocated && (!target.Tagged || target.FormerCluster) && !target.Internal && !p.limits.NoTags {
 		p.add(waveBuild, Step{Kind: TagAddress, On: target.on()})
 	}
-	own := map[int]ActualRule{}
+	own := map[int]Item{}
 	for _, r := range target.OwnRules() {
-		own[r.PublicPort] = r
+		own[r.StartPort] = r
 	}
 	for _, want := range p.desired.Rules {
 		if have, ok := own[want.PublicPort]; ok {
@@ -32,7 +34,7 @@ func (p *planner) reach(target *Address) {
 			p.changeRule(target, want, have)
 			continue
 		}
-		p.createRule(target, want, target.forwardsOn(want.PublicPort)...)
+		p.createRule(target, want)
 	}
 	for _, port := range slices.Sorted(maps.Keys(own)) {
 		p.deleteRule(target, own[port], waveDelete, "")
@@ -40,64 +42,56 @@ func (p *planner) reach(target *Address) {
 	if !target.Internal {
 		p.forwards(target)
 	}
-	p.tag(TagRules, target.on(), target.own(ResourceRule))
-	p.tag(TagForwards, target.on(), target.own(ResourceForward))
+	p.tag(TagRules, target.on(), target.OwnRules())
+	p.tag(TagForwards, target.on(), target.OwnForwards())
 	if p.desired.Firewall && !target.Internal {
 		p.firewall(target)
-		p.tag(TagFirewall, target.on(), target.own(ResourceFirewall))
+		p.tag(TagFirewall, target.on(), target.firewall(true))
 	}
 }
 
 // firewall plans the firewall rules of the target.
 func (p *planner) firewall(target *Address) {
-	own := target.ownFirewall()
 	var others []access.Range
-	for _, f := range target.foreignFirewall() {
+	for _, f := range target.firewall(false) {
 		if !f.Deleting {
 			others = append(others, f.Range)
 		}
 	}
-	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, own, others, true), target.on())
+	p.access(access.Plan(p.desired.Opened(), p.desired.Ranges, rulesOf(target.firewall(true)), others, true), target.on())
 }
 
-func (p *planner) createRule(target *Address, want Rule, replaces ...string) {
+func (p *planner) createRule(target *Address, want Rule) {
 	on, port := target.on(), want.PublicPort
-	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want}, replaces...)
-	p.extras(on, want, ActualRule{}, replaces...)
-	// Without proof the members come when the rule was read back with its source ranges.
-	if len(p.desired.Members) > 0 && !p.unproven(want) {
-		p.add(waveBuild, Step{Kind: AddMembers, On: on, Port: port, Members: p.desired.Members}, replaces...)
+	p.add(waveBuild, Step{Kind: CreateRule, On: on, Port: port, Internal: target.Internal, Rule: want})
+	p.extras(on, want, Item{})
+	if len(p.desired.Members) > 0 {
+		p.add(waveBuild, Step{Kind: AddMembers, On: on, Port: port, Members: p.desired.Members})
 	}
-}
-
-// unproven reports whether a rule would let everybody in if the server ignored its
-// source ranges, as it does before 4.18, and it is not known that it does not.
-func (p *planner) unproven(want Rule) bool {
-	return p.desired.CIDRsDecide && !p.limits.CIDRsProven && !access.Same(want.CIDRs, []string{annotation.Anyone})
 }
 
 // extras plans stickiness and certificate of a rule.
-func (p *planner) extras(on On, want Rule, have ActualRule, replaces ...string) {
+func (p *planner) extras(on On, want Rule, have Item) {
 	id, port := have.ID, want.PublicPort
 	switch {
 	case want.Stickiness != nil && !want.Stickiness.Equal(have.Stickiness):
-		p.add(waveBuild, Step{Kind: SetStickiness, On: on, ItemID: id, Port: port, Rule: want}, replaces...)
+		p.add(waveBuild, Step{Kind: SetStickiness, On: on, ItemID: id, Port: port, Rule: want})
 	case want.Stickiness == nil && have.PolicyID != "":
-		p.add(waveBuild, Step{Kind: DropStickiness, On: on, ItemID: id, Port: port, PolicyID: have.PolicyID}, replaces...)
+		p.add(waveBuild, Step{Kind: DropStickiness, On: on, ItemID: id, Port: port, PolicyID: have.PolicyID})
 	}
 	if want.Certificate != "" && want.Certificate != have.Certificate {
-		p.add(waveBuild, Step{Kind: BindCertificate, On: on, ItemID: id, Port: port, Rule: want}, replaces...)
+		p.add(waveBuild, Step{Kind: BindCertificate, On: on, ItemID: id, Port: port, Rule: want})
 	}
 }
 
-func (p *planner) deleteRule(target *Address, have ActualRule, wave int, note string) {
-	p.add(wave, Step{Kind: DeleteRule, On: target.on(), ItemID: have.ID, Port: have.PublicPort, Internal: target.Internal, Note: note})
+func (p *planner) deleteRule(target *Address, have Item, wave int, note string) {
+	p.add(wave, Step{Kind: DeleteRule, On: target.on(), ItemID: have.ID, Port: have.StartPort, Internal: target.Internal, Note: note})
 }
 
 // Notes on what a server does differently that changes rules in place.
 const (
 	noteRanges = "its source ranges changed, which cannot be done in place"
-	// Before 4.22 a changed protocol is stored and listed, and the router is told of it with the next algorithm. To replace
+	// Before 4.22 a changed protocol is stored and listed, and the router learns of it with the next algorithm. To replace
 	// the rule would close its port for a moment; this moves no connection but those that are new while it lasts.
 	noteProtocol = "the router learns of the new protocol with another algorithm, which is changed back at once"
 )
@@ -110,23 +104,23 @@ func NeedsInPlace(steps []Step) bool {
 }
 
 // changeRule plans the changes of one rule, in place where CloudStack can.
-func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
-	// A rule without a list (made by an older provider, or by a server that has none) is left as it is where a
-	// firewall filters. A list that was emptied filters nothing.
+func (p *planner) changeRule(target *Address, want Rule, have Item) {
+	// A rule without a list, as older providers made them, is left as it is where a firewall filters. A list that was emptied
+	// filters nothing.
 	haveCIDRs := have.CIDRs
-	if haveCIDRs != nil && len(haveCIDRs) == 0 || haveCIDRs == nil && p.desired.CIDRsDecide && !p.limits.NoCIDRs {
+	if len(haveCIDRs) == 0 && (haveCIDRs != nil || p.desired.CIDRsDecide) {
 		haveCIDRs = []string{annotation.Anyone}
 	}
-	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !access.Same(want.CIDRs, haveCIDRs)
+	cidrsDiffer := want.CIDRs != nil && haveCIDRs != nil && !target.Internal && !annotation.SameRanges(want.CIDRs, haveCIDRs)
 	inPlace := len(want.CIDRs) <= 1 && p.limits.InPlace
-	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && access.Contain(haveCIDRs, want.CIDRs) {
+	if cidrsDiffer && !inPlace && have.Adopted && p.desired.Firewall && annotation.Contain(haveCIDRs, want.CIDRs) {
 		cidrsDiffer = false // the firewall filters: no reason to tear a rule down at takeover
 	}
 	note := ""
 	switch {
 	case have.PrivatePort != want.PrivatePort:
 		note = "its node port changed, and the ports of a rule cannot"
-	case have.State == StateDeleting:
+	case have.Deleting:
 		note = "an earlier deletion of it did not end"
 	case target.Internal && have.Algorithm != want.Algorithm:
 		note = "its algorithm changed, and that of an internal load balancer cannot"
@@ -135,7 +129,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	}
 	if note != "" {
 		p.deleteRule(target, have, waveDelete, note)
-		p.createRule(target, want, have.ID)
+		p.createRule(target, want)
 		return
 	}
 	// A rule without protocol, as older providers made them, is a TCP rule.
@@ -143,7 +137,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 	if want.Protocol != ProtocolSSL || protocolDiffers {
 		have.Certificate = ""
 	}
-	on, port := target.on(), have.PublicPort
+	on, port := target.on(), have.StartPort
 	if protocolDiffers || have.Algorithm != want.Algorithm || cidrsDiffer {
 		update := want
 		if !cidrsDiffer {
@@ -160,11 +154,7 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 		p.add(waveBuild, Step{Kind: UpdateRule, On: on, ItemID: have.ID, Port: port, Rule: update})
 	}
 	p.extras(on, want, have)
-	members := p.desired.Members
-	if p.limits.NoCIDRs && p.desired.CIDRsDecide && !access.Same(want.CIDRs, []string{annotation.Anyone}) {
-		members = nil // the rule would let everybody in
-	}
-	add, remove := difference(members, have.Members)
+	add, remove := difference(p.desired.Members, have.Members)
 	if len(add) > 0 {
 		p.add(waveBuild, Step{Kind: AddMembers, On: on, ItemID: have.ID, Port: port, Members: add})
 	}
@@ -175,13 +165,11 @@ func (p *planner) changeRule(target *Address, want Rule, have ActualRule) {
 
 // difference returns what is only in want and what is only in have.
 func difference(want, have []string) (add, remove []string) {
-	if want, have = ordered(want), ordered(have); slices.Equal(want, have) {
+	if slices.Equal(want, have) {
 		return nil, nil
 	}
-	without := func(list, others []string) []string {
-		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { _, found := slices.BinarySearch(others, s); return found })
-	}
-	return without(want, have), without(have, want)
+	w, h := sets.New(want...), sets.New(have...)
+	return sets.List(w.Difference(h)), sets.List(h.Difference(w))
 }
 
 // leave plans the removal of everything we own on the address.
@@ -189,26 +177,24 @@ func (p *planner) leave(a *Address) {
 	if !a.Ours() {
 		return
 	}
-	exclusive, why := a.exclusive()
-	if a.Allocated && exclusive && !p.desired.KeepAddress && !a.Internal {
+	why := a.foreign()
+	if a.Allocated && why == "" && !p.desired.KeepAddress && !a.Internal {
 		// Releasing removes the address's rules with it.
 		p.add(waveOldRelease, Step{Kind: ReleaseAddress, On: a.on()})
 		return
 	}
-	for _, f := range access.Sorted(a.ownFirewall()) {
+	for _, f := range access.Sorted(rulesOf(a.firewall(true))) {
 		p.add(waveOldClose, a.on().closing(f))
 	}
-	rules := a.OwnRules()
-	slices.SortFunc(rules, func(x, y ActualRule) int { return cmp.Compare(x.PublicPort, y.PublicPort) })
-	for _, r := range rules {
+	for _, r := range a.OwnRules() {
 		p.deleteRule(a, r, waveOldDelete, "")
 	}
 	for _, f := range a.OwnForwards() {
-		p.deleteForward(a, &f, waveOldDelete)
+		p.add(waveOldDelete, a.onForward(DeleteForward, &f))
 	}
 	if a.Recorded || a.Owner == Owned {
-		handOver := a.Allocated && !a.Internal && !p.desired.KeepAddress && !p.limits.NoTags
-		keep := a.Allocated && p.desired.KeepAddress && !a.Internal && !p.limits.NoTags
+		stays := a.Allocated && !a.Internal && !p.limits.NoTags
+		handOver, keep := stays && !p.desired.KeepAddress, stays && p.desired.KeepAddress
 		switch {
 		case a.Internal:
 			why = "it belongs to its tier"
@@ -222,18 +208,4 @@ func (p *planner) leave(a *Address) {
 		}
 		p.add(waveOldRelease, Step{Kind: ForgetAddress, On: a.on(), Internal: a.Internal, Allocated: a.Allocated, HandOver: handOver, Keep: keep, Note: why})
 	}
-}
-
-// ownFirewall returns the firewall rules of the Service on the address, foreignFirewall the others.
-func (a *Address) ownFirewall() []access.Rule     { return a.firewall(true) }
-func (a *Address) foreignFirewall() []access.Rule { return a.firewall(false) }
-
-func (a *Address) firewall(own bool) []access.Rule {
-	var out []access.Rule
-	for _, f := range a.Firewall {
-		if a.OwnsFirewall(f) == own {
-			out = append(out, f.Rule)
-		}
-	}
-	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -225,7 +226,7 @@ func TestForwardOwners(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		tags    map[string]string
-		in      []lbplan.Forward // what the plan has read on the address
+		in      []lbplan.Item // what the plan has read on the address
 		actions []lbplan.Step
 		owner   string
 		health  model.Health
@@ -234,12 +235,12 @@ func TestForwardOwners(t *testing.T) {
 		"tagged":                           {tags: map[string]string{lbplan.TagServiceUID: uid}, owner: service, health: model.HealthOK},
 		"tagged for a Service that is not": {tags: map[string]string{lbplan.TagServiceUID: "gone"}, health: model.HealthForeign},
 		"tagged for another Service, whatever a plan says": {
-			tags: map[string]string{lbplan.TagServiceUID: "gone"}, in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, health: model.HealthForeign,
+			tags: map[string]string{lbplan.TagServiceUID: "gone"}, in: []lbplan.Item{{Rule: access.Rule{ID: "f"}, Mark: lbplan.Mark{Owner: lbplan.Owned}}}, health: model.HealthForeign,
 		},
-		"recorded":                      {in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, owner: service, health: model.HealthOK},
-		"others' beside a recorded one": {in: []lbplan.Forward{{ID: "own", Mark: lbplan.Mark{Owner: lbplan.Owned}}, {ID: "f"}}, health: model.HealthForeign},
+		"recorded":                      {in: []lbplan.Item{{Rule: access.Rule{ID: "f"}, Mark: lbplan.Mark{Owner: lbplan.Owned}}}, owner: service, health: model.HealthOK},
+		"others' beside a recorded one": {in: []lbplan.Item{{Rule: access.Rule{ID: "own"}, Mark: lbplan.Mark{Owner: lbplan.Owned}}, {Rule: access.Rule{ID: "f"}}}, health: model.HealthForeign},
 		"recorded, and to be deleted": {
-			in: []lbplan.Forward{{ID: "f", Mark: lbplan.Mark{Owner: lbplan.Owned}}}, actions: on("f"),
+			in: []lbplan.Item{{Rule: access.Rule{ID: "f"}, Mark: lbplan.Mark{Owner: lbplan.Owned}}}, actions: on("f"),
 			owner: service, health: model.HealthPending,
 		},
 		"others', while another one is deleted": {actions: on("own"), health: model.HealthForeign},

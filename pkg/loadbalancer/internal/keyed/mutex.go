@@ -12,24 +12,33 @@ import (
 
 // Mutex is a mutex per key. The zero value is ready for use.
 type Mutex struct {
-	mu   sync.Mutex
-	held map[string]chan struct{} // closed when the key is unlocked
+	mu       sync.Mutex
+	held     map[string]bool
+	unlocked chan struct{} // closed when keys are unlocked
 }
 
 // Lock locks all keys at once and returns what unlocks them. It fails when the context ends first; then nothing is locked.
 func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
 	keys = slices.Clone(keys)
-	unlocked := make(chan struct{})
-	for {
-		busy := k.take(keys, unlocked)
-		if busy == nil {
-			break
-		}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for slices.ContainsFunc(keys, func(key string) bool { return k.held[key] }) {
+		unlocked := k.unlocked
+		k.mu.Unlock()
 		select {
-		case <-busy:
+		case <-unlocked:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			err = ctx.Err()
 		}
+		if k.mu.Lock(); err != nil {
+			return nil, err
+		}
+	}
+	if k.held == nil {
+		k.held, k.unlocked = map[string]bool{}, make(chan struct{})
+	}
+	for _, key := range keys {
+		k.held[key] = true
 	}
 	return func() {
 		k.mu.Lock()
@@ -37,24 +46,7 @@ func (k *Mutex) Lock(ctx context.Context, keys ...string) (unlock func(), err er
 		for _, key := range keys {
 			delete(k.held, key)
 		}
-		close(unlocked)
+		close(k.unlocked)
+		k.unlocked = make(chan struct{})
 	}, nil
-}
-
-// take locks all keys if none of them is locked, else it returns the channel of one that is.
-func (k *Mutex) take(keys []string, unlocked chan struct{}) (busy chan struct{}) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, key := range keys {
-		if busy := k.held[key]; busy != nil {
-			return busy
-		}
-	}
-	if k.held == nil {
-		k.held = map[string]chan struct{}{}
-	}
-	for _, key := range keys {
-		k.held[key] = unlocked
-	}
-	return nil
 }

@@ -6,7 +6,8 @@ package spread
 
 import (
 	"cmp"
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -49,16 +50,6 @@ func Cut(ranges []string, buckets int) [][]string {
 	return out
 }
 
-// Common are the sources that are in both lists.
-func Common(a, b []string) []string {
-	x, _, err1 := annotation.ParseRanges(a)
-	y, _, err2 := annotation.ParseRanges(b)
-	if err1 != nil || err2 != nil {
-		return nil
-	}
-	return annotation.Strings(annotation.Aggregate(annotation.Intersect(x, y)))
-}
-
 // Place chooses the member to which each bucket is led. current are those that have them now, empty for none.
 //
 // A bucket stays where it is while its member serves. Another one goes to a member that has less than its even share of
@@ -85,7 +76,9 @@ func Place(uid string, serving, current []string) []string {
 			continue
 		}
 		room := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return load[m] >= share })
-		out[i] = slices.MaxFunc(room, func(a, b string) int { return preference(uid, i, a, b) })
+		out[i] = slices.MaxFunc(room, func(a, b string) int {
+			return cmp.Or(cmp.Compare(rendezvous(uid, i, a), rendezvous(uid, i, b)), cmp.Compare(a, b))
+		})
 		load[out[i]]++
 	}
 	for {
@@ -106,21 +99,12 @@ func Place(uid string, serving, current []string) []string {
 	}
 }
 
-// preference compares two members for a bucket.
-func preference(uid string, bucket int, a, b string) int {
-	return cmp.Or(cmp.Compare(rendezvous(uid, bucket, a), rendezvous(uid, bucket, b)), cmp.Compare(a, b))
-}
-
 func rendezvous(uid string, bucket int, member string) uint64 {
 	return weight(uid + "\n" + strconv.Itoa(bucket) + "\n" + member)
 }
 
 // weight is a hash whose bits all depend on all of the text.
 func weight(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	x := h.Sum64() // similar texts have similar sums; the rest is the finalizer of MurmurHash3
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
+	sum := sha256.Sum256([]byte(text))
+	return binary.BigEndian.Uint64(sum[:])
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/annotation"
 )
 
 // Parts never overlap, and are the ranges together; they are as many as there is room for.
@@ -31,10 +33,10 @@ func TestPropertiesOfCut(t *testing.T) {
 		for i, part := range parts {
 			all = append(all, part...)
 			for _, other := range parts[:i] {
-				require.Empty(t, Common(part, other), "seed %d: %v", seed, ranges)
+				require.Empty(t, annotation.Common(part, other), "seed %d: %v", seed, ranges)
 			}
 		}
-		require.Equal(t, Common(ranges, ranges), Common(all, all), "seed %d: %v in %v", seed, ranges, parts)
+		require.Equal(t, annotation.Common(ranges, ranges), annotation.Common(all, all), "seed %d: %v in %v", seed, ranges, parts)
 		used := len(slices.DeleteFunc(parts, func(p []string) bool { return len(p) == 0 }))
 		require.LessOrEqual(t, used, buckets)
 		if 1<<(32-netip.MustParsePrefix(ranges[0]).Bits()) >= buckets {

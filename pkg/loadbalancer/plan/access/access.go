@@ -101,13 +101,13 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	want := sources{}
 	for protocol, list := range ports {
 		for _, n := range list {
-			want[port{protocol, n}] = Canonical(ranges)
+			want[port{protocol, n}] = annotation.Canonical(ranges)
 		}
 	}
 	missing := maps.Clone(want)
 	var surplus []Rule
 	for _, f := range own {
-		cidrs := Canonical(f.CIDRs)
+		cidrs := annotation.Canonical(f.CIDRs)
 		useful := len(cidrs) > 0 && missing.every(f.Range, func(ranges []string) bool {
 			return !slices.ContainsFunc(cidrs, func(c string) bool { return !slices.Contains(ranges, c) })
 		})
@@ -122,7 +122,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	}
 	closing := map[string]bool{}
 	for _, f := range surplus {
-		closing[f.ID] = !want.every(f.Range, func(ranges []string) bool { return Contain(ranges, f.CIDRs) })
+		closing[f.ID] = !want.every(f.Range, func(ranges []string) bool { return annotation.Contain(ranges, f.CIDRs) })
 	}
 	cover, open := split(want, missing, own, closing)
 	for _, c := range group(cover) {
@@ -151,7 +151,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	}
 	for _, o := range group(open) {
 		for _, f := range surplus {
-			if closing[f.ID] && f.Overlaps(o) && intersect(f.CIDRs, o.CIDRs) {
+			if closing[f.ID] && f.Overlaps(o) && len(annotation.Common(f.CIDRs, o.CIDRs)) > 0 {
 				out.Gap = append(out.Gap, f.ID)
 			}
 		}
@@ -171,7 +171,7 @@ func Plan(ports map[string][]int, ranges []string, own []Rule, others []Range, u
 	}
 	slices.Sort(out.Gap)
 	out.Gap = slices.Compact(out.Gap)
-	sortRanges(out.Open)
+	slices.SortStableFunc(out.Open, compare)
 	return out
 }
 
@@ -188,10 +188,10 @@ func split(want, missing sources, own []Rule, closing map[string]bool) (early, l
 				closes = closes || closing[f.ID]
 			}
 		}
-		open = Canonical(open)
-		widens := closes && Contain(want[p], open)
+		open = annotation.Canonical(open)
+		widens := closes && annotation.Contain(want[p], open)
 		for _, r := range ranges {
-			if widens || Contain(open, []string{r}) {
+			if widens || annotation.Contain(open, []string{r}) {
 				early[p] = append(early[p], r)
 			} else {
 				late[p] = append(late[p], r)
@@ -237,63 +237,16 @@ func group(missing sources) []Range {
 	return out
 }
 
-func sortRanges(in []Range) {
-	slices.SortStableFunc(in, func(a, b Range) int {
-		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.StartPort, b.StartPort), slices.Compare(a.CIDRs, b.CIDRs))
-	})
-}
-
 // Sorted returns the rules in an order that does not depend on how CloudStack lists them.
 func Sorted(in []Rule) []Rule {
 	out := slices.Clone(in)
-	slices.SortFunc(out, func(a, b Rule) int {
-		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.EndPort, b.EndPort),
-			slices.Compare(Canonical(a.CIDRs), Canonical(b.CIDRs)), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(out, func(a, b Rule) int { return cmp.Or(compare(a.Range, b.Range), cmp.Compare(a.ID, b.ID)) })
 	return out
 }
 
-// Canonical masks, sorts and joins ranges; what does not parse stays as it is.
-func Canonical(in []string) []string {
-	var odd []string
-	var prefixes []netip.Prefix
-	for _, r := range in {
-		v4, _, err := annotation.ParseRanges([]string{r})
-		if err != nil || len(v4) != 1 {
-			odd = append(odd, r)
-			continue
-		}
-		prefixes = append(prefixes, v4[0])
-	}
-	out := append(annotation.Strings(annotation.Aggregate(prefixes)), odd...)
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Same reports whether two lists let in the same sources.
-func Same(a, b []string) bool { return slices.Equal(Canonical(a), Canonical(b)) }
-
-// Contain reports whether every inner range lies within the outer ones.
-func Contain(outer, inner []string) bool {
-	out, _, err1 := annotation.ParseRanges(outer)
-	in, _, err2 := annotation.ParseRanges(inner)
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	out = annotation.Aggregate(out)
-	for _, i := range in {
-		if !slices.ContainsFunc(out, func(o netip.Prefix) bool { return o.Bits() <= i.Bits() && o.Contains(i.Addr()) }) {
-			return false
-		}
-	}
-	return true
-}
-
-// intersect reports whether two lists have a source in common.
-func intersect(a, b []string) bool {
-	x, _, err1 := annotation.ParseRanges(a)
-	y, _, err2 := annotation.ParseRanges(b)
-	return err1 == nil && err2 == nil && len(annotation.Intersect(x, y)) > 0
+func compare(a, b Range) int {
+	return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.StartPort, b.StartPort), cmp.Compare(a.EndPort, b.EndPort),
+		slices.Compare(annotation.Canonical(a.CIDRs), annotation.Canonical(b.CIDRs)))
 }
 
 // freeForm is the shortest way to write a range with prefixes that are not taken: itself, its halves, their halves.

@@ -69,10 +69,9 @@ var Differences = []Difference{
 	},
 	{
 		Since: "4.18", What: "createLoadBalancerRule with cidrlist: the sources of a balancer rule",
-		Params: map[string][]string{"createLoadBalancerRule": {"cidrlist"}},
-		Fields: map[string][]string{"balancer rule": {"cidrlist"}},
-		Without: "In an isolated network the firewall alone enforces `loadBalancerSourceRanges`. In a VPC nothing can: a Service " +
-			"with ranges gets rules without members, and the Event `SourceRangesNotServed` says so",
+		Params:  map[string][]string{"createLoadBalancerRule": {"cidrlist"}},
+		Fields:  map[string][]string{"balancer rule": {"cidrlist"}},
+		Without: "Not supported. In a VPC a Service with source ranges is refused with an Event",
 	},
 	{
 		Since: "4.18", What: "type of zones (Core, Edge), MTU of networks",
