@@ -22,17 +22,26 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
+// Types of package decide, for the callers of this one.
 type (
-	// Check and the other types are package decide's, for the callers of this package.
-	Check      = decide.Check
-	Severity   = decide.Severity
-	Phase      = decide.Phase
-	Finding    = decide.Finding
-	Object     = decide.Object
-	Outcome    = decide.Outcome
-	Facts      = decide.Facts
+	// Check is decide.Check.
+	Check = decide.Check
+	// Severity is decide.Severity.
+	Severity = decide.Severity
+	// Phase is decide.Phase.
+	Phase = decide.Phase
+	// Finding is decide.Finding.
+	Finding = decide.Finding
+	// Object is decide.Object.
+	Object = decide.Object
+	// Outcome is decide.Outcome.
+	Outcome = decide.Outcome
+	// Facts is decide.Facts.
+	Facts = decide.Facts
+	// Controller is decide.Workload.
 	Controller = decide.Workload
-	Revision   = decide.Revision
+	// Revision is decide.Revision.
+	Revision = decide.Revision
 )
 
 // Names of package decide.
