@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
@@ -18,7 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/commands/ui"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -162,6 +162,6 @@ func saveBundle(ctx context.Context, g *cli.Globals, path string, keepNames bool
 	}
 	_, err = fmt.Fprintln(g.Out, path)
 	_, _ = fmt.Fprintf(g.ErrOut, "%s, %d ok, %d warning, %d failed, %d unknown. Look through them before you hand them on.\n",
-		plural.Count(len(files), "file"), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
+		english.Plural(len(files), "file", ""), r.Summary.OK, r.Summary.Warning, r.Summary.Failed, r.Summary.Unknown)
 	return err
 }

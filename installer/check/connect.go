@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -79,6 +79,6 @@ func Open(results []Result) string {
 func NotInstalled(namespace string, skipped int) error {
 	return report.Remedied(
 		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
-			namespace, plural.Count(skipped, "check"), plural.Verb(skipped, "was", "were"))},
+			namespace, english.Plural(skipped, "check", ""), english.PluralWord(skipped, "was", "were"))},
 		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
 }

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -39,7 +40,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	}
 	b.WriteString(o.Style.Indented("", 0, r.Summary.String()))
 	if r.Summary.Held > 0 {
-		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, plural.Count(r.Summary.Held, "action"))))
+		b.WriteString(o.Style.Indented("", 0, fmt.Sprintf("The controller's policy %s holds %s back.", r.Settings.Policy, english.Plural(r.Summary.Held, "action", ""))))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -77,7 +78,7 @@ func (s *Service) write(b *strings.Builder, style report.Style, names, addresses
 		}
 	}
 	if s.Pending > 0 {
-		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", plural.Count(s.Pending, "acquisition"))))
+		b.WriteString(style.Indented("  ? ", 4, fmt.Sprintf("ask CloudStack for the outcome of %s of an address", english.Plural(s.Pending, "acquisition", ""))))
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -104,9 +105,9 @@ func (s *Service) verdict() (string, report.Paint) {
 	case s.Refusal != nil:
 		return "refused: " + string(s.Refusal.Reason), report.Bad
 	case len(s.Actions) > 0 && s.Desired != nil && s.Desired.Absent:
-		return plural.Count(len(s.Actions), "action") + " to delete it", report.Caution
+		return english.Plural(len(s.Actions), "action", "") + " to delete it", report.Caution
 	case s.todo():
-		return plural.Count(len(s.Actions), "action"), report.Caution
+		return english.Plural(len(s.Actions), "action", ""), report.Caution
 	}
 	return "as asked for", report.Good
 }
@@ -123,8 +124,8 @@ func (s Summary) String() string {
 		}
 	}
 	add(s.Settled, "as asked for")
-	add(s.Changing, "with "+plural.Count(s.Actions, "action"))
+	add(s.Changing, "with "+english.Plural(s.Actions, "action", ""))
 	add(s.Refused, "refused")
 	add(s.Failed, "not known")
-	return plural.Count(s.Services, "Service") + ": " + strings.Join(parts, ", ") + "."
+	return english.Plural(s.Services, "Service", "") + ": " + strings.Join(parts, ", ") + "."
 }

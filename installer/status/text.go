@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -84,7 +84,7 @@ func (v *view) write() error {
 	if v.CloudStack.URL == "" {
 		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
 	} else {
-		vms, symbol := plural.Count(v.CloudStack.VMs, "VM"), mark(v.CloudStack.VMs > 0)
+		vms, symbol := english.Plural(v.CloudStack.VMs, "VM", ""), mark(v.CloudStack.VMs > 0)
 		if slices.Contains(v.Unread, check.FactVMs) {
 			vms, symbol = "VMs: ?", report.SymbolUnknown
 		}

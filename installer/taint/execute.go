@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // MarkAnnotation on a node says when csccm set the taint: only a taint with it
@@ -76,7 +76,7 @@ func (e *Executor) Initialise(ctx context.Context, p *Plan, progress report.Prog
 	if len(p.Rest) == 0 {
 		return nil
 	}
-	progress.Step("Initialising %s", plural.Count(len(p.Rest), "more node"))
+	progress.Step("Initialising %s", english.Plural(len(p.Rest), "more node", ""))
 	if err := e.Rest(ctx, p); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,7 +27,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Options choose the nodes and how fast they follow each other.
@@ -125,7 +125,7 @@ func (r *run) what() string {
 		what = append(what, "replace the effect NoExecute of "+strings.Join(r.Soften, ", "))
 	}
 	if r.Canary != "" {
-		what = append(what, "taint "+plural.Count(1+len(r.Rest), "node"))
+		what = append(what, "taint "+english.Plural(1+len(r.Rest), "node", ""))
 	}
 	return strings.Join(what, ", ")
 }
@@ -229,7 +229,7 @@ func Undo(ctx context.Context, e *engine.Env) error {
 		}
 	}
 	op := engine.Operation{
-		Name: "taint-undo", What: "set back " + plural.Count(n, "node"),
+		Name: "taint-undo", What: "set back " + english.Plural(n, "node", ""),
 		Question: prompt.Question{Message: "Set the labels of these nodes back"},
 		Plan:     result, Show: show, Result: func() any { return result }, Done: show,
 	}

@@ -11,13 +11,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Kind says what differs.
@@ -211,7 +211,7 @@ func (w *current) beside(a plan.Actual) []Difference {
 		if len(ports) > 0 {
 			slices.Sort(ports)
 			out = append(out, Difference{Kind: KindForwards, Text: fmt.Sprintf("%s of address %s %s: %s",
-				plural.Count(len(ports), "port forwarding"), a.Addresses[i].IP, plural.Verb(len(ports), "stays", "stay"), strings.Join(ports, ", "))})
+				english.Plural(len(ports), "port forwarding", ""), a.Addresses[i].IP, english.PluralWord(len(ports), "stays", "stay"), strings.Join(ports, ", "))})
 		}
 	}
 	return out

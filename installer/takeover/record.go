@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before. It is set together with the annotations
@@ -73,7 +73,7 @@ func (t *Taker) record(ctx context.Context) error {
 		}
 		n++
 	}
-	t.Progress.Done("in annotations of %s", plural.Count(n, "Service"))
+	t.Progress.Done("in annotations of %s", english.Plural(n, "Service", ""))
 	return nil
 }
 

@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // WriteText prints the plan for a person.
@@ -46,7 +47,7 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 		s := &p.Services[i]
 		changes := "none"
 		if n := len(s.Changes); n > 0 {
-			changes = plural.Count(n, "change")
+			changes = english.Plural(n, "change", "")
 			fmt.Fprintf(&all, "Changes of %s:\n", s.Service)
 		}
 		if s.NeedsConsent() && !s.Pinned {

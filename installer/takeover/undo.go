@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,7 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // UndoPlan is the way back from a takeover, complete enough to be shown and agreed to. It holds no secret.
@@ -290,7 +290,7 @@ func (p *UndoPlan) WriteText(out io.Writer, style report.Style) error {
 	}
 	for i := range p.Predecessors {
 		old := &p.Predecessors[i]
-		again := "with " + plural.Count(int(old.Wanted), "Pod") + " again"
+		again := "with " + english.Plural(int(old.Wanted), "Pod", "") + " again"
 		if old.Kind == "DaemonSet" {
 			again = "on its nodes again"
 		}

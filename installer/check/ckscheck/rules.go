@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Severity says what a Finding means for the operation.
@@ -307,7 +307,7 @@ func large(o *cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) bool {
 }
 
 func size(o *cloudapi.ServiceOffering) string {
-	return fmt.Sprintf("%s and %d MiB of memory", plural.Count(o.CPUs, "CPU"), o.MemoryMiB)
+	return fmt.Sprintf("%s and %d MiB of memory", english.Plural(o.CPUs, "CPU", ""), o.MemoryMiB)
 }
 
 // Large names offerings that nodes of a version can have, the smallest first.
@@ -420,7 +420,7 @@ func (c *check) nodes(s Severity) {
 	}
 	if want := k.ControlNodes + k.Size; nodes != want && k.Type == cloudapi.CloudManaged {
 		c.add(Warning, "cluster-nodes", "cluster "+k.Name, "csccm cks show "+k.Name+" lists its VMs; scaling the cluster to the number of workers that it has corrects that",
-			"it has %s, and CloudStack expects %d", plural.Count(nodes, "VM"), want)
+			"it has %s, and CloudStack expects %d", english.Plural(nodes, "VM", ""), want)
 	}
 	if !c.read(SubjectNodes) {
 		return

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 func cksChecks() []Check {
@@ -80,7 +81,7 @@ func ofCKS(well string, subject ckscheck.Subject, rules ...func(*ckscheck.Facts)
 		notChecked := strings.Join(unread, "; ")
 		switch {
 		case len(objects) > 0:
-			out.Message = plural.Count(len(objects), "problem") + " of cluster " + k.Cluster.Name
+			out.Message = english.Plural(len(objects), "problem", "") + " of cluster " + k.Cluster.Name
 			out = out.About(objects...).Fix("%s", strings.Join(remedies, "; "))
 		case notChecked != "":
 			return Skipf("not checked: %s", notChecked)
@@ -136,7 +137,7 @@ func cksLeftovers(f *Facts) Finding {
 	}
 	out := Passf("deleting the cluster would leave nothing behind")
 	if living > 0 {
-		out = Passf("in a network that CloudStack did not make for the cluster, deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too", plural.Count(living, "address"))
+		out = Passf("in a network that CloudStack did not make for the cluster, deleting the cluster would leave %s of its Services behind: `csccm cks delete --remove-services` takes them too", english.Plural(living, "address", ""))
 	}
 	return out.Unless(stale, "address", "%s of Services that are gone would stay in the network for ever")
 }

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 func cloudStackChecks() []Check {
@@ -246,7 +247,7 @@ func networks(f *Facts) Finding {
 			names = append(names, n.Name)
 		}
 		if why != "" {
-			o.Message = "of " + plural.Count(used[id], "node") + why
+			o.Message = "of " + english.Plural(used[id], "node", "") + why
 			objects = append(objects, o)
 		}
 	}

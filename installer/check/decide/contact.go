@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/kube/podlog"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Texts of the controller's log, and of its client's errors.
@@ -119,7 +120,7 @@ func contact(f *Facts) Finding {
 		return Passf("reached; it was not for %s, until %s ago", over.again.Get("after"), ago(over.again, f.At)).
 			With("at", over.again.At.Format(time.RFC3339)).With("Pod "+over.pod, OneLine(over.failure.Get("err")))
 	case last == nil:
-		return Passf("no failed call in %s of the log", plural.Count(lines, "line"))
+		return Passf("no failed call in %s of the log", english.Plural(lines, "line", ""))
 	case last.last.Message == contactMade:
 		return Passf("%s", strings.TrimSpace(contactMade+": "+last.last.Get("scope"))).With("Pod", last.pod).With("at", last.last.At.Format(time.RFC3339))
 	}
@@ -136,7 +137,7 @@ func ago(l *podlog.Line, now time.Time) time.Duration { return now.Sub(l.At).Rou
 func (c *contactOf) broken(now time.Time) Finding {
 	why := cmp.Or(c.last.Get("err"), c.last.Message)
 	out := Problemf("%s", OneLine(why)).About(Object{Kind: "Pod", Name: c.pod, Message: fmt.Sprintf("%s ago, %s in %s",
-		ago(c.last, now), plural.Count(c.failures, "failed call"), recentlyEnough)})
+		ago(c.last, now), english.Plural(c.failures, "failed call", ""), recentlyEnough)})
 	if fix := c.last.Get("remedy"); fix != "" && !unreachable(c.last) {
 		return out.Fix("%s", fix)
 	}

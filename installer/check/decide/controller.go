@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 func controllerChecks() []Check {
@@ -101,11 +101,11 @@ func podsReady(f *Facts) Finding {
 	}
 	switch {
 	case len(objects) == 0 && len(odd) > 0:
-		return Warnf("%s restarting, or with another image than wanted", plural.Count(len(odd), "Pod")).About(odd...)
+		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
 	case len(objects) == 0:
-		return Passf("%s", plural.Count(int(ready), "Pod"))
+		return Passf("%s", english.Plural(int(ready), "Pod", ""))
 	}
-	out := Problemf("%d of %s ready", ready, plural.Count(int(wanted), "Pod")).About(objects...)
+	out := Problemf("%d of %s ready", ready, english.Plural(int(wanted), "Pod", "")).About(objects...)
 	switch {
 	case ready > 0:
 		out.Outcome = Warning // another Pod works
@@ -246,7 +246,7 @@ func otherControllers(f *Facts) Finding {
 		}
 	}
 	for _, w := range f.Others() {
-		objects = append(objects, w.object("%s, image %s", plural.Count(int(w.Wanted), "Pod"), strings.Join(w.Images, ", ")))
+		objects = append(objects, w.object("%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
 		if w.replaceable {
 			fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
 		} else {
@@ -296,11 +296,11 @@ func answers(f *Facts) Finding {
 	slices.Sort(how)
 	switch {
 	case len(sick) > 0:
-		return Problemf("%s not healthy", plural.Count(len(sick), "Pod")).About(append(sick, silent...)...)
+		return Problemf("%s not healthy", english.Plural(len(sick), "Pod", "")).About(append(sick, silent...)...)
 	case len(silent) > 0:
-		return Unknownf("%s could not be asked", plural.Count(len(silent), "Pod")).About(silent...)
+		return Unknownf("%s could not be asked", english.Plural(len(silent), "Pod", "")).About(silent...)
 	}
-	return Passf("%s, %s", plural.Count(len(f.Answers), "Pod"), strings.Join(slices.Compact(how), " and "))
+	return Passf("%s, %s", english.Plural(len(f.Answers), "Pod", ""), strings.Join(slices.Compact(how), " and "))
 }
 
 // probed reports whether the kubelet asks a Pod's /healthz and finds it well.
@@ -326,7 +326,7 @@ func placement(f *Facts) Finding {
 			objects = append(objects, podObject(p, "runs on node %s, which is no control plane node", p.Spec.NodeName))
 		}
 	}
-	return Passf("%s", plural.Count(len(f.Pods), "Pod")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
+	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
 }
 
 func madeByCKS(f *Facts) Finding {

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // here stands for the configured project, whose VMs may be in another zone.
@@ -59,7 +59,7 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 	if zone != "" {
 		in += ", zone " + zone
 	}
-	out = Problemf("%d of %s have no VM in %s", len(lost), plural.Count(len(nodes), "node"), in)
+	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), in)
 	for i := range lost {
 		out = out.About(NodeObject(&lost[i], "has no VM there"))
 	}

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -52,9 +52,9 @@ func openErrors(f *Facts) Finding {
 	out := Passf("none in the last hour")
 	switch {
 	case len(open) > 0:
-		out = Problemf("%s with an open warning", plural.Count(len(open), "object")).About(append(open, inLog...)...)
+		out = Problemf("%s with an open warning", english.Plural(len(open), "object", "")).About(append(open, inLog...)...)
 	case len(inLog) > 0:
-		out = Problemf("%s again and again in the log", plural.Count(len(inLog), "error")).About(inLog...)
+		out = Problemf("%s again and again in the log", english.Plural(len(inLog), "error", "")).About(inLog...)
 	}
 	for i, text := range all {
 		out = out.With(fmt.Sprintf("log %d", i+1), text)
@@ -190,7 +190,7 @@ func errorClasses(f *Facts, over judgement) (open []Object, all []string) {
 	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
 	for _, k := range keys {
 		c := byKey[k]
-		text := fmt.Sprintf("%s in the last hour: %s", plural.Count(c.times, "time"), c.last.Message)
+		text := fmt.Sprintf("%s in the last hour: %s", english.Plural(c.times, "time", ""), c.last.Message)
 		if why := c.last.Get("err"); why != "" {
 			text += ": " + OneLine(why)
 		}

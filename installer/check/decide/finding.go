@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Outcome is the result of a check.
@@ -87,7 +88,7 @@ func (f Finding) Unless(objects []Object, noun, format string) Finding {
 	if len(objects) == 0 {
 		return f
 	}
-	return Problemf(format, plural.Count(len(objects), noun)).About(objects...)
+	return Problemf(format, english.Plural(len(objects), noun, "")).About(objects...)
 }
 
 // About adds the objects that are not well.

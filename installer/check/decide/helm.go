@@ -11,9 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 func helmChecks() []Check {
@@ -110,7 +111,7 @@ func conflicts(f *Facts) Finding {
 		}
 		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
 	}
-	out := Passf("%s of the chart, %d of them there as the release's", plural.Count(len(f.Live), "object"), there).
+	out := Passf("%s of the chart, %d of them there as the release's", english.Plural(len(f.Live), "object", ""), there).
 		Unless(objects, "object", "%s of the chart exist without being the release's")
 	if names := strings.Join(free, " "); len(free) == len(objects) && len(free) > 0 {
 		out = out.Fix("delete or rename them, or have the release take them over: `kubectl -n %s label %s app.kubernetes.io/managed-by=Helm` and "+
@@ -142,7 +143,7 @@ func drift(f *Facts) Finding {
 		case c.Action == diff.Update:
 			o.Message = "the release would change " + strings.Join(c.Lines[:min(len(c.Lines), maxFields)], "; ")
 			if n := len(c.Lines) - maxFields; n > 0 {
-				o.Message += fmt.Sprintf("; and %s more", plural.Count(n, "field"))
+				o.Message += fmt.Sprintf("; and %s more", english.Plural(n, "field", ""))
 			}
 			if len(c.By) > 0 {
 				o.Message += "; changed by " + strings.Join(c.By, ", ")
@@ -152,7 +153,7 @@ func drift(f *Facts) Finding {
 		}
 		out = append(out, o)
 	}
-	all := plural.Count(len(f.Drift), "object")
+	all := english.Plural(len(f.Drift), "object", "")
 	if len(out) > 0 {
 		return Problemf("%d of %s differ from revision %d", len(out), all, r.Revision).About(out...)
 	}
@@ -177,9 +178,9 @@ func leaks(f *Facts) Finding {
 		}
 	}
 	if len(objects) > 0 {
-		return Problemf("%s of Helm with credentials", plural.Count(len(objects), "record")).About(objects...).
+		return Problemf("%s of Helm with credentials", english.Plural(len(objects), "record", "")).About(objects...).
 			Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n %s delete secret %s`",
 				WordNamespace, namesOf(objects))
 	}
-	return Passf("%s searched", plural.Count(len(f.Records), "revision"))
+	return Passf("%s searched", english.Plural(len(f.Records), "revision", ""))
 }

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/version"
 )
 
@@ -121,7 +121,7 @@ func permissions(f *Facts) Finding {
 	case len(missing) > 0:
 		return Problemf("the caller may not: %s", strings.Join(missing, ", ")).About(f.Refused...)
 	case len(f.Refused) > 0:
-		return Problemf("the API server would refuse %s of the chart", plural.Count(len(f.Refused), "object")).About(f.Refused...)
+		return Problemf("the API server would refuse %s of the chart", english.Plural(len(f.Refused), "object", "")).About(f.Refused...)
 	case len(lost) > 0:
 		return Warnf("the caller may not: %s", strings.Join(lost, ", ")).
 			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages + "docs/security.md")
@@ -194,7 +194,7 @@ func heartbeats(f *Facts) Finding {
 	case len(objects) == judged:
 		return Problemf("the clock of this machine differs from that of all nodes").About(objects...)
 	}
-	return Passf("heartbeats of %s fit", plural.Count(judged, "node")).Unless(objects, "node", "%s: heartbeats do not fit this machine's clock")
+	return Passf("heartbeats of %s fit", english.Plural(judged, "node", "")).Unless(objects, "node", "%s: heartbeats do not fit this machine's clock")
 }
 
 func podSecurity(f *Facts) Finding {
@@ -259,7 +259,7 @@ func kubeletVersions(f *Facts) Finding {
 		}
 		return ""
 	})
-	return Passf("%s", plural.Count(len(f.Nodes), "node")).Unless(objects, "finding", "%s")
+	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "finding", "%s")
 }
 
 func noNodes() Finding { return Skipf("the cluster has no nodes") }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -176,7 +176,7 @@ func services(f *Facts) Finding {
 		}
 		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
 	}
-	text := plural.Count(checked, "Service")
+	text := english.Plural(checked, "Service", "")
 	switch {
 	case len(objects) > 0:
 		out := Problemf("something is missing or wrong for %d of %s", len(objects), text).About(objects...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for.
@@ -76,13 +76,13 @@ func labels(f *Facts) Finding {
 		return strings.Join(differ, "; ")
 	})
 	stranded := strandedVolumes(f.Volumes, now, after)
-	out := Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(f.Volumes), "volume"))
+	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
 	switch {
 	case len(stranded) > 0:
-		out = Problemf("%s bound to a zone or region that no node has, or will have", plural.Count(len(stranded), "volume")).About(append(stranded, odd...)...).
+		out = Problemf("%s bound to a zone or region that no node has, or will have", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
 			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
 	case len(odd) > 0:
-		out = Problemf("%s with labels that CloudStack does not confirm", plural.Count(len(odd), "node")).About(odd...)
+		out = Problemf("%s with labels that CloudStack does not confirm", english.Plural(len(odd), "node", "")).About(odd...)
 	case judged == 0:
 		out = Skipf("no node has a VM")
 	}
@@ -239,12 +239,12 @@ func addresses(f *Facts) Finding {
 	}
 	switch {
 	case len(fights) > 0:
-		return Problemf("kubelet and controller both write the addresses of %s", plural.Count(len(fights), "node")).About(append(fights, odd...)...)
+		return Problemf("kubelet and controller both write the addresses of %s", english.Plural(len(fights), "node", "")).About(append(fights, odd...)...)
 	case len(odd) > 0:
-		return Warnf("%s with other addresses than CloudStack has", plural.Count(len(odd), "node")).About(odd...).
+		return Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).About(odd...).
 			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
 	}
-	return Passf("%s", plural.Count(len(f.Nodes), "node"))
+	return Passf("%s", english.Plural(len(f.Nodes), "node", ""))
 }
 
 // addressText is the list without names, in a fixed order.

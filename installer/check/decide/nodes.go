@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 func nodeChecks() []Check {
@@ -98,7 +98,7 @@ func kubelets(f *Facts) Finding {
 		}
 		out = out.With("Node "+v.Node, string(v.Verdict)+": "+v.Reason())
 	}
-	all := plural.Count(len(f.Kubelets), "node")
+	all := english.Plural(len(f.Kubelets), "node", "")
 	switch {
 	case len(not) > 0 && node.Adopts(f.Pods):
 		out.Outcome, out.Message = OK, fmt.Sprintf("%d of %s without it; the controller initialises such nodes (adoptNodes)", len(not), all)
@@ -121,7 +121,7 @@ func matches(f *Facts) Finding {
 	for i := range f.Nodes {
 		all = append(all, &f.Nodes[i])
 	}
-	count := plural.Count(len(f.Nodes), "node")
+	count := english.Plural(len(f.Nodes), "node", "")
 	out := Passf("%s in %s", count, f.VMs.Scope())
 	objects := f.nodeObjects(func(n *corev1.Node) string {
 		vm, err := node.Match(f.VMs, n)
@@ -175,13 +175,13 @@ func providerIDs(f *Facts) Finding {
 	})
 	switch {
 	case len(wrong) > 0:
-		return f.misplaced(Problemf("%s with a wrong provider ID", plural.Count(len(wrong), "node")).About(append(wrong, odd...)...).
+		return f.misplaced(Problemf("%s with a wrong provider ID", english.Plural(len(wrong), "node", "")).About(append(wrong, odd...)...).
 			Fix("nobody can change a provider ID: `kubectl delete node %s`, then restart the kubelet, which registers the Node again", namesOf(wrong)))
 	case len(odd) > 0:
-		return Warnf("%s without a provider ID of CloudStack", plural.Count(len(odd), "node")).About(odd...).
+		return Warnf("%s without a provider ID of CloudStack", english.Plural(len(odd), "node", "")).About(odd...).
 			Fix("have the node initialised: `csccm taint %s`; a foreign provider ID stays", namesOf(odd))
 	}
-	return Passf("%s", plural.Count(len(f.Nodes), "node"))
+	return Passf("%s", english.Plural(len(f.Nodes), "node", ""))
 }
 
 // namesOf returns the names of objects as a command line has them.
@@ -209,9 +209,9 @@ func uninitialised(f *Facts) Finding {
 		}
 		return ""
 	})
-	out := Passf("%s", plural.Count(len(f.Nodes), "node"))
+	out := Passf("%s", english.Plural(len(f.Nodes), "node", ""))
 	if fresh > 0 {
-		out = Passf("%s being initialised", plural.Count(fresh, "node"))
+		out = Passf("%s being initialised", english.Plural(fresh, "node", ""))
 	}
 	return out.Unless(stuck, "node", "%s waiting for the controller")
 }
@@ -258,7 +258,7 @@ func noExecute(f *Facts) Finding {
 		}
 		return ""
 	})
-	return Passf("%s", plural.Count(len(f.Nodes), "node")).Unless(objects, "node", "Pods are evicted from %s")
+	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(objects, "node", "Pods are evicted from %s")
 }
 
 func doomed(f *Facts) Finding {
@@ -276,7 +276,7 @@ func doomed(f *Facts) Finding {
 		}
 		return ""
 	})
-	return f.misplaced(Passf("%s, %d NotReady", plural.Count(len(f.Nodes), "node"), notReady).Unless(objects, "node", "%s would be deleted"))
+	return f.misplaced(Passf("%s, %d NotReady", english.Plural(len(f.Nodes), "node", ""), notReady).Unless(objects, "node", "%s would be deleted"))
 }
 
 func stopped(f *Facts) Finding {
@@ -295,7 +295,7 @@ func stopped(f *Facts) Finding {
 	if running == 0 && len(objects) == 0 {
 		return Skipf("no node has a VM")
 	}
-	return Passf("%s", plural.Count(running, "VM")).Unless(objects, "node", "the VMs of %s do not run")
+	return Passf("%s", english.Plural(running, "VM", "")).Unless(objects, "node", "the VMs of %s do not run")
 }
 
 // likelyVM says which VM a node without one probably is, where its name fits none: by its system UUID, by a MAC

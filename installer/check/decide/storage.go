@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/cloudstack/ini"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Names of the CSI driver for CloudStack (github.com/cloudstack/cloudstack-csi-driver), as its version 3.0 uses them.
@@ -162,7 +162,7 @@ func driverTopology(f *Facts) Finding {
 			objects = append(objects, Object{Kind: "PersistentVolume", Name: volumes[i].Name, Message: fmt.Sprintf("is of zone %s, where no node is", strings.Join(wants, ", "))})
 		}
 	}
-	out := Passf("%s, %s", plural.Count(judged, "node"), plural.Count(len(volumes), "volume")).
+	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(volumes), "volume", "")).
 		Unless(objects, "object", "%s with another zone or VM than CloudStack's")
 	switch {
 	case again != "":

@@ -12,10 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Request says for what the keys are to be made.
@@ -156,7 +157,7 @@ func (p *Provision) planAccount(ctx context.Context, admin *cloudapi.Client, r R
 	p.role = &plan
 	switch {
 	case plan.Create:
-		p.step("create role %q of type User that allows %s and denies all others", name, plural.Count(len(plan.Add), "command"))
+		p.step("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", ""))
 	case plan.changes():
 		p.step("complete role %q: allow %s", name, strings.Join(plan.Add, ", "))
 	}

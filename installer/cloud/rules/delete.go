@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Deleted is all that is needed to make a deleted rule again.
@@ -68,7 +68,7 @@ func (a *Applier) serves(ctx context.Context, keeper string, other *Rule) error 
 	case k == nil:
 		return fmt.Errorf("the rule that is to stay (%s) is gone; %w", keeper, errChanged)
 	case len(k.Members) == 0 && len(other.Members) > 0, k.State != stateActive && len(k.Members) > 0:
-		return fmt.Errorf("rule %q (%s), which is to stay, does not serve: state %s, %s", k.Name, keeper, k.State, plural.Count(len(k.Members), "member"))
+		return fmt.Errorf("rule %q (%s), which is to stay, does not serve: state %s, %s", k.Name, keeper, k.State, english.Plural(len(k.Members), "member", ""))
 	}
 	return nil
 }

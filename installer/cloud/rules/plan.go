@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Rule is a load balancer rule with its members.
@@ -320,7 +320,7 @@ func hint(t target, ours, members int, nodesKnown bool) string {
 	case ours == 0:
 		return "; none of its members is a node of this cluster"
 	}
-	return fmt.Sprintf("; %d of its %s %s of this cluster", ours, plural.Count(members, "member"), plural.Verb(ours, "is a node", "are nodes")) + how
+	return fmt.Sprintf("; %d of its %s %s of this cluster", ours, english.Plural(members, "member", ""), english.PluralWord(ours, "is a node", "are nodes")) + how
 }
 
 // Address is a public address that carries no load balancer rule once the steps are done.

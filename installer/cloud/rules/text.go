@@ -8,8 +8,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Deletions is the number of steps that delete a rule.
@@ -62,7 +63,7 @@ func Did(steps []Step) string {
 }
 
 // CountRules is a number with its noun.
-func CountRules(n int) string { return plural.Count(n, "rule") }
+func CountRules(n int) string { return english.Plural(n, "rule", "") }
 
 // WriteBack prints the steps of an undo for a person.
 func WriteBack(out io.Writer, style report.Style, steps []Step) error {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 )
 
@@ -52,7 +52,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, names []string) er
 		return e.Cluster.Explain(err)
 	}
 	result := &Result{SchemaVersion: 1, DryRun: true, Plan: MakePlan(*facts, chosen)}
-	count := plural.Count(result.Count(Adopt), "address")
+	count := english.Plural(result.Count(Adopt), "address", "")
 	op := engine.Operation{
 		Name: "adopt", What: "hand over " + count, Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
 		Plan: result, Show: func(w io.Writer) error { return result.write(e, w) },

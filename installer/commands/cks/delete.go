@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -20,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // DeleteOptions are what csccm cks delete is asked for.
@@ -38,7 +38,7 @@ const servicesTimeout = 5 * time.Minute
 // addresses of Services of type LoadBalancer would stay: they are removed before, or named.
 func (s *Service) Delete(ctx context.Context, name string, o DeleteOptions) error {
 	return s.on(ctx, opDelete, name, func(k *cloudapi.KubernetesCluster, t *task) error {
-		t.plan.change("state", k.State, "deleted, with its "+plural.Count(vms(k), "VM"))
+		t.plan.change("state", k.State, "deleted, with its "+english.Plural(vms(k), "VM", ""))
 		t.ignore, t.goal = o.Ignore, func(k *cloudapi.KubernetesCluster) bool { return k == nil }
 		t.preflight = func() ([]ckscheck.Finding, error) { return s.leftovers(ctx, k, o.RemoveServices, t) }
 		t.submit = func(ctx context.Context) (cloudstack.Submitted, error) {
@@ -65,7 +65,7 @@ func (s *Service) leftovers(ctx context.Context, k *cloudapi.KubernetesCluster, 
 		}
 	case !remove && !f.OwnNetwork() && len(living) > 0 && s.Interactive && !s.Yes && !s.DryRun && !s.Structured():
 		remove, err = s.Confirm(ctx, prompt.Question{
-			Message: fmt.Sprintf("Delete the cluster's %s of type LoadBalancer first, with their rules and addresses", plural.Count(len(services), "Service")),
+			Message: fmt.Sprintf("Delete the cluster's %s of type LoadBalancer first, with their rules and addresses", english.Plural(len(services), "Service", "")),
 			Flag:    "--remove-services", Default: "yes",
 			Help: "network " + k.NetworkName + " stays when the cluster is deleted, and so does what is in it",
 		})
@@ -96,7 +96,7 @@ func (s *Service) leftovers(ctx context.Context, k *cloudapi.KubernetesCluster, 
 // removeServices deletes Services, given as namespace/name, and waits until they and their rules are gone: the cluster's
 // controller, which removes the rules, ends with the cluster.
 func (s *Service) removeServices(ctx context.Context, kube kubernetes.Interface, k *cloudapi.KubernetesCluster, services, rules []string, note engine.Note) error {
-	s.Progress.Step("Deleting %s of type LoadBalancer", plural.Count(len(services), "Service"))
+	s.Progress.Step("Deleting %s of type LoadBalancer", english.Plural(len(services), "Service", ""))
 	for _, name := range services {
 		namespace, service, _ := strings.Cut(name, "/")
 		err := kube.CoreV1().Services(namespace).Delete(ctx, service, metav1.DeleteOptions{})

@@ -14,12 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -231,7 +232,7 @@ func (p *Plan) judge(ignored []string) error {
 	}
 	slices.Sort(codes)
 	return &report.Error{
-		What: fmt.Sprintf("cannot %s, the preflight has found %s: %s; nothing was changed", p.what(), plural.Count(len(codes), "problem"), strings.Join(texts, "; ")),
+		What: fmt.Sprintf("cannot %s, the preflight has found %s: %s; nothing was changed", p.what(), english.Plural(len(codes), "problem", ""), strings.Join(texts, "; ")),
 		Fix:  "correct that; --ignore-preflight " + strings.Join(slices.Compact(codes), ",") + " goes on all the same, and CloudStack decides",
 		Code: report.ExitCheckFailed,
 	}

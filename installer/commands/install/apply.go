@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/installer/check"
@@ -18,7 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/installer/taint"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // applySecret writes the credentials, outside Helm, which would keep them in
@@ -182,7 +182,7 @@ func (in *Installer) awaitNodes(ctx context.Context) error {
 		}
 		return nil
 	}
-	in.Progress.Step("Waiting for the controller to initialise %s", plural.Count(len(waiting), "node"))
+	in.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
 	began := in.Clock.Now()
 	e := in.executor()
 	group, gctx := errgroup.WithContext(ctx)
@@ -224,10 +224,10 @@ func (in *Installer) taintNodes(ctx context.Context) error {
 		return nil
 	}
 	if in.SkipTaint {
-		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", plural.Count(1+len(plan.Rest), "node"))
+		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", english.Plural(1+len(plan.Rest), "node", ""))
 		return nil
 	}
-	in.note("%s to initialise, %s first", plural.Count(1+len(plan.Rest), "node"), plan.Canary)
+	in.note("%s to initialise, %s first", english.Plural(1+len(plan.Rest), "node", ""), plan.Canary)
 	return in.executor().Initialise(ctx, plan, in.Progress)
 }
 

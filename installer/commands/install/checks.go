@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -103,7 +104,7 @@ func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.
 		in.sayObjects(c)
 	}
 	s := result.Summary
-	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, plural.Count(s.Warning, "warning"), s.Failed)
+	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, english.Plural(s.Warning, "warning", ""), s.Failed)
 	if len(failed) > 0 {
 		in.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // facts is what detect found.
@@ -102,7 +102,7 @@ func (in *Installer) placePods() {
 
 // describeCluster leaves out a distribution that is not recognised: that it is unknown helps nobody.
 func describeCluster(version string, d cluster.Distribution, nodes int) string {
-	parts := []string{"Kubernetes " + version, string(d), plural.Count(nodes, "node")}
+	parts := []string{"Kubernetes " + version, string(d), english.Plural(nodes, "node", "")}
 	if d == cluster.Unknown {
 		parts = slices.Delete(parts, 1, 2)
 	}

@@ -12,11 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/taint"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -30,7 +31,7 @@ func (in *Installer) printPlan() error {
 func (in *Installer) printText(w io.Writer) error {
 	p := in.plan
 	var b strings.Builder
-	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, plural.Count(p.Cluster.Nodes, "node"))
+	fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", p.Cluster.Context, p.Cluster.Server, p.Cluster.Version, english.Plural(p.Cluster.Nodes, "node", ""))
 	for _, s := range p.CloudStack.Done {
 		fmt.Fprintf(&b, "  CloudStack  done: %s\n", terminal.Line(s))
 	}

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/taint"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Result is what a finished install says.
@@ -69,7 +70,7 @@ func (in *Installer) summary(ctx context.Context) error {
 	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  %s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, plural.Count(r.Nodes, "node"), in.StyleOf(in.Out).Commands("csccm doctor"), report.ShellLine(r.Command...))
+`, r.AppVersion, r.Namespace, r.Initialised, english.Plural(r.Nodes, "node", ""), in.StyleOf(in.Out).Commands("csccm doctor"), report.ShellLine(r.Command...))
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
@@ -18,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // sourcePredecessor is the answer of the person at the terminal; the keys are then given ones.
@@ -147,7 +148,7 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	in.taker = takeover.NewTaker(source, plan, takeover.Options{
 		Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin,
 	})
-	in.Progress.Done("%s, %s", plural.Count(len(plan.Services), "Service"), plural.Count(ruleCount(plan), "rule"))
+	in.Progress.Done("%s, %s", english.Plural(len(plan.Services), "Service", ""), english.Plural(ruleCount(plan), "rule", ""))
 	return nil
 }
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/secretusers"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // What a workload needs to work with new keys.
@@ -95,7 +95,7 @@ func (o *Others) breaks(changed time.Time, restarts bool) []string {
 		if n == 0 || u.Needs == reloads || u.Needs == update || u.Needs == restart && restarts {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s read Secret %s (%s) before it was changed", u, plural.Count(n, "Pod"), u.Secret, strings.Join(u.Reads, ", "))
+		text := fmt.Sprintf("%s: %s read Secret %s (%s) before it was changed", u, english.Plural(n, "Pod", ""), u.Secret, strings.Join(u.Reads, ", "))
 		if u.Why != "" {
 			text += "; " + u.Why
 		}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/csccm/csccm/pkg/plural"
+	"github.com/dustin/go-humanize/english"
 )
 
 // Result is what a rotation says at its end, or ending old keys, which has no new ones.
@@ -68,7 +68,7 @@ func reasons(b *strings.Builder, all []string) {
 	}
 }
 
-func count(pods int) string { return plural.Count(pods, "Pod") }
+func count(pods int) string { return english.Plural(pods, "Pod", "") }
 
 // show returns what prints the plan.
 func (p *Plan) show(restarts bool) func(w io.Writer) error {

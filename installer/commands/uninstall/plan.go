@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Finalizer keeps a Service until a cloud provider has removed its load
@@ -148,9 +148,9 @@ func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
 	case held == 0:
 	case o.RemoveFinalizers:
 		p.finalizers = true
-		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, plural.Count(held, "Service")))
+		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, english.Plural(held, "Service", "")))
 	default:
-		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, plural.Count(held, "Service")))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, english.Plural(held, "Service", "")))
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+plural.Count(len(list.Items), "node"))
+	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+english.Plural(len(list.Items), "node", ""))
 	var waiting []string
 	for i := range list.Items {
 		if node.HasTaint(&list.Items[i]) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +24,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 const (
@@ -120,7 +120,7 @@ func (u *run) pods(ctx context.Context, _ engine.Note) error {
 		return len(left) == 0, nil
 	})
 	if err == nil && !ended {
-		err = fmt.Errorf("%s of the controller still there after %s, the first is %s", plural.Count(len(left), "Pod"), podsTimeout, left[0].Name)
+		err = fmt.Errorf("%s of the controller still there after %s, the first is %s", english.Plural(len(left), "Pod", ""), podsTimeout, left[0].Name)
 	}
 	if err == nil {
 		u.Progress.Done("")

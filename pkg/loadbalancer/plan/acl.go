@@ -11,7 +11,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // maxACLReason is the length that CloudStack has for an item's reason.
@@ -133,8 +132,8 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	} else if now <= most {
 		return nil
 	}
-	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
-		plural.Count(now, "item"), wall, cmp.Or(l.Name, l.ListID), free, most),
+	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %d items before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
+		now, wall, cmp.Or(l.Name, l.ListID), free, most),
 		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
 }
 

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Step is one change in CloudStack, at its place in a plan. It works on an address, or on a network ACL list. Fields that
@@ -140,10 +141,10 @@ var kinds = map[string]kind{
 	}},
 	DeleteRule: {Removes, ResourceRule, func(s Step) string { return "delete rule " + s.ofPort() + s.because() }},
 	AddMembers: {Creates, "", func(s Step) string {
-		return "add " + plural.Count(len(s.Members), "member") + " to the rule " + s.ofPort()
+		return "add " + english.Plural(len(s.Members), "member", "") + " to the rule " + s.ofPort()
 	}},
 	RemoveMembers: {Removes, "", func(s Step) string {
-		return "remove " + plural.Count(len(s.Members), "member") + " from the rule " + s.ofPort()
+		return "remove " + english.Plural(len(s.Members), "member", "") + " from the rule " + s.ofPort()
 	}},
 	SetStickiness:  {Changes, "", func(s Step) string { return "set stickiness " + s.Rule.Stickiness.Method + " " + s.ofPort() }},
 	DropStickiness: {Changes, "", func(s Step) string { return "remove stickiness " + s.ofPort() }},
@@ -198,7 +199,7 @@ func accessLabel(verb, whom string) func(Step) string {
 }
 
 func tagLabel(item string) func(Step) string {
-	return func(s Step) string { return "tag " + plural.Count(s.Items, item) + s.text() }
+	return func(s Step) string { return "tag " + english.Plural(s.Items, item, "") + s.text() }
 }
 
 func (s Step) ofPort() string { return fmt.Sprintf("of port %d%s", s.Port, s.text()) }

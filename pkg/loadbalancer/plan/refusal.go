@@ -13,7 +13,6 @@ import (
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
-	"github.com/csccm/csccm/pkg/plural"
 )
 
 // Reason is a short CamelCase word for an Event.
@@ -158,7 +157,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 		case !slices.Contains(subject.Desired.Members, w.from):
 			why = "no longer a node that serves the Service"
 		}
-		word := plural.Verb(len(ports[w]), "port ", "ports ")
+		word := map[bool]string{true: "port ", false: "ports "}[len(ports[w]) == 1]
 		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s%s from node %s to %s: %s", word, strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
 	}
 	return out

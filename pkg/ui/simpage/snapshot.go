@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/csccm/csccm/pkg/plural"
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -190,7 +191,7 @@ func (m *mapping) rule(r *simulator.RuleInfo) {
 	case r.State == "Add":
 		o.Health, o.Why = model.HealthPending, []string{"the rule is not on the router yet"}
 	case running < len(r.Members):
-		o.Health, o.Why = model.HealthWarning, []string{fmt.Sprintf("%d of %s run", running, plural.Count(len(r.Members), "member"))}
+		o.Health, o.Why = model.HealthWarning, []string{fmt.Sprintf("%d of %s run", running, english.Plural(len(r.Members), "member", ""))}
 	}
 	m.add(r.ID, o)
 	m.members(r)

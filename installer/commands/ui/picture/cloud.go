@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
@@ -78,7 +79,7 @@ func (b *builder) addresses() {
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
 		if len(services) > 1 {
-			o.Label = "shared by " + plural.Count(len(services), "Service")
+			o.Label = "shared by " + english.Plural(len(services), "Service", "")
 		}
 		b.diagnose(o, "PublicIpAddress "+a.Address)
 		for service := range services {
@@ -125,7 +126,7 @@ func (b *builder) rules() {
 		members := b.Members[r.ID]
 		owner, count := b.owner(r), ""
 		if members != nil {
-			count = plural.Count(len(members), "VM")
+			count = english.Plural(len(members), "VM", "")
 		}
 		o.Label = strings.TrimPrefix(owner, "service/")
 		if owner == "" {

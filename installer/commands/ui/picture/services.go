@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,6 @@ import (
 	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
-	"github.com/csccm/csccm/pkg/plural"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -79,9 +79,9 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		case p.Refusal != nil:
 			worsen(o, model.HealthError, string(p.Refusal.Reason)+": "+p.Refusal.Message)
 		case n > 0 && served && svc.DeletionTimestamp == nil && !onlyChanges(p):
-			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", plural.Count(n, "action")))
+			worsen(o, model.HealthWarning, fmt.Sprintf("CloudStack differs from the Service: %s planned", english.Plural(n, "action", "")))
 		case n > 0 || p.Pending > 0:
-			worsen(o, model.HealthPending, plural.Count(n, "action")+" planned")
+			worsen(o, model.HealthPending, english.Plural(n, "action", "")+" planned")
 		}
 		for _, notice := range p.Notices {
 			if notice.Warning && notice.Reason != node.ReasonWithoutVM { // the Node says so itself
