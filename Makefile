@@ -86,7 +86,7 @@ generate: ## regenerate docs, schemas and the chart's README
 	go generate ./...
 
 .PHONY: clean
-clean: ## remove bin/ and dist/ (caches of the control plane: see CONTRIBUTING.md)
+clean: ## remove bin/ and dist/ (caches of the control plane: see test/README.md)
 	rm -rf bin dist
 
 ##@ Try everything

@@ -80,14 +80,15 @@ func section(b *strings.Builder, title string, w annotation.Writer) {
 		} else {
 			fmt.Fprintf(b, "- Type: %s\n", d.Type)
 		}
-		fmt.Fprintf(b, "- Default: %s\n", d.Default)
 		if len(d.Aliases) > 0 {
 			fmt.Fprintf(b, "- Also as: `%s`\n", strings.Join(d.Aliases, "`, `"))
 		}
 		if d.Example != "" {
 			fmt.Fprintf(b, "- Example: `%s`\n", d.Example)
 		}
-		fmt.Fprintf(b, "- Since: %s\n", d.Since)
+		if d.Since != "v0.1.0" { // the first release
+			fmt.Fprintf(b, "- Since: %s\n", d.Since)
+		}
 	}
 }
 

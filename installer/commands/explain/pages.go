@@ -69,18 +69,18 @@ func (e *Entry) what() string {
 
 const generated = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain/gen. Do not edit. -->\n\n"
 
-// getEvents begins the command that shows an Event, which the page says once.
-const getEvents = "kubectl get events -A --field-selector "
+// saidOnce matches commands that the introduction names.
+var saidOnce = regexp.MustCompile("^(kubectl get events -A --field-selector .*|kubectl describe service -n NAMESPACE NAME|csccm plan NAMESPACE/NAME)$")
 
 // noEnd is how what is well ends.
 const noEnd = "none needed"
 
 const intro = generated + `# Runbooks
 
-What each name means, how to see it, how to end it: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `; their annotation
-` + "`runbook_url`" + ` leads here), [Events on Services](#events-on-services), [Events on Nodes](#events-on-nodes), and
-[reasons of conditions](#conditions-of-a-service) that no Event has. ` + "`csccm doctor --explain NAME`" + ` prints the same without a
-network, also for the code of a [check](checks.md). To see an Event: ` + "`" + getEvents + "reason=NAME`" + `.
+What these names mean, how to see more, and how to end the problem: [alerts](#alerts) of the chart (` + "`prometheusRule.enabled`" + `), [Events on
+Services](#events-on-services) and [on Nodes](#events-on-nodes), and [reasons of conditions](#conditions-of-a-service). To see an Event:
+` + "`kubectl get events -A --field-selector reason=NAME`. For a Service: `kubectl describe service -n NAMESPACE NAME` and\n`csccm plan NAMESPACE/NAME`" + `.
+` + "`csccm doctor --explain NAME`" + ` prints the same without a network, also for the code of a [check](checks.md).
 `
 
 // Page is docs/runbooks.md, a section for each family. Checks have docs/checks.md.
@@ -106,7 +106,7 @@ func Page() string {
 func (e *Entry) write(b *strings.Builder, said string) {
 	fmt.Fprintf(b, "\n%s.\n\n**%s** %s\n",
 		strings.ReplaceAll(strings.TrimPrefix(e.what(), said), e.InCondition, code(e.InCondition)), sentence(onPage(e.When)), onPage(e.Means))
-	block(b, "sh", slices.DeleteFunc(slices.Clone(e.See), func(line string) bool { return strings.HasPrefix(line, getEvents) }))
+	block(b, "sh", slices.DeleteFunc(slices.Clone(e.See), saidOnce.MatchString))
 	block(b, "promql", e.Queries)
 	if e.End != noEnd {
 		fmt.Fprintf(b, "\nHow to end it: %s\n", sentence(onPage(e.End)))
