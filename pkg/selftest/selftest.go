@@ -22,10 +22,10 @@ import (
 )
 
 // The first words of the lines of a self-test.
-const MarkOK, MarkWarning, MarkFailed, MarkFix = "ok", "warning", "failed", "fix"
+const MarkOK, MarkWarning, MarkFailed, MarkFix = "ok", "warning", "failed", "fix" //nolint:revive // the words of one format
 
 // Problems with the settings, which only a change of them solves.
-var ErrNoZone, ErrNoVM = errors.New("there is no zone"), errors.New("the user sees no virtual machine")
+var ErrNoZone, ErrNoVM = errors.New("there is no zone"), errors.New("the user sees no virtual machine") //nolint:revive // a pair
 
 // Problem is a requirement that is not met, and what to do about it.
 type Problem struct { //nolint:errname // a finding first
