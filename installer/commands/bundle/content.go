@@ -295,7 +295,7 @@ func logText(lines []podlog.Line) string {
 	var b strings.Builder
 	for i := range lines {
 		l := &lines[i]
-		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, l.Message)
+		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, strings.ReplaceAll(l.Message, "\n", "\n  "))
 		for _, v := range l.Values {
 			text := "..."
 			if slices.Contains(logValues, v.Key) {
