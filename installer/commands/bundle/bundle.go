@@ -75,7 +75,7 @@ func Files(in Input) ([]File, error) {
 		files = append(files, File{part.name, append(raw, '\n')})
 	}
 	for i, l := range in.Facts.Logs {
-		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte(fmt.Sprintf("log of Pod %s\n", strings.ReplaceAll(r.text(l.Pod), "\n", "\n  ")) + r.text(logText(l.Lines)))})
+		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
 	}
 	index, err := in.page(r)
 	if err != nil {

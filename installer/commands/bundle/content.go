@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/podlog"
+	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
 // What a bundle holds of each kind of object is listed here, field by field: what is not listed stays in
@@ -295,7 +296,7 @@ func logText(lines []podlog.Line) string {
 	var b strings.Builder
 	for i := range lines {
 		l := &lines[i]
-		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, strings.ReplaceAll(l.Message, "\n", "\n  "))
+		fmt.Fprintf(&b, "%s %c %s] %s", l.At.UTC().Format(time.RFC3339), l.Level, l.Source, terminal.Line(l.Message))
 		for _, v := range l.Values {
 			text := "..."
 			if slices.Contains(logValues, v.Key) {
