@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
@@ -132,8 +134,8 @@ func (l *ACL) room(wall int, steps []Step) *RefusalError {
 	} else if now <= most {
 		return nil
 	}
-	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %d item%s before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
-		now, map[bool]string{false: "s"}[now == 1], wall, cmp.Or(l.Name, l.ListID), free, most),
+	return Refuse(ReasonSourceRanges, fmt.Sprintf("the source ranges need %s before number %d of network ACL list %s, which denies all: %d of these numbers are free, and a Service may take half of what others leave (%d)",
+		english.Plural(now, "item", ""), wall, cmp.Or(l.Name, l.ListID), free, most),
 		"use ports that follow each other, which share an item, or give the item that denies all a higher number")
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 )
@@ -157,8 +159,7 @@ func Moves(done []Step, subject *Subject) []Notice {
 		case !slices.Contains(subject.Desired.Members, w.from):
 			why = "no longer a node that serves the Service"
 		}
-		word := map[bool]string{true: "port ", false: "ports "}[len(ports[w]) == 1]
-		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s%s from node %s to %s: %s", word, strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
+		out = append(out, Notice{Reason: ReasonPortMoved, Message: fmt.Sprintf("moved %s %s from node %s to %s: %s", english.PluralWord(len(ports[w]), "port", ""), strings.Join(ports[w], ", "), from, subject.node(w.to), why)})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/csccm/csccm/pkg/annotation"
 )
@@ -77,7 +78,7 @@ func Place(uid string, serving, current []string) []string {
 		}
 		room := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return load[m] >= share })
 		out[i] = slices.MaxFunc(room, func(a, b string) int {
-			return cmp.Or(cmp.Compare(rendezvous(uid, i, a), rendezvous(uid, i, b)), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(weight(uid, strconv.Itoa(i), a), weight(uid, strconv.Itoa(i), b)), cmp.Compare(a, b))
 		})
 		load[out[i]]++
 	}
@@ -89,7 +90,7 @@ func Place(uid string, serving, current []string) []string {
 		}
 		moved := -1
 		for i, m := range out {
-			if m == most && (moved < 0 || rendezvous(uid, i, least) > rendezvous(uid, moved, least)) {
+			if m == most && (moved < 0 || weight(uid, strconv.Itoa(i), least) > weight(uid, strconv.Itoa(moved), least)) {
 				moved = i
 			}
 		}
@@ -99,12 +100,8 @@ func Place(uid string, serving, current []string) []string {
 	}
 }
 
-func rendezvous(uid string, bucket int, member string) uint64 {
-	return weight(uid + "\n" + strconv.Itoa(bucket) + "\n" + member)
-}
-
-// weight is a hash whose bits all depend on all of the text.
-func weight(text string) uint64 {
-	sum := sha256.Sum256([]byte(text))
+// weight is a hash whose bits all depend on all of the words.
+func weight(words ...string) uint64 {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\n")))
 	return binary.BigEndian.Uint64(sum[:])
 }
