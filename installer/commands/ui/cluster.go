@@ -4,6 +4,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,8 +114,5 @@ func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) er
 	err = at.Serve(ctx)
 	stop()
 	<-done
-	if err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return cmp.Or(err, context.Cause(ctx))
 }
