@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,12 +31,17 @@ var carried = []string{
 // line matches a command line and words that may follow it; those of kubectl are in quotes.
 var line = regexp.MustCompile("\\bcsccm( [a-z][a-z-]*)+|`kubectl\\b")
 
+// looking is held while a command is asked for its flags: cobra copies those of its parents into it meanwhile, and checks ask at once.
+var looking sync.Mutex
+
 // Carry completes the command lines in a text that a running command prints. kube is how that one reaches the cluster.
 func Carry(text string, running *cobra.Command, kube *genericclioptions.ConfigFlags) string {
 	lines := line.FindAllStringIndex(text, -1)
 	if len(lines) == 0 {
 		return text // most texts: no client is made for them
 	}
+	looking.Lock()
+	defer looking.Unlock()
 	var connection []string
 	if c, err := cluster.New(kube); err == nil {
 		connection = c.Connection()
