@@ -87,6 +87,7 @@ var Differences = []Difference{
 		Commands: []string{"addVirtualMachinesToKubernetesCluster", "removeVirtualMachinesFromKubernetesCluster"},
 		Params:   map[string][]string{"createKubernetesCluster": {"clustertype"}},
 		Fields:   map[string][]string{"Kubernetes cluster": {"clustertype"}},
+		Without:  "The chart value `registerCluster` cannot be used",
 	},
 	{
 		Since: "4.19", What: "managementserverid of jobs, templatetype of VMs, domainpath of networks",
@@ -127,13 +128,13 @@ var Differences = []Difference{
 	{
 		Since: "4.22", What: "updateLoadBalancerRule with cidrlist; the router is told of a changed protocol",
 		Params: map[string][]string{"updateLoadBalancerRule": {"cidrlist"}},
-		Without: "The rule is deleted and created again when `loadBalancerSourceRanges` change (Event `RuleReplaced`), which ends the " +
-			"connections through that port. With a changed protocol the algorithm is changed there and back (Event `RuleReapplied`)",
+		Without: "When source ranges change, the rule is deleted and created again, which ends its connections (Event `RuleReplaced`). " +
+			"When the protocol changes, the algorithm is changed and changed back (Event `RuleReapplied`)",
 	},
 	{
-		Since: routerTLSSince, What: "TLS that the virtual router ends (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",
+		Since: routerTLSSince, What: "TLS termination by the virtual router (protocol ssl, SslTermination), assignCertToLoadBalancer with forced",
 		Params:  map[string][]string{"assignCertToLoadBalancer": {"forced"}},
-		Without: "A Service with an annotation for a certificate is refused with an Event; nothing is changed",
+		Without: "A Service with the annotation `ssl-certificate` is refused with an Event; nothing is changed",
 	},
 	{
 		Since: "4.22", What: "listNetworks by name, CSI driver in Kubernetes clusters",

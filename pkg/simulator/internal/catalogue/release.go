@@ -123,16 +123,14 @@ func (cat *Catalogue) At(r Release) *Catalogue {
 // DifferencesPart is the name of the section of docs/support-policy.md that DifferencesTable generates (docs/pages).
 const DifferencesPart = "releases of CloudStack: written by go generate ./pkg/simulator"
 
-// DifferencesTable returns Differences as a Markdown table.
+// DifferencesTable returns the Differences that csccm notices as a Markdown table.
 func DifferencesTable() string {
 	var b strings.Builder
 	b.WriteString("| since | what | csccm on older releases |\n|---|---|---|\n")
 	for _, d := range Differences {
-		without := d.Without
-		if without == "" {
-			without = "does not use it"
+		if d.Without != "" {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Since, d.What, d.Without)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Since, d.What, without)
 	}
 	return b.String()
 }
