@@ -70,14 +70,11 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 	if n := len(p.Rules.Steps); n > 0 {
 		fmt.Fprintf(&b, "Rules: %s, in place; csccm migrate-rules --dry-run lists them\n", rules.ToDo(p.Rules.Steps))
 	}
-	if p.Tenants != nil {
+	if len(p.Tenants) > 0 {
 		b.WriteString("The policy for tenants (chart value tenancy) refuses what Services use now:\n")
-		for i := range p.Tenants.Refused {
-			r := &p.Tenants.Refused[i]
+		for i := range p.Tenants {
+			r := &p.Tenants[i]
 			b.WriteString(style.Indented(style.Symbol(report.SymbolWarning)+" ", style.SymbolWidth()+1, r.Service+": "+r.Message))
-		}
-		if flags := tenants.Flags(p.Tenants.Values); flags != "" {
-			b.WriteString("To allow it, before: csccm upgrade " + flags + "\n")
 		}
 	}
 	_, err := io.WriteString(out, b.String())
@@ -166,7 +163,7 @@ func (p *Plan) Pin(names []string) {
 }
 
 // planTenants compares the Services with the policy of csccm's controller, where it is installed already.
-func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) (*tenants.Plan, error) {
+func planTenants(ctx context.Context, c *cluster.Cluster, facts *Facts) ([]tenants.Refusal, error) {
 	view := tenants.View{Services: facts.Services}
 	rules := make([]cloudstack.LoadBalancerRule, len(facts.Rules))
 	for i := range facts.Rules {

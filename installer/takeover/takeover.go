@@ -85,8 +85,8 @@ type Plan struct {
 	// Rules are the rules' renames and the deletion of surplus ones.
 	Rules    rules.Plan `json:"rules"`
 	Problems []Problem  `json:"problems,omitempty"`
-	// Tenants is nil where the policy of csccm's controller refuses no Service.
-	Tenants *tenants.Plan `json:"tenants,omitempty"`
+	// Tenants is what the policy of csccm's controller refuses.
+	Tenants []tenants.Refusal `json:"tenants,omitempty"`
 	// State and Next, the next command, are of csccm takeover alone.
 	State State  `json:"state,omitempty"`
 	Next  string `json:"next,omitempty"`

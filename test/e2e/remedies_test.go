@@ -696,14 +696,8 @@ var remedies = []remedied{
 		breaks: func(t *testing.T, e *remedyEnv) {
 			e.annotated(t, "elsewhere", map[string]string{annotations + "network": "k8s-net"}, 82)
 		},
-		person: func(t *testing.T, e *remedyEnv) { // its owner: it never had an address, so no value is named
+		person: func(t *testing.T, e *remedyEnv) { // its owner
 			e.kube(t, "annotate", "service", "elsewhere", annotations+"network-")
-		},
-	},
-	{
-		code: "TEN-002", what: "a Service with an address gets such an annotation", says: "is not allowed in namespace default",
-		breaks: func(t *testing.T, e *remedyEnv) {
-			e.kube(t, "annotate", "service", "web", annotations+"network=k8s-net")
 		},
 	},
 	{

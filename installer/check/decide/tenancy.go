@@ -5,17 +5,20 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 func tenancyChecks() []Check {
@@ -95,39 +98,45 @@ func policy(f *Facts) Finding {
 	if f.Err(Addresses) == nil && f.Err(AllRules) == nil && f.Err(ClusterIDs) == nil {
 		view.Addresses = tenants.Addresses(f.Addresses, f.AllRules, f.Services, f.ClusterIDs)
 	}
-	values, refused, err := tenants.Keep(p, view)
-	if err != nil {
-		return Unread(err)
-	}
 	var objects []Object
-	for _, r := range refused {
+	for _, r := range tenants.Refusals(p, view) {
 		namespace, name, _ := strings.Cut(r.Service, "/")
 		objects = append(objects, Object{Kind: "Service", Namespace: namespace, Name: name, Message: r.Message})
 	}
-	out := Passf("none").Unless(objects, "setting", "%s more than the policy allows").With("policy", whose)
-	if flags := tenants.Flags(values); flags != "" {
-		out = out.Fix("have the owner of the Service remove what is not allowed, or allow it: `csccm upgrade %s`", flags)
-	}
-	return out
+	return Passf("none").Unless(objects, "setting", "%s more than the policy allows").With("policy", whose)
 }
 
+// shared goes by the Services' status and by the rules. An address belongs to the Service in its tags, else to the oldest.
 func shared(f *Facts) Finding {
-	owners := map[string]types.UID{}
+	tagged, ruled, users := map[string]types.UID{}, map[string]sets.Set[string]{}, map[string][]*corev1.Service{}
 	for i := range f.Addresses {
-		if uid := f.Addresses[i].Tags[plan.TagServiceUID]; uid != "" {
-			owners[f.Addresses[i].Address] = types.UID(uid)
-		}
+		tagged[f.Addresses[i].Address] = types.UID(f.Addresses[i].Tags[plan.TagServiceUID])
 	}
-	users := map[string][]string{}
 	for _, it := range f.RulePlan().Items {
-		if it.Service != "" {
-			users[it.PublicIP] = append(users[it.PublicIP], it.Service)
+		ruled[it.Service] = sets.New(it.PublicIP).Union(ruled[it.Service])
+	}
+	for _, s := range tenants.Balanced(f.Services) {
+		for ip := range sets.New(tenants.Ingress(s)...).Union(ruled[s.Namespace+"/"+s.Name]) {
+			users[ip] = append(users[ip], s)
 		}
 	}
 	var objects []Object
-	for _, s := range tenants.SharedAddresses(f.Services, owners, users) {
-		objects = append(objects, Object{Kind: "PublicIpAddress", Name: s.IP, Message: fmt.Sprintf(
-			"Service %s has it and does not share it with %s", s.Owner, strings.Join(s.Users, ", "))})
+	for _, ip := range slices.Sorted(maps.Keys(users)) {
+		owner := slices.MinFunc(users[ip], func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		if i := slices.IndexFunc(users[ip], func(s *corev1.Service) bool { return s.UID == tagged[ip] }); i >= 0 {
+			owner = users[ip][i]
+		}
+		spec, _ := annotation.Parse(owner) // what else is wrong with the Service does not matter here
+		var guests []string
+		for _, s := range users[ip] {
+			if s.Namespace != owner.Namespace && !slices.Contains(spec.ShareWith, s.Namespace) && !slices.Contains(spec.ShareWith, tenancy.Everybody) {
+				guests = append(guests, s.Namespace+"/"+s.Name)
+			}
+		}
+		if len(guests) > 0 {
+			objects = append(objects, Object{Kind: "PublicIpAddress", Name: ip, Message: fmt.Sprintf(
+				"Service %s/%s has it and does not share it with %s", owner.Namespace, owner.Name, strings.Join(guests, ", "))})
+		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
 }

@@ -6,6 +6,7 @@ package decide
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -62,6 +63,7 @@ func TestAdmission(t *testing.T) {
 func balancedService(name, uid, ip string, annotations map[string]string) corev1.Service {
 	s := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name[:1], Name: name[2:], UID: types.UID(uid), Annotations: annotations}}
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
 	return s
 }
@@ -88,17 +90,45 @@ func TestPolicy(t *testing.T) {
 
 func TestShared(t *testing.T) {
 	t.Parallel()
-	used := func(owner, shareWith string) func(*Facts) {
-		return func(f *Facts) {
-			f.Services = []corev1.Service{
-				balancedService("a/web", "1", "192.0.2.1", nil), balancedService("b/web", "2", "192.0.2.1", map[string]string{annotation.ShareWith: shareWith}),
-			}
-			f.Addresses = []cloudstack.PublicIP{{Address: "192.0.2.1", Tags: map[string]string{plan.TagServiceUID: owner}}, {Address: "192.0.2.9"}}
-		}
+	const ip, uid = "192.0.2.1", "01234567-89ab-cdef-0123-456789abcdef"
+	service := func(name, uid, ip, with string, minutes int) corev1.Service {
+		s := balancedService(name, uid, ip, map[string]string{annotation.ShareWith: with})
+		s.CreationTimestamp = metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute))
+		return s
 	}
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service b/web has it and does not share it with a/web"}}.of(t, "TEN-003", used("2", ""))
-	expect{OK, "none", nil}.of(t, "TEN-003", used("2", "a"))
-	expect{"", "1 address used", []string{"PublicIpAddress 192.0.2.1: Service a/web has it"}}.of(t, "TEN-003", used("1", "a"))
+	web, guest, hidden := service("b/web", "2", ip, "", 1), service("a/web", "1", ip, "", 0), service("a/web", uid, "", "", 0)
+	toC, toAll := service("b/web", "2", ip, "c, a", 1), service("b/web", "2", ip, "*", 1)
+	const taken, other = "Service b/web has it and does not share it with a/web", "Service a/web has it and does not share it with b/web"
+	for name, tt := range map[string]struct {
+		services []corev1.Service
+		owner    string // UID in the tags
+		rule     string
+		says     string // "" for OK
+	}{
+		"alone":                          {[]corev1.Service{web, service("a/web", "1", "192.0.2.2", "", 0)}, "", "", ""},
+		"within a namespace":             {[]corev1.Service{web, service("b/db", "1", ip, "", 0)}, "", "", ""},
+		"across namespaces":              {[]corev1.Service{web, guest}, "", "", taken},
+		"shared":                         {[]corev1.Service{toC, guest}, "", "", ""},
+		"shared with all":                {[]corev1.Service{toAll, guest}, "", "", ""},
+		"the guest says so":              {[]corev1.Service{web, service("a/web", "1", ip, "*", 0)}, "", "", taken},
+		"the tag names the owner":        {[]corev1.Service{toAll, guest}, "1", "", other},
+		"the owner is gone":              {[]corev1.Service{web, guest}, "gone", "", taken},
+		"by a rule that no status shows": {[]corev1.Service{web, hidden}, "", "a0123456789abcdef0123456789abcde-tcp-80", taken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := expect{OK, "none", nil}
+			if tt.says != "" {
+				want = expect{"", "1 address used", []string{"PublicIpAddress " + ip + ": " + tt.says}}
+			}
+			want.of(t, "TEN-003", func(f *Facts) {
+				f.Services, f.Addresses = tt.services, []cloudstack.PublicIP{{Address: ip, Tags: map[string]string{plan.TagServiceUID: tt.owner}}, {Address: "192.0.2.9"}}
+				if tt.rule != "" {
+					f.Rules = []cloudstack.LoadBalancerRule{{ID: "r", Name: tt.rule, PublicIP: ip, PublicPort: 80}}
+				}
+			})
+		})
+	}
 }
 
 func TestRecords(t *testing.T) {

@@ -4,31 +4,68 @@
 package tenants
 
 import (
+	"context"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
-const flag = "--tenancy"
+// Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. addresses returns what
+// CloudStack says; nil where CloudStack is not asked.
+func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func([]corev1.Service) (map[string]Address, error)) ([]Refusal, error) {
+	words := wordsOfManifest(manifest)
+	if words == nil {
+		return nil, nil // a chart whose controller has no policy
+	}
+	services, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	view := View{Services: services.Items}
+	if addresses != nil {
+		if view.Addresses, err = addresses(services.Items); err != nil {
+			return nil, err
+		}
+	}
+	refused, err := PlanOf(ctx, e.Cluster.Kube, words, view)
+	for i := range refused {
+		e.Progress.Warn("%s", &refused[i])
+	}
+	return refused, e.Cluster.Explain(err)
+}
+
+// PlanOf returns what the policy in the words that a controller is started with refuses. It reads the labels of namespaces if
+// the policy needs them.
+func PlanOf(ctx context.Context, kube kubernetes.Interface, words []string, v View) ([]Refusal, error) {
+	p, set, err := PolicyOf(words)
+	switch {
+	case err != nil:
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	case !set:
+		return nil, nil // a controller without a policy
+	case p.NeedsLabels():
+		if v.Labels, err = cluster.NamespaceLabels(ctx, kube); err != nil {
+			return nil, err
+		}
+	}
+	return Refusals(p, v), nil
+}
 
 // PolicyOf returns the policy of a controller that is started with these words. set is false where they have no
 // --tenancy: then a controller that knows the flag works with the default policy, and an older one with none.
 func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
-	text := ""
-	for i, w := range words {
-		name, value, joined := strings.Cut(w, "=")
-		if name != flag {
-			continue
-		}
-		if !joined && i+1 < len(words) {
-			value = words[i+1]
-		}
-		text, set = value, true
-	}
+	text, set := family.Argument(words, "tenancy")
 	if strings.TrimSpace(text) == "" {
 		return tenancy.Default(), set, nil
 	}
@@ -36,15 +73,15 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	return p, set, err
 }
 
-// WordsOfManifest returns the words of the first workload of a rendered chart that has a policy; nil without one.
-func WordsOfManifest(manifest string) []string {
+// wordsOfManifest returns the words of the first workload of a rendered chart that has a policy; nil without one.
+func wordsOfManifest(manifest string) []string {
 	for document := range strings.SplitSeq(manifest, "\n---") {
 		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
 		words := Words(&d.Spec.Template.Spec)
-		if _, set, err := PolicyOf(words); set || err != nil {
+		if _, set := family.Argument(words, "tenancy"); set {
 			return words
 		}
 	}
@@ -55,7 +92,7 @@ func WordsOfManifest(manifest string) []string {
 func Words(pod *corev1.PodSpec) []string {
 	var out []string
 	for i := range pod.Containers {
-		out = append(append(out, pod.Containers[i].Command...), pod.Containers[i].Args...)
+		out = slices.Concat(out, family.Arguments(&pod.Containers[i]))
 	}
 	return out
 }

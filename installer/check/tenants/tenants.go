@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenants compares the Services of a cluster with the operator's policy (pkg/tenancy): which Services the policy
-// refuses, and which chart values keep them working. It is pure, apart from Decide.
+// refuses. It is pure, apart from Decide and PlanOf.
 package tenants
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/annotation"
@@ -46,72 +49,62 @@ type Refusal struct {
 	Serving bool `json:"serving"`
 }
 
-// Keep returns the chart values that let the serving Services be which the policy refuses, nil when none is needed, and
-// all refusals. A Service without an address has nothing to lose and stays refused.
-func Keep(p tenancy.Policy, v View) (map[string]any, []Refusal, error) {
-	kept, out := compare(p, v)
-	values, err := difference(p, kept)
-	return values, out, err
+func (r *Refusal) String() string {
+	if r.Serving {
+		return fmt.Sprintf("Service %s is refused: %s", r.Service, r.Message)
+	}
+	return fmt.Sprintf("Service %s is refused; it has no address yet: %s", r.Service, r.Message)
 }
 
-// compare returns the policy that keeps the serving Services, and what the given one refuses.
-func compare(p tenancy.Policy, v View) (tenancy.Policy, []Refusal) {
-	kept := clone(p)
+// Refusals returns what the policy refuses, by Service. Of the rules for what a Service itself shows it names the first; of a
+// namespace that exceeds a limit the oldest Services are within it.
+func Refusals(p tenancy.Policy, v View) []Refusal {
 	var out []Refusal
-	note := func(svc *corev1.Service, d *tenancy.Denial, allow func(*tenancy.Policy)) {
-		r := Refusal{Service: key(svc), Rule: d.Rule, Message: d.Message, Remedy: d.Remedy, Serving: serving(svc)}
-		if r.Serving && allow != nil {
-			allow(&kept)
+	kept, held := map[string]int{}, map[string]sets.Set[string]{}
+	byAge := Balanced(v.Services)
+	slices.SortStableFunc(byAge, func(a, b *corev1.Service) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, svc := range byAge {
+		ns := tenancy.Namespace{Name: svc.Namespace, Labels: v.Labels[svc.Namespace]}
+		if p.Trusts(ns) {
+			continue
 		}
-		out = append(out, r)
-	}
-	for _, svc := range Balanced(v.Services) {
-		ns := v.namespace(svc)
-		// Check names one rule at a time: what it names is allowed in a copy, until nothing is left.
-		judged := clone(p)
-		for range maxRules {
-			d := v.deny(judged, ns, svc)
-			if d == nil {
-				break
+		note := func(d *tenancy.Denial) {
+			if d != nil {
+				out = append(out, Refusal{Service: key(svc), Rule: d.Rule, Message: d.Message, Remedy: d.Remedy, Serving: len(svc.Status.LoadBalancer.Ingress) > 0})
 			}
-			if !v.allow(&judged, d.Rule, ns, svc) {
-				note(svc, d, nil) // a rule that is not known here
-				break
-			}
-			note(svc, d, func(kept *tenancy.Policy) { v.allow(kept, d.Rule, ns, svc) })
 		}
-	}
-	for _, over := range v.overLimit(p) {
-		note(over.svc, over.denial, over.raise)
+		exceeds := func(rule string, n, limit int, what string) {
+			if n > limit {
+				note(&tenancy.Denial{
+					Rule: rule, Remedy: "delete a Service, or raise the limit",
+					Message: fmt.Sprintf("namespace %s has %d %s, and %d are allowed (chart value %s)", ns.Name, n, what, limit, rule),
+				})
+			}
+		}
+		note(p.Check(ns, svc))
+		shown := sets.New(Ingress(svc)...)
+		for _, ip := range sets.List(shown.Union(sets.New(wanted(svc)...))) {
+			switch a := v.Addresses[ip]; {
+			case a.SourceNAT:
+				note(p.Allows(tenancy.SourceNATAddress, ns, ip))
+			case a.Foreign:
+				note(p.Allows(tenancy.ForeignAddress, ns, ip))
+			}
+		}
+		before := len(held[ns.Name])
+		held[ns.Name] = shown.Union(held[ns.Name])
+		if limit, n := p.Limits.MaxAddressesPerNamespace, len(held[ns.Name]); limit > 0 && n > before {
+			exceeds("tenancy.limits.maxAddressesPerNamespace", n, limit, "addresses")
+		}
+		if keep, _ := annotation.Bool(svc.Annotations[annotation.KeepIP]); keep {
+			kept[ns.Name]++
+			if limit := ptr.Deref(p.Limits.KeepIP.MaxPerNamespace, 0); limit > 0 { // Check judges none at all
+				exceeds("tenancy.limits.keepIP.maxPerNamespace", kept[ns.Name], limit, "Services with annotation "+annotation.KeepIP)
+			}
+		}
 	}
 	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.Service, b.Service) })
-	return kept, out
-}
-
-// maxRules bounds the rules that one Service can break: those of the annotations, two of addresses, and the limits.
-const maxRules = 64
-
-// deny returns the first rule that the Service breaks, by itself or by the address that it has.
-func (v View) deny(p tenancy.Policy, ns tenancy.Namespace, svc *corev1.Service) *tenancy.Denial {
-	if d := p.Check(ns, svc); d != nil {
-		return d
-	}
-	for _, ip := range append(ingress(svc), wanted(svc)...) {
-		a := v.Addresses[ip]
-		for rule, applies := range map[string]bool{tenancy.SourceNATAddress: a.SourceNAT, tenancy.ForeignAddress: a.Foreign && !a.SourceNAT} {
-			if !applies {
-				continue
-			}
-			if d := p.Allows(rule, ns, ip); d != nil {
-				return d
-			}
-		}
-	}
-	return nil
-}
-
-func (v View) namespace(svc *corev1.Service) tenancy.Namespace {
-	return tenancy.Namespace{Name: svc.Namespace, Labels: v.Labels[svc.Namespace]}
+	return out
 }
 
 // Balanced returns the Services that the controller serves, sorted by name.
@@ -129,10 +122,8 @@ func Balanced(services []corev1.Service) []*corev1.Service {
 
 func key(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
-func serving(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
-
-// ingress returns the addresses that the Service shows.
-func ingress(svc *corev1.Service) []string {
+// Ingress returns the addresses that the Service shows.
+func Ingress(svc *corev1.Service) []string {
 	var out []string
 	for i := range svc.Status.LoadBalancer.Ingress {
 		if ip := svc.Status.LoadBalancer.Ingress[i].IP; ip != "" {

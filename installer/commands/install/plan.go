@@ -31,8 +31,8 @@ type Plan struct {
 	Chart         PlanChart      `json:"chart"`
 	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
 	Takeover *takeover.Plan `json:"takeover,omitempty"`
-	// Tenants is nil where the policy for tenants refuses no Service.
-	Tenants *tenants.Plan `json:"tenants,omitempty"`
+	// Tenants is what the policy for tenants refuses.
+	Tenants []tenants.Refusal `json:"tenants,omitempty"`
 	// Nodes is nil as long as the controller's credentials do not exist.
 	Nodes *taint.Plan `json:"nodes,omitempty"`
 	// Objects is what the API server says would become of the chart's objects; nil when it was not asked.

@@ -62,10 +62,10 @@ func (in *Installer) printText(w io.Writer) error {
 			return err
 		}
 	}
-	if p.Tenants != nil {
+	if len(p.Tenants) > 0 {
 		b.WriteString("  Tenants     the policy (chart value tenancy) and what Services use now:\n")
-		for _, line := range p.Tenants.Lines() {
-			fmt.Fprintf(&b, "              ! %s\n", line)
+		for i := range p.Tenants {
+			fmt.Fprintf(&b, "              ! %s\n", &p.Tenants[i])
 		}
 	}
 	switch {

@@ -33,9 +33,9 @@ type Plan struct {
 	From          Version        `json:"from"`
 	To            Version        `json:"to"`
 	Values        map[string]any `json:"values,omitempty"`
-	// Tenants is nil where the policy for tenants refuses no Service.
-	Tenants *tenants.Plan `json:"tenants,omitempty"`
-	Objects []diff.Change `json:"objects,omitempty"`
+	// Tenants is what the policy for tenants refuses.
+	Tenants []tenants.Refusal `json:"tenants,omitempty"`
+	Objects []diff.Change     `json:"objects,omitempty"`
 
 	manifest string
 	after    *helm.Release // as it is after the steps
@@ -65,10 +65,8 @@ func (p *Plan) print(w io.Writer) error {
 	fmt.Fprintf(&b, "%s release %s/%s:\n", p.Action, p.Namespace, p.Release)
 	fmt.Fprintf(&b, "  from  %s, controller %s\n", from, p.From.Controller)
 	fmt.Fprintf(&b, "  to    %s, controller %s\n", to, p.To.Controller)
-	if p.Tenants != nil {
-		for _, line := range p.Tenants.Lines() {
-			fmt.Fprintf(&b, "  ! %s\n", line)
-		}
+	for i := range p.Tenants {
+		fmt.Fprintf(&b, "  ! %s\n", &p.Tenants[i])
 	}
 	b.WriteString(diff.Text(p.Objects, "  ", p.verbose))
 	_, err := io.WriteString(w, b.String())

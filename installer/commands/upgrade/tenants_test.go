@@ -27,7 +27,7 @@ func TestUpgradeNamesWhatThePolicyRefuses(t *testing.T) {
 	require.NoError(t, e.Kube.Tracker().Add(s))
 	p, err := newPlan(t.Context(), e.Env, Options{Chart: embedded, KubeVersion: testenv.KubeVersion}, []helm.Release{was})
 	require.NoError(t, err)
-	require.NotNil(t, p.Tenants)
+	require.NotEmpty(t, p.Tenants)
 	require.Empty(t, p.Values)
 	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
 }
