@@ -132,8 +132,8 @@ func matchOne(vms *inventory.VMSnapshot, n *corev1.Node) (plan.Member, error) {
 	return MemberOf(n, &vm), nil
 }
 
-// Key identifies a set of Nodes by what matters for their members, and those of them that are unfit.
-func (m *Members) Key(nodes []*corev1.Node, unfit map[string]failover.Unfitness) string {
+// Key identifies a set of Nodes by what matters for their members, and those of them that are unhealthy.
+func (m *Members) Key(nodes []*corev1.Node, unhealthy map[string]failover.Problem) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	digests := m.digests.get(nodes, nodeDigest)
@@ -144,8 +144,8 @@ func (m *Members) Key(nodes []*corev1.Node, unfit map[string]failover.Unfitness)
 		_, _ = all.Write(digests[i][:])
 	}
 	key := hex.EncodeToString(all.Sum(nil))
-	if len(unfit) > 0 {
-		key += "\nunfit " + strings.Join(slices.Sorted(maps.Keys(unfit)), " ")
+	if len(unhealthy) > 0 {
+		key += "\nunhealthy " + strings.Join(slices.Sorted(maps.Keys(unhealthy)), " ")
 	}
 	return key
 }

@@ -94,10 +94,10 @@ type state struct {
 	since time.Time
 	// touched means that the Service was worked on by this process: something of it may be in CloudStack.
 	touched bool
-	// served means that the last sync succeeded; unfit that no node can serve its forwarded ports; forwards that ports may be
+	// served means that the last sync succeeded; unhealthy that no node can serve its forwarded ports; forwards that ports may be
 	// port forwardings; doubtful that CloudStack may have refused a member that no longer exists; lacks that a node has no VM.
-	served, unfit, forwards, doubtful, lacks bool
-	asked                                    string // the fingerprint of the last sync
+	served, unhealthy, forwards, doubtful, lacks bool
+	asked                                        string // the fingerprint of the last sync
 	// svc is the newest version of the Service that the informer has shown or this process has written; of one that is gone all
 	// that is left of it.
 	svc     *corev1.Service

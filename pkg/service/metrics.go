@@ -20,10 +20,10 @@ func (c *Controller) countMoves(result loadbalancer.Result, err error, b *backen
 	}
 	causes := map[string]failover.Cause{} // by VM
 	for i := range b.reach {
-		causes[b.reach[i].VMID] = b.unfit[b.reach[i].Node].Cause
+		causes[b.reach[i].VMID] = b.unhealthy[b.reach[i].Node].Cause
 	}
 	for i := range b.members {
-		causes[b.members[i].VMID] = cmp.Or(b.unfit[b.members[i].Node].Cause, failover.Spread)
+		causes[b.members[i].VMID] = cmp.Or(b.unhealthy[b.members[i].Node].Cause, failover.Spread)
 	}
 	for _, s := range result.Plan {
 		if s.From != "" && s.Member != "" {
@@ -57,7 +57,7 @@ func (c *Controller) Metrics() []prometheus.Collector {
 	count := func(name string, is func(*state) bool) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "cloudstack_forwarded_services",
-			Help:        "Services that may have forwarded ports, by state: served, failed (the last sync failed), unfit (no node can serve them).",
+			Help:        "Services that may have forwarded ports, by state: served, failed (the last sync failed), unhealthy (no healthy node can serve them).",
 			ConstLabels: prometheus.Labels{"state": name},
 		}, func() (n float64) {
 			c.mu.Lock()
@@ -72,9 +72,9 @@ func (c *Controller) Metrics() []prometheus.Collector {
 	}
 	return append(c.reconciler.Metrics(),
 		c.orphanCount, c.rounds, c.moves,
-		count("served", func(s *state) bool { return s.served && !s.unfit }),
+		count("served", func(s *state) bool { return s.served && !s.unhealthy }),
 		count("failed", func(s *state) bool { return !s.served }),
-		count("unfit", func(s *state) bool { return s.served && s.unfit }),
+		count("unhealthy", func(s *state) bool { return s.served && s.unhealthy }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cloudstack_suspected_nodes",
 			Help: "Nodes that are suspected to be lost: no port is forwarded to them.",

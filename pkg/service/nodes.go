@@ -36,8 +36,8 @@ const (
 // backends are who serves a Service.
 type backends struct {
 	nodes []*corev1.Node
-	// unfit are nodes that must not serve its direct traffic now.
-	unfit map[string]failover.Unfitness
+	// unhealthy are nodes that must not serve its direct traffic now.
+	unhealthy map[string]failover.Problem
 	// members are the VMs of the nodes; reach is as in loadbalancer.Request.
 	members, reach []plan.Member
 	none           string // why no node serves, if so
@@ -61,7 +61,7 @@ func (c *Controller) backends(ctx context.Context, w *work) (*backends, error) {
 			b.none = "externalTrafficPolicy is Local and no node has a ready endpoint"
 		}
 	}
-	b.unfit = c.unfit(w, b.nodes)
+	b.unhealthy = c.unhealthy(w, b.nodes)
 	return b, c.find(ctx, w, b, w.events, lbVMAge)
 }
 
@@ -77,23 +77,23 @@ func filterNodes(nodes []*corev1.Node, want func(*corev1.Node) bool) []*corev1.N
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !want(n) })
 }
 
-// unfit returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
-func (c *Controller) unfit(w *work, nodes []*corev1.Node) map[string]failover.Unfitness {
+// unhealthy returns which of the nodes must not serve direct traffic of the Service now; none when it has no such traffic.
+func (c *Controller) unhealthy(w *work, nodes []*corev1.Node) map[string]failover.Problem {
 	if !w.forwards {
 		return nil
 	}
-	out := failover.Unfit(nodes, c.heartbeats.Suspected())
+	out := failover.Problems(nodes, c.heartbeats.Suspected())
 	all, _ := c.deps.Nodes() // none while the cache is not filled
 	for _, n := range filterNodes(all, failover.Leaving) {
-		out[n.Name] = failover.Fitness(n) // it is not among the nodes that serve, and may be one that ports lead to
+		out[n.Name] = failover.ProblemOf(n) // it is not among the nodes that serve, and may be one that ports lead to
 	}
 	return out
 }
 
 // texts are the reasons for which nodes must not serve, for Events.
-func texts(unfit map[string]failover.Unfitness) map[string]string {
-	out := make(map[string]string, len(unfit))
-	for name, why := range unfit {
+func texts(unhealthy map[string]failover.Problem) map[string]string {
+	out := make(map[string]string, len(unhealthy))
+	for name, why := range unhealthy {
 		out[name] = why.Text
 	}
 	return out

@@ -123,13 +123,13 @@ func (c *Controller) ServiceDeleted(svc *corev1.Service) {
 
 // nodeChanged syncs the Services that a change of a Node concerns; one of the two is nil for a Node that is new or gone.
 func (c *Controller) nodeChanged(was, is *corev1.Node) {
-	fitness := was == nil || is == nil || failover.Fitness(was).Cause != failover.Fitness(is).Cause
-	if fitness {
+	health := was == nil || is == nil || failover.ProblemOf(was).Cause != failover.ProblemOf(is).Cause
+	if health {
 		c.heartbeats.NodesChanged()
 	}
 	members := was == nil || is == nil || eligible(was) != eligible(is) || c.members.Key([]*corev1.Node{was}, nil) != c.members.Key([]*corev1.Node{is}, nil)
 	relabelled := !members && !maps.Equal(was.Labels, is.Labels)
-	if fitness { // clients of a lost node wait
+	if health { // clients of a lost node wait
 		c.wake(0, func(_ Key, s *state) bool { return s.forwards })
 	}
 	c.wake(gatherPause, func(_ Key, s *state) bool {
@@ -137,7 +137,7 @@ func (c *Controller) nodeChanged(was, is *corev1.Node) {
 			spec, _ := annotation.Parse(s.svc)
 			return len(selected(spec, []*corev1.Node{n})) > 0
 		}
-		return s.svc != nil && wants(s.svc) && (!fitness || !s.forwards) && (members || relabelled && selects(was) != selects(is))
+		return s.svc != nil && wants(s.svc) && (!health || !s.forwards) && (members || relabelled && selects(was) != selects(is))
 	})
 }
 

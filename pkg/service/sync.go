@@ -92,7 +92,7 @@ func (c *Controller) attempt(ctx context.Context, w *work, do func(context.Conte
 		w.nodes = Eligible(all)
 		chosen := selected(w.spec, w.nodes)
 		a = attempt{
-			fingerprint: annotation.Fingerprint(w.svc), nodes: c.members.Key(chosen, c.unfit(w, chosen)), project: w.spec.Project,
+			fingerprint: annotation.Fingerprint(w.svc), nodes: c.members.Key(chosen, c.unhealthy(w, chosen)), project: w.spec.Project,
 			serves: w.svc.Annotations[annotation.Addresses] != "" || len(w.svc.Status.LoadBalancer.Ingress) > 0,
 		}
 	}
@@ -168,7 +168,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 		unserved = &plan.Notice{Warning: true, Reason: plan.ReasonNoBackends, Message: b.none + "; the rules have no members, and nobody is served"}
 		w.events.notice(*unserved)
 	}
-	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unfit)
+	req.Members, req.Reach, req.Ineligible = b.members, b.reach, texts(b.unhealthy)
 	req.Refresh = func(ctx context.Context) ([]plan.Member, []plan.Member, error) {
 		err := c.find(ctx, w, b, events{}, freshVMAge)
 		return b.members, b.reach, err
@@ -176,7 +176,7 @@ func (c *Controller) reconcile(ctx context.Context, w *work, last reconcile) (ou
 	out.Result, err = last(ctx, req)
 	c.countMoves(out.Result, err, b)
 	c.with(w.key, func(s *state) {
-		s.unfit = out.Unserved != nil && out.Unserved.Reason == plan.ReasonNoneEligible
+		s.unhealthy = out.Unserved != nil && out.Unserved.Reason == plan.ReasonNoHealthyNode
 		s.doubtful = cloudstack.IsKind(err, cloudstack.KindJobFailed) || cloudstack.IsNotFound(err)
 	})
 	if refusal, ok := errors.AsType[*plan.RefusalError](err); ok && refusal.Reason == plan.ReasonNoNodes {

@@ -63,7 +63,7 @@ const (
 	ReasonNodeOutside       Reason = "NodeOutsideNetwork"
 	ReasonUnverifiedRule    Reason = "UnverifiedRule"
 	ReasonPortMoved         Reason = "PortMoved"
-	ReasonNoneEligible      Reason = "NoNodeFit"
+	ReasonNoHealthyNode     Reason = "NoHealthyNode"
 )
 
 // RefusalError is why a Service cannot be served as it stands.
@@ -127,7 +127,7 @@ func NoneEligible(f Facts, d Desired) *Notice {
 		return nil
 	}
 	slices.Sort(why)
-	return &Notice{Warning: true, Reason: ReasonNoneEligible, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
+	return &Notice{Warning: true, Reason: ReasonNoHealthyNode, Message: "no node can serve the forwarded ports, which stay where they are: " + Some(why, 5)}
 }
 
 // Some names a few of many.

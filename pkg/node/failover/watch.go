@@ -179,7 +179,7 @@ func (w *Watch) look(s *Suspicion) (probes map[string]string, next time.Time) {
 	ready, addresses := make(map[string]bool, len(nodes)), make(map[string]string, len(nodes))
 	for _, n := range nodes {
 		addresses[n.Name] = kubeletAddress(n)
-		ready[n.Name] = Fitness(n).Cause == "" && addresses[n.Name] != ""
+		ready[n.Name] = ProblemOf(n).Cause == "" && addresses[n.Name] != ""
 	}
 	w.mu.Lock()
 	if w.suspicion != s {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package failover decides which nodes must not serve direct traffic. A port forwarding has no health check: the
-// controller is it. Fitness and Suspicion are pure; Watch observes the leases of the kubelets while a Service has
+// controller is it. ProblemOf and Suspicion are pure; Watch observes the leases of the kubelets while a Service has
 // direct ports.
 package failover
 
@@ -37,8 +37,8 @@ const (
 // Causes are all of them.
 var Causes = []Cause{Deleted, Excluded, Stopped, OutOfOrder, NotReady, Suspected, Left, Spread}
 
-// Unfitness is why a node must not serve direct traffic now.
-type Unfitness struct {
+// Problem is why a node must not serve direct traffic now.
+type Problem struct {
 	Cause Cause
 	Text  string // for Events
 }
@@ -57,18 +57,18 @@ func ExcludedByLabel(n *corev1.Node) bool {
 	return labelled && (err != nil || excluded)
 }
 
-// Fitness says why a node must not serve direct traffic, by what the API server knows of it; the zero value means that
+// ProblemOf says why a node must not serve direct traffic, by what the API server knows of it; the zero value means that
 // it may. A cordoned node serves on, as behind Kubernetes' own load balancers: its Pods run, and kube-proxy forwards.
-func Fitness(n *corev1.Node) Unfitness {
+func ProblemOf(n *corev1.Node) Problem {
 	switch {
 	case Leaving(n):
-		return Unfitness{Deleted, "about to be deleted"}
+		return Problem{Deleted, "about to be deleted"}
 	case ExcludedByLabel(n):
-		return Unfitness{Excluded, "label " + corev1.LabelNodeExcludeBalancers}
+		return Problem{Excluded, "label " + corev1.LabelNodeExcludeBalancers}
 	case tainted(n, cpapi.TaintNodeShutdown):
-		return Unfitness{Stopped, "its VM is stopped"}
+		return Problem{Stopped, "its VM is stopped"}
 	case tainted(n, corev1.TaintNodeOutOfService):
-		return Unfitness{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}
+		return Problem{OutOfOrder, "taint " + corev1.TaintNodeOutOfService}
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {
@@ -76,28 +76,28 @@ func Fitness(n *corev1.Node) Unfitness {
 		}
 		switch {
 		case c.Status == corev1.ConditionTrue:
-			return Unfitness{}
+			return Problem{}
 		case c.Reason == "":
-			return Unfitness{NotReady, "not Ready"}
+			return Problem{NotReady, "not Ready"}
 		}
-		return Unfitness{NotReady, fmt.Sprintf("not Ready (%s)", c.Reason)}
+		return Problem{NotReady, fmt.Sprintf("not Ready (%s)", c.Reason)}
 	}
-	return Unfitness{NotReady, "not Ready yet"}
+	return Problem{NotReady, "not Ready yet"}
 }
 
 func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// Unfit returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose kubelets
+// Problems returns the nodes that must not serve direct traffic now, by name. suspected are names of nodes whose kubelets
 // are silent.
-func Unfit(nodes []*corev1.Node, suspected map[string]string) map[string]Unfitness {
-	out := map[string]Unfitness{}
+func Problems(nodes []*corev1.Node, suspected map[string]string) map[string]Problem {
+	out := map[string]Problem{}
 	for _, n := range nodes {
-		if why := Fitness(n); why.Cause != "" {
+		if why := ProblemOf(n); why.Cause != "" {
 			out[n.Name] = why
 		} else if text, silent := suspected[n.Name]; silent {
-			out[n.Name] = Unfitness{Suspected, text}
+			out[n.Name] = Problem{Suspected, text}
 		}
 	}
 	return out
