@@ -71,8 +71,8 @@ func render(t *testing.T, values map[string]any) string {
 }
 
 func renderWith(values map[string]any, c *helm.Chart) (string, error) {
-	return helm.TemplateWithTests(context.Background(), namespace, helm.ApplyRequest{
-		Name: releaseName, Chart: c, Values: values, KubeVersion: kubeVersion,
+	return helm.Template(context.Background(), namespace, helm.ApplyRequest{
+		Name: releaseName, Chart: c, Values: values, KubeVersion: kubeVersion, Tests: true,
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -25,6 +28,8 @@ type ApplyRequest struct {
 	// KubeVersion is the version that Template renders for (v1.37.1); empty means the cluster's version. Apply
 	// always uses the cluster's version.
 	KubeVersion string
+	// Tests has Template render the chart's tests too, as helm template does.
+	Tests bool
 }
 
 func (r *ApplyRequest) check() error {
@@ -64,35 +69,31 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 	}
 	// Do not interrupt Helm, neither by ctx nor by its deadline; see the comment of Apply.
 	uncancelled := context.WithoutCancel(ctx)
-	var rel *revision
-	restore := redirectStdLog(c.log)
-	if last == nil || last.Info.Status == statusUninstalled {
-		rel, err = c.install(uncancelled, cfg, req)
+	var rel *release.Release
+	if last == nil || last.Info.Status == release.StatusUninstalled {
+		c.log("installing release %s from chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
+		install := action.NewInstall(cfg)
+		install.ReleaseName, install.Namespace, install.Description, install.Timeout = req.Name, c.namespace, req.Description, actionTimeout
+		install.Replace = true // allow the name of a release that was uninstalled with --keep-history
+		rel, err = install.RunWithContext(uncancelled, req.Chart.copy(), copyValues(req.Values))
 	} else {
-		rel, err = c.upgrade(uncancelled, cfg, req)
+		c.log("upgrading release %s to chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
+		upgrade := action.NewUpgrade(cfg)
+		upgrade.Namespace, upgrade.Description, upgrade.Timeout = c.namespace, req.Description, actionTimeout
+		upgrade.MaxHistory, upgrade.ResetValues = maxHistory, true
+		rel, err = upgrade.RunWithContext(uncancelled, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
-	restore()
 	if err != nil {
-		return toRelease(rel), inWords(explain(req.Name, c.namespace, err), req.Chart.chart.Schema)
+		err = inWords(explain(req.Name, c.namespace, err), req.Chart.chart.Schema)
 	}
-	return toRelease(rel), nil
-}
-
-func (c *Client) install(ctx context.Context, cfg *actionConfig, req ApplyRequest) (*revision, error) {
-	c.log("installing release %s from chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
-	return runInstall(ctx, cfg, c.namespace, req)
-}
-
-func (c *Client) upgrade(ctx context.Context, cfg *actionConfig, req ApplyRequest) (*revision, error) {
-	c.log("upgrading release %s to chart %s %s", req.Name, req.Chart.Name(), req.Chart.Version())
-	return runUpgrade(ctx, cfg, c.namespace, req)
+	return toRelease(rel), err
 }
 
 // settle completes an interrupted uninstall. It returns the latest revision (nil if there is none) and the configuration
 // for an action on the release.
-func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, last *revision, err error) {
+func (c *Client) settle(ctx context.Context, name string) (cfg *action.Configuration, last *release.Release, err error) {
 	for err == nil {
-		var stored []*revision
+		var stored []*release.Release
 		cfg, stored, err = c.stored(ctx, name)
 		switch {
 		case ctx.Err() != nil:
@@ -102,7 +103,7 @@ func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, la
 			return cfg, nil, nil
 		case stored[0].Info.Status.IsPending():
 			err = c.settlePending(cfg, stored[0])
-		case stored[0].Info.Status == statusUninstalling:
+		case stored[0].Info.Status == release.StatusUninstalling:
 			c.log("release %s: finishing an uninstall that was interrupted", name)
 			err = c.uninstall(cfg, name)
 		default:
@@ -113,7 +114,7 @@ func (c *Client) settle(ctx context.Context, name string) (cfg *actionConfig, la
 }
 
 // settleExisting is settle for an operation on a release that must exist.
-func (c *Client) settleExisting(ctx context.Context, name string) (*actionConfig, error) {
+func (c *Client) settleExisting(ctx context.Context, name string) (*action.Configuration, error) {
 	cfg, last, err := c.settle(ctx, name)
 	if err == nil && last == nil {
 		err = c.notFound(name)
@@ -133,27 +134,16 @@ func Pending(r *Release) error {
 }
 
 // settlePending refuses an operation beside another one, unless it is known to have died.
-func (c *Client) settlePending(cfg *actionConfig, last *revision) error {
+func (c *Client) settlePending(cfg *action.Configuration, last *release.Release) error {
 	if !c.ForceUnlock {
 		return Pending(toRelease(last))
 	}
 	c.log("release %s: revision %d was left %s, marking it as failed", last.Name, last.Version, last.Info.Status)
-	last.SetStatus(statusFailed, fmt.Sprintf("%s was interrupted; marked as failed by csccm", operation(last.Info.Status)))
+	last.SetStatus(release.StatusFailed, "it was interrupted; marked as failed by csccm")
 	if err := cfg.Releases.Update(last); err != nil {
 		return fmt.Errorf("release %s: mark revision %d as failed: %w", last.Name, last.Version, err)
 	}
 	return nil
-}
-
-func operation(s revisionStatus) string {
-	switch s {
-	case statusPendingUpgrade:
-		return "upgrade"
-	case statusPendingRollback:
-		return "rollback"
-	default:
-		return "install"
-	}
 }
 
 // Uninstall deletes the objects of a release and its history. The error is ErrReleaseNotFound if there is no such
@@ -166,9 +156,10 @@ func (c *Client) Uninstall(ctx context.Context, name string) error {
 	return c.uninstall(cfg, name)
 }
 
-func (c *Client) uninstall(cfg *actionConfig, name string) error {
-	defer redirectStdLog(c.log)()
-	if err := runUninstall(cfg, name); err != nil {
+func (c *Client) uninstall(cfg *action.Configuration, name string) error {
+	uninstall := action.NewUninstall(cfg)
+	uninstall.Timeout, uninstall.DeletionPropagation = actionTimeout, "background"
+	if _, err := uninstall.Run(name); err != nil {
 		return explain(name, c.namespace, err)
 	}
 	return nil
@@ -181,10 +172,9 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	if err != nil {
 		return nil, err
 	}
-	restore := redirectStdLog(c.log)
-	err = runRollback(cfg, name, to)
-	restore()
-	if err != nil {
+	rollback := action.NewRollback(cfg)
+	rollback.Version, rollback.MaxHistory, rollback.Timeout = to, maxHistory, actionTimeout
+	if err := rollback.Run(name); err != nil {
 		return nil, explain(name, c.namespace, err)
 	}
 	return c.Get(context.WithoutCancel(ctx), name)

@@ -4,16 +4,16 @@
 package helm
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"log"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	kubefake "helm.sh/helm/v3/pkg/kube/fake"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 func TestApplyInstallsThenUpgrades(t *testing.T) {
@@ -68,43 +68,43 @@ func TestApplyRepairs(t *testing.T) {
 		said   string
 	}{
 		"first install died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, statusPendingInstall, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"revision 1 was left pending-install, marking it as failed",
 		},
 		"first install failed": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, statusFailed, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusFailed, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"upgrading release",
 		},
 		"upgrade died": {
 			func(t *testing.T, f *fixture) {
-				f.put(t, 1, statusDeployed, old, map[string]any{"clusterName": "kept"})
-				f.put(t, 2, statusPendingUpgrade, old, nil)
+				f.put(t, 1, release.StatusDeployed, old, map[string]any{"clusterName": "kept"})
+				f.put(t, 2, release.StatusPendingUpgrade, old, nil)
 			},
 			[]string{"1 superseded", "2 failed", "3 deployed"},
 			"revision 2 was left pending-upgrade",
 		},
 		"rollback died": {
 			func(t *testing.T, f *fixture) {
-				f.put(t, 1, statusDeployed, old, nil)
-				f.put(t, 2, statusPendingRollback, old, nil)
+				f.put(t, 1, release.StatusDeployed, old, nil)
+				f.put(t, 2, release.StatusPendingRollback, old, nil)
 			},
 			[]string{"1 superseded", "2 failed", "3 deployed"},
 			"revision 2 was left pending-rollback",
 		},
 		"uninstall died": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, statusUninstalling, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalling, old, nil) },
 			[]string{"1 deployed"},
 			"finishing an uninstall",
 		},
 		"uninstalled with its history kept": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, statusUninstalled, old, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusUninstalled, old, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"installing release",
 		},
 		"pending with a time in the future": {
-			func(t *testing.T, f *fixture) { f.put(t, 1, statusPendingInstall, -time.Hour, nil) },
+			func(t *testing.T, f *fixture) { f.put(t, 1, release.StatusPendingInstall, -time.Hour, nil) },
 			[]string{"1 superseded", "2 deployed"},
 			"marking it as failed",
 		},
@@ -130,8 +130,8 @@ func TestApplyRefusesBesideAnotherOperation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.put(t, 1, statusDeployed, age, nil)
-			f.put(t, 2, statusPendingUpgrade, age, nil)
+			f.put(t, 1, release.StatusDeployed, age, nil)
+			f.put(t, 2, release.StatusPendingUpgrade, age, nil)
 			_, err := f.Apply(t.Context(), request(t, nil))
 			require.ErrorContains(t, err, "revision 2 is pending-upgrade since ")
 			var remedied interface{ Remedy() string }
@@ -147,7 +147,7 @@ func TestApplyRefusesBesideAnotherOperation(t *testing.T) {
 
 // blockingKube cancels the caller's context while Helm creates objects.
 type blockingKube struct {
-	*fakeKube
+	*kubefake.FailingKubeClient
 	during func()
 }
 
@@ -161,7 +161,7 @@ func TestApplyIsNotInterruptedOnceBegun(t *testing.T) {
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	configuration := f.configuration
-	f.configuration = func() (*actionConfig, error) {
+	f.configuration = func() (*action.Configuration, error) {
 		cfg, err := configuration()
 		if err == nil {
 			cfg.KubeClient = &blockingKube{f.kube, cancel}
@@ -228,28 +228,4 @@ func TestGetHistoryUninstallRollback(t *testing.T) {
 	require.NoError(t, f.Uninstall(ctx, testName))
 	_, err = f.Get(ctx, testName)
 	require.ErrorIs(t, err, ErrReleaseNotFound)
-}
-
-//nolint:paralleltest // the standard logger is global
-func TestStdLogIsRedirected(t *testing.T) {
-	var console bytes.Buffer
-	writer, flags := log.Writer(), log.Flags()
-	log.SetOutput(&console)
-	t.Cleanup(func() { log.SetOutput(writer); log.SetFlags(flags) })
-
-	var inner []string
-	sink := func(format string, v ...any) { inner = append(inner, format) }
-	outer := redirectStdLog(sink)
-	nested := redirectStdLog(func(string, ...any) { t.Error("the sink of the first call is used") })
-	log.Print("from helm")
-	nested()
-	nested() // calling it twice is allowed
-	log.Print("still from helm")
-	outer()
-	assert.Len(t, inner, 2)
-	assert.Empty(t, console.String())
-
-	log.Print("from the program")
-	assert.Contains(t, console.String(), "from the program")
-	assert.NotEqual(t, io.Discard, log.Writer())
 }

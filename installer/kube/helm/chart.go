@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/mitchellh/copystructure"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"github.com/csccm/csccm/charts"
 	"github.com/csccm/csccm/pkg/version"
@@ -16,7 +19,7 @@ import (
 
 // Chart is a loaded chart.
 type Chart struct {
-	chart *chartData
+	chart *chart.Chart
 	// Source is where the chart was loaded from: "embedded", a path or a URL.
 	Source string
 }
@@ -31,7 +34,7 @@ func (c *Chart) Version() string { return c.chart.Metadata.Version }
 func (c *Chart) AppVersion() string { return c.chart.Metadata.AppVersion }
 
 // copy returns a copy for one action: actions write the values into their chart.
-func (c *Chart) copy() *chartData {
+func (c *Chart) copy() *chart.Chart {
 	dup := *c.chart
 	metadata := *c.chart.Metadata
 	dup.Metadata = &metadata
@@ -41,26 +44,11 @@ func (c *Chart) copy() *chartData {
 
 // copyValues returns a deep copy, which is never nil.
 func copyValues(values map[string]any) map[string]any {
-	out := make(map[string]any, len(values))
-	for key, value := range values {
-		out[key] = copyValue(value)
-	}
-	return out
-}
-
-func copyValue(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		return copyValues(v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = copyValue(v[i])
-		}
+	dup, _ := copystructure.Copy(values) // only locks and channels fail
+	if out, _ := dup.(map[string]any); out != nil {
 		return out
-	default:
-		return value
 	}
+	return map[string]any{}
 }
 
 // Embedded returns the chart embedded in this binary. If the binary's version is semantic, as in builds of releases and
@@ -77,7 +65,7 @@ func Embedded() (*Chart, error) {
 // unstamped is the version of a binary that was built without a tag.
 const unstamped = "v0.0.0-dev"
 
-func stamp(c *chartData, v string) {
+func stamp(c *chart.Chart, v string) {
 	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))
 	if err != nil || v == unstamped {
 		return
@@ -87,8 +75,8 @@ func stamp(c *chartData, v string) {
 }
 
 // loadFS loads a chart whose Chart.yaml is at the root of files.
-func loadFS(files fs.FS) (*chartData, error) {
-	var buffered []*bufferedFile
+func loadFS(files fs.FS) (*chart.Chart, error) {
+	var buffered []*loader.BufferedFile
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -97,20 +85,20 @@ func loadFS(files fs.FS) (*chartData, error) {
 		if err != nil {
 			return err
 		}
-		buffered = append(buffered, &bufferedFile{Name: path, Data: data})
+		buffered = append(buffered, &loader.BufferedFile{Name: path, Data: data})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loadFiles(buffered)
+	loaded, err := loader.LoadFiles(buffered)
 	if err != nil {
 		return nil, err
 	}
 	return loaded, validate(loaded)
 }
 
-func validate(c *chartData) error {
+func validate(c *chart.Chart) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
 
 	"github.com/csccm/csccm/installer/engine/report"
 )
@@ -25,7 +26,7 @@ func TestStamp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &chartData{Metadata: &chartMetadata{Version: "0.1.0", AppVersion: "v0.1.0"}}
+			c := &chart.Chart{Metadata: &chart.Metadata{Version: "0.1.0", AppVersion: "v0.1.0"}}
 			stamp(c, tc.version)
 			assert.Equal(t, tc.want, c.Metadata.Version)
 			assert.Equal(t, tc.app, c.Metadata.AppVersion)

@@ -13,7 +13,14 @@ import (
 	"slices"
 	"time"
 
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -36,7 +43,7 @@ type Client struct {
 	namespace string
 	log       func(format string, v ...any)
 	// configuration returns a new configuration for each action: actions change it.
-	configuration func() (*actionConfig, error)
+	configuration func() (*action.Configuration, error)
 }
 
 // New returns a client for the releases of a namespace. It makes no API call. The getter, usually the same
@@ -51,10 +58,13 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 	}
 	c := newClient(namespace, log)
 	quiet := &quietGetter{RESTClientGetter: getter, log: c.log}
-	c.configuration = func() (*actionConfig, error) {
-		cfg, err := newConfig(quiet, namespace, c.log)
-		if err != nil {
+	c.configuration = func() (*action.Configuration, error) {
+		cfg := new(action.Configuration)
+		if err := cfg.Init(quiet, namespace, "secret", c.log); err != nil {
 			return nil, fmt.Errorf("helm: %w", err)
+		}
+		if k, ok := cfg.KubeClient.(*kube.Client); ok {
+			k.Namespace = namespace // not that of the kubeconfig's context
 		}
 		return cfg, nil
 	}
@@ -114,7 +124,7 @@ func (c *Client) History(ctx context.Context, name string) ([]Release, error) {
 }
 
 // stored reads the revisions of a release, the newest first, and returns the configuration for one action on them.
-func (c *Client) stored(ctx context.Context, name string) (*actionConfig, []*revision, error) {
+func (c *Client) stored(ctx context.Context, name string) (*action.Configuration, []*release.Release, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -122,15 +132,40 @@ func (c *Client) stored(ctx context.Context, name string) (*actionConfig, []*rev
 	if err != nil {
 		return nil, nil, err
 	}
-	revisions, err := revisionsOf(cfg, name)
-	if err != nil {
+	revisions, err := cfg.Releases.History(name)
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, nil, fmt.Errorf("read release %s in namespace %s: %w", name, c.namespace, err)
 	}
 	revisions = slices.Clone(revisions)
-	slices.SortFunc(revisions, func(a, b *revision) int { return cmp.Compare(b.Version, a.Version) })
+	slices.SortFunc(revisions, func(a, b *release.Release) int { return cmp.Compare(b.Version, a.Version) })
 	return cfg, revisions, nil
 }
 
 func (c *Client) notFound(name string) error {
 	return fmt.Errorf("release %s in namespace %s: %w", name, c.namespace, ErrReleaseNotFound)
+}
+
+// listing reads Secrets with the context of a caller: Helm's own has none.
+type listing struct {
+	typedcorev1.SecretInterface
+	ctx context.Context //nolint:containedctx // of one call
+}
+
+func (l listing) List(_ context.Context, o metav1.ListOptions) (*corev1.SecretList, error) {
+	return l.SecretInterface.List(l.ctx, o) //nolint:contextcheck // that is what it is for
+}
+
+// Records returns the revisions that Helm keeps of a release in Secrets, the oldest first. What Helm cannot decode is left
+// out.
+func Records(ctx context.Context, secrets typedcorev1.SecretInterface, name string) ([]Release, error) {
+	stored, err := driver.NewSecrets(listing{secrets, ctx}).Query(map[string]string{"owner": "helm", "name": name})
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	out := make([]Release, 0, len(stored))
+	for _, r := range stored {
+		out = append(out, *toRelease(r))
+	}
+	slices.SortFunc(out, func(a, b Release) int { return cmp.Compare(a.Revision, b.Revision) })
+	return out, err
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,11 +25,11 @@ import (
 
 // clusterRoleKube reports one existing ClusterRole as the only object of the release.
 type clusterRoleKube struct {
-	*fakeKube
+	*kubefake.FailingKubeClient
 	existing metav1.ObjectMeta
 }
 
-func (k *clusterRoleKube) Build(io.Reader, bool) (resourceList, error) {
+func (k *clusterRoleKube) Build(io.Reader, bool) (kube.ResourceList, error) {
 	answer := rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: k.existing}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -43,7 +46,7 @@ func (k *clusterRoleKube) Build(io.Reader, bool) (resourceList, error) {
 			}, nil
 		}),
 	}
-	return resourceList{{
+	return kube.ResourceList{{
 		Client: client,
 		Mapping: &meta.RESTMapping{
 			Resource:         schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles"},
@@ -57,7 +60,7 @@ func (k *clusterRoleKube) Build(io.Reader, bool) (resourceList, error) {
 
 func (f *fixture) withClusterRole(existing metav1.ObjectMeta) {
 	configuration := f.configuration
-	f.configuration = func() (*actionConfig, error) {
+	f.configuration = func() (*action.Configuration, error) {
 		cfg, err := configuration()
 		if err == nil {
 			cfg.KubeClient = &clusterRoleKube{f.kube, existing}

@@ -5,12 +5,21 @@ package helm
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	kubefake "helm.sh/helm/v3/pkg/kube/fake"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	helmtime "helm.sh/helm/v3/pkg/time"
 )
 
 const (
@@ -21,8 +30,8 @@ const (
 // fixture is a Client with an in-memory store and a kube client that can fail.
 type fixture struct {
 	*Client
-	kube  *fakeKube
-	store *memoryStore
+	kube  *kubefake.FailingKubeClient
+	store *storage.Storage
 
 	mu   sync.Mutex
 	said []string
@@ -30,16 +39,22 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	memory := driver.NewMemory()
+	memory.SetNamespace(testNamespace)
 	f := &fixture{
-		kube:  newFakeKube(),
-		store: newMemoryStore(testNamespace),
+		kube:  &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
+		store: storage.Init(memory),
 	}
 	f.Client = newClient(testNamespace, func(format string, v ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, v...))
 	})
-	f.configuration = func() (*actionConfig, error) { return fakeConfig(f.store, f.kube, f.log), nil }
+	f.configuration = func() (*action.Configuration, error) {
+		capabilities := chartutil.DefaultCapabilities.Copy()
+		capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}
+		return &action.Configuration{Releases: f.store, KubeClient: f.kube, Capabilities: capabilities, Log: f.log}, nil
+	}
 	return f
 }
 
@@ -52,15 +67,16 @@ func (f *fixture) logged() string {
 }
 
 // put stores a revision of an earlier operation.
-func (f *fixture) put(t *testing.T, number int, status revisionStatus, age time.Duration, values map[string]any) {
+func (f *fixture) put(t *testing.T, number int, status release.Status, age time.Duration, values map[string]any) {
 	t.Helper()
-	require.NoError(t, f.store.Create(&revision{
+	at := helmtime.Time{Time: time.Now().Add(-age)}
+	require.NoError(t, f.store.Create(&release.Release{
 		Name:      testName,
 		Namespace: testNamespace,
 		Version:   number,
 		Config:    values,
-		Chart:     &chartData{Metadata: &chartMetadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
-		Info:      infoAt(time.Now().Add(-age), status),
+		Chart:     &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: testName, Version: "0.0.1", AppVersion: "v0.0.1"}},
+		Info:      &release.Info{FirstDeployed: at, LastDeployed: at, Status: status},
 	}))
 }
 

@@ -4,14 +4,24 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/helmpath"
+	"helm.sh/helm/v3/pkg/registry"
 
 	"github.com/csccm/csccm/charts"
 )
@@ -45,9 +55,9 @@ func LoadContext(ctx context.Context, ref, chartVersion string, plainHTTP bool) 
 	} else {
 		_, err = os.Stat(ref)
 	}
-	var loaded *chartData
+	var loaded *chart.Chart
 	if err == nil {
-		loaded, err = loadPath(path)
+		loaded, err = loader.Load(path)
 	}
 	if err == nil {
 		err = validate(loaded)
@@ -73,23 +83,29 @@ func download(ctx context.Context, dir, ref, chartVersion string, plainHTTP bool
 	if err != nil {
 		return "", fmt.Errorf("not a URL: %w", err)
 	}
-	user := u.User
+	install := action.NewInstall(&action.Configuration{})
+	install.Version, install.PlainHTTP = strings.TrimPrefix(chartVersion, "v"), plainHTTP
+	install.Username = u.User.Username()
+	install.Password, _ = u.User.Password()
 	u.User = nil
-	r := remoteChart{name: u.String(), version: strings.TrimPrefix(chartVersion, "v"), plainHTTP: plainHTTP, cache: dir}
-	if user != nil {
-		r.user = user.Username()
-		r.password, _ = user.Password()
-	}
+	name := u.String()
 	if u.Scheme != "oci" && !strings.HasSuffix(u.Path, ".tgz") {
-		r.repository, r.name = u.String(), charts.Name
+		install.RepoURL, name = name, charts.Name
 	}
+	client, err := registryClient(u.Hostname(), plainHTTP)
+	if err != nil {
+		return "", err
+	}
+	install.SetRegistryClient(client)
+	settings := cli.New() // none of the paths is the user's
+	settings.RepositoryCache, settings.RepositoryConfig = filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
 	type answer struct {
 		file string
 		err  error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		file, err := locate(r)
+		file, err := install.LocateChart(name, settings)
 		done <- answer{file, err}
 	}()
 	select {
@@ -103,15 +119,19 @@ func download(ctx context.Context, dir, ref, chartVersion string, plainHTTP bool
 	}
 }
 
-// RegistryConfig returns the path of the file that `helm registry login` writes.
-func RegistryConfig() string {
-	if file := os.Getenv("HELM_REGISTRY_CONFIG"); file != "" {
-		return file
+// registryClient returns Helm's client for a registry, with the login of `helm registry login`.
+func registryClient(host string, plainHTTP bool) (*registry.Client, error) {
+	credentials := cmp.Or(os.Getenv("HELM_REGISTRY_CONFIG"), helmpath.ConfigPath(registry.CredentialsFileBasename))
+	options := []registry.ClientOption{
+		registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true), registry.ClientOptCredentialsFile(credentials),
 	}
-	return credentialsFile()
-}
-
-// cacheOf are the paths that Helm uses for a download: none of them is the user's.
-func cacheOf(dir string) (cache, config string) {
-	return filepath.Join(dir, "cache"), filepath.Join(dir, "repositories.yaml")
+	ip := net.ParseIP(host)
+	switch loopback := host == "localhost" || ip != nil && ip.IsLoopback(); {
+	case plainHTTP:
+		options = append(options, registry.ClientOptPlainHTTP())
+	case !loopback:
+		// Helm's default client tries again without TLS. Whoever impersonates the registry would get the login.
+		options = append(options, registry.ClientOptHTTPClient(&http.Client{Transport: registry.NewTransport(false)}))
+	}
+	return registry.NewClient(options...)
 }

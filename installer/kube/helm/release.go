@@ -4,8 +4,13 @@
 package helm
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
+
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // Release is one revision of a release.
@@ -29,9 +34,9 @@ type Release struct {
 }
 
 // Deployed reports whether this revision is deployed.
-func (r *Release) Deployed() bool { return r.Status == statusDeployed.String() }
+func (r *Release) Deployed() bool { return r.Status == release.StatusDeployed.String() }
 
-func toRelease(rel *revision) *Release {
+func toRelease(rel *release.Release) *Release {
 	if rel == nil {
 		return nil
 	}
@@ -43,7 +48,7 @@ func toRelease(rel *revision) *Release {
 		Values:    rel.Config,
 	}
 	for _, hook := range rel.Hooks {
-		if slices.Contains(hook.Events, hookTest) {
+		if slices.Contains(hook.Events, release.HookTest) {
 			out.Tests = append(out.Tests, hook.Manifest)
 		}
 	}
@@ -57,4 +62,17 @@ func toRelease(rel *revision) *Release {
 		out.AppVersion = rel.Chart.Metadata.AppVersion
 	}
 	return out
+}
+
+// UpToDate reports whether applying the chart with these values, which render to the manifest, would change nothing.
+func (r *Release) UpToDate(c *Chart, values map[string]any, manifest string) bool {
+	return r.Deployed() && r.ChartVersion == c.Version() && r.AppVersion == c.AppVersion() &&
+		strings.HasPrefix(manifest, strings.TrimSpace(r.Manifest)) && sameValues(r.Values, values)
+}
+
+// sameValues compares values as JSON: numbers of flags and of a stored release have different Go types.
+func sameValues(a, b map[string]any) bool {
+	was, err := json.Marshal(a)
+	is, ierr := json.Marshal(b)
+	return err == nil && ierr == nil && (len(a)+len(b) == 0 || bytes.Equal(was, is))
 }

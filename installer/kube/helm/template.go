@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // Template renders the release's manifest as it would be installed, without changing the cluster. With
@@ -28,7 +32,7 @@ func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error)
 	return Template(ctx, c.namespace, req)
 }
 
-func clusterVersion(cfg *actionConfig) (string, error) {
+func clusterVersion(cfg *action.Configuration) (string, error) {
 	if cfg.Capabilities != nil {
 		return cfg.Capabilities.KubeVersion.Version, nil
 	}
@@ -43,27 +47,20 @@ func clusterVersion(cfg *actionConfig) (string, error) {
 	return info.GitVersion, nil
 }
 
-// Template renders a release's manifest without its tests. It does not need a cluster. req.KubeVersion is required:
+// Template renders a release's manifest. It does not need a cluster. req.KubeVersion is required:
 // charts depend on it, and Helm's default is a version that is out of support.
 func Template(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
-	return render(ctx, namespace, req, false)
-}
-
-// TemplateWithTests is Template with the chart's tests, as helm template prints it.
-func TemplateWithTests(ctx context.Context, namespace string, req ApplyRequest) (string, error) {
-	return render(ctx, namespace, req, true)
-}
-
-func render(ctx context.Context, namespace string, req ApplyRequest, tests bool) (string, error) {
 	if err := req.check(); err != nil {
 		return "", err
 	}
-	wanted, err := parseKubeVersion(req.KubeVersion)
+	wanted, err := chartutil.ParseKubeVersion(req.KubeVersion)
 	if err != nil {
 		return "", fmt.Errorf("kubernetes version %q: want a version such as v1.37.1", req.KubeVersion)
 	}
-	defer redirectStdLog(func(string, ...any) {})()
-	rel, err := runTemplate(ctx, namespace, wanted, req)
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ReleaseName, install.Namespace, install.KubeVersion = req.Name, namespace, wanted
+	install.DryRun, install.DryRunOption, install.ClientOnly, install.Replace = true, "client", true, true
+	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	if err != nil {
 		return "", inWords(explain(req.Name, namespace, err), req.Chart.chart.Schema)
 	}
@@ -71,7 +68,7 @@ func render(ctx context.Context, namespace string, req ApplyRequest, tests bool)
 	out.WriteString(strings.TrimSpace(rel.Manifest))
 	out.WriteString("\n")
 	for _, hook := range rel.Hooks {
-		if !tests && slices.Contains(hook.Events, hookTest) {
+		if !req.Tests && slices.Contains(hook.Events, release.HookTest) {
 			continue // helm test runs it, not the installation
 		}
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, strings.TrimSpace(hook.Manifest))

@@ -31,9 +31,9 @@ func TestParseValues(t *testing.T) {
 		"later wins": {files: []string{a, b}, set: []string{"replicaCount=2"}, want: map[string]any{"image": map[string]any{"tag": "v2", "repository": "r"}, "replicaCount": int64(2)}},
 		"demo":       {set: []string{"hostNetwork=false", "bindAddress=$(POD_IP)"}, want: map[string]any{"hostNetwork": false, "bindAddress": "$(POD_IP)"}},
 		"strings":    {setString: []string{"image.tag=20260101"}, want: map[string]any{"image": map[string]any{"tag": "20260101"}}},
-		"no file":    {files: []string{dir + "/none"}, err: "values file: open"},
-		"no mapping": {files: []string{bad}, err: "is not a YAML mapping"},
-		"no value":   {set: []string{"replicaCount"}, err: "--set replicaCount"},
+		"no file":    {files: []string{dir + "/none"}, err: "chart values: open"},
+		"no mapping": {files: []string{bad}, err: "failed to parse "},
+		"no value":   {set: []string{"replicaCount"}, err: "--set data: key \"replicaCount\" has no value"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
