@@ -58,7 +58,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"install", "--dry-run=server"}, `invalid argument "server" for "--dry-run"`},
 		{[]string{"install", "--max-parallel", "0"}, "--max-parallel 0 must be 1 or more"},
 		{[]string{"install", "--node-timeout", "0"}, "--node-timeout 0s must be more than 0"},
-		{[]string{"install", "--set", "nothing"}, "--set nothing"},
+		{[]string{"install", "--set", "nothing"}, `key "nothing" has no value`},
 		{[]string{"install", "--skip-check", "NOPE-1"}, "--skip-check"},
 		{[]string{"install", "--version", "1.2.3"}, "--version needs --chart"},
 		{[]string{"install", "word-canary"}, "csccm install takes no arguments"},

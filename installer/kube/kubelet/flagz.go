@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,17 +55,13 @@ var failureTexts = map[Failure]struct{ text, remedy string }{
 	FailureOther:       {"not readable", lookOnNode},
 }
 
-// Media types of /flagz, newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35, text in 1.32 to 1.34.
-const (
-	formV1Beta1  = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz"
-	formV1Alpha1 = "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
-	formText     = "text/plain"
-)
+// mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text
+// that is not to be parsed, if their feature gate is on at all.
+const mediaTypes = "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,application/json;v=v1alpha1;g=config.k8s.io;as=Flagz"
 
 // Answer holds a kubelet's flags, or why they could not be read.
 type Answer struct {
 	Flags   map[string]string
-	Form    string  // one of the media types above, or formProbe
 	Failure Failure // "" if Flags is set
 	Detail  string  // details of the failure
 }
@@ -82,45 +77,31 @@ type prober struct {
 
 // ask requests the flags of one kubelet.
 func (p *prober) ask(ctx context.Context, node string) Answer {
-	var a Answer
-	for _, form := range []string{formV1Beta1, formV1Alpha1, formText} {
-		code, body, err := p.get(ctx, node, form)
-		if err != nil {
-			return failed(err)
-		}
-		if code == http.StatusOK {
-			flags, err := parse(form, body)
-			if err == nil {
-				return Answer{Flags: flags, Form: form}
-			}
-			a = Answer{Failure: FailureOther, Detail: err.Error()}
-			continue
-		}
-		a = classify(code, body)
-		if code != http.StatusNotAcceptable {
-			return a
-		}
-	}
-	return a
-}
-
-func (p *prober) get(ctx context.Context, node, accept string) (code int, body []byte, err error) {
-	u := p.base.JoinPath("api/v1/nodes", node, "proxy/flagz")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath("api/v1/nodes", node, "proxy/flagz").String(), http.NoBody)
 	if err != nil {
-		return 0, nil, fmt.Errorf("node %q: %w", node, err)
+		return failed(err)
 	}
-	req.Header.Set("Accept", accept)
+	req.Header.Set("Accept", mediaTypes)
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return failed(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return 0, nil, fmt.Errorf("answer cut off: %w", err)
+		return failed(fmt.Errorf("answer cut off: %w", err))
 	}
-	return resp.StatusCode, body, nil
+	if resp.StatusCode != http.StatusOK {
+		return classify(resp.StatusCode, body)
+	}
+	var answer struct {
+		Kind  string            `json:"kind"`
+		Flags map[string]string `json:"flags"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Kind != "Flagz" || len(answer.Flags) == 0 {
+		return Answer{Failure: FailureOther, Detail: "the answer is not a Flagz object with flags"}
+	}
+	return Answer{Flags: answer.Flags}
 }
 
 func failed(err error) Answer {
@@ -148,6 +129,8 @@ func classify(code int, body []byte) Answer {
 	switch {
 	case strings.Contains(text, "no preferred addresses found"):
 		return Answer{Failure: FailureNoAddress}
+	case code == http.StatusNotAcceptable: // a kubelet that only serves text
+		return Answer{Failure: FailureGateOff}
 	case (code == http.StatusForbidden || code == http.StatusUnauthorized) && fromServer:
 		f = FailureForbidden
 	case code == http.StatusForbidden || code == http.StatusUnauthorized:
@@ -175,36 +158,4 @@ func firstLine(s string) string {
 		s = s[:enough]
 	}
 	return s
-}
-
-func parse(form string, body []byte) (map[string]string, error) {
-	if form == formText {
-		return parseText(string(body))
-	}
-	var answer struct {
-		Kind  string            `json:"kind"`
-		Flags map[string]string `json:"flags"`
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("answer is not a Flagz object in JSON: %w", err)
-	}
-	if answer.Kind != "Flagz" || len(answer.Flags) == 0 {
-		return nil, fmt.Errorf("answer is not a Flagz object: kind %q with %d flags", answer.Kind, len(answer.Flags))
-	}
-	return answer.Flags, nil
-}
-
-// textFlag matches the relevant flags in the text format. The kubelet chooses the delimiter at random among these
-// four, to discourage parsing; the names of the flags are fixed.
-var textFlag = regexp.MustCompile(`(?m)^(cloud-provider|node-ip|hostname-override|provider-id|register-with-taints|root-dir)(?:: |:|=| )(.*)$`)
-
-func parseText(body string) (map[string]string, error) {
-	flags := map[string]string{}
-	for _, m := range textFlag.FindAllStringSubmatch(body, -1) {
-		flags[m[1]] = strings.Trim(strings.TrimSpace(m[2]), `"`)
-	}
-	if len(flags) == 0 {
-		return nil, errors.New("answer is not Flagz in text format")
-	}
-	return flags, nil
 }

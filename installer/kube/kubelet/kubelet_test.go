@@ -43,39 +43,20 @@ func notAcceptable(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"only the following media types are accepted","reason":"NotAcceptable","code":406}`))
 }
 
-// kubelet135 serves v1alpha1 and text, as Kubernetes 1.35 with the feature gate.
+// kubelet135 serves v1alpha1, as Kubernetes 1.35 with the feature gate.
 func kubelet135(cloudProvider string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch accept := r.Header.Get("Accept"); {
-		case strings.Contains(accept, "v=v1alpha1"):
+		switch {
+		case strings.Contains(r.Header.Get("Accept"), "v=v1alpha1"):
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(map[string]any{
 				"kind": "Flagz", "apiVersion": "config.k8s.io/v1alpha1", "metadata": map[string]any{"name": "kubelet"},
 				"flags": map[string]string{"cloud-provider": cloudProvider, "v": "2"},
 			})
-		case strings.HasPrefix(accept, "text/plain"):
-			text(w, cloudProvider, "=")
 		default:
 			notAcceptable(w)
 		}
 	})
-}
-
-// kubelet132 serves only text, as Kubernetes 1.32 to 1.34 with the feature gate.
-func kubelet132(cloudProvider, delimiter string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
-			notAcceptable(w)
-			return
-		}
-		text(w, cloudProvider, delimiter)
-	})
-}
-
-func text(w http.ResponseWriter, cloudProvider, delimiter string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = fmt.Fprintf(w, "\nkubelet flagz\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n"+
-		"cgroup-root%[1]s\ncloud-provider%[1]s%[2]s\nhostname-override%[1]sworker-1\nv%[1]s2\n", delimiter, cloudProvider)
 }
 
 // apiServer serves an API server's node proxy for kubelets by node name.
@@ -133,7 +114,7 @@ func TestVerifyReadsFlags(t *testing.T) {
 	t.Parallel()
 	kubelets := map[string]http.Handler{
 		"v137-external": kubelet137("external"), "v137-none": kubelet137(""), "v135": kubelet135("external"), "v135-none": kubelet135(""),
-		"v131": http.NotFoundHandler(),
+		"v131": http.NotFoundHandler(), "text-only": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { notAcceptable(w) }),
 		"refuses": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "Forbidden (user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource(s)=[proxy])", http.StatusForbidden)
 		}),
@@ -151,17 +132,13 @@ func TestVerifyReadsFlags(t *testing.T) {
 		{"v135", External, "", "/flagz: "},
 		{"v135-none", NotExternal, "", "/flagz: "},
 		{"v131", Unknown, FailureGateOff, "does not serve it"},
+		{"text-only", Unknown, FailureGateOff, "does not serve it"},
 		{"no-right", Unknown, FailureForbidden, "nodes/proxy"},
 		{"refuses", Unknown, FailureKubeletAuth, "refuses the API server"},
 		{"no-address", Unknown, FailureNoAddress, "no address yet"},
 		{"down", Unknown, FailureUnreachable, "connection refused"},
 		{"gone", Unknown, FailureNoNode, "not exist"},
-		{"nonsense", Unknown, FailureOther, "not Flagz in text format"},
-	}
-	for i, d := range []string{":", ": ", "=", " "} {
-		with, without := fmt.Sprintf("text-%d", i), fmt.Sprintf("text-none-%d", i)
-		kubelets[with], kubelets[without] = kubelet132("external", d), kubelet132("", d)
-		tests = append(tests, test{with, External, "", "/flagz (text): "}, test{without, NotExternal, "", "/flagz (text): "})
+		{"nonsense", Unknown, FailureOther, "not a Flagz object"},
 	}
 	var nodes []corev1.Node
 	for _, tt := range tests {
@@ -177,20 +154,6 @@ func TestVerifyReadsFlags(t *testing.T) {
 		require.Equal(t, tt.failure, v.Failure, tt.node)
 		require.Contains(t, v.Reason(), tt.reason, tt.node)
 		require.Equal(t, tt.want == External, v.Remedy == "", "%s: %q", tt.node, v.Remedy)
-	}
-}
-
-// The text format has a random delimiter: every one that the real code chooses is parsed.
-func TestRealTextFormat(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodGet, "/flagz", http.NoBody)
-		r.Header.Set("Accept", formText)
-		kubelet137("external").ServeHTTP(w, r)
-		flags, err := parseText(w.Body.String())
-		require.NoError(t, err)
-		require.Equal(t, map[string]string{"cloud-provider": "external", "node-ip": "10.1.1.21"}, flags)
 	}
 }
 
@@ -260,9 +223,9 @@ func TestJudgeLadder(t *testing.T) {
 		by    string
 	}{
 		{"no evidence", Facts{Node: plain, Flagz: off}, Unknown, ""},
-		{"flags win over the Node object", Facts{Node: with(told), Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": ""}}}, NotExternal, "/flagz"},
-		{"flags without the flag", Facts{Node: plain, Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"v": "2"}}}, Unknown, ""},
-		{"another provider", Facts{Node: plain, Flagz: Answer{Form: formV1Beta1, Flags: map[string]string{"cloud-provider": "cloudstack"}}}, NotExternal, `"cloudstack"`},
+		{"flags win over the Node object", Facts{Node: with(told), Flagz: Answer{Flags: map[string]string{"cloud-provider": ""}}}, NotExternal, "/flagz"},
+		{"flags without the flag", Facts{Node: plain, Flagz: Answer{Flags: map[string]string{"v": "2"}}}, Unknown, ""},
+		{"another provider", Facts{Node: plain, Flagz: Answer{Flags: map[string]string{"cloud-provider": "cloudstack"}}}, NotExternal, `"cloudstack"`},
 		{"provided-node-ip", Facts{Node: with(told), Flagz: off}, External, "provided-node-ip"},
 		{"kubelet's taint", Facts{Node: with(tainted(corev1.TaintEffectNoSchedule)), Flagz: off}, External, "taint"},
 		{"a taint set by csccm proves nothing", Facts{Node: with(tainted(corev1.TaintEffectPreferNoSchedule)), Flagz: off}, Unknown, ""},

@@ -30,12 +30,6 @@ type ProbeOptions struct {
 	Clock clock.Clock // nil means the real clock
 }
 
-// Source and format of the evidence from a probe.
-const (
-	probeSource = "probe Pod"
-	formProbe   = "command line"
-)
-
 // probeScript reads the command line of the process named kubelet and writes the relevant flags to the termination
 // message, which the Pod's status shows. Every user may read /proc/PID/cmdline, so the Pod needs hostPID but no
 // privileges.
@@ -101,7 +95,7 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	pods := c.Kube.CoreV1().Pods(c.Namespace)
 	pod, err := pods.Create(ctx, probePod(c.Namespace, node, o.Image), metav1.CreateOptions{})
 	if err != nil {
-		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error(), Form: formProbe}
+		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error()}
 	}
 	defer removeProbe(ctx, c.Kube, pod)
 	var a Answer
@@ -118,11 +112,11 @@ func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string)
 	case ended:
 		return a
 	case ctx.Err() != nil:
-		return Answer{Failure: FailureTimeout, Form: formProbe}
+		return Answer{Failure: FailureTimeout}
 	case err != nil:
-		return Answer{Failure: FailureOther, Detail: err.Error(), Form: formProbe}
+		return Answer{Failure: FailureOther, Detail: err.Error()}
 	}
-	return Answer{Failure: FailureTimeout, Detail: cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase)), Form: formProbe}
+	return Answer{Failure: FailureTimeout, Detail: cmp.Or(cluster.PodWaits(pod), "phase "+string(pod.Status.Phase))}
 }
 
 // removeProbe deletes the Pod even if ctx is cancelled, for example by ^C.
@@ -141,12 +135,12 @@ func readProbe(pod *corev1.Pod) (Answer, bool) {
 			continue
 		}
 		if t.ExitCode != 0 {
-			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with exit code %d (%s)", t.ExitCode, t.Reason), Form: formProbe}, true
+			return Answer{Failure: FailureOther, Detail: fmt.Sprintf("it ended with exit code %d (%s)", t.ExitCode, t.Reason)}, true
 		}
 		return parseProbe(t.Message), true
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+pod.Status.Reason+" "+pod.Status.Message, ": "), Form: formProbe}, true
+		return Answer{Failure: FailureOther, Detail: strings.Trim("it failed: "+pod.Status.Reason+" "+pod.Status.Message, ": ")}, true
 	}
 	return Answer{}, false
 }
@@ -156,7 +150,7 @@ func readProbe(pod *corev1.Pod) (Answer, bool) {
 func parseProbe(text string) Answer {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if lines[len(lines)-1] != "kubelet found: yes" {
-		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs the kubelet in its own process)", Form: formProbe}
+		return Answer{Failure: FailureOther, Detail: "no process is named kubelet (k3s runs the kubelet in its own process)"}
 	}
 	flags := map[string]string{flagCloudProvider: ""}
 	for i, line := range lines[:len(lines)-1] {
@@ -169,5 +163,5 @@ func parseProbe(text string) Answer {
 		}
 		flags[name] = value
 	}
-	return Answer{Flags: flags, Form: formProbe}
+	return Answer{Flags: flags}
 }

@@ -94,12 +94,12 @@ func TestProbeThatNeverEnds(t *testing.T) {
 	}}}
 	kube := runs(t, map[string]corev1.PodStatus{"n": pulling})
 	a := probe(t.Context(), cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(nil)}, "n")
-	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image", Form: formProbe}, a)
+	require.Equal(t, Answer{Failure: FailureTimeout, Detail: "ImagePullBackOff: no such image"}, a)
 
 	// After ^C the Pod is deleted too.
 	ctx, cancel := context.WithCancel(t.Context())
 	a = probe(ctx, cluster.NewForTest(kube), ProbeOptions{Image: "i", Clock: stepclock.New(cancel)}, "n")
-	require.Equal(t, Answer{Failure: FailureTimeout, Form: formProbe}, a)
+	require.Equal(t, Answer{Failure: FailureTimeout}, a)
 	left, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, left.Items)

@@ -75,7 +75,7 @@ type Facts struct {
 // Judge returns the verdict on one kubelet.
 func Judge(f Facts) NodeVerdict {
 	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure, RootDir: f.Flagz.Flags["root-dir"]}
-	v.Evidence = slices.Concat(fromFlags(f.Flagz), fromNodeArgs(f), fromNode(f.Node))
+	v.Evidence = slices.Concat(fromFlags("/flagz", f.Flagz), fromNodeArgs(f), fromNode(f.Node))
 	v.settle(f.Distribution)
 	return v
 }
@@ -98,14 +98,7 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 	}
 }
 
-func fromFlags(a Answer) []Evidence {
-	source := "/flagz"
-	switch a.Form {
-	case formText:
-		source = "/flagz (text)"
-	case formProbe:
-		source = probeSource
-	}
+func fromFlags(source string, a Answer) []Evidence {
 	if a.Failure != "" {
 		return []Evidence{{source, strings.TrimSuffix(failureTexts[a.Failure].text+": "+a.Detail, ": "), Unknown}}
 	}

@@ -48,7 +48,7 @@ func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o 
 	answers := probeAll(ctx, c, *o, unknown)
 	for i := range verdicts {
 		if a, probed := answers[nodes[i].Name]; probed {
-			verdicts[i].Evidence = append(fromFlags(a), verdicts[i].Evidence...)
+			verdicts[i].Evidence = append(fromFlags("probe Pod", a), verdicts[i].Evidence...)
 			verdicts[i].settle(distribution)
 		}
 	}
