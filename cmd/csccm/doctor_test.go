@@ -74,7 +74,7 @@ func TestDoctorWithoutCredentials(t *testing.T) {
 	c := execute(t, "doctor", "--server", a.url, "--only", "CS", "--color", "never")
 	require.Equal(t, 3, c.code, c.out)
 	require.Contains(t, c.out, "Secret kube-system/cloudstack-secret does not exist")
-	require.Contains(t, c.errOut, "error: nothing could be judged: 0 unknown, 7 skipped; CS-001: ")
+	require.Contains(t, c.errOut, "error: nothing could be judged: 0 unknown, 6 skipped; CS-001: ")
 	c = execute(t, "doctor", "--server", a.url, "--only", "CS-001,K8S-005", "--color", "never")
 	require.Equal(t, 3, c.code, c.out)
 	require.Contains(t, c.errOut, "error: the controller is not installed in namespace kube-system, and without credentials 1 check was skipped\n  fix: run csccm install")
@@ -144,7 +144,7 @@ func TestDoctorExplains(t *testing.T) {
 	require.Contains(t, c.errOut, "did you mean PortTaken?")
 
 	c = execute(t, "__complete", "doctor", "--explain", "")
-	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-004\tcheck"} {
+	for _, name := range []string{"CloudStackCCMDrift\talert", "PortTaken\tevent", "Waiting\tcondition", "LB-003\tcheck"} {
 		require.Contains(t, c.out, name)
 	}
 }

@@ -275,9 +275,6 @@ func faults() []fault {
 				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "default", Name: "web"},
 			})
 		}},
-		{code: "CCM-005", outcome: check.Warning, says: "3 times in the last hour: Cannot patch", inject: func(_ *testing.T, w *world) {
-			w.log += strings.Repeat(w.logLine('E', time.Minute, "x.go:1", `"Cannot patch" err="conflict"`), 3)
-		}},
 		{code: "CCM-006", outcome: check.Warning, says: "runs on node demo-cp-1, which is no control plane node", together: true, inject: func(t *testing.T, w *world) {
 			w.changeNode(t, "demo-worker-1", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" })
 		}},
@@ -313,7 +310,7 @@ func faults() []fault {
 		{code: "LB-001", outcome: check.Failed, says: "would forward port 80/tcp", inject: func(t *testing.T, w *world) {
 			w.changeService(t, func(s *corev1.Service) { s.Annotations[annotation.Mode] = annotation.Direct })
 		}},
-		{code: "LB-004", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
+		{code: "LB-002", outcome: check.Failed, says: "rule too many for a port", inject: func(t *testing.T, w *world) { w.renameRule(t, "-tcp-443", "-tcp-80") }},
 	}...)
 }
 
@@ -388,7 +385,7 @@ func tenancyFaults() []fault {
 			cfg.APIURL = "http://cloud.example.org/client/api"
 			w.env.CloudConfig = &cfg
 		}},
-		{code: "CS-008", outcome: check.Warning, says: "any certificate is trusted", together: true, inject: func(_ *testing.T, w *world) {
+		{code: "CS-007", outcome: check.Warning, says: "any certificate is trusted", together: true, inject: func(_ *testing.T, w *world) {
 			cfg := *w.env.CloudConfig
 			cfg.SSLNoVerify = true
 			w.env.CloudConfig = &cfg

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -173,19 +172,6 @@ func (r *reading) finish() *Facts {
 	for _, s := range shown {
 		if f.Err(s.source) != nil {
 			f.Unread = append(f.Unread, s.name)
-		}
-	}
-	f.Members = decide.Members{}
-	maps.Copy(f.Members, f.PlanMembers)
-	maps.Copy(f.Members, f.OddMembers)
-	for _, list := range f.Members {
-		for i := range list {
-			if f.VMs == nil {
-				break
-			}
-			if vm, known := f.VMs.ByID(list[i].VMID); known {
-				list[i].Name = vm.Name
-			}
 		}
 	}
 	return f

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +22,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/cluster"
 	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -104,10 +102,8 @@ func cloudSources() map[decide.Source]source {
 			r.f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
 			return err
 		}},
-		decide.Forwards: {[]decide.Source{decide.Services}, func(r *reading, ctx context.Context, project string) (err error) {
-			if slices.ContainsFunc(r.f.Services, func(s corev1.Service) bool { return decide.MayForward(&s, r.f.Config.LBMode) }) {
-				r.f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
-			}
+		decide.Forwards: {nil, func(r *reading, ctx context.Context, project string) (err error) {
+			r.f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
 			return err
 		}},
 		decide.CKS: {[]decide.Source{decide.Nodes, decide.VMs}, (*reading).cks},
@@ -168,12 +164,9 @@ func (r *reading) balancers(ctx context.Context) error {
 	return nil
 }
 
-const (
-	// enoughRules is how many rules there may be for all Services to be planned: each rule's members cost a call.
-	enoughRules = 16
-	// sampleOf is how many of the Services that look as they should are planned where there are more.
-	sampleOf = 4
-)
+// enough is how many rules or VMs there may be for all Services to be planned: the members of the rules cost a call for each of
+// one or the other.
+const enough = 16
 
 // plans reads what the controller would do for Services.
 func (r *reading) plans(ctx context.Context) error {
@@ -181,73 +174,31 @@ func (r *reading) plans(ctx context.Context) error {
 	if !ok || r.CloudConfig == nil {
 		return nil
 	}
-	rules, vms := len(r.f.AllRules), r.f.VMs.Len()
-	many := rules > enoughRules && !r.allMembers
-	costly := many && vms > enoughRules && rules > vms // the planner asks each VM for its rules
-	var chosen, settled []*corev1.Service
+	all := r.allMembers || min(len(r.f.AllRules), r.f.VMs.Len()) <= enough
+	var chosen []*corev1.Service
 	for i := range r.f.Services {
-		switch s := &r.f.Services[i]; {
-		case !service.Handles(s) || s.DeletionTimestamp != nil:
-		case many && decide.Settled(s, r.CloudConfig.LBMode):
-			settled = append(settled, s)
-		default:
+		if s := &r.f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !decide.Settled(s)) {
 			chosen = append(chosen, s)
-		}
-	}
-	r.f.Sampled = len(settled) > sampleOf || costly && len(settled) > 0
-	switch first := int(r.f.At.Unix()); {
-	case costly:
-	case len(settled) <= sampleOf:
-		chosen = append(chosen, settled...)
-	default: // some from all over the list, others at another time
-		for i := range sampleOf {
-			chosen = append(chosen, settled[(first+i*len(settled)/sampleOf)%len(settled)])
 		}
 	}
 	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: client, Config: r.CloudConfig}, r.Release, "")
 	if err != nil {
 		r.f.PlanErr = err
-		return nil //nolint:nilerr // LB-001 shows it, and compares the rules alone
+		return nil //nolint:nilerr // LB-001 shows it
 	}
 	nodes := make([]*corev1.Node, 0, len(r.f.Nodes))
 	for i := range r.f.Nodes {
 		nodes = append(nodes, &r.f.Nodes[i])
 	}
-	all, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, nodes)
+	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, nodes)
 	if err != nil {
 		return err
 	}
-	r.f.Planned, r.f.PlanMembers = map[string]decide.Planned{}, decide.Members{}
-	for _, s := range all.Services {
-		p := decide.Planned{Err: s.Cause()}
-		if s.Refusal != nil {
-			p.Refused, p.Remedy = s.Refusal.Message, s.Refusal.Remedy
-		}
-		for i := range s.Actions {
-			// A tag only notes whose something is: the Service works without it.
-			if !s.Actions[i].Held && !strings.HasPrefix(s.Actions[i].Kind, "tag-") {
-				p.Actions = append(p.Actions, "would "+s.Actions[i].Label())
-			}
-		}
-		r.f.Planned[s.Service] = p
-		if s.Actual != nil {
-			maps.Copy(r.f.PlanMembers, membersOf(s.Actual.Addresses))
-		}
+	r.f.Planned = map[string]*planner.Service{}
+	for _, s := range plans.Services {
+		r.f.Planned[s.Service] = s
 	}
 	return nil
-}
-
-func membersOf(addresses []lbplan.Address) decide.Members {
-	out := decide.Members{}
-	for i := range addresses {
-		for _, rule := range addresses[i].Rules {
-			for _, id := range rule.Members {
-				vm, _ := lbplan.SplitMember(id)
-				out[rule.ID] = append(out[rule.ID], cloudstack.LoadBalancerMember{VMID: vm})
-			}
-		}
-	}
-	return out
 }
 
 // cks reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on clusters

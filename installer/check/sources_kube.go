@@ -75,8 +75,11 @@ func kubeSources() map[decide.Source]source {
 			r.f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
 			return r.Cluster.Explain(err)
 		}},
-		decide.Nodes:      {read: func(r *reading, ctx context.Context) (err error) { r.f.Nodes, err = r.nodes(ctx); return err }},
-		decide.LaterNodes: {needs: []decide.Source{decide.Nodes, decide.VMs}, tries: []decide.Source{decide.Controllers}, read: (*reading).laterNodes},
+		decide.Nodes: {read: func(r *reading, ctx context.Context) (err error) {
+			r.f.Nodes, err = list[corev1.Node](ctx, r, all, r.Cluster.Kube.CoreV1().Nodes().List)
+			slices.SortFunc(r.f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+			return err
+		}},
 		decide.Heartbeats: {read: func(r *reading, ctx context.Context) (err error) {
 			r.f.Heartbeats, err = r.leases(ctx, corev1.NamespaceNodeLease)
 			return err
@@ -184,30 +187,6 @@ func kubeSources() map[decide.Source]source {
 		}},
 		decide.Driver: {needs: []decide.Source{decide.Controllers, decide.Volumes}, read: (*reading).driver},
 	}
-}
-
-func (r *reading) nodes(ctx context.Context) ([]corev1.Node, error) {
-	nodes, err := list[corev1.Node](ctx, r, all, r.Cluster.Kube.CoreV1().Nodes().List)
-	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	return nodes, err
-}
-
-func (r *reading) laterNodes(ctx context.Context) error {
-	suspects := r.f.SuspectAddresses()
-	if slices.ContainsFunc(suspects, func(s decide.Suspect) bool { return s.Doubtful() }) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.Clock.After(decide.SecondLook):
-		}
-		again, err := r.nodes(ctx)
-		if err != nil {
-			return err
-		}
-		decide.LookAgain(suspects, again)
-	}
-	r.f.Suspects = suspects
-	return nil
 }
 
 func (r *reading) leases(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {

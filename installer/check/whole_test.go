@@ -121,8 +121,7 @@ func noKeys(t *testing.T, w *world, r check.Report) {
 	}
 }
 
-// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves. The clock of the checks
-// stands still: a check that waited for a second look would not end.
+// Kubernetes writes only those addresses of CloudStack that the kubelet's --node-ip leaves.
 func TestAddressesOfVMWithTwoNICs(t *testing.T) {
 	t.Parallel()
 	const kubeletIP, first, second = "alpha.kubernetes.io/provided-node-ip", "10.1.1.21", "10.2.2.21"

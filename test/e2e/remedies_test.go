@@ -483,7 +483,7 @@ var remedies = []remedied{
 		breaks: configured(func(c *cloudstack.Config) { c.APIURL = "http://192.0.2.1/client/api" }), person: corrected,
 	},
 	{
-		code: "CS-008", what: "any certificate", says: "ssl-no-verify",
+		code: "CS-007", what: "any certificate", says: "ssl-no-verify",
 		breaks: configured(func(c *cloudstack.Config) { c.SSLNoVerify = true }), person: corrected,
 	},
 	{
@@ -624,7 +624,7 @@ var remedies = []remedied{
 		},
 	},
 	{
-		code: "LB-004", what: "a second rule for the port of a Service", says: "LoadBalancerRule ",
+		code: "LB-002", what: "a second rule for the port of a Service", says: "LoadBalancerRule ",
 		breaks: func(t *testing.T, e *remedyEnv) {
 			client, r := e.api(t, owner), e.rule(t)
 			ip, err := client.AssociateIP(t.Context(), cloudstack.AssociateIPRequest{NetworkID: r.NetworkID})

@@ -56,16 +56,10 @@ func cloudStackChecks() []Check {
 			Remedy: "the controller's log says why: `" + ShowLog + "`",
 		},
 		{
-			Code: "CS-007", Title: "API asked over TLS", Severity: SeverityWarning, Judge: tls,
-			What:   "The api-url of the cloud-config is https://, or names this machine itself.",
-			Why:    "Over http:// everybody on the network path can read the calls, including an administrator's password, and change the answers.",
-			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: csccm install --api-url {api-url} --overwrite-secret",
-		},
-		{
-			Code: "CS-008", Title: "API's certificate is verified", Severity: SeverityWarning, Judge: verified,
-			What:   "The cloud-config does not have ssl-no-verify = true.",
-			Why:    "With ssl-no-verify any server can pretend to be CloudStack.",
-			Remedy: "name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify",
+			Code: "CS-007", Title: "API asked over verified TLS", Severity: SeverityWarning, Judge: tls,
+			What:   "The api-url of the cloud-config is https://, or names this machine itself, and ssl-no-verify is not set.",
+			Why:    "Over http:// everybody on the network path can read the calls, including an administrator's password, and change the answers. With ssl-no-verify any server can pretend to be CloudStack.",
+			Remedy: "give the management server or a proxy before it a certificate, and set api-url to its https:// URL: csccm install --api-url {api-url} --overwrite-secret; in place of ssl-no-verify name the certificate that signs the API's: csccm install --ca-file FILE --overwrite-secret",
 		},
 	}
 }
@@ -268,27 +262,15 @@ func cannotBalance(n *cloudstack.Network) string {
 	return ""
 }
 
-// noConfig is the finding of checks of the cloud-config where there is none to look at.
-func noConfig() Finding { return Skipf("no cloud-config is known") }
-
 func tls(f *Facts) Finding {
 	switch {
 	case f.Config.APIURL == "":
-		return noConfig()
+		return Skipf("no cloud-config is known")
 	case credentials.PlainHTTP(f.Config.APIURL):
 		return Problemf("%s is asked without TLS", f.Config.APIURL)
+	case f.Config.SSLNoVerify:
+		return Problemf("ssl-no-verify = true: any certificate is trusted").
+			Fix("name the certificate that signs the API's with ca-file (csccm install --ca-file FILE --overwrite-secret), and remove ssl-no-verify")
 	}
 	return Passf("%s", f.Config.APIURL)
-}
-
-func verified(f *Facts) Finding {
-	switch {
-	case f.Config.APIURL == "":
-		return noConfig()
-	case f.Config.SSLNoVerify:
-		return Problemf("ssl-no-verify = true: any certificate is trusted")
-	case f.Config.CAFile != "":
-		return Passf("with ca-file")
-	}
-	return Passf("with the trusted certificates of the system")
 }

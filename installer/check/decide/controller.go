@@ -46,10 +46,10 @@ func controllerChecks() []Check {
 			Remedy: "look at the controller's log: `" + ShowLog + "`; where only the API server cannot reach the Pod, open port 10258 of the nodes to the control plane",
 		},
 		{
-			Code: "CCM-005", Title: "No open errors", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Events}, Tries: []Source{Services, Nodes, Logs, VMs}, Judge: openErrors,
-			What:   "There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event, the condition csccm.io/LoadBalancerReady or a healthy Node resolves one. No error was in the controller's log three times within ten minutes and again within the last three. Events count for an hour.",
-			Why:    "Events and the log say what the controller could not do, and why.",
-			Remedy: "follow the message; kubectl describe shows all Events of an object, `" + ShowLog + "` the whole log",
+			Code: "CCM-005", Title: "No open errors", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Events}, Tries: []Source{Services, Nodes, VMs}, Judge: openErrors,
+			What:   "There is no unresolved warning of the cloud controllers about an existing Node or Service: a later Event, the condition csccm.io/LoadBalancerReady or a healthy Node resolves one. Events count for an hour.",
+			Why:    "Events say what the controller could not do, and why.",
+			Remedy: "follow the message; kubectl describe shows all Events of an object, `" + ShowLog + "` the controller's log",
 		},
 		{
 			Code: "CCM-006", Title: "Keys on control plane nodes only", Severity: SeverityWarning, Phase: Installed, Needs: needAPI, Reads: []Source{Pods, Nodes}, Judge: placement,

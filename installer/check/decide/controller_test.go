@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -260,12 +259,4 @@ func TestOpenErrors(t *testing.T) {
 			want.of(t, "CCM-005", tt.change, func(f *Facts) { f.Events = tt.events })
 		})
 	}
-	logs := ofLogs(Log{Pod: "p", Lines: []podlog.Line{
-		wrote(time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
-		wrote(2*time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
-		wrote(3*time.Minute, 'E', "could not be synced", podlog.Value{Key: "service", Text: "default/web"}),
-	}})
-	expect{"", "1 error again", []string{"Pod p: logs 3 times in the last hour: could not be synced"}}.of(t, "CCM-005", is("False", time.Minute), logs)
-	expect{OK, "", nil}.of(t, "CCM-005", is("True", 0), logs)
-	expect{OK, "", nil}.of(t, "CCM-005", logs) // the Service is gone
 }

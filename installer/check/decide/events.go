@@ -11,25 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/service"
 )
 
-const (
-	// eventWindow is how far back Events and errors count.
-	eventWindow = time.Hour
-	// An error in the log is open when it shows often enough recently, and again just now: single failures are tried again
-	// and mended without anybody's doing.
-	oftenEnough    = 3
-	recentlyEnough = 10 * time.Minute
-	openFor        = 3 * time.Minute
-)
+// eventWindow is how far back Events count.
+const eventWindow = time.Hour
 
 // cloudComponents report Events of cloud controllers.
 var cloudComponents = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloud-controller-manager", "cloudstack-cloud-controller-manager"}
@@ -46,68 +37,11 @@ var overWhenWell = []string{
 }
 
 func openErrors(f *Facts) Finding {
-	over := f.whatIsOver()
-	open := openWarnings(f, over)
-	inLog, all := errorClasses(f, over)
-	out := Passf("none in the last hour")
-	switch {
-	case len(open) > 0:
-		out = Problemf("%s with an open warning", english.Plural(len(open), "object", "")).About(append(open, inLog...)...)
-	case len(inLog) > 0:
-		out = Problemf("%s again and again in the log", english.Plural(len(inLog), "error", "")).About(inLog...)
-	}
-	for i, text := range all {
-		out = out.With(fmt.Sprintf("log %d", i+1), text)
-	}
-	if err := f.Err(Logs); err != nil {
-		out = out.With("log", err.Error())
-	}
-	return out
-}
-
-// judgement reports whether what was said about an object at a time is over: the object is gone, it has become well since,
-// or it is well and the reason is one of overWhenWell.
-type judgement func(o *corev1.ObjectReference, reason string, at time.Time) bool
-
-func (f *Facts) whatIsOver() judgement {
-	services, nodes := map[string]*corev1.Service{}, map[string]*corev1.Node{}
-	for i := range f.Services {
-		services[f.Services[i].Namespace+"/"+f.Services[i].Name] = &f.Services[i]
-	}
-	for i := range f.Nodes {
-		nodes[f.Nodes[i].Name] = &f.Nodes[i]
-	}
-	ofService := func(o *corev1.ObjectReference, reason string, at time.Time) bool {
-		s := services[o.Namespace+"/"+o.Name]
-		if s == nil || o.UID != "" && s.UID != "" && o.UID != s.UID {
-			return true
-		}
-		c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
-		return c != nil && c.Status == "True" && (!at.After(c.LastTransitionTime.Time) || slices.Contains(overWhenWell, reason))
-	}
-	return func(o *corev1.ObjectReference, reason string, at time.Time) bool {
-		switch {
-		case o.Kind == "Service" && f.Err(Services) == nil:
-			return ofService(o, reason, at)
-		case o.Kind == "Node" && f.Err(Nodes) == nil:
-			n := nodes[o.Name]
-			if n == nil {
-				return true
-			}
-			_, hasVM := f.VM(n)
-			return hasVM && node.Ready(n) && initialised(n) && slices.Contains(overWhenWell, reason)
-		}
-		return false
-	}
-}
-
-// openWarnings are the objects whose last word from the controllers is a warning.
-func openWarnings(f *Facts, over judgement) []Object {
 	last := map[string]*corev1.Event{} // by object; of two at once the success
 	for i := range f.Events {
 		e := &f.Events[i]
 		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && fromCloud(e)
-		if !warning && !slices.Contains(successes, e.Reason) || warning && over(&e.InvolvedObject, e.Reason, eventTime(e)) {
+		if !warning && !slices.Contains(successes, e.Reason) || warning && f.over(e) {
 			continue
 		}
 		key := objectKey(e)
@@ -124,7 +58,32 @@ func openWarnings(f *Facts, over judgement) []Object {
 			})
 		}
 	}
-	return objects
+	return Passf("none in the last hour").Unless(objects, "object", "%s with an open warning")
+}
+
+// over reports whether a warning is over although no later Event says so: its object is gone, has become well since, or is well
+// and the reason is one of overWhenWell.
+func (f *Facts) over(e *corev1.Event) bool {
+	o, often := &e.InvolvedObject, slices.Contains(overWhenWell, e.Reason)
+	switch {
+	case o.Kind == "Service" && f.Err(Services) == nil:
+		i := slices.IndexFunc(f.Services, func(s corev1.Service) bool {
+			return s.Namespace == o.Namespace && s.Name == o.Name && (o.UID == "" || s.UID == "" || s.UID == o.UID)
+		})
+		if i < 0 {
+			return true
+		}
+		c := apimeta.FindStatusCondition(f.Services[i].Status.Conditions, service.ConditionReady)
+		return c != nil && c.Status == "True" && (often || !eventTime(e).After(c.LastTransitionTime.Time))
+	case o.Kind == "Node" && f.Err(Nodes) == nil:
+		i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == o.Name })
+		if i < 0 {
+			return true
+		}
+		_, hasVM := f.VM(&f.Nodes[i])
+		return often && hasVM && node.Ready(&f.Nodes[i]) && initialised(&f.Nodes[i])
+	}
+	return false
 }
 
 func fromCloud(e *corev1.Event) bool {
@@ -153,51 +112,3 @@ func eventTime(e *corev1.Event) time.Time {
 
 // OneLine returns a text with single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// errorClass is one kind of error in the log: the same text at the same place.
-type errorClass struct {
-	pod           string
-	times, recent int
-	last          *podlog.Line
-}
-
-// errorClasses sorts the errors of the last hour, the most frequent first.
-func errorClasses(f *Facts, over judgement) (open []Object, all []string) {
-	byKey := map[string]*errorClass{}
-	for i := range f.Logs {
-		for j := range f.Logs[i].Lines {
-			l := &f.Logs[i].Lines[j]
-			namespace, name, isService := strings.Cut(l.Get("service"), "/")
-			if !l.Error() || f.At.Sub(l.At) > eventWindow ||
-				isService && over(&corev1.ObjectReference{Kind: "Service", Namespace: namespace, Name: name}, "", l.At) {
-				continue
-			}
-			c := byKey[l.Source+" "+l.Message]
-			if c == nil {
-				c = &errorClass{last: l}
-				byKey[l.Source+" "+l.Message] = c
-			}
-			c.times++
-			if f.At.Sub(l.At) <= recentlyEnough {
-				c.recent++
-			}
-			if !l.At.Before(c.last.At) {
-				c.last, c.pod = l, f.Logs[i].Pod
-			}
-		}
-	}
-	keys := slices.Sorted(maps.Keys(byKey))
-	slices.SortStableFunc(keys, func(a, b string) int { return byKey[b].times - byKey[a].times })
-	for _, k := range keys {
-		c := byKey[k]
-		text := fmt.Sprintf("%s in the last hour: %s", english.Plural(c.times, "time", ""), c.last.Message)
-		if why := c.last.Get("err"); why != "" {
-			text += ": " + OneLine(why)
-		}
-		all = append(all, text)
-		if c.recent >= oftenEnough && f.At.Sub(c.last.At) <= openFor {
-			open = append(open, Object{Kind: "Pod", Name: c.pod, Message: "logs " + text})
-		}
-	}
-	return open, all
-}

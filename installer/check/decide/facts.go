@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +25,10 @@ import (
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/kube/rights"
 	"github.com/csccm/csccm/installer/kube/selftest"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -40,7 +43,6 @@ const (
 	Namespace    Source = "the namespace"
 	Namespaces   Source = "the namespaces"
 	Nodes        Source = "the nodes"
-	LaterNodes   Source = "the nodes, a second time"
 	Heartbeats   Source = "the nodes' leases"
 	Kubelets     Source = "the kubelets"
 	Volumes      Source = "the volumes"
@@ -114,7 +116,6 @@ type Facts struct {
 	Namespaces     map[string]map[string]string // labels by name
 	Nodes          []corev1.Node
 	Kubelets       []kubelet.NodeVerdict
-	Suspects       []Suspect
 	Heartbeats     []coordinationv1.Lease
 	Volumes        []corev1.PersistentVolume
 	Services       []corev1.Service
@@ -148,12 +149,9 @@ type Facts struct {
 	AllRules          []cloudstack.LoadBalancerRule
 	Rules             []cloudstack.LoadBalancerRule // whose names any provider for Kubernetes gives
 	OddMembers        Members                       // of the rules whose names do not say whose they are
-	PlanMembers       Members                       // of the rules of planned Services
-	Members           Members                       // all that were read, with the names of the VMs
-	Forwards          []cloudstack.PortForwarding   // read where a Service may have some
-	Planned           map[string]Planned            // what the controller would do, by namespace/name
-	Sampled           bool                          // Services that look as they should are not all planned
-	PlanErr           error                         // none could be planned
+	Forwards          []cloudstack.PortForwarding
+	Planned           map[string]*planner.Service // what the controller would do, by namespace/name
+	PlanErr           error                       // none could be planned
 	CKS               *ckscheck.Facts
 	NotCKS            string // why CKS is nil
 
@@ -190,12 +188,35 @@ type Answer struct {
 	Err     error // why it could not be asked
 }
 
-// Planned is the plan of one Service.
-type Planned struct {
-	Refused string // why it would not be served; "" if it would
-	Remedy  string // of the refusal
-	Actions []string
-	Err     error // why there is no plan
+// Members returns the ids of the VMs behind the rules whose members were read, by the rules' ids.
+func (f *Facts) Members() map[string][]string {
+	out := map[string][]string{}
+	for rule, list := range f.OddMembers {
+		for i := range list {
+			out[rule] = append(out[rule], list[i].VMID)
+		}
+	}
+	for _, p := range f.Planned {
+		maps.Copy(out, MembersOf(p.Actual))
+	}
+	return out
+}
+
+// MembersOf returns the ids of the VMs behind the rules that a plan has read, by the rules' ids.
+func MembersOf(actual *plan.Actual) map[string][]string {
+	out := map[string][]string{}
+	if actual == nil {
+		return out
+	}
+	for i := range actual.Addresses {
+		for _, rule := range actual.Addresses[i].Rules {
+			for _, m := range rule.Members {
+				vm, _ := plan.SplitMember(m)
+				out[rule.ID] = append(out[rule.ID], vm)
+			}
+		}
+	}
+	return out
 }
 
 // Has reports whether what a name stands for was read.

@@ -4,7 +4,6 @@
 package decide
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +12,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check/tenants"
 	lbrules "github.com/csccm/csccm/installer/cloud/rules"
-	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer"
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -27,16 +24,16 @@ func loadBalancerChecks() []Check {
 	balance := []Source{Nodes, VMs, Services, Balancers}
 	return []Check{
 		{
-			Code: "LB-001", Title: "Services have what they ask for", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: append(slices.Clone(balance), Plans), Tries: []Source{Forwards, Events, Logs}, Judge: services,
-			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules the check plans Services that are not Ready and a sample of the others, and compares only the rules of the rest; with `--only LB` it plans all. New and changed Services have two minutes, refused ones have not.",
+			Code: "LB-001", Title: "Services have what they ask for", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: append(slices.Clone(balance), Plans), Tries: []Source{Forwards, Logs}, Judge: services,
+			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that are not Ready are compared; with `--only LB` all are. New and changed Services have two minutes, refused ones have not.",
 			Why:    "Missing rules lose traffic, and refused Services are not served.",
 			Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten minutes, and repairs what has changed within its drift period; to have it try now: `" + Restart + "`",
 		},
 		{
-			Code: "LB-002", Title: "No rules with old names", Severity: SeverityWarning, Needs: needVMs, Reads: balance, Judge: oldNames,
-			What:   "No rule of this cluster has a name of an older provider: LB-PORT without a protocol, or K8s_svc_...",
-			Why:    "The controller identifies its rules by name: it would create a second rule for the port, which CloudStack refuses.",
-			Remedy: "`csccm migrate-rules` shows what it would do, and renames in place, without loss of traffic",
+			Code: "LB-002", Title: "One rule for a port, with its current name", Severity: SeverityError, Needs: needVMs, Reads: balance, Judge: ruleNames,
+			What:   "No port of a load balancer has two rules, and no rule of this cluster has a name of an older provider: LB-PORT without a protocol, or K8s_svc_...; such a name alone is a warning.",
+			Why:    "The controller identifies its rules by name: it would create a second rule for the port, which CloudStack refuses. Of two rules traffic reaches only one.",
+			Remedy: "`csccm migrate-rules` shows what it would do: it renames in place, without loss of traffic, keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
 		},
 		{
 			Code: "LB-003", Title: "No rules without a Service", Severity: SeverityWarning, Needs: needVMs, Reads: append(slices.Clone(balance), Addresses, ClusterIDs), Judge: orphans,
@@ -44,33 +41,7 @@ func loadBalancerChecks() []Check {
 			Why:    "Orphans use addresses, cost money, and keep ports of deleted Services open.",
 			Remedy: "find out who uses them: a rule that still serves can stay; where nobody does, `csccm migrate-rules --delete-orphans` deletes the rules after it has shown them; addresses without rules are released in CloudStack",
 		},
-		{
-			Code: "LB-004", Title: "No two rules for one port", Severity: SeverityError, Needs: needVMs, Reads: balance, Judge: duplicates,
-			What:   "No port of a load balancer has two rules, for example under an old and a new name.",
-			Why:    "Two controllers, or an upgrade without a migration, made them; traffic reaches only one of them.",
-			Remedy: "run `csccm migrate-rules`: it keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
-		},
 	}
-}
-
-// Settled reports whether a Service looks as it should without its plan: the controller calls it Ready.
-func Settled(s *corev1.Service, mode string) bool {
-	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady) && !MayForward(s, mode)
-}
-
-// MayForward reports whether a Service may have ports that are forwarded: whether it has depends on its network, too.
-func MayForward(s *corev1.Service, mode string) bool {
-	if !balanced(s) {
-		return false
-	}
-	spec, err := annotation.Parse(s)
-	spec.Mode = cmp.Or(spec.Mode, mode)
-	return err == nil && plan.Facts{Service: loadbalancer.ServiceOf(s), Spec: spec}.Forwards()
-}
-
-// balanced reports whether the controller serves a Service.
-func balanced(s *corev1.Service) bool {
-	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.DeletionTimestamp == nil
 }
 
 // RulePlan returns what csccm migrate-rules would do.
@@ -100,8 +71,8 @@ func (f *Facts) ruleObjects(say func(it *lbrules.Item) string) []Object {
 	return out
 }
 
-func oldNames(f *Facts) Finding {
-	return Passf("none").Unless(f.ruleObjects(func(it *lbrules.Item) string {
+func ruleNames(f *Facts) Finding {
+	old := f.ruleObjects(func(it *lbrules.Item) string {
 		switch {
 		case it.Verdict == lbrules.VerdictRename:
 			return "Service " + it.Service
@@ -109,16 +80,17 @@ func oldNames(f *Facts) Finding {
 			return "its Service is gone, its members are nodes of this cluster"
 		}
 		return ""
-	}), "rule", "%s")
-}
-
-func duplicates(f *Facts) Finding {
-	return Passf("none").Unless(f.ruleObjects(func(it *lbrules.Item) string {
+	})
+	twice := f.ruleObjects(func(it *lbrules.Item) string {
 		if it.Verdict == lbrules.VerdictSurplus || it.Verdict == lbrules.VerdictDuplicate && (it.Service != "" || it.OurNodes) {
 			return it.Reason
 		}
 		return ""
-	}), "rule", "%s too many for a port")
+	})
+	if len(twice) == 0 && len(old) > 0 {
+		return Warnf("%s with an old name", english.Plural(len(old), "rule", "")).About(old...)
+	}
+	return Passf("none").Unless(twice, "rule", "%s too many for a port").About(old...)
 }
 
 func orphans(f *Facts) Finding {
@@ -143,31 +115,27 @@ func orphans(f *Facts) Finding {
 	return Passf("none").Unless(objects, "object", "%s without a Service")
 }
 
-// services goes by the controller's own plan, and for Services that are in no sample by the list of rules.
+// services goes by the controller's own plan. Where the cluster is large it takes the controller's word for those that are Ready.
 func services(f *Facts) Finding {
-	rules, next := f.rulesByPort(), NextTries(f.Logs)
+	next := NextTries(f.Logs)
 	var objects []Object
 	var remedies []string
-	checked, pending := 0, 0
-	for i := range f.Services {
-		s := &f.Services[i]
+	checked, pending, trusted := 0, 0, 0
+	for _, s := range tenants.Balanced(f.Services) {
 		name := s.Namespace + "/" + s.Name
-		planned, known := f.Planned[name]
-		switch {
-		case !balanced(s):
-			continue
-		case planned.Refused == "" && f.working(s):
+		p := f.Planned[name]
+		if (p == nil || p.Refusal == nil) && f.working(s) {
 			pending++
 			continue
 		}
 		checked++
-		if planned.Remedy != "" {
-			remedies = append(remedies, name+": "+planned.Remedy)
+		if p == nil && Settled(s) {
+			trusted++
 		}
-		problems := planned.problems()
-		if !known || planned.Refused == "" && planned.Err == nil && len(problems) > 0 && len(s.Status.LoadBalancer.Ingress) == 0 {
-			problems = append(f.compare(s, rules), problems...)
+		if p != nil && p.Refusal != nil && p.Refusal.Remedy != "" {
+			remedies = append(remedies, name+": "+p.Refusal.Remedy)
 		}
+		problems := f.problems(s, p)
 		if len(problems) == 0 {
 			continue
 		}
@@ -177,113 +145,67 @@ func services(f *Facts) Finding {
 		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: strings.Join(problems, "; ")})
 	}
 	text := english.Plural(checked, "Service", "")
+	if pending > 0 {
+		text += fmt.Sprintf(", %d more being set up", pending)
+	}
 	switch {
 	case len(objects) > 0:
-		out := Problemf("something is missing or wrong for %d of %s", len(objects), text).About(objects...)
+		out := Problemf("something is missing or wrong for %d of %s", len(objects), english.Plural(checked, "Service", "")).About(objects...)
 		if len(remedies) == len(objects) {
 			out = out.Fix("%s", strings.Join(remedies, "; "))
 		}
 		return out
 	case checked == 0 && pending == 0:
 		return Passf("no Services of type LoadBalancer")
+	case f.PlanErr != nil:
+		return Unknownf("%s; the controller's plan could not be made: %v", text, f.PlanErr)
+	case trusted > 0:
+		text += fmt.Sprintf("; %d of them are Ready and were not compared, --only LB compares all", trusted)
 	}
-	if pending > 0 {
-		text += fmt.Sprintf(", %d more being set up", pending)
-	}
-	if f.Sampled {
-		text += fmt.Sprintf("; compared with the controller's plan are %d of them, --only LB compares all", len(f.Planned))
-	}
-	out := Passf("%s", text)
-	if f.PlanErr != nil {
-		out = out.With("plan", "not made, only rules were compared: "+f.PlanErr.Error())
-	}
-	return out
+	return Passf("%s", text)
+}
+
+// Settled reports whether the controller says that a Service has all that it asks for.
+func Settled(s *corev1.Service) bool {
+	return apimeta.IsStatusConditionTrue(s.Status.Conditions, service.ConditionReady)
 }
 
 // working reports whether the controller is about to do what is missing: a Service is new, or changed just now.
 func (f *Facts) working(s *corev1.Service) bool {
 	c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady)
-	if c != nil && c.Status == metav1.ConditionTrue {
-		return false
-	}
-	return f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience
+	return !Settled(s) && (f.At.Sub(s.CreationTimestamp.Time) < patience || c != nil && f.At.Sub(c.LastTransitionTime.Time) < patience)
 }
 
 // maxActions is how many actions of a Service are named.
 const maxActions = 4
 
-// problems says why a Service would not be served, or what the controller would do.
-func (p *Planned) problems() []string {
-	n := len(p.Actions)
-	switch {
-	case p.Refused != "":
-		return []string{"refused: " + p.Refused}
-	case p.Err != nil:
-		return []string{"cannot be compared: " + OneLine(p.Err.Error())}
-	case n <= maxActions:
-		return p.Actions
-	}
-	return append(slices.Clone(p.Actions[:maxActions]), fmt.Sprintf("%d more actions", n-maxActions))
-}
-
-// rulesByPort returns the rules by Service and port, those with names of older providers too: they serve all the same.
-func (f *Facts) rulesByPort() map[string][]cloudstack.LoadBalancerRule {
-	whose := map[string]string{}
-	for _, it := range f.RulePlan().Items {
-		whose[it.RuleID] = it.Service
-	}
-	out := map[string][]cloudstack.LoadBalancerRule{}
-	for _, r := range f.Rules {
-		if of := whose[r.ID]; of != "" {
-			key := fmt.Sprintf("%s:%d", of, r.PublicPort)
-			out[key] = append(out[key], r)
-		}
-	}
-	return out
-}
-
-// compare compares a Service with the list of rules.
-func (f *Facts) compare(s *corev1.Service, rules map[string][]cloudstack.LoadBalancerRule) []string {
-	var ips []string
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		ips = append(ips, cmp.Or(i.IP, i.Hostname))
-	}
-	if len(ips) == 0 {
-		text := fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second))
-		if why := f.lastWarning(s); why != "" {
-			text += ": " + why
-		}
-		return []string{text}
-	}
-	var out []string
-	for _, p := range s.Spec.Ports {
-		found := rules[fmt.Sprintf("%s/%s:%d", s.Namespace, s.Name, p.Port)]
+// problems says why a Service would not be served, what the controller would do, and why it has no address.
+func (f *Facts) problems(s *corev1.Service, p *planner.Service) (out []string) {
+	if p != nil {
 		switch {
-		case p.NodePort == 0 || p.Protocol == corev1.ProtocolUDP || len(found) > 1: // the controller says it, or LB-004
-		case len(found) == 0:
-			out = append(out, fmt.Sprintf("port %d has no rule", p.Port))
-		case found[0].PublicIP != "" && s.Status.LoadBalancer.Ingress[0].IP != "" && !slices.Contains(ips, found[0].PublicIP):
-			out = append(out, fmt.Sprintf("port %d: its rule is on %s, the Service shows %s", p.Port, found[0].PublicIP, strings.Join(ips, ", ")))
-		case found[0].PrivatePort != int(p.NodePort):
-			out = append(out, fmt.Sprintf("port %d: its rule goes to port %d, the node port is %d", p.Port, found[0].PrivatePort, p.NodePort))
+		case p.Refusal != nil:
+			return []string{"refused: " + p.Refusal.Message}
+		case p.Error != "":
+			return []string{"cannot be compared: " + OneLine(p.Error)}
 		}
+		for i := range p.Actions {
+			// A tag only notes whose something is: the Service works without it.
+			if a := &p.Actions[i]; !a.Held && !strings.HasPrefix(a.Kind, "tag-") {
+				out = append(out, "would "+a.Label())
+			}
+		}
+		if more := len(out) - maxActions; more > 0 {
+			out = append(out[:maxActions], fmt.Sprintf("%d more actions", more))
+		}
+	}
+	if len(s.Status.LoadBalancer.Ingress) == 0 && (p == nil || len(out) > 0) {
+		text := fmt.Sprintf("has no address since %s", f.At.Sub(s.CreationTimestamp.Time).Round(time.Second))
+		if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && !Settled(s) {
+			text += ": " + c.Reason + ": " + OneLine(c.Message)
+		}
+		out = slices.Insert(out, 0, text)
 	}
 	return out
-}
-
-// lastWarning returns why a Service has no load balancer: its condition says so, or the last Event that is not about a node.
-func (f *Facts) lastWarning(s *corev1.Service) string {
-	if c := apimeta.FindStatusCondition(s.Status.Conditions, service.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
-		return c.Reason + ": " + OneLine(c.Message)
-	}
-	var last corev1.Event
-	for _, e := range f.Events {
-		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.UID == s.UID && e.InvolvedObject.Kind == "Service" && !strings.HasPrefix(e.Reason, "Node") &&
-			eventTime(&e).After(eventTime(&last)) {
-			last = e
-		}
-	}
-	return OneLine(last.Message)
 }
 
 // NextTries returns when the controller tries a Service again, by namespace/name, as its log says.

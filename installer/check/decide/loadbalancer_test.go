@@ -5,13 +5,16 @@ package decide
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	planner "github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
@@ -57,6 +60,11 @@ func healthy(f *Facts) {
 func TestServices(t *testing.T) {
 	t.Parallel()
 	const web = "Service default/web: "
+	planned := func(p planner.Service) func(*Facts) {
+		return func(f *Facts) { f.Planned = map[string]*planner.Service{"default/web": &p} }
+	}
+	open := planner.Action{Step: plan.Step{Kind: plan.OpenFirewall, On: plan.On{IP: "203.0.113.11"}}}
+	held := planner.Action{Step: open.Step, Held: true}
 	tests := []struct {
 		name   string
 		change func(f *Facts)
@@ -73,45 +81,25 @@ func TestServices(t *testing.T) {
 		}, expect{OK, "0 Services, 1 more being set up", nil}},
 		{"old and without an address, with the reason", func(f *Facts) {
 			f.Services[0].Status.LoadBalancer.Ingress = nil
-			f.Events = []corev1.Event{event("Service", "web", "x", "SyncLoadBalancerFailed", "Warning", time.Minute)}
-		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s: a message in two lines"}}},
-		{"no rule", func(f *Facts) { f.Rules = nil }, expect{"", "", []string{web + "port 80 has no rule"}}},
-		{"a port without node port", func(f *Facts) { f.Rules, f.Services[0].Spec.Ports[0].NodePort = nil, 0 }, expect{OK, "", nil}},
-		{"an old name serves too", func(f *Facts) { f.Rules[0].Name = lbWeb + "-80" }, expect{OK, "", nil}},
-		{"another address", func(f *Facts) { f.Rules[0].PublicIP = "203.0.113.99" }, expect{"", "", []string{web + "port 80: its rule is on 203.0.113.99, the Service shows 203.0.113.11"}}},
-		{"a host name instead of the address", func(f *Facts) {
-			f.Services[0].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "web.example.org"}}
-		}, expect{OK, "", nil}},
-		{"another node port", func(f *Facts) { f.Rules[0].PrivatePort = 31000 }, expect{"", "", []string{web + "port 80: its rule goes to port 31000, the node port is 30080"}}},
-		{"the plan is empty", func(f *Facts) {
-			f.Rules, f.Planned = nil, map[string]Planned{"default/web": {}}
-		}, expect{OK, "1 Service", nil}},
-		{"the plan has actions", func(f *Facts) {
-			f.Planned = map[string]Planned{"default/web": {Actions: []string{"would open port 80", "b", "c", "d", "e", "f"}}}
-		}, expect{"", "1 of 1 Service", []string{web + "would open port 80; b; c; d; 2 more actions"}}},
+			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "False", Reason: "PortTaken", Message: "a message\nin two lines"}}
+		}, expect{"", "1 of 1 Service", []string{web + "has no address since 1h0m0s: PortTaken: a message in two lines"}}},
+		{"the plan is empty", planned(planner.Service{}), expect{OK, "1 Service", nil}},
+		{"the plan has actions", planned(planner.Service{Actions: []planner.Action{open, {Step: plan.Step{Kind: plan.TagRules}}, held, open}}),
+			expect{"", "1 of 1 Service", []string{web + "would open port 0 on 203.0.113.11 to "}}},
+		{"the plan has many", planned(planner.Service{Actions: []planner.Action{open, open, open, open, open, open}}), expect{"", "", []string{web + "; 2 more actions"}}},
 		{"a Service that was just changed is being worked on", func(f *Facts) {
-			f.Planned = map[string]Planned{"default/web": {Actions: []string{"would open port 80"}}}
+			planned(planner.Service{Actions: []planner.Action{open}})(f)
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
 		}, expect{OK, "0 Services, 1 more being set up", nil}},
 		{"a new Service that is refused is given no time", func(f *Facts) {
 			f.Services[0].Status.LoadBalancer.Ingress, f.Services[0].CreationTimestamp = nil, metav1.NewTime(now)
-			f.Planned = map[string]Planned{"default/web": {Refused: "port 80 is taken", Remedy: "use another port"}}
+			planned(planner.Service{Preview: loadbalancer.Preview{Refusal: &plan.RefusalError{Message: "port 80 is taken", Remedy: "use another port"}}})(f)
 		}, expect{"", "1 of 1 Service", []string{web + "refused: port 80 is taken"}}},
-		{"no plan", func(f *Facts) {
-			f.Planned = map[string]Planned{"default/web": {Err: errors.New("no answer")}}
-		}, expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}}},
-		{"a sample", func(f *Facts) {
-			f.Planned, f.Sampled = map[string]Planned{"default/other": {}}, true
-		}, expect{OK, "1 Service; compared with the controller's plan are 1 of them, --only LB compares all", nil}},
-		{"a rule that Leaseweb's provider has named serves all the same", func(f *Facts) {
-			f.Rules[0].Name = "K8s_svc_kubernetes_default_web-tcp-80"
-		}, expect{OK, "", nil}},
-		{"one of another cluster's Service of that name does not", func(f *Facts) {
-			f.Rules[0].Name, f.Rules[0].PublicIP = "K8s_svc_kubernetes_default_web-tcp-80", "203.0.113.99"
-		}, expect{"", "1 of 1 Service", []string{"Service default/web: port 80 has no rule"}}},
-		{"two rules are LB-004's", func(f *Facts) {
-			f.Rules = append(f.Rules, lbRule("2", lbWeb+"-80", 80))
-		}, expect{OK, "", nil}},
+		{"no plan", planned(planner.Service{Error: "no answer"}), expect{"", "1 of 1 Service", []string{web + "cannot be compared: no answer"}}},
+		{"no plan at all", func(f *Facts) { f.PlanErr = errors.New("no Deployment") }, expect{Unknown, "1 Service; the controller's plan could not be made: no Deployment", nil}},
+		{"Ready in a large cluster", func(f *Facts) {
+			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: "True"}}
+		}, expect{OK, "1 Service; 1 of them are Ready and were not compared, --only LB compares all", nil}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +111,7 @@ func TestServices(t *testing.T) {
 
 func TestRuleNames(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"LB-002", "LB-003", "LB-004"} {
+	for _, code := range []string{"LB-002", "LB-003"} {
 		expect{OK, "none", nil}.of(t, code, healthy)
 	}
 	tagged := func(address, clusterID, uid string) cloudstack.PublicIP {
@@ -140,10 +128,9 @@ func TestRuleNames(t *testing.T) {
 		}
 		f.ClusterIDs = []string{"ours", "former"}
 	}
-	expect{"", "2 rules", []string{
-		"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone",
-	}}.of(t, "LB-002", healthy, odd)
-	expect{"", "1 rule", []string{"LoadBalancerRule " + lbWeb + "-443: another rule"}}.of(t, "LB-004", healthy, odd)
+	old := []string{"LoadBalancerRule " + lbWeb + "-80: Service default/web", "LoadBalancerRule " + lbGone + "-80: its Service is gone"}
+	expect{"", "1 rule too many", append([]string{"LoadBalancerRule " + lbWeb + "-443: another rule"}, old...)}.of(t, "LB-002", healthy, odd)
+	expect{Warning, "2 rules with an old name", old}.of(t, "LB-002", healthy, odd, func(f *Facts) { f.Rules = slices.Delete(f.Rules, 1, 3) })
 	expect{"", "3 objects", []string{
 		"LoadBalancerRule " + lbGone + "-80: nodes of this cluster", "PublicIpAddress 203.0.113.50: default/old", "PublicIpAddress 203.0.113.54: default/old",
 	}}.of(t, "LB-003", healthy, odd)

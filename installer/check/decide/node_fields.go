@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/node/helpers"
 
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -154,97 +154,46 @@ func anyFits(terms []apilabels.Selector, nodes []map[string]string) bool {
 	})
 }
 
-// SecondLook is the time between two reads of a node whose addresses are in doubt: a kubelet writes its
-// status every 10 s.
-const SecondLook = 15 * time.Second
-
-// Suspect is an initialised node whose addresses are not those that CloudStack has.
-type Suspect struct {
-	node       *corev1.Node
-	have, want string
-	kubelet    bool   // the kubelet wrote them last
-	nodeIP     string // the kubelet's --node-ip, if no address of the VM is this one: Kubernetes writes no addresses then
-	then       string // addresses at the second look, if they had changed
-}
-
-// Doubtful reports whether only a second look can tell what is wrong.
-func (s *Suspect) Doubtful() bool { return !s.kubelet && s.nodeIP == "" }
-
-// SuspectAddresses are the nodes on which controller and kubelet may fight. status.addresses is an atomic
-// list, so managedFields name the one that wrote it last.
-func (f *Facts) SuspectAddresses() []Suspect {
-	var out []Suspect
-	var rules node.AddressRules
-	for _, word := range f.Words() {
-		// The controller does not start with a list that cannot be read.
-		if list, ok := strings.CutPrefix(word, "--node-internal-cidrs="); ok {
-			rules.Internal, _ = node.ParseCIDRs(list)
-		}
-		if list, ok := strings.CutPrefix(word, "--node-external-cidrs="); ok {
-			rules.External, _ = node.ParseCIDRs(list)
-		}
-	}
-	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		vm, ok := f.VM(n)
-		if !ok || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
-			continue // the controller has not begun, or leaves the addresses to the kubelet
-		}
-		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
-		if err != nil || len(meta.NodeAddresses) == 0 {
-			continue
-		}
-		s := Suspect{node: n, have: addressText(n.Status.Addresses), want: addressText(meta.NodeAddresses), kubelet: kubelet.WritesAddresses(n)}
-		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves.
-		if ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given {
-			written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses)
-			if err != nil {
-				s.nodeIP = ip
-			} else {
-				s.want = addressText(written)
-			}
-		}
-		if s.have != s.want {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// LookAgain notes the addresses that changed since.
-func LookAgain(suspects []Suspect, again []corev1.Node) {
-	for i := range suspects {
-		s := &suspects[i]
-		for j := range again {
-			if now := addressText(again[j].Status.Addresses); again[j].Name == s.node.Name && now != s.have {
-				s.then = now
-			}
-		}
-	}
-}
-
+// addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one that
+// wrote it last. It leaves out nodes that the controller has not begun with, and those whose addresses it leaves to the kubelet.
 func addresses(f *Facts) Finding {
-	var fights, odd []Object
-	for _, s := range f.Suspects {
-		switch {
-		case s.nodeIP != "":
-			odd = append(odd, NodeObject(s.node, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", s.have, s.nodeIP, s.want))
-		case s.kubelet:
-			fights = append(fights, NodeObject(s.node, "its kubelet writes %s, CloudStack has %s", s.have, s.want))
-		case s.then != "" && s.then != s.want:
-			fights = append(fights, NodeObject(s.node, "its addresses change: %s, %s later %s; CloudStack has %s", s.have, SecondLook, s.then, s.want))
-		case s.then == "":
-			odd = append(odd, NodeObject(s.node, "has %s, CloudStack has %s", s.have, s.want))
+	var rules node.AddressRules
+	internal, _ := family.Argument(f.Words(), "node-internal-cidrs")
+	external, _ := family.Argument(f.Words(), "node-external-cidrs")
+	rules.Internal, _ = node.ParseCIDRs(internal) // the controller does not start with a list that cannot be read
+	rules.External, _ = node.ParseCIDRs(external)
+	var odd []Object
+	fights := f.nodeObjects(func(n *corev1.Node) string {
+		vm, ok := f.VM(n)
+		meta, err := node.Metadata(vm, node.Options{Node: n, Addresses: rules})
+		if !ok || err != nil || len(meta.NodeAddresses) == 0 || node.HasTaint(n) || n.Spec.ProviderID == "" || n.Annotations[node.AnnotationAdoptedAt] != "" {
+			return ""
 		}
-	}
-	switch {
-	case len(fights) > 0:
-		return Problemf("kubelet and controller both write the addresses of %s", english.Plural(len(fights), "node", "")).About(append(fights, odd...)...)
-	case len(odd) > 0:
+		have, want, nodeIP := addressText(n.Status.Addresses), addressText(meta.NodeAddresses), ""
+		// Kubernetes writes only those of CloudStack's addresses that the kubelet's --node-ip leaves, and none if it is not among them.
+		if ip, given := n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr]; given {
+			if written, err := helpers.GetNodeAddressesFromNodeIP(ip, meta.NodeAddresses); err != nil {
+				nodeIP = ip
+			} else {
+				want = addressText(written)
+			}
+		}
+		switch {
+		case have == want:
+		case nodeIP != "":
+			odd = append(odd, NodeObject(n, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, nodeIP, want))
+		case kubelet.WritesAddresses(n):
+			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
+		default:
+			odd = append(odd, NodeObject(n, "has %s, CloudStack has %s", have, want))
+		}
+		return ""
+	})
+	if len(fights) == 0 && len(odd) > 0 {
 		return Warnf("%s with other addresses than CloudStack has", english.Plural(len(odd), "node", "")).About(odd...).
 			Fix("wait five minutes, after which the controller has written what CloudStack says; if it stays, look at the controller's log: `%s`", ShowLog)
 	}
-	return Passf("%s", english.Plural(len(f.Nodes), "node", ""))
+	return Passf("%s", english.Plural(len(f.Nodes), "node", "")).Unless(fights, "node", "kubelet and controller both write the addresses of %s").About(odd...)
 }
 
 // addressText is the list without names, in a fixed order.

@@ -31,7 +31,7 @@ func nodeChecks() []Check {
 		},
 		{
 			Code: "NODE-002", Title: "Every node is exactly one VM", Severity: SeverityError, Needs: needVMs, Reads: withVMs, Tries: []Source{Places}, Judge: matches,
-			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a node without a match, the check names the VM with its system UUID, MAC address (in annotations of network plugins) or address.",
+			What:   "Each Node has one VM, by its provider ID or else by its name, and no two Nodes have the same VM. For a node without a match, the check names the VM with its system UUID or address.",
 			Why:    "A node without a VM is never initialised, and neither is one whose name two VMs have.",
 			Remedy: "name the VM as the node, or start the kubelet with --hostname-override; rename one of two VMs with the same name",
 		},
@@ -54,8 +54,8 @@ func nodeChecks() []Check {
 			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint {node names} --replace-no-execute`",
 		},
 		{
-			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: []Source{Nodes, LaterNodes}, Judge: addresses,
-			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's. A node in doubt is read again after 15 seconds.",
+			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: []Source{Nodes, VMs}, Tries: []Source{Controllers}, Judge: addresses,
+			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's.",
 			Why:    "A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses: external addresses come and go.",
 			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",
 		},
@@ -298,38 +298,18 @@ func stopped(f *Facts) Finding {
 	return Passf("%s", english.Plural(running, "VM", "")).Unless(objects, "node", "the VMs of %s do not run")
 }
 
-// likelyVM says which VM a node without one probably is, where its name fits none: by its system UUID, by a MAC
-// address that the network plugin left in an annotation, or by its address. It is a hint and no match: the
-// controller goes by provider ID and name alone. "" where nothing fits, or more than one VM.
+// likelyVM says which VM a node without one probably is, where its name fits none: by its system UUID or by its address. It is a
+// hint and no match: the controller goes by provider ID and name alone. "" where nothing fits, or more than one VM.
 func likelyVM(n *corev1.Node, vms *inventory.VMSnapshot) string {
-	for _, sign := range []struct {
-		name string
-		of   func(vm *cloudstack.VirtualMachine) bool
-	}{
-		{"system UUID", func(vm *cloudstack.VirtualMachine) bool {
-			return vm.ID != "" && strings.EqualFold(n.Status.NodeInfo.SystemUUID, vm.ID)
-		}},
-		{"MAC address", func(vm *cloudstack.VirtualMachine) bool { return hasMAC(n, vm) }},
-		{"address", func(vm *cloudstack.VirtualMachine) bool { return hasAddress(n, vm) }},
-	} {
-		found := slices.DeleteFunc(slices.Clone(vms.All()), func(vm cloudstack.VirtualMachine) bool { return node.Gone(vm.State) || !sign.of(&vm) })
-		if len(found) == 1 {
-			return fmt.Sprintf("by its %s it is VM %s (%s)", sign.name, found[0].Name, found[0].ID)
-		}
+	found := slices.DeleteFunc(slices.Clone(vms.All()), func(vm cloudstack.VirtualMachine) bool { return node.Gone(vm.State) || !hasAddress(n, &vm) })
+	sign := "address"
+	if vm, known := vms.ByID(n.Status.NodeInfo.SystemUUID); known && !node.Gone(vm.State) {
+		found, sign = []cloudstack.VirtualMachine{vm}, "system UUID"
 	}
-	return ""
-}
-
-// hasMAC looks for the VM's NICs in annotations: Antrea, OVN-Kubernetes and Kube-OVN write a node's MAC address there.
-func hasMAC(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {
-	return slices.ContainsFunc(vm.NICs, func(nic cloudstack.NIC) bool {
-		for _, value := range n.Annotations {
-			if nic.MAC != "" && strings.Contains(strings.ToLower(value), strings.ToLower(nic.MAC)) {
-				return true
-			}
-		}
-		return false
-	})
+	if len(found) != 1 {
+		return ""
+	}
+	return fmt.Sprintf("by its %s it is VM %s (%s)", sign, found[0].Name, found[0].ID)
 }
 
 func hasAddress(n *corev1.Node, vm *cloudstack.VirtualMachine) bool {

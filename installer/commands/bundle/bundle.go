@@ -114,11 +114,6 @@ func (in *Input) learnNames(r *redactor) {
 			r.name("namespace", s.Namespace)
 		}
 	}
-	for _, members := range f.Members {
-		for i := range members {
-			r.name("node", members[i].Name)
-		}
-	}
 	if f.VMs != nil {
 		for _, vm := range f.VMs.All() {
 			r.name("node", vm.Name)

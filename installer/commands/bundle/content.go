@@ -171,12 +171,17 @@ type ruleEntry struct {
 }
 
 func ruleEntries(f *check.Facts) []ruleEntry {
-	out := []ruleEntry{}
+	out, members := []ruleEntry{}, f.Members()
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		e := ruleEntry{ID: r.ID, Name: r.Name, PublicIP: r.PublicIP, State: r.State, Algorithm: r.Algorithm, PublicPort: r.PublicPort, PrivatePort: r.PrivatePort}
-		for _, m := range f.Members[r.ID] {
-			e.Members = append(e.Members, m.Name)
+		for _, id := range members[r.ID] {
+			if f.VMs != nil {
+				if vm, known := f.VMs.ByID(id); known {
+					id = vm.Name
+				}
+			}
+			e.Members = append(e.Members, id)
 		}
 		out = append(out, e)
 	}

@@ -6,6 +6,7 @@
 package picture
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer/observe"
-	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -79,12 +79,7 @@ type Cloud struct {
 func OfInspection(f *check.Facts, r *check.Report) Facts {
 	out := Facts{
 		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases,
-		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: map[string][]string{}}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
-	}
-	for rule, members := range f.Members {
-		for i := range members {
-			out.Members[rule] = append(out.Members[rule], members[i].VMID)
-		}
+		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: f.Members()}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
 	}
 	known := map[string]bool{}
 	for i := range f.Rules {
@@ -189,22 +184,4 @@ func cleanFact(f model.Fact, text func(string) string) model.Fact {
 }
 
 // LearnMembers adds the members of rules that a plan has read.
-func (f *Facts) LearnMembers(p *plan.Service) {
-	if p.Actual == nil {
-		return
-	}
-	for i := range p.Actual.Addresses {
-		rules := p.Actual.Addresses[i].Rules
-		for j := range rules {
-			if rules[j].ID == "" || len(rules[j].Members) == 0 {
-				continue // members of others' rules are not read
-			}
-			var members []string
-			for _, m := range rules[j].Members {
-				vm, _ := lbplan.SplitMember(m)
-				members = append(members, vm)
-			}
-			f.Members[rules[j].ID] = members
-		}
-	}
-}
+func (f *Facts) LearnMembers(p *plan.Service) { maps.Copy(f.Members, decide.MembersOf(p.Actual)) }
