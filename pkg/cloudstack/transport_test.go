@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -451,10 +452,12 @@ func TestTransportErrorsAreClean(t *testing.T) {
 	require.NotContains(t, e.Error(), "u:p@")
 }
 
+var metricsTests atomic.Int32
+
 // Each HTTP exchange is counted, and told to the observer.
 func TestMetricsAndObserver(t *testing.T) {
 	t.Parallel()
-	const command = "deleteSnapshotForMetricsTest" // no other test sends it
+	command := fmt.Sprintf("deleteSnapshotForMetricsTest%d", metricsTests.Add(1)) // nothing else sends it
 	f := newFakeAPI(func(n int, _ url.Values) reply {
 		if n == 1 {
 			return jsonReply(503, `{"x":{"errorcode":503}}`)

@@ -113,10 +113,9 @@ func addressesOf(vm *cloudstack.VirtualMachine, n *corev1.Node, rules AddressRul
 		}
 	}
 	told := providedIPs(n)
-	nics := defaultFirst(vm.NICs)
 	var internal, external []netip.Addr
 	nat := []string{vm.PublicIP}
-	for i, nic := range nics {
+	for i, nic := range vm.NICs {
 		nat = append(nat, nic.PublicIP)
 		for _, ip := range parseIPs(nic.IPv4, nic.IPv6) {
 			switch {
@@ -206,13 +205,4 @@ var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 func public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !carrierGrade.Contains(ip)
-}
-
-// defaultFirst moves the default NIC to the front: CloudStack does not guarantee an order.
-func defaultFirst(nics []cloudstack.NIC) []cloudstack.NIC {
-	i := slices.IndexFunc(nics, func(n cloudstack.NIC) bool { return n.Default })
-	if i < 0 {
-		return nics
-	}
-	return slices.Concat(nics[i:i+1], nics[:i], nics[i+1:])
 }

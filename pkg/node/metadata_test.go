@@ -51,14 +51,10 @@ func TestMetadata(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	many := make([]cloudstack.NIC, 20)
+	wantMany := make([]string, len(many), len(many)+1)
 	for i := range many {
-		many[i] = cloudstack.NIC{DeviceID: i, IPv4: fmt.Sprintf("10.0.%d.1", i), Default: i == 7}
-	}
-	wantMany := []string{"InternalIP 10.0.7.1"}
-	for i := range many {
-		if i != 7 {
-			wantMany = append(wantMany, fmt.Sprintf("InternalIP 10.0.%d.1", i))
-		}
+		many[i] = cloudstack.NIC{DeviceID: i, IPv4: fmt.Sprintf("10.0.%d.1", i), Default: i == 0}
+		wantMany[i] = fmt.Sprintf("InternalIP 10.0.%d.1", i)
 	}
 	for _, c := range []struct {
 		name string
@@ -80,8 +76,8 @@ func TestAddresses(t *testing.T) {
 		{
 			name: "dual stack, shared network, static NAT",
 			vm: cloudstack.VirtualMachine{PublicIP: "203.0.113.7", NICs: []cloudstack.NIC{
-				{DeviceID: 0, Type: "Shared", IPv4: "198.51.100.5"},
 				{DeviceID: 1, Default: true, Type: "Isolated", IPv4: "10.1.1.5", IPv6: "2001:db8::5", PublicIP: "203.0.113.7", SecondaryIP: []string{"10.1.1.99"}},
+				{DeviceID: 0, Type: "Shared", IPv4: "198.51.100.5"},
 			}},
 			want: []string{"InternalIP 10.1.1.5", "InternalIP 2001:db8::5", "ExternalIP 198.51.100.5", "ExternalIP 203.0.113.7", "Hostname n"},
 		},
