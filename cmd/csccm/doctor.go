@@ -164,7 +164,7 @@ func (f *doctorFlags) once(ctx context.Context, g *cli.Globals, c *cluster.Clust
 	if err := r.Err(failOn); err != nil {
 		return open, err
 	}
-	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloudStack != "" && r.Summary.Skipped > 0 {
+	if f.phase == phaseAuto && sel.Phase == check.PhasePreflight && env.NoCloud != "" && r.Summary.Skipped > 0 {
 		return open, check.NotInstalled(c.Namespace, r.Summary.Skipped)
 	}
 	return open, nil

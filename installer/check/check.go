@@ -18,7 +18,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -36,6 +35,8 @@ type (
 	Object = decide.Object
 	// Outcome is decide.Outcome.
 	Outcome = decide.Outcome
+	// Setup is decide.Setup.
+	Setup = decide.Setup
 	// Facts is decide.Facts.
 	Facts = decide.Facts
 	// Controller is decide.Workload.
@@ -75,32 +76,17 @@ func All() []Check { return decide.All() }
 // Misplaced is decide.Misplaced.
 var Misplaced = decide.Misplaced
 
-// Env is the environment of checks. The caller sets its fields.
+// Env is the environment of checks. The caller sets its fields; of Setup those that are not read from the others.
 type Env struct {
+	Setup
+
 	Cluster *cluster.Cluster
-	// CloudStack is nil where no credentials are known; NoCloudStack says why. CloudStackErr is set
-	// where there are credentials that cannot be used: then CS-001 fails rather than being skipped.
-	CloudStack    API
-	NoCloudStack  string
-	CloudStackErr error
+	// CloudStack is nil where no credentials are known; then NoCloud or NoCloudErr says why.
+	CloudStack API
 	// CloudConfig is what CloudStack was made from; nil with it.
 	CloudConfig *cloudstack.Config
 	// Style has the command lines in remedies work where this run works.
 	Style report.Style
-	// Namespace and Release are where the controller is or will be; Release is the Helm release.
-	Namespace, Release string
-	// RequiredCommands are the API commands that the controller calls; it can do without those that
-	// are among OptionalCommands too.
-	RequiredCommands, OptionalCommands []string
-	// Losses are what the controller cannot do without the optional ones, by their names.
-	Losses map[string]string
-	// Manifest is the rendered chart that is about to be applied; "" where nothing is.
-	Manifest string
-	// SelfTest is what the controller's self-test in the cluster came to; nil where none ran.
-	SelfTest *selftest.Result
-	// Replaces are workloads of another controller that the command at work takes the place of: they
-	// are no other cloud controller manager for CCM-002 and CCM-003.
-	Replaces []Object
 	// ProbePod lets NODE-001 run a Pod on nodes whose kubelet cannot be asked; nil for never. It is the
 	// only thing that a check changes.
 	ProbePod *kubelet.ProbeOptions

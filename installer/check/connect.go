@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/provider"
 )
 
 // PhaseOf returns PhasePreflight where nothing shows that the controller runs here or should: no record of Helm, no workload
@@ -28,7 +27,7 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 	if err != nil || len(records.Items) > 0 {
 		return PhaseInstalled
 	}
-	r := newReading(ctx, &Env{Cluster: c, Namespace: c.Namespace, Release: release}, kubeSources())
+	r := newReading(ctx, &Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources())
 	if err := r.get(ctx, decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
 		return PhaseInstalled
 	}
@@ -42,10 +41,7 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 // Connect returns what checks work with, by the credentials of a cloud-config or, without one, of the cluster's Secret.
 // Without credentials the checks of CloudStack are skipped before an installation, and fail after it.
 func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, release, cloudConfig string, phase Phase) (env *Env, closeEnv func()) {
-	env = &Env{
-		Cluster: c, Style: style, Namespace: c.Namespace, Release: release,
-		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
-	}
+	env = &Env{Cluster: c, Style: style, Setup: Setup{Namespace: c.Namespace, Release: release}}
 	cs, err := cloud.Of(ctx, c, cloudConfig)
 	if err == nil {
 		env.CloudStack, env.CloudConfig = cs.Client, cs.Config
@@ -54,11 +50,11 @@ func Connect(ctx context.Context, c *cluster.Cluster, style report.Style, releas
 	var unreachable *cluster.Error
 	switch {
 	case errors.As(err, &unreachable):
-		env.NoCloudStack = "the credentials could not be read: " + err.Error()
+		env.NoCloud = "the credentials could not be read: " + err.Error()
 	case errors.Is(err, cloud.ErrNoCredentials) && phase != PhaseInstalled:
-		env.NoCloudStack = err.Error()
+		env.NoCloud = err.Error()
 	default:
-		env.CloudStackErr = err
+		env.NoCloudErr = err
 	}
 	return env, func() {}
 }

@@ -247,8 +247,8 @@ func TestWithoutCloudStack(t *testing.T) {
 		require.Empty(t, r.Objects)
 	}
 	verify(&Env{}, Skipped, "Secret kube-system/cloudstack-secret")
-	verify(&Env{NoCloudStack: "because"}, Skipped, "because")
-	verify(&Env{CloudStackErr: errors.New("the cloud-config is broken")}, Failed, "broken")
+	verify(&Env{Setup: Setup{NoCloud: "because"}}, Skipped, "because")
+	verify(&Env{Setup: Setup{NoCloudErr: errors.New("the cloud-config is broken")}}, Failed, "broken")
 }
 
 func TestNearest(t *testing.T) {

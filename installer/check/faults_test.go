@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kversion "k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	ktesting "k8s.io/client-go/testing"
@@ -87,15 +88,20 @@ func (w *world) lost(t *testing.T) {
 	w.add(t, w.node("lost", "10.9.9.9"))
 }
 
-// withoutLb is a CloudStack whose networks balance no load.
-type withoutLb struct{ check.API }
+// lean is a CloudStack whose networks balance no load, and whose role lacks a command.
+type lean struct{ check.API }
 
-func (a withoutLb) ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error) {
+func (a lean) ListNetworks(ctx context.Context, q cloudstack.NetworkQuery) ([]cloudstack.Network, error) {
 	networks, err := a.API.ListNetworks(ctx, q)
 	for i := range networks {
 		delete(networks[i].Services, "Lb")
 	}
 	return networks, err
+}
+
+func (a lean) ListAPIs(ctx context.Context) (sets.Set[string], error) {
+	apis, err := a.API.ListAPIs(ctx)
+	return apis.Delete("createFirewallRule"), err
 }
 
 // ahead is a CloudStack whose clock is wrong.
@@ -185,12 +191,10 @@ func faults() []fault {
 		{code: "CS-002", outcome: check.Warning, says: "administrator", inject: func(t *testing.T, w *world) {
 			w.client(t, func(c *cloudstack.Config) { c.APIKey, c.SecretKey, _ = w.sim.Keys("admin") })
 		}},
-		{code: "CS-003", outcome: check.Failed, says: "destroyEverything", together: true, inject: func(_ *testing.T, w *world) {
-			w.env.RequiredCommands = append([]string{"destroyEverything"}, w.env.RequiredCommands...)
-		}},
+		{code: "CS-003", outcome: check.Failed, says: "the role refuses createFirewallRule", together: true, inject: func(_ *testing.T, w *world) { w.env.CloudStack = lean{w.env.CloudStack} }},
 		{code: "CS-004", outcome: check.Failed, says: "mars", inject: func(t *testing.T, w *world) { w.client(t, func(c *cloudstack.Config) { c.Zone = "mars" }) }},
 		{code: "CS-004", outcome: check.Failed, says: "none", inject: func(t *testing.T, w *world) { w.client(t, func(c *cloudstack.Config) { c.ProjectID = "none" }) }},
-		{code: "CS-005", outcome: check.Warning, says: "lacks Lb", together: true, inject: func(_ *testing.T, w *world) { w.env.CloudStack = withoutLb{w.env.CloudStack} }},
+		{code: "CS-005", outcome: check.Warning, says: "lacks Lb", together: true, inject: func(_ *testing.T, w *world) { w.env.CloudStack = lean{w.env.CloudStack} }},
 		{code: "CS-006", outcome: check.Failed, says: "no such host", together: true, inject: func(_ *testing.T, w *world) {
 			w.log += w.logLine('E', time.Minute, "contact.go:38", `"CloudStack cannot be used" err="cloudstack listVirtualMachines: cannot reach the API: dial tcp: lookup cs.example.org: no such host" remedy="check api-url"`)
 		}},

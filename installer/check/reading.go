@@ -59,10 +59,7 @@ type state struct {
 func newReading(ctx context.Context, env *Env, sources map[decide.Source]source) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
-	f := &Facts{At: e.Clock.Now(), Setup: decide.Setup{
-		Namespace: e.Namespace, Release: e.Release, NoCloud: e.NoCloudStack, NoCloudErr: e.CloudStackErr, Required: e.RequiredCommands,
-		Optional: e.OptionalCommands, Losses: e.Losses, Manifest: e.Manifest, SelfTest: e.SelfTest, Replaces: e.Replaces,
-	}}
+	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
 	if e.Cluster != nil {
 		f.Context, f.Server, f.User = e.Cluster.Context, e.Cluster.Server, e.Cluster.User
 	}

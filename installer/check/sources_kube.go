@@ -9,18 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/pager"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/decide"
@@ -32,196 +27,156 @@ import (
 	"github.com/csccm/csccm/installer/kube/rights"
 )
 
-// list collects the pages of a list.
-func list[T any, P interface {
-	*T
-	runtime.Object
-}, L runtime.Object](ctx context.Context, r *reading, o metav1.ListOptions, of func(context.Context, metav1.ListOptions) (L, error)) (out []T, err error) {
-	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of(ctx, o) })
-	err = p.EachListItem(ctx, o, func(item runtime.Object) error {
-		out = append(out, *item.(P)) //nolint:forcetypeassert // of the list's type
-		return nil
-	})
-	if err != nil {
-		return nil, r.Cluster.Explain(err)
-	}
-	return out, nil
-}
-
-var (
-	all     metav1.ListOptions
-	ofNodes = []decide.Source{decide.Nodes}
-)
-
-// kubeSources are the sources of Kubernetes.
+// kubeSources are the sources of Kubernetes. Their errors say what is wrong with the way to the API server.
 func kubeSources() map[decide.Source]source {
-	return map[decide.Source]source{
-		decide.Version: {read: func(r *reading, ctx context.Context) error {
+	out := map[decide.Source]source{}
+	for s, k := range map[decide.Source]struct {
+		needs, tries []decide.Source
+		read         func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) error
+	}{
+		decide.Version: {read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
 			v, err := r.Cluster.Ping(ctx)
 			if err == nil {
-				r.f.Version = v.GitVersion
+				f.Version = v.GitVersion
 			}
 			return err
 		}},
-		decide.Distribution: {needs: ofNodes, read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Distribution, r.f.DistributionBy, err = r.Cluster.Distribution(ctx, r.f.Nodes)
+		decide.Distribution: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) (err error) {
+			f.Distribution, f.DistributionBy, err = r.Cluster.Distribution(ctx, f.Nodes)
 			return err
 		}},
-		decide.Namespace: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.NamespaceOf, err = r.Cluster.Kube.CoreV1().Namespaces().Get(ctx, r.Namespace, metav1.GetOptions{})
-			return r.Cluster.Explain(err)
-		}},
-		decide.Namespaces: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
-			return r.Cluster.Explain(err)
-		}},
-		decide.Nodes: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Nodes, err = list[corev1.Node](ctx, r, all, r.Cluster.Kube.CoreV1().Nodes().List)
-			slices.SortFunc(r.f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+		decide.Namespace: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.NamespaceOf, err = kube.CoreV1().Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
 			return err
 		}},
-		decide.Heartbeats: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Heartbeats, err = r.leases(ctx, corev1.NamespaceNodeLease)
+		decide.Namespaces: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Namespaces, err = cluster.NamespaceLabels(ctx, kube)
 			return err
 		}},
-		// Where leader election leases of cloud controller managers are.
-		decide.Leases: {read: func(r *reading, ctx context.Context) (err error) {
-			if r.f.Leases, err = r.leases(ctx, metav1.NamespaceSystem); err != nil || r.Namespace == metav1.NamespaceSystem {
-				return err
+		decide.Nodes: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+			slices.SortFunc(f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+			return err
+		}},
+		decide.Heartbeats: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Heartbeats = cluster.List(ctx, &err, kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List).Items
+			return err
+		}},
+		decide.Leases: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Leases = cluster.List(ctx, &err, kube.CoordinationV1().Leases(metav1.NamespaceSystem).List).Items
+			if f.Namespace != metav1.NamespaceSystem {
+				f.Leases = append(f.Leases, cluster.List(ctx, &err, kube.CoordinationV1().Leases(f.Namespace).List).Items...)
 			}
-			own, err := r.leases(ctx, r.Namespace)
-			r.f.Leases = append(r.f.Leases, own...)
 			return err
 		}},
-		decide.Kubelets: {needs: ofNodes, read: func(r *reading, ctx context.Context) error {
-			r.f.Kubelets = kubelet.VerifyWith(ctx, r.Cluster, r.f.Nodes, r.ProbePod)
+		decide.Kubelets: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+			f.Kubelets = kubelet.VerifyWith(ctx, r.Cluster, f.Nodes, r.ProbePod)
 			return nil
 		}},
-		decide.Volumes: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Volumes, err = list[corev1.PersistentVolume](ctx, r, all, r.Cluster.Kube.CoreV1().PersistentVolumes().List)
+		decide.Volumes: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Volumes = cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items
 			return err
 		}},
-		decide.Services: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Services, err = list[corev1.Service](ctx, r, all, r.Cluster.Kube.CoreV1().Services("").List)
-			slices.SortFunc(r.f.Services, func(a, b corev1.Service) int {
+		decide.Services: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Services = cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+			slices.SortFunc(f.Services, func(a, b corev1.Service) int {
 				return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 			})
 			return err
 		}},
-		// The objects of cloud controllers are Nodes and Services.
-		decide.Events: {read: func(r *reading, ctx context.Context) error {
-			for _, kind := range []string{"Node", "Service"} {
+		decide.Events: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
 				o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
-				events, err := list[corev1.Event](ctx, r, o, r.Cluster.Kube.CoreV1().Events("").List)
-				if err != nil {
-					return err
-				}
-				r.f.Events = append(r.f.Events, events...)
+				f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, kube.CoreV1().Events(metav1.NamespaceAll).List).Items...)
 			}
-			return nil
+			return err
 		}},
-		decide.Controllers: {read: (*reading).controllers},
-		decide.Pods: {needs: []decide.Source{decide.Controllers}, read: func(r *reading, ctx context.Context) error {
-			pods, err := list[corev1.Pod](ctx, r, all, r.Cluster.Kube.CoreV1().Pods(r.Namespace).List)
-			r.f.Pods = r.f.OwnPods(pods)
-			if r.Namespace == metav1.NamespaceSystem {
+		decide.Controllers: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
+			all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+			var workloads []decide.Workload
+			for i := range all {
+				workloads = append(workloads, decide.WorkloadOf(&all[i]))
+			}
+			f.Sort(workloads)
+			return err
+		}},
+		decide.Pods: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			pods := cluster.List(ctx, &err, kube.CoreV1().Pods(f.Namespace).List).Items
+			if f.Pods = f.OwnPods(pods); f.Namespace == metav1.NamespaceSystem {
 				r.systemPods = pods
 			}
 			return err
 		}},
 		// Where other providers and static Pods are.
-		decide.SystemPods: {needs: []decide.Source{decide.Pods}, read: func(r *reading, ctx context.Context) (err error) {
-			if r.f.SystemPods = r.systemPods; r.Namespace != metav1.NamespaceSystem {
-				r.f.SystemPods, err = list[corev1.Pod](ctx, r, all, r.Cluster.Kube.CoreV1().Pods(metav1.NamespaceSystem).List)
+		decide.SystemPods: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			if f.SystemPods = r.systemPods; f.Namespace != metav1.NamespaceSystem {
+				f.SystemPods = cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
 			}
 			return err
 		}},
-		decide.Logs: {needs: []decide.Source{decide.Pods}, read: (*reading).logs},
-		decide.Answers: {needs: []decide.Source{decide.Pods}, read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Answers, err = parallel(ctx, r.f.Pods, r.ask)
+		decide.Logs: {needs: []decide.Source{decide.Pods}, read: readLogs},
+		decide.Answers: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) (err error) {
+			f.Answers, err = parallel(ctx, f.Pods, r.ask)
 			return err
 		}},
-		decide.Releases: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.Records, err = helm.Records(ctx, r.Cluster.Kube.CoreV1().Secrets(r.Namespace), r.Release)
-			for _, x := range r.f.Records {
-				r.f.Revisions = append(r.f.Revisions, decide.Revision{Number: x.Revision, Status: x.Status, ChartVersion: x.ChartVersion, AppVersion: x.AppVersion})
+		decide.Releases: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			f.Records, err = helm.Records(ctx, kube.CoreV1().Secrets(f.Namespace), f.Release)
+			for _, x := range f.Records {
+				f.Revisions = append(f.Revisions, decide.Revision{Number: x.Revision, Status: x.Status, ChartVersion: x.ChartVersion, AppVersion: x.AppVersion})
 			}
-			return r.Cluster.Explain(err)
+			return err
 		}},
-		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: (*reading).rights},
-		decide.Live: {read: func(r *reading, ctx context.Context) error {
+		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: readRights},
+		decide.Live: {read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
 			client, err := r.diff()
-			if client != nil && r.Manifest != "" {
-				r.f.Live, err = client.Live(ctx, r.Manifest)
+			if client != nil && f.Manifest != "" {
+				f.Live, err = client.Live(ctx, f.Manifest)
 			}
-			return r.Cluster.Explain(err)
+			return err
 		}},
-		decide.Drift: {needs: []decide.Source{decide.Releases}, read: func(r *reading, ctx context.Context) error {
-			client, err := r.diff()
-			if d := r.f.Deployed(); client != nil && d != nil {
-				r.f.Drift, err = client.Drift(ctx, d.Manifest)
+		// What a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the caller's rights allow.
+		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+			manifest := f.Manifest
+			if d := f.Deployed(); manifest == "" && d != nil {
+				manifest = d.Manifest
 			}
-			return r.Cluster.Explain(err)
+			client, err := r.diff()
+			if client != nil && manifest != "" {
+				f.Drift, err = client.Drift(ctx, manifest)
+			}
+			return err
 		}},
 		// The release's admission policies are found by their labels: their names are the operator's to choose. A binding may be
 		// somebody else's, so all are read.
-		decide.Admission: {read: func(r *reading, ctx context.Context) (err error) {
-			api := r.Cluster.Kube.AdmissionregistrationV1()
-			ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=cloudstack-ccm,app.kubernetes.io/instance=" + r.Release}
-			r.f.Policies, err = list[admissionv1.ValidatingAdmissionPolicy](ctx, r, ours, api.ValidatingAdmissionPolicies().List)
-			if err == nil {
-				r.f.Bindings, err = list[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r, all, api.ValidatingAdmissionPolicyBindings().List)
-			}
+		decide.Admission: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			api := kube.AdmissionregistrationV1()
+			f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
+			f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
 			return err
 		}},
-		decide.ClusterIDs: {needs: []decide.Source{decide.Controllers}, read: func(r *reading, ctx context.Context) (err error) {
-			id := cluster.Identity{}
-			if words := r.f.Words(); words != nil {
-				id = cluster.IdentityOf(words)
-			}
-			if r.CloudConfig != nil {
-				id.Config, id.Former = r.CloudConfig.ClusterID, r.CloudConfig.FormerClusterIDs
-			}
-			r.f.ClusterIDs, err = id.Resolve(ctx, r.Cluster.Kube)
-			return r.Cluster.Explain(err)
+		decide.ClusterIDs: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+			id := cluster.IdentityOf(f.Words())
+			id.Config, id.Former = f.Config.ClusterID, f.Config.FormerClusterIDs
+			f.ClusterIDs, err = id.Resolve(ctx, kube)
+			return err
 		}},
-		decide.Driver: {needs: []decide.Source{decide.Controllers, decide.Volumes}, read: (*reading).driver},
+		decide.Driver: {needs: []decide.Source{decide.Controllers, decide.Volumes}, read: readDriver},
+	} {
+		out[s] = source{needs: k.needs, tries: k.tries, read: func(r *reading, ctx context.Context) error {
+			return r.Cluster.Explain(k.read(ctx, r, r.f, r.Cluster.Kube))
+		}}
 	}
+	return out
 }
 
-func (r *reading) leases(ctx context.Context, namespace string) ([]coordinationv1.Lease, error) {
-	return list[coordinationv1.Lease](ctx, r, all, r.Cluster.Kube.CoordinationV1().Leases(namespace).List)
-}
-
-func (r *reading) controllers(ctx context.Context) error {
-	apps := r.Cluster.Kube.AppsV1()
-	deployments, err := list[appsv1.Deployment](ctx, r, all, apps.Deployments("").List)
-	if err != nil {
-		return err
-	}
-	daemonSets, err := list[appsv1.DaemonSet](ctx, r, all, apps.DaemonSets("").List)
-	if err != nil {
-		return err
-	}
-	var workloads []decide.Workload
-	for i := range deployments {
-		workloads = append(workloads, decide.DeploymentOf(&deployments[i]))
-	}
-	for i := range daemonSets {
-		workloads = append(workloads, decide.DaemonSetOf(&daemonSets[i]))
-	}
-	r.f.Sort(workloads)
-	return nil
-}
-
-// logs reads those of the release's Pods that run or ran.
-func (r *reading) logs(ctx context.Context) (err error) {
-	pods := slices.DeleteFunc(slices.Clone(r.f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
-	r.f.Logs, err = parallel(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
+// readLogs reads those of the release's Pods that run or ran.
+func readLogs(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
+	f.Logs, err = parallel(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
-		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
-		lines, _ := podlog.ParseAll(string(raw), r.f.At)
-		return decide.Log{Pod: p.Name, Lines: lines}, r.Cluster.Explain(err)
+		raw, err := kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
+		lines, _ := podlog.ParseAll(string(raw), f.At)
+		return decide.Log{Pod: p.Name, Lines: lines}, err
 	})
 	return err
 }
@@ -267,16 +222,15 @@ func (r *reading) diff() (*diff.Client, error) {
 	}
 	client, err := dynamic.NewForConfig(r.Cluster.REST)
 	if err != nil {
-		return nil, r.Cluster.Explain(err)
+		return nil, err
 	}
 	return &diff.Client{Dynamic: client, Release: r.Release, Namespace: r.Namespace}, nil
 }
 
-// rights asks for what an installation needs: of the chart's kinds those that it has; where it takes another controller's
-// place, what a takeover needs too. A dry run shows the objects of the manifest that the API server would not take from
-// the caller: admission webhooks, quotas and policies refuse what the caller's rights allow.
-func (r *reading) rights(ctx context.Context) error {
-	objects, err := diff.Parse(r.Manifest)
+// readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another controller's
+// place, what a takeover needs too.
+func readRights(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
+	objects, err := diff.Parse(f.Manifest)
 	if err != nil {
 		return decide.Unreadable("the manifest", err)
 	}
@@ -285,16 +239,15 @@ func (r *reading) rights(ctx context.Context) error {
 		kind, _ := meta.UnsafeGuessKindToResource(objects[i].GroupVersionKind())
 		kinds = append(kinds, rights.Kind{Group: kind.Group, Resource: kind.Resource})
 	}
-	needed, optional := rights.Requests("install", r.Namespace, kinds)
-	if len(r.Replaces) > 0 {
-		n, o := rights.Requests("takeover", r.Namespace, kinds)
-		needed, optional = append(needed, n...), append(optional, o...)
+	f.Needed, f.Wanted = rights.Requests("install", f.Namespace, kinds)
+	if len(f.Replaces) > 0 {
+		needed, wanted := rights.Requests("takeover", f.Namespace, kinds)
+		f.Needed, f.Wanted = append(f.Needed, needed...), append(f.Wanted, wanted...)
 	}
-	if apierrors.IsNotFound(r.f.Err(decide.Namespace)) {
-		needed = append(needed, rights.Request{Verb: "create", Resource: "namespaces"})
+	if apierrors.IsNotFound(f.Err(decide.Namespace)) {
+		f.Needed = append(f.Needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
-	r.f.Needed, r.f.Wanted = needed, optional
-	requests := slices.Concat(needed, optional)
+	requests := slices.Concat(f.Needed, f.Wanted)
 	allowed, err := parallel(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
 		resource, subresource, _ := strings.Cut(q.Resource, "/")
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -302,56 +255,38 @@ func (r *reading) rights(ctx context.Context) error {
 				Verb: q.Verb, Group: q.Group, Resource: resource, Subresource: subresource, Namespace: q.Namespace,
 			},
 		}}
-		answer, err := r.Cluster.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err == nil && answer.Status.Allowed, r.Cluster.Explain(err)
+		answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
 	})
-	if err != nil {
-		return err
-	}
-	for i, q := range requests {
-		if !allowed[i] && !slices.Contains(r.f.Denied, q) {
-			r.f.Denied = append(r.f.Denied, q)
+	for i, ok := range allowed {
+		if err == nil && !ok && !slices.Contains(f.Denied, requests[i]) {
+			f.Denied = append(f.Denied, requests[i])
 		}
 	}
-	client, err := r.diff()
-	if client == nil || r.Manifest == "" {
-		return err
-	}
-	changes, err := client.Drift(ctx, r.Manifest)
-	if err != nil {
-		return decide.Unreadable("the API server's answer to the chart", r.Cluster.Explain(err))
-	}
-	for i := range changes {
-		if c := &changes[i]; c.Problem != "" {
-			r.f.Refused = append(r.f.Refused, Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Message: decide.OneLine(c.Problem)})
-		}
-	}
-	return nil
+	return err
 }
 
-// driver reads what is of the CSI driver for CloudStack, where it is used.
-func (r *reading) driver(ctx context.Context) error {
-	var d decide.CSI
-	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, decide.DriverName, metav1.GetOptions{})
+// readDriver reads what is of the CSI driver for CloudStack, where it is used.
+func readDriver(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
+	_, err := kube.StorageV1().CSIDrivers().Get(ctx, decide.DriverName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return r.Cluster.Explain(err)
+		return err
 	}
-	d.There = err == nil
-	if r.f.Driver = d; !r.f.UsesDriver() {
+	if f.Driver.There = err == nil; !f.UsesDriver() {
 		return nil
 	}
-	if namespace, name, key := r.f.DriverSecret(); name != "" {
-		secret, err := r.Cluster.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	err = nil
+	if namespace, name, key := f.DriverSecret(); name != "" {
+		secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			d.NoFile = "does not exist"
+			f.Driver.NoFile = "does not exist"
 		case err != nil:
-			return r.Cluster.Explain(err)
+			return err
 		default:
-			d.File = string(secret.Data[key])
+			f.Driver.File = string(secret.Data[key])
 		}
 	}
-	d.Nodes, err = list[storagev1.CSINode](ctx, r, all, r.Cluster.Kube.StorageV1().CSINodes().List)
-	r.f.Driver = d
+	f.Driver.Nodes = cluster.List(ctx, &err, kube.StorageV1().CSINodes().List).Items
 	return err
 }

@@ -37,7 +37,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/simulator"
 	"github.com/csccm/csccm/pkg/testenv/fakekube"
 )
@@ -180,9 +179,8 @@ func newWorldWith(t *testing.T, change func(*simulator.World)) *world {
 	}))
 	t.Cleanup(api.Close)
 	w.env = &check.Env{
-		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg, Namespace: system,
-		Release: release, RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses,
-		Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
+		Cluster: cluster.NewForTest(w.kube, &rest.Config{Host: api.URL}), CloudStack: client, CloudConfig: cfg,
+		Setup: check.Setup{Namespace: system, Release: release}, Clock: clocktesting.NewFakeClock(w.now), DialAPI: nobody,
 	}
 	return w
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -29,7 +30,7 @@ var now = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 // env is that of a release with credentials.
 func env() *check.Env {
 	return &check.Env{
-		Namespace: "kube-system", Release: "cloudstack-ccm",
+		Setup:       check.Setup{Namespace: "kube-system", Release: "cloudstack-ccm"},
 		CloudConfig: &cloudstack.Config{APIURL: "https://cloud.example.org/client/api", APIKey: "key-canary", SecretKey: "secret-canary", Zone: "zone-1"},
 	}
 }
@@ -108,7 +109,7 @@ func TestRegisteredCluster(t *testing.T) {
 	require.Empty(t, New(env(), r, f).Controller.RegisteredAs)
 	d := &appsv1.Deployment{}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--cloud-provider=external-cloudstack", "--register-cluster=prod"}}}
-	f.Controllers[0] = decide.DeploymentOf(d)
+	f.Controllers[0] = decide.WorkloadOf(new(cluster.DeploymentOf(d)))
 	f.Controllers[0].Ours = true
 	s := New(env(), r, f)
 	require.Equal(t, "prod", s.Controller.RegisteredAs)
@@ -157,7 +158,7 @@ func TestNarrowTerminal(t *testing.T) {
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	f := &check.Facts{At: now, Version: "v1.37.1", Unread: []string{check.FactNodes, check.FactServices, check.FactControllers, check.FactReleases}}
-	out := text(t, New(&check.Env{Namespace: "kube-system", Release: "r"}, check.Report{}, f), TextOptions{})
+	out := text(t, New(&check.Env{Setup: check.Setup{Namespace: "kube-system", Release: "r"}}, check.Report{}, f), TextOptions{})
 	for _, part := range []string{"Nodes", "Services", "Controller", "Release"} {
 		require.Regexp(t, `(?m)^\S+ +`+part+` +could not be read$`, out)
 	}
@@ -201,7 +202,7 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
 	for name, s := range map[string]*Status{
-		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Namespace: "n", Release: "r"}, check.Report{}, &check.Facts{At: now}),
+		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Setup: check.Setup{Namespace: "n", Release: "r"}}, check.Report{}, &check.Facts{At: now}),
 		"unread": New(env(), check.Report{}, &check.Facts{At: now, Unread: []string{check.FactNodes}}),
 	} {
 		var j, y bytes.Buffer

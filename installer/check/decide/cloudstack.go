@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 func cloudStackChecks() []Check {
@@ -157,8 +158,6 @@ func keys(f *Facts) Finding {
 
 func commands(f *Facts) Finding {
 	switch err := f.Err(APIs); {
-	case len(f.Required) == 0:
-		return Skipf("the commands of the controller are not known here")
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		return Unknownf("the role does not allow listApis, so its permissions cannot be read").
 			Fix("allow listApis to the role, or compare the role with the list of commands in the documentation")
@@ -166,10 +165,10 @@ func commands(f *Facts) Finding {
 		return Unread(err)
 	}
 	var missing, lesser []string
-	for _, c := range f.Required {
+	for _, c := range provider.RequiredCommands {
 		switch {
 		case f.APIs.Has(c):
-		case slices.Contains(f.Optional, c):
+		case slices.Contains(provider.OptionalCommands, c):
 			lesser = append(lesser, c)
 		default:
 			missing = append(missing, c)
@@ -179,12 +178,12 @@ func commands(f *Facts) Finding {
 	case len(missing) > 0:
 		return Problemf("the role refuses %s", strings.Join(append(missing, lesser...), ", "))
 	case len(lesser) == 0:
-		return Passf("all %d commands", len(f.Required))
+		return Passf("all %d commands", len(provider.RequiredCommands))
 	}
 	out := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
 	without := map[string][]string{}
 	for _, c := range lesser {
-		without[f.Losses[c]] = append(without[f.Losses[c]], c)
+		without[provider.Losses[c]] = append(without[provider.Losses[c]], c)
 	}
 	for loss, commands := range without {
 		out = out.With("without "+strings.Join(commands, ", "), loss)

@@ -5,6 +5,7 @@ package decide
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/provider"
 )
 
 func config(c cloudstack.Config) func(*Facts) { return func(f *Facts) { f.Config = c } }
@@ -49,16 +51,15 @@ func TestRole(t *testing.T) {
 	expect{Warning, "administrator", nil}.of(t, "CS-002", apis("createRole"))
 	expect{Unknown, "boom", nil}.of(t, "CS-002", failing(Capabilities, errors.New("boom")))
 
-	required := func(f *Facts) {
-		f.Required, f.Optional = []string{"assignToLoadBalancerRule", "createTags"}, []string{"createTags"}
-		f.Losses = map[string]string{"createTags": "names alone prove ownership"}
+	all := func(without ...string) func(*Facts) {
+		return func(f *Facts) { f.APIs = sets.New(provider.RequiredCommands...).Delete(without...) }
 	}
-	expect{OK, "all 2", nil}.of(t, "CS-003", required, apis("assignToLoadBalancerRule", "createTags"))
-	lesser := expect{Warning, "createTags", nil}.of(t, "CS-003", required, apis("assignToLoadBalancerRule"))
-	require.Equal(t, map[string]string{"without createTags": "names alone prove ownership"}, lesser.Evidence)
-	expect{"", "assignToLoadBalancerRule, createTags", nil}.of(t, "CS-003", required, apis("x"))
-	expect{Unknown, "listApis", nil}.of(t, "CS-003", required, failing(APIs, csError(cloudstack.KindNotPermitted, "")))
-	expect{Unknown, "boom", nil}.of(t, "CS-003", required, failing(APIs, errors.New("boom")))
+	expect{OK, fmt.Sprintf("all %d", len(provider.RequiredCommands)), nil}.of(t, "CS-003", all())
+	lesser := expect{Warning, "createTags", nil}.of(t, "CS-003", all("createTags"))
+	require.Equal(t, map[string]string{"without createTags": provider.Losses["createTags"]}, lesser.Evidence)
+	expect{"", "the role refuses assignToLoadBalancerRule, createTags", nil}.of(t, "CS-003", all("assignToLoadBalancerRule", "createTags"))
+	expect{Unknown, "listApis", nil}.of(t, "CS-003", failing(APIs, csError(cloudstack.KindNotPermitted, "")))
+	expect{Unknown, "boom", nil}.of(t, "CS-003", failing(APIs, errors.New("boom")))
 }
 
 func TestScope(t *testing.T) {

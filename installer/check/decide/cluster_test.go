@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/rights"
@@ -105,12 +106,12 @@ func TestPermissions(t *testing.T) {
 	secrets := rights.Request{Verb: "create", Resource: "secrets", Namespace: "infra"}
 	roles := rights.Request{Verb: "patch", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
 	kubelets := rights.Request{Verb: "get", Resource: "nodes/proxy"}
-	denied := func(refused []Object, denied ...rights.Request) func(*Facts) {
+	denied := func(refused []diff.Change, denied ...rights.Request) func(*Facts) {
 		return func(f *Facts) {
-			f.Needed, f.Wanted, f.Denied, f.Refused = []rights.Request{secrets, roles}, []rights.Request{kubelets}, denied, refused
+			f.Needed, f.Wanted, f.Denied, f.Drift = []rights.Request{secrets, roles}, []rights.Request{kubelets}, denied, refused
 		}
 	}
-	role := []Object{{Kind: "ClusterRole", Name: "r", Message: "no"}}
+	role := []diff.Change{{Kind: "ClusterRole", Name: "r", Problem: "no"}, {Kind: "Secret", Name: "s"}}
 	expect{OK, "all 3 rights", nil}.of(t, "K8S-003", denied(nil))
 	expect{"", "the caller may not: create secrets in infra, patch clusterroles.rbac.authorization.k8s.io", nil}.of(t, "K8S-003", denied(nil, secrets, kubelets, roles))
 	expect{"", "would refuse 1 object", []string{"ClusterRole r: no"}}.of(t, "K8S-003", denied(role, kubelets))

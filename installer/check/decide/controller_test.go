@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/service"
 )
 
@@ -162,7 +163,7 @@ func TestRemedyForOthers(t *testing.T) {
 	of := func(name, image string, args ...string) Workload {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: name}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image, Args: args}}
-		return DeploymentOf(d)
+		return WorkloadOf(new(cluster.DeploymentOf(d)))
 	}
 	apache, leaseweb := of("a", "apache/cloudstack-kubernetes-provider:v1.2.0"), of("l-cloud-controller-manager", "mirror/ccm:1", "--cloud-provider=cloudstack")
 	openstack := of("openstack-cloud-controller-manager", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1", "--cloud-provider=openstack")

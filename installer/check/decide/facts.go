@@ -89,15 +89,15 @@ type Setup struct {
 	Phase                 Phase
 	// Config is the cloud-config; one without an API URL where none is known.
 	Config cloudstack.Config
-	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault. Both zero: it can.
+	// NoCloud says why CloudStack cannot be asked; NoCloudErr is set where the credentials are at fault: then CS-001 fails rather
+	// than being skipped. Both zero: it can.
 	NoCloud    string
 	NoCloudErr error
-	// Required are the API commands of the controller; it can do without those that are Optional too, and loses Losses.
-	Required, Optional []string
-	Losses             map[string]string
-	Manifest           string           // the rendered chart that is about to be applied; "" where nothing is
-	SelfTest           *selftest.Result // nil where none ran
-	Replaces           []Object         // other controllers whose place is being taken
+	Manifest   string           // the rendered chart that is about to be applied; "" where nothing is
+	SelfTest   *selftest.Result // of the controller in the cluster; nil where none ran
+	// Replaces are workloads of another controller that the command at work takes the place of: they are no other cloud controller
+	// manager for CCM-002 and CCM-003.
+	Replaces []Object
 }
 
 // Facts are what the checks of a run have read. What none of them asked for, or what could not be read, is zero.
@@ -111,7 +111,6 @@ type Facts struct {
 	DistributionBy string // by what it is known
 	Needed, Wanted []rights.Request
 	Denied         []rights.Request
-	Refused        []Object // of the chart, which the API server would not take
 	NamespaceOf    *corev1.Namespace
 	Namespaces     map[string]map[string]string // labels by name
 	Nodes          []corev1.Node

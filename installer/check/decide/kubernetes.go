@@ -43,7 +43,7 @@ func clusterChecks() []Check {
 			Remedy: fmt.Sprintf("upgrade the cluster to Kubernetes 1.%d or newer", MinMinor),
 		},
 		{
-			Code: "K8S-003", Title: "Permissions of the caller", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Rights}, Judge: permissions,
+			Code: "K8S-003", Title: "Permissions of the caller", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Rights, Drift}, Judge: permissions,
 			What:   "The user of the kubeconfig has all rights that an installation needs, and the API server accepts each object of the chart in a dry run.",
 			Why:    "An installation that fails half-way leaves objects behind.",
 			Remedy: "use a kubeconfig of a cluster administrator, or have the named rights granted",
@@ -117,11 +117,17 @@ func permissions(f *Facts) Finding {
 	}
 	slices.Sort(missing)
 	slices.Sort(lost)
+	var refused []Object
+	for _, c := range f.Drift {
+		if c.Problem != "" {
+			refused = append(refused, Object{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Message: OneLine(c.Problem)})
+		}
+	}
 	switch {
 	case len(missing) > 0:
-		return Problemf("the caller may not: %s", strings.Join(missing, ", ")).About(f.Refused...)
-	case len(f.Refused) > 0:
-		return Problemf("the API server would refuse %s of the chart", english.Plural(len(f.Refused), "object", "")).About(f.Refused...)
+		return Problemf("the caller may not: %s", strings.Join(missing, ", ")).About(refused...)
+	case len(refused) > 0:
+		return Problemf("the API server would refuse %s of the chart", english.Plural(len(refused), "object", "")).About(refused...)
 	case len(lost) > 0:
 		return Warnf("the caller may not: %s", strings.Join(lost, ", ")).
 			Fix("none needed: csccm does without, but finds out less; the table of its rights: " + version.Pages + "docs/security.md")

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apilabels "k8s.io/apimachinery/pkg/labels"
 
 	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 )
 
@@ -33,34 +32,21 @@ type Workload struct {
 	replaceable bool     // csccm takeover can take its place
 }
 
-// DeploymentOf converts a Deployment.
-func DeploymentOf(d *appsv1.Deployment) Workload {
-	wanted := int32(1)
-	if d.Spec.Replicas != nil {
-		wanted = *d.Spec.Replicas
+// WorkloadOf converts what was read.
+func WorkloadOf(w *cluster.Workload) Workload {
+	out := Workload{
+		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Images: imagesOf(w.Pod), Wanted: w.Wanted, Ready: w.Ready,
+		labels: w.Meta.Labels, words: tenants.Words(w.Pod), replaceable: family.Replaces(w.Pod, w.Meta.Name),
 	}
-	return workload("Deployment", &d.ObjectMeta, &d.Spec.Template.Spec, d.Spec.Selector, wanted, d.Status.ReadyReplicas)
-}
-
-// DaemonSetOf converts a DaemonSet.
-func DaemonSetOf(d *appsv1.DaemonSet) Workload {
-	return workload("DaemonSet", &d.ObjectMeta, &d.Spec.Template.Spec, d.Spec.Selector, d.Status.DesiredNumberScheduled, d.Status.NumberReady)
-}
-
-func workload(kind string, m *metav1.ObjectMeta, pod *corev1.PodSpec, selector *metav1.LabelSelector, wanted, ready int32) Workload {
-	w := Workload{
-		Kind: kind, Namespace: m.Namespace, Name: m.Name, Images: imagesOf(pod), Wanted: wanted, Ready: ready,
-		labels: m.Labels, words: tenants.Words(pod), replaceable: family.Replaces(pod, m.Name),
+	if w.Selector != nil {
+		out.selector = w.Selector.MatchLabels
 	}
-	if selector != nil {
-		w.selector = selector.MatchLabels
-	}
-	for i := range pod.Volumes {
-		if s := pod.Volumes[i].Secret; s != nil && w.secret == "" {
-			w.secret = s.SecretName
+	for i := range w.Pod.Volumes {
+		if s := w.Pod.Volumes[i].Secret; s != nil && out.secret == "" {
+			out.secret = s.SecretName
 		}
 	}
-	return w
+	return out
 }
 
 func imagesOf(pod *corev1.PodSpec) []string {
@@ -73,12 +59,8 @@ func imagesOf(pod *corev1.PodSpec) []string {
 
 // RegisteredAs returns the name under which the controller keeps the cluster's entry in CloudStack's UI; "" if it keeps none.
 func (w *Workload) RegisteredAs() string {
-	for _, word := range w.words {
-		if name, ok := strings.CutPrefix(word, "--register-cluster="); ok {
-			return name
-		}
-	}
-	return ""
+	name, _ := family.Argument(w.words, "register-cluster")
+	return name
 }
 
 func (w *Workload) object(format string, args ...any) Object {
@@ -98,24 +80,20 @@ func isController(name string, images []string) bool {
 // Sort keeps the workloads that matter: the release's, cloud controller managers outside the release that want Pods, and the
 // Deployments of the CSI driver.
 func (f *Facts) Sort(workloads []Workload) {
+	var others []Workload
 	for _, w := range workloads {
-		w.Ours = w.Namespace == f.Namespace && w.labels["app.kubernetes.io/name"] == "cloudstack-ccm" && w.labels["app.kubernetes.io/instance"] == f.Release
-		if w.Ours || w.Wanted > 0 && isController(w.Name, w.Images) {
+		w.Ours = w.Namespace == f.Namespace && cluster.InRelease(w.labels, f.Release)
+		switch {
+		case w.Ours:
 			f.Controllers = append(f.Controllers, w)
+		case w.Wanted > 0 && isController(w.Name, w.Images):
+			others = append(others, w)
 		}
 		if w.ofDriver() {
 			f.CSI = append(f.CSI, w)
 		}
 	}
-	slices.SortStableFunc(f.Controllers, func(a, b Workload) int {
-		switch {
-		case a.Ours == b.Ours:
-			return 0
-		case a.Ours:
-			return -1
-		}
-		return 1
-	})
+	f.Controllers = append(f.Controllers, others...)
 }
 
 // Ours are the release's workloads.

@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/provider"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
@@ -26,7 +25,7 @@ func (in *Installer) preflight(ctx context.Context) error {
 	env := in.checkEnv()
 	env.Manifest, env.Replaces = in.plan.manifest, in.replaces()
 	if in.cloud == nil {
-		env.CloudStack, env.CloudConfig, env.NoCloudStack = nil, nil, "the controller's user is not made yet"
+		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
 	}
 	return in.runChecks(ctx, env, check.PhasePreflight)
 }
@@ -34,8 +33,8 @@ func (in *Installer) preflight(ctx context.Context) error {
 // checkEnv is what the checks work with.
 func (in *Installer) checkEnv() *check.Env {
 	return &check.Env{
-		Cluster: in.Cluster, Style: in.StyleOf(in.Out), CloudStack: in.cloud, CloudConfig: in.config, Namespace: in.Cluster.Namespace, Release: in.Release,
-		RequiredCommands: provider.RequiredCommands, OptionalCommands: provider.OptionalCommands, Losses: provider.Losses, Clock: in.Clock, SelfTest: in.tested,
+		Cluster: in.Cluster, Style: in.StyleOf(in.Out), CloudStack: in.cloud, CloudConfig: in.config, Clock: in.Clock,
+		Setup: check.Setup{Namespace: in.Cluster.Namespace, Release: in.Release, SelfTest: in.tested},
 	}
 }
 

@@ -168,7 +168,7 @@ func (e *env) installer(t *testing.T, o Options) *Installer {
 	}
 	in := New(e.Env.Env, o)
 	in.checks = func(_ context.Context, env *check.Env, sel check.Selection, _ func(check.Result)) check.Report {
-		if env.CloudStack == nil && env.NoCloudStack == "" {
+		if env.CloudStack == nil && env.NoCloud == "" {
 			t.Error("checks without CloudStack must say why")
 		}
 		r := check.Report{Phase: sel.Phase, Summary: check.Summary{OK: 1}}

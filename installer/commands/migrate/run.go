@@ -169,7 +169,7 @@ func (m *migration) allowed(ctx context.Context) error {
 	if touched == 0 {
 		return nil
 	}
-	r := check.Run(ctx, &check.Env{Cluster: m.e.Cluster, Namespace: m.e.Cluster.Namespace, Release: m.e.Release}, check.Selection{Only: []string{"CCM-003"}}, nil)
+	r := check.Run(ctx, &check.Env{Cluster: m.e.Cluster, Setup: check.Setup{Namespace: m.e.Cluster.Namespace, Release: m.e.Release}}, check.Selection{Only: []string{"CCM-003"}}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

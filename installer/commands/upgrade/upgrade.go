@@ -127,7 +127,7 @@ func (p *Plan) rollout(e *engine.Env) []engine.Step {
 			return report.Remedied(err, fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", p.From.Revision))
 		}},
 		{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
-			env := &check.Env{Cluster: e.Cluster, Namespace: p.Namespace, Release: p.Release, Clock: e.Clock}
+			env := &check.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: p.Namespace, Release: p.Release}, Clock: e.Clock}
 			open, err := check.AwaitLeader(ctx, env, check.Run, nil, e.Progress)
 			if err == nil && open != nil {
 				err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
