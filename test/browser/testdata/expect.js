@@ -105,6 +105,7 @@ async function check(state, size) {
     location.hash = '#plan';
     await until('the plans', () => texts('#plan p').length > 0);
     see('nothing to do where all is well alone', texts('#plan p').some((t) => t.startsWith('Nothing to do')) === (document.querySelectorAll('#plan section').length === 0));
+    if (state === 'exhausted') see('one heading for the plans of all that wait for the limit', texts('#plan h3').join() === '8 Services' && texts('#plan .waiting > li').length === 8);
     location.hash = '#map';
     await pause(100);
   }
