@@ -141,7 +141,7 @@ func newCKSListCommand(g *cli.Globals) *cobra.Command {
 			return err
 		}
 		if len(l.Clusters) == 0 {
-			s.Progress.Info("there are no clusters in %s", s.Scope())
+			s.Progress.Info("there are no clusters; --project names those of a project")
 		}
 		return g.Show(l, func(w io.Writer) error { return l.Write(w, g.Style(w)) })
 	})
@@ -225,9 +225,14 @@ It is a secret: whoever has it administers the cluster.`,
 	return cmd
 }
 
-// ignorePreflight adds the flag of commands with a preflight.
-func ignorePreflight(cmd *cobra.Command, to *[]string) {
-	cmd.Flags().StringSliceVar(to, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
+// preflighted completes the body of a command with a preflight.
+func preflighted(cmd *cobra.Command, body cksBody) cksBody {
+	var ignore []string
+	cmd.Flags().StringSliceVar(&ignore, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
+	return func(ctx context.Context, s *cks.Service, args []string) error {
+		s.Ignore = ignore
+		return body(ctx, s, args)
+	}
 }
 
 // addOfferings adds the flags that name offerings of nodes.
@@ -277,7 +282,6 @@ doctor checks it at the end.`,
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
 	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
-	ignorePreflight(cmd, &o.Ignore)
 	cksChange(g, cmd, func(args []string) error {
 		o.Name = args[0]
 		for _, w := range o.With {
@@ -289,7 +293,7 @@ doctor checks it at the end.`,
 			return cli.Usagef("--set needs --with csccm")
 		}
 		return nil
-	}, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
+	}, preflighted(cmd, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
 		if len(o.With) > 0 {
 			charts.set = append([]string{"adoptNodes=true"}, charts.set...)
 			in := install.Options{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
@@ -302,7 +306,7 @@ doctor checks it at the end.`,
 			o.Install = func(ctx context.Context, _, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
 		}
 		return s.Create(ctx, o)
-	})
+	}))
 	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
 	return cmd
 }
@@ -330,7 +334,7 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 }
 
 func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
-	o, autoscaling := cks.ScaleOptions{}, ""
+	o := cks.ScaleOptions{}
 	cmd := &cobra.Command{
 		Use:   "scale NAME",
 		Short: "Change workers, offerings or autoscaling of a cluster",
@@ -344,22 +348,14 @@ added and removed while the cluster runs; the newest are removed first.`,
 	}
 	cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
 	addOfferings(cmd, &o.Offerings)
-	cmd.Flags().StringVar(&autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
-	ignorePreflight(cmd, &o.Ignore)
+	cmd.Flags().StringVar(&o.Autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
 	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-	return cksChange(g, cmd, func([]string) (err error) {
-		if cmd.Flags().Changed("autoscaling") {
-			if o.Autoscaling, err = cks.ParseAutoscaling(autoscaling); err != nil {
-				return err
-			}
-		}
-		return o.Validate()
-	}, func(ctx context.Context, s *cks.Service, args []string) error { return s.Scale(ctx, args[0], o) })
+	scale := preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error { return s.Scale(ctx, args[0], o) })
+	return cksChange(g, cmd, func([]string) error { return o.Validate() }, scale)
 }
 
 func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
 	var to string
-	var ignore []string
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
 		Short: "Upgrade the Kubernetes of a cluster, node after node",
@@ -371,15 +367,12 @@ cluster where it reaches it.`,
   csccm cks upgrade demo --version 1.34.0 --yes`,
 	}
 	cmd.Flags().StringVar(&to, "version", "", "name, semantic version or id of the version")
-	ignorePreflight(cmd, &ignore)
 	return cksChange(g, cmd, func([]string) error {
 		if to == "" {
 			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
 		}
 		return nil
-	}, func(ctx context.Context, s *cks.Service, args []string) error {
-		return s.Upgrade(ctx, args[0], to, ignore)
-	})
+	}, preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error { return s.Upgrade(ctx, args[0], to) }))
 }
 
 func newCKSStartCommand(g *cli.Globals) *cobra.Command {
@@ -397,7 +390,7 @@ func newCKSStopCommand(g *cli.Globals) *cobra.Command {
 }
 
 func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
-	o := cks.DeleteOptions{}
+	removeServices := false
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a cluster and the load balancers of its Services",
@@ -405,16 +398,16 @@ func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
 cluster.
 
 In a network that was there before, CloudStack leaves the rules and addresses of
-Services of type LoadBalancer. With --remove-services, or when you agree on a
-terminal, csccm deletes these Services first and waits until the cluster's
-controller has removed their rules. Otherwise it names the addresses and rules
-that stay.`,
+Services of type LoadBalancer. With --remove-services csccm deletes these
+Services first and waits until the cluster's controller has removed their rules.
+Otherwise it names the addresses and rules that stay.`,
 		Example: `  csccm cks delete demo --dry-run
   csccm cks delete demo --remove-services --yes`,
 	}
-	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
-	ignorePreflight(cmd, &o.Ignore)
-	return cksChange(g, cmd, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Delete(ctx, args[0], o) })
+	cmd.Flags().BoolVar(&removeServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
+	return cksChange(g, cmd, nil, preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error {
+		return s.Delete(ctx, args[0], removeServices)
+	}))
 }
 
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {

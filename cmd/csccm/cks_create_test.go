@@ -30,7 +30,7 @@ func TestCKSCreate(t *testing.T) {
 	args := []string{"create", "demo", "--zone", "zone-1", "--offering", "node", "--size", "2"}
 	c := cksCommand(t, cloud, append(slices.Clone(args), "--dry-run")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Regexp(t, `(?s)To do: create cluster demo\n  zone +zone-1\n  version +v1.34.0\n  control nodes +1 of offering node\n  workers +2 of offering node\n  network +a new one, demo-network`, c.out)
+	require.Regexp(t, `(?s)To do: create cluster demo\n  zone +zone-1\n  version +v1.34.0\n  control nodes +1\n  offering of control nodes +node\n  workers +2\n  offering of workers +node\n  network +a new one, demo-network`, c.out)
 	c = cksCommand(t, cloud, args...)
 	require.Equal(t, 2, c.code, c.errOut)
 	require.Empty(t, writes(cloud))
@@ -49,7 +49,7 @@ func TestCKSCreate(t *testing.T) {
 	require.Contains(t, c.out, "Cluster demo: nothing to do, it runs, as it was asked for")
 	c = cksCommand(t, cloud, "create", "demo", "--zone", "zone-1", "--offering", "big", "--size", "3", "--version", "1.33.1", "--yes")
 	require.Equal(t, 2, c.code, c.errOut)
-	require.Contains(t, c.errOut, "version v1.34.0, not v1.33.1, offering of control nodes node, not big, offering of workers node, not big, workers 2, not 3; nothing was changed")
+	require.Contains(t, c.errOut, "version v1.34.0, not v1.33.1, offering of control nodes node, not big, workers 2, not 3, offering of workers node, not big; nothing was changed")
 	require.Equal(t, []string{"createKubernetesCluster"}, writes(cloud))
 
 	for says, args := range map[string][]string{

@@ -42,7 +42,7 @@ func TestCKSLooks(t *testing.T) {
 	cloud := testenv.NewCKS(t)
 	c := cksCommand(t, cloud, "list")
 	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.errOut, "there are no clusters in the account of the credentials")
+	require.Contains(t, c.errOut, "there are no clusters; --project names")
 	k := cloud.Cluster(t, "demo", nil)
 
 	c = cksCommand(t, cloud, "list")

@@ -104,7 +104,7 @@ func cksFaults() []fault {
 		{code: "CKS-002", outcome: check.Failed, says: "it did not join the cluster", inject: func(t *testing.T, w *world) {
 			require.NoError(t, w.kube.CoreV1().Nodes().Delete(t.Context(), w.cks(t).Nodes[1].Name, metav1.DeleteOptions{}))
 		}},
-		{code: "CKS-003", outcome: check.Warning, says: "not for 203.0.113.", inject: func(t *testing.T, w *world) {
+		{code: "CKS-003", outcome: check.Warning, says: "not 203.0.113.", inject: func(t *testing.T, w *world) {
 			w.cks(t)
 			w.env.DialAPI = apiServer(t)
 		}},

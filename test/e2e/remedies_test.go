@@ -763,7 +763,7 @@ var remediesOfCKS = []remedied{
 		person: func(t *testing.T, e *remedyEnv) { e.power(t, "startVirtualMachine", e.firstNode(t)) },
 	},
 	{
-		code: "CKS-003", what: "a certificate for another address", says: "it is valid for 192.0.2.1, not for ",
+		code: "CKS-003", what: "a certificate for another address", says: "certificate is valid for 192.0.2.1, not ",
 		breaks: func(t *testing.T, e *remedyEnv) { e.serve(t, "192.0.2.1") },
 		person: func(t *testing.T, e *remedyEnv) { e.serve(t, e.apiAddress(t).Address) }, // renews it on the control node
 	},

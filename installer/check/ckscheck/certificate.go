@@ -12,10 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,17 +25,15 @@ type Certificate struct {
 	// Of is SubjectCertificate or SubjectKubeconfig.
 	Of                  Subject
 	NotBefore, NotAfter time.Time
-	// Host is the host of the cluster's endpoint, and Names are the DNS names and addresses that the certificate is valid for.
-	// Only a server's certificate has them.
-	Host  string
-	Names []string
+	// WrongHost says why a server's certificate is not valid for the host of the cluster's endpoint.
+	WrongHost error
 }
 
 // ExpiryWarning is how long before a certificate's end a warning begins.
 const ExpiryWarning = 30 * 24 * time.Hour
 
 // Certificates returns findings about the ends of the certificates, and the names that the API server's is valid for.
-func Certificates(f *Facts) []Finding { return f.all(f.check((*check).certificates)) }
+func Certificates(f *Facts) []Finding { return f.check((*check).certificates) }
 
 func (c *check) certificates() {
 	for i := range c.Certificates {
@@ -54,10 +49,10 @@ func (c *check) certificates() {
 		case !c.Now.Before(cert.NotAfter.Add(-ExpiryWarning)):
 			c.add(Warning, "certificate-expires", object, c.renew(cert.Of), "it expires on %s, in %d days; CloudStack does not renew it", end, int(cert.NotAfter.Sub(c.Now)/(24*time.Hour)))
 		}
-		if cert.Host != "" && !slices.ContainsFunc(cert.Names, func(name string) bool { return sameHost(name, cert.Host) }) {
-			c.add(Warning, "certificate-host", object, "on each control node: add "+cert.Host+" to apiServer.certSANs of a configuration for kubeadm, move /etc/kubernetes/pki/apiserver.crt and .key away, "+
+		if cert.WrongHost != nil {
+			c.add(Warning, "certificate-host", object, "on each control node: add the address to apiServer.certSANs of a configuration for kubeadm, move /etc/kubernetes/pki/apiserver.crt and .key away, "+
 				"run `sudo kubeadm init phase certs apiserver --config FILE` and restart the API server",
-				"it is valid for %s, not for %s, which the cluster's kubeconfig names: kubectl refuses it", strings.Join(cert.Names, ", "), cert.Host)
+				"kubectl refuses it: %v", cert.WrongHost)
 		}
 	}
 }
@@ -75,14 +70,6 @@ func (c *check) renew(of Subject) string {
 	return remedy + "; while it is still valid, csccm cks upgrade renews it as well"
 }
 
-func sameHost(a, b string) bool {
-	if x, err := netip.ParseAddr(a); err == nil {
-		y, err := netip.ParseAddr(b)
-		return err == nil && x.Unmap() == y.Unmap()
-	}
-	return strings.EqualFold(a, b)
-}
-
 // handshakeTimeout bounds the wait for an API server that does not answer.
 const handshakeTimeout = 5 * time.Second
 
@@ -98,14 +85,14 @@ func (r *reading) certificates(ctx context.Context) {
 	served, err := Serving(ctx, r.Dial, r.Cluster.Endpoint)
 	keep(SubjectCertificate, served, err)
 	var text string
-	into(r, SubjectKubeconfig, &text, func() (string, error) {
-		text, err := r.API.KubernetesClusterConfig(ctx, r.Cluster.ID)
+	read(ctx, r, SubjectKubeconfig, &text, func(ctx context.Context, id string) (string, error) {
+		text, err := r.API.KubernetesClusterConfig(ctx, id)
 		if cloudstack.IsKind(err, cloudstack.KindUnknown) { // 530: it has none
 			r.Unread[SubjectKubeconfig] = "CloudStack has no kubeconfig of the cluster"
-			return "", nil
+			err = nil
 		}
 		return text, err
-	})
+	}, r.Cluster.ID)
 	if text != "" {
 		of, err := clientCertificate(text)
 		keep(SubjectKubeconfig, of, err)
@@ -138,11 +125,7 @@ func Serving(ctx context.Context, dial Dial, endpoint string) (*Certificate, err
 		return nil, fmt.Errorf("the API server at %s refuses TLS: %w", address, err)
 	}
 	leaf := secure.ConnectionState().PeerCertificates[0]
-	out := &Certificate{Of: SubjectCertificate, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Host: u.Hostname(), Names: leaf.DNSNames}
-	for _, ip := range leaf.IPAddresses {
-		out.Names = append(out.Names, ip.String())
-	}
-	return out, nil
+	return &Certificate{SubjectCertificate, leaf.NotBefore, leaf.NotAfter, leaf.VerifyHostname(u.Hostname())}, nil
 }
 
 // clientCertificate reads the certificate of a kubeconfig's user. Its error does not quote the file.

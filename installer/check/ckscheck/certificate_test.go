@@ -112,18 +112,16 @@ func TestIssue11579(t *testing.T) {
 	require.NoError(t, err)
 	found := only(t, ckscheck.Certificates(f), "certificate-host")
 	require.Equal(t, ckscheck.Warning, found.Severity)
-	require.Equal(t, "it is valid for kubernetes.default, 10.96.0.1, 10.1.1.88, not for "+k.IPAddress+", which the cluster's kubeconfig names: kubectl refuses it", found.What)
+	require.Equal(t, "kubectl refuses it: x509: certificate is valid for 10.96.0.1, 10.1.1.88, not "+k.IPAddress, found.What)
 	require.Contains(t, found.Remedy, "apiServer.certSANs")
 	require.Equal(t, "https://github.com/apache/cloudstack/issues/11579", found.Reference)
 }
 
 func TestServing(t *testing.T) {
 	t.Parallel()
-	c, err := ckscheck.Serving(t.Context(), serve(t, newCertificate(t, "203.0.113.10")), "https://api.example.org/")
+	c, err := ckscheck.Serving(t.Context(), serve(t, newCertificate(t, "203.0.113.10")), "https://KUBERNETES.default/")
 	require.NoError(t, err)
-	require.Equal(t, &ckscheck.Certificate{
-		Of: ckscheck.SubjectCertificate, Host: "api.example.org", Names: []string{"kubernetes.default", "203.0.113.10"}, NotBefore: issued, NotAfter: issued.AddDate(1, 0, 0),
-	}, c)
+	require.Equal(t, &ckscheck.Certificate{Of: ckscheck.SubjectCertificate, NotBefore: issued, NotAfter: issued.AddDate(1, 0, 0)}, c)
 	for endpoint, want := range map[string]string{
 		"": "has no endpoint", "c1": "has no endpoint", "https://203.0.113.10:6443/": "the API server at 203.0.113.10:6443 does not answer", "https://[2001:db8::1]/": "at [2001:db8::1]:443 does not answer",
 	} {

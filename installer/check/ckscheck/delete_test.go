@@ -101,7 +101,7 @@ func TestLeftover(t *testing.T) {
 			require.Equal(t, "ip2", left[0].Address.ID)
 			require.Equal(t, "shop/web", left[0].Service)
 			require.True(t, left[0].Living)
-			require.Len(t, left[0].Firewall, 1)
+			require.Len(t, left[0].Others, 1)
 		})
 	}
 	f := good() // a Service that shares the cluster's own address
@@ -110,7 +110,7 @@ func TestLeftover(t *testing.T) {
 	f.Firewall = append(f.Firewall, cloudstack.FirewallRule{ID: "fw2", PublicIPID: "ip", Protocol: "tcp", StartPort: 80, EndPort: 80})
 	left := Leftovers(f)
 	require.Len(t, left, 1)
-	require.Equal(t, "with load balancer rules a3f1c8b4e00004000800000000000000-tcp-80 (lb2); firewall rules fw2", left[0].what())
+	require.Equal(t, "with load balancer rule a3f1c8b4e00004000800000000000000-tcp-80 (lb2), firewall rule fw2", left[0].what())
 	require.False(t, left[0].Allocated)
 }
 

@@ -40,8 +40,7 @@ func good() *Facts {
 			{ID: "small", Name: "small", State: "Active", CPUs: 1, SpeedMHz: 500, MemoryMiB: 512}, {ID: "node", Name: "node", State: "Active", CPUs: 2, SpeedMHz: 1000, MemoryMiB: 2048},
 			{ID: "big", Name: "big", State: "Active", CPUs: 4, SpeedMHz: 1000, MemoryMiB: 4096}, {ID: "any", Name: "any", State: "Active", Customized: true},
 		},
-		Templates: []cloudapi.Template{{ID: "t", Name: "nodes", Ready: true}},
-		Network:   &cloudstack.Network{ID: "n", Name: "net", Type: "Isolated", ZoneID: "z", State: "Implemented"},
+		Network: &cloudstack.Network{ID: "n", Name: "net", Type: "Isolated", ZoneID: "z", State: "Implemented"},
 		Quota: &cloudapi.Quota{
 			Owner: "account owner", VMs: cloudapi.Usage{Max: 20, Used: 3}, CPUs: cloudapi.Usage{Max: 40, Used: 6}, MemoryMiB: cloudapi.Usage{Max: 40960, Used: 6144},
 			Volumes: cloudapi.Usage{Max: 20, Used: 3}, StorageGiB: cloudapi.Usage{Max: 200, Used: 24}, PublicIPs: cloudapi.Usage{Max: 20, Used: 1}, Networks: cloudapi.Usage{Max: 20, Used: 1},
@@ -56,7 +55,7 @@ func good() *Facts {
 		NetworkVMs: []cloudstack.VirtualMachine{{ID: "vm0", Name: "c1-control-1"}, {ID: "vm1", Name: "c1-node-1"}, {ID: "vm2", Name: "c1-node-2"}},
 		Nodes:      []corev1.Node{node("c1-control-1", ""), node("c1-node-1", ""), node("c1-node-2", "")},
 		Certificates: []Certificate{
-			{Of: SubjectCertificate, Host: "203.0.113.10", Names: []string{"kubernetes", "10.96.0.1", "203.0.113.10"}, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
+			{Of: SubjectCertificate, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
 			{Of: SubjectKubeconfig, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
 		},
 		Unread: map[Subject]string{},

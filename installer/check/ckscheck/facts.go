@@ -29,7 +29,6 @@ type Subject string
 const (
 	SubjectVersions    Subject = "the Kubernetes versions"
 	SubjectOfferings   Subject = "the service offerings"
-	SubjectTemplates   Subject = "the template of the nodes"
 	SubjectNetwork     Subject = "the network"
 	SubjectQuota       Subject = "the resource limits"
 	SubjectFree        Subject = "the free public addresses of the zone"
@@ -51,7 +50,6 @@ type Facts struct {
 	Cluster   *cloudapi.KubernetesCluster
 	Versions  []cloudapi.KubernetesVersion
 	Offerings []cloudapi.ServiceOffering
-	Templates []cloudapi.Template
 	Quota     *cloudapi.Quota
 	// FreeAddresses is how many public addresses of the zone are free.
 	FreeAddresses int
@@ -102,19 +100,20 @@ func (r *reading) end() (*Facts, error) {
 	return r.Facts, r.err
 }
 
-// into reads one subject. A refusal by the role is noted; any other error ends the reading.
-func into[T any](r *reading, s Subject, to *T, read func() (T, error)) {
+// read asks CloudStack for one subject. What is gone is empty, and a refusal by the role is noted; any other error ends the
+// reading.
+func read[Q, T any](ctx context.Context, r *reading, s Subject, to *T, call func(context.Context, Q) (T, error), q Q) {
 	if r.err != nil {
 		return
 	}
-	v, err := read()
+	v, err := call(ctx, q)
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		r.Unread[s] = "the role of the keys does not allow it"
-	case err != nil:
-		r.err = fmt.Errorf("read %s: %w", s, err)
-	default:
+	case err == nil:
 		*to = v
+	case !cloudstack.IsNotFound(err):
+		r.err = fmt.Errorf("read %s: %w", s, err)
 	}
 }
 
@@ -122,12 +121,12 @@ func into[T any](r *reading, s Subject, to *T, read func() (T, error)) {
 func (r *Reader) Create(ctx context.Context, q cloudapi.CreateClusterRequest) (*Facts, error) {
 	in := r.begin(nil)
 	in.sizes(ctx, q.ZoneID)
-	in.quota(ctx)
+	read(ctx, in, SubjectQuota, &in.Quota, r.API.ReadQuota, r.ProjectID)
 	if q.NetworkID != "" {
 		in.network(ctx, q.NetworkID)
 	}
 	if n := in.Network; n == nil || n.VPCID != "" {
-		into(in, SubjectFree, &in.FreeAddresses, func() (int, error) { return r.API.CountFreePublicIPs(ctx, q.ZoneID) })
+		read(ctx, in, SubjectFree, &in.FreeAddresses, r.API.CountFreePublicIPs, q.ZoneID)
 	}
 	return in.end()
 }
@@ -138,18 +137,11 @@ func (r *Reader) Scale(ctx context.Context, k *cloudapi.KubernetesCluster, q clo
 	grows := q.Size > k.Size || q.Autoscaling != nil && *q.Autoscaling
 	if grows || q.OfferingID != "" || q.ControlOfferingID != "" || q.WorkerOfferingID != "" {
 		in.sizes(ctx, k.ZoneID)
-		in.quota(ctx)
-	}
-	if grows {
-		for _, id := range templatesOf(k) {
-			var found []cloudapi.Template
-			into(in, SubjectTemplates, &found, func() ([]cloudapi.Template, error) { return r.API.ListTemplates(ctx, id) })
-			in.Templates = append(in.Templates, found...)
-		}
+		read(ctx, in, SubjectQuota, &in.Quota, r.API.ReadQuota, r.ProjectID)
 	}
 	if q.Size > 0 {
 		if k.IPAddressID != "" { // empty in a VPC tier, and where the nodes are reached directly
-			in.firewall(ctx, cloudstack.FirewallRuleQuery{PublicIPID: k.IPAddressID, ProjectID: r.ProjectID})
+			read(ctx, in, SubjectFirewall, &in.Firewall, r.API.ListFirewallRules, cloudstack.FirewallRuleQuery{PublicIPID: k.IPAddressID, ProjectID: r.ProjectID})
 		}
 		in.nodes(ctx)
 		in.certificates(ctx)
@@ -169,23 +161,16 @@ func (r *Reader) Upgrade(ctx context.Context, k *cloudapi.KubernetesCluster) (*F
 // Delete reads the facts for deleting a cluster.
 func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Facts, error) {
 	in := r.begin(k)
-	if k.NetworkID == "" {
+	network, project := k.NetworkID, r.ProjectID
+	if network == "" {
 		return in.end()
 	}
-	in.network(ctx, k.NetworkID)
-	into(in, SubjectAddresses, &in.Addresses, func() ([]cloudstack.PublicIP, error) {
-		return r.API.ListPublicIPs(ctx, cloudstack.PublicIPQuery{AssociatedNetworkID: k.NetworkID, ProjectID: r.ProjectID})
-	})
-	in.firewall(ctx, cloudstack.FirewallRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
-	into(in, SubjectForwards, &in.Forwards, func() ([]cloudstack.PortForwarding, error) {
-		return r.API.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
-	})
-	into(in, SubjectBalancers, &in.Balancers, func() ([]cloudstack.LoadBalancerRule, error) {
-		return r.API.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
-	})
-	into(in, SubjectNetworkVMs, &in.NetworkVMs, func() ([]cloudstack.VirtualMachine, error) {
-		return r.API.ListVirtualMachines(ctx, cloudstack.VMQuery{NetworkID: k.NetworkID, ProjectID: r.ProjectID})
-	})
+	in.network(ctx, network)
+	read(ctx, in, SubjectAddresses, &in.Addresses, r.API.ListPublicIPs, cloudstack.PublicIPQuery{AssociatedNetworkID: network, ProjectID: project})
+	read(ctx, in, SubjectFirewall, &in.Firewall, r.API.ListFirewallRules, cloudstack.FirewallRuleQuery{NetworkID: network, ProjectID: project})
+	read(ctx, in, SubjectForwards, &in.Forwards, r.API.ListPortForwardings, cloudstack.PortForwardingQuery{NetworkID: network, ProjectID: project})
+	read(ctx, in, SubjectBalancers, &in.Balancers, r.API.ListLoadBalancerRules, cloudstack.LoadBalancerRuleQuery{NetworkID: network, ProjectID: project})
+	read(ctx, in, SubjectNetworkVMs, &in.NetworkVMs, r.API.ListVirtualMachines, cloudstack.VMQuery{NetworkID: network, ProjectID: project})
 	in.ask(SubjectServices, func() (err error) {
 		in.Services = cluster.List(ctx, &err, r.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
 		return err
@@ -195,29 +180,15 @@ func (r *Reader) Delete(ctx context.Context, k *cloudapi.KubernetesCluster) (*Fa
 
 // sizes reads what versions need and offerings have.
 func (r *reading) sizes(ctx context.Context, zoneID string) {
-	into(r, SubjectVersions, &r.Versions, func() ([]cloudapi.KubernetesVersion, error) { return r.API.ListKubernetesVersions(ctx, zoneID) })
-	into(r, SubjectOfferings, &r.Offerings, func() ([]cloudapi.ServiceOffering, error) { return r.API.ListServiceOfferings(ctx, zoneID) })
-}
-
-func (r *reading) quota(ctx context.Context) {
-	into(r, SubjectQuota, &r.Quota, func() (*cloudapi.Quota, error) { return r.API.ReadQuota(ctx, r.ProjectID) })
-}
-
-func (r *reading) firewall(ctx context.Context, q cloudstack.FirewallRuleQuery) {
-	into(r, SubjectFirewall, &r.Firewall, func() ([]cloudstack.FirewallRule, error) { return r.API.ListFirewallRules(ctx, q) })
+	read(ctx, r, SubjectVersions, &r.Versions, r.API.ListKubernetesVersions, zoneID)
+	read(ctx, r, SubjectOfferings, &r.Offerings, r.API.ListServiceOfferings, zoneID)
 }
 
 func (r *reading) network(ctx context.Context, id string) {
-	into(r, SubjectNetwork, &r.Network, func() (*cloudstack.Network, error) {
-		found, err := r.API.ListNetworks(ctx, cloudstack.NetworkQuery{ID: id, ProjectID: r.ProjectID})
-		if cloudstack.IsNotFound(err) || err == nil && len(found) == 0 {
-			return nil, nil //nolint:nilnil // gone is an answer
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &found[0], nil
-	})
+	var found []cloudstack.Network
+	if read(ctx, r, SubjectNetwork, &found, r.API.ListNetworks, cloudstack.NetworkQuery{ID: id, ProjectID: r.ProjectID}); len(found) > 0 {
+		r.Network = &found[0]
+	}
 }
 
 func (r *reading) nodes(ctx context.Context) {
@@ -236,25 +207,12 @@ func (r *reading) ask(s Subject, read func() error) {
 	}
 }
 
-// templatesOf returns the ids of the templates that the cluster's nodes are made from, as far as CloudStack shows them.
-func templatesOf(k *cloudapi.KubernetesCluster) []string {
-	ids := []string{k.TemplateID}
-	for _, vm := range k.Nodes {
-		if !vm.Etcd && !vm.External {
-			ids = append(ids, vm.TemplateID)
-		}
-	}
-	slices.Sort(ids)
-	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
-}
-
 // ClusterOf returns the cluster that has any of the VMs, by their ids; nil for none.
 func ClusterOf(clusters []cloudapi.KubernetesCluster, vms map[string]bool) *cloudapi.KubernetesCluster {
-	i := slices.IndexFunc(clusters, func(k cloudapi.KubernetesCluster) bool {
-		return slices.ContainsFunc(k.VMs, func(id string) bool { return vms[id] })
-	})
-	if i < 0 {
-		return nil
+	for i := range clusters {
+		if slices.ContainsFunc(clusters[i].VMs, func(id string) bool { return vms[id] }) {
+			return &clusters[i]
+		}
 	}
-	return &clusters[i]
+	return nil
 }

@@ -45,7 +45,7 @@ func TestCalls(t *testing.T) {
 		return calls(func() (*ckscheck.Facts, error) { return e.reader().Scale(t.Context(), k, q) })
 	}
 	require.Equal(t, []string{
-		"getKubernetesClusterConfig", "listAccounts", "listFirewallRules", "listKubernetesSupportedVersions", "listServiceOfferings", "listTemplates",
+		"getKubernetesClusterConfig", "listAccounts", "listFirewallRules", "listKubernetesSupportedVersions", "listServiceOfferings",
 	}, scale(cloudapi.ScaleClusterRequest{Size: 2}))
 	require.Equal(t, []string{"listAccounts", "listKubernetesSupportedVersions", "listServiceOfferings"}, scale(cloudapi.ScaleClusterRequest{OfferingID: "x"}))
 	off := false
@@ -180,7 +180,7 @@ func TestRoleOfCKS(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, problems(ckscheck.Scale(f, scale)))
 	refused := "the role of the keys does not allow it"
-	for _, s := range []ckscheck.Subject{ckscheck.SubjectVersions, ckscheck.SubjectOfferings, ckscheck.SubjectQuota, ckscheck.SubjectTemplates, ckscheck.SubjectKubeconfig} {
+	for _, s := range []ckscheck.Subject{ckscheck.SubjectVersions, ckscheck.SubjectOfferings, ckscheck.SubjectQuota, ckscheck.SubjectKubeconfig} {
 		require.Equal(t, refused, f.Unread[s], s)
 	}
 	require.Len(t, f.Firewall, 2, "which the role does allow")

@@ -119,7 +119,7 @@ func TestIssue293(t *testing.T) {
 	require.Contains(t, found.Object, s.ID)
 	require.Contains(t, found.Object, "of Service shop/web")
 	require.Contains(t, found.What, rule.ID)
-	require.Contains(t, found.What, "firewall rules")
+	require.Contains(t, found.What, "firewall rule ")
 	require.Contains(t, found.Remedy, "csccm cks delete c1 --remove-services, or kubectl delete service -n shop web")
 	require.Equal(t, "https://github.com/kubernetes-sigs/cluster-api-provider-cloudstack/issues/293", found.Reference)
 	require.Empty(t, problems(ckscheck.Delete(f, true)), "the remedy")

@@ -15,6 +15,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/service"
 )
 
 // Leftover is an address that a cluster's controller uses, and what is on it.
@@ -27,8 +28,8 @@ type Leftover struct {
 	// Allocated says that a controller acquired the address: it goes with the Service.
 	Allocated bool
 	Balancers []cloudstack.LoadBalancerRule
-	Firewall  []cloudstack.FirewallRule
-	Forwards  []cloudstack.PortForwarding
+	// Others names the firewall and port forwarding rules.
+	Others []string
 }
 
 // Leftovers returns the addresses of the cluster's network that have rules of Services of type LoadBalancer, or were acquired for
@@ -48,12 +49,12 @@ func Leftovers(f *Facts) []Leftover {
 		}
 		for _, r := range f.Firewall {
 			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
-				l.Firewall = append(l.Firewall, r)
+				l.Others = append(l.Others, "firewall rule "+r.ID)
 			}
 		}
 		for _, r := range f.Forwards {
 			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
-				l.Forwards = append(l.Forwards, r)
+				l.Others = append(l.Others, "port forwarding rule "+r.ID)
 			}
 		}
 		out = append(out, l)
@@ -82,9 +83,11 @@ func (f *Facts) attribute(l *Leftover) {
 		}
 		l.Service = cmp.Or(l.Service, r.Tags[plan.TagService])
 	}
-	for _, s := range Balanced(f.Services) {
+	for i := range f.Services {
+		s := &f.Services[i]
 		has := slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return in.IP == l.Address.Address })
-		if key := s.Namespace + "/" + s.Name; has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key {
+		key := s.Namespace + "/" + s.Name
+		if service.Handles(s) && (has || slices.Contains(balancers, plan.LBName(string(s.UID))) || l.Service == key) {
 			l.Service, l.Living = key, true
 			return
 		}
@@ -93,19 +96,10 @@ func (f *Facts) attribute(l *Leftover) {
 
 // what lists the rules, by their ids.
 func (l *Leftover) what() string {
-	var parts []string
-	list := func(noun string, ids []string) {
-		if len(ids) > 0 {
-			parts = append(parts, noun+" "+strings.Join(ids, ", "))
-		}
+	named := func(r *cloudstack.LoadBalancerRule) string {
+		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
 	}
-	list("load balancer rules", cloudapi.Names(l.Balancers, func(r *cloudstack.LoadBalancerRule) string { return r.Name + " (" + r.ID + ")" }))
-	list("firewall rules", cloudapi.Names(l.Firewall, func(r *cloudstack.FirewallRule) string { return r.ID }))
-	list("port forwarding rules", cloudapi.Names(l.Forwards, func(r *cloudstack.PortForwarding) string { return r.ID }))
-	if len(parts) == 0 {
-		return "without rules"
-	}
-	return "with " + strings.Join(parts, "; ")
+	return "with " + cmp.Or(strings.Join(append(cloudapi.Names(l.Balancers, named), l.Others...), ", "), "no rules")
 }
 
 // OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not say so; the
@@ -118,7 +112,7 @@ func (f *Facts) OwnNetwork() bool {
 // Delete decides whether f.Cluster can be deleted, and names what would stay behind. removeServices says that the Services of
 // type LoadBalancer are deleted first, and with them their addresses and rules.
 func Delete(f *Facts, removeServices bool) []Finding {
-	return f.all(f.check(func(c *check) {
+	return f.check(func(c *check) {
 		if c.Cluster.NetworkID == "" {
 			return
 		}
@@ -135,7 +129,7 @@ func Delete(f *Facts, removeServices bool) []Finding {
 				c.leftover(&l)
 			}
 		}
-	}))
+	})
 }
 
 func (c *check) leftover(l *Leftover) {
@@ -150,11 +144,7 @@ func (c *check) leftover(l *Leftover) {
 		c.add(Warning, "leftover", object, fmt.Sprintf("csccm cks delete %s --remove-services, or kubectl delete service -n %s %s first", c.Cluster.Name, namespace, name),
 			"it stays in network %s, %s: CloudStack deletes only what it made", c.Cluster.NetworkName, l.what())
 	default:
-		remedy := "delete the rules and release the address in CloudStack, when nobody needs them"
-		if l.Address.SourceNAT {
-			remedy = "delete the rules in CloudStack; the address belongs to the network"
-		}
-		c.add(Warning, "leftover", object, remedy, "it stays in network %s, %s; no Service of the cluster is known to use it", c.Cluster.NetworkName, l.what())
+		c.add(Warning, "leftover", object, "when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source NAT", "it stays in network %s, %s; no Service of the cluster is known to use it", c.Cluster.NetworkName, l.what())
 	}
 }
 
@@ -176,11 +166,4 @@ func (c *check) guests() {
 			c.add(Error, "node-external", "VM "+vm.Name, "remove it from the cluster first", "it was added to the cluster by hand; CloudStack refuses to delete a cluster with such nodes")
 		}
 	}
-}
-
-// Balanced returns the Services that the cluster's controller serves: those of type LoadBalancer without a class of another.
-func Balanced(services []corev1.Service) []corev1.Service {
-	return slices.DeleteFunc(slices.Clone(services), func(s corev1.Service) bool {
-		return s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.LoadBalancerClass != nil
-	})
 }

@@ -76,21 +76,16 @@ type check struct {
 	findings []Finding
 }
 
-// check applies rules.
+// check applies rules. The last findings are about the subjects that could not be read.
 func (f *Facts) check(rules ...func(*check)) []Finding {
 	c := &check{Facts: f, findings: []Finding{}}
 	for _, rule := range rules {
 		rule(c)
 	}
-	return c.findings
-}
-
-// all adds a finding for each subject that could not be read.
-func (f *Facts) all(findings []Finding) []Finding {
 	for _, s := range slices.Sorted(maps.Keys(f.Unread)) {
-		findings = append(findings, Finding{Code: "not-checked", Severity: NotChecked, Object: string(s), What: f.Unread[s]})
+		c.findings = append(c.findings, Finding{Code: "not-checked", Severity: NotChecked, Object: string(s), What: f.Unread[s]})
 	}
-	return findings
+	return c.findings
 }
 
 func (c *check) add(s Severity, code, object, remedy, format string, args ...any) {
@@ -123,46 +118,40 @@ func (f *Facts) offering(id string) *cloudapi.ServiceOffering {
 
 // Create decides whether a cluster can be created as requested.
 func Create(f *Facts, r cloudapi.CreateClusterRequest) []Finding {
-	return f.all(f.check(func(c *check) { c.create(r) }))
+	return f.check(func(c *check) { c.create(r) })
 }
 
 // Scale decides whether f.Cluster can be scaled as requested.
 func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
-	return f.all(f.check(func(c *check) { c.scale(r) }))
+	return f.check(func(c *check) { c.scale(r) })
 }
 
 // Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
 func Upgrade(f *Facts, versionID string) []Finding {
-	return f.all(f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificates))
+	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, (*check).broken, (*check).certificates)
 }
 
-// State returns a finding about a cluster that does not run.
-func State(f *Facts) []Finding {
-	return f.check(func(c *check) {
-		remedy := "wait until CloudStack has finished; if the state stays, an administrator finds the reason in the log of the management server"
-		switch c.Cluster.State {
-		case running:
-			return
-		case "Stopped":
-			remedy = "start the cluster first"
-		case "Alert":
-			remedy = "look at the states of its VMs and Nodes; CloudStack makes the cluster Running again by itself when all are there"
-		case "Error":
-			remedy = "its creation failed: delete the cluster and create it again"
-		}
-		c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, remedy, "it is %s, not Running", c.Cluster.State)
-	})
+// Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
+func Running(f *Facts) []Finding { return f.check((*check).state, (*check).broken) }
+
+// Changeable returns findings about offerings and firewall rules with which CloudStack fails to upgrade or scale the cluster.
+func Changeable(f *Facts) []Finding {
+	return f.check(func(c *check) { c.offerings(Error, "CloudStack refuses to upgrade it, and can fail to scale it") }, (*check).firewall)
 }
 
-// Nodes returns findings about VMs and Nodes of the cluster that do not work.
-func Nodes(f *Facts) []Finding { return f.check(func(c *check) { c.nodes(Error) }) }
-
-// Firewall returns findings about firewall rules on the cluster's address that make CloudStack fail to scale the cluster.
-func Firewall(f *Facts) []Finding { return f.all(f.check((*check).firewall)) }
-
-// Offerings returns findings about the cluster's offerings that hinder every upgrade, or scaling.
-func Offerings(f *Facts) []Finding {
-	return f.check(func(c *check) { c.offerings(Error, "CloudStack refuses to upgrade it, and can fail to scale it") })
+func (c *check) state() {
+	remedy := "wait until CloudStack has finished; if the state stays, an administrator finds the reason in the log of the management server"
+	switch c.Cluster.State {
+	case running:
+		return
+	case "Stopped":
+		remedy = "start the cluster first"
+	case "Alert":
+		remedy = "look at the states of its VMs and Nodes; CloudStack makes the cluster Running again by itself when all are there"
+	case "Error":
+		remedy = "its creation failed: delete the cluster and create it again"
+	}
+	c.add(Warning, "cluster-state", "cluster "+c.Cluster.Name, remedy, "it is %s, not Running", c.Cluster.State)
 }
 
 // defaultDiskGiB is the root disk of a node for which none is named.
@@ -230,29 +219,20 @@ func (c *check) grow(s Severity, size int) {
 	var needs demand
 	needs.nodes(size-k.Size, c.offering(cmp.Or(k.WorkerOfferingID, k.OfferingID)), defaultDiskGiB)
 	c.limits(s, needs)
-	for i := range c.Templates {
-		if t := &c.Templates[i]; !t.Ready {
-			c.add(s, "template", "template "+t.Name, "wait until it is downloaded, or ask an administrator", "it is not ready: %s", cmp.Or(t.Status, "no status is shown"))
-		}
-	}
 }
 
 // resize checks that there is room for larger nodes.
 func (c *check) resize(r cloudapi.ScaleClusterRequest) {
 	k := c.Cluster
 	var more demand
-	for _, n := range []struct {
-		to, from string
-		count    int
-	}{
-		{cmp.Or(r.ControlOfferingID, r.OfferingID), cmp.Or(k.ControlOfferingID, k.OfferingID), k.ControlNodes},
-		{cmp.Or(r.WorkerOfferingID, r.OfferingID), cmp.Or(k.WorkerOfferingID, k.OfferingID), k.Size},
-	} {
-		if to, from := c.offering(n.to), c.offering(n.from); to != nil && from != nil {
-			more.CPUs += n.count * (to.CPUs - from.CPUs)
-			more.MemoryMiB += n.count * (to.MemoryMiB - from.MemoryMiB)
+	replace := func(n int, old, with string) {
+		if from, to := c.offering(old), c.offering(with); from != nil && to != nil {
+			more.nodes(n, to, 0)
+			more.nodes(-n, from, 0)
 		}
 	}
+	replace(k.ControlNodes, cmp.Or(k.ControlOfferingID, k.OfferingID), cmp.Or(r.ControlOfferingID, r.OfferingID))
+	replace(k.Size, cmp.Or(k.WorkerOfferingID, k.OfferingID), cmp.Or(r.WorkerOfferingID, r.OfferingID))
 	c.limits(Error, more)
 }
 
@@ -287,14 +267,9 @@ func (c *check) limits(s Severity, d demand) {
 	}
 }
 
-// What CloudStack wants of a node at least, whatever the version needs.
-const (
-	minCPUs      = 2
-	minMemoryMiB = 2048
-)
-
-// need is the smallest node of a version; v is nil where the version is not known.
+// need is the smallest node of a version: CloudStack has a minimum of its own. v is nil where the version is not known.
 func need(v *cloudapi.KubernetesVersion) (cpus, memory int) {
+	const minCPUs, minMemoryMiB = 2, 2048
 	if v == nil {
 		return minCPUs, minMemoryMiB
 	}
@@ -405,6 +380,8 @@ func (c *check) portless() {
 		}
 	}
 }
+
+func (c *check) broken() { c.nodes(Error) }
 
 // nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
 func (c *check) nodes(s Severity) {

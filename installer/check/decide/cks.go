@@ -20,7 +20,7 @@ func cksChecks() []Check {
 	return []Check{
 		{
 			Code: "CKS-002", Title: "VMs and nodes of the CKS cluster", Severity: SeverityError, Needs: needVMs, Reads: reads,
-			Judge:  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.State, ckscheck.Nodes),
+			Judge:  ofCKS("all VMs of the cluster run, and their nodes are Ready", "", ckscheck.Running),
 			What:   "The cluster is Running in CloudStack, and each of its VMs is Running and a Ready Node. Only for clusters that CKS made.",
 			Why:    "CKS upgrades node after node, and scaling up waits until all nodes are Ready: one broken node makes either fail half-way, and the cluster enters state Alert.",
 			Remedy: "start the VMs that are stopped, and repair the nodes that are not Ready",
@@ -34,7 +34,7 @@ func cksChecks() []Check {
 		},
 		{
 			Code: "CKS-004", Title: "CKS can scale and upgrade the cluster", Severity: SeverityWarning, Needs: needVMs, Reads: reads,
-			Judge:  ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Offerings, ckscheck.Firewall),
+			Judge:  ofCKS("nothing known is in the way of scaling and upgrading the cluster", ckscheck.SubjectFirewall, ckscheck.Changeable),
 			What:   "Every firewall rule on the cluster's address has ports, CKS's own rule for SSH exists, and the cluster has one offering for all nodes.",
 			Why:    "CloudStack replaces its firewall rules when it scales a cluster and stops with a NullPointerException at a rule without ports, such as one for ICMP (apache/cloudstack#11758). It refuses to upgrade a cluster that was created with offerings for kinds of nodes only (apache/cloudstack#14148).",
 			Remedy: "delete firewall rules without ports before the change, and give the cluster one offering",
@@ -48,8 +48,8 @@ func cksChecks() []Check {
 	}
 }
 
-// ofCKS makes one finding of those of ckscheck's rules, which go by a subject that cannot always be read.
-func ofCKS(well string, subject ckscheck.Subject, rules ...func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
+// ofCKS makes one finding of those of a rule of ckscheck, which goes by a subject that cannot always be read.
+func ofCKS(well string, subject ckscheck.Subject, rule func(*ckscheck.Facts) []ckscheck.Finding) func(*Facts) Finding {
 	return func(f *Facts) Finding {
 		if f.CKS == nil {
 			return Skipf("%s", f.NotCKS)
@@ -60,22 +60,20 @@ func ofCKS(well string, subject ckscheck.Subject, rules ...func(*ckscheck.Facts)
 		var objects []Object
 		var remedies, unread []string
 		out := Warnf("")
-		for _, rule := range rules {
-			for _, found := range rule(&k) {
-				if found.Severity == ckscheck.NotChecked {
-					unread = append(unread, found.Object+": "+found.What)
-					continue
-				}
-				if found.Severity == ckscheck.Error {
-					out.Outcome = ""
-				}
-				if found.Reference != "" {
-					found.What += " (" + found.Reference + ")"
-				}
-				objects = append(objects, cksObject(found.Object, found.What))
-				if found.Remedy != "" && !slices.Contains(remedies, found.Remedy) {
-					remedies = append(remedies, found.Remedy)
-				}
+		for _, found := range rule(&k) {
+			if found.Severity == ckscheck.NotChecked {
+				unread = append(unread, found.Object+": "+found.What)
+				continue
+			}
+			if found.Severity == ckscheck.Error {
+				out.Outcome = ""
+			}
+			if found.Reference != "" {
+				found.What += " (" + found.Reference + ")"
+			}
+			objects = append(objects, cksObject(found.Object, found.What))
+			if found.Remedy != "" && !slices.Contains(remedies, found.Remedy) {
+				remedies = append(remedies, found.Remedy)
 			}
 		}
 		notChecked := strings.Join(unread, "; ")

@@ -192,15 +192,6 @@ func TestReadQuotaOddAnswers(t *testing.T) {
 	}
 }
 
-func TestListTemplates(t *testing.T) {
-	t.Parallel()
-	f := always(`{"listtemplatesresponse":{"count":1,"template":[{"id":"t","name":"node","isready":false,"status":"10% Downloaded","zoneid":"z"}]}}`)
-	got, err := f.client(t).ListTemplates(t.Context(), "t")
-	require.NoError(t, err)
-	require.Equal(t, []Template{{ID: "t", Name: "node", Status: "10% Downloaded", ZoneID: "z"}}, got)
-	require.Equal(t, "executable", f.form().Get("templatefilter"))
-}
-
 func TestIdentityOddAnswers(t *testing.T) {
 	t.Parallel()
 	c := always(`{"x":{}}`).client(t)

@@ -26,25 +26,6 @@ func (c *Client) ListServiceOfferings(ctx context.Context, zoneID string) ([]Ser
 	return cloudstack.List(ctx, c.Client, "listServiceOfferings", "serviceoffering", cloudstack.Params{}.Set("zoneid", zoneID), func(o *ServiceOffering) string { return o.ID })
 }
 
-// Template is what VMs are made from.
-type Template struct {
-	ID     string `json:"id"`
-	Name   string `json:"name"`
-	Ready  bool   `json:"isready"`
-	Status string `json:"status"` // how far the download is; only its owner and administrators see it
-	ZoneID string `json:"zoneid"`
-}
-
-// ListTemplates lists the zones' copies of one template that the caller can deploy VMs with: none where it does not exist, and
-// where it is not the caller's to see, as CloudStack's own templates of system VMs.
-func (c *Client) ListTemplates(ctx context.Context, id string) ([]Template, error) {
-	templates, err := cloudstack.List(ctx, c.Client, "listTemplates", "template", cloudstack.Params{"templatefilter": "executable", "id": id}, func(t *Template) string { return t.ID + " " + t.ZoneID })
-	if cloudstack.IsNotFound(err) {
-		return nil, nil
-	}
-	return templates, err
-}
-
 // Quota is what an account or a project may use, and uses.
 type Quota struct {
 	// Owner is "account NAME" or "project NAME".

@@ -36,7 +36,7 @@ func (s *Service) power(ctx context.Context, o operation, name, to string, call 
 }
 
 // Upgrade brings a cluster to another version of Kubernetes, node after node.
-func (s *Service) Upgrade(ctx context.Context, name, version string, ignore []string) error {
+func (s *Service) Upgrade(ctx context.Context, name, version string) error {
 	return s.on(ctx, opUpgrade, name, func(k *cloudapi.KubernetesCluster, t *task) error {
 		versions, err := s.versions(ctx, k.ZoneID)
 		if err != nil {
@@ -49,27 +49,16 @@ func (s *Service) Upgrade(ctx context.Context, name, version string, ignore []st
 		if k.VersionID != to.ID {
 			t.plan.change("version", k.Version, to.Name)
 		}
-		t.ignore = ignore
-		t.preflight = func() ([]ckscheck.Finding, error) {
-			f, err := s.reader(ctx, k).Upgrade(ctx, k)
-			return found(err, func() []ckscheck.Finding { return ckscheck.Upgrade(f, to.ID) })
+		t.preflight = func(r *ckscheck.Reader) ([]ckscheck.Finding, error) {
+			f, err := r.Upgrade(ctx, k)
+			return ckscheck.Upgrade(f, to.ID), err
 		}
-		t.goal = func(k *cloudapi.KubernetesCluster) bool {
-			return k != nil && k.State == stateRunning && k.VersionID == to.ID
-		}
+		t.goal = func(k *cloudapi.KubernetesCluster) bool { return inState(stateRunning)(k) && k.VersionID == to.ID }
 		t.submit = func(ctx context.Context) (cloudstack.Submitted, error) {
 			return s.API.UpgradeKubernetesCluster(ctx, k.ID, to.ID)
 		}
 		return nil
 	})
-}
-
-// found decides by facts that were read.
-func found(err error, decide func() []ckscheck.Finding) ([]ckscheck.Finding, error) {
-	if err != nil {
-		return nil, err
-	}
-	return decide(), nil
 }
 
 // Offerings are names or ids of the offerings of nodes; the first is for all that have none of their own.
@@ -79,31 +68,13 @@ type Offerings struct{ All, Control, Worker string }
 type ScaleOptions struct {
 	Size        int
 	Offerings   Offerings
-	Autoscaling *Autoscaling
-	Ignore      []string
-}
-
-// Autoscaling is a request to switch autoscaling on, with this range of workers, or off with a nil Range.
-type Autoscaling struct{ Range *Range }
-
-// ParseAutoscaling reads MIN-MAX or off.
-func ParseAutoscaling(s string) (*Autoscaling, error) {
-	if s == "off" {
-		return &Autoscaling{}, nil
-	}
-	low, high, _ := strings.Cut(s, "-")
-	lowest, err1 := strconv.Atoi(low)
-	highest, err2 := strconv.Atoi(high)
-	if err1 != nil || err2 != nil || lowest < 1 || highest <= lowest {
-		return nil, report.Usage(fmt.Sprintf("--autoscaling %q is neither off nor a range of workers", s), "give for example 2-5")
-	}
-	return &Autoscaling{&Range{lowest, highest}}, nil
+	Autoscaling string // MIN-MAX workers, or off
 }
 
 // Validate checks what needs no connection. CloudStack changes one kind of thing at a time.
 func (o *ScaleOptions) Validate() error {
 	kinds := 0
-	for _, given := range []bool{o.Size != 0, o.Offerings != Offerings{}, o.Autoscaling != nil} {
+	for _, given := range []bool{o.Size != 0, o.Offerings != Offerings{}, o.Autoscaling != ""} {
 		if given {
 			kinds++
 		}
@@ -118,7 +89,27 @@ func (o *ScaleOptions) Validate() error {
 	case o.Offerings.All != "" && o.Offerings.Control+o.Offerings.Worker != "":
 		return report.Usage("--offering is for all nodes, and excludes --control-offering and --worker-offering", "give one or the other")
 	}
-	return nil
+	_, err := o.request()
+	return err
+}
+
+// request is what CloudStack is asked for, without the offerings.
+func (o *ScaleOptions) request() (r cloudapi.ScaleClusterRequest, err error) {
+	r.Size = o.Size
+	if o.Autoscaling == "" {
+		return r, nil
+	}
+	on := o.Autoscaling != "off"
+	if r.Autoscaling = &on; !on {
+		return r, nil
+	}
+	low, high, _ := strings.Cut(o.Autoscaling, "-")
+	r.MinSize, _ = strconv.Atoi(low)
+	r.MaxSize, _ = strconv.Atoi(high)
+	if r.MinSize < 1 || r.MaxSize <= r.MinSize {
+		err = report.Usage(fmt.Sprintf("--autoscaling %q is neither off nor a range of workers", o.Autoscaling), "give for example 2-5")
+	}
+	return r, err
 }
 
 // Scale changes the size, the offerings or the autoscaling of a cluster.
@@ -128,7 +119,11 @@ func (s *Service) Scale(ctx context.Context, name string, o ScaleOptions) error 
 		op.from = []string{stateRunning}
 	}
 	return s.on(ctx, op, name, func(k *cloudapi.KubernetesCluster, t *task) error {
-		r := cloudapi.ScaleClusterRequest{ID: k.ID, Size: o.Size}
+		r, err := o.request()
+		if err != nil {
+			return err
+		}
+		r.ID = k.ID
 		names := map[string]string{}
 		if o.Offerings != (Offerings{}) {
 			all, err := s.API.ListServiceOfferings(ctx, k.ZoneID)
@@ -139,25 +134,21 @@ func (s *Service) Scale(ctx context.Context, name string, o ScaleOptions) error 
 				return explain("list the service offerings", err)
 			}
 		}
-		if a := o.Autoscaling; a != nil {
-			on := a.Range != nil
-			if r.Autoscaling = &on; on {
-				r.MinSize, r.MaxSize = a.Range.Min, a.Range.Max
-			}
-			t.plan.change("autoscaling", rangeOf(k).String(), a.Range.String())
+		if r.Autoscaling != nil {
+			t.plan.change("autoscaling", autoscaling(k.Autoscaling, k.MinSize, k.MaxSize), autoscaling(*r.Autoscaling, r.MinSize, r.MaxSize))
 		}
 		if r.Size != 0 {
 			t.plan.change("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size))
 		}
 		for _, c := range offeringsOf(k, r) {
 			if c.to != "" {
-				t.plan.change(c.what, c.fromName, cmp.Or(names[c.to], c.to))
+				t.plan.change(c.what, c.fromName, names[c.to])
 			}
 		}
-		t.ignore, t.goal = o.Ignore, scaled(r)
-		t.preflight = func() ([]ckscheck.Finding, error) {
-			f, err := s.reader(ctx, k).Scale(ctx, k, r)
-			return found(err, func() []ckscheck.Finding { return ckscheck.Scale(f, r) })
+		t.goal = scaled(r)
+		t.preflight = func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
+			f, err := in.Scale(ctx, k, r)
+			return ckscheck.Scale(f, r), err
 		}
 		t.submit = func(ctx context.Context) (cloudstack.Submitted, error) { return s.API.ScaleKubernetesCluster(ctx, r) }
 		return nil

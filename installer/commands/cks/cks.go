@@ -6,6 +6,7 @@
 package cks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -34,8 +36,8 @@ type Service struct {
 	API *cloudapi.Client
 	// Project is the id of the project that owns the clusters; "" is the account of the credentials.
 	Project string
-	// All shows more than the last events.
-	All bool
+	All     bool     // show more than the last events
+	Ignore  []string // codes of findings of the preflight that do not stop an operation
 	// Kube connects to a cluster by its kubeconfig; nil is the usual way.
 	Kube func(kubeconfig string) (kubernetes.Interface, error)
 }
@@ -60,22 +62,14 @@ func explain(doing string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	e := &report.Error{What: doing, Err: err, Fix: "correct what CloudStack names, then run the command again"}
-	var api *cloudstack.Error
+	fix := cmp.Or(credentials.Remedy(err), "correct what CloudStack names, then run the command again")
 	switch {
-	case !errors.As(err, &api):
-		e.Fix = ""
-	case api.Kind == cloudstack.KindNotPermitted:
-		e.Fix = "use credentials whose role allows " + api.Command +
-			"; where no role has it, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
-	case api.Kind == cloudstack.KindAuth:
-		e.Fix = "check the credentials: --cloud-config, --admin-user or --cmk-profile"
-	case api.Kind == cloudstack.KindTransient, api.Kind == cloudstack.KindThrottled:
-		e.Fix = "check that the management server answers, then run the command again"
+	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
 	case strings.Contains(err.Error(), "endpoint.url"):
-		e.Fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
+		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
 	}
-	return e
+	return &report.Error{What: doing, Err: err, Fix: fix}
 }
 
 // named is how people name an object.
@@ -108,7 +102,7 @@ func pick[T any](noun, flag, want string, items []T, name func(*T) named) (*T, e
 	case len(found) > 1:
 		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q: %s", len(found), noun, want, strings.Join(same, ", ")), "give the id of one"+flag)
 	case len(known) == 0:
-		return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "there is none that these credentials see")
+		return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "these credentials see none in this project")
 	}
 	return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "name one of these"+flag+": "+some(known))
 }
@@ -153,43 +147,24 @@ func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.Kubernete
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
-		return nil, report.Usage(fmt.Sprintf("there is no cluster %q: there is none at all in %s", want, s.Scope()),
-			"name its project with --project, or create it with csccm cks create")
-	}
 	return pick("cluster", "", want, all, func(k *cloudapi.KubernetesCluster) named {
 		return named{k.ID, []string{k.Name}, "state " + k.State + ", zone " + k.ZoneName}
 	})
 }
 
-// Scope names whose clusters are seen.
-func (s *Service) Scope() string {
-	if s.Project != "" {
-		return "project " + s.Project
-	}
-	return "the account of the credentials"
-}
-
 // versions lists the versions that a zone can install, or all for "", the newest first.
 func (s *Service) versions(ctx context.Context, zoneID string) ([]cloudapi.KubernetesVersion, error) {
 	all, err := s.API.ListKubernetesVersions(ctx, zoneID)
-	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return compareVersions(b.Semantic, a.Semantic) })
+	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return semantic(&b).Compare(semantic(&a)) })
 	return all, explain("list the Kubernetes versions", err)
 }
 
-// compareVersions orders semantic versions; a text that is none comes before all others.
-func compareVersions(a, b string) int {
-	va, aerr := semver.NewVersion(a)
-	vb, berr := semver.NewVersion(b)
-	switch {
-	case aerr != nil && berr != nil:
-		return strings.Compare(a, b)
-	case aerr != nil:
-		return -1
-	case berr != nil:
-		return 1
+// semantic is the number of a version; 0.0.0 where it is none.
+func semantic(v *cloudapi.KubernetesVersion) *semver.Version {
+	if number, err := semver.NewVersion(v.Semantic); err == nil {
+		return number
 	}
-	return va.Compare(vb)
+	return &semver.Version{}
 }
 
 // reader reads facts for the preflight, and asks the cluster itself where it can be reached. k is nil before a create.
@@ -198,11 +173,9 @@ func (s *Service) reader(ctx context.Context, k *cloudapi.KubernetesCluster) *ck
 	if k == nil {
 		return r
 	}
-	kube, err := s.inside(ctx, k)
-	if err != nil {
+	var err error
+	if r.Kube, err = s.inside(ctx, k); err != nil {
 		r.NoKube = err.Error()
-	} else {
-		r.Kube = kube
 	}
 	return r
 }

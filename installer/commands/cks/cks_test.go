@@ -47,12 +47,13 @@ func TestPick(t *testing.T) {
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
 }
 
-func TestCompareVersions(t *testing.T) {
+func TestVersionsAreNumbers(t *testing.T) {
 	t.Parallel()
-	require.Negative(t, compareVersions("1.9.9", "1.10.0"))
-	require.Positive(t, compareVersions("1.10.0", "x"))
-	require.Negative(t, compareVersions("x", "1.0.0"))
-	require.Negative(t, compareVersions("x", "y"))
+	compare := func(a, b string) int {
+		return semantic(&cloudapi.KubernetesVersion{Semantic: a}).Compare(semantic(&cloudapi.KubernetesVersion{Semantic: b}))
+	}
+	require.Negative(t, compare("1.9.9", "1.10.0"))
+	require.Negative(t, compare("x", "1.0.0"))
 }
 
 func TestPlans(t *testing.T) {
@@ -113,7 +114,7 @@ func TestPlanCreate(t *testing.T) {
 		"going on":    {cluster("Starting"), 0, ActionFollow, "", 0},
 		"another":     {cluster("Running"), 3, "", "workers 2, not 3", report.ExitUsage},
 		"in Error":    {cluster("Error"), 0, "", "in state Error", report.ExitFailure},
-		"an external": {cluster("Running", external), 0, "", "type ExternalManaged, not CloudManaged", report.ExitUsage},
+		"an external": {cluster("Running", external), 0, "", "CloudStack cannot create cluster demo: it is ExternalManaged", report.ExitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,16 +174,15 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-func TestParseAutoscaling(t *testing.T) {
+func TestAutoscaling(t *testing.T) {
 	t.Parallel()
-	a, err := ParseAutoscaling("2-5")
+	r, err := (&ScaleOptions{Autoscaling: "2-5"}).request()
 	require.NoError(t, err)
-	require.Equal(t, &Range{2, 5}, a.Range)
-	a, err = ParseAutoscaling("off")
+	require.Equal(t, []any{true, 2, 5}, []any{*r.Autoscaling, r.MinSize, r.MaxSize})
+	r, err = (&ScaleOptions{Autoscaling: "off"}).request()
 	require.NoError(t, err)
-	require.Nil(t, a.Range)
-	for _, bad := range []string{"", "3", "5-2", "0-3", "a-b", "2-2"} {
-		_, err = ParseAutoscaling(bad)
-		require.Error(t, err, bad)
+	require.False(t, *r.Autoscaling)
+	for _, bad := range []string{"3", "5-2", "0-3", "a-b", "2-2"} {
+		require.Error(t, (&ScaleOptions{Autoscaling: bad}).Validate(), bad)
 	}
 }

@@ -28,7 +28,6 @@ type CreateOptions struct {
 	Size, ControlNodes, RootDiskGiB int
 	ExternalLB                      string // address of a highly available control plane in a shared network
 	CSI                             bool
-	Ignore                          []string
 	// Install installs into the new cluster, by its kubeconfig, what With names; nil installs nothing.
 	Install func(ctx context.Context, cluster, kubeconfig string) error
 	With    []string
@@ -64,17 +63,12 @@ func (s *Service) Create(ctx context.Context, o CreateOptions) error {
 	}
 	q := r.complete()
 	t := &task{
-		Service: s, plan: p, ignore: o.Ignore, goal: inState(stateRunning),
-		preflight: func() ([]ckscheck.Finding, error) {
-			f, err := s.reader(ctx, nil).Create(ctx, q)
-			return found(err, func() []ckscheck.Finding { return ckscheck.Create(f, q) })
+		Service: s, plan: p, goal: inState(stateRunning),
+		preflight: func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
+			f, err := in.Create(ctx, q)
+			return ckscheck.Create(f, q), err
 		},
 		submit: func(ctx context.Context) (cloudstack.Submitted, error) { return s.API.CreateKubernetesCluster(ctx, q) },
-		done: func(k *cloudapi.KubernetesCluster) {
-			for _, text := range ignored(k, q) {
-				s.Progress.Warn("%s", text)
-			}
-		},
 	}
 	if o.Install != nil {
 		p.With, p.Done = o.With, false
@@ -171,79 +165,70 @@ func planCreate(existing *cloudapi.KubernetesCluster, r request) (*Plan, error) 
 	k := existing
 	if k == nil {
 		p := opCreate.plan(&cloudapi.KubernetesCluster{Name: r.Name})
-		q := r.complete()
-		disk := ""
-		if r.RootDiskGiB > 0 {
-			disk = strconv.Itoa(r.RootDiskGiB) + " GiB"
-		}
-		for _, c := range [][2]string{
-			{"zone", r.names[r.ZoneID]},
-			{"version", r.names[r.VersionID]},
-			{"control nodes", strconv.Itoa(q.ControlNodes) + ofOffering(r.names[cmp.Or(r.ControlOfferingID, r.OfferingID)])},
-			{"workers", strconv.Itoa(q.Size) + ofOffering(r.names[cmp.Or(r.WorkerOfferingID, r.OfferingID)])},
-			{"network", cmp.Or(r.names[r.NetworkID], "a new one, "+r.Name+"-network")},
-			{"control plane", r.ExternalLBAddress}, {"key pair", r.KeyPair}, {"root disk", disk}, {"CSI driver", onOff(r.EnableCSI)},
-		} {
-			p.change(c[0], "", c[1])
+		for _, x := range r.parameters(&cloudapi.KubernetesCluster{}) {
+			p.change(x.what, "", x.asked)
 		}
 		return p, nil
-	}
-	if different := differences(k, r); len(different) > 0 {
-		return nil, &report.Error{
-			What: fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(different, ", ")),
-			Fix:  "choose another name, or change that cluster with csccm cks scale or csccm cks upgrade", Code: report.ExitUsage,
-		}
 	}
 	p := opCreate.plan(k)
-	if err := opCreate.decide(p, k); err != nil || p.Action == ActionFollow {
-		return p, err
+	if err := opCreate.decide(p, k); err != nil {
+		return nil, err
 	}
-	if k.State == stateRunning {
+	var different []string
+	for _, x := range r.parameters(k) {
+		if !x.same {
+			different = append(different, fmt.Sprintf("%s %s, not %s", x.what, dash(x.is), x.asked))
+		}
+	}
+	switch {
+	case len(different) > 0:
+		return nil, report.Usage(
+			fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(different, ", ")),
+			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade")
+	case p.Action == ActionFollow:
+	case k.State == stateRunning:
 		p.nothing("it runs, as it was asked for")
-		return p, nil
-	}
-	return nil, &report.Error{
-		What: fmt.Sprintf("there is a cluster %s already, in state %s; nothing was changed", k.Name, k.State),
-		Fix:  "csccm cks show " + k.Name + " shows its events; " + nextStep(k),
-	}
-}
-
-// differences compares a cluster with a request. What nobody has asked for does not differ; the root disk and the address of
-// the control plane are not shown by the API.
-func differences(k *cloudapi.KubernetesCluster, r request) []string {
-	var out []string
-	differ := func(what, is, asked string, same bool) {
-		if !same {
-			out = append(out, fmt.Sprintf("%s %s, not %s", what, dash(is), asked))
+	default:
+		return nil, &report.Error{
+			What: fmt.Sprintf("there is a cluster %s already, in state %s; nothing was changed", k.Name, k.State),
+			Fix:  "csccm cks show " + k.Name + " shows its events; " + nextStep(k),
 		}
 	}
-	name := func(id string) string { return cmp.Or(r.names[id], id) }
-	differ("type", k.Type, cloudapi.CloudManaged, k.Type == cloudapi.CloudManaged)
-	differ("zone", k.ZoneName, name(r.ZoneID), k.ZoneID == r.ZoneID)
-	differ("version", k.Version, name(r.VersionID), k.VersionID == r.VersionID || r.newest)
-	for _, o := range offeringsOf(k, cloudapi.ScaleClusterRequest{OfferingID: r.OfferingID, ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID}) {
-		differ(o.what, o.fromName, name(o.to), o.to == o.from)
-	}
-	differ("network", k.NetworkName, name(r.NetworkID), r.NetworkID == "" || k.NetworkID == r.NetworkID)
-	differ("key pair", k.KeyPair, r.KeyPair, r.KeyPair == "" || k.KeyPair == r.KeyPair)
-	differ("control nodes", strconv.Itoa(k.ControlNodes), strconv.Itoa(r.ControlNodes), r.ControlNodes == 0 || k.ControlNodes == r.ControlNodes)
-	differ("workers", strconv.Itoa(k.Size), strconv.Itoa(r.Size), r.Size == 0 || k.Size == r.Size)
-	differ("CSI driver", onOff(k.CSI), "on", k.CSI || !r.EnableCSI)
-	return out
+	return p, nil
 }
 
-// ignored names what a CloudStack of an older release has left out of a request.
-func ignored(k *cloudapi.KubernetesCluster, r cloudapi.CreateClusterRequest) []string {
-	var out []string
-	if r.EnableCSI && !k.CSI {
-		out = append(out, "the CSI driver is not switched on: CloudStack has it from 4.22 on")
+// parameter is one of a cluster, and what is asked of it.
+type parameter struct {
+	what, is, asked string
+	same            bool // nobody asked for another value
+}
+
+// parameters compares a cluster with the request. The API does not show the root disk and the address of the control plane.
+func (r request) parameters(k *cloudapi.KubernetesCluster) []parameter {
+	count := func(what string, is, asked int) parameter {
+		return parameter{what, strconv.Itoa(is), strconv.Itoa(max(asked, 1)), asked == 0 || is == asked}
 	}
-	for _, o := range offeringsOf(k, cloudapi.ScaleClusterRequest{ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID}) {
-		if o.to != "" && o.to != o.from {
-			out = append(out, o.what+" is "+o.fromName+": CloudStack has offerings by type of node from 4.21 on")
-		}
+	offering := func(o offeringChange) parameter {
+		return parameter{o.what, o.fromName, cmp.Or(r.names[o.to], o.to), o.to == o.from}
 	}
-	return out
+	offerings := offeringsOf(k, cloudapi.ScaleClusterRequest{
+		OfferingID: r.OfferingID, ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID,
+	})
+	disk := ""
+	if r.RootDiskGiB > 0 {
+		disk = strconv.Itoa(r.RootDiskGiB) + " GiB"
+	}
+	return []parameter{
+		{"zone", k.ZoneName, r.names[r.ZoneID], k.ZoneID == r.ZoneID},
+		{"version", k.Version, r.names[r.VersionID], r.newest || k.VersionID == r.VersionID},
+		count("control nodes", k.ControlNodes, r.ControlNodes), offering(offerings[0]),
+		count("workers", k.Size, r.Size), offering(offerings[1]),
+		{"network", k.NetworkName, cmp.Or(r.names[r.NetworkID], "a new one, "+r.Name+"-network"), r.NetworkID == "" || k.NetworkID == r.NetworkID},
+		{"control plane", "", r.ExternalLBAddress, true},
+		{"key pair", k.KeyPair, r.KeyPair, r.KeyPair == "" || k.KeyPair == r.KeyPair},
+		{"root disk", "", disk, true},
+		{"CSI driver", onOff(k.CSI), onOff(r.EnableCSI), k.CSI || !r.EnableCSI},
+	}
 }
 
 // install hands the new cluster's kubeconfig to what installs into it.

@@ -59,11 +59,11 @@ func WriteSecret(path, text string, replace bool) error {
 // context stays, unless there is none. An entry that is another one is replaced only on request.
 func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) error {
 	added, err := clientcmd.Load([]byte(config))
-	if err != nil { // without the error's text, which may quote the configuration
-		return &report.Error{What: "CloudStack's kubeconfig of cluster " + name + " cannot be read", Fix: "look at it with csccm cks kubeconfig " + name}
+	var ours *clientcmdapi.Context
+	if err == nil {
+		ours = added.Contexts[added.CurrentContext]
 	}
-	ours := added.Contexts[added.CurrentContext]
-	if ours == nil || added.Clusters[ours.Cluster] == nil || added.AuthInfos[ours.AuthInfo] == nil {
+	if ours == nil || added.Clusters[ours.Cluster] == nil || added.AuthInfos[ours.AuthInfo] == nil { // err may quote the configuration
 		return &report.Error{
 			What: "CloudStack's kubeconfig of cluster " + name + " has no current context with a cluster and a user",
 			Fix:  "look at it with csccm cks kubeconfig " + name,

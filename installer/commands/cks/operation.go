@@ -52,18 +52,16 @@ func inState(state string) goal {
 // task is an operation on one cluster.
 type task struct {
 	*Service
-	plan      *Plan
-	ignore    []string // codes of findings
-	goal      goal
-	preflight func() ([]ckscheck.Finding, error) // nil: none is needed
-	submit    func(ctx context.Context) (cloudstack.Submitted, error)
-	// before and after are steps around the operation.
-	before, after []engine.Step
-	done          func(k *cloudapi.KubernetesCluster) // may be nil
+	plan          *Plan
+	goal          goal
+	preflight     func(*ckscheck.Reader) ([]ckscheck.Finding, error) // nil: none is needed
+	submit        func(ctx context.Context) (cloudstack.Submitted, error)
+	before, after []engine.Step // around the operation
 
-	noJob    bool            // CloudStack does not know it
-	noEvents bool            // the role may not list them
-	seen     map[string]bool // events
+	cluster  *cloudapi.KubernetesCluster // as it was before; nil before a create
+	job      string                      // id; "" where CloudStack does not know it
+	noEvents bool                        // the role may not list them
+	seen     map[string]bool             // events; nil until the first list
 	said     string
 }
 
@@ -85,21 +83,17 @@ type Plan struct {
 	ID            string `json:"id,omitempty"`
 	Project       string `json:"project,omitempty"`
 	Action        Action `json:"action"`
-	// Why says why nothing is started.
-	Why     string   `json:"why,omitempty"`
-	Changes []Change `json:"changes"`
-	// Findings are those of the preflight.
-	Findings []ckscheck.Finding `json:"findings"`
-	// Services are those of type LoadBalancer that are deleted first.
-	Services []string `json:"services,omitempty"`
-	// With is what is installed into a new cluster.
-	With []string `json:"with,omitempty"`
+	Why           string `json:"why,omitempty"` // why nothing is started
 
-	DryRun bool `json:"dryRun"`
-	// Done says that the goal is reached.
-	Done  bool   `json:"done"`
-	State string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
-	Job   string `json:"job,omitempty"`
+	Changes  []Change           `json:"changes"`
+	Findings []ckscheck.Finding `json:"findings"`           // of the preflight
+	Services []string           `json:"services,omitempty"` // of type LoadBalancer that are deleted first
+	With     []string           `json:"with,omitempty"`     // what is installed into a new cluster
+
+	DryRun bool   `json:"dryRun"`
+	Done   bool   `json:"done"`            // the goal is reached
+	State  string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
+	Job    string `json:"job,omitempty"`
 	// Cause says why the operation failed, and Events are those of the operation.
 	Cause  string           `json:"cause,omitempty"`
 	Events []cloudapi.Event `json:"events,omitempty"`
@@ -132,6 +126,9 @@ func (p *Plan) nothing(why string) { p.Action, p.Why, p.Done = ActionNone, why, 
 // decide chooses what to do about a cluster, by its state and by what differs. CloudStack does one operation at a time.
 func (o operation) decide(p *Plan, k *cloudapi.KubernetesCluster) error {
 	switch {
+	case k.Type == cloudstack.ExternalManaged:
+		return report.Usage(fmt.Sprintf("CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", o.name, k.Name),
+			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made")
 	case slices.Contains(o.during, k.State):
 		p.Action, p.Why = ActionFollow, "CloudStack works on it already: it is "+k.State
 	case inProgress(k.State):
@@ -156,11 +153,7 @@ func (s *Service) on(ctx context.Context, o operation, name string, prepare func
 	if err != nil {
 		return err
 	}
-	if k.Type == cloudstack.ExternalManaged {
-		return report.Usage(fmt.Sprintf("CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", o.name, k.Name),
-			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made")
-	}
-	t := &task{Service: s, plan: o.plan(k)}
+	t := &task{Service: s, plan: o.plan(k), cluster: k}
 	if err := prepare(k, t); err != nil {
 		return err
 	}
@@ -183,16 +176,12 @@ func (p *Plan) Write(w io.Writer, style report.Style) error {
 		fmt.Fprintf(&b, "Cluster %s: following it, %s\n", p.Name, p.Why)
 	case ActionChange:
 		fmt.Fprintf(&b, "To do: %s\n", p.what())
-		width := 0
-		for _, c := range p.Changes {
-			width = max(width, len(c.What))
-		}
 		for _, c := range p.Changes {
 			text := c.To
 			if c.From != "" {
 				text = c.From + " -> " + c.To
 			}
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, c.What, terminal.Line(text))
+			fmt.Fprintf(&b, "  %-25s  %s\n", c.What, terminal.Line(text))
 		}
 		for _, s := range p.Services {
 			fmt.Fprintf(&b, "  before that, delete Service %s with its load balancer\n", s)
@@ -241,9 +230,9 @@ func (p *Plan) judge(ignored []string) error {
 // run shows the plan, asks, starts the operation and follows it to its end.
 func (t *task) run(ctx context.Context) error {
 	p := t.plan
-	p.Project, p.DryRun, t.seen = t.Project, t.DryRun, map[string]bool{}
+	p.Project, p.DryRun = t.Project, t.DryRun
 	if p.Action == ActionChange && t.preflight != nil {
-		findings, err := t.preflight()
+		findings, err := t.preflight(t.reader(ctx, t.cluster))
 		if err != nil {
 			return explain("look at what is needed to "+p.what(), err)
 		}
@@ -263,7 +252,7 @@ func (t *task) run(ctx context.Context) error {
 		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
 		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
 		Show:  func(w io.Writer) error { return p.Write(w, e.StyleOf(w)) },
-		Check: func(context.Context) error { return p.judge(t.ignore) },
+		Check: func(context.Context) error { return p.judge(t.Ignore) },
 		Done: func(w io.Writer) error {
 			if len(steps) == 0 {
 				return nil
@@ -281,26 +270,27 @@ func (t *task) run(ctx context.Context) error {
 // start sends the command. Where no answer comes, the cluster's state says whether it arrived.
 func (t *task) start(ctx context.Context, note engine.Note) error {
 	p := t.plan
-	if p.ID != "" {
-		t.newEvents(ctx) // the later ones are those of the operation
-		p.Events = nil
+	if p.ID == "" {
+		t.seen = map[string]bool{} // all events of a new cluster are those of the operation
+	} else {
+		t.newEvents(ctx)
 	}
 	sent, err := t.submit(ctx)
 	var api *cloudstack.Error
 	if errors.As(err, &api) && api.MayHaveHappened && ctx.Err() == nil {
 		all, _ := t.API.ListKubernetesClusters(ctx, t.Project)
-		for i := range all {
-			if k := &all[i]; k.ID == p.ID && inProgress(k.State) || p.ID == "" && k.Name == p.Name {
-				t.Progress.Warn("%v; but cluster %s is %s, so it did", err, k.Name, k.State)
-				p.ID, err = k.ID, nil
-				break
-			}
+		i := slices.IndexFunc(all, func(k cloudapi.KubernetesCluster) bool {
+			return k.ID == p.ID && inProgress(k.State) || p.ID == "" && k.Name == p.Name
+		})
+		if i >= 0 {
+			t.Progress.Warn("%v; but cluster %s is %s, so it did", err, p.Name, all[i].State)
+			p.ID, err = all[i].ID, nil
 		}
 	}
 	if err != nil {
 		return explain(p.what(), err)
 	}
-	p.ID, p.Job = cmp.Or(p.ID, sent.ID), sent.JobID
+	p.ID, p.Job, t.job = cmp.Or(p.ID, sent.ID), sent.JobID, sent.JobID
 	note("cluster %s (%s), job %s", p.Name, p.ID, p.Job)
 	return nil
 }
@@ -308,10 +298,6 @@ func (t *task) start(ctx context.Context, note engine.Note) error {
 // follow watches the operation until it is over, and completes the plan.
 func (t *task) follow(ctx context.Context, _ engine.Note) error {
 	p := t.plan
-	if p.Action == ActionFollow {
-		t.newEvents(ctx)
-		p.Events = nil
-	}
 	var k *cloudapi.KubernetesCluster
 	_, err := engine.Poll(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
 		l, err := t.look(ctx)
@@ -334,9 +320,6 @@ func (t *task) follow(ctx context.Context, _ engine.Note) error {
 	}
 	p.Done = len(t.after) == 0
 	t.Progress.Done("")
-	if t.done != nil && k != nil {
-		t.done(k)
-	}
 	return nil
 }
 
@@ -388,7 +371,7 @@ func (g goal) judge(l look) (over bool, cause string) {
 	return true, "it ended in state " + l.cluster.State + ", and is not as it was asked for"
 }
 
-// newEvents are the events since the last call, oldest first.
+// newEvents are the events since the last call, oldest first; none at the first call.
 func (t *task) newEvents(ctx context.Context) []cloudapi.Event {
 	if t.noEvents {
 		return nil
@@ -398,12 +381,16 @@ func (t *task) newEvents(ctx context.Context) []cloudapi.Event {
 		t.noEvents = !cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil
 		return nil
 	}
+	first := t.seen == nil
+	if first {
+		t.seen = map[string]bool{}
+	}
 	var fresh []cloudapi.Event
 	for _, e := range slices.Backward(all) {
-		if !t.seen[e.ID] {
-			t.seen[e.ID] = true
+		if !t.seen[e.ID] && !first {
 			fresh = append(fresh, e)
 		}
+		t.seen[e.ID] = true
 	}
 	t.plan.Events = append(t.plan.Events, fresh...)
 	return fresh
@@ -413,12 +400,12 @@ func (t *task) newEvents(ctx context.Context) []cloudapi.Event {
 // not answer is asked again.
 func (t *task) look(ctx context.Context) (l look, err error) {
 	again := look{job: &cloudstack.Job{Status: cloudstack.JobPending}}
-	if t.plan.Job != "" && !t.noJob {
-		l.job, err = t.API.QueryJob(ctx, t.plan.Job)
+	if t.job != "" {
+		l.job, err = t.API.QueryJob(ctx, t.job)
 		switch {
 		case err == nil:
 		case cloudstack.IsNotFound(err), cloudstack.IsKind(err, cloudstack.KindNotPermitted), cloudstack.IsKind(err, cloudstack.KindInvalid):
-			t.noJob, l.job = true, nil // the cluster's state tells
+			t.job, l.job = "", nil // the cluster's state tells
 		case ctx.Err() == nil && cloudstack.IsKind(err, cloudstack.KindTransient):
 			return again, nil
 		default:

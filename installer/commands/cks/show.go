@@ -17,25 +17,12 @@ import (
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Range is how many workers autoscaling may make.
-type Range struct {
-	Min int `json:"min"`
-	Max int `json:"max"`
-}
-
-func (r *Range) String() string {
-	if r == nil {
-		return "off"
+// autoscaling describes how many workers autoscaling may make.
+func autoscaling(on bool, low, high int) string {
+	if !on {
+		return onOff(on)
 	}
-	return fmt.Sprintf("%d to %d", r.Min, r.Max)
-}
-
-// rangeOf returns the range of a cluster that scales itself, else nil.
-func rangeOf(k *cloudapi.KubernetesCluster) *Range {
-	if !k.Autoscaling {
-		return nil
-	}
-	return &Range{k.MinSize, k.MaxSize}
+	return fmt.Sprintf("%d to %d", low, high)
 }
 
 // ClusterList is the result of csccm cks list. Clusters, versions, nodes and events have CloudStack's own names.
@@ -171,9 +158,9 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	for _, line := range [][2]string{
 		{"Name", k.Name}, {"ID", k.ID}, {"State", k.State}, {"Type", k.Type}, {"Version", k.Version}, {"Zone", k.ZoneName}, {"Network", k.NetworkName},
 		{"Endpoint", k.Endpoint}, {"Address", k.IPAddress},
-		{"Control nodes", strconv.Itoa(k.ControlNodes) + ofOffering(cmp.Or(k.ControlOfferingName, k.OfferingName))},
-		{"Workers", strconv.Itoa(k.Size) + ofOffering(cmp.Or(k.WorkerOfferingName, k.OfferingName))},
-		{"Autoscaling", rangeOf(k).String()}, {"CSI driver", onOff(k.CSI)}, {"Key pair", k.KeyPair}, {"Created", k.Created},
+		{"Control nodes", fmt.Sprintf("%d of offering %s", k.ControlNodes, dash(cmp.Or(k.ControlOfferingName, k.OfferingName)))},
+		{"Workers", fmt.Sprintf("%d of offering %s", k.Size, dash(cmp.Or(k.WorkerOfferingName, k.OfferingName)))},
+		{"Autoscaling", autoscaling(k.Autoscaling, k.MinSize, k.MaxSize)}, {"CSI driver", onOff(k.CSI)}, {"Key pair", k.KeyPair}, {"Created", k.Created},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(&b, "%-15s%s\n", line[0]+":", terminal.Line(line[1]))
@@ -201,13 +188,6 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func ofOffering(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " of offering " + name
 }
 
 func onOff(on bool) string {
