@@ -4,6 +4,7 @@
 package check
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -56,11 +57,12 @@ func resultOf(c *Check, f Finding, took time.Duration) Result {
 			r.Outcome = Warning
 		}
 	}
-	if r.Outcome == Failed || r.Outcome == Warning {
-		r.Remedy = c.Remedy
-	}
-	if f.Remedy != "" {
+	switch r.Outcome {
+	case Failed, Warning:
+		r.Remedy = cmp.Or(f.Remedy, c.Remedy)
+	case Unknown:
 		r.Remedy = f.Remedy
+	case OK, Skipped:
 	}
 	// Arrays and objects are never null for the reader of the JSON.
 	if r.Objects == nil {

@@ -91,7 +91,7 @@ func storageFaults() []fault {
 			_, err = w.kube.StorageV1().CSINodes().Update(t.Context(), n, metav1.UpdateOptions{})
 			require.NoError(t, err)
 		}},
-		{code: "STOR-002", outcome: check.Failed, says: "PersistentVolume data: is of zone gone, where no node is", inject: func(t *testing.T, w *world) {
+		{code: "NODE-007", outcome: check.Warning, says: "PersistentVolume data: wants topology.csi.cloudstack.apache.org/zone gone; no node has it", inject: func(t *testing.T, w *world) {
 			w.storage(t)
 			w.volume(t, "data", "v", "gone")
 		}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
+	apiversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -66,10 +67,31 @@ func cloudStackChecks() []Check {
 }
 
 // The oldest release whose API the controller's calls fit, and the newest that is tested.
-var (
-	oldestCloudStack = []int{4, 18}
-	newestCloudStack = []int{4, 22}
-)
+var oldestCloudStack, newestCloudStack = apiversion.MajorMinor(4, 18), apiversion.MajorMinor(4, 22)
+
+// Feature is something that csccm offers only on newer releases of CloudStack.
+type Feature struct {
+	// Since is the release, such as 4.22, that added the command, or the parameter Param of it.
+	Since, Command, Param string
+	// What the feature is, and what happens without it, for people.
+	What, Without string
+}
+
+// Features are those that not every supported release has, the oldest first. docs/support-policy.md lists all changes.
+var Features = []Feature{
+	{"4.19", "addVirtualMachinesToKubernetesCluster", "", "the cluster's entry in CloudStack's UI (chart value registerCluster)", "no entry is created"},
+	{"4.22", "updateLoadBalancerRule", "cidrlist", "source ranges that change in place", "the rule is replaced, which ends its connections"},
+	{"4.22", "assignCertToLoadBalancer", "forced", "TLS that the router ends (annotation ssl-certificate)", "a Service with the annotation is refused"},
+}
+
+// MissingFeatures returns the Features that a server of a release, such as 4.19.3.0, lacks. A release that cannot be read
+// lacks none.
+func MissingFeatures(release string) []Feature {
+	have, err := apiversion.ParseGeneric(release)
+	return slices.DeleteFunc(slices.Clone(Features), func(f Feature) bool {
+		return err != nil || !have.LessThan(apiversion.MustParseGeneric(f.Since))
+	})
+}
 
 func endpoint(f *Facts) Finding {
 	switch err := Cause(f.Err(Capabilities)); {
@@ -97,15 +119,15 @@ func endpoint(f *Facts) Finding {
 			out = out.Fix("set rate-limit = auto in the cloud-config: CloudStack refuses calls beyond its own limit")
 		}
 	}
-	v := numbers(c.Version)
+	v, err := apiversion.ParseGeneric(c.Version)
 	switch {
-	case len(v) < 2:
+	case err != nil:
 		return out
-	case slices.Compare(v, oldestCloudStack) < 0:
-		return Problemf("CloudStack %s is too old, want %d.%d or newer", c.Version, oldestCloudStack[0], oldestCloudStack[1]).Fix("upgrade CloudStack")
-	case slices.Compare(v[:2], newestCloudStack) > 0:
+	case v.LessThan(oldestCloudStack):
+		return Problemf("CloudStack %s is too old, want %s or newer", c.Version, oldestCloudStack).Fix("upgrade CloudStack")
+	case newestCloudStack.LessThan(apiversion.MajorMinor(v.Major(), v.Minor())):
 		out.Outcome = Warning
-		out.Message += fmt.Sprintf("; newer than the tested %d.%d", newestCloudStack[0], newestCloudStack[1])
+		out.Message += fmt.Sprintf("; newer than the tested %s", newestCloudStack)
 		return out.Fix("look for a newer release of csccm")
 	}
 	return out

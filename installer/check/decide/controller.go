@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,27 +142,15 @@ func otherImage(p *corev1.Pod, wanted []string) string {
 
 // notReady says why a Pod is not ready; "" when it is.
 func notReady(p *corev1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return ""
-		}
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "not scheduled: " + c.Message
-		}
+	if cluster.PodReady(p) {
+		return ""
 	}
 	for i := range p.Status.ContainerStatuses {
-		s := &p.Status.ContainerStatuses[i]
-		switch {
-		case s.State.Waiting != nil:
-			return strings.TrimSuffix(fmt.Sprintf("%s: %s", s.State.Waiting.Reason, s.State.Waiting.Message), ": ")
-		case s.State.Terminated != nil:
-			return fmt.Sprintf("ended with exit code %d (%s)", s.State.Terminated.ExitCode, s.State.Terminated.Reason)
+		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
+			return fmt.Sprintf("ended with exit code %d (%s)", end.ExitCode, end.Reason)
 		}
 	}
-	if p.Status.Message != "" {
-		return strings.TrimPrefix(p.Status.Reason+": "+p.Status.Message, ": ")
-	}
-	return "not ready, phase " + string(p.Status.Phase)
+	return cmp.Or(cluster.PodWaits(p), strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "), "not ready, phase "+string(p.Status.Phase))
 }
 
 // leaseGrace is how much older than its duration a lease may be before its holder counts as dead.

@@ -6,7 +6,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/pkg/node"
@@ -82,13 +82,12 @@ func reachable(f *Facts) Finding {
 }
 
 // MinorOf reads "1.37.1+k3s1" as 37; major versions other than 1 are far away either way.
-func MinorOf(version string) (int, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 || parts[0] != "1" {
+func MinorOf(text string) (int, bool) {
+	v, err := apiversion.ParseGeneric(text)
+	if err != nil || v.Major() != 1 {
 		return 0, false
 	}
-	n, err := strconv.Atoi(strings.TrimRight(parts[1], "+"))
-	return n, err == nil
+	return int(v.Minor()), true
 }
 
 func serverVersion(f *Facts) Finding {

@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,20 +12,21 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apilabels "k8s.io/apimachinery/pkg/labels"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/node/helpers"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for.
+// topologyKeys are the labels of zone and region, with their older names, which volumes made long ago still ask for, and the label
+// of the CSI driver for CloudStack.
 var topologyKeys = map[string]string{
 	corev1.LabelTopologyZone: corev1.LabelTopologyZone, corev1.LabelTopologyRegion: corev1.LabelTopologyRegion,
 	"failure-domain.beta.kubernetes.io/zone": corev1.LabelTopologyZone, "failure-domain.beta.kubernetes.io/region": corev1.LabelTopologyRegion,
+	ZoneKey: ZoneKey,
 }
 
 // wantedLabels returns the labels of zone, region and instance type by CloudStack's data; nil without a VM. The instance
@@ -46,21 +48,19 @@ func (f *Facts) wantedLabels(n *corev1.Node) (labels map[string]string, otherTyp
 // labels compares the labels that nodes have with what CloudStack says, and looks for volumes that no node could mount:
 // those bound to values that no node has, or will have once it is initialised (again).
 func labels(f *Facts) Finding {
-	var now, after []map[string]string
+	after := slices.Clone(f.Nodes)
 	judged := 0
+	for i := range after {
+		if want, _ := f.wantedLabels(&after[i]); want != nil {
+			judged++
+			after[i].Labels = maps.Clone(after[i].Labels)
+			for old, key := range topologyKeys {
+				after[i].Labels[old] = cmp.Or(want[key], after[i].Labels[old])
+			}
+		}
+	}
 	odd := f.nodeObjects(func(n *corev1.Node) string {
-		now = append(now, n.Labels)
-		want, otherType := f.wantedLabels(n)
-		if want == nil {
-			after = append(after, n.Labels)
-			return "" // NODE-002 says it
-		}
-		judged++
-		will := maps.Clone(want)
-		for old, key := range topologyKeys {
-			will[old] = want[key]
-		}
-		after = append(after, will)
+		want, otherType := f.wantedLabels(n) // nil: NODE-002 says it
 		var differ []string
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			have, labelled := n.Labels[key]
@@ -75,12 +75,12 @@ func labels(f *Facts) Finding {
 		}
 		return strings.Join(differ, "; ")
 	})
-	stranded := strandedVolumes(f.Volumes, now, after)
+	stranded := strandedVolumes(f.Volumes, f.Nodes, after)
 	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(f.Volumes), "volume", ""))
 	switch {
 	case len(stranded) > 0:
 		out = Problemf("%s bound to a zone or region that no node has, or will have", english.Plural(len(stranded), "volume", "")).About(append(stranded, odd...)...).
-			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, or move the data to a new volume")
+			Fix("a volume's node affinity cannot be changed: set region in the cloud-config, or the zone's name, to the old value, join a node of that zone, or move the data to a new volume")
 	case len(odd) > 0:
 		out = Problemf("%s with labels that CloudStack does not confirm", english.Plural(len(odd), "node", "")).About(odd...)
 	case judged == 0:
@@ -98,18 +98,19 @@ func initialised(n *corev1.Node) bool {
 	return err == nil && kind.IsCloudStack() && !node.HasTaint(n)
 }
 
-func strandedVolumes(volumes []corev1.PersistentVolume, now, after []map[string]string) []Object {
+func strandedVolumes(volumes []corev1.PersistentVolume, now, after []corev1.Node) []Object {
 	var out []Object
 	for i := range volumes {
 		v := &volumes[i]
-		asks, terms := topologyOf(v)
+		asks, selector := topologyOf(v)
+		fits := func(n corev1.Node) bool { return selector.Match(&n) }
 		o := Object{Kind: "PersistentVolume", Name: v.Name}
 		switch {
 		case asks == "" || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed:
 			continue
-		case !anyFits(terms, now):
+		case !slices.ContainsFunc(now, fits):
 			o.Message = asks + "; no node has it"
-		case !anyFits(terms, after):
+		case !slices.ContainsFunc(after, fits):
 			o.Message = asks + "; no node has it once the nodes carry what CloudStack says"
 		default:
 			continue
@@ -122,36 +123,24 @@ func strandedVolumes(volumes []corev1.PersistentVolume, now, after []map[string]
 	return out
 }
 
-// topologyOf returns what a volume requires of the zone and region of its node, in words and as selectors of which one must
-// match; "" for nothing. Its other expressions are not judged.
-func topologyOf(v *corev1.PersistentVolume) (asks string, terms []apilabels.Selector) {
+// topologyOf returns what a volume requires of its node, where that has to do with zone or region: in words, and as a selector.
+func topologyOf(v *corev1.PersistentVolume) (asks string, _ *nodeaffinity.NodeSelector) {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return "", nil
 	}
 	var words []string
 	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		var term metav1.LabelSelector
 		for _, e := range t.MatchExpressions {
 			if topologyKeys[e.Key] != "" {
 				words = append(words, fmt.Sprintf("wants %s %s", e.Key, strings.Join(e.Values, " or ")))
-				term.MatchExpressions = append(term.MatchExpressions, metav1.LabelSelectorRequirement{
-					Key: e.Key, Operator: metav1.LabelSelectorOperator(e.Operator), Values: e.Values,
-				})
 			}
 		}
-		s, err := metav1.LabelSelectorAsSelector(&term)
-		if err != nil { // Gt and Lt are for numbers, which zones are not
-			s = apilabels.Everything()
-		}
-		terms = append(terms, s)
 	}
-	return strings.Join(slices.Compact(words), ", "), terms
-}
-
-func anyFits(terms []apilabels.Selector, nodes []map[string]string) bool {
-	return slices.ContainsFunc(terms, func(s apilabels.Selector) bool {
-		return slices.ContainsFunc(nodes, func(labels map[string]string) bool { return s.Matches(apilabels.Set(labels)) })
-	})
+	selector, err := nodeaffinity.NewNodeSelector(v.Spec.NodeAffinity.Required)
+	if err != nil {
+		return "", nil
+	}
+	return strings.Join(slices.Compact(words), ", "), selector
 }
 
 // addresses names who writes the addresses of a node: status.addresses is an atomic list, so managedFields name the one that

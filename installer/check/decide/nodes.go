@@ -12,7 +12,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -61,7 +60,7 @@ func nodeChecks() []Check {
 		},
 		{
 			Code: "NODE-007", Title: "Zone, region and type as in CloudStack", Severity: SeverityWarning, Needs: needVMs, Reads: withVMs, Tries: []Source{Volumes}, Judge: labels,
-			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region finds a node.",
+			What:   "The labels topology.kubernetes.io/zone and region and node.kubernetes.io/instance-type, where a node has them, are what CloudStack says, and every volume with a zone or region, also of the CSI driver for CloudStack, finds a node.",
 			Why:    "They are read from CloudStack only at initialisation. Wrong labels mislead the scheduler, and a volume bound to a value that no node has cannot be mounted.",
 			Remedy: "have the node initialised again: `csccm taint {node names}`, which looks for volumes and Pods with the old value first",
 		},
@@ -235,18 +234,9 @@ func (f *Facts) whyStuck(n *corev1.Node) string {
 	if err != nil {
 		return "; " + withoutName(err, n)
 	}
-	var have []string
-	for i := range vm.NICs {
-		for _, ip := range []string{vm.NICs[i].IPv4, vm.NICs[i].IPv6} {
-			if ip != "" {
-				have = append(have, ip)
-			}
-		}
-	}
-	for ip := range strings.SplitSeq(n.Annotations[cloudproviderapi.AnnotationAlphaProvidedIPAddr], ",") {
-		if ip != "" && !slices.Contains(have, ip) {
-			return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ip, vm.Name, strings.Join(have, ", "))
-		}
+	meta, err := node.Metadata(vm, node.Options{Node: n})
+	if ips := node.UnlistedNodeIPs(n, meta.NodeAddresses); err == nil && len(ips) > 0 {
+		return fmt.Sprintf("; the kubelet's --node-ip %s is on no NIC of VM %s (%s)", ips[0], vm.Name, addressText(meta.NodeAddresses))
 	}
 	return ""
 }

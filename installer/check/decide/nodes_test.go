@@ -93,7 +93,7 @@ func TestUninitialised(t *testing.T) {
 	expect{OK, "1 node being initialised", nil}.of(t, "NODE-004", ofNodes(nodeWith("a", no, since(time.Minute))))
 	expect{"", "1 node", []string{"Node a: tainted for 1h0m0s"}}.of(t, "NODE-004", ofNodes(nodeWith("a", no)))
 	expect{"", "3 nodes", []string{
-		"Node a: --node-ip 10.9.9.9 is on no NIC of VM a (10.1.1.11)", "Node b: tainted for 5m0s", "Node x: has no VM",
+		"Node a: --node-ip 10.9.9.9 is on no NIC of VM a (InternalIP 10.1.1.11)", "Node b: tainted for 5m0s", "Node x: has no VM",
 	}}.of(t, "NODE-004", threeVMs, ofNodes(
 		nodeWith("a", no, wants("10.9.9.9")), nodeWith("b", taint(corev1.TaintEffectPreferNoSchedule), since(5*time.Minute), wants("10.1.1.12")), nodeWith("x", no),
 	))

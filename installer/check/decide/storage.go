@@ -36,9 +36,9 @@ func storageChecks() []Check {
 		},
 		{
 			Code: "STOR-002", Title: "CSI topology as in CloudStack", Severity: SeverityError, Phase: Installed, Needs: []string{"STOR-001", "CS-004"}, Reads: []Source{Controllers, Volumes, Driver, Nodes, VMs}, Judge: driverTopology,
-			What:   "The CSINode of each node names the node's VM, the node's label " + ZoneKey + " is the id of the VM's zone, and every volume of the driver is in a zone that has a node.",
-			Why:    "The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the label. A volume whose zone has no node can never be mounted.",
-			Remedy: "of each named node remove the label (kubectl label node NODE " + ZoneKey + "-) and delete the driver's Pod on it: it registers the node again; a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume",
+			What:   "The CSINode of each node names the node's VM, and the node's label " + ZoneKey + " is the id of the VM's zone. NODE-007 judges the volumes.",
+			Why:    "The driver attaches a volume to the VM that the CSINode names, and the scheduler places Pods by the label.",
+			Remedy: "of each named node remove the label (kubectl label node NODE " + ZoneKey + "-) and delete the driver's Pod on it: it registers the node again",
 		},
 	}
 }
@@ -137,10 +137,9 @@ func driverTopology(f *Facts) Finding {
 			registered[f.Driver.Nodes[i].Name] = &drivers[j]
 		}
 	}
-	zones, judged := map[string]bool{}, 0
+	judged := 0
 	objects := f.nodeObjects(func(n *corev1.Node) string {
 		vm, ok := f.VM(n)
-		zones[vm.ZoneID] = zones[vm.ZoneID] || ok
 		entry := registered[n.Name]
 		if entry == nil || !ok {
 			return "" // NODE-002, or the driver does not run there
@@ -156,35 +155,6 @@ func driverTopology(f *Facts) Finding {
 		}
 		return ""
 	})
-	again, volumes := namesOf(objects), f.driverVolumes()
-	for i := range volumes {
-		if wants := zonesOf(&volumes[i]); len(wants) > 0 && judged > 0 && !slices.ContainsFunc(wants, func(zone string) bool { return zones[zone] }) {
-			objects = append(objects, Object{Kind: "PersistentVolume", Name: volumes[i].Name, Message: fmt.Sprintf("is of zone %s, where no node is", strings.Join(wants, ", "))})
-		}
-	}
-	out := Passf("%s, %s", english.Plural(judged, "node", ""), english.Plural(len(volumes), "volume", "")).
-		Unless(objects, "object", "%s with another zone or VM than CloudStack's")
-	switch {
-	case again != "":
-		out = out.Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", again, ZoneKey)
-	case len(objects) > 0:
-		out = out.Fix("a volume's zone cannot be changed: join a node of that zone, or move the data to a new volume")
-	}
-	return out
-}
-
-// zonesOf returns the zones of a volume of the driver.
-func zonesOf(v *corev1.PersistentVolume) []string {
-	var out []string
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-		return nil
-	}
-	for _, t := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		for _, e := range t.MatchExpressions {
-			if e.Key == ZoneKey && e.Operator == corev1.NodeSelectorOpIn {
-				out = append(out, e.Values...)
-			}
-		}
-	}
-	return out
+	return Passf("%s", english.Plural(judged, "node", "")).Unless(objects, "node", "%s with another zone or VM than CloudStack's").
+		Fix("let the driver register again: `kubectl label node %s %s-`, then delete the driver's Pods on them (kubectl get pods -A -o wide shows which)", namesOf(objects), ZoneKey)
 }
