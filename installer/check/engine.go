@@ -33,9 +33,8 @@ type Selection struct {
 const defaultTimeout = 20 * time.Second
 
 // Validate names a code that is in no catalogue.
-func (s Selection) Validate() error { return s.validate(All()) }
-
-func (s Selection) validate(catalogue []Check) error {
+func (s Selection) Validate() error {
+	catalogue := All()
 	for _, code := range slices.Concat(s.Only, s.Skip) {
 		if !slices.ContainsFunc(catalogue, func(c Check) bool { return matches(code, c.Code) }) {
 			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(nearest(code, catalogue), " or "))
@@ -110,36 +109,31 @@ func run(ctx context.Context, env *Env, catalogue []Check, sources map[decide.So
 
 // plan chooses the checks of a selection, and those that they need, in the catalogue's order.
 func plan(catalogue []Check, sel Selection) []*task {
-	chosen := map[string]bool{}
-	for _, c := range catalogue {
-		chosen[c.Code] = c.In(sel.Phase) &&
-			(len(sel.Only) == 0 || matchesAny(sel.Only, c.Code)) && !matchesAny(sel.Skip, c.Code)
+	chosen := func(c *Check) bool {
+		return c.In(sel.Phase) && (len(sel.Only) == 0 || matchesAny(sel.Only, c.Code)) && !matchesAny(sel.Skip, c.Code)
 	}
 	needed := map[string]bool{}
 	var need func(code string)
 	need = func(code string) {
+		i := slices.IndexFunc(catalogue, func(c Check) bool { return c.Code == code })
 		// What the user skips on purpose counts as passed.
-		if needed[code] || matchesAny(sel.Skip, code) {
+		if i < 0 || needed[code] || matchesAny(sel.Skip, code) {
 			return
 		}
-		for _, c := range catalogue {
-			if c.Code == code {
-				needed[code] = true
-				for _, n := range c.Needs {
-					need(n)
-				}
-			}
+		needed[code] = true
+		for _, n := range catalogue[i].Needs {
+			need(n)
 		}
 	}
-	for _, c := range catalogue {
-		if chosen[c.Code] {
-			need(c.Code)
+	for i := range catalogue {
+		if chosen(&catalogue[i]) {
+			need(catalogue[i].Code)
 		}
 	}
 	var tasks []*task
 	for _, c := range catalogue {
 		if needed[c.Code] {
-			tasks = append(tasks, &task{check: c, hidden: !chosen[c.Code], ended: make(chan struct{})})
+			tasks = append(tasks, &task{check: c, hidden: !chosen(&c), ended: make(chan struct{})})
 		}
 	}
 	return tasks
@@ -160,7 +154,7 @@ func (t *task) do(ctx context.Context, r *reading, all map[string]*task, timeout
 			return resultOf(&t.check, stopped(ctx), 0)
 		}
 		if o := dep.result.Outcome; o != OK && o != Warning {
-			out := resultOf(&t.check, decide.Skipf("needs %s, which %s", code, pastTense(o)), 0)
+			out := resultOf(&t.check, decide.Skipf("needs %s, which %s", code, pastTense[o]), 0)
 			out.needs = cmp.Or(dep.result.needs, code)
 			return out
 		}
@@ -200,19 +194,13 @@ func (r *reading) judge(ctx context.Context, c *Check) (f Finding) {
 		}
 	}()
 	err := r.all(ctx, c.Reads)
-	if err == nil {
-		err = r.tried(ctx, c.Tries)
-	}
 	if err != nil {
 		return decide.Unread(err)
 	}
+	if _ = r.all(ctx, c.Tries); ctx.Err() != nil {
+		return decide.Unread(ctx.Err())
+	}
 	return c.Judge(r.f)
-}
-
-// tried reads what is used where it can be read. It returns the error of ctx.
-func (r *reading) tried(ctx context.Context, sources []decide.Source) error {
-	_ = r.all(ctx, sources)
-	return ctx.Err()
 }
 
 func stopped(ctx context.Context) Finding {
@@ -224,15 +212,5 @@ func stopped(ctx context.Context) Finding {
 	return f
 }
 
-func pastTense(o Outcome) string {
-	switch o {
-	case Failed:
-		return "failed"
-	case Skipped:
-		return "was skipped"
-	case Unknown:
-		return "could not be judged"
-	case OK, Warning:
-	}
-	return "passed"
-}
+// pastTense says of an outcome why another check was skipped.
+var pastTense = map[Outcome]string{Failed: "failed", Skipped: "was skipped", Unknown: "could not be judged"}

@@ -30,7 +30,7 @@ type source struct {
 	// needs are read before, and a failure of theirs is one of this source; tries are read before if they can be.
 	needs, tries []decide.Source
 	// read writes to fields of Facts that no other source writes to, and reads those of needs and tries.
-	read func(r *reading, ctx context.Context) error
+	read func(ctx context.Context, r *reading, f *Facts) error
 }
 
 // reading is what a run has read so far.
@@ -44,6 +44,7 @@ type reading struct {
 	sources   map[decide.Source]source
 	states    map[decide.Source]*state
 	slots     chan struct{}
+	project   string // its id; "" for the account itself
 	// systemPods are those of kube-system, where the controller is there.
 	systemPods []corev1.Pod
 	// allMembers: the members of every load balancer rule are read, however many calls that takes.
@@ -130,7 +131,7 @@ func (r *reading) read(s decide.Source) (err error) {
 	case <-r.run.Done():
 		return r.run.Err()
 	}
-	return src.read(r, r.run)
+	return src.read(r.run, r, r.f)
 }
 
 // parallel calls do for each element and returns the results in the same order.

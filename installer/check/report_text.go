@@ -79,7 +79,7 @@ func (r Result) text(o TextOptions) string {
 	if o.Verbose {
 		head += fmt.Sprintf(" (%d ms)", r.DurationMs)
 	}
-	b.WriteString(s.Indented(s.Symbol(symbol(r.Outcome))+" ", s.SymbolWidth()+1, head))
+	b.WriteString(s.Indented(s.Symbol(symbols[r.Outcome])+" ", s.SymbolWidth()+1, head))
 
 	indent := s.SymbolWidth() + 3
 	pad := strings.Repeat(" ", indent)
@@ -108,19 +108,8 @@ func (r Result) text(o TextOptions) string {
 	return b.String()
 }
 
-func symbol(o Outcome) report.Symbol {
-	switch o {
-	case OK:
-		return report.SymbolOK
-	case Warning:
-		return report.SymbolWarning
-	case Failed:
-		return report.SymbolFailed
-	case Skipped:
-		return report.SymbolSkipped
-	case Unknown:
-	}
-	return report.SymbolUnknown
+var symbols = map[Outcome]report.Symbol{
+	OK: report.SymbolOK, Warning: report.SymbolWarning, Failed: report.SymbolFailed, Skipped: report.SymbolSkipped, Unknown: report.SymbolUnknown,
 }
 
 const notFinished = "not finished"

@@ -30,12 +30,12 @@ func allSources() map[decide.Source]source {
 	out := kubeSources()
 	for s, src := range cloudSources() {
 		read := src.read
-		src.read = func(r *reading, ctx context.Context) error {
+		src.read = func(ctx context.Context, r *reading, f *Facts) error {
 			if r.CloudStack == nil {
 				// Checks that need the source also need CS-001, which says it properly.
 				return errors.New("no CloudStack credentials")
 			}
-			return read(r, ctx)
+			return read(ctx, r, f)
 		}
 		out[s] = src
 	}
@@ -43,104 +43,96 @@ func allSources() map[decide.Source]source {
 }
 
 func cloudSources() map[decide.Source]source {
-	out := map[decide.Source]source{
-		decide.Capabilities: {read: func(r *reading, ctx context.Context) (err error) {
-			if r.f.Capabilities, err = r.CloudStack.Capabilities(ctx); err == nil {
-				r.f.CloudStackVersion = r.f.Capabilities.Version
+	inProject := []decide.Source{decide.Project}
+	return map[decide.Source]source{
+		decide.Capabilities: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			if f.Capabilities, err = r.CloudStack.Capabilities(ctx); err == nil {
+				f.CloudStackVersion = f.Capabilities.Version
 			}
 			return err
 		}},
 		// Even a refusal has a date.
-		decide.Clock: {tries: []decide.Source{decide.Capabilities}, read: func(r *reading, _ context.Context) error {
+		decide.Clock: {tries: []decide.Source{decide.Capabilities}, read: func(_ context.Context, r *reading, f *Facts) error {
 			if api, is := r.CloudStack.(interface{ ClockOffset() (time.Duration, bool) }); is {
 				if d, known := api.ClockOffset(); known {
-					r.f.ClockAhead = &d
+					f.ClockAhead = &d
 				}
 			}
 			return nil
 		}},
-		decide.APIs: {read: func(r *reading, ctx context.Context) (err error) {
-			r.f.APIs, err = r.CloudStack.ListAPIs(ctx)
+		decide.APIs: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.APIs, err = r.CloudStack.ListAPIs(ctx)
 			return err
 		}},
-		decide.Users: {tries: []decide.Source{decide.Capabilities}, read: (*reading).owner},
-		decide.Project: {read: func(r *reading, ctx context.Context) error {
-			_, err := r.inventory.ProjectID(ctx)
+		decide.Users: {tries: []decide.Source{decide.Capabilities}, read: readOwner},
+		decide.Project: {read: func(ctx context.Context, r *reading, _ *Facts) (err error) {
+			r.project, err = r.inventory.ProjectID(ctx)
 			return err
 		}},
-		decide.Zones: {read: func(r *reading, ctx context.Context) (err error) { r.f.Zones, err = r.inventory.Zones(ctx); return err }},
-		decide.VMs:   {read: func(r *reading, ctx context.Context) (err error) { r.f.VMs, err = r.inventory.VMs(ctx, 0); return err }},
-		decide.EmptyPlace: {needs: []decide.Source{decide.VMs}, read: func(r *reading, ctx context.Context) error {
-			if r.f.VMs.Len() > 0 {
+		decide.Zones: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Zones, err = r.inventory.Zones(ctx)
+			return err
+		}},
+		decide.VMs: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.VMs, err = r.inventory.VMs(ctx, 0)
+			return err
+		}},
+		decide.EmptyPlace: {needs: []decide.Source{decide.VMs}, read: func(ctx context.Context, r *reading, f *Facts) error {
+			if f.VMs.Len() > 0 {
 				return nil
 			}
 			return r.get(ctx, decide.Places)
 		}},
-		decide.Balancers: {needs: []decide.Source{decide.AllRules, decide.Services}, read: (*reading).balancers},
-		decide.Plans:     {needs: []decide.Source{decide.Services, decide.Nodes, decide.AllRules, decide.VMs}, read: (*reading).plans},
-	}
-	// The others are of the project of the cloud-config.
-	for s, src := range map[decide.Source]struct {
-		needs []decide.Source
-		read  func(r *reading, ctx context.Context, project string) error
-	}{
-		decide.Places: {[]decide.Source{decide.Nodes, decide.VMs}, func(r *reading, ctx context.Context, project string) error {
-			if len(decide.Lost(r.f.Nodes, r.f.VMs)) > 0 {
-				r.f.Places = credentials.Places(ctx, r.CloudStack, project)
+		decide.Places: {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, read: func(ctx context.Context, r *reading, f *Facts) error {
+			if len(decide.Lost(f.Nodes, f.VMs)) > 0 {
+				f.Places = credentials.Places(ctx, r.CloudStack, r.project)
 			}
 			return nil
 		}},
-		decide.Networks: {nil, func(r *reading, ctx context.Context, project string) (err error) {
-			r.f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project})
+		decide.Networks: {needs: inProject, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Networks, err = r.CloudStack.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: r.project})
 			return err
 		}},
-		decide.Addresses: {nil, func(r *reading, ctx context.Context, project string) (err error) {
-			r.f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: project})
+		decide.Addresses: {needs: inProject, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Addresses, err = r.CloudStack.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: r.project})
 			return err
 		}},
-		decide.AllRules: {nil, func(r *reading, ctx context.Context, project string) (err error) {
-			r.f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: project})
+		decide.AllRules: {needs: inProject, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.AllRules, err = r.CloudStack.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: r.project})
 			return err
 		}},
-		decide.Forwards: {nil, func(r *reading, ctx context.Context, project string) (err error) {
-			r.f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project})
+		decide.Forwards: {needs: inProject, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Forwards, err = r.CloudStack.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: r.project})
 			return err
 		}},
-		decide.CKS: {[]decide.Source{decide.Nodes, decide.VMs}, (*reading).cks},
-	} {
-		out[s] = source{needs: src.needs, read: func(r *reading, ctx context.Context) error {
-			project, err := r.inventory.ProjectID(ctx)
-			if err != nil {
-				return err
-			}
-			return src.read(r, ctx, project)
-		}}
+		decide.Balancers: {needs: []decide.Source{decide.AllRules, decide.Services}, read: readBalancers},
+		decide.Plans:     {needs: []decide.Source{decide.Services, decide.Nodes, decide.AllRules, decide.VMs}, read: readPlans},
+		decide.CKS:       {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, read: readCKS},
 	}
-	return out
 }
 
-// owner reads whose accepted keys are, where the role may list its users.
-func (r *reading) owner(ctx context.Context) error {
-	if err := r.f.Err(decide.Capabilities); err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
+// readOwner reads whose accepted keys are, where the role may list its users.
+func readOwner(ctx context.Context, r *reading, f *Facts) error {
+	if err := f.Err(decide.Capabilities); err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 		return err
 	}
 	users, err := r.CloudStack.ListUsers(ctx, "", "", "")
 	for _, u := range users {
-		if u.APIKey != "" && u.APIKey == r.f.Config.APIKey {
-			r.f.Owner = &decide.Owner{User: u.Username, Account: u.Account, Domain: u.Domain, State: u.State, Role: fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType)}
+		if u.APIKey != "" && u.APIKey == f.Config.APIKey {
+			f.Owner = &decide.Owner{User: u.Username, Account: u.Account, Domain: u.Domain, State: u.State, Role: fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType)}
 		}
 	}
 	return err
 }
 
-// balancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the current rule of
+// readBalancers reads the members of all rules whose names any provider for Kubernetes gives and that are not the current rule of
 // a Service: they say whose a rule is.
-func (r *reading) balancers(ctx context.Context) error {
-	rules := slices.DeleteFunc(slices.Clone(r.f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
+func readBalancers(ctx context.Context, r *reading, f *Facts) error {
+	rules := slices.DeleteFunc(slices.Clone(f.AllRules), func(x cloudstack.LoadBalancerRule) bool {
 		return lbrules.ParseName(x.Name).Family == lbrules.FamilyForeign
 	})
 	slices.SortFunc(rules, func(a, b cloudstack.LoadBalancerRule) int { return strings.Compare(a.Name+a.ID, b.Name+b.ID) })
-	names := &Facts{Services: r.f.Services, Rules: rules}
+	names := &Facts{Services: f.Services, Rules: rules}
 	var odd []string
 	for _, it := range names.RulePlan().Items {
 		if it.Verdict != lbrules.VerdictCurrent {
@@ -157,9 +149,9 @@ func (r *reading) balancers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.f.Rules, r.f.OddMembers = rules, decide.Members{}
+	f.Rules, f.OddMembers = rules, decide.Members{}
 	for i, id := range odd {
-		r.f.OddMembers[id] = members[i]
+		f.OddMembers[id] = members[i]
 	}
 	return nil
 }
@@ -168,78 +160,78 @@ func (r *reading) balancers(ctx context.Context) error {
 // one or the other.
 const enough = 16
 
-// plans reads what the controller would do for Services.
-func (r *reading) plans(ctx context.Context) error {
+// readPlans reads what the controller would do for Services.
+func readPlans(ctx context.Context, r *reading, f *Facts) error {
 	client, ok := r.CloudStack.(*cloudapi.Client)
 	if !ok || r.CloudConfig == nil {
 		return nil
 	}
-	all := r.allMembers || min(len(r.f.AllRules), r.f.VMs.Len()) <= enough
+	all := r.allMembers || min(len(f.AllRules), f.VMs.Len()) <= enough
 	var chosen []*corev1.Service
-	for i := range r.f.Services {
-		if s := &r.f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !decide.Settled(s)) {
+	for i := range f.Services {
+		if s := &f.Services[i]; service.Handles(s) && s.DeletionTimestamp == nil && (all || !decide.Settled(s)) {
 			chosen = append(chosen, s)
 		}
 	}
 	previewer, settings, err := planner.PreviewerOf(ctx, r.Cluster, &cloud.Cloud{Client: client, Config: r.CloudConfig}, r.Release, "")
 	if err != nil {
-		r.f.PlanErr = err
+		f.PlanErr = err
 		return nil //nolint:nilerr // LB-001 shows it
 	}
-	nodes := make([]*corev1.Node, 0, len(r.f.Nodes))
-	for i := range r.f.Nodes {
-		nodes = append(nodes, &r.f.Nodes[i])
+	nodes := make([]*corev1.Node, 0, len(f.Nodes))
+	for i := range f.Nodes {
+		nodes = append(nodes, &f.Nodes[i])
 	}
 	plans, err := planner.Of(ctx, previewer.Round(time.Now()), settings, chosen, nodes)
 	if err != nil {
 		return err
 	}
-	r.f.Planned = map[string]*planner.Service{}
+	f.Planned = map[string]*planner.Service{}
 	for _, s := range plans.Services {
-		r.f.Planned[s.Service] = s
+		f.Planned[s.Service] = s
 	}
 	return nil
 }
 
-// cks reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on clusters
+// readCKS reads CloudStack's object of the cluster, the firewall of its address and its API server's certificate: on clusters
 // whose nodes are named as CKS names them.
-func (r *reading) cks(ctx context.Context, project string) error {
-	if !slices.ContainsFunc(r.f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
-		r.f.NotCKS = "not made by CKS: no node has such a name"
+func readCKS(ctx context.Context, r *reading, f *Facts) error {
+	if !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool { return cluster.NamedByCKS(n.Name) }) {
+		f.NotCKS = "not made by CKS: no node has such a name"
 		return nil
 	}
-	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, project)
-	k := ckscheck.ClusterOf(clusters, lbrules.NodeVMs(r.f.Nodes, r.f.VMs))
+	clusters, err := r.CloudStack.ListKubernetesClusters(ctx, r.project)
+	k := ckscheck.ClusterOf(clusters, lbrules.NodeVMs(f.Nodes, f.VMs))
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
-		r.f.NotCKS = "not checked: the role of the keys may not list the clusters of CKS"
+		f.NotCKS = "not checked: the role of the keys may not list the clusters of CKS"
 	case err != nil:
 		return err
 	case k == nil:
-		r.f.NotCKS = "not made by CKS: none of its clusters has these nodes"
+		f.NotCKS = "not made by CKS: none of its clusters has these nodes"
 	case k.Type == cloudstack.ExternalManaged:
-		r.f.NotCKS = "not made by CKS: CloudStack only lists it"
+		f.NotCKS = "not made by CKS: CloudStack only lists it"
 	}
-	if r.f.NotCKS != "" {
+	if f.NotCKS != "" {
 		return nil
 	}
-	f := &ckscheck.Facts{Now: r.Clock.Now(), Cluster: k, Nodes: r.f.Nodes, Unread: map[ckscheck.Subject]string{}}
+	found := &ckscheck.Facts{Now: r.Clock.Now(), Cluster: k, Nodes: f.Nodes, Unread: map[ckscheck.Subject]string{}}
 	// CloudStack's clock is that of the nodes more likely than this machine's.
-	if _ = r.get(ctx, decide.Clock); r.f.ClockAhead != nil {
-		f.Now = f.Now.Add(*r.f.ClockAhead)
+	if _ = r.get(ctx, decide.Clock); f.ClockAhead != nil {
+		found.Now = found.Now.Add(*f.ClockAhead)
 	}
 	if c, err := ckscheck.Serving(ctx, r.DialAPI, k.Endpoint); err != nil {
-		f.Unread[ckscheck.SubjectCertificate] = err.Error()
+		found.Unread[ckscheck.SubjectCertificate] = err.Error()
 	} else {
-		f.Certificates = []ckscheck.Certificate{*c}
+		found.Certificates = []ckscheck.Certificate{*c}
 	}
 	if k.IPAddressID != "" {
-		f.Firewall, err = r.CloudStack.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: k.IPAddressID, ProjectID: project})
+		found.Firewall, err = r.CloudStack.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: k.IPAddressID, ProjectID: r.project})
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-			f.Unread[ckscheck.SubjectFirewall] = "the role of the keys does not allow it"
+			found.Unread[ckscheck.SubjectFirewall] = "the role of the keys does not allow it"
 			err = nil
 		}
 	}
-	r.f.CKS = f
+	f.CKS = found
 	return err
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check/decide"
@@ -29,70 +28,66 @@ import (
 
 // kubeSources are the sources of Kubernetes. Their errors say what is wrong with the way to the API server.
 func kubeSources() map[decide.Source]source {
-	out := map[decide.Source]source{}
-	for s, k := range map[decide.Source]struct {
-		needs, tries []decide.Source
-		read         func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) error
-	}{
-		decide.Version: {read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+	out := map[decide.Source]source{
+		decide.Version: {read: func(ctx context.Context, r *reading, f *Facts) error {
 			v, err := r.Cluster.Ping(ctx)
 			if err == nil {
 				f.Version = v.GitVersion
 			}
 			return err
 		}},
-		decide.Distribution: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) (err error) {
+		decide.Distribution: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.Distribution, f.DistributionBy, err = r.Cluster.Distribution(ctx, f.Nodes)
 			return err
 		}},
-		decide.Namespace: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.NamespaceOf, err = kube.CoreV1().Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
+		decide.Namespace: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.NamespaceOf, err = r.Cluster.Kube.CoreV1().Namespaces().Get(ctx, f.Namespace, metav1.GetOptions{})
 			return err
 		}},
-		decide.Namespaces: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Namespaces, err = cluster.NamespaceLabels(ctx, kube)
+		decide.Namespaces: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Namespaces, err = cluster.NamespaceLabels(ctx, r.Cluster.Kube)
 			return err
 		}},
-		decide.Nodes: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Nodes = cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items
+		decide.Nodes: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Nodes = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Nodes().List).Items
 			slices.SortFunc(f.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 			return err
 		}},
-		decide.Heartbeats: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Heartbeats = cluster.List(ctx, &err, kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List).Items
+		decide.Heartbeats: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Heartbeats = cluster.List(ctx, &err, r.Cluster.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).List).Items
 			return err
 		}},
-		decide.Leases: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Leases = cluster.List(ctx, &err, kube.CoordinationV1().Leases(metav1.NamespaceSystem).List).Items
+		decide.Leases: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Leases = cluster.List(ctx, &err, r.Cluster.Kube.CoordinationV1().Leases(metav1.NamespaceSystem).List).Items
 			if f.Namespace != metav1.NamespaceSystem {
-				f.Leases = append(f.Leases, cluster.List(ctx, &err, kube.CoordinationV1().Leases(f.Namespace).List).Items...)
+				f.Leases = append(f.Leases, cluster.List(ctx, &err, r.Cluster.Kube.CoordinationV1().Leases(f.Namespace).List).Items...)
 			}
 			return err
 		}},
-		decide.Kubelets: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+		decide.Kubelets: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts) error {
 			f.Kubelets = kubelet.VerifyWith(ctx, r.Cluster, f.Nodes, r.ProbePod)
 			return nil
 		}},
-		decide.Volumes: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Volumes = cluster.List(ctx, &err, kube.CoreV1().PersistentVolumes().List).Items
+		decide.Volumes: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Volumes = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().PersistentVolumes().List).Items
 			return err
 		}},
-		decide.Services: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Services = cluster.List(ctx, &err, kube.CoreV1().Services(metav1.NamespaceAll).List).Items
+		decide.Services: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Services = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List).Items
 			slices.SortFunc(f.Services, func(a, b corev1.Service) int {
 				return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 			})
 			return err
 		}},
-		decide.Events: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+		decide.Events: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			for _, kind := range []string{"Node", "Service"} { // the objects of cloud controllers
 				o := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
-				f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, kube.CoreV1().Events(metav1.NamespaceAll).List).Items...)
+				f.Events = append(f.Events, cluster.ListOf(ctx, &err, o, r.Cluster.Kube.CoreV1().Events(metav1.NamespaceAll).List).Items...)
 			}
 			return err
 		}},
-		decide.Controllers: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
-			all, err := cluster.Workloads(ctx, kube, metav1.NamespaceAll, metav1.ListOptions{})
+		decide.Controllers: {read: func(ctx context.Context, r *reading, f *Facts) error {
+			all, err := cluster.Workloads(ctx, r.Cluster.Kube, metav1.NamespaceAll, metav1.ListOptions{})
 			var workloads []decide.Workload
 			for i := range all {
 				workloads = append(workloads, decide.WorkloadOf(&all[i]))
@@ -100,34 +95,34 @@ func kubeSources() map[decide.Source]source {
 			f.Sort(workloads)
 			return err
 		}},
-		decide.Pods: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			pods := cluster.List(ctx, &err, kube.CoreV1().Pods(f.Namespace).List).Items
+		decide.Pods: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			pods := cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(f.Namespace).List).Items
 			if f.Pods = f.OwnPods(pods); f.Namespace == metav1.NamespaceSystem {
 				r.systemPods = pods
 			}
 			return err
 		}},
 		// Where other providers and static Pods are.
-		decide.SystemPods: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts, kube kubernetes.Interface) (err error) {
+		decide.SystemPods: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			if f.SystemPods = r.systemPods; f.Namespace != metav1.NamespaceSystem {
-				f.SystemPods = cluster.List(ctx, &err, kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
+				f.SystemPods = cluster.List(ctx, &err, r.Cluster.Kube.CoreV1().Pods(metav1.NamespaceSystem).List).Items
 			}
 			return err
 		}},
 		decide.Logs: {needs: []decide.Source{decide.Pods}, read: readLogs},
-		decide.Answers: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) (err error) {
+		decide.Answers: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.Answers, err = parallel(ctx, f.Pods, r.ask)
 			return err
 		}},
-		decide.Releases: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			f.Records, err = helm.Records(ctx, kube.CoreV1().Secrets(f.Namespace), f.Release)
+		decide.Releases: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			f.Records, err = helm.Records(ctx, r.Cluster.Kube.CoreV1().Secrets(f.Namespace), f.Release)
 			for _, x := range f.Records {
 				f.Revisions = append(f.Revisions, decide.Revision{Number: x.Revision, Status: x.Status, ChartVersion: x.ChartVersion, AppVersion: x.AppVersion})
 			}
 			return err
 		}},
 		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: readRights},
-		decide.Live: {read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+		decide.Live: {read: func(ctx context.Context, r *reading, f *Facts) error {
 			client, err := r.diff()
 			if client != nil && f.Manifest != "" {
 				f.Live, err = client.Live(ctx, f.Manifest)
@@ -135,7 +130,7 @@ func kubeSources() map[decide.Source]source {
 			return err
 		}},
 		// What a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the caller's rights allow.
-		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts, _ kubernetes.Interface) error {
+		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts) error {
 			manifest := f.Manifest
 			if d := f.Deployed(); manifest == "" && d != nil {
 				manifest = d.Manifest
@@ -148,33 +143,34 @@ func kubeSources() map[decide.Source]source {
 		}},
 		// The release's admission policies are found by their labels: their names are the operator's to choose. A binding may be
 		// somebody else's, so all are read.
-		decide.Admission: {read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
-			api := kube.AdmissionregistrationV1()
+		decide.Admission: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
+			api := r.Cluster.Kube.AdmissionregistrationV1()
 			f.Policies = cluster.ListOf(ctx, &err, cluster.OfRelease(f.Release), api.ValidatingAdmissionPolicies().List).Items
 			f.Bindings = cluster.List(ctx, &err, api.ValidatingAdmissionPolicyBindings().List).Items
 			return err
 		}},
-		decide.ClusterIDs: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+		decide.ClusterIDs: {needs: []decide.Source{decide.Controllers}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			id := cluster.IdentityOf(f.Words())
 			id.Config, id.Former = f.Config.ClusterID, f.Config.FormerClusterIDs
-			f.ClusterIDs, err = id.Resolve(ctx, kube)
+			f.ClusterIDs, err = id.Resolve(ctx, r.Cluster.Kube)
 			return err
 		}},
 		decide.Driver: {needs: []decide.Source{decide.Controllers, decide.Volumes}, read: readDriver},
-	} {
-		out[s] = source{needs: k.needs, tries: k.tries, read: func(r *reading, ctx context.Context) error {
-			return r.Cluster.Explain(k.read(ctx, r, r.f, r.Cluster.Kube))
-		}}
+	}
+	for s, src := range out {
+		read := src.read
+		src.read = func(ctx context.Context, r *reading, f *Facts) error { return r.Cluster.Explain(read(ctx, r, f)) }
+		out[s] = src
 	}
 	return out
 }
 
 // readLogs reads those of the release's Pods that run or ran.
-func readLogs(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) (err error) {
+func readLogs(ctx context.Context, r *reading, f *Facts) (err error) {
 	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
 	f.Logs, err = parallel(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
-		raw, err := kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
+		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
 		lines, _ := podlog.ParseAll(string(raw), f.At)
 		return decide.Log{Pod: p.Name, Lines: lines}, err
 	})
@@ -229,7 +225,7 @@ func (r *reading) diff() (*diff.Client, error) {
 
 // readRights asks for what an installation needs: of the chart's kinds those that it has; where it takes another controller's
 // place, what a takeover needs too.
-func readRights(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
+func readRights(ctx context.Context, r *reading, f *Facts) error {
 	objects, err := diff.Parse(f.Manifest)
 	if err != nil {
 		return decide.Unreadable("the manifest", err)
@@ -255,7 +251,7 @@ func readRights(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Inter
 				Verb: q.Verb, Group: q.Group, Resource: resource, Subresource: subresource, Namespace: q.Namespace,
 			},
 		}}
-		answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		answer, err := r.Cluster.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		return err == nil && answer.Status.Allowed, err
 	})
 	for i, ok := range allowed {
@@ -267,8 +263,8 @@ func readRights(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Inter
 }
 
 // readDriver reads what is of the CSI driver for CloudStack, where it is used.
-func readDriver(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Interface) error {
-	_, err := kube.StorageV1().CSIDrivers().Get(ctx, decide.DriverName, metav1.GetOptions{})
+func readDriver(ctx context.Context, r *reading, f *Facts) error {
+	_, err := r.Cluster.Kube.StorageV1().CSIDrivers().Get(ctx, decide.DriverName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -277,7 +273,7 @@ func readDriver(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Inter
 	}
 	err = nil
 	if namespace, name, key := f.DriverSecret(); name != "" {
-		secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		secret, err := r.Cluster.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			f.Driver.NoFile = "does not exist"
@@ -287,6 +283,6 @@ func readDriver(ctx context.Context, _ *reading, f *Facts, kube kubernetes.Inter
 			f.Driver.File = string(secret.Data[key])
 		}
 	}
-	f.Driver.Nodes = cluster.List(ctx, &err, kube.StorageV1().CSINodes().List).Items
+	f.Driver.Nodes = cluster.List(ctx, &err, r.Cluster.Kube.StorageV1().CSINodes().List).Items
 	return err
 }
