@@ -134,26 +134,21 @@ func newReport(in *reading, sel Selection, results []Result) Report {
 	if r.Checks == nil {
 		r.Checks = []Result{}
 	}
-	for _, c := range results {
-		switch c.Outcome {
-		case OK:
-			r.Summary.OK++
-		case Warning:
-			r.Summary.Warning++
-		case Failed:
-			r.Summary.Failed++
-		case Skipped:
-			r.Summary.Skipped++
-		case Unknown:
-			r.Summary.Unknown++
-		}
+	count := map[Outcome]*int{OK: &r.Summary.OK, Warning: &r.Summary.Warning, Failed: &r.Summary.Failed, Skipped: &r.Summary.Skipped, Unknown: &r.Summary.Unknown}
+	for i := range results {
+		*count[results[i].Outcome]++
 	}
 	return r
 }
 
 // Unfinished is how many checks had not ended when the run did.
-func (r Report) Unfinished() int {
-	return len(slices.DeleteFunc(slices.Clone(r.Checks), func(c Result) bool { return !c.Unfinished }))
+func (r Report) Unfinished() (n int) {
+	for i := range r.Checks {
+		if r.Checks[i].Unfinished {
+			n++
+		}
+	}
+	return n
 }
 
 // ExitCode is the process's exit code for the report: ExitCheckFailed when a check failed,

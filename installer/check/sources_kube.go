@@ -182,20 +182,19 @@ func (r *reading) ask(ctx context.Context, p *corev1.Pod) (a decide.Answer, _ er
 	a.Pod = p
 	pods, port := r.Cluster.Kube.CoreV1().Pods(p.Namespace), strconv.Itoa(PortOf(p))
 	raw, err := pods.ProxyGet("https", p.Name, port, "healthz", nil).DoRaw(ctx)
-	switch {
-	case err == nil:
-		a.Health = strings.TrimSpace(string(raw))
-		a.Healthy = a.Health == "ok"
-	case strings.Contains(err.Error(), "healthz check failed"):
-		a.Health = decide.OneLine(err.Error())
-		return a, nil
-	default:
+	switch body := strings.TrimSpace(string(raw)); {
+	case err != nil && strings.Contains(err.Error(), "healthz check failed"):
+		a.Sick = "/healthz: " + decide.OneLine(err.Error())
+	case err != nil:
 		a.Err = r.Cluster.Explain(err)
-		return a, nil
+	case body != "ok":
+		a.Sick = "/healthz: " + body
+	default:
+		// The API server hands no identity on, so a controller that serves metrics refuses.
+		if _, err = pods.ProxyGet("https", p.Name, port, "metrics", nil).DoRaw(ctx); apierrors.IsNotFound(err) {
+			a.Sick = "serves /healthz but no /metrics"
+		}
 	}
-	_, err = pods.ProxyGet("https", p.Name, port, "metrics", nil).DoRaw(ctx)
-	// The API server hands no identity on, so a controller that serves metrics refuses.
-	a.Metrics = err == nil || !apierrors.IsNotFound(err)
 	return a, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/kubelet"
@@ -93,11 +94,11 @@ func podsReady(f *Facts) Finding {
 			restarts += int(p.Status.ContainerStatuses[j].RestartCount)
 		}
 		if why := notReady(p); why != "" {
-			objects = append(objects, podObject(p, "%s", why))
+			objects = append(objects, objectf("Pod", p.Namespace, p.Name, "%s", why))
 		} else if why := otherImage(p, images); why != "" {
-			odd = append(odd, podObject(p, "%s", why))
+			odd = append(odd, objectf("Pod", p.Namespace, p.Name, "%s", why))
 		} else if restarts >= manyRestarts {
-			odd = append(odd, podObject(p, "restarted %d times", restarts))
+			odd = append(odd, objectf("Pod", p.Namespace, p.Name, "restarted %d times", restarts))
 		}
 	}
 	switch {
@@ -116,10 +117,6 @@ func podsReady(f *Facts) Finding {
 		out = out.Fix("`kubectl -n %s scale deployment %s --replicas=1`, and correct what made it", ours[0].Namespace, ours[0].Name)
 	}
 	return out
-}
-
-func podObject(p *corev1.Pod, format string, args ...any) Object {
-	return Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, Message: fmt.Sprintf(format, args...)}
 }
 
 // otherImage says that a Pod runs something else than its Deployment wants; "" when it does not.
@@ -164,14 +161,9 @@ func leader(f *Facts) Finding {
 		if !IsElection(l) {
 			continue
 		}
-		limit := leaseGrace
-		if l.Spec.LeaseDurationSeconds != nil {
-			limit += time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
-		}
 		age := f.At.Sub(l.Spec.RenewTime.Time)
-		o := Object{Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
-		o.Message = fmt.Sprintf("held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
-		if age > limit {
+		o := objectf("Lease", l.Namespace, l.Name, "held by %s, renewed %s ago", *l.Spec.HolderIdentity, age.Round(time.Second))
+		if age > leaseGrace+time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second {
 			stale = append(stale, o)
 		} else {
 			fresh, holds = append(fresh, o), l
@@ -209,10 +201,7 @@ func IsElection(l *coordinationv1.Lease) bool {
 // heldByPod reports whether a lease's holder, HOSTNAME_UUID, is one of the Pods: a Pod's host name is its
 // name, or its node's with hostNetwork.
 func heldByPod(holder string, pods []corev1.Pod) bool {
-	host := holder
-	if i := strings.LastIndexByte(holder, '_'); i > 0 {
-		host = holder[:i]
-	}
+	host, _, _ := strings.Cut(holder, "_")
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return host == p.Name || host == p.Spec.NodeName })
 }
 
@@ -244,13 +233,13 @@ func otherControllers(f *Facts) Finding {
 	}
 	for i := range f.SystemPods {
 		if p := &f.SystemPods[i]; loose(p) {
-			objects = append(objects, podObject(p, "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"))
+			objects = append(objects, objectf("Pod", p.Namespace, p.Name, "no Deployment makes it: a static Pod is a file in /etc/kubernetes/manifests of its node"))
 			fix("remove the static Pod's file from /etc/kubernetes/manifests of its node")
 		}
 	}
 	for i := range f.Nodes {
 		if kubelet.RunsCloudController(&f.Nodes[i]) {
-			objects = append(objects, NodeObject(&f.Nodes[i], "its k3s or RKE2 server runs the built-in cloud controller"))
+			objects = append(objects, objectf("Node", "", f.Nodes[i].Name, "its k3s or RKE2 server runs the built-in cloud controller"))
 			fix("start k3s and RKE2 with disable-cloud-controller: true")
 		}
 	}
@@ -268,18 +257,16 @@ func answers(f *Facts) Finding {
 	var how []string
 	for i := range f.Answers {
 		switch a := &f.Answers[i]; {
-		case a.Healthy && a.Metrics:
+		case a.Sick != "":
+			sick = append(sick, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%s", a.Sick))
+		case a.Err == nil:
 			how = append(how, "asked through the API server")
-		case a.Healthy:
-			sick = append(sick, podObject(a.Pod, "serves /healthz but no /metrics"))
-		case a.Health != "":
-			sick = append(sick, podObject(a.Pod, "/healthz: %s", a.Health))
 		case probed(a.Pod):
 			// A firewall between control plane and node, or a role without pods/proxy, hides the Pod from
 			// us, not from its kubelet.
 			how = append(how, "by the kubelet's probe")
 		default:
-			silent = append(silent, podObject(a.Pod, "%v", a.Err))
+			silent = append(silent, objectf("Pod", a.Pod.Namespace, a.Pod.Name, "%v", a.Err))
 		}
 	}
 	slices.Sort(how)
@@ -309,13 +296,13 @@ func placement(f *Facts) Finding {
 	if len(workers) == len(f.Nodes) {
 		return Passf("no node has the label of a control plane node")
 	}
-	var objects []Object
-	for i := range f.Pods {
-		if p := &f.Pods[i]; workers[p.Spec.NodeName] {
-			objects = append(objects, podObject(p, "runs on node %s, which is no control plane node", p.Spec.NodeName))
+	misplaced := objects("Pod", f.Pods, func(p *corev1.Pod) string {
+		if workers[p.Spec.NodeName] {
+			return "runs on node " + p.Spec.NodeName + ", which is no control plane node"
 		}
-	}
-	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).Unless(objects, "Pod", "%s with the keys on workers, whose kubelets may read them")
+		return ""
+	})
+	return Passf("%s", english.Plural(len(f.Pods), "Pod", "")).Unless(misplaced, "Pod", "%s with the keys on workers, whose kubelets may read them")
 }
 
 func madeByCKS(f *Facts) Finding {

@@ -194,12 +194,11 @@ func TestAnswers(t *testing.T) {
 	})
 	far := errors.New("dial tcp: i/o timeout")
 	answers := func(a ...Answer) func(*Facts) { return func(f *Facts) { f.Answers = a } }
-	well := Answer{Pod: &p, Health: "ok", Healthy: true, Metrics: true}
+	well := Answer{Pod: &p}
 	expect{Skipped, "", nil}.of(t, "CCM-004")
 	expect{OK, "1 Pod, asked", nil}.of(t, "CCM-004", answers(well))
 	expect{OK, "2 Pods, asked through the API server and by the kubelet's probe", nil}.of(t, "CCM-004", answers(well, Answer{Pod: &probedPod, Err: far}))
-	expect{"", "1 Pod", []string{"Pod kube-system/a: no /metrics"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Health: "ok", Healthy: true}))
-	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Health: "[-]x"}))
+	expect{"", "1 Pod", []string{"Pod kube-system/a: /healthz: [-]x"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Sick: "/healthz: [-]x"}))
 	expect{Unknown, "", []string{"Pod kube-system/a: i/o timeout"}}.of(t, "CCM-004", answers(Answer{Pod: &p, Err: far}))
 }
 

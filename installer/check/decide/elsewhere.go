@@ -6,6 +6,7 @@ package decide
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 	}
 	out = Problemf("%d of %s have no VM in %s", len(lost), english.Plural(len(nodes), "node", ""), in)
 	for i := range lost {
-		out = out.About(NodeObject(&lost[i], "has no VM there"))
+		out = out.About(objectf("Node", "", lost[i].Name, "has no VM there"))
 	}
 	others := slices.DeleteFunc(places(), func(p credentials.Place) bool { return p.String() == place.String() })
 	return elsewhere(out, lost, append([]credentials.Place{{Project: here, VMs: vms}}, others...), zone), false
@@ -69,37 +70,34 @@ func Misplaced(nodes []corev1.Node, vms []cloudstack.VirtualMachine, place crede
 
 // elsewhere adds to a finding about nodes without VMs where their VMs are.
 func elsewhere(out Finding, lost []corev1.Node, places []credentials.Place, zone string) Finding {
-	var found, flags []string
+	counts, flags := map[string]int{}, map[string]string{}
 	for _, p := range places {
 		there := inventory.NewVMSnapshot(time.Time{}, inventory.Scope{}, p.VMs)
-		nodes, zones := 0, []string{}
 		for i := range lost {
 			vm, err := node.Match(there, &lost[i])
 			if err != nil {
 				continue
 			}
-			nodes++
-			if !inventory.InZone(&vm, zone) && !slices.Contains(zones, vm.ZoneName) {
-				zones = append(zones, vm.ZoneName)
+			var where, flag []string
+			if p.Project != here {
+				where, flag = []string{p.String()}, []string{p.Flag()}
 			}
+			if !inventory.InZone(&vm, zone) {
+				where, flag = append(where, "zone "+vm.ZoneName), append(flag, "--zone "+vm.ZoneName)
+			}
+			place := strings.Join(where, ", ")
+			counts[place]++
+			flags[place] = place + ": " + strings.Join(flag, " ")
 		}
-		if nodes == 0 {
-			continue
-		}
-		var where, flag []string
-		if p.Project != here {
-			where, flag = append(where, p.String()), append(flag, p.Flag())
-		}
-		for _, z := range zones {
-			where, flag = append(where, "zone "+z), append(flag, "--zone "+z)
-		}
-		found = append(found, fmt.Sprintf("%d in %s", nodes, strings.Join(where, ", ")))
-		flags = append(flags, fmt.Sprintf("%s: %s", strings.Join(where, ", "), strings.Join(flag, " ")))
 	}
 	out.Message += "; wrong account, project or zone"
-	if len(found) == 0 {
+	if len(counts) == 0 {
 		return out.Fix("do not delete any Node: run `csccm install` with the account (--account), project (--project) and zone (--zone) that own the VMs of the nodes, or with keys of that account")
 	}
+	var found, fixes []string
+	for _, place := range slices.Sorted(maps.Keys(counts)) {
+		found, fixes = append(found, fmt.Sprintf("%d in %s", counts[place], place)), append(fixes, flags[place])
+	}
 	out.Message += ": VMs of the nodes are elsewhere, " + strings.Join(found, ", ")
-	return out.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(flags, "; "))
+	return out.Fix("do not delete any Node: run `csccm install` with the place of the VMs (%s)", strings.Join(fixes, "; "))
 }

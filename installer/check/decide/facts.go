@@ -180,11 +180,9 @@ type Log struct {
 
 // Answer is what a Pod's own endpoints returned through the API server.
 type Answer struct {
-	Pod     *corev1.Pod
-	Health  string // body of /healthz; "" when it could not be asked
-	Healthy bool
-	Metrics bool  // /metrics is there, if only to refuse a caller without rights
-	Err     error // why it could not be asked
+	Pod  *corev1.Pod
+	Sick string // what is wrong with the answer; "" for nothing
+	Err  error  // why it could not be asked
 }
 
 // Members returns the ids of the VMs behind the rules whose members were read, by the rules' ids.
@@ -253,13 +251,7 @@ func (f *Facts) Leader() (holder string, ago time.Duration) {
 
 // nodeObjects returns the Nodes about which say has something to say.
 func (f *Facts) nodeObjects(say func(n *corev1.Node) string) []Object {
-	var out []Object
-	for i := range f.Nodes {
-		if text := say(&f.Nodes[i]); text != "" {
-			out = append(out, NodeObject(&f.Nodes[i], "%s", text))
-		}
-	}
-	return out
+	return objects("Node", f.Nodes, say)
 }
 
 // withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.

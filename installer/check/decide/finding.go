@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 )
@@ -32,6 +33,25 @@ type Object struct {
 	Name      string `json:"name"`
 	// Message says what is wrong with this object.
 	Message string `json:"message,omitempty"`
+}
+
+// objectf names an object and says what is wrong with it.
+func objectf(kind, namespace, name, format string, args ...any) Object {
+	return Object{Kind: kind, Namespace: namespace, Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+// objects returns the objects of a list about which say has something to say.
+func objects[T any, P interface {
+	*T
+	metav1.Object
+}](kind string, list []T, say func(P) string) []Object {
+	var out []Object
+	for i := range list {
+		if text := say(&list[i]); text != "" {
+			out = append(out, Object{Kind: kind, Namespace: P(&list[i]).GetNamespace(), Name: P(&list[i]).GetName(), Message: text})
+		}
+	}
+	return out
 }
 
 // String returns kind and name.

@@ -268,8 +268,3 @@ func kubeletVersions(f *Facts) Finding {
 }
 
 func noNodes() Finding { return Skipf("the cluster has no nodes") }
-
-// NodeObject names a Node in a finding.
-func NodeObject(n *corev1.Node, format string, args ...any) Object {
-	return Object{Kind: "Node", Name: n.Name, Message: fmt.Sprintf(format, args...)}
-}

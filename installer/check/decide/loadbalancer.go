@@ -108,8 +108,8 @@ func orphans(f *Facts) Finding {
 		a := &f.Addresses[i]
 		uid, cluster := a.Tags[plan.TagServiceUID], a.Tags[plan.TagCluster]
 		if uid != "" && slices.Contains(f.ClusterIDs, cluster) && !living[uid] {
-			objects = append(objects, Object{Kind: "PublicIpAddress", Name: a.Address, Message: fmt.Sprintf(
-				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster)})
+			objects = append(objects, objectf("PublicIpAddress", "", a.Address,
+				"tagged as of Service %s of cluster %q, which is not here", a.Tags[plan.TagService], cluster))
 		}
 	}
 	return Passf("none").Unless(objects, "object", "%s without a Service")

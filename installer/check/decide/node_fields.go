@@ -99,28 +99,23 @@ func initialised(n *corev1.Node) bool {
 }
 
 func strandedVolumes(volumes []corev1.PersistentVolume, now, after []corev1.Node) []Object {
-	var out []Object
-	for i := range volumes {
-		v := &volumes[i]
+	return objects("PersistentVolume", volumes, func(v *corev1.PersistentVolume) string {
 		asks, selector := topologyOf(v)
 		fits := func(n corev1.Node) bool { return selector.Match(&n) }
-		o := Object{Kind: "PersistentVolume", Name: v.Name}
+		text := ""
 		switch {
 		case asks == "" || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed:
-			continue
+			return ""
 		case !slices.ContainsFunc(now, fits):
-			o.Message = asks + "; no node has it"
+			text = asks + "; no node has it"
 		case !slices.ContainsFunc(after, fits):
-			o.Message = asks + "; no node has it once the nodes carry what CloudStack says"
-		default:
-			continue
+			text = asks + "; no node has it once the nodes carry what CloudStack says"
 		}
-		if c := v.Spec.ClaimRef; c != nil {
-			o.Message += fmt.Sprintf(" (claim %s/%s)", c.Namespace, c.Name)
+		if c := v.Spec.ClaimRef; c != nil && text != "" {
+			text += fmt.Sprintf(" (claim %s/%s)", c.Namespace, c.Name)
 		}
-		out = append(out, o)
-	}
-	return out
+		return text
+	})
 }
 
 // topologyOf returns what a volume requires of its node, where that has to do with zone or region: in words, and as a selector.
@@ -170,11 +165,11 @@ func addresses(f *Facts) Finding {
 		switch {
 		case have == want:
 		case nodeIP != "":
-			odd = append(odd, NodeObject(n, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, nodeIP, want))
+			odd = append(odd, objectf("Node", "", n.Name, "has %s, which are not updated: --node-ip %s of its kubelet is none of CloudStack's addresses, %s", have, nodeIP, want))
 		case kubelet.WritesAddresses(n):
 			return fmt.Sprintf("its kubelet writes %s, CloudStack has %s", have, want)
 		default:
-			odd = append(odd, NodeObject(n, "has %s, CloudStack has %s", have, want))
+			odd = append(odd, objectf("Node", "", n.Name, "has %s, CloudStack has %s", have, want))
 		}
 		return ""
 	})

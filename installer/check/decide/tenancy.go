@@ -134,8 +134,8 @@ func shared(f *Facts) Finding {
 			}
 		}
 		if len(guests) > 0 {
-			objects = append(objects, Object{Kind: "PublicIpAddress", Name: ip, Message: fmt.Sprintf(
-				"Service %s/%s has it and does not share it with %s", owner.Namespace, owner.Name, strings.Join(guests, ", "))})
+			objects = append(objects, objectf("PublicIpAddress", "", ip,
+				"Service %s/%s has it and does not share it with %s", owner.Namespace, owner.Name, strings.Join(guests, ", ")))
 		}
 	}
 	return Passf("none is used across namespaces without consent").Unless(objects, "address", "%s used across namespaces")
@@ -147,16 +147,10 @@ func records(f *Facts) Finding {
 	for i := range f.Addresses {
 		byID[f.Addresses[i].ID] = &f.Addresses[i]
 	}
-	var objects []Object
-	add := func(s *corev1.Service, format string, args ...any) {
-		objects = append(objects, Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, Message: fmt.Sprintf(format, args...)})
-	}
-	for i := range f.Services {
-		s := &f.Services[i]
+	found := objects("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
 		if err != nil {
-			add(s, "%v", err)
-			continue
+			return err.Error()
 		}
 		for _, rec := range records.Addresses {
 			a := byID[rec.ID]
@@ -164,11 +158,12 @@ func records(f *Facts) Finding {
 				continue // LB-001 says what is missing
 			}
 			if why := f.contradiction(a, string(s.UID), !rec.Tagged && !f.APIs.Has("createTags")); why != "" {
-				add(s, "says that %s was acquired for it; %s", a.Address, why)
+				return fmt.Sprintf("says that %s was acquired for it; %s", a.Address, why)
 			}
 		}
-	}
-	return Passf("none contradicts").Unless(objects, "record", "%s that CloudStack contradicts")
+		return ""
+	})
+	return Passf("none contradicts").Unless(found, "record", "%s that CloudStack contradicts")
 }
 
 // contradiction returns how the tags of an address contradict that it was acquired for a Service; "" when they do not.
