@@ -106,15 +106,6 @@ func (a *apiServer) ip(key string) string {
 	return ingress[0].IP
 }
 
-// watched waits until somebody watches the objects of a kind: the fake API server reports no change that happens
-// between a list and the watch that follows.
-func (a *apiServer) watched(resource string) {
-	a.t.Helper()
-	require.Eventually(a.t, func() bool {
-		return slices.ContainsFunc(a.kube.Actions(), func(c clienttesting.Action) bool { return c.Matches("watch", resource) })
-	}, waitLong, waitStep, resource)
-}
-
 // parallel runs a subtest in parallel with others.
 func parallel(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -110,21 +109,12 @@ func (env *frameworkEnv) leaves(node string) {
 // named.
 func (env *frameworkEnv) runsOn(key string, nodes ...string) {
 	env.t.Helper()
-	namespace, name := env.split(key)
-	s := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-	}
+	all := endpoints{}
 	for _, node := range env.setup.nodes {
 		ready := slices.Contains(nodes, node)
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready, Terminating: ptr.To(false)}})
+		all[node] = discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready, Terminating: ptr.To(false)}
 	}
-	slices := env.kube.DiscoveryV1().EndpointSlices(namespace)
-	_, err := slices.Create(env.t.Context(), s, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = slices.Update(env.t.Context(), s, metav1.UpdateOptions{})
-	}
-	require.NoError(env.t, err)
+	env.endpoints(key, all)
 }
 
 // deletes asks for the deletion of a Service and does not wait.

@@ -4,34 +4,34 @@
 package provider
 
 // The 25 flaws of upstream's provider v1.2.0 that were found by reading and measuring it, each with the test that
-// keeps it out of here. Tests are named TestFlawNN, in this file, or as the last column says.
+// keeps it out of here. The last column names it; TestFlawNN of this file where it is empty.
 //
 //	    upstream                                                       here                                               test
-//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestSimulatedLifeOfVMs
-//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestSimulatedLifeOfVMs, TestInstanceShutdown
-//	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members
-//	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator
-//	 5  rules without source ranges are deleted and recreated          kept, nothing is changed
-//	 6  PROXY protocol on a live Service: 537 for ever                 switched in place
+//	 1  destroyed VM: its Node stays for ever                          the Node goes, on proof                            TestInstanceExists (pkg/node), TestCSCCM (test/e2e)
+//	 2  stopped VM: no shutdown taint, an error every 5 s              tainted                                            TestInstanceShutdown (pkg/node), TestCSCCM (test/e2e)
+//	 3  rule made, members not: "up to date", nobody serves            the next sync adds the members                     TestPromiseNothingIsLostLeakedOrStolen
+//	 4  several source ranges never converge on 4.22                   read back as written, whatever the separator       TestServiceOnEveryRelease
+//	 5  rules without source ranges are deleted and recreated          kept, nothing is changed                           TestAdoption
+//	 6  PROXY protocol on a live Service: 537 for ever                 switched in place                                  TestProtocolOnEveryRelease
 //	 7  PROXY protocol in a VPC: ACL item of protocol tcp-proxy        ACL items are tcp
 //	 8  one ACL item for all Services, maybe the operator's own        items of each Service, told apart
 //	 9  shared address released with the first Service                 with the last                                      TestSharedAddress
 //	10  a failed release leaks the address                             exists until it is gone
 //	11  a crash between address and first rule leaks the address       found again, used, released
-//	12  more than 500 VMs: no node is found                            all pages are read
-//	13  a VM without NIC ends the process                              that node does not serve
-//	14  the first NIC counts, a second network fails all Services      the network that all share
+//	12  more than 500 VMs: no node is found                            all pages are read                                 TestPaging (pkg/cloudstack)
+//	13  a VM without NIC ends the process                              that node does not serve                           TestVMWithoutNIC (pkg/node)
+//	14  the first NIC counts, a second network fails all Services      the network that all share                         TestNodesInSeveralNetworks
 //	15  Node with an FQDN: balanced, but never initialised             found by its first label, by all                   TestNodesOfAService, TestSimulatedProjectWithTheRoleOfCKS
-//	16  no eligible node: error, the old members stay                  no members, and an Event
+//	16  no eligible node: error, the old members stay                  no members, and an Event                           TestServiceLifeCycle
 //	17  members removed by hand stay away                              come back                                          TestDriftIsRepaired
-//	18  rule without protocol: never deleted                           deleted with the Service
-//	19  project and a user's key: the Service is never deleted         deleted
+//	18  rule without protocol: never deleted                           deleted with the Service                           TestAdoption
+//	19  project and a user's key: the Service is never deleted         deleted                                            TestPromiseNothingIsLostLeakedOrStolen
 //	20  the network of an unknown address: all networks are listed     the error is the read's own
-//	21  a new loadBalancerIP is passed over                            the Service moves
-//	22  a firewall rule that was not deleted stays open                tried again before the Service is gone
+//	21  a new loadBalancerIP is passed over                            the Service moves                                  TestPromiseNothingIsLostLeakedOrStolen
+//	22  a firewall rule that was not deleted stays open                tried again before the Service is gone             TestPromiseNothingIsLostLeakedOrStolen
 //	23  zone: racy, and VMs of other zones are taken                   VMs of the zone alone; safe at once
-//	24  a version of less than three parts ends the process            no version is read                                 TestSimulatedNodesAreInitialised
-//	25  GetLoadBalancer forgets the hostname                           shows it
+//	24  a version of less than three parts ends the process            no version is read                                 TestServiceOnEveryRelease
+//	25  GetLoadBalancer forgets the hostname                           shows it                                           TestServiceLifeCycle
 
 import (
 	"fmt"
@@ -44,9 +44,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -71,97 +69,6 @@ func takenOver(t *testing.T, ports []int, rules string, annotations ...string) *
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.40"}}
 	})
 	return env
-}
-
-// ruleWrites are the commands that change rules themselves.
-var ruleWrites = []string{"createLoadBalancerRule", "updateLoadBalancerRule", "deleteLoadBalancerRule"}
-
-func TestFlaw03MembersAfterAFailedAssignment(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]simulator.Fault{
-		"refused":         {Kind: simulator.FaultErrorBefore, HTTPStatus: 431},
-		"the job fails":   {Kind: simulator.FaultJobFails},
-		"the answer lost": {Kind: simulator.FaultLostAnswer},
-	} {
-		for _, restarted := range []bool{false, true} {
-			parallel(t, name, func(t *testing.T) {
-				env := newEnv(t)
-				env.create("web", []int{80})
-				env.Inject(simulator.Fault{Kind: fault.Kind, HTTPStatus: fault.HTTPStatus, Command: "assignToLoadBalancerRule", Caller: "ccm", Count: 1})
-				if err := env.sync("web"); err != nil {
-					if restarted {
-						env.restart()
-					}
-					env.mustSync("web")
-				}
-				assert.Contains(t, grep(env.dump(), webLB)[0], "[w1 w2]", "the Service has a status, so it has members")
-			})
-		}
-	}
-}
-
-func TestFlaw04SeveralRangesConverge(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81}, by("w1"))
-	env.changed(func(s *corev1.Service) {
-		s.Spec.LoadBalancerSourceRanges = []string{"192.168.0.0/16", "10.0.0.0/8", "172.16.0.0/12"}
-	}, "w1")
-	// What the server stored after an update is read back, by a controller that remembers nothing.
-	for range 3 {
-		env.restart()
-		env.reset()
-		env.mustSync("web", "w1")
-		assert.Zero(t, env.Ledger().Count(ruleWrites...))
-	}
-	for _, r := range env.rulesAt(env.ip("web")) {
-		assert.ElementsMatch(t, []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}, r.CIDRs)
-	}
-}
-
-func TestFlaw05RulesWithoutRangesAreKept(t *testing.T) {
-	t.Parallel()
-	env := takenOver(t, []int{80}, `
-      - {name: LB-tcp-80, publicPort: 80, privatePort: 30080, protocol: tcp, members: [w1, w2]}`)
-	before, id := env.dump(), env.rulesAt("203.0.113.40")[0].ID
-	env.reset()
-	env.mustSync("web")
-	assert.Zero(t, env.Ledger().Count(ruleWrites...))
-	assert.Equal(t, before, env.dump())
-	assert.Equal(t, id, env.rulesAt("203.0.113.40")[0].ID)
-}
-
-func TestFlaw06ProxyProtocolOnALiveService(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"))
-	id := env.rulesAt(env.ip("web"))[0].ID
-	for _, c := range []struct{ value, protocol string }{{"true", "tcp-proxy"}, {"false", "tcp"}, {"true", "tcp-proxy"}} {
-		env.changed(annotate(annotation.ProxyProtocol, c.value), "w1")
-		rule := env.rulesAt(env.ip("web"))[0]
-		assert.Equal(t, c.protocol, rule.Protocol)
-		assert.Equal(t, id, rule.ID, "the rule is the same one: traffic goes on")
-	}
-}
-
-func TestFlaw18RuleWithoutProtocolIsDeleted(t *testing.T) {
-	t.Parallel()
-	env := takenOver(t, []int{80}, `
-      - {name: LB-80, publicPort: 80, privatePort: 30080, members: [w1]}`)
-	require.Empty(t, env.rulesAt("203.0.113.40")[0].Protocol)
-	env.mustSync("web", "w1")
-	require.NoError(t, env.remove("web"))
-	assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"), "rule and firewall are gone; the address was never ours")
-}
-
-func TestFlaw25HostnameStays(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"), as(annotate(annotation.Hostname, "lb.example.org")))
-	for range 2 { // the second time by a controller that has just started
-		env.mustSync("web", "w1")
-		ingress := env.get("web").Status.LoadBalancer.Ingress[0]
-		assert.Equal(t, "lb.example.org", ingress.Hostname)
-		assert.Empty(t, ingress.IP)
-		env.restart()
-	}
 }
 
 func TestFlaw07ProxyProtocolInAVPC(t *testing.T) {
@@ -198,49 +105,6 @@ func TestFlaw08ACLItemsAreTheServicesOwn(t *testing.T) {
 	}
 	require.NoError(t, env.remove("mail"))
 	assert.Equal(t, before, grep(env.dump(), "acl "), "the operator's items for port 80 are untouched: "+strings.Join(before, "; "))
-}
-
-func TestFlaw14NetworkOfTheNodes(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t, withWorld(func(w string) string {
-		return strings.Replace(w, "virtualMachines:\n", `virtualMachines:
-  - {name: m1, account: k8s, nics: [{network: second-net, ip: 10.1.3.41}, {network: k8s-net, ip: 10.1.1.41, default: true}]}
-`, 1)
-	}))
-	env.create("web", []int{80})
-	env.mustSync("web", "m1", "w1")
-	rules := env.rulesAt(env.ip("web"))
-	require.Len(t, rules, 1)
-	nets, err := env.inspect.ListNetworks(t.Context(), cloudstack.NetworkQuery{ID: rules[0].NetworkID})
-	require.NoError(t, err)
-	assert.Equal(t, "k8s-net", nets[0].Name, "the network that all nodes share, whichever NIC is first")
-	members := env.membersOf(rules[0].ID)
-	assert.Len(t, members, 2)
-
-	// A node in another network alone does not keep the others from serving. For a new Service the network has to be named.
-	env.mustSync("web", "w1", "s1")
-	assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
-	env.create("mail", []int{81})
-	require.ErrorContains(t, env.sync("mail", "w1", "s1"), "several networks")
-	env.edit("mail", annotate(annotation.Network, "k8s-net"))
-	env.mustSync("mail", "w1", "s1")
-}
-
-func TestFlaw16NoEligibleNode(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81})
-	for _, do := range []func() error{
-		func() error { return env.sync("web", []string{}...) },
-		func() error { env.setNodes(nil); return env.attempt("web") },
-	} {
-		env.mustSync("web")
-		env.events()
-		require.NoError(t, do())
-		for _, r := range grep(env.dump(), webLB) {
-			assert.True(t, strings.HasSuffix(r, " []"), r)
-		}
-		assert.NotEmpty(t, env.event(plan.ReasonNoBackends))
-	}
 }
 
 func TestFlaw10FailedReleaseLeaksNothing(t *testing.T) {
@@ -294,20 +158,6 @@ func TestFlaw11CrashAfterTheAddressLeaksNothing(t *testing.T) {
 	}
 }
 
-func TestFlaw19DeletionInAProject(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81}, withProject, by("p1"))
-	require.NotEqual(t, env.before, env.dump())
-	env.restart()
-	env.reset()
-	env.removed("web")
-	for _, c := range env.Ledger().Find("list*", "ccm") {
-		if c.Command == "listPublicIpAddresses" || c.Command == "listLoadBalancerRules" || c.Command == "listFirewallRules" {
-			assert.Equal(t, env.project, c.Params["projectid"], c.Command)
-		}
-	}
-}
-
 func TestFlaw20FailedReadOfAnAddressIsAnError(t *testing.T) {
 	t.Parallel()
 	env := served(t, []int{80}, by("w1"))
@@ -320,58 +170,6 @@ func TestFlaw20FailedReadOfAnAddressIsAnError(t *testing.T) {
 		assert.NotEmpty(t, c.Params["id"], "no list of all networks")
 	}
 	assert.Equal(t, want, env.dump(), "nothing was done on a guess")
-}
-
-func TestFlaw21AnotherAddressIsTaken(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"))
-	old := env.ip("web")
-	for _, ip := range []string{"203.0.113.77", "203.0.113.31"} { // a free one, and one that the account holds
-		env.changed(func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip }, "w1")
-		assert.Equal(t, ip, env.ip("web"))
-		assert.Len(t, of(env.dump(), ip), 3, "the address, a rule, a firewall rule")
-		assert.Empty(t, of(env.dump(), old), "the old one was ours")
-		old = ip
-	}
-	env.removed("web")
-}
-
-func TestFlaw22FirewallRuleThatWouldNotGo(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]simulator.Fault{
-		"refused":       {Kind: simulator.FaultErrorBefore},
-		"the job fails": {Kind: simulator.FaultJobFails},
-	} {
-		parallel(t, name, func(t *testing.T) {
-			env := newEnv(t)
-			env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "203.0.113.31" }) // the user's own: not released
-			env.mustSync("web", "w1")
-			fault.Command, fault.Caller, fault.Count = "deleteFirewallRule", "ccm", 1
-			env.Inject(fault)
-			require.Error(t, env.remove("web"), "the framework tries again")
-			assert.True(t, env.exists("web"))
-			env.restart()
-			require.NoError(t, env.repeat(removeWeb))
-			assert.Equal(t, env.before, env.dump(), "nothing is left open")
-			assert.NotEmpty(t, env.event(plan.ReasonAddressKept))
-		})
-	}
-}
-
-// A page has 500 VMs.
-func TestFlaw12MoreThanAPageOfVMs(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t, withWorld(func(w string) string {
-		var more strings.Builder
-		more.WriteString("virtualMachines:\n")
-		for i := range 501 {
-			fmt.Fprintf(&more, "  - {name: a%d, account: k8s, nics: [{network: k8s-net, ip: 10.1.%d.%d}]}\n", i, 8+i/200, 20+i%200)
-		}
-		return strings.Replace(strings.Replace(w, "10.1.1.0/24", "10.1.0.0/16", 1), "virtualMachines:\n", more.String(), 1)
-	}))
-	env.create("web", []int{80})
-	env.mustSync("web", "w5", "a0", "a500")
-	assert.Contains(t, grep(env.dump(), webLB)[0], "[a0 a500 w5]")
 }
 
 func TestFlaw23VMsOfOtherZones(t *testing.T) {

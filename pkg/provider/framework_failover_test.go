@@ -130,12 +130,14 @@ func TestFailover(t *testing.T) {
 		},
 		{
 			name: "no endpoint", service: local,
-			before: func(env *frameworkEnv) { env.endpoints(endpoints{"w1": ready(true), "w2": ready(true)}) },
+			before: func(env *frameworkEnv) { env.endpoints("web", endpoints{"w1": ready(true), "w2": ready(true)}) },
 			happens: func(env *frameworkEnv, node string) {
-				env.endpoints(endpoints{node: ready(false), map[string]string{"w1": "w2", "w2": "w1"}[node]: ready(true)})
+				env.endpoints("web", endpoints{node: ready(false), map[string]string{"w1": "w2", "w2": "w1"}[node]: ready(true)})
 			},
-			returns: func(env *frameworkEnv, _ string) { env.endpoints(endpoints{"w1": ready(true), "w2": ready(true)}) },
-			says:    "no longer a node that serves",
+			returns: func(env *frameworkEnv, _ string) {
+				env.endpoints("web", endpoints{"w1": ready(true), "w2": ready(true)})
+			},
+			says: "no longer a node that serves",
 		},
 	} {
 		parallel(t, c.name, func(t *testing.T) {

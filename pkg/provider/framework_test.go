@@ -68,45 +68,6 @@ func TestTenantFailingServiceIsQuiet(t *testing.T) {
 	}
 }
 
-// Twenty Services want addresses and the account may have 17: when one is deleted, another gets an address soon.
-func TestTenantFreedAddressIsUsedSoon(t *testing.T) {
-	t.Parallel()
-	// lbWorld's account has five addresses of its own.
-	limited := strings.Replace(lbWorld, "  - name: k8s\n    role: User\n", "  - name: k8s\n    role: User\n    limits: {publicIPs: 22}\n", 1)
-	withFramework(t, simulator.Options{}, limited, func(env *frameworkEnv) {
-		const n = 20
-		key := func(i int) string { return fmt.Sprintf("ns%d/web%d", i%3, i) }
-		for i := range n {
-			env.create(key(i), []int{80})
-		}
-		time.Sleep(20 * time.Minute)
-		served := func() (with, without []int) {
-			for i := range n {
-				if env.served(key(i)) {
-					with = append(with, i)
-				} else {
-					without = append(without, i)
-				}
-			}
-			return with, without
-		}
-		with, _ := served()
-		if !assert.Len(t, with, 17) {
-			return
-		}
-		env.count()
-		gone := with[0]
-		env.remove(key(gone))
-		env.create(key(gone), []int{80}, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
-		time.Sleep(15 * time.Second)
-		with, without := served()
-		assert.Len(t, with, 17, "the address of the deleted Service is used")
-		assert.Contains(t, without, gone)
-		calls, _ := env.count()
-		t.Log(tally(calls))
-	})
-}
-
 // Two Services name one free address, and are created at once: one acquires it, and the other shares it soon after.
 func TestSharedAddressIsAcquiredOnce(t *testing.T) {
 	t.Parallel()
@@ -199,6 +160,7 @@ func TestNotReadyWithoutMembers(t *testing.T) {
 			"local": "externalTrafficPolicy is Local and no node has a ready endpoint",
 		} {
 			c := env.ready(name)
+			assert.True(t, env.served(name), "the network follows from the nodes: %s has its address before its first Pod", name)
 			assert.Equal(t, metav1.ConditionFalse, c.Status, name)
 			assert.Equal(t, string(plan.ReasonNoBackends), c.Reason, name)
 			assert.Contains(t, c.Message, why, name)

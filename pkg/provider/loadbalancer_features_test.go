@@ -80,17 +80,18 @@ var (
 	endingEndpoint = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
 )
 
-// endpoints sets the endpoints of the Service web, by node.
-func (a *apiServer) endpoints(nodes endpoints) {
+// endpoints sets the endpoints of a Service, by node.
+func (a *apiServer) endpoints(key string, nodes endpoints) {
 	a.t.Helper()
+	namespace, name := a.split(key)
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
-	for name, conditions := range nodes {
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &name, Conditions: conditions})
+	for node, conditions := range nodes {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{NodeName: &node, Conditions: conditions})
 	}
-	slices := a.kube.DiscoveryV1().EndpointSlices("default")
+	slices := a.kube.DiscoveryV1().EndpointSlices(namespace)
 	_, err := slices.Create(a.t.Context(), s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = slices.Update(a.t.Context(), s, metav1.UpdateOptions{})
@@ -98,55 +99,36 @@ func (a *apiServer) endpoints(nodes endpoints) {
 	require.NoError(a.t, err)
 }
 
-// local makes the Service web with externalTrafficPolicy Local, and syncs it while its endpoints are followed.
-func (env *serviceEnv) local(nodes ...string) {
-	env.t.Helper()
-	env.create("web", []int{80}, func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
-	env.mustSync("web", nodes...)
-	go env.lb.Run(env.t.Context(), 4)
-	env.watched("endpointslices")
-}
-
-// members waits until the Service web has these members.
-func (env *serviceEnv) members(want string) {
-	env.t.Helper()
-	require.Eventually(env.t, func() bool {
-		env.advance(time.Second) // changes of endpoints are gathered
-		lines := of(env.dump(), env.ip("web"))
-		return len(lines) == 3 && strings.Contains(lines[2], want)
-	}, waitLong, waitStep, want)
-}
-
 type endpoints = map[string]discoveryv1.EndpointConditions
 
-// With externalTrafficPolicy Local the members are the nodes with endpoints; they follow the endpoints without a sync of
-// the framework.
+// With externalTrafficPolicy Local the members are the nodes with endpoints, and follow these. The address stays when all
+// Pods are on a node of another network.
 func TestExternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
-	env := newEnv(t)
-	env.endpoints(endpoints{"w1": readyEndpoint, "w2": endingEndpoint})
-	env.local("w1", "w2", "w3")
-	env.members("[w1]")
-	env.endpoints(endpoints{"w2": readyEndpoint, "w3": readyEndpoint})
-	env.members("[w2 w3]")
-	env.endpoints(endpoints{"w2": endingEndpoint}) // what still serves is better than nobody
-	env.members("[w2]")
-	env.events()
-	env.endpoints(nil)
-	env.members("[]")
-	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
-}
-
-// A Service with externalTrafficPolicy Local gets its address before its Pods are ready: the network follows from the
-// nodes. Otherwise it would wait for the framework's next try, minutes after the first Pod.
-func TestExternalTrafficPolicyLocalBeforeItsPods(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	env.local("w1", "w2", "w3")
-	env.members("[]")
-	assert.Contains(t, env.event(plan.ReasonNoBackends), "no node has a ready endpoint")
-	env.endpoints(endpoints{"w2": readyEndpoint})
-	env.members("[w2]")
+	setup := setupOf(lbWorld)
+	setup.nodes = []string{"w1", "w2", "w3", "s1"}
+	withController(t, setup, func(env *frameworkEnv) {
+		env.endpoints("web", endpoints{"w1": readyEndpoint, "w2": endingEndpoint})
+		ip := env.serves("web", []int{80}, local)
+		assert.Equal(t, []string{"w1"}, env.members("web"))
+		for _, step := range []struct {
+			nodes endpoints
+			want  []string
+		}{
+			{endpoints{"w2": readyEndpoint, "w3": readyEndpoint}, []string{"w2", "w3"}},
+			{endpoints{"w2": endingEndpoint}, []string{"w2"}}, // what still serves is better than nobody
+			{endpoints{"s1": readyEndpoint}, []string{}},
+			{endpoints{"w2": readyEndpoint}, []string{"w2"}},
+			{nil, []string{}},
+		} {
+			env.endpoints("web", step.nodes)
+			time.Sleep(10 * time.Second)
+			assert.Equal(t, step.want, env.members("web"))
+			assert.Equal(t, ip, env.ip("web"))
+		}
+		assert.NotEmpty(t, grep(env.said(), "no node has a ready endpoint"))
+		assert.Zero(t, env.sent("disassociateIpAddress"))
+	})
 }
 
 // Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
@@ -205,39 +187,6 @@ func TestNodesInSeveralNetworks(t *testing.T) {
 	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
 	env.edit("web", annotate(annotation.Network, "no-net"))
 	require.ErrorContains(t, env.sync("web", "m1"), "k8s-net")
-}
-
-// A node of another network joins: the members of a Service still follow the nodes of its network.
-func TestNodeOfAnotherNetworkJoins(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80})
-	ip := env.ip("web")
-	for _, restart := range []bool{false, true} {
-		if restart {
-			env.restart()
-		}
-		env.events()
-		env.mustSync("web", "w1", "s1", "w3")
-		assert.Contains(t, env.event(plan.ReasonNodeOutside), "s1")
-		assert.Equal(t, ip, env.ip("web"))
-		assert.Contains(t, of(env.dump(), ip)[2], "[w1 w3]")
-	}
-}
-
-// If all Pods of a Service with externalTrafficPolicy Local move to nodes of another network, the Service keeps its
-// address.
-func TestMovedPodsDoNotMoveTheAddress(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	env.endpoints(endpoints{"w1": readyEndpoint})
-	env.local("w1", "w2", "s1")
-	ip := env.ip("web")
-	for _, step := range []struct{ node, members string }{{"s1", "[]"}, {"w2", "[w2]"}} {
-		env.endpoints(endpoints{step.node: readyEndpoint})
-		env.members(step.members)
-		assert.Equal(t, ip, env.ip("web"))
-	}
-	assert.Zero(t, env.Ledger().Count("disassociateIpAddress"))
 }
 
 func TestZoneOfAService(t *testing.T) {

@@ -4,8 +4,6 @@
 package provider
 
 import (
-	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -228,29 +226,6 @@ func TestRoleWithoutTags(t *testing.T) {
 	env.mustSync("web", "w1")
 	assert.Equal(t, "address Allocated []", of(env.dump(), env.ip("web"))[0])
 	env.removed("web")
-}
-
-// Services do not wait for each other, and their calls do not collide on the locks of the server.
-func TestManyServicesAtOnce(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	var group sync.WaitGroup
-	env.createMany(12, []int{80, 443})
-	env.setNodes(nodesNamed("w1", "w2"))
-	all := func() {
-		env.noticed()
-		for i := range 12 {
-			group.Go(func() { assert.NoError(t, env.attempt(fmt.Sprintf("web%d", i))) })
-		}
-		group.Wait()
-	}
-	all()
-	assert.Len(t, env.dump(), len(env.before)+12*5)
-	for i := range 12 {
-		env.edit(fmt.Sprintf("web%d", i), ofType(corev1.ServiceTypeClusterIP))
-	}
-	all()
-	assert.Equal(t, env.before, env.dump())
 }
 
 func TestAddressLimits(t *testing.T) {

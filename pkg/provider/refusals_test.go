@@ -109,22 +109,6 @@ func TestRefusedTierNamesTheOther(t *testing.T) {
 	env.changed(annotate(annotation.Network, "inner"), "x1", "x2")
 }
 
-// A Service that names a project which does not exist can be deleted; otherwise its finalizer would stay
-// for ever.
-func TestServiceOfAMissingProjectCanBeDeleted(t *testing.T) {
-	t.Parallel()
-	for name, project := range map[string]string{"by name": "nowhere", "by id": "7c3e1b52-0000-4000-8000-00000000dead"} {
-		parallel(t, name, func(t *testing.T) {
-			env := newEnv(t)
-			env.create("web", []int{80}, func(s *corev1.Service) { s.Annotations[annotation.Project] = project })
-			require.Error(t, env.sync("web", "w1"))
-			assert.False(t, env.exists("web"))
-			require.NoError(t, env.remove("web"))
-			assert.Equal(t, env.before, env.dump())
-		})
-	}
-}
-
 // A Service whose request for an address is removed keeps the address, and one Normal Event says so.
 func TestRemovedAddressIsKept(t *testing.T) {
 	t.Parallel()

@@ -174,24 +174,6 @@ func TestNetworkAndBroadcastAddressAreRefused(t *testing.T) {
 	}
 }
 
-// After share-with was withdrawn, Services of other namespaces could add ports until the next drift round.
-func TestWithdrawnSharingHoldsAtOnce(t *testing.T) {
-	t.Parallel()
-	withController(t, drifting(), func(env *frameworkEnv) {
-		ip := env.serves("victim/web", []int{80}, annotate(shareWith, friendNS))
-		env.serves("friend/mail", []int{25}, at(ip))
-		env.edit("victim/web", unset(shareWith))
-		time.Sleep(time.Second)
-		env.edit("friend/mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 587) })
-		time.Sleep(time.Minute)
-		var ports []int
-		for _, r := range env.rulesAt(ip) {
-			ports = append(ports, r.PublicPort)
-		}
-		assert.ElementsMatch(t, []int{25, 80}, ports, "what was served goes on, and nothing is added")
-	})
-}
-
 // The deletion of a Service whose address others use said that nothing proves who acquired the address.
 func TestDeletedCoUserIsNotToldThatNothingProvesTheAddress(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
@@ -134,46 +133,6 @@ func (c *cluster) initialised(names ...string) {
 			n, err := c.node(name)
 			return err == nil && !tainted(n, cloudproviderapi.TaintExternalCloudProvider) && len(n.Status.Addresses) > 0
 		})
-	}
-}
-
-func TestSimulatedNodesAreInitialised(t *testing.T) {
-	t.Parallel()
-	env := newNodeEnv(t, 5)
-	c := startCluster(t, env.provider(func(cfg *cloudstack.Config) { cfg.Zone = "zone-1"; cfg.Region = "somewhere" }), uninitialised(5)...)
-	c.initialised("w1", "w2", "w3", "w4", "w5")
-	n, err := c.node("w3")
-	require.NoError(t, err)
-	assert.Equal(t, "external-cloudstack://"+env.ids["w3"], n.Spec.ProviderID)
-	assert.Equal(t, "Small_Instance", n.Labels[corev1.LabelInstanceTypeStable])
-	assert.Equal(t, "zone-1", n.Labels[corev1.LabelTopologyZone])
-	assert.Equal(t, "somewhere", n.Labels[corev1.LabelTopologyRegion])
-	assert.ElementsMatch(t, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.23"}, {Type: corev1.NodeHostName, Address: "w3"}}, n.Status.Addresses)
-	// The list of VMs, for all five Nodes and the first contact, and the check of the zone, which nobody waits for.
-	c.eventually("the zone is checked", func() bool { return env.Ledger().Count("listZones") > 0 })
-	assert.ElementsMatch(t, []string{"listVirtualMachines", "listZones"}, env.Calls("ccm"))
-}
-
-func TestSimulatedLifeOfVMs(t *testing.T) {
-	t.Parallel()
-	env := newNodeEnv(t, 6)
-	env.Admin("stopVirtualMachine", "id", env.ids["w2"])
-	env.Admin("destroyVirtualMachine", "id", env.ids["w3"])
-	c := startCluster(t, env.provider(nil), env.nodes(6)...)
-	c.eventually("w2 is tainted", func() bool {
-		n, err := c.node("w2")
-		return err == nil && tainted(n, cloudproviderapi.TaintNodeShutdown)
-	})
-	c.eventually("w3 is deleted", func() bool {
-		_, err := c.node("w3")
-		return apierrors.IsNotFound(err)
-	})
-	c.rounds(3, 5)
-	list, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	assert.Len(t, list.Items, 5)
-	for i := range list.Items {
-		assert.Equal(t, list.Items[i].Name == "w2", tainted(&list.Items[i], cloudproviderapi.TaintNodeShutdown), list.Items[i].Name)
 	}
 }
 
