@@ -38,7 +38,7 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	t.Parallel()
 	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine --context test --skip-taint " +
-		"--skip-check NODE-001,NODE-002 --require-external --skip-self-test --zone z --project p --region r --cluster-id c " +
+		"--skip-check NODE-001,NODE-002 --skip-self-test --zone z --project p --region r --cluster-id c " +
 		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cmk-profile lab --kubeconfig " + kubeconfig)
 	g, f := parseInstall(t, line)
 	c, err := cluster.New(g.Kube)

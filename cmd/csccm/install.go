@@ -87,7 +87,7 @@ func newInstallCommand(g *cli.Globals) *cobra.Command {
 	g.DefaultTimeout(cmd, 0, g.Interactive) // a person may think as long as they like; each wait has its own limit
 	f.add(cmd)
 	cli.Advanced(cmd, "admin-api-key-file", "admin-secret-key-file", "admin-domain", "allow-http", "chart", "cluster-id", "cmk-config", "create-account", "domain", "force-unlock",
-		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "require-external", "role-name",
+		"journal", "max-parallel", "node-timeout", "overwrite-secret", "plain-http", "region", "release", "role-name",
 		"rollout-timeout", "set-string", "skip-self-test", "ssl-no-verify", "user", "version")
 	addConsent(g, cmd, &f.options.Accept, &f.options.Pin)
 	return cmd
@@ -143,7 +143,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	f.charts.add(flags)
 
 	flags.StringSliceVar(&o.SkipChecks, "skip-check", nil, "code of a check to leave out, for example NODE-001; may be repeated")
-	flags.BoolVar(&o.RequireExternal, "require-external", false, "stop unless every kubelet runs with --cloud-provider=external")
 	flags.BoolVar(&o.SkipSelfTest, "skip-self-test", false, "do not run the controller's self-test in the cluster")
 	flags.BoolVar(&o.SkipTaint, "skip-taint", false, "leave existing nodes as they are")
 	addPace(flags, &o.MaxParallel, &o.PerNode)
@@ -163,9 +162,6 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 		return err
 	}
 	if err := f.readSecrets(g); err != nil {
-		return err
-	}
-	if err := f.Unverified(ctx, &o.Credentials, g.Prompter()); err != nil {
 		return err
 	}
 	o.Typed = commandline.Typed(cmd.LocalFlags(), onceOnly...)

@@ -73,27 +73,3 @@ func TestBlanksAroundKeys(t *testing.T) {
 	require.NotContains(t, c.errOut, "note: CLOUDSTACK_API_KEY")
 	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 }
-
-// verifycert = false of a profile of cmk is not taken over in silence.
-func TestUnverifiedProfile(t *testing.T) {
-	t.Parallel()
-	kubeconfig := newFakeCluster(t).kubeconfig(t)
-	config := filepath.Join(t.TempDir(), "config")
-	require.NoError(t, os.WriteFile(config, []byte(`[core]
-profile = home
-[home]
-url = https://127.0.0.1:1/client/api
-apikey = key-canary
-secretkey = secret-canary
-verifycert = false
-`), 0o600))
-	base := []string{"install", "--kubeconfig", kubeconfig, "--cmk-profile", "current", "--cmk-config", config, "--yes"}
-	c := execute(t, base...)
-	require.Equal(t, 2, c.code, c.errOut)
-	require.Contains(t, c.errOut, `error: profile "home" of cmk has verifycert = false, which is not taken over without being asked for`)
-	require.Contains(t, c.errOut, "  fix: add --ca-file FILE")
-	require.Contains(t, c.errOut, "--ssl-no-verify")
-	c = execute(t, append(base, "--ssl-no-verify")...)
-	require.Equal(t, 1, c.code, c.errOut)
-	require.Contains(t, c.errOut, "https://127.0.0.1:1/client/api")
-}

@@ -30,7 +30,6 @@ func TestInstallOnATerminal(t *testing.T) {
 	const (
 		how, url  = "Credentials for the controller:", "URL of the CloudStack API:"
 		user      = "CloudStack administrator:"
-		domain    = "Domain of the account that owns the cluster's VMs:"
 		account   = "Account that owns the cluster's VMs:"
 		zone, yes = "Zone of the cluster's VMs:", "Go on in cluster "
 	)
@@ -48,15 +47,15 @@ func TestInstallOnATerminal(t *testing.T) {
 		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", "wrong-word" + enter},
 		{user, "plain" + enter}, {"Domain of plain:", enter}, {"Password of plain:", "plain-word" + enter},
 		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
-		{domain, "ROOT/nosuch" + enter}, {domain, clearLine + "ROOT/tenants" + enter},
-		{account, "nosuch" + enter}, {account, clearLine + "k8s" + enter}, {account, clearLine + "ROOT/k8s" + enter},
+		{account, "nosuch" + enter}, {account, clearLine + "ROOT/nosuch/k8s" + enter}, {account, clearLine + "ROOT/tenants/k8s" + enter},
+		{account, clearLine + "ROOT/k8s" + enter},
 		{zone, down + enter},
 		{"Do this in CloudStack for the controller in cluster ", enter},
 		{yes, "n" + enter},
 	}, install...).shows(t, report.ExitUsage, // a prompt shows why it refuses the last answer, in place of the one before
 		"no CloudStack API answers at "+e.cloud.URL+"/elsewhere",
 		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
-		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: type ROOT/k8s)`,
+		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: --domain ROOT)`,
 		"To do in CloudStack:", "Do this in CloudStack for the controller in cluster ", "namespace kube-system? Yes", "Go on in cluster ", "namespace kube-system? No",
 		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,
 		"csccm uninstall --context ", " --delete-user removes it")
@@ -68,7 +67,7 @@ func TestInstallOnATerminal(t *testing.T) {
 
 	e.dialog(t, []answer{
 		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
-		{domain, enter}, {account, "k8s" + enter}, {zone, enter}, {yes, enter},
+		{account, "k8s" + enter}, {zone, enter}, {yes, enter},
 	}, install...).shows(t, 0,
 		"Log in as a CloudStack administrator", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
 		"Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,

@@ -24,7 +24,6 @@ type CMKProfile struct {
 	Name, URL                  string
 	Username, Password, Domain string
 	Keys                       Keys
-	SSLNoVerify                bool
 }
 
 // String hides password and keys.
@@ -73,8 +72,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 	}
 	p := &CMKProfile{
 		Name: profile, URL: s["url"], Username: s["username"], Password: s["password"], Domain: s["domain"],
-		Keys:        Keys{s["apikey"], s["secretkey"]},
-		SSLNoVerify: strings.EqualFold(s["verifycert"], "false"),
+		Keys: Keys{s["apikey"], s["secretkey"]},
 	}
 	if p.URL == "" {
 		return nil, &Error{What: fmt.Sprintf("profile %q of %s has no url", profile, path), Fix: "set it with cmk set url", Code: report.ExitUsage}

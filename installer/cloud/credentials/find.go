@@ -44,12 +44,6 @@ func findDomain(ctx context.Context, admin *cloudapi.Client, want string) (cloud
 		"name one of these with --domain: "+some(known))
 }
 
-// CheckDomain refuses a domain that the administrator does not see.
-func CheckDomain(ctx context.Context, admin *cloudapi.Client, want string) error {
-	_, err := findDomain(ctx, admin, want)
-	return err
-}
-
 // TopDomain returns the path of the highest domain of a list. An administrator sees their own domain and those below it.
 func TopDomain(domains []cloudapi.Domain) string {
 	top := ""

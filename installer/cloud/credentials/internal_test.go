@@ -46,7 +46,8 @@ func TestRuleMatches(t *testing.T) {
 		{"a*a", "a", false},
 		{"list*Load*Load*s", "listLoads", false},
 	} {
-		require.Equal(t, tc.want, ruleMatches(tc.rule, tc.command), "%s on %s", tc.rule, tc.command)
+		rules := []cloudapi.RolePermission{{Rule: tc.rule, Permission: "allow"}}
+		require.Equal(t, tc.want, judge(rules, tc.command) == ruleAllows, "%s on %s", tc.rule, tc.command)
 	}
 }
 

@@ -6,6 +6,7 @@ package credentials
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -147,7 +148,8 @@ const (
 // judge evaluates rules as CloudStack does.
 func judge(rules []cloudapi.RolePermission, command string) ruleVerdict {
 	for _, r := range rules {
-		if !ruleMatches(r.Rule, command) {
+		// A rule such as list* or *; case does not matter.
+		if ok, _ := path.Match(strings.ToLower(r.Rule), strings.ToLower(command)); !ok {
 			continue
 		}
 		if strings.EqualFold(r.Permission, "allow") {
@@ -156,28 +158,6 @@ func judge(rules []cloudapi.RolePermission, command string) ruleVerdict {
 		return ruleDenies
 	}
 	return ruleAbsent
-}
-
-// ruleMatches matches a rule such as list* or *; case does not matter.
-func ruleMatches(rule, command string) bool {
-	rule, command = strings.ToLower(rule), strings.ToLower(command)
-	parts := strings.Split(rule, "*")
-	if len(parts) == 1 {
-		return rule == command
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if !strings.HasPrefix(command, first) || len(command) < len(first)+len(last) || !strings.HasSuffix(command, last) {
-		return false
-	}
-	middle := command[len(first) : len(command)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(middle, part)
-		if i < 0 {
-			return false
-		}
-		middle = middle[i+len(part):]
-	}
-	return true
 }
 
 // findRole is the role of that exact name, or nil.

@@ -239,7 +239,7 @@ username = x
 	require.NoError(t, err)
 	require.Equal(t, credentials.CMKProfile{
 		Name: "lab", URL: "https://lab.example.org/client/api", Username: "admin", Password: "p=word-canary", Domain: "/",
-		Keys: credentials.Keys{APIKey: "key-canary", SecretKey: "secret-canary"}, SSLNoVerify: true,
+		Keys: credentials.Keys{APIKey: "key-canary", SecretKey: "secret-canary"},
 	}, *p)
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", p, *p, *p, p), "canary")
 

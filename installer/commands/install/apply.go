@@ -166,28 +166,48 @@ func (in *Installer) sayFindings(findings []selftest.Finding) {
 	}
 }
 
-// awaitNodes waits until the controller has initialised the nodes that carry
-// the taint already, as kubelets with --cloud-provider=external set it.
-func (in *Installer) awaitNodes(ctx context.Context) error {
+// initialiseNodes waits until the controller has initialised the nodes that carry the taint already, as kubelets with
+// --cloud-provider=external set it, and then has those initialised that were there before: one first, then the others.
+func (in *Installer) initialiseNodes(ctx context.Context) error {
 	plan, err := in.taintPlan(ctx)
 	if err != nil {
 		return err
 	}
 	in.plan.Nodes = plan
-	waiting := plan.Waiting()
-	if len(waiting) == 0 {
-		if !plan.Needed() {
-			in.Progress.Step("Nodes")
-			in.Progress.Done("%d of %d initialised", done(plan), len(plan.Items))
+	e := &taint.Executor{
+		Kube: in.Cluster.Kube, Clock: in.Clock, PerNode: in.PerNode, MaxParallel: in.MaxParallel,
+		Report: func(node string, took time.Duration) {
+			in.Progress.Info("node %s initialised after %s", node, took.Round(10*time.Millisecond))
+		},
+	}
+	existing := english.Plural(1+len(plan.Rest), "node", "")
+	switch waiting := plan.Waiting(); {
+	case len(waiting) > 0:
+		if err := in.awaitNodes(ctx, e, waiting); err != nil {
+			return err
 		}
+	case !plan.Needed():
+		in.Progress.Step("Nodes")
+		in.Progress.Done("%d of %d initialised", done(plan), len(plan.Items))
+	}
+	switch {
+	case !plan.Needed():
+		return nil
+	case in.SkipTaint:
+		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", existing)
 		return nil
 	}
-	in.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
+	in.note("%s to initialise, %s first", existing, plan.Canary)
+	return e.Initialise(ctx, plan, in.Progress)
+}
+
+// awaitNodes waits until the controller has initialised nodes that have the taint.
+func (in *Installer) awaitNodes(ctx context.Context, e *taint.Executor, names []string) error {
+	in.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(names), "node", ""))
 	began := in.Clock.Now()
-	e := in.executor()
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(20)
-	for _, name := range waiting {
+	for _, name := range names {
 		group.Go(func() error {
 			if err := e.Await(gctx, name); err != nil {
 				return err
@@ -201,34 +221,6 @@ func (in *Installer) awaitNodes(ctx context.Context) error {
 	}
 	in.Progress.Done("%s", in.Clock.Since(began).Round(10*time.Millisecond))
 	return nil
-}
-
-func (in *Installer) executor() *taint.Executor {
-	return &taint.Executor{
-		Kube: in.Cluster.Kube, Clock: in.Clock, PerNode: in.PerNode, MaxParallel: in.MaxParallel,
-		Report: func(node string, took time.Duration) {
-			in.Progress.Info("node %s initialised after %s", node, took.Round(10*time.Millisecond))
-		},
-	}
-}
-
-// taintNodes has the nodes initialised that were there before the controller:
-// one first, then the others.
-func (in *Installer) taintNodes(ctx context.Context) error {
-	plan, err := in.taintPlan(ctx)
-	if err != nil {
-		return err
-	}
-	in.plan.Nodes = plan
-	if !plan.Needed() {
-		return nil
-	}
-	if in.SkipTaint {
-		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", english.Plural(1+len(plan.Rest), "node", ""))
-		return nil
-	}
-	in.note("%s to initialise, %s first", english.Plural(1+len(plan.Rest), "node", ""), plan.Canary)
-	return in.executor().Initialise(ctx, plan, in.Progress)
 }
 
 // awaitLeader waits until a Pod of the controller leads. After the limit it goes on: the checks after the install say what is

@@ -101,6 +101,9 @@ func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.
 		}
 		in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
 		in.sayObjects(c)
+		if c.Outcome == check.Warning && c.Remedy != "" {
+			in.Progress.Info("fix: %s", c.Remedy)
+		}
 	}
 	s := result.Summary
 	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, english.Plural(s.Warning, "warning", ""), s.Failed)

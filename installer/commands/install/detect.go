@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,11 +14,9 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/journal"
-	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -28,7 +25,6 @@ type facts struct {
 	version      string
 	distribution string
 	nodes        []corev1.Node
-	kubelets     []kubelet.NodeVerdict
 	release      *helm.Release  // nil = none
 	values       map[string]any // that the release keeps
 	controllers  *family.Controllers
@@ -76,7 +72,7 @@ func (in *Installer) detect(ctx context.Context) error {
 	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
 		in.Progress.Info("%s", text)
 	}
-	return in.judgeKubelets(ctx)
+	return nil
 }
 
 // placePods chooses where the Pods run, and how many, as far as the operator did not: on control plane nodes only, because the
@@ -107,44 +103,4 @@ func describeCluster(version string, d cluster.Distribution, nodes int) string {
 		parts = slices.Delete(parts, 1, 2)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// notExternal is the error of a kubelet that does not leave its node to a cloud controller manager.
-func notExternal(v *kubelet.NodeVerdict) error {
-	return &report.Error{
-		What: fmt.Sprintf("the kubelet of node %s is %s (%s)", v.Node, v.Verdict, v.Reason()), Fix: v.Remedy, Code: report.ExitCheckFailed,
-	}
-}
-
-// judgeKubelets says which kubelets run with --cloud-provider=external. Nodes
-// work without, but new ones are not initialised by themselves and kubelet and
-// controller both write the addresses; so it warns, or stops if asked to.
-func (in *Installer) judgeKubelets(ctx context.Context) error {
-	in.Progress.Step("Kubelets with --cloud-provider=external")
-	in.facts.kubelets = in.kubelets(ctx, in.Cluster, in.facts.nodes)
-	counts := map[kubelet.Verdict]int{}
-	for _, v := range in.facts.kubelets {
-		counts[v.Verdict]++
-	}
-	switch {
-	case counts[kubelet.External] == len(in.facts.kubelets):
-		in.Progress.Done("all %d", len(in.facts.kubelets))
-	default:
-		in.Progress.Done("%d yes, %d no, %d unknown", counts[kubelet.External], counts[kubelet.NotExternal], counts[kubelet.Unknown])
-	}
-	said := map[string]bool{}
-	for _, v := range in.facts.kubelets {
-		if v.Verdict == kubelet.External {
-			continue
-		}
-		if in.RequireExternal {
-			return notExternal(&v)
-		}
-		in.Progress.Warn("node %s: %s (%s)", v.Node, v.Verdict, v.Reason())
-		if v.Verdict == kubelet.NotExternal && !said[v.Remedy] {
-			said[v.Remedy] = true
-			in.Progress.Info("fix: %s", v.Remedy)
-		}
-	}
-	return nil
 }

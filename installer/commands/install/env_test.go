@@ -25,9 +25,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/commands/rotate"
 	"github.com/csccm/csccm/installer/commands/uninstall"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -42,11 +40,10 @@ type env struct {
 	cloud *testenv.Cloud
 	vms   map[string]string // ids by name
 
-	mu       sync.Mutex
-	running  bool // the controller
-	failing  []check.Result
-	verdicts func([]corev1.Node) []kubelet.NodeVerdict
-	pods     func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
+	mu      sync.Mutex
+	running bool // the controller
+	failing []check.Result
+	pods    func(*appsv1.Deployment) []*corev1.Pod // what the Deployment becomes; nil = ready at once
 }
 
 // newEnv has the nodes and the CloudStack of the example.
@@ -67,13 +64,6 @@ func newEnvOf(t *testing.T, world *simulator.World, owner string, nodes ...krunt
 	e.cloud.Ledger().Reset()
 	e.Poll = func() { e.controller(t.Context()) }
 	e.Releases.Changed = e.changed
-	e.verdicts = func(nodes []corev1.Node) []kubelet.NodeVerdict {
-		var out []kubelet.NodeVerdict
-		for i := range nodes {
-			out = append(out, kubelet.NodeVerdict{Node: nodes[i].Name, Verdict: kubelet.External})
-		}
-		return out
-	}
 	return e
 }
 
@@ -179,9 +169,6 @@ func (e *env) installer(t *testing.T, o Options) *Installer {
 			}
 		}
 		return r
-	}
-	in.kubelets = func(_ context.Context, _ *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict {
-		return e.verdicts(nodes)
 	}
 	return in
 }

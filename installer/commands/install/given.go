@@ -11,7 +11,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -38,29 +37,30 @@ type Given struct {
 	Getenv      func(string) string
 	Interactive bool // somebody can be asked
 
-	unverified string   // name of the profile, where it has verifycert = false
-	notes      []string // about the keys that were read
+	notes []string // about the keys that were read
 }
 
 // Read reads passwords and keys; none of them comes from argv.
 func (f *Given) Read(o *Options) error {
 	c := &o.Credentials
-	if f.AdminPasswordFile != "" && f.AdminPasswordStdin {
-		return report.Usage("--admin-password-file and --admin-password-stdin are both given; give one", "")
-	}
-	if f.CloudConfig != "" && (f.APIKeyFile != "" || f.SecretKeyFile != "") {
-		return report.Usage("--cloud-config and key files are both given; give one", "")
-	}
 	if err := f.readCMK(c); err != nil {
 		return err
 	}
+	keys := f.APIKeyFile != "" || f.SecretKeyFile != ""
 	admin := c.AdminUser != "" || c.AdminKeys.APIKey != "" || f.AdminAPIKeyFile != "" || f.AdminSecretKeyFile != ""
-	existing := c.Keys.APIKey != "" || f.CloudConfig != "" || f.APIKeyFile != "" || f.SecretKeyFile != ""
-	if admin && existing {
-		return report.Usage("credentials of an administrator and keys of the controller are both given; give one", "")
-	}
-	if c.FromPredecessor && (admin || existing) {
-		return report.Usage("--from-predecessor and other credentials are both given; give one", "")
+	existing := c.Keys.APIKey != "" || f.CloudConfig != "" || keys
+	for _, twice := range []struct {
+		what string
+		is   bool
+	}{
+		{"--admin-password-file and --admin-password-stdin", f.AdminPasswordFile != "" && f.AdminPasswordStdin},
+		{"--cloud-config and key files", f.CloudConfig != "" && keys},
+		{"credentials of an administrator and keys of the controller", admin && existing},
+		{"--from-predecessor and other credentials", c.FromPredecessor && (admin || existing)},
+	} {
+		if twice.is {
+			return report.Usage(twice.what+" are both given; give one", "")
+		}
 	}
 	var err error
 	if f.AdminPasswordFile != "" {
@@ -149,9 +149,6 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 		return err
 	}
 	c.APIURL = cmp.Or(c.APIURL, p.URL)
-	if p.SSLNoVerify {
-		f.unverified = p.Name
-	}
 	whole := p.Keys.APIKey != "" && p.Keys.SecretKey != ""
 	switch {
 	case f.CMKProfile != "" && !whole:
@@ -186,24 +183,6 @@ func (f *Given) Warn(w io.Writer) {
 				file.path, file.flag, mode, report.ShellLine(file.path))
 		}
 	}
-}
-
-// Unverified decides whether a profile's verifycert = false is taken over. It is asked, or needs --ssl-no-verify: a
-// setting in a file of another program is no consent to hand the controller's traffic to whoever answers.
-func (f *Given) Unverified(ctx context.Context, c *CredentialOptions, p prompt.Prompter) error {
-	if f.unverified == "" || c.SSLNoVerify || c.CAFile != "" {
-		return nil
-	}
-	what := fmt.Sprintf("profile %q of cmk has verifycert = false", f.unverified)
-	if f.Interactive {
-		var err error
-		c.SSLNoVerify, err = p.Confirm(ctx, prompt.Question{
-			Message: strings.ToUpper(what[:1]) + what[1:] + "; trust any certificate of the API here too", Flag: "--ssl-no-verify", Default: "no",
-			Help: "without a trusted certificate anybody between the cluster and CloudStack can read and change the calls; --ca-file names the certificate to trust",
-		})
-		return err
-	}
-	return report.Usage(fmt.Sprintf("%s, which is not taken over without being asked for", what), "add --ca-file FILE with the certificate that signs the API's, or --ssl-no-verify to trust any")
 }
 
 // checkLogin refuses what cannot become a login.
@@ -312,9 +291,6 @@ func (c *CredentialOptions) askLogin(ctx context.Context, e *engine.Env, askDoma
 // those of a cloud-config, a login or keys. Without any it returns what secret finds.
 func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Options, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
 	c := &o.Credentials
-	if err := f.Unverified(ctx, c, e.Prompt); err != nil {
-		return nil, err
-	}
 	admin := c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
 	if !admin && c.Keys == (credentials.Keys{}) {
 		found, err := secret(ctx)

@@ -13,15 +13,11 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
-	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -45,10 +41,9 @@ type Options struct {
 	Values          map[string]any
 	Typed           []string // flags that were given, for the line that repeats the install
 
-	SkipChecks      []string
-	RequireExternal bool // a kubelet that is not external, or unknown, stops the install
-	SkipTaint       bool // leave existing nodes as they are
-	SkipSelfTest    bool // do not run the controller's self-test in the cluster
+	SkipChecks   []string
+	SkipTaint    bool // leave existing nodes as they are
+	SkipSelfTest bool // do not run the controller's self-test in the cluster
 
 	// Accept and Pin name Services (namespace/name, or takeover.All) of which the takeover from another
 	// provider may change what runs, or is to keep it by an annotation.
@@ -74,9 +69,8 @@ type Installer struct {
 	*engine.Env
 	Options
 
-	// Tests replace them.
-	checks   func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
-	kubelets func(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []kubelet.NodeVerdict
+	// Tests replace it.
+	checks func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
 
 	admin     *cloudapi.Client // an administrator's session
 	ends      []func()
@@ -98,7 +92,7 @@ type Installer struct {
 // New returns an install that has not begun.
 func New(e *engine.Env, o Options) *Installer {
 	in := &Installer{
-		Env: e, Options: o, checks: check.Run, kubelets: kubelet.Verify, warned: map[string]bool{}, note: func(string, ...any) {},
+		Env: e, Options: o, checks: check.Run, warned: map[string]bool{}, note: func(string, ...any) {},
 		session: e.Session(Command, "csccm uninstall takes the controller away again"),
 	}
 	e.Scrub = in.scrub
@@ -135,8 +129,7 @@ func (in *Installer) Run(ctx context.Context) (err error) {
 		},
 		in.takeoverSteps((*takeover.Taker).After),
 		[]engine.Step{
-			in.recorded("initialisation of new nodes", in.awaitNodes),
-			in.recorded("initialisation of existing nodes", in.taintNodes),
+			in.recorded("initialisation of nodes", in.initialiseNodes),
 			in.recorded("leader", in.awaitLeader),
 			in.recorded("checks after the install", in.postflight),
 			read("summary", in.summary),

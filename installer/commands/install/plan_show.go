@@ -6,7 +6,6 @@ package install
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -134,15 +133,11 @@ func flatten(prefix string, values map[string]any) []string {
 // confirm shows the plan and asks.
 func (in *Installer) confirm(ctx context.Context) error {
 	if refusal := in.overwrites(); refusal != nil {
-		if in.Yes {
-			return refusal // --yes agrees to the plan, not to the loss of somebody's credentials
+		if in.Yes || !in.Interactive { // --yes agrees to the plan, not to the loss of somebody's credentials
+			return refusal
 		}
 		differences := strings.Join(in.plan.Secret.Differences, "; ")
 		if err := in.agreed(ctx, fmt.Sprintf("Overwrite Secret %s/%s (%s)", in.plan.Secret.Namespace, in.plan.Secret.Name, differences)); err != nil {
-			var missing interface{ ExitCode() int }
-			if errors.As(err, &missing) && missing.ExitCode() == report.ExitUsage {
-				return refusal
-			}
 			return err
 		}
 	}

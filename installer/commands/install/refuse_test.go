@@ -20,7 +20,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/diff"
-	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -130,12 +129,6 @@ func TestInstallRefuses(t *testing.T) {
 			"a failed check": {func(_ *testing.T, e *env, _ *Options) {
 				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
 			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},
-			"a kubelet that is not external": {func(_ *testing.T, e *env, o *Options) {
-				o.RequireExternal = true
-				e.verdicts = func(nodes []corev1.Node) []kubelet.NodeVerdict {
-					return []kubelet.NodeVerdict{{Node: nodes[0].Name, Verdict: kubelet.NotExternal, Remedy: "edit the flags"}}
-				}
-			}, "the kubelet of node demo-cp-1 is not-external", "edit the flags", 3},
 			"a node without a VM": {func(t *testing.T, e *env, _ *Options) {
 				require.NoError(t, e.Kube.Tracker().Add(aNode("stranger", "10.1.1.99")))
 			}, "cannot be initialised safely", "", 3},

@@ -11,14 +11,12 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/takeover"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
 )
 
@@ -31,7 +29,7 @@ func (in *Installer) predecessorChoice(ctx context.Context) []prompt.Choice {
 	if err != nil {
 		return nil
 	}
-	return []prompt.Choice{{Value: sourcePredecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s%s)", found, in.userOf(ctx, found.Config))}}
+	return []prompt.Choice{{Value: sourcePredecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", found)}}
 }
 
 // usePredecessor takes the other provider's keys, and its settings where no flag says otherwise. They are verified as
@@ -43,32 +41,13 @@ func (in *Installer) usePredecessor(ctx context.Context) error {
 		return in.Cluster.Explain(err)
 	}
 	cfg := found.Config
-	in.Progress.Info("credentials of the other provider: %s%s", found, in.userOf(ctx, cfg))
+	in.Progress.Info("credentials of the other provider: %s", found)
 	c.Source, c.FromPredecessor = SourceKeys, true
 	in.fill(cfg)
 	if cfg.CAFile != "" && c.CAFile == "" {
 		in.Progress.Warn("the other provider trusts the certificates in %s of its Pod; give them with --ca-file", cfg.CAFile)
 	}
 	return nil
-}
-
-// userOf says whose keys these are, if they say so.
-func (in *Installer) userOf(ctx context.Context, cfg *cloudstack.Config) string {
-	local := *cfg
-	local.CAFile = in.Credentials.CAFile
-	api, err := cloudapi.NewClient(&local)
-	if err != nil {
-		return ""
-	}
-	users, err := api.ListUsers(ctx, "", "", "")
-	if err != nil {
-		return "" // verification says what is wrong
-	}
-	i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey == cfg.APIKey })
-	if i < 0 {
-		return ""
-	}
-	return fmt.Sprintf(", user %s of account %s", users[i].Username, users[i].Account)
 }
 
 // findControllers looks for another provider for CloudStack.

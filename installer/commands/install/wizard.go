@@ -77,9 +77,6 @@ func (in *Installer) completeKeys(ctx context.Context) error {
 func (in *Installer) askPlace(ctx context.Context) error {
 	c := &in.Credentials
 	if c.Account == "" && in.Project == "" {
-		if err := in.askDomain(ctx); err != nil {
-			return err
-		}
 		var broken error // no other answer would mend it
 		err := in.askAccount(ctx, func(answer string) error {
 			if err := notEmpty(answer); err != nil {
@@ -88,7 +85,7 @@ func (in *Installer) askPlace(ctx context.Context) error {
 			r := in.request()
 			ownerOf(answer, &r.Domain, &r.Account, &r.Project)
 			_, err := credentials.Plan(ctx, in.admin, r)
-			return typed(again(err, &broken), r.Account)
+			return again(err, &broken)
 		})
 		if err != nil || broken != nil {
 			return errors.Join(err, broken)
@@ -158,36 +155,6 @@ func ownerOf(answer string, domain, account, project *string) {
 	if i := strings.LastIndex(answer, "/"); i > 0 {
 		*domain, *account = answer[:i], answer[i+1:]
 	}
-}
-
-// typed says how to answer what the remedy would have a flag for.
-func typed(err error, account string) error {
-	if err == nil {
-		return nil
-	}
-	if before, path, found := strings.Cut(err.Error(), ": --domain "); found {
-		return fmt.Errorf("%s: type %s/%s)", before, strings.TrimSuffix(path, ")"), account)
-	}
-	return err
-}
-
-// askDomain asks for the account's domain where the administrator sees more than one.
-func (in *Installer) askDomain(ctx context.Context) error {
-	c := &in.Credentials
-	if c.Domain != "" {
-		return nil
-	}
-	domains, err := in.admin.ListDomains(ctx)
-	if err != nil || len(domains) < 2 {
-		return err
-	}
-	var broken error
-	c.Domain, err = in.Prompt.Input(ctx, prompt.Question{
-		Message: "Domain of the account that owns the cluster's VMs", Default: credentials.TopDomain(domains), Flag: "--domain PATH",
-		Help:     "the path as CloudStack shows it, for example ROOT/k8s",
-		Validate: func(s string) error { return again(credentials.CheckDomain(ctx, in.admin, s), &broken) },
-	})
-	return errors.Join(err, broken)
 }
 
 // askZone offers the zones where there is a choice.

@@ -47,8 +47,7 @@ func TestWizardAsksAgain(t *testing.T) {
 		"plain", "ROOT", "password", // who is no administrator
 		"", "ROOT/nosuch", "password",
 		"", "", "password",
-		"ROOT/nosuch", "ROOT",
-		"nosuch", "project/nosuch", "k8s", "ROOT/tenants/k8s",
+		"nosuch", "ROOT/nosuch/k8s", "project/nosuch", "k8s", "ROOT/tenants/k8s",
 		"zone-9", "zone-1",
 		"yes", "yes",
 	)
@@ -61,10 +60,10 @@ func TestWizardAsksAgain(t *testing.T) {
 		`refuses the login of user "admin" in domain "ROOT"`,
 		`user "plain" is not an administrator`,
 		`refuses the login of user "admin" in domain "ROOT/nosuch"`,
-		`there is no domain "ROOT/nosuch" that this administrator can see (name one of these with --domain: ROOT, ROOT/tenants)`,
 		`there is no account "nosuch" in domain ROOT`,
+		`there is no domain "ROOT/nosuch" that this administrator can see (name one of these with --domain: ROOT, ROOT/tenants)`,
 		`there is no project "nosuch" that these credentials can see`,
-		`there is no account "k8s" in domain ROOT (there is one in ROOT/tenants: type ROOT/tenants/k8s)`,
+		`there is no account "k8s" in domain ROOT (there is one in ROOT/tenants: --domain ROOT/tenants)`,
 		`"zone-9" is none of the choices`,
 		`create user "kubeadmin" in account "k8s" of domain ROOT/tenants`,
 		"Secret      create kube-system/cloudstack-secret",

@@ -25,7 +25,7 @@ var carried = []string{
 	"namespace", "kubeconfig", "context", "server", "as", "release",
 	"cloud-config", "cmk-profile", "cmk-config", "api-url", "api-key-file", "secret-key-file", "admin-user", "admin-domain", "admin-password-file",
 	"admin-api-key-file", "admin-secret-key-file", "admin-cmk-profile", "allow-http", "project",
-	"skip-taint", "skip-check", "skip-self-test", "require-external",
+	"skip-taint", "skip-check", "skip-self-test",
 }
 
 // line matches a command line and words that may follow it; those of kubectl are in quotes.
