@@ -45,7 +45,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	require.NoError(t, err)
 	for line := range strings.Lines(string(out)) {
 		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(to, commands) && to != commands+"ui/picture" { // the model of the page, which the bundle has too
+		if strings.HasPrefix(to, commands) {
 			require.Equal(t, command(from), command(to), "%s imports %s", from, to)
 		}
 	}

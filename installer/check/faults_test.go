@@ -149,6 +149,7 @@ func faults() []fault {
 		}},
 		{code: "K8S-003", outcome: check.Failed, says: "no-new-roles", preflight: true, inject: func(_ *testing.T, w *world) {
 			w.env.Manifest = chartObjects
+			w.objects.change("/apis/rbac.authorization.k8s.io/v1/clusterroles/cloudstack-ccm", nil)
 			w.objects.refuse = `admission webhook "no-new-roles.example.org" denied the request`
 		}},
 		{code: "K8S-004", outcome: check.Warning, says: "1h0m0s in the future", together: true, inject: func(t *testing.T, w *world) {

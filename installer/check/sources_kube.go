@@ -131,13 +131,13 @@ func kubeSources() map[decide.Source]source {
 		}},
 		// What a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the caller's rights allow.
 		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts) error {
-			manifest := f.Manifest
-			if d := f.Deployed(); manifest == "" && d != nil {
-				manifest = d.Manifest
-			}
 			client, err := r.diff()
-			if client != nil && manifest != "" {
-				f.Drift, err = client.Drift(ctx, manifest)
+			switch d := f.Deployed(); {
+			case client == nil:
+			case f.Manifest != "":
+				f.Drift, err = client.Manifests(ctx, "", f.Manifest)
+			case d != nil:
+				f.Drift, err = client.Drift(ctx, d.Manifest)
 			}
 			return err
 		}},

@@ -269,7 +269,7 @@ func (s *objectServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	live, found := s.objects[r.URL.Path]
 	switch {
-	case r.Method == http.MethodPatch && r.URL.Query().Get("dryRun") == "All" && r.URL.Query().Get("fieldManager") != "":
+	case r.Method != http.MethodGet && r.URL.Query().Get("dryRun") == "All":
 		if s.refuse != "" {
 			fail(http.StatusForbidden, metav1.StatusReasonForbidden, s.refuse)
 			return

@@ -54,7 +54,7 @@ func TestInstallOnATerminal(t *testing.T) {
 		{yes, "n" + enter},
 	}, install...).shows(t, report.ExitUsage, // a prompt shows why it refuses the last answer, in place of the one before
 		"no CloudStack API answers at "+e.cloud.URL+"/elsewhere",
-		`refuses the login of user "admin"`, `user "plain" is not an administrator`, `there is no domain "ROOT/nosuch"`,
+		`refuses the login of user "admin"`, `user "plain" is not an administrator`,
 		`there is no account "k8s" in domain ROOT/tenants (there is one in ROOT: --domain ROOT)`,
 		"To do in CloudStack:", "Do this in CloudStack for the controller in cluster ", "namespace kube-system? Yes", "Go on in cluster ", "namespace kube-system? No",
 		`error: not confirmed: nothing was changed in the cluster. Made in CloudStack: user "kubeadmin" of account "k8s", domain ROOT`,

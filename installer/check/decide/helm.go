@@ -145,9 +145,6 @@ func drift(f *Facts) Finding {
 			if n := len(c.Lines) - maxFields; n > 0 {
 				o.Message += fmt.Sprintf("; and %s more", english.Plural(n, "field", ""))
 			}
-			if len(c.By) > 0 {
-				o.Message += "; changed by " + strings.Join(c.By, ", ")
-			}
 		default:
 			continue
 		}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/status"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"

@@ -17,10 +17,10 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/commands/ui/picture"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/podhttp"
+	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/server"

@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/csccm/csccm/installer/commands/ui/picture"
+	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"

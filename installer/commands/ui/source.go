@@ -23,7 +23,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/commands/ui/picture"
+	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/service"

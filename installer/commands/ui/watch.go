@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/commands/ui/picture"
+	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 

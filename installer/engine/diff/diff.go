@@ -50,8 +50,6 @@ type Change struct {
 	Action    string `json:"action"`
 	// Lines are the differences, one field each: "path: old -> new", "+ path: new", "- path: old".
 	Lines []string `json:"lines,omitempty"`
-	// By names who wrote the fields that differ, where the API server knows.
-	By []string `json:"by,omitempty"`
 	// Problem is why the API server refuses it; "" when it does not.
 	Problem string `json:"problem,omitempty"`
 }
@@ -188,27 +186,30 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 		return out, nil
 	}
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	var result *unstructured.Unstructured
 	switch {
 	case apierrors.IsNotFound(err):
 		out.Action = Create
+		if old == wanted { // a release has it already: somebody deleted it
+			return out, nil
+		}
 		result, err = resource.Create(ctx, wanted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if missingNamespace(err, out.Namespace) || missingRole(err, gvk) {
 			return out, nil // it is made first
 		}
 	case err == nil:
 		out.Action = Update
-		result, err = patch(ctx, resource, old, wanted, live)
+		result, err = patch(ctx, resource, old, wanted, live, []string{metav1.DryRunAll})
 	}
 	if err != nil {
 		if refused(err) {
 			out.Problem = err.Error()
 			return out, nil
 		}
-		return nil, err
+		return out, err
 	}
 	if out.Action == Update {
 		out.Lines = Lines(live, result)
@@ -219,8 +220,8 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 	return out, nil
 }
 
-// patch makes the three-way patch that Helm makes, as a dry run.
-func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// patch makes the three-way patch that Helm makes.
+func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted, live *unstructured.Unstructured, dryRun []string) (*unstructured.Unstructured, error) {
 	if old == nil {
 		old = wanted // Helm takes over what is there
 	}
@@ -255,7 +256,7 @@ func patch(ctx context.Context, resource dynamic.ResourceInterface, old, wanted,
 	if string(body) == "{}" {
 		return live, nil
 	}
-	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return resource.Patch(ctx, wanted.GetName(), kind, body, metav1.PatchOptions{DryRun: dryRun})
 }
 
 func missingNamespace(err error, namespace string) bool {

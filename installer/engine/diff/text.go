@@ -47,11 +47,7 @@ func Text(changes []Change, indent string, all bool) string {
 		if c.Action == Keep && c.Problem == "" || created(c) && !all {
 			continue
 		}
-		by := ""
-		if len(c.By) > 0 {
-			by = ", which " + strings.Join(c.By, " and ") + " changed"
-		}
-		fmt.Fprintf(&b, "%s%s %s%s\n", indent, c.Action, c.Object(), by)
+		fmt.Fprintf(&b, "%s%s %s\n", indent, c.Action, c.Object())
 		for _, l := range c.Lines {
 			fmt.Fprintf(&b, "%s  %s\n", indent, l)
 		}
