@@ -128,7 +128,7 @@ func TestSupportBundle(t *testing.T) {
 	c = execute(t, append([]string{"support-bundle", "--keep-names", "--file", named}, args...)...)
 	require.Equal(t, 0, c.code, c.errOut)
 	files = unpack(t, named)
-	require.Contains(t, files["nodes.json"], "demo-worker-1")
+	require.Contains(t, files["snapshot.json"], "demo-worker-1")
 	require.NotContains(t, fmt.Sprint(files), "canary")
 	require.NotContains(t, fmt.Sprint(files), keys[1])
 

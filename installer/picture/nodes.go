@@ -86,7 +86,11 @@ func (b *builder) nodes() {
 		b.diagnose(o, "Node "+n.Name)
 		in.Health, in.Why = o.Health, slices.Clone(o.Why)
 		b.compared = append(b.compared, in)
-		o.Facts = model.Facts("Node", n.Name, "Provider ID", n.Spec.ProviderID, "Kubelet", in.Kubelet, "Evidence", in.Evidence,
+		var taints []string
+		for _, t := range n.Spec.Taints {
+			taints = append(taints, t.Key+":"+string(t.Effect))
+		}
+		o.Facts = model.Facts("Node", n.Name, "Taints", strings.Join(taints, ", "), "Provider ID", n.Spec.ProviderID, "Kubelet", in.Kubelet, "Evidence", in.Evidence,
 			"Addresses in Kubernetes", strings.Join(addresses, ", "), "Addresses in CloudStack", strings.Join(in.CloudStack, ", "),
 			"VM id", in.VMID, "Zone", n.Labels[corev1.LabelTopologyZone], "Offering", n.Labels[corev1.LabelInstanceTypeStable],
 			"Kubelet version", n.Status.NodeInfo.KubeletVersion, "Created", stamp(n.CreationTimestamp))

@@ -54,21 +54,27 @@ func Files(in Input) ([]File, error) {
 	}
 	r := newRedactor(secrets, in.KeepNames)
 	in.learnNames(r)
-	st := status.New(in.Env, in.Report, in.Facts)
+	var shown struct { // as redacted
+		status   status.Status
+		snapshot model.Snapshot
+	}
 	var files []File
 	for _, part := range []struct {
-		name  string
-		value any
+		name      string
+		value, to any
 	}{
-		{"report.json", in.Report}, {"status.json", st}, {"nodes.json", nodeEntries(in.Facts)}, {"services.json", serviceEntries(in.Facts)},
-		{"rules.json", ruleEntries(in.Facts)}, {"forwards.json", forwardEntries(in.Facts)}, {"controllers.json", in.Facts.Controllers}, {"pods.json", podEntries(in.Facts)},
-		{"revisions.json", in.Facts.Revisions}, {"events.json", eventEntries(in.Facts)},
+		{"report.json", in.Report, nil}, {"status.json", status.New(in.Env, in.Report, in.Facts), &shown.status},
+		{"snapshot.json", in.snapshot(), &shown.snapshot}, {"controllers.json", in.Facts.Controllers, nil},
+		{"pods.json", podEntries(in.Facts), nil}, {"revisions.json", in.Facts.Revisions, nil},
 	} {
 		clean, err := r.value(part.value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
 		raw, err := json.MarshalIndent(clean, "", "  ")
+		if err == nil && part.to != nil {
+			err = json.Unmarshal(raw, part.to)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
@@ -77,15 +83,14 @@ func Files(in Input) ([]File, error) {
 	for i, l := range in.Facts.Logs {
 		files = append(files, File{fmt.Sprintf("log-%d.txt", i+1), []byte("log of Pod " + terminal.Line(r.text(l.Pod)) + "\n" + r.text(logText(l.Lines)))})
 	}
-	index, err := in.page(r)
-	if err != nil {
-		return nil, err
+	var index, text bytes.Buffer
+	if err := page.Export(&index, shown.snapshot); err != nil {
+		return nil, fmt.Errorf("index.html: %w", err)
 	}
-	text, err := statusText(files)
-	if err != nil {
-		return nil, err
+	if err := shown.status.WriteText(&text, status.TextOptions{Style: report.Style{Unicode: true, Width: 120}, All: true}); err != nil {
+		return nil, fmt.Errorf("status.txt: %w", err)
 	}
-	files = append([]File{index, text}, files...)
+	files = append([]File{{"index.html", index.Bytes()}, {"status.txt", text.Bytes()}}, files...)
 	for i := range files {
 		files[i].Body = []byte(terminal.Plain(string(files[i].Body))) // somebody reads them on a terminal
 	}
@@ -173,43 +178,12 @@ func (in *Input) learnDeleted(r *redactor) {
 	}
 }
 
-// page is what csccm ui shows, as a page that a browser shows without a network.
-func (in *Input) page(r *redactor) (File, error) {
+// snapshot is what csccm ui shows: index.html draws it for a browser without a network.
+func (in *Input) snapshot() model.Snapshot {
 	f := picture.OfInspection(in.Facts, &in.Report)
 	f.Title = "csccm support bundle, " + in.Facts.At.UTC().Format(time.RFC3339)
 	f.Services, f.Events = listedServices(f.Services), listedEvents(f.Events)
-	clean, err := r.value(picture.Of(&f))
-	if err != nil {
-		return File{}, fmt.Errorf("index.html: %w", err)
-	}
-	raw, err := json.Marshal(clean)
-	if err != nil {
-		return File{}, fmt.Errorf("index.html: %w", err)
-	}
-	var shown model.Snapshot
-	if err := json.Unmarshal(raw, &shown); err != nil {
-		return File{}, fmt.Errorf("index.html: %w", err)
-	}
-	var b bytes.Buffer
-	if err := page.Export(&b, shown); err != nil {
-		return File{}, fmt.Errorf("index.html: %w", err)
-	}
-	return File{"index.html", b.Bytes()}, nil
-}
-
-// statusText is the screen of csccm status, from what is in the bundle.
-func statusText(files []File) (File, error) {
-	var clean status.Status
-	for _, f := range files {
-		if f.Name == "status.json" {
-			if err := json.Unmarshal(f.Body, &clean); err != nil {
-				return File{}, fmt.Errorf("%s: %w", f.Name, err)
-			}
-		}
-	}
-	var text bytes.Buffer
-	err := clean.WriteText(&text, status.TextOptions{Style: report.Style{Unicode: true, Width: 120}, All: true})
-	return File{"status.txt", text.Bytes()}, err
+	return picture.Of(&f)
 }
 
 // Write packs files into a tar.gz with one folder.
