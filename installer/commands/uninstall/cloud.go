@@ -4,18 +4,36 @@
 package uninstall
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
 // cloud plans what is removed from CloudStack, or names what stays there.
-func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
-	if !o.DeleteUser {
+func (p *Plan) cloud(ctx context.Context, u *run) error {
+	var err error
+	if p.made, err = credentials.ReadMade(ctx, u.Cluster.Kube, p.Namespace); err != nil {
+		return u.Cluster.Explain(err)
+	}
+	p.Made = append(p.Made, p.made.Objects...)
+	var unusable *credentials.Error
+	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
+	switch {
+	case err == nil:
+		u.ends = append(u.ends, u.owner.Close)
+		p.entry(ctx, u)
+	case !errors.As(err, &unusable) || unusable.Code != report.ExitUsage: // there may be keys that others have too
+		return u.Cluster.Explain(err)
+	}
+	if !u.DeleteUser {
 		for _, text := range p.made.Texts() {
 			p.Stays = append(p.Stays, text+" in CloudStack, made by csccm (--delete-user removes it)")
 		}
@@ -28,29 +46,17 @@ func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
 		p.Stays = append(p.Stays, "the controller's user and keys in CloudStack: no list says that csccm made them")
 		return nil
 	}
-	secret, err := credentials.ReadSecret(ctx, u.Cluster.Kube, p.Namespace)
-	if err != nil {
-		return u.Cluster.Explain(err)
-	}
-	fresh := cloudconfig.Default()
-	login := &fresh
-	if secret.Config != nil {
-		p.config = secret.Config
-		local, cleanup, err := secret.LocalConfig(ctx, u.Cluster.Kube)
-		if err != nil {
-			return u.Cluster.Explain(err)
-		}
-		u.ends = append(u.ends, cleanup)
-		if strings.EqualFold(local.APIURL, p.made.APIURL) {
-			login = local
+	login := cloudconfig.Default()
+	if u.owner != nil {
+		p.apiKey = u.owner.Config.APIKey
+		if strings.EqualFold(u.owner.Config.APIURL, p.made.APIURL) {
+			login = *u.owner.Config
 		}
 	}
 	login.APIURL, login.SSLNoVerify = p.made.APIURL, p.made.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
-	if o.CAFile != "" {
-		login.CAFile = o.CAFile
-	}
-	admin, end, err := o.Admin(ctx, login)
+	login.CAFile = cmp.Or(u.CAFile, login.CAFile)
+	admin, end, err := u.Admin(ctx, &login)
 	if err != nil {
 		return err
 	}
@@ -70,15 +76,12 @@ func (p *Plan) cloud(ctx context.Context, u *run, o Options) error {
 
 // endsKeys reports whether the keys of the Secret end with what is removed from CloudStack.
 func (p *Plan) endsKeys() bool {
-	return p.removal != nil && p.config != nil && slices.Contains(p.removal.APIKeys, p.config.APIKey)
+	return p.removal != nil && slices.Contains(p.removal.APIKeys, p.apiKey)
 }
 
 // removeUser removes what csccm made in CloudStack, once nothing works with it any more.
 func (u *run) removeUser(ctx context.Context, note engine.Note) error {
 	r := u.plan.removal
-	if r == nil {
-		return nil
-	}
 	u.Progress.Step("What csccm made in CloudStack")
 	forget := func(ctx context.Context, objects []credentials.MadeObject) error {
 		return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))

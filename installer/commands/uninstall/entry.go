@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
@@ -23,45 +22,34 @@ const entryTimeout = 10 * time.Second
 
 // entry plans what happens to the cluster's entry in CloudStack's UI, which the controller keeps (chart value
 // registerCluster). An entry that cannot be read is no reason to keep the controller.
-func (p *Plan) entry(ctx context.Context, u *run) error {
-	cs, err := cloud.OfSecret(ctx, u.Cluster)
-	if err != nil {
-		return nil // without credentials there is nobody to ask
-	}
-	u.ends = append(u.ends, cs.Close)
+func (p *Plan) entry(ctx context.Context, u *run) {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
-	name, err := u.readEntry(ctx, cs)
+	name, err := u.readEntry(ctx)
 	if err != nil || name == "" {
-		return nil
+		return
 	}
-	if apis, err := cs.Client.ListAPIs(ctx); err == nil {
-		if !apis.Has("deleteKubernetesCluster") {
-			p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow deleteKubernetesCluster", name))
-			return nil
-		}
+	if apis, err := u.owner.Client.ListAPIs(ctx); err == nil && !apis.Has("deleteKubernetesCluster") {
+		p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow deleteKubernetesCluster", name))
+		return
 	}
-	u.owner, p.entryName = cs, name
+	p.entryName = name
 	p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", name))
-	return nil
 }
 
 // readEntry returns the name of the cluster's entry; "" without one.
-func (u *run) readEntry(ctx context.Context, cs *cloud.Cloud) (string, error) {
+func (u *run) readEntry(ctx context.Context) (string, error) {
+	cs := u.owner
 	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", err
-	}
-	clusterUID := string(ns.UID)
-	if clusterUID == "" {
-		return "", nil
 	}
 	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
 	if err != nil {
 		return "", err
 	}
 	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
-	if own := registration.Own(entries, clusterUID); own != nil {
+	if own := registration.Own(entries, string(ns.UID)); own != nil {
 		u.entryID = own.ID
 		return own.Name, err
 	}
@@ -71,9 +59,6 @@ func (u *run) readEntry(ctx context.Context, cs *cloud.Cloud) (string, error) {
 // unregister deletes the entry. The controller has ended, so nobody creates it again. A failure is a warning: CloudStack
 // only displays the entry.
 func (u *run) unregister(ctx context.Context, note engine.Note) error {
-	if u.plan.entryName == "" {
-		return nil
-	}
 	u.Progress.Step("Entry %s in CloudStack's UI", u.plan.entryName)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
 		return u.owner.Client.DeleteExternalCluster(ctx, u.entryID)
@@ -90,23 +75,21 @@ func (u *run) unregister(ctx context.Context, note engine.Note) error {
 
 // lease plans to free the lease. The controller cannot do so by itself: Helm deletes its roles together with its Deployment.
 // Without a release it is the lease that an earlier run, which was stopped, has left: nobody renews it, and it has not expired.
-func (p *Plan) lease(ctx context.Context, u *run) {
+func (p *Plan) lease(ctx context.Context, u *run) error {
 	name := family.LeaseOfChart(p.manifest)
 	l, err := lease.Get(ctx, u.Cluster.Kube, name)
 	age, lasts, held := lease.Age(l, u.Clock)
 	if err != nil || !held || age > lasts || p.Revision == 0 && age < lease.Alive {
-		return
+		return nil
 	}
 	p.leased = true
 	p.Deletes = append(p.Deletes, fmt.Sprintf("holder of Lease %s, unless another controller renews it: the next controller can lead at once", name))
+	return nil
 }
 
 // releaseLease frees the lease that a Pod of the release held. Its Pods have ended. A failure is a warning: a
 // new controller then waits until the lease has expired.
 func (u *run) releaseLease(ctx context.Context, note engine.Note) error {
-	if !u.plan.leased {
-		return nil
-	}
 	name := family.LeaseOfChart(u.plan.manifest)
 	u.Progress.Step("Lease %s", name)
 	released, err := lease.Free(ctx, u.Cluster.Kube, u.Clock, name)

@@ -45,7 +45,7 @@ func (p *Plan) others(ctx context.Context, u *run) error {
 		} else if err != nil {
 			return u.Cluster.Explain(err)
 		}
-		for _, c := range secretusers.Copies(secrets.Items, []string{p.config.APIKey}, nil) {
+		for _, c := range secretusers.Copies(secrets.Items, []string{p.apiKey}, nil) {
 			if c.Namespace != p.Namespace || c.Name != credentials.SecretName {
 				who = append(who, "Secret "+c.String())
 			}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
-	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -76,20 +75,19 @@ type Plan struct {
 	entryName              string // of the entry in CloudStack's UI that is to be deleted; "" = none
 	made                   *credentials.Made
 	removal                *credentials.Removal // nil without DeleteUser
-	config                 *cloudstack.Config   // of the Secret, for this machine; nil without one
+	apiKey                 string               // of the Secret
 }
 
 // Changes reports whether there is anything to do.
 func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
 
 // newPlan reads what is there.
-func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
-	e := u.Env
+func newPlan(ctx context.Context, u *run) (*Plan, error) {
 	p := &Plan{
-		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace,
+		SchemaVersion: 1, Release: u.Release, Namespace: u.Cluster.Namespace,
 		LoadBalancers: []LoadBalancer{}, Deletes: []string{}, Stays: []string{}, Made: []credentials.MadeObject{},
 	}
-	r, err := e.Find(ctx)
+	r, err := u.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -97,35 +95,18 @@ func newPlan(ctx context.Context, u *run, o Options) (*Plan, error) {
 		p.Revision, p.manifest = r.Revision, r.Manifest
 		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}
-	if err := p.services(ctx, e, o); err != nil {
-		return nil, err
+	for _, read := range []func(context.Context, *run) error{p.services, p.cloud, p.credentials, p.others, p.notByHelm, p.nodes, p.lease} {
+		if err := read(ctx, u); err != nil {
+			return nil, err
+		}
 	}
-	if p.made, err = credentials.ReadMade(ctx, e.Cluster.Kube, p.Namespace); err != nil {
-		return nil, e.Cluster.Explain(err)
-	}
-	p.Made = append(p.Made, p.made.Objects...)
-	if err := p.entry(ctx, u); err != nil {
-		return nil, err
-	}
-	if err := p.cloud(ctx, u, o); err != nil {
-		return nil, err
-	}
-	if err := p.credentials(ctx, e, o); err != nil {
-		return nil, err
-	}
-	if err := p.others(ctx, u); err != nil {
-		return nil, err
-	}
-	if err := p.notByHelm(ctx, u); err != nil {
-		return nil, err
-	}
-	return p, p.nodes(ctx, e)
+	return p, nil
 }
 
-func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
-	list, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+func (p *Plan) services(ctx context.Context, u *run) error {
+	list, err := u.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return u.Cluster.Explain(err)
 	}
 	held := 0
 	for i := range list.Items {
@@ -146,7 +127,7 @@ func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	switch {
 	case held == 0:
-	case o.RemoveFinalizers:
+	case u.RemoveFinalizers:
 		p.finalizers = true
 		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, english.Plural(held, "Service", "")))
 	default:
@@ -155,46 +136,41 @@ func (p *Plan) services(ctx context.Context, e *engine.Env, o Options) error {
 	return nil
 }
 
-func (p *Plan) credentials(ctx context.Context, e *engine.Env, o Options) error {
+func (p *Plan) credentials(ctx context.Context, u *run) error {
+	maps := u.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace)
+	_, secret := u.Cluster.Kube.CoreV1().Secrets(p.Namespace).Get(ctx, credentials.SecretName, metav1.GetOptions{})
+	_, ca := maps.Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
 	for _, c := range []struct {
 		kind, name string
-		there      *bool
-		get        func() error
+		err        error
+		ends       bool // it is of no more use
+		goes       *bool
 	}{
-		{"Secret", credentials.SecretName, &p.secret, func() error {
-			_, err := e.Cluster.Kube.CoreV1().Secrets(p.Namespace).Get(ctx, credentials.SecretName, metav1.GetOptions{})
-			return err
-		}},
-		{"ConfigMap", credentials.CAConfigMap, &p.ca, func() error {
-			_, err := e.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
-			return err
-		}},
+		{"Secret", credentials.SecretName, secret, p.endsKeys(), &p.secret},
+		{"ConfigMap", credentials.CAConfigMap, ca, false, &p.ca},
 	} {
-		err := c.get()
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return e.Cluster.Explain(err)
-		}
 		text := fmt.Sprintf("%s %s/%s", c.kind, p.Namespace, c.name)
-		if o.DeleteSecret || c.there == &p.secret && p.endsKeys() {
-			*c.there = true
+		switch {
+		case apierrors.IsNotFound(c.err):
+		case c.err != nil:
+			return u.Cluster.Explain(c.err)
+		case u.DeleteSecret || c.ends:
+			*c.goes = true
 			p.Deletes = append(p.Deletes, text)
-		} else {
+		default:
 			p.Stays = append(p.Stays, text+" (--delete-secret removes it)")
 		}
 	}
-	if _, err := e.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace).Get(ctx, journal.ConfigMap, metav1.GetOptions{}); err == nil {
+	if _, err := maps.Get(ctx, journal.ConfigMap, metav1.GetOptions{}); err == nil {
 		p.Stays = append(p.Stays, fmt.Sprintf("ConfigMap %s/%s, the record of what csccm did", p.Namespace, journal.ConfigMap))
 	}
 	return nil
 }
 
-func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
-	list, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+func (p *Plan) nodes(ctx context.Context, u *run) error {
+	list, err := u.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return e.Cluster.Explain(err)
+		return u.Cluster.Explain(err)
 	}
 	p.Stays = append(p.Stays, "provider IDs, labels and addresses of "+english.Plural(len(list.Items), "node", ""))
 	var waiting []string
@@ -206,7 +182,7 @@ func (p *Plan) nodes(ctx context.Context, e *engine.Env) error {
 	if len(waiting) > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("nodes %s wait for a cloud controller manager and take no Pods until there is one", strings.Join(waiting, ", ")))
 	}
-	distribution, _, err := e.Cluster.Distribution(ctx, list.Items)
+	distribution, _, err := u.Cluster.Distribution(ctx, list.Items)
 	if err != nil {
 		return err
 	}

@@ -45,18 +45,17 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	u := &run{Env: e}
+	u := &run{Env: e, Options: o}
 	defer func() {
 		for _, end := range u.ends {
 			end()
 		}
 	}()
-	p, err := newPlan(ctx, u, o)
+	p, err := newPlan(ctx, u)
 	if err != nil {
 		return err
 	}
 	u.plan = p
-	p.lease(ctx, u)
 	if !p.Changes() && !e.DryRun {
 		e.Progress.Info("there is nothing to remove")
 	}
@@ -70,15 +69,21 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			return nil
 		},
 	}
-	if p.Changes() {
-		op.Steps = []engine.Step{
-			{Name: "Helm release", Do: u.release},
-			{Name: "Pods", Do: u.pods},
-			{Name: "lease", Do: u.releaseLease},
-			{Name: "entry in CloudStack's UI", Do: u.unregister},
-			{Name: "finalizers", Do: u.finalizers},
-			{Name: "user in CloudStack", Do: u.removeUser},
-			{Name: "credentials", Do: u.credentials},
+	for _, step := range []struct {
+		name   string
+		wanted bool
+		do     func(context.Context, engine.Note) error
+	}{
+		{"Helm release", p.Revision > 0, u.release},
+		{"Pods", p.Changes(), u.pods},
+		{"lease", p.leased, u.releaseLease},
+		{"entry in CloudStack's UI", p.entryName != "", u.unregister},
+		{"finalizers", p.finalizers, u.finalizers},
+		{"user in CloudStack", p.removal != nil, u.removeUser},
+		{"credentials", p.secret || p.ca, u.credentials},
+	} {
+		if step.wanted {
+			op.Steps = append(op.Steps, engine.Step{Name: step.name, Do: step.do})
 		}
 	}
 	return e.Run(ctx, op)
@@ -86,18 +91,16 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 
 type run struct {
 	*engine.Env
+	Options
 	plan  *Plan
 	admin *cloudapi.Client
-	owner *cloud.Cloud // the controller's keys, for the entry
+	owner *cloud.Cloud // with the controller's keys; nil without
 
 	entryID string
 	ends    []func()
 }
 
 func (u *run) release(ctx context.Context, note engine.Note) error {
-	if u.plan.Revision == 0 {
-		return nil
-	}
 	u.Progress.Step("Helm release %s/%s", u.plan.Namespace, u.plan.Release)
 	if err := u.Helm.Uninstall(ctx, u.plan.Release); err != nil && !errors.Is(err, helm.ErrReleaseNotFound) {
 		return u.Cluster.Explain(err)
@@ -129,9 +132,6 @@ func (u *run) pods(ctx context.Context, _ engine.Note) error {
 }
 
 func (u *run) finalizers(ctx context.Context, note engine.Note) error {
-	if !u.plan.finalizers {
-		return nil
-	}
 	u.Progress.Step("Finalizers of Services")
 	n := 0
 	for _, lb := range u.plan.LoadBalancers {
@@ -160,9 +160,6 @@ func (u *run) finalizers(ctx context.Context, note engine.Note) error {
 }
 
 func (u *run) credentials(ctx context.Context, note engine.Note) error {
-	if !u.plan.secret && !u.plan.ca {
-		return nil
-	}
 	u.Progress.Step("Credentials")
 	core := u.Cluster.Kube.CoreV1()
 	var errs []error
