@@ -17,11 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
@@ -83,18 +78,14 @@ type Result struct {
 	Steps         []Step `json:"steps"`
 }
 
-// Tester runs a test. Ask is the edge to the network of this machine.
+// Tester runs a test.
 type Tester struct {
-	Kube     kubernetes.Interface
-	Clock    clock.Clock
-	Progress report.Progress
-	Options  Options
-	Explain  func(error) error
+	*engine.Env
+	Options
 	// Cloud makes sure that CloudStack answers, before anything waits for it; nil without credentials.
 	Cloud func(ctx context.Context) error
-	// Logs returns the last lines of a Pod's log.
-	Logs func(ctx context.Context, pod *corev1.Pod, lines int64) (string, error)
-	Ask  func(ctx context.Context, address, token string) (echo.Answer, error)
+	// Ask is the edge to the network of this machine.
+	Ask func(ctx context.Context, address, token string) (echo.Answer, error)
 
 	id     string
 	made   bool // the namespace of its own
@@ -121,7 +112,9 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	if err := e.Agreed(ctx, what, prompt.Question{Message: "Test load balancers: " + what}); err != nil {
 		return err
 	}
-	t := &Tester{Kube: c.Kube, Clock: e.Clock, Progress: e.Progress, Options: o, Explain: c.Explain, Logs: c.PodLog, Ask: AskOnce}
+	run := *e
+	run.PodLogs = c.PodLog
+	t := &Tester{Env: &run, Options: o, Ask: askOnce}
 	if cs, err := cloud.OfSecret(ctx, c); err == nil { // else the caller may not read it: the address shows
 		defer cs.Close()
 		t.Cloud = cs.Answers
@@ -142,17 +135,17 @@ func Run(ctx context.Context, e *engine.Env, o Options) (err error) {
 	return err
 }
 
-// Run does all of it. Its error is a *FailedError where a step failed; everything is removed in any case.
+// Run does all of it; everything is removed in any case.
 func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails
 	t.id = hex.EncodeToString(id)
-	t.result = Result{SchemaVersion: 1, Namespace: t.Options.Namespace, Image: t.Options.Image, Steps: []Step{}}
-	if t.Options.Namespace == "" {
+	t.result = Result{SchemaVersion: 1, Namespace: t.Namespace, Image: t.Image, Steps: []Step{}}
+	if t.Namespace == "" {
 		t.result.Namespace = prefix + t.id
 	}
 	if t.Cloud != nil {
-		if err := t.step(ctx, "CloudStack", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
+		if err := t.step(ctx, "CloudStack", "run csccm doctor --only CS", func(ctx context.Context) (string, error) { return "answers", t.Cloud(ctx) }); err != nil {
 			return &t.result, err // nothing is made yet
 		}
 	}
@@ -160,7 +153,7 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 	// ^C ends the test, not the removal.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTime)
 	defer cancel()
-	rerr := t.step(rctx, "removal", t.remove)
+	rerr := t.step(rctx, "removal", "remove the cause, then delete what is named with kubectl", t.remove)
 	if ctx.Err() != nil {
 		return &t.result, errors.Join(context.Cause(ctx), rerr)
 	}
@@ -173,20 +166,21 @@ func (t *Tester) Run(ctx context.Context) (*Result, error) {
 
 func (t *Tester) steps(ctx context.Context) error {
 	for _, s := range []struct {
-		name string
-		do   func(context.Context) (string, error)
+		name, fix string
+		do        func(context.Context) (string, error)
 	}{
-		{"namespace", t.makeNamespace},
-		{"Pod", t.makePod},
-		{"address", t.makeService},
+		{"namespace", "", t.makeNamespace},
+		{"Pod", "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace", t.makePod},
+		{"address", "csccm doctor says why; csccm plan shows what the controller would do", t.makeService},
 	} {
-		if err := t.step(ctx, s.name, s.do); err != nil {
+		if err := t.step(ctx, s.name, s.fix, s.do); err != nil {
 			return err
 		}
 	}
+	const unanswered = "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
 	// One of the two does not stand in the way of the other.
-	inside := t.step(ctx, "from inside the cluster", t.askInside)
-	return cmp.Or(inside, t.step(ctx, "from this machine", t.askOutside))
+	inside := t.step(ctx, "from inside the cluster", unanswered, t.askInside)
+	return cmp.Or(inside, t.step(ctx, "from this machine", unanswered, t.askOutside))
 }
 
 // skippedError ends a step that could not be judged.
@@ -194,25 +188,8 @@ type skippedError struct{ why string }
 
 func (e *skippedError) Error() string { return e.why }
 
-// FailedError is a step that failed.
-type FailedError struct {
-	Step *Step
-	Err  error
-}
-
-func (e *FailedError) Error() string {
-	return fmt.Sprintf("load balancer test: %s: %s", e.Step.Name, e.Step.Text)
-}
-
-func (e *FailedError) Unwrap() error { return e.Err }
-
-// Remedy is the step's.
-func (e *FailedError) Remedy() string { return e.Step.Remedy }
-
-// ExitCode is that of a failed check.
-func (e *FailedError) ExitCode() int { return report.ExitCheckFailed }
-
-func (t *Tester) step(ctx context.Context, name string, do func(context.Context) (string, error)) error {
+// step does one step. fix is the remedy where the error has none.
+func (t *Tester) step(ctx context.Context, name, fix string, do func(context.Context) (string, error)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -228,39 +205,21 @@ func (t *Tester) step(ctx context.Context, name string, do func(context.Context)
 		s.Outcome, s.Text, err = Skipped, skipped.why, nil
 		t.Progress.Done("skipped: %s", skipped.why)
 	default:
-		s.Outcome, s.Text, s.Remedy = Failed, t.Explain(err).Error(), remedyOf(name, err)
+		var remedied interface{ Remedy() string }
+		if errors.As(err, &remedied) {
+			fix = cmp.Or(remedied.Remedy(), fix)
+		}
+		s.Outcome, s.Text, s.Remedy = Failed, t.Cluster.Explain(err).Error(), fix
 		t.Progress.Fail("%s", s.Text)
+		err = &report.Error{What: fmt.Sprintf("load balancer test: %s: %s", name, s.Text), Fix: fix, Code: report.ExitCheckFailed}
 	}
 	t.result.Steps = append(t.result.Steps, s)
-	if err == nil {
-		return nil
-	}
-	return &FailedError{&t.result.Steps[len(t.result.Steps)-1], err}
+	return err
 }
 
-func remedyOf(step string, err error) string {
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) && remedied.Remedy() != "" {
-		return remedied.Remedy()
-	}
-	switch step {
-	case "CloudStack":
-		return "run csccm doctor --only CS"
-	case "Pod":
-		return "name an image with the controller's program that the nodes can pull with --image, or a namespace whose policy lets the Pod run with --namespace"
-	case "address":
-		return "csccm doctor says why; csccm plan shows what the controller would do"
-	case "from inside the cluster", "from this machine":
-		return "csccm doctor --only LB,CS-005,NODE; look at the node port: a firewall on the nodes or a network policy may keep the virtual router away"
-	case "removal":
-		return "remove the cause, then delete what is named with kubectl"
-	}
-	return ""
-}
-
-// AskOnce asks from a machine outside the cluster. It does not wait long, because the Pod inside has waited for the first
+// askOnce asks from a machine outside the cluster. It does not wait long, because the Pod inside has waited for the first
 // answer.
-func AskOnce(ctx context.Context, address, token string) (echo.Answer, error) {
+func askOnce(ctx context.Context, address, token string) (echo.Answer, error) {
 	const patience = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -270,7 +229,7 @@ func AskOnce(ctx context.Context, address, token string) (echo.Answer, error) {
 // targets are the addresses to ask, the plain one first.
 func (t *Tester) targets() []string {
 	out := []string{net.JoinHostPort(t.result.Address, fmt.Sprint(portPlain))}
-	if !t.Options.NoProxy {
+	if !t.NoProxy {
 		out = append(out, net.JoinHostPort(t.result.Address, fmt.Sprint(portProxy)))
 	}
 	return out
@@ -299,7 +258,7 @@ func judge(answers []echo.Answer) (string, error) {
 
 // askOutside asks from this machine. That nothing can be reached from here proves nothing.
 func (t *Tester) askOutside(ctx context.Context) (string, error) {
-	if t.Options.NoOutside {
+	if t.NoOutside {
 		return "", &skippedError{"--skip-outside is given"}
 	}
 	limited, cancel := context.WithTimeout(ctx, askTime)

@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/echo"
 )
@@ -77,9 +79,9 @@ func (e *env) turn(ctx context.Context) {
 func (e *env) run(ctx context.Context, o Options) (*Result, error) {
 	o.Image, o.AddressTime = "image", time.Minute
 	t := &Tester{
-		Kube: e.kube, Clock: e.clock, Progress: report.NewProgress(&e.err, report.Style{}, e.clock), Options: o,
-		Explain: func(err error) error { return err },
-		Logs: func(context.Context, *corev1.Pod, int64) (string, error) {
+		Options: o,
+		Ask:     func(_ context.Context, address, _ string) (echo.Answer, error) { return e.outside(address) },
+		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: e.clock, Progress: report.NewProgress(&e.err, report.Style{}, e.clock), PodLogs: func(context.Context, *corev1.Pod, int64) (string, error) {
 			var b strings.Builder
 			for _, a := range e.answers {
 				line, err := json.Marshal(a)
@@ -89,8 +91,7 @@ func (e *env) run(ctx context.Context, o Options) (*Result, error) {
 				b.WriteString(string(line) + "\n")
 			}
 			return b.String(), nil
-		},
-		Ask: func(_ context.Context, address, _ string) (echo.Answer, error) { return e.outside(address) },
+		}},
 	}
 	return t.Run(ctx)
 }
@@ -169,7 +170,7 @@ func TestLoadBalancerTest(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var failed *FailedError
+			var failed *report.Error
 			require.ErrorAs(t, err, &failed)
 			require.ErrorContains(t, err, tc.err)
 			require.Equal(t, report.ExitCheckFailed, failed.ExitCode())

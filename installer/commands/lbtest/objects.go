@@ -58,13 +58,13 @@ func (t *Tester) wait(ctx context.Context, limit time.Duration, done func(contex
 }
 
 func (t *Tester) makeNamespace(ctx context.Context) (string, error) {
-	if t.Options.Namespace != "" {
-		_, err := t.Kube.CoreV1().Namespaces().Get(ctx, t.Options.Namespace, metav1.GetOptions{})
-		return t.Options.Namespace, err
+	if t.Namespace != "" {
+		_, err := t.Cluster.Kube.CoreV1().Namespaces().Get(ctx, t.Namespace, metav1.GetOptions{})
+		return t.Namespace, err
 	}
 	m := t.meta("")
 	m.Namespace, m.Name = "", t.result.Namespace
-	_, err := t.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: m}, metav1.CreateOptions{})
+	_, err := t.Cluster.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: m}, metav1.CreateOptions{})
 	t.made = err == nil || !apierrors.IsForbidden(err)
 	return t.result.Namespace, err
 }
@@ -82,7 +82,7 @@ func (t *Tester) pod(name string, args ...string) *corev1.Pod {
 			RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
-			Name: "test", Image: t.Options.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+echo.TokenFlag+"="+t.id),
+			Name: "test", Image: t.Image, Command: []string{"/cloudstack-ccm"}, Args: append(args, "--"+echo.TokenFlag+"="+t.id),
 			Env: []corev1.EnvVar{field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name")},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -93,34 +93,45 @@ func (t *Tester) pod(name string, args ...string) *corev1.Pod {
 	return p
 }
 
-func (t *Tester) makePod(ctx context.Context) (string, error) {
-	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
-	p, err := pods.Create(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", echo.ServeFlag, portPod)), metav1.CreateOptions{})
+// run makes a Pod and waits until it is as done says.
+func (t *Tester) run(ctx context.Context, pod *corev1.Pod, limit time.Duration, done func(*corev1.Pod) (bool, string, error)) (*corev1.Pod, error) {
+	pods := t.Cluster.Kube.CoreV1().Pods(t.result.Namespace)
+	p, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = t.wait(ctx, podTime, func(ctx context.Context) (bool, string, error) {
+	return p, t.wait(ctx, limit, func(ctx context.Context) (bool, string, error) {
 		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		p = now
-		switch now.Status.Phase {
+		*p = *now
+		ok, why, err := done(p)
+		return ok, cmp.Or(why, cluster.PodWaits(p), "the Pod does not run yet"), err
+	})
+}
+
+func (t *Tester) makePod(ctx context.Context) (string, error) {
+	p, err := t.run(ctx, t.pod("server", fmt.Sprintf("--%s=$(POD_IP):%d", echo.ServeFlag, portPod)), podTime, func(p *corev1.Pod) (bool, string, error) {
+		switch p.Status.Phase {
 		case corev1.PodRunning:
-			return now.Status.PodIP != "", "it has no address", nil
+			return p.Status.PodIP != "", "it has no address", nil
 		case corev1.PodFailed, corev1.PodSucceeded:
-			return false, "", t.ended(ctx, now)
+			return false, "", t.ended(ctx, p)
 		default:
-			return false, cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
+			return false, "", nil
 		}
 	})
-	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), err
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/%s runs on node %s", p.Namespace, p.Name, p.Spec.NodeName), nil
 }
 
 // ended is the error of a Pod that should run.
 func (t *Tester) ended(ctx context.Context, p *corev1.Pod) error {
 	text := fmt.Sprintf("Pod %s/%s ended", p.Namespace, p.Name)
-	if log, err := t.Logs(ctx, p, logLines); err == nil {
+	if log, err := t.PodLogs(ctx, p, logLines); err == nil {
 		if lines := strings.Split(strings.TrimSpace(log), "\n"); lines[len(lines)-1] != "" {
 			text += ": " + lines[len(lines)-1]
 		}
@@ -133,7 +144,7 @@ func (t *Tester) service() *corev1.Service {
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{label: t.id, label + "-pod": "server"},
 		Ports: []corev1.ServicePort{{Name: "plain", Port: portPlain, TargetPort: intstr.FromInt32(portPod)}},
 	}}
-	if !t.Options.NoProxy {
+	if !t.NoProxy {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "proxied", Port: portProxy, TargetPort: intstr.FromInt32(portPod)})
 		s.Annotations = map[string]string{annotation.ProxyProtocol: "proxied"}
 	}
@@ -141,12 +152,12 @@ func (t *Tester) service() *corev1.Service {
 }
 
 func (t *Tester) makeService(ctx context.Context) (string, error) {
-	services := t.Kube.CoreV1().Services(t.result.Namespace)
+	services := t.Cluster.Kube.CoreV1().Services(t.result.Namespace)
 	s, err := services.Create(ctx, t.service(), metav1.CreateOptions{})
 	if err != nil {
 		return "", err
 	}
-	err = t.wait(ctx, t.Options.AddressTime, func(ctx context.Context) (bool, string, error) {
+	err = t.wait(ctx, t.AddressTime, func(ctx context.Context) (bool, string, error) {
 		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
@@ -162,7 +173,7 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 
 // warning is the last warning about a Service.
 func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
-	list, err := t.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
+	list, err := t.Cluster.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
 	text := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
 	if err != nil {
 		return text
@@ -181,22 +192,14 @@ func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
 }
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {
-	pods := t.Kube.CoreV1().Pods(t.result.Namespace)
-	p, err := pods.Create(ctx, t.pod("client", "--"+echo.AskFlag+"="+strings.Join(t.targets(), ",")), metav1.CreateOptions{})
+	asks := t.pod("client", "--"+echo.AskFlag+"="+strings.Join(t.targets(), ","))
+	p, err := t.run(ctx, asks, podTime+askTime, func(p *corev1.Pod) (bool, string, error) {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed, "", nil
+	})
 	if err != nil {
 		return "", err
 	}
-	if err := t.wait(ctx, podTime+askTime, func(ctx context.Context) (bool, string, error) {
-		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		p = now
-		return now.Status.Phase == corev1.PodSucceeded || now.Status.Phase == corev1.PodFailed, cmp.Or(cluster.PodWaits(now), "the Pod does not run yet"), nil
-	}); err != nil {
-		return "", err
-	}
-	log, err := t.Logs(ctx, p, logLines)
+	log, err := t.PodLogs(ctx, p, logLines)
 	if err != nil {
 		return "", err
 	}
@@ -215,10 +218,10 @@ func (t *Tester) askInside(ctx context.Context) (string, error) {
 
 // remove deletes what was made, and waits: the controller releases the address before the Service is gone.
 func (t *Tester) remove(ctx context.Context) (string, error) {
-	if t.Options.Namespace == "" && !t.made {
+	if t.Namespace == "" && !t.made {
 		return "there was nothing", nil
 	}
-	core := t.Kube.CoreV1()
+	core := t.Cluster.Kube.CoreV1()
 	ns := t.result.Namespace
 	ours := metav1.ListOptions{LabelSelector: label + "=" + t.id}
 	for name, remove := range map[string]func(context.Context, string, metav1.DeleteOptions) error{
@@ -247,7 +250,7 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	if t.Options.Namespace != "" {
+	if t.Namespace != "" {
 		return "Service and Pods are gone", nil
 	}
 	err := core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
