@@ -4,7 +4,6 @@
 package credentials
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -38,11 +37,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 	fix := "name cmk's configuration with --cmk-config, usually ~/.cmk/config"
 	text, err := os.ReadFile(path) // #nosec G304 -- the user names it
 	if err != nil {
-		var perr *os.PathError
-		if errors.As(err, &perr) {
-			err = perr.Err
-		}
-		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: err}
+		return nil, &Error{What: "cannot read cmk's configuration " + path, Fix: fix, Code: report.ExitUsage, Err: withoutPath(err)}
 	}
 	sections := map[string]map[string]string{}
 	var section map[string]string

@@ -141,7 +141,7 @@ func TestCAConfigMap(t *testing.T) {
 	}
 }
 
-func TestReadSecretFrom(t *testing.T) {
+func TestReadPassword(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ in, want, err string }{
 		"plain":       {in: "pass word", want: "pass word"},
@@ -153,7 +153,7 @@ func TestReadSecretFrom(t *testing.T) {
 		"binary":      {in: "can\xffary", err: "--x: that is not one line of text"},
 		"far too big": {in: strings.Repeat("a", 1<<17), err: "--x: that is not one line of text"},
 	} {
-		got, err := credentials.ReadSecretFrom("--x", strings.NewReader(tc.in))
+		got, err := credentials.ReadPassword("--x", "", strings.NewReader(tc.in))
 		require.Equal(t, tc.want, got, name)
 		if tc.err == "" {
 			require.NoError(t, err, name)
@@ -164,7 +164,7 @@ func TestReadSecretFrom(t *testing.T) {
 		require.ErrorAs(t, err, &e, name)
 		require.Equal(t, 2, e.ExitCode(), name)
 	}
-	_, err := credentials.ReadSecretFile("--x", t.TempDir()+"/none")
+	_, err := credentials.ReadPassword("--x", t.TempDir()+"/none", nil)
 	require.ErrorContains(t, err, "--x: cannot read")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

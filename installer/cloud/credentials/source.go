@@ -22,18 +22,9 @@ import (
 // maxSecret bounds what is read as one secret.
 const maxSecret = 64 << 10
 
-// ReadSecretFile reads one secret from a file. The line break at its end is not part of it, nor is a byte order mark.
-func ReadSecretFile(flag, path string) (string, error) {
-	raw, err := readFile(flag, path)
-	if err != nil {
-		return "", err
-	}
-	return oneLine(flag, raw)
-}
-
 // ReadKeyFile reads an API key or a secret key from a file. What TrimKey removes is named in note.
 func ReadKeyFile(flag, path string) (key, note string, err error) {
-	raw, err := readFile(flag, path)
+	raw, err := readAll(flag, path, nil)
 	if err != nil {
 		return "", "", err
 	}
@@ -68,34 +59,42 @@ const (
 	zeroWidthSpace = '\u200b'
 )
 
-func readFile(flag, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		var perr *os.PathError
-		if errors.As(err, &perr) {
-			err = perr.Err
-		}
-		return "", &Error{What: fmt.Sprintf("%s: cannot read %s", flag, path), Fix: "name a file that holds the secret and nothing else", Code: report.ExitUsage, Err: err}
-	}
-	defer f.Close() //nolint:errcheck // read only
-	return readAll(flag, f)
-}
-
-func readAll(flag string, r io.Reader) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
-	if err != nil {
-		return "", &Error{What: flag + ": reading failed", Fix: "pipe or name a file that holds the secret", Code: report.ExitUsage, Err: err}
-	}
-	return string(b), nil
-}
-
-// ReadSecretFrom reads one secret from a stream, up to its end, as ReadSecretFile does.
-func ReadSecretFrom(flag string, r io.Reader) (string, error) {
-	raw, err := readAll(flag, r)
+// ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end is not
+// part of it, nor is a byte order mark.
+func ReadPassword(flag, path string, stream io.Reader) (string, error) {
+	raw, err := readAll(flag, path, stream)
 	if err != nil {
 		return "", err
 	}
 	return oneLine(flag, raw)
+}
+
+func readAll(flag, path string, r io.Reader) (string, error) {
+	e := &Error{What: flag + ": reading failed", Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
+	if path != "" {
+		e.What = fmt.Sprintf("%s: cannot read %s", flag, path)
+		f, err := os.Open(path)
+		if err != nil {
+			e.Err = withoutPath(err)
+			return "", e
+		}
+		defer f.Close() //nolint:errcheck // read only
+		r = f
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	if err != nil {
+		e.Err = withoutPath(err)
+		return "", e
+	}
+	return string(b), nil
+}
+
+// withoutPath is an error of package os for a text that names the file already.
+func withoutPath(err error) error {
+	if perr, ok := errors.AsType[*os.PathError](err); ok {
+		return perr.Err
+	}
+	return err
 }
 
 func oneLine(flag, raw string) (string, error) {

@@ -6,13 +6,12 @@ package install
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // CredentialOptions says where the controller's keys come from. At most one of
@@ -96,7 +95,7 @@ func (c *CredentialOptions) completeURL(ctx context.Context, p prompt.Prompter, 
 		}
 	}
 	if err := checkURL(c.APIURL); err != nil {
-		return report.Usage(fmt.Sprintf("--api-url %q: %v", c.APIURL, err), "give the URL of the API, for example https://cloud.example.org/client/api")
+		return report.Usage("--"+err.Error(), "give the URL of the API")
 	}
 	return nil
 }
@@ -201,18 +200,6 @@ func notEmpty(s string) error {
 }
 
 func checkURL(s string) error {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return errors.New("that is no URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("it must start with https:// or http://")
-	case u.Host == "":
-		return errors.New("it names no host")
-	case u.User != nil:
-		return errors.New("it must not hold credentials")
-	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("it must end with the path, without ? or #")
-	}
-	return nil
+	_, err := (&cloudstack.Config{APIURL: s}).Endpoint()
+	return err
 }

@@ -64,7 +64,7 @@ func (f *Given) Read(o *Options) error {
 	}
 	var err error
 	if f.AdminPasswordFile != "" {
-		if c.AdminPassword, err = credentials.ReadSecretFile("--admin-password-file", f.AdminPasswordFile); err != nil {
+		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-file", f.AdminPasswordFile, nil); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (f *Given) Read(o *Options) error {
 	}
 	switch {
 	case f.AdminPasswordStdin && !f.Interactive:
-		if c.AdminPassword, err = credentials.ReadSecretFrom("--admin-password-stdin", f.In); err != nil {
+		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-stdin", "", f.In); err != nil {
 			return err
 		}
 	case c.AdminPassword == "" && c.AdminUser != "":

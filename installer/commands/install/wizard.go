@@ -158,10 +158,7 @@ func ownerOf(answer string, domain, account, project *string) {
 }
 
 // askZone offers the zones where there is a choice.
-func (in *Installer) askZone(ctx context.Context, api interface {
-	ListZones(ctx context.Context) ([]cloudstack.Zone, error)
-},
-) error {
+func (in *Installer) askZone(ctx context.Context, api *cloudapi.Client) error {
 	if in.Zone != "" {
 		return nil
 	}

@@ -54,7 +54,7 @@ func TestWizardAsksAgain(t *testing.T) {
 	in := e.install(t, Options{})
 	said := e.Stderr.String()
 	for _, want := range []string{
-		"it must start with https:// or http://",
+		"must begin with http:// or https://",
 		"no CloudStack API answers at http://127.0.0.1:1/client/api: ",
 		"no CloudStack API answers at " + page.URL + "/client/api: got a web page (HTML) in place of the API",
 		`refuses the login of user "admin" in domain "ROOT"`,
