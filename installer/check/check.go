@@ -23,8 +23,6 @@ import (
 
 // Types of package decide, for the callers of this one.
 type (
-	// Check is decide.Check.
-	Check = decide.Check
 	// Severity is decide.Severity.
 	Severity = decide.Severity
 	// Phase is decide.Phase.
@@ -47,7 +45,6 @@ type (
 
 // Names of package decide.
 const (
-	SeverityFatal   = decide.SeverityFatal
 	SeverityError   = decide.SeverityError
 	SeverityWarning = decide.SeverityWarning
 	PhasePreflight  = decide.Preflight
@@ -71,7 +68,7 @@ const (
 )
 
 // All is the catalogue, in the order in which it is shown.
-func All() []Check { return decide.All() }
+func All() []decide.Check { return decide.All() }
 
 // Misplaced is decide.Misplaced.
 var Misplaced = decide.Misplaced

@@ -50,7 +50,7 @@ anything, and the others at its end. A check is skipped when one that it needs d
 	return err
 }
 
-func phases(c *Check) string {
+func phases(c *decide.Check) string {
 	if c.Phase == "" {
 		return "preflight, installed"
 	}

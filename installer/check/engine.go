@@ -36,7 +36,7 @@ const defaultTimeout = 20 * time.Second
 func (s Selection) Validate() error {
 	catalogue := All()
 	for _, code := range slices.Concat(s.Only, s.Skip) {
-		if !slices.ContainsFunc(catalogue, func(c Check) bool { return matches(code, c.Code) }) {
+		if !slices.ContainsFunc(catalogue, func(c decide.Check) bool { return matches(code, c.Code) }) {
 			return fmt.Errorf("check %q is not known, did you mean %s?", code, strings.Join(nearest(code, catalogue), " or "))
 		}
 	}
@@ -68,13 +68,13 @@ func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)
 
 // task is one check of a run.
 type task struct {
-	check  Check
+	check  decide.Check
 	hidden bool // runs only because a selected check needs it, and is shown if it does not pass
 	ended  chan struct{}
 	result Result
 }
 
-func run(ctx context.Context, env *Env, catalogue []Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *reading) {
+func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *reading) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what is still read for checks that have given up
 	r := newReading(ctx, env, sources)
@@ -108,14 +108,14 @@ func run(ctx context.Context, env *Env, catalogue []Check, sources map[decide.So
 }
 
 // plan chooses the checks of a selection, and those that they need, in the catalogue's order.
-func plan(catalogue []Check, sel Selection) []*task {
-	chosen := func(c *Check) bool {
+func plan(catalogue []decide.Check, sel Selection) []*task {
+	chosen := func(c *decide.Check) bool {
 		return c.In(sel.Phase) && (len(sel.Only) == 0 || matchesAny(sel.Only, c.Code)) && !matchesAny(sel.Skip, c.Code)
 	}
 	needed := map[string]bool{}
 	var need func(code string)
 	need = func(code string) {
-		i := slices.IndexFunc(catalogue, func(c Check) bool { return c.Code == code })
+		i := slices.IndexFunc(catalogue, func(c decide.Check) bool { return c.Code == code })
 		// What the user skips on purpose counts as passed.
 		if i < 0 || needed[code] || matchesAny(sel.Skip, code) {
 			return
@@ -187,7 +187,7 @@ func (t *task) within(ctx context.Context, r *reading, timeout time.Duration) Fi
 }
 
 // judge reads what the check needs, and lets it decide. A panic is a finding about csccm, not the end of it.
-func (r *reading) judge(ctx context.Context, c *Check) (f Finding) {
+func (r *reading) judge(ctx context.Context, c *decide.Check) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
 			f = decide.Unknownf("the check itself broke (%v): please report this", p)

@@ -20,15 +20,15 @@ import (
 )
 
 // made is a check that finds f.
-func made(code string, severity Severity, f Finding, needs ...string) Check {
-	return Check{
+func made(code string, severity Severity, f Finding, needs ...string) decide.Check {
+	return decide.Check{
 		Code: code, Title: "title of " + code, Severity: severity, Needs: needs, Remedy: "the usual",
 		Judge: func(*Facts) Finding { return f },
 	}
 }
 
 // reads is a check that finds f when something is read.
-func reads(code string, f Finding, s decide.Source) Check {
+func reads(code string, f Finding, s decide.Source) decide.Check {
 	c := made(code, SeverityError, f)
 	c.Reads = []decide.Source{s}
 	return c
@@ -44,11 +44,11 @@ func (readers readers) sources() map[decide.Source]source {
 	return out
 }
 
-func runAll(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
+func runAll(ctx context.Context, catalogue []decide.Check, sel Selection, progress func(Result)) Report {
 	return readers{}.run(ctx, catalogue, sel, progress)
 }
 
-func (readers readers) run(ctx context.Context, catalogue []Check, sel Selection, progress func(Result)) Report {
+func (readers readers) run(ctx context.Context, catalogue []decide.Check, sel Selection, progress func(Result)) Report {
 	r, _ := run(ctx, &Env{}, catalogue, readers.sources(), sel, progress)
 	return r
 }
@@ -67,7 +67,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 	var running, peak atomic.Int32
 	gate := make(chan struct{})
 	var open sync.Once
-	var catalogue []Check
+	var catalogue []decide.Check
 	sources := readers{}
 	for i := range n {
 		s := decide.Source(fmt.Sprint(i))
@@ -97,8 +97,8 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 
 func TestSkipWhenANeededCheckDidNotPass(t *testing.T) {
 	t.Parallel()
-	catalogue := []Check{
-		made("T-001", SeverityFatal, decide.Problemf("down")),
+	catalogue := []decide.Check{
+		made("T-001", decide.SeverityFatal, decide.Problemf("down")),
 		made("T-002", SeverityError, decide.Passf("not reached"), "T-001"),
 		made("T-003", SeverityError, decide.Passf("not reached either"), "T-002"),
 		made("T-004", SeverityWarning, decide.Problemf("meh")),
@@ -120,7 +120,7 @@ func TestSelection(t *testing.T) {
 	t.Parallel()
 	pre := made("A-001", SeverityError, decide.Passf(""))
 	pre.Phase = PhasePreflight
-	catalogue := []Check{pre, made("A-002", SeverityError, decide.Problemf("no")), made("B-001", SeverityError, decide.Passf(""), "A-002"), made("B-002", SeverityError, decide.Passf(""))}
+	catalogue := []decide.Check{pre, made("A-002", SeverityError, decide.Problemf("no")), made("B-001", SeverityError, decide.Passf(""), "A-002"), made("B-002", SeverityError, decide.Passf(""))}
 	tests := []struct {
 		name string
 		sel  Selection
@@ -154,7 +154,7 @@ func TestTimeoutOfOneCheck(t *testing.T) {
 			<-ctx.Done() // it ends with the run
 			return ctx.Err()
 		}}
-		r := sources.run(t.Context(), []Check{reads("T-001", decide.Passf("too late"), "slow"), made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
+		r := sources.run(t.Context(), []decide.Check{reads("T-001", decide.Passf("too late"), "slow"), made("T-003", SeverityError, decide.Passf(""))}, Selection{Timeout: 5 * time.Second}, nil)
 		require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-003": OK}, outcomes(r))
 		require.Equal(t, "no result within 5s", r.Checks[0].Message)
 		require.EqualValues(t, 5000, r.DurationMs)
@@ -171,7 +171,7 @@ func TestEndOfTheRun(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	r := sources.run(ctx, []Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
+	r := sources.run(ctx, []decide.Check{stuck, made("T-002", SeverityError, decide.Passf(""), "T-001")}, Selection{}, nil)
 	require.Equal(t, Unknown, r.Checks[0].Outcome)
 	require.Contains(t, r.Checks[0].Message, "interrupted")
 	require.Equal(t, 2, r.Unfinished(), "also what needs it: %s", r.Checks[1].Message)
@@ -190,7 +190,7 @@ func TestEndOfTheRun(t *testing.T) {
 		cancel()
 		return nil
 	}
-	r = sources.run(ctx, []Check{made("T-001", SeverityError, Finding{Message: "is broken"}), reads("T-002", Finding{}, "slow")}, Selection{}, func(r Result) {
+	r = sources.run(ctx, []decide.Check{made("T-001", SeverityError, Finding{Message: "is broken"}), reads("T-002", Finding{}, "slow")}, Selection{}, func(r Result) {
 		if r.Code == "T-001" {
 			close(said)
 		}
@@ -201,7 +201,7 @@ func TestEndOfTheRun(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	<-ctx.Done()
-	r = sources.run(ctx, []Check{stuck}, Selection{}, nil)
+	r = sources.run(ctx, []decide.Check{stuck}, Selection{}, nil)
 	require.Contains(t, r.Checks[0].Message, "the time for the whole run is over")
 }
 
@@ -210,7 +210,7 @@ func TestPanicIsAFinding(t *testing.T) {
 	c := made("T-001", SeverityError, Finding{})
 	c.Judge = func(*Facts) Finding { panic("oops") }
 	sources := readers{"it": func(context.Context) error { panic("oops") }}
-	r := sources.run(t.Context(), []Check{c, reads("T-002", decide.Passf(""), "it"), made("T-003", SeverityError, decide.Passf(""))}, Selection{}, nil)
+	r := sources.run(t.Context(), []decide.Check{c, reads("T-002", decide.Passf(""), "it"), made("T-003", SeverityError, decide.Passf(""))}, Selection{}, nil)
 	require.Equal(t, map[string]Outcome{"T-001": Unknown, "T-002": Unknown, "T-003": OK}, outcomes(r))
 	require.Contains(t, r.Checks[0].Message, "oops")
 	require.Contains(t, r.Checks[1].Message, "it could not be read: csccm broke (oops)")

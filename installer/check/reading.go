@@ -194,7 +194,7 @@ func (r *reading) fill(remedy string, objects []Object) string {
 }
 
 // nearest are the codes and groups that a mistyped one is closest to, by the letters to change.
-func nearest(code string, catalogue []Check) []string {
+func nearest(code string, catalogue []decide.Check) []string {
 	var known []string
 	for _, c := range catalogue {
 		group, _, _ := strings.Cut(c.Code, "-")

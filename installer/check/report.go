@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/version"
 )
@@ -45,7 +46,7 @@ type Result struct {
 	needs string
 }
 
-func resultOf(c *Check, f Finding, took time.Duration) Result {
+func resultOf(c *decide.Check, f Finding, took time.Duration) Result {
 	r := Result{
 		Code: c.Code, Category: c.Category(), Title: c.Title, Severity: c.Severity, Hint: c.Hint(),
 		Outcome: f.Outcome, Message: f.Message, Objects: f.Objects, Evidence: f.Evidence,

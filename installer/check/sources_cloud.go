@@ -6,7 +6,6 @@ package check
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -117,10 +116,8 @@ func readOwner(ctx context.Context, r *reading, f *Facts) error {
 		return err
 	}
 	users, err := r.CloudStack.ListUsers(ctx, "", "", "")
-	for _, u := range users {
-		if u.APIKey != "" && u.APIKey == f.Config.APIKey {
-			f.Owner = &decide.Owner{User: u.Username, Account: u.Account, Domain: u.Domain, State: u.State, Role: fmt.Sprintf("%s (%s)", u.RoleName, u.RoleType)}
-		}
+	if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey }); i >= 0 {
+		f.Owner = &users[i]
 	}
 	return err
 }

@@ -174,7 +174,7 @@ func keys(f *Facts) Finding {
 	case o == nil:
 		return out.With("account", "the server does not say whose the keys are")
 	default:
-		return out.With("user", o.User+", "+o.State).With("account", o.Account+" of domain "+o.Domain).With("role", o.Role)
+		return out.With("user", o.Username+", "+o.State).With("account", o.Account+" of domain "+o.Domain).With("role", fmt.Sprintf("%s (%s)", o.RoleName, o.RoleType))
 	}
 }
 
@@ -203,12 +203,8 @@ func commands(f *Facts) Finding {
 		return Passf("all %d commands", len(provider.RequiredCommands))
 	}
 	out := Warnf("the role refuses %s; the controller works without them", strings.Join(lesser, ", "))
-	without := map[string][]string{}
 	for _, c := range lesser {
-		without[provider.Losses[c]] = append(without[provider.Losses[c]], c)
-	}
-	for loss, commands := range without {
-		out = out.With("without "+strings.Join(commands, ", "), loss)
+		out = out.With("without "+c, provider.Losses[c])
 	}
 	return out
 }

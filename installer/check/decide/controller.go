@@ -73,7 +73,7 @@ const manyRestarts = 3
 
 func podsReady(f *Facts) Finding {
 	var wanted, ready int32
-	var objects, odd []Object
+	var objects []Object
 	var images []string
 	ours := f.Ours()
 	if len(ours) == 0 {
@@ -87,20 +87,18 @@ func podsReady(f *Facts) Finding {
 			objects = append(objects, w.object("%d of %d Pods ready", w.Ready, w.Wanted))
 		}
 	}
-	for i := range f.Pods {
-		p := &f.Pods[i]
+	objects = append(objects, about("Pod", f.Pods, notReady)...)
+	odd := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		restarts := 0
 		for j := range p.Status.ContainerStatuses {
 			restarts += int(p.Status.ContainerStatuses[j].RestartCount)
 		}
-		if why := notReady(p); why != "" {
-			objects = append(objects, objectf("Pod", p.Namespace, p.Name, "%s", why))
-		} else if why := otherImage(p, images); why != "" {
-			odd = append(odd, objectf("Pod", p.Namespace, p.Name, "%s", why))
-		} else if restarts >= manyRestarts {
-			odd = append(odd, objectf("Pod", p.Namespace, p.Name, "restarted %d times", restarts))
+		why := otherImage(p, images)
+		if why == "" && restarts >= manyRestarts {
+			why = fmt.Sprintf("restarted %d times", restarts)
 		}
-	}
+		return why
+	})
 	switch {
 	case len(objects) == 0 && len(odd) > 0:
 		return Warnf("%s restarting, or with another image than wanted", english.Plural(len(odd), "Pod", "")).About(odd...)
@@ -296,7 +294,7 @@ func placement(f *Facts) Finding {
 	if len(workers) == len(f.Nodes) {
 		return Passf("no node has the label of a control plane node")
 	}
-	misplaced := objects("Pod", f.Pods, func(p *corev1.Pod) string {
+	misplaced := about("Pod", f.Pods, func(p *corev1.Pod) string {
 		if workers[p.Spec.NodeName] {
 			return "runs on node " + p.Spec.NodeName + ", which is no control plane node"
 		}

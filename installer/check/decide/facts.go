@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -139,7 +140,7 @@ type Facts struct {
 	Capabilities      *cloudstack.Capabilities
 	ClockAhead        *time.Duration // how far CloudStack's clock is ahead; nil where no answer told
 	APIs              sets.Set[string]
-	Owner             *Owner // whose the keys are; nil where the server does not say
+	Owner             *cloudapi.User // whose the keys are; nil where the server does not say
 	Zones             []cloudstack.Zone
 	VMs               *inventory.VMSnapshot
 	Places            []credentials.Place // other places with VMs; read where most nodes have none
@@ -160,9 +161,6 @@ type Facts struct {
 
 // Members are those of load balancer rules, by the rules' ids.
 type Members = map[string][]cloudstack.LoadBalancerMember
-
-// Owner is whose keys the controller works with.
-type Owner struct{ User, Account, Domain, State, Role string }
 
 // Revision is one of the Helm release.
 type Revision struct {
@@ -251,7 +249,7 @@ func (f *Facts) Leader() (holder string, ago time.Duration) {
 
 // nodeObjects returns the Nodes about which say has something to say.
 func (f *Facts) nodeObjects(say func(n *corev1.Node) string) []Object {
-	return objects("Node", f.Nodes, say)
+	return about("Node", f.Nodes, say)
 }
 
 // withoutName cuts the beginning of an error about a Node, whose name is in the finding anyway.

@@ -40,8 +40,8 @@ func objectf(kind, namespace, name, format string, args ...any) Object {
 	return Object{Kind: kind, Namespace: namespace, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// objects returns the objects of a list about which say has something to say.
-func objects[T any, P interface {
+// about returns the objects of a list about which say has something to say.
+func about[T any, P interface {
 	*T
 	metav1.Object
 }](kind string, list []T, say func(P) string) []Object {

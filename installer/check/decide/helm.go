@@ -174,10 +174,7 @@ func leaks(f *Facts) Finding {
 			objects = append(objects, Object{Kind: "Secret", Name: recordOf(r), Message: fmt.Sprintf("revision %d holds credentials", r.Revision)})
 		}
 	}
-	if len(objects) > 0 {
-		return Problemf("%s of Helm with credentials", english.Plural(len(objects), "record", "")).About(objects...).
-			Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n %s delete secret %s`",
-				WordNamespace, namesOf(objects))
-	}
-	return Passf("%s searched", english.Plural(len(f.Records), "revision", ""))
+	return Passf("%s searched", english.Plural(len(f.Records), "revision", "")).Unless(objects, "record", "%s of Helm with credentials").
+		Fix("keep the keys in a Secret of your own (chart value existingSecret), make new ones with csccm rotate-keys, and delete the records: `kubectl -n %s delete secret %s`",
+			WordNamespace, namesOf(objects))
 }

@@ -99,7 +99,7 @@ func initialised(n *corev1.Node) bool {
 }
 
 func strandedVolumes(volumes []corev1.PersistentVolume, now, after []corev1.Node) []Object {
-	return objects("PersistentVolume", volumes, func(v *corev1.PersistentVolume) string {
+	return about("PersistentVolume", volumes, func(v *corev1.PersistentVolume) string {
 		asks, selector := topologyOf(v)
 		fits := func(n corev1.Node) bool { return selector.Match(&n) }
 		text := ""

@@ -145,30 +145,23 @@ func matches(f *Facts) Finding {
 }
 
 func providerIDs(f *Facts) Finding {
-	odd := f.nodeObjects(func(n *corev1.Node) string {
-		_, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		_, hasVM := f.VM(n)
-		switch {
-		case err != nil || kind.IsCloudStack():
-		case kind != node.KindNone:
-			return fmt.Sprintf("%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID)
-		case f.Phase == Installed && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
-			return "has no provider ID: it was never initialised"
-		}
-		return ""
-	})
+	var odd []Object
 	wrong := f.nodeObjects(func(n *corev1.Node) string {
 		id, kind, err := node.ParseProviderID(n.Spec.ProviderID)
-		if err != nil {
-			return err.Error()
-		}
 		vm, found := f.VMs.ByID(id)
+		_, hasVM := f.VM(n)
 		switch {
-		case !kind.IsCloudStack():
-		case !found:
+		case err != nil:
+			return err.Error()
+		case kind.IsCloudStack() && !found:
 			return fmt.Sprintf("%q names no VM of %s", n.Spec.ProviderID, f.VMs.Scope())
-		case node.Gone(vm.State):
+		case kind.IsCloudStack() && node.Gone(vm.State):
 			return fmt.Sprintf("its VM %s (%s) is %s", vm.Name, id, vm.State)
+		case kind.IsCloudStack():
+		case kind != node.KindNone:
+			odd = append(odd, objectf("Node", "", n.Name, "%q is of another cloud provider; the node is found by its name", n.Spec.ProviderID))
+		case f.Phase == Installed && !node.HasTaint(n) && hasVM: // others wait for NODE-004, or NODE-002 says it
+			odd = append(odd, objectf("Node", "", n.Name, "has no provider ID: it was never initialised"))
 		}
 		return ""
 	})

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 	"github.com/csccm/csccm/pkg/cloudstack/ini"
 )
@@ -116,14 +115,10 @@ func driverKeys(f *Facts) Finding {
 		out = Problemf("the CSI driver exits at startup: its cloud-config has keys that it does not know: %s", strings.Join(unknown, ", "))
 	}
 	note := "of " + where
-	if sameKeys(cfg, &f.Config) {
+	if cfg.APIKey == f.Config.APIKey && cfg.SecretKey == f.Config.SecretKey && cfg.APIURL == f.Config.APIURL {
 		note += ", the same as the controller's"
 	}
 	return out.With("keys", note)
-}
-
-func sameKeys(a, b *cloudstack.Config) bool {
-	return a.APIKey == b.APIKey && a.SecretKey == b.SecretKey && a.APIURL == b.APIURL
 }
 
 func driverTopology(f *Facts) Finding {

@@ -147,7 +147,7 @@ func records(f *Facts) Finding {
 	for i := range f.Addresses {
 		byID[f.Addresses[i].ID] = &f.Addresses[i]
 	}
-	found := objects("Service", f.Services, func(s *corev1.Service) string {
+	found := about("Service", f.Services, func(s *corev1.Service) string {
 		records, err := annotation.ParseRecords(s.Annotations)
 		if err != nil {
 			return err.Error()
