@@ -129,7 +129,7 @@ func (in *Input) learnNames(r *redactor) {
 		r.name("node", f.Forwards[i].VMName)
 	}
 	if o := f.Owner; o != nil {
-		r.name("user", o.User)
+		r.name("user", o.Username)
 		r.name("account", o.Account)
 		for _, part := range strings.Split(o.Domain, "/") { // a path or the last name of it
 			if part != credentials.DefaultDomain { // every CloudStack has it
