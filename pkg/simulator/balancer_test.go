@@ -166,39 +166,6 @@ func TestInternalLoadBalancer(t *testing.T) {
 	require.NotEqual(t, h.vars["at"], h.vars["elsewhere"], "the same ports take another address")
 }
 
-// TestProjectLoadBalancer: what a project owns, its members and admins above handle; others see nothing of it.
-func TestProjectLoadBalancer(t *testing.T) {
-	t.Parallel()
-	h := startYAML(t, lbWorld)
-	h.set("p", h.idOf("projects", "p"), "hidden", h.sim.st.Projects.Rows[0].Account.Name)
-	h.play(`
-		d/a associateIpAddress networkid={networks:proj} > ip
-		admin createLoadBalancerRule publicipid={ip} name=p-80 algorithm=LeastConn publicport=80 privateport=30080 protocol=tcp => \
-			projectid={p} account=- algorithm=LeastConn fordisplay=true > lb
-		d/da assignToLoadBalancerRule id={lb} virtualmachineids={vms:p-1}
-		d/a assignToLoadBalancerRule id={lb} virtualmachineids={vms:own-1} => job 530 Failed to assign load balancer rule
-		d/a listLoadBalancerRules id={lb} => count 0
-		d/a listLoadBalancerRules projectid={p} => count 1
-		d/a listLoadBalancerRules projectid=-1 => count 1
-		d/a listLoadBalancerRules projectid={p} virtualmachineid={vms:p-1} => count 1
-		d/b listLoadBalancerRules projectid=-1 => count 0
-		admin listLoadBalancerRules listall=true => count 0
-		admin listLoadBalancerRules projectid={p} => count 1
-		d/da listLoadBalancerRules projectid={p} => count 1
-		d/a listLoadBalancerRuleInstances id={lb} => count 1
-		d/b listLoadBalancerRuleInstances id={lb} => 531/4365 {denied}
-
-		d/a createLBStickinessPolicy lbruleid={lb} name=s methodname=SourceBased => account={hidden} projectid=-
-		d/a createTags resourceids={lb} resourcetype=LoadBalancer tags[0].key=k tags[0].value=v
-		d/a listTags => count 0
-		d/a listTags projectid={p} => projectid={p}
-		d/b deleteLoadBalancerRule id={lb} => job 530 {denied}
-		d/da deleteLoadBalancerRule id={lb}
-		d/a listFirewallRules projectid={p} => count 0  # the related rule went along
-		d/a listTags projectid={p} => count 1  # the tags of a rule stay
-	`)
-}
-
 // Tags of load balancer rules outlive the rules, and are deleted by the ids of these. Tags of addresses do not.
 func TestTagsOfDeletedRulesStay(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@
 package simulator
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -356,58 +355,6 @@ func TestContractOfKubernetes(t *testing.T) {
 			owner addVirtualMachinesToKubernetesCluster id={k} virtualmachineids={vm1}
 			owner listEvents => type=KUBERNETES.CLUSTER.CREATE`},
 	})
-}
-
-// TestKubernetesObjects compares the members of answers and their types with the tables of the notes on the API.
-func TestKubernetesObjects(t *testing.T) {
-	t.Parallel()
-	h := startCKS(t)
-	team := h.idOf("projects", "team")
-	h.set("team", team).play(newCluster + ` etcdnodes=1 > k
-		owner scaleKubernetesCluster id={k} autoscalingenabled=true minsize=1 maxsize=3
-		` + newCluster + ` name=c2 projectid={team} > two
-		owner createKubernetesCluster name=x zoneid={zone} clustertype=ExternalManaged > external`)
-	const (
-		cluster = `id s name s description s zoneid s zonename s kubernetesversionid s kubernetesversionname s serviceofferingid s
-			serviceofferingname s workerofferingid s workerofferingname s controlofferingid s controlofferingname s etcdofferingid s
-			etcdofferingname s etcdnodes i templateid s templatename s networkid s associatednetworkname s keypair s masternodes i
-			controlnodes i size i state s cpunumber s memory s endpoint s ipaddress s ipaddressid s etcdips {} autoscalingenabled b
-			minsize i maxsize i csienabled b clustertype s virtualmachines [] account s projectid s project s domainid s domain s
-			domainpath s created s hasannotations b`
-		version = `id s name s semanticversion s isoid s isoname s isostate s zoneid s zonename s supportsha b supportsautoscaling b state s
-			mincpunumber i minmemory i created s directdownload b arch s`
-	)
-	for _, k := range h.ok(h.root("listKubernetesClusters", "listall", "true", "projectid", "-1")).items("kubernetescluster") {
-		typed(t, k, cluster)
-	}
-	typed(t, h.first(h.root("listKubernetesSupportedVersions"), "kubernetessupportedversion"), version)
-	config := h.ok(h.call("owner", "getKubernetesClusterConfig", "id", h.vars["k"])).body["clusterconfig"]
-	typed(t, config.(map[string]any), "id s name s configdata s")
-}
-
-// typed demands that the object has only members of the table, with their types: s, i, b, [] or {}.
-func typed(t *testing.T, object map[string]any, table string) {
-	t.Helper()
-	types := map[string]string{}
-	for pair := range slices.Chunk(strings.Fields(table), 2) {
-		types[pair[0]] = pair[1]
-	}
-	for name, v := range object {
-		got := "?"
-		switch v.(type) {
-		case string:
-			got = "s"
-		case float64:
-			got = "i"
-		case bool:
-			got = "b"
-		case []any:
-			got = "[]"
-		case map[string]any:
-			got = "{}"
-		}
-		require.Equal(t, types[name], got, name)
-	}
 }
 
 // TestProjectServiceRole compares the role of the service accounts of projects with the notes on the API.

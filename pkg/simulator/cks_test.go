@@ -138,19 +138,6 @@ func TestClusterWithoutAddress(t *testing.T) {
 	`)
 }
 
-func TestClusterInGivenNetwork(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(newCluster + ` networkid={cksnet} > k ipaddressid=ip
-		` + newCluster + ` networkid={cksnet} => 530/9999 is already under use by another Kubernetes cluster
-		owner listFirewallRules ipaddressid={ip} => count 2
-		owner deleteKubernetesCluster id={k}
-		owner listFirewallRules ipaddressid={ip} => count 0
-		owner listLoadBalancerRules publicipid={ip} => count 0
-		owner listNetworks id={cksnet} => count 1
-		owner listVirtualMachines id={extra} => state=Running
-	`)
-}
-
 // TestClusterMeetsItsNetwork: a Kubernetes cluster uses key pairs and respects and makes rules like everybody else.
 func TestClusterMeetsItsNetwork(t *testing.T) {
 	t.Parallel()
@@ -185,14 +172,6 @@ func TestClusterOnTier(t *testing.T) {
 		owner deleteKubernetesCluster id={k}
 		owner listNetworkACLs networkid={t} => count 3
 		owner listPublicIpAddresses associatednetworkid={t} => count 0
-	`)
-}
-
-func TestClusterInSharedNetwork(t *testing.T) {
-	t.Parallel()
-	startCKS(t).play(newCluster + ` networkid={networks:shared} => ipaddress=- > k virtualmachines.0.nic.0.ipaddress=address
-		owner listKubernetesClusters id={k} => endpoint=https://{address}:6443/
-		owner deleteKubernetesCluster id={k}
 	`)
 }
 

@@ -72,42 +72,6 @@ func TestDefaultNetwork(t *testing.T) {
 			431/4350 More than 1 default Isolated networks are found for account Account [`)
 }
 
-func TestExpungeFreesEverything(t *testing.T) {
-	t.Parallel()
-	startVMs(t, 0).play(`
-		` + deploy + ` name=gone ipaddress=10.1.1.99 > vm
-		k8s-owner assignToLoadBalancerRule id={rule} virtualmachineids={vm}
-		k8s-owner createTags resourcetype=UserVm resourceids={vm} tags[0].key=k tags[0].value=v
-		k8s-owner listLoadBalancerRuleInstances id={rule} => count 3
-		admin expungeVirtualMachine id={vm} => job 530 Please destroy vm with specified vmId before expunge
-		k8s-owner destroyVirtualMachine id={vm}
-		` + deploy + ` name=again ipaddress=10.1.1.99 => 530/4250 {internal}
-		admin expungeVirtualMachine id={vm}
-		k8s-owner listTags resourceid={vm} => count 0
-		k8s-owner listLoadBalancerRuleInstances id={rule} => count 2
-		` + deploy + ` name=gone ipaddress=10.1.1.99
-	`)
-}
-
-func TestListFiltersOfVMs(t *testing.T) {
-	t.Parallel()
-	startVMs(t, 0).play(`
-		` + deploy + ` name=filtered displayname="Filtered One" startvm=false > vm
-		k8s-owner listVirtualMachines name=FILTERED => count 1 id={vm}
-		k8s-owner listVirtualMachines keyword="tered on" => count 1 id={vm}
-		k8s-owner listVirtualMachines state=stopped => count 1 id={vm}
-		k8s-owner listVirtualMachines ids={vm} => count 1 id={vm}
-		k8s-owner listVirtualMachines keyword=filtered page=1 pagesize=1 => count 1 id={vm}
-		k8s-owner listVirtualMachines forvirtualnetwork=true name=filtered => count 1 id={vm}
-		k8s-owner listVirtualMachines name="Filtered One" => count 0
-		+ name=filter => count 0
-		+ name=filtered leased=true => count 0
-		+ name=filtered forvirtualnetwork=false => count 0
-		k8s-owner listVirtualMachines hypervisor=KVM => count 0
-		k8s-owner listVirtualMachines haenable=true => count 0
-	`)
-}
-
 func TestTemplateFilters(t *testing.T) {
 	t.Parallel()
 	start(t, Options{}).play(`

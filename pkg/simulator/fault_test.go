@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/pkg/simulator/internal/catalogue"
-	"github.com/csccm/csccm/pkg/simulator/internal/store"
 	"github.com/csccm/csccm/pkg/simulator/internal/wire"
 )
 
@@ -230,22 +229,6 @@ func TestRestart(t *testing.T) {
 			=> /jobstatus=2 /jobresultcode=530 /jobresult=- /jobresulttype=- /completed~2026 /managementserverid~
 		k8s-owner listVirtualMachines id={vm} => jobid=-`)
 	require.Equal(t, http.StatusUnauthorized, session("listZones").status, "sessions are gone")
-}
-
-// TestRestartDuringDeployment: a VM on its way up is Stopped afterwards, with the detail that it was never started.
-func TestRestartDuringDeployment(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{World: FreshWorld(), Latency: LatencyProfile{Job: time.Minute}})
-	zone := id(h.first(h.root("listZones"), "zone"))
-	vm := h.ok(h.root("deployVirtualMachine", "name", "half", "zoneid", zone,
-		"templateid", id(h.first(h.root("listTemplates", "templatefilter", "all"), "template")),
-		"serviceofferingid", id(h.first(h.root("listServiceOfferings"), "serviceoffering")))).str("id")
-	h.clock.Step(40 * time.Second)
-	require.Equal(t, store.VMStarting, h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")["state"])
-	h.sim.Restart(0)
-	v := h.first(h.root("listVirtualMachines", "id", vm), "virtualmachine")
-	require.Equal(t, store.VMStopped, v["state"])
-	require.Equal(t, "true", v["details"].(map[string]any)[store.DeployFlag])
 }
 
 func TestLedger(t *testing.T) {

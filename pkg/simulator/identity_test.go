@@ -92,24 +92,19 @@ func TestBootstrap(t *testing.T) {
 	h := start(t, Options{})
 	h.play(`
 		admin createRole name=ccm type=User > role
-		admin createRole name=ccm type=User => 530/9999 Entity already exists
-		admin createRole name=x type=Bogus => 530/9999 Illegal RoleType name provided
 		admin createRolePermission roleid={role} rule=listZones permission=allow
+		+ rule=listApis
 		+ rule=listVirtual*
-		+ rule=listNetworks
-		+ rule=queryAsyncJobResult
 		+ rule=* permission=deny
-		+ permission=deny => 531/4365 Rule already exists for the role: ccm
-		+ rule=a-b => 431/4350 invalid rule provided
-		admin listRolePermissions roleid={role} => count 5
-		admin listRoles name=User > builtin
-		admin createRolePermission roleid={builtin} rule=x permission=allow => 531/4365 cannot be added for Default roles
+		admin createRole name=clone roleid={role} > clone
+		admin listRolePermissions roleid={clone} => count 4
 		admin createAccount username=kubeadmin password=p firstname=f lastname=l email=e@x roleid={role} => name=kubeadmin > user.0.id=user
 		admin getUserKeys id={user} => apikey=-
 		admin registerUserKeys id={user} > apikey=key
 
 		kubeadmin listZones
-		kubeadmin listApis => 432/9999 The API [listApis]
+		kubeadmin listApis name=listZones => count 1
+		kubeadmin listApis => name=listApis
 		kubeadmin createLoadBalancerRule => 432/9999 The API [createLoadBalancerRule]
 		admin deleteRole id={role} => 531/4365 role in use
 	`)
@@ -119,16 +114,6 @@ func TestBootstrap(t *testing.T) {
 	h.play("admin registerUserKeys id={user}")
 	require.Equal(t, 401, h.get(h.url+"?"+old.Encode()).status)
 	h.play("kubeadmin listZones")
-}
-
-func TestUserMayNotTouchOthers(t *testing.T) {
-	t.Parallel()
-	start(t, Options{}).play(`
-		admin listUsers username=admin > admin
-		k8s-owner registerUserKeys id={admin} => 531/4365 {denied}
-		k8s-owner createAccount username=x => 432/9999 The API [createAccount]
-		k8s-owner listUsers listall=true => count 1
-	`)
 }
 
 // TestProjectOfKubernetesService: the role that CloudStack gives to clusters of a project denies what upstream calls.
@@ -154,23 +139,6 @@ func TestIntegrationPort(t *testing.T) {
 	nothing := h.root("")
 	h.fails(nothing, 432, wire.CSGeneric, "Invalid request, no command sent")
 	require.Equal(t, "errorresponse", nothing.key)
-}
-
-func TestThrottle(t *testing.T) {
-	t.Parallel()
-	w := ExampleWorld()
-	w.Settings = map[string]string{"api.throttling.enabled": "true", "api.throttling.max": "2"}
-	h := start(t, Options{World: w})
-	h.ok(h.call("k8s-owner", "listZones"))
-	h.ok(h.call("k8s-owner", "listZones"))
-	a := h.call("k8s-owner", "listZones")
-	h.fails(a, 429, wire.CSGeneric, "The given user has reached his/her account api limit, please retry after [1000] ms.")
-	require.Equal(t, "listzonesresponse", a.key)
-	for range 5 {
-		h.ok(h.call("admin", "listZones"))
-	}
-	h.clock.Step(1e9)
-	h.ok(h.call("k8s-owner", "listZones"))
 }
 
 func TestDomains(t *testing.T) {
@@ -248,28 +216,6 @@ func TestDomainAdminsStayBelowThemselves(t *testing.T) {
 			=> 531/4365 access to more privileges they have
 		dev/boss listDomains => count 1
 		dev/boss listDomains id={ROOT} => 531/4365 {denied}
-	`)
-}
-
-func TestRoleRules(t *testing.T) {
-	t.Parallel()
-	h := start(t, Options{})
-	h.play(`
-		root createRole name=ccm type=User > role
-		root createRolePermission roleid={role} rule=listApis permission=allow > list
-		+ rule=listZones > zones
-		+ rule=* permission=deny > deny
-	`)
-	h.tenant("dev", "worker", "roleid", h.vars["role"])
-	h.play(`
-		dev/worker listApis => count 2 name=listApis /api.1.name=listZones
-
-		root deleteRole id={role} => 531/4365 Found accounts that have role in use, won't allow to delete role
-		root listRoles name=User > builtin
-		root deleteRole id={builtin} => 531/4365 Default roles cannot be deleted
-		root createRole name=clone roleid={role} > clone
-		root listRolePermissions roleid={clone} => count 3
-		root deleteRole id={clone}
 	`)
 }
 

@@ -6,8 +6,6 @@ package simulator
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/csccm/csccm/pkg/simulator/internal/store"
 )
 
@@ -43,22 +41,6 @@ const newVPC = "d/a createVPC name=v displaytext=text cidr=10.2.0.0/16 vpcofferi
 const newTier = `
 	d/a createNetwork name=t1 gateway=10.2.1.1 netmask=255.255.255.0 zoneid={zone} networkofferingid={tier} vpcid={vpc} =>` +
 	" state=Allocated vpcid={vpc} aclid=- > t1\n"
-
-func TestCreateNetwork(t *testing.T) {
-	t.Parallel()
-	startNetwork(t).play(`
-		d/b createNetwork zoneid={zone} name=iso networkofferingid={isolated} => state=Allocated type=Isolated acltype=Account account=b \
-			cidr=10.1.1.0/24 gateway=10.1.1.1 displaytext=iso egressdefaultpolicy=false networkdomain~cloud.internal
-		admin createNetwork zoneid={zone} name=sh networkofferingid={shared} vlan=300 gateway=172.30.0.1 netmask=255.255.255.0 \
-			startip=172.30.0.10 endip=172.30.0.99 domainid={d} acltype=domain => state=Setup acltype=Domain subdomainaccess=true vlan=300 \
-			broadcasturi=vlan://300 domainid={d} account=- > sh
-		d/b listNetworks id={sh} => count 1  # the domain's accounts see it
-		d/b createNetwork zoneid={zone} name=l2 networkofferingid={l2} => cidr=-
-		admin createNetwork zoneid={zone} name=given networkofferingid={isolated} account=b domainid={d} gateway=10.9.0.1 netmask=255.255.0.0 => \
-			account=b cidr=10.9.0.0/16
-		d/a createNetwork zoneid={zone} name=proj networkofferingid={isolated} projectid={projects:p} => project=p
-	`)
-}
 
 func TestCreateNetworkRefused(t *testing.T) {
 	t.Parallel()
@@ -102,21 +84,6 @@ func TestNetworkLife(t *testing.T) {
 		d/a listNetworks id={n} => count 0
 		d/a listPublicIpAddresses id={ip} => count 0  # its addresses are free
 		d/a listFirewallRules => count 0
-	`)
-}
-
-// TestImplement follows a network from its first VM on.
-func TestImplement(t *testing.T) {
-	t.Parallel()
-	h := startNetwork(t)
-	h.play("d/b createNetwork zoneid={zone} name=x networkofferingid={isolated} > n")
-	row, ok := h.sim.st.Networks.Get(h.vars["n"])
-	require.True(t, ok)
-	h.sim.st.Implement(row, h.clock.Now())
-	h.play(`
-		admin listNetworks id={n} listall=true => state=Implemented vlan~1
-		d/b listPublicIpAddresses associatednetworkid={n} => issourcenat=true > ip ipaddress=address
-		d/b disassociateIpAddress id={ip} => job 530 ip address is used for source nat purposes
 	`)
 }
 
@@ -173,23 +140,6 @@ func TestPortForwarding(t *testing.T) {
 	`)
 }
 
-// TestForwardsHoldTheirVM: port forwarding rules keep NICs, addresses and owners of the VMs that they lead to in place.
-func TestForwardsToSecondaryAddresses(t *testing.T) {
-	t.Parallel()
-	h := startNetwork(t)
-	h.play(`
-		d/a associateIpAddress networkid={net} > ip
-		d/a listVirtualMachines id={n1} > nic.0.id=nic
-	`)
-	card := h.sim.st.NICs.ByUUID[h.vars["nic"]]
-	h.sim.st.AddSecondary(card, "10.1.1.200")
-	h.play(`
-		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=22 privateport=22 virtualmachineid={n1} vmguestip=10.1.1.21 > first
-		+ publicport=23 privateport=23 vmguestip=10.1.1.200 => vmguestip=10.1.1.200
-		+ publicport=24 privateport=24 vmguestip=10.1.1.201 => 431/4350 IP Address is not in the VM nic's network
-	`)
-}
-
 func TestStaticNAT(t *testing.T) {
 	t.Parallel()
 	startNetwork(t).play(`
@@ -211,34 +161,14 @@ func TestStaticNAT(t *testing.T) {
 	`)
 }
 
-// TestTierBinding ties a VPC address to a tier with its first rule and frees it with the last.
-func TestTierBinding(t *testing.T) {
-	t.Parallel()
-	h := startNetwork(t)
-	h.play(newVPC + newTier)
-	n, _ := h.sim.st.Networks.Get(h.vars["t1"])
-	m, _ := h.sim.st.VMs.Get(h.vars["n1"])
-	h.sim.st.AddNIC(m, &store.NIC{Network: n, IP: "10.2.1.9"})
-	h.play(`
-		d/a associateIpAddress vpcid={vpc} => state=Allocated > ip
-		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
-		d/a createPortForwardingRule ipaddressid={ip} protocol=tcp publicport=1 privateport=1 virtualmachineid={n1} \
-			=> 431/4350 is not associated with any
-		+ networkid={t1} openfirewall=true => 431/4350 Can't have openFirewall=true when IP address belongs to VPC
-		+ networkid={t1} > rule
-		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1}
-		d/a deletePortForwardingRule id={rule}
-		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
-		d/a enableStaticNat ipaddressid={ip} virtualmachineid={n1} networkid={t1}
-		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1}
-	`)
-}
-
 func TestVPCLife(t *testing.T) {
 	t.Parallel()
 	startNetwork(t).play(newVPC + newTier + `
 		d/a listVPCs id={vpc} => cidr=10.2.0.0/16 vpcofferingname="Default VPC offering" displaytext=text account=a network#=1
 		d/a listPublicIpAddresses vpcid={vpc} => issourcenat=true > nat  # its source NAT address comes with it
+		d/a associateIpAddress vpcid={vpc} > ip
+		d/a createLoadBalancerRule publicipid={ip} name=n algorithm=source publicport=80 privateport=1 networkid={t1}
+		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=80 => 431/4350 There is no new provider for IP
 		d/b createVPC name=o cidr=10.2.0.0/16 vpcofferingid={vpcs} zoneid={zone} > foreign
 		d/b createNetworkACLList name=l vpcid={foreign} > list
 
@@ -314,57 +244,5 @@ func TestNetworkACLs(t *testing.T) {
 		d/a deleteNetworkACL id={item} => 431/9999 entity does not exist
 		d/a deleteNetworkACLList id={l}
 		d/a listNetworkACLLists name=l => count 0
-	`)
-}
-
-const projectWorld = `
-zones: [{name: z, publicRanges: [203.0.113.1-203.0.113.9]}]
-domains: [{path: ROOT/d}]
-accounts:
-  - {name: a, domain: d, users: [{name: a}]}
-  - {name: b, domain: d, users: [{name: b}]}
-  - {name: da, domain: d, role: Domain Admin, users: [{name: da}]}
-projects: [{name: p, owner: a}, {name: paused, owner: a}]
-vpcs: [{name: v, cidr: 10.2.0.0/16, account: a}]
-networks:
-  - {name: own, account: a}
-  - {name: proj, project: p}
-  - {name: tier, vpc: v, cidr: 10.2.1.0/24, acl: default_allow}
-  - {name: tier2, vpc: v, cidr: 10.2.2.0/24}
-  - {name: shared, type: Shared, domain: d, cidr: 172.30.0.0/24}
-virtualMachines:
-  - {name: own-1, account: a, nics: [{network: own}]}
-  - {name: proj-1, project: p, nics: [{network: proj}]}
-  - {name: tier-1, account: a, nics: [{network: tier}]}
-  - {name: b-1, account: b, nics: [{network: shared}]}
-publicIPs: [{address: 203.0.113.8, vpc: v}]
-`
-
-// TestAddressOfVPC: bound to a tier by its first rule, unbound with the last; the source NAT trap.
-func TestAddressOfVPC(t *testing.T) {
-	t.Parallel()
-	h := startYAML(t, projectWorld)
-	h.set("t1", h.netID("tier"), "ip", h.ipID("203.0.113.8")).play(`
-		d/a createLoadBalancerRule publicipid={ip} name=n algorithm=roundrobin publicport=80 privateport=1 protocol=tcp \
-			=> 431/9999 is not associated with any
-		+ networkid={t1} openfirewall=true => 431/9999 Can't have openFirewall=true when IP address belongs to VPC
-		+ networkid={networks:own} => 431/9999 is not assigned to the network
-		+ networkid={t1} > first
-		d/a listPublicIpAddresses id={ip} => associatednetworkid={t1} > vpcid=vpc
-		d/a associateIpAddress networkid={t1} => job 431 Can't assign ip to the network directly when network belongs to VPC
-		d/a createLoadBalancerRule publicipid={ip} name=n algorithm=roundrobin publicport=81 privateport=1 networkid={networks:tier2} => \
-			networkid={t1} > second  # a networkid that differs is ignored
-		d/a createFirewallRule ipaddressid={ip} protocol=tcp startport=80 => 431/4350 There is no new provider for IP 203.0.113.8 of service
-		d/a listFirewallRules ipaddressid={ip} => count 0
-		d/a deleteLoadBalancerRule id={second}
-		d/a deleteLoadBalancerRule id={first}
-		d/a listPublicIpAddresses id={ip} => associatednetworkid=-
-
-		d/a listPublicIpAddresses issourcenat=true vpcid={vpc} > nat
-		d/a disassociateIpAddress id={nat} => job 530 used for source nat purposes
-		d/a createLoadBalancerRule publicipid={nat} name=n algorithm=roundrobin publicport=80 privateport=1 networkid={t1}
-		d/a listPublicIpAddresses id={nat} => issourcenat=false  # the VPC has lost its source NAT
-		d/a disassociateIpAddress id={nat}
-		d/a listNetworkACLs networkid={t1} => count 2
 	`)
 }

@@ -178,6 +178,27 @@ func TestOwnerOfAddress(t *testing.T) {
 	`)
 }
 
+const projectWorld = `
+zones: [{name: z, publicRanges: [203.0.113.1-203.0.113.9]}]
+domains: [{path: ROOT/d}]
+accounts:
+  - {name: a, domain: d, users: [{name: a}]}
+  - {name: b, domain: d, users: [{name: b}]}
+  - {name: da, domain: d, role: Domain Admin, users: [{name: da}]}
+projects: [{name: p, owner: a}, {name: paused, owner: a}]
+vpcs: [{name: v, cidr: 10.2.0.0/16, account: a}]
+networks:
+  - {name: own, account: a}
+  - {name: proj, project: p}
+  - {name: tier, vpc: v, cidr: 10.2.1.0/24, acl: default_allow}
+  - {name: shared, type: Shared, domain: d, cidr: 172.30.0.0/24}
+virtualMachines:
+  - {name: own-1, account: a, nics: [{network: own}]}
+  - {name: proj-1, project: p, nics: [{network: proj}]}
+  - {name: tier-1, account: a, nics: [{network: tier}]}
+  - {name: b-1, account: b, nics: [{network: shared}]}
+`
+
 // TestOwnerFilters follows section 1.10 of the API contract.
 func TestOwnerFilters(t *testing.T) {
 	t.Parallel()
