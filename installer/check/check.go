@@ -7,6 +7,7 @@ package check
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
@@ -110,6 +111,7 @@ type API interface {
 	ListKubernetesClusters(ctx context.Context, projectID string) ([]cloudapi.KubernetesCluster, error)
 	ListFirewallRules(ctx context.Context, q cloudstack.FirewallRuleQuery) ([]cloudstack.FirewallRule, error)
 	ListPortForwardings(ctx context.Context, q cloudstack.PortForwardingQuery) ([]cloudstack.PortForwarding, error)
+	ClockOffset() (ahead time.Duration, known bool)
 }
 
 // Codes are the codes of the catalogue, each with its title for shell completion.

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 )
@@ -77,4 +80,42 @@ func NotInstalled(namespace string, skipped int) error {
 		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
 			namespace, english.Plural(skipped, "check", ""), english.PluralWord(skipped, "was", "were"))},
 		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
+}
+
+const (
+	// leaderTimeout covers the lease of a controller that ended without releasing it: 15 s by default, 60 s of
+	// a csccm that was killed during a takeover, and the time until a Pod tries again.
+	leaderTimeout = 90 * time.Second
+	leaderPoll    = 2 * time.Second
+)
+
+// AwaitLeader waits until a Pod of the controller leads: a ready Pod need not lead yet, the lease of a controller that is
+// gone must expire first. After a limit it returns the check that still fails. run is Run, or a test's.
+func AwaitLeader(ctx context.Context, env *Env, run func(context.Context, *Env, Selection, func(Result)) Report, skip []string, p report.Progress) (open *Result, err error) {
+	const code = "CCM-002"
+	waiting := false
+	began := env.Clock.Now()
+	_, err = engine.Poll(ctx, env.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
+		r := run(ctx, env, Selection{Phase: PhaseInstalled, Only: []string{code}, Skip: skip}, nil)
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		open = nil
+		if i := slices.IndexFunc(r.Checks, func(c Result) bool { return c.Code == code && c.Outcome == Failed }); i >= 0 {
+			open = &r.Checks[i]
+		}
+		if open != nil && !waiting {
+			waiting = true
+			p.Step("Waiting for a leader")
+		}
+		return open == nil, nil
+	})
+	switch {
+	case err != nil || !waiting:
+	case open != nil:
+		p.Fail("not within %s", leaderTimeout)
+	default:
+		p.Done("after %s", env.Clock.Since(began).Round(time.Second))
+	}
+	return open, err
 }

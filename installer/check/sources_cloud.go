@@ -52,10 +52,8 @@ func cloudSources() map[decide.Source]source {
 		}},
 		// Even a refusal has a date.
 		decide.Clock: {tries: []decide.Source{decide.Capabilities}, read: func(_ context.Context, r *reading, f *Facts) error {
-			if api, is := r.CloudStack.(interface{ ClockOffset() (time.Duration, bool) }); is {
-				if d, known := api.ClockOffset(); known {
-					f.ClockAhead = &d
-				}
+			if d, known := r.CloudStack.ClockOffset(); known {
+				f.ClockAhead = &d
 			}
 			return nil
 		}},

@@ -84,7 +84,7 @@ func podsReady(f *Facts) Finding {
 		wanted, ready = wanted+w.Wanted, ready+w.Ready
 		images = append(images, w.Images...)
 		if w.Ready < w.Wanted || w.Wanted == 0 {
-			objects = append(objects, w.object("%d of %d Pods ready", w.Ready, w.Wanted))
+			objects = append(objects, objectf(w.Kind, w.Namespace, w.Name, "%d of %d Pods ready", w.Ready, w.Wanted))
 		}
 	}
 	objects = append(objects, about("Pod", f.Pods, notReady)...)
@@ -222,7 +222,7 @@ func otherControllers(f *Facts) Finding {
 		}
 	}
 	for _, w := range f.Others() {
-		objects = append(objects, w.object("%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
+		objects = append(objects, objectf(w.Kind, w.Namespace, w.Name, "%s, image %s", english.Plural(int(w.Wanted), "Pod", ""), strings.Join(w.Images, ", ")))
 		if w.replaceable {
 			fix("`csccm takeover` stops the other provider for CloudStack and keeps all that it made")
 		} else {

@@ -4,7 +4,6 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -61,10 +60,6 @@ func imagesOf(pod *corev1.PodSpec) []string {
 func (w *Workload) RegisteredAs() string {
 	name, _ := family.Argument(w.words, "register-cluster")
 	return name
-}
-
-func (w *Workload) object(format string, args ...any) Object {
-	return Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Message: fmt.Sprintf(format, args...)}
 }
 
 // foreignImages are parts of the images of cloud controller managers whose names do not say so.
