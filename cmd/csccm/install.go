@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/commandline"
 	"github.com/csccm/csccm/installer/taint"
-	"github.com/csccm/csccm/installer/takeover"
 )
 
 const installLong = `Install the controller into the cluster, or bring an install up to date.
@@ -132,7 +131,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&c.User, "user", "", "name of the controller's user (default kubeadmin, or ACCOUNT-kubeadmin where taken)")
 	flags.StringVar(&c.Role, "role-name", "", "name of the minimal role for a new account (default "+credentials.DefaultRole+")")
 
-	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, fromPredecessorUsage)
+	flags.BoolVar(&c.FromPredecessor, "from-predecessor", false, "use the keys of the provider that is replaced")
 	flags.BoolVar(&o.OverwriteSecret, "overwrite-secret", false, "replace the credentials that are in the cluster")
 
 	flags.StringVar(&o.Project, "project", "", "project that owns the cluster's VMs (name or id)")
@@ -158,7 +157,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	if err := (check.Selection{Skip: o.SkipChecks}).Validate(); err != nil {
 		return cli.Usagef("--skip-check: %w", err)
 	}
-	if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
+	if err := consentNames(o.Accept, o.Pin); err != nil {
 		return err
 	}
 	if err := f.readSecrets(g); err != nil {

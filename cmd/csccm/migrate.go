@@ -5,12 +5,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/cloud"
@@ -140,7 +140,7 @@ initialised again. --undo restores the labels; a provider ID cannot be changed.`
 }
 
 func newTakeoverCommand(g *cli.Globals) *cobra.Command {
-	o, fromPredecessor, undo := takeover.Options{}, false, false
+	o := takeover.Options{}
 	cmd := g.Command(&cobra.Command{
 		Use:   "takeover",
 		Short: "Replace another provider without loss of traffic",
@@ -161,46 +161,31 @@ The old controller stays, with no Pods, and --undo goes back to it. What
   csccm takeover --pin all --accept all --yes    # keep what can be kept
   csccm takeover --undo                          # back to the old controller`,
 	}, cli.ChangingCloud, func(ctx context.Context, _ []string) error {
-		if err := takeover.ConsentNames(o.Accept, o.Pin); err != nil {
+		if err := consentNames(o.Accept, o.Pin); err != nil {
 			return err
 		}
-		if undo && (len(o.Accept) > 0 || len(o.Pin) > 0) {
+		if o.Undo && (len(o.Accept) > 0 || len(o.Pin) > 0) {
 			return cli.Usagef("--undo goes back to what was: leave out --accept and --pin")
 		}
-		run := takeover.Run
-		if undo {
-			run = takeover.Undo
-		}
-		body := func(e *engine.Env, cs *cloud.Cloud) error { return run(ctx, e, cs, o) }
-		if !fromPredecessor {
-			return g.OnCloud(ctx, body)
-		}
-		if g.CloudConfig != "" {
-			return cli.Usagef("--cloud-config and --from-predecessor are both given; give one")
-		}
-		c, err := g.Cluster(ctx)
-		if err != nil {
-			return err
-		}
-		cs, err := takeover.Connect(ctx, c, g.Release)
-		if err != nil {
-			return err
-		}
-		defer cs.Close()
-		if _, err := fmt.Fprintf(g.ErrOut, "Credentials: %s\n", cs.From); err != nil {
-			return err
-		}
-		return g.On(c, func(e *engine.Env) error { return body(e, cs) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return takeover.Run(ctx, e, cs, o) })
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&fromPredecessor, "from-predecessor", false, fromPredecessorUsage)
 	flags.StringVar(&o.ClusterID, "cluster-id", "", "name of this cluster in tags, if the chart is given one")
-	flags.BoolVar(&undo, "undo", false, "go back to the old controller")
+	flags.BoolVar(&o.Undo, "undo", false, "go back to the old controller")
 	addConsent(g, cmd, &o.Accept, &o.Pin)
 	return cmd
 }
 
-const fromPredecessorUsage = "use the keys of the provider that is replaced"
+// consentNames checks the form of what --accept and --pin name.
+func consentNames(lists ...[]string) error {
+	for _, n := range slices.Concat(lists...) {
+		namespace, name, err := cache.SplitMetaNamespaceKey(n)
+		if n != takeover.All && (err != nil || namespace == "" || name == "") {
+			return cli.Usagef("--accept or --pin %q is neither NAMESPACE/NAME of a Service nor %s", n, takeover.All)
+		}
+	}
+	return nil
+}
 
 // addConsent adds the flags that agree to a takeover's changes.
 func addConsent(g *cli.Globals, cmd *cobra.Command, accept, pin *[]string) {

@@ -62,19 +62,15 @@ func TestTakeoverPlans(t *testing.T) {
 	require.Contains(t, c.out, "nothing to take over")
 }
 
-// Where csccm's controller is installed already, the takeover shows what its policy for tenants refuses.
+// Where csccm's controller is installed already, a Service that its policy for tenants refuses needs consent.
 func TestTakeoverShowsThePolicy(t *testing.T) {
 	t.Parallel()
 	a, _, file := leftCluster(t)
 	a.set("/apis/apps/v1/deployments", "["+apacheDeployment+","+ourDeployment+"]")
-	base := []string{"takeover", "--server", a.url, "--cloud-config", file, "--dry-run", "--accept", "all"}
-	c := execute(t, base...)
-	require.Equal(t, 0, c.code, c.errOut)
-	require.Contains(t, c.out, "The policy for tenants (chart value tenancy) refuses what Services use now:\n! default/documented: ")
-	c = execute(t, append(base, "-o", "json")...)
-	var r takeover.Plan
-	require.NoError(t, json.Unmarshal([]byte(c.out), &r), c.errOut)
-	require.Equal(t, "default/documented", r.Tenants[0].Service)
+	c := execute(t, "takeover", "--server", a.url, "--cloud-config", file, "--dry-run", "--pin", "all")
+	require.Equal(t, 3, c.code, c.errOut)
+	require.Contains(t, c.errOut, "default/documented: it would be left unchanged and no longer be updated: ")
+	require.Contains(t, c.errOut, `("enabled") is not allowed in namespace default`)
 }
 
 // keptOld adds what a takeover keeps on a Service and on the old controller. deployments returns both, the old one with replicas.
@@ -122,16 +118,16 @@ func TestTakeoverUndoPlans(t *testing.T) {
 	a.set("/apis/apps/v1/deployments", deployments(0))
 	c = execute(t, append(base, "--dry-run", "-o", "json")...)
 	require.Equal(t, 0, c.code, c.errOut)
-	var r takeover.UndoPlan
+	var r takeover.Plan
 	require.NoError(t, json.Unmarshal([]byte(c.out), &r))
 	require.Equal(t, takeover.StatePlanned, r.State)
-	require.Equal(t, []string{"Deployment kube-system/ours"}, r.Ours)
 	require.Len(t, r.Predecessors, 1)
 	require.EqualValues(t, 2, r.Predecessors[0].Wanted)
-	require.Len(t, r.Annotations, 1)
+	require.Len(t, r.Services, 1)
+	require.Len(t, r.Services[0].Changes, 1)
 	c = execute(t, base...)
 	require.Contains(t, c.out, "Ends first: Deployment kube-system/ours")
 	require.Contains(t, c.out, "Starts then: Deployment kube-system/cloud-controller-manager")
-	require.Contains(t, c.out, "with 2 Pods again")
+	require.Contains(t, c.out, ", 2 wanted\n")
 	requireOnlyReads(t, cloud)
 }

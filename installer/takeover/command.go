@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/family"
 )
 
 // State says how far a takeover has come.
@@ -30,127 +31,43 @@ const (
 	StateNone     State = "nothing to do"
 )
 
-// ConsentNames checks the form of what --accept and --pin name.
-func ConsentNames(accept, pin []string) error {
-	for _, list := range []struct {
-		flag  string
-		names []string
-	}{{"--accept", accept}, {"--pin", pin}} {
-		for _, n := range list.names {
-			namespace, name, _ := strings.Cut(n, "/")
-			if n != All && (namespace == "" || name == "" || strings.Contains(name, "/")) {
-				return report.Usage(fmt.Sprintf("%s %q is neither NAMESPACE/NAME of a Service nor %s", list.flag, n, All), "")
-			}
-		}
-	}
-	return nil
-}
-
-// Connect reaches CloudStack with the credentials of the other provider that is in the cluster.
-func Connect(ctx context.Context, c *cluster.Cluster, release string) (*cloud.Cloud, error) {
-	f, err := family.Find(ctx, c.Kube, release, c.Namespace)
-	if err != nil {
-		return nil, c.Explain(err)
-	}
-	found, err := FindCredentials(ctx, c.Kube, f.Predecessors)
-	if err != nil {
-		return nil, c.Explain(err)
-	}
-	found.Config.CAFile = "" // a path in the other provider's Pod
-	return (&cloud.Cloud{Config: found.Config, From: found.String(), Close: func() {}}).Open()
-}
-
-// question is that of a takeover and of its undo.
-var question = prompt.Question{
-	Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
-}
-
-// source is where a run reads and changes.
-func source(e *engine.Env, cs *cloud.Cloud, clusterID string) Source {
-	return Source{Kube: e.Cluster.Kube, API: cs.Client, Config: cs.Config, Release: e.Release, Namespace: e.Cluster.Namespace, ClusterID: clusterID}
-}
-
-// Run puts csccm's controller in the place of another provider's.
+// Run puts csccm's controller in the place of another provider's, or goes back.
 func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
-	s := source(e, cs, o.ClusterID)
-	facts, err := Detect(ctx, s)
+	t := &Taker{Env: e, Options: o, API: cs.Client, Config: cs.Config}
+	facts, err := t.Detect(ctx)
+	switch {
+	case err != nil:
+	case o.Undo:
+		t.Plan = PlanUndo(facts)
+	default:
+		err = t.MakePlan(ctx, facts)
+	}
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	r := NewPlan(facts) //nolint:contextcheck // decides by the facts, and waits for nothing
-	r.State = StatePlanned
-	if r.Tenants, err = planTenants(ctx, e.Cluster, facts); err != nil {
-		return e.Cluster.Explain(err)
-	}
-	r.Pin(o.Pin)
-	o.Clock, o.Progress = e.Clock, e.Progress
-	t := NewTaker(s, r, o)
+	p := t.Plan
+	p.State = StatePlanned
 	op := engine.Operation{
-		Name: "takeover", What: "carry the plan out", Question: question, Plan: r,
-		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
-		Done: r.conclude,
-	}
-	if r.Order == Nothing && len(r.Problems) == 0 {
-		r.State = StateNone
-		return e.Run(ctx, op)
-	}
-	op.Check = func(ctx context.Context) error {
-		if e.Interactive && !e.Structured() && !e.Yes && !e.DryRun && len(r.Problems) == 0 {
-			if err := t.Ask(ctx, e.Prompt); err != nil {
-				return err
-			}
-		}
-		return t.Check()
+		Name: "takeover", What: "carry the plan out", Plan: p, Show: func(w io.Writer) error { return p.WriteText(w, e.StyleOf(w)) },
+		Check: t.Consent, Done: p.conclude, Question: prompt.Question{
+			Message: "Carry this out", Help: "What changes is kept on the Services first. Run again, the command continues where it stopped.",
+		},
 	}
 	end := func(state State, next string) engine.Step {
 		return engine.Step{Name: "result", ReadOnly: true, Do: func(context.Context, engine.Note) error {
-			r.State, r.Next = state, next
+			p.State, p.Next = state, next
 			return nil
 		}}
 	}
-	if op.Steps = t.Before(); r.Own.Ready == 0 {
-		op.Steps = append(op.Steps, end(StatePrepared, e.StyleOf(e.Out).Commands(r.installLine())))
-	} else {
-		op.Steps = append(append(op.Steps, t.After()...), end(StateDone, ""))
-	}
-	return e.Run(ctx, op)
-}
-
-// Undo goes back to the old controller by what the takeover kept on the Services and on the old workload.
-func Undo(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
-	s := source(e, cs, "")
-	facts, err := Detect(ctx, s)
-	if err != nil {
-		return e.Cluster.Explain(err)
-	}
-	r := NewUndoPlan(facts)
-	o.Clock, o.Progress = e.Clock, e.Progress
-	u := NewUndoer(s, r, o)
-	op := engine.Operation{
-		Name: "takeover-undo", What: "carry the plan out", Question: question, Plan: r,
-		Show: func(w io.Writer) error { return r.WriteText(w, e.StyleOf(w)) },
-		Check: func(context.Context) error {
-			if err := Blocked(r.Problems); err != nil {
-				return err
-			}
-			if !r.Needed() {
-				r.State = StateNone
-			}
-			return nil
-		},
-		Done: func(w io.Writer) error {
-			if r.State != StateDone {
-				return nil
-			}
-			_, err := io.WriteString(w, "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n")
-			return err
-		},
-	}
-	if r.Needed() || e.Yes {
-		op.Steps = append(u.Steps(), engine.Step{Name: "result", ReadOnly: true, Do: func(context.Context, engine.Note) error {
-			r.State = StateDone
-			return nil
-		}})
+	switch {
+	case !p.needed() && len(p.Problems) == 0 && !(o.Undo && e.Yes):
+		p.State, op.Check = StateNone, nil
+	case o.Undo:
+		op.Name, op.Steps = "takeover-undo", append(t.Back(), end(StateDone, ""))
+	case p.Own.Ready == 0:
+		op.Steps = append(t.Before(), end(StatePrepared, e.StyleOf(e.Out).Commands(p.installLine())))
+	default:
+		op.Steps = slices.Concat(t.Before(), t.After(), []engine.Step{end(StateDone, "")})
 	}
 	return e.Run(ctx, op)
 }
@@ -169,17 +86,103 @@ func (p *Plan) installLine() string {
 
 // conclude says how it ended and what is next.
 func (p *Plan) conclude(w io.Writer) error {
-	var text string
-	switch p.State {
-	case StateNone:
+	text := ""
+	switch {
+	case p.State == StateNone && !p.Undo:
 		text = "There is no other controller: nothing to take over.\n"
-	case StatePrepared:
+	case p.State == StatePrepared:
 		text = "Prepared. Next:\n  " + p.Next + "\n  csccm takeover\n"
-	case StateDone:
+	case p.State == StateDone && p.Undo:
+		text = "The old controller works again. csccm's release is still there, with no Pods; remove it:  csccm uninstall --orphan-load-balancers\n"
+	case p.State == StateDone:
 		text = "Taken over. Check it:  csccm doctor\n" + p.Afterwards()
-	case StatePlanned:
-		return nil
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+func line(b *strings.Builder, style report.Style, y report.Symbol, text string) {
+	b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
+}
+
+// WriteText prints the plan for a person.
+func (p *Plan) WriteText(out io.Writer, style report.Style) error {
+	var b strings.Builder
+	other := "Other controller"
+	if p.Undo {
+		other = "Starts then"
+		b.WriteString("Back to before the takeover\n")
+		for i := range p.Own.Workloads {
+			fmt.Fprintf(&b, "Ends first: %s\n", &p.Own.Workloads[i])
+		}
+	}
+	for i := range p.Predecessors {
+		old := &p.Predecessors[i]
+		fmt.Fprintf(&b, "%s: %s (%s, image %s), %d wanted\n", other, old, old.Family, old.Image, old.Wanted)
+	}
+	switch p.Order {
+	case OursFirst:
+		fmt.Fprintf(&b, "Order: csccm's controller starts before the old one ends: %s\n", p.Why)
+	case OldFirst:
+		fmt.Fprintf(&b, "Order: the old controller ends before csccm's starts: %s\n", p.Why)
+	default: // the caller prints that there is nothing to do, or the problem
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Values)) {
+		fmt.Fprintf(&b, "Chart value that keeps the nodes' form: %s=%s\n", name, p.Values[name])
+	}
+	for _, problem := range p.Problems {
+		line(&b, style, report.SymbolFailed, problem.Text)
+	}
+	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "RULES", "CHANGES"}}
+	var differences, all strings.Builder
+	for i := range p.Services {
+		s := &p.Services[i]
+		changes := "none"
+		if n := len(s.Changes); n > 0 {
+			changes = english.Plural(n, "change", "")
+			fmt.Fprintf(&all, "Changes of %s:\n", s.Service)
+		}
+		if texts, _, pinnable := s.needs(); len(texts) > 0 && !(s.Pinned && pinnable) {
+			changes += ", need consent"
+		}
+		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)
+		for j := range s.Differences {
+			y, text := s.Differences[j].line(s.Pinned)
+			line(&differences, style, y, s.Service+": "+text)
+		}
+		for _, c := range s.Changes {
+			all.WriteString(style.Indented("  "+style.Paint(report.SignPaint(c.sign), c.sign)+" ", 4, c.Text))
+		}
+	}
+	if len(t.Rows) > 0 {
+		_ = t.Write(&b, style)
+	}
+	b.WriteString(differences.String() + all.String())
+	if n := len(p.Rules.Steps); n > 0 {
+		fmt.Fprintf(&b, "Rules: %s, in place\n", rules.ToDo(p.Rules.Steps))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// line is a difference for a person. With a pin it does not come to be.
+func (d *Difference) line(pinned bool) (y report.Symbol, text string) {
+	switch {
+	case !d.Consent && d.Kind != KindWarning:
+		return report.SymbolOK, d.Text
+	case d.Pin == nil:
+		return report.SymbolWarning, d.Text
+	case pinned:
+		return report.SymbolOK, fmt.Sprintf("%s, but for the annotation that --pin sets: %s=%q", d.Text, d.Pin.Annotation, d.Pin.Value)
+	}
+	return report.SymbolWarning, fmt.Sprintf("%s (--pin keeps it: %s=%q)", d.Text, d.Pin.Annotation, d.Pin.Value)
+}
+
+// Afterwards says what is left of the old controllers, how to go back to them and how to remove them.
+func (p *Plan) Afterwards() string {
+	text := "The old controller is still there, with no Pods. Back to it:  csccm takeover --undo\n"
+	for i := range p.Predecessors {
+		text += "When nobody goes back to it:  " + p.Predecessors[i].Deletion() + "\n"
+	}
+	return text + "Addresses stay when their Service is deleted. Hand those that the old one acquired to csccm's:  csccm adopt\n"
 }

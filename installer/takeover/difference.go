@@ -5,19 +5,30 @@ package takeover
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/cloud/rules"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
+	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
+	"github.com/csccm/csccm/pkg/service"
+	"github.com/csccm/csccm/pkg/tenancy"
 )
 
 // Kind says what differs.
@@ -33,9 +44,7 @@ const (
 	KindAddress     Kind = "address"      // another public address, or one that is given up
 	KindPortRemoved Kind = "port-removed" // a rule that the Service does not ask for
 	KindRefused     Kind = "refused"      // csccm's controller does not serve the Service unchanged
-	KindFirewall    Kind = "firewall"     // a firewall rule of others stays, that lets in more than the Service
-	KindForwards    Kind = "forwards"     // port forwardings of others on the address, which stay
-	KindKeeps       Kind = "keeps"        // the address stays in CloudStack when the Service is deleted
+	KindWarning     Kind = "warning"      // what the controller warns of, or an undo leaves
 	KindIPMode      Kind = "ip-mode"      // of the Service's status
 )
 
@@ -46,10 +55,8 @@ type Difference struct {
 	Was     string `json:"was,omitempty"`
 	Becomes string `json:"becomes,omitempty"`
 	Text    string `json:"text"`
-	// Consent: users of the Service would notice; nothing happens before somebody agrees.
-	Consent bool `json:"consent"`
-	// Pin keeps the current state; nil when no annotation can.
-	Pin *Pin `json:"pin,omitempty"`
+	Consent bool   `json:"consent"`       // users of the Service would notice; nothing happens before somebody agrees
+	Pin     *Pin   `json:"pin,omitempty"` // keeps the current state; nil when no annotation can
 }
 
 // Pin is an annotation of a Service.
@@ -58,66 +65,34 @@ type Pin struct {
 	Value      string `json:"value"`
 }
 
-// service compares the current state of a Service with what the controller would make of it.
-func (w *current) service(svc *corev1.Service) ServicePlan {
-	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
-	for i := range w.rules {
-		if r := &w.rules[i]; w.owner[r.ID] == p.Service {
-			p.Rules = append(p.Rules, r.ID)
-			p.Address = r.PublicIP
-		}
-	}
-	slices.Sort(p.Rules)
-	var actions []plan.Step
-	p.Differences, actions = w.compare(svc)
-	for i := range p.Differences {
-		if d := &p.Differences[i]; d.Consent {
-			d.Pin = w.pin(svc, d)
-		}
-	}
-	p.Changes = w.changes(p.Service, nil, actions)
-	if pins := p.Pins(); pins != nil {
-		_, actions = w.compare(withAnnotations(svc, pins))
-		p.pinned = w.changes(p.Service, pins, actions)
-	}
-	return p
-}
+func (d *Difference) key() string { return string(d.Kind) + ":" + strconv.Itoa(d.Port) }
 
-func refused(text string) []Difference {
-	return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text}}
-}
-
-// compare returns what the controller does otherwise than what is there, and its plan. There is no plan where the
-// controller refuses the Service.
-func (w *current) compare(svc *corev1.Service) ([]Difference, []plan.Step) {
-	id := loadbalancer.ServiceOf(svc)
-	spec, err := annotation.Parse(svc)
-	if err != nil {
-		return refused(strings.ReplaceAll(err.Error(), "\n", "; ")), nil
+// differences lists what the controller does otherwise than what is there. Pins are candidates.
+func differences(svc *corev1.Service, p *loadbalancer.Preview) []Difference {
+	if p.Refusal != nil {
+		text := strings.ReplaceAll(p.Refusal.Error(), "\n", "; ")
+		return []Difference{{Kind: KindRefused, Consent: true, Text: "it would be left unchanged and no longer be updated: " + text}}
 	}
-	preview, err := w.preview(svc, spec)
-	switch {
-	case err != nil:
-		return refused(err.Error()), nil
-	case preview.Refusal != nil:
-		return refused(preview.Refusal.Error()), nil
-	}
-	desired, actual, actions := *preview.Desired, *preview.Actual, preview.Actions
 	var out []Difference
-	out = append(out, addresses(id, actual, actions)...)
-	for _, want := range desired.Rules {
-		out = append(out, port(want, desired, actual, actions)...)
+	for _, want := range p.Desired.Rules {
+		out = append(out, ofRule(p, want)...)
 	}
-	for _, want := range desired.Forwards {
-		out = append(out, forward(want, actual)...)
+	for _, s := range p.Actions {
+		out = append(out, ofAction(svc, p, s)...)
 	}
-	out = append(out, leftovers(desired, actions)...)
-	out = append(out, w.beside(actual)...)
-	return append(out, quiet(spec, id, desired, actual)...), actions
+	for _, n := range p.Notices {
+		if n.Warning {
+			out = append(out, Difference{Kind: KindWarning, Text: n.Message})
+		}
+	}
+	if spec, err := annotation.Parse(svc); err == nil && spec.ProxyProtocol.Any() && spec.Hostname == "" && len(svc.Status.LoadBalancer.Ingress) > 0 {
+		out = append(out, Difference{Kind: KindIPMode, Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too"})
+	}
+	return out
 }
 
 // standing is the Service's rule of a port, with its address.
-func standing(a plan.Actual, port int) (*plan.Address, *plan.Item) {
+func standing(a *plan.Actual, port int) (*plan.Address, *plan.Item) {
 	for i := range a.Addresses {
 		for j := range a.Addresses[i].Rules {
 			if r := &a.Addresses[i].Rules[j]; r.Owner == plan.Owned && r.StartPort == port {
@@ -128,206 +103,242 @@ func standing(a plan.Actual, port int) (*plan.Address, *plan.Item) {
 	return nil, nil
 }
 
-func addresses(id plan.Service, a plan.Actual, actions []plan.Step) []Difference {
-	var out []Difference
-	served := len(id.StatusIPs) > 0
-	for i := range a.Addresses {
-		served = served || slices.ContainsFunc(a.Addresses[i].Rules, func(r plan.Item) bool { return r.Owner == plan.Owned })
-	}
-	for _, s := range actions {
-		switch s.Kind {
-		case plan.AllocateAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: served, Becomes: s.IP, Text: s.Label()})
-		case plan.ReleaseAddress, plan.ForgetAddress:
-			out = append(out, Difference{Kind: KindAddress, Consent: true, Was: s.IP, Text: s.Label()})
-		}
-	}
-	return out
-}
-
-// port compares one port that the Service asks for.
-func port(want plan.Rule, d plan.Desired, a plan.Actual, actions []plan.Step) []Difference {
-	address, have := standing(a, want.PublicPort)
+// ofRule compares one port that the Service asks for.
+func ofRule(p *loadbalancer.Preview, want plan.Rule) (out []Difference) {
+	address, have := standing(p.Actual, want.PublicPort)
 	if have == nil {
 		return nil
 	}
-	var out []Difference
-	differ := func(k Kind, what, was, becomes string) {
-		out = append(out, Difference{
-			Kind: k, Port: want.PublicPort, Was: was, Becomes: becomes, Consent: true,
-			Text: fmt.Sprintf("%s of port %d changes from %s to %s", what, want.PublicPort, was, becomes),
-		})
-	}
-	if was := cmp.Or(have.Protocol, plan.ProtocolTCP); was != want.Protocol {
-		differ(KindProtocol, "the protocol", was, want.Protocol)
-	}
-	if have.Algorithm != want.Algorithm {
-		differ(KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm)
-	}
-	was, becomes, asked := ranges(reach(address, have)), ranges(reachAfter(address, have, want, actions)), ranges(minimal(prefixes(d.Ranges)))
-	if was != becomes {
-		differ(KindRanges, "who may connect to the rule", was, becomes)
-	}
-	if becomes != asked {
-		out = append(out, Difference{
-			Kind: KindFirewall, Port: want.PublicPort, Was: was, Becomes: becomes,
-			Text: fmt.Sprintf("port %d stays open to %s, although the Service asks for %s: a firewall rule on %s is not of this Service", want.PublicPort, becomes, asked, address.IP),
-		})
-	}
-	for _, s := range actions {
-		if s.Kind == plan.DeleteRule && s.ItemID == have.ID {
+	protocol, ranges := cmp.Or(have.Protocol, plan.ProtocolTCP), reach(p.Desired, address, have)
+	for _, d := range []struct {
+		kind              Kind
+		what, was, wanted string
+		pin               Pin
+	}{
+		{KindProtocol, "the protocol", protocol, want.Protocol, Pin{annotation.ProxyProtocol, strconv.FormatBool(protocol == plan.ProtocolTCPProxy)}},
+		{KindAlgorithm, "the algorithm", have.Algorithm, want.Algorithm, Pin{annotation.Algorithm, have.Algorithm}},
+		{KindRanges, "who may connect to the rule", cmp.Or(ranges, "nobody"), cmp.Or(minimal(prefixes(p.Desired.Ranges)), "nobody"), Pin{annotation.SourceCIDRs, ranges}},
+	} {
+		if d.was != d.wanted {
 			out = append(out, Difference{
-				Kind: KindGap, Port: want.PublicPort, Consent: true,
-				Text: fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", want.PublicPort, s.Note),
+				Kind: d.kind, Port: want.PublicPort, Was: d.was, Becomes: d.wanted, Consent: true, Pin: &d.pin,
+				Text: fmt.Sprintf("%s of port %d changes from %s to %s", d.what, want.PublicPort, d.was, d.wanted),
 			})
 		}
 	}
 	return out
 }
 
-// forward compares one port that the controller forwards to a node. No predecessor makes port forwardings.
-func forward(want plan.ForwardPort, a plan.Actual) []Difference {
-	if _, have := standing(a, want.PublicPort); have == nil || want.Protocol != plan.ProtocolTCP {
-		return nil
-	}
-	return []Difference{{
-		Kind: KindMode, Port: want.PublicPort, Was: annotation.Proxy, Becomes: annotation.Direct, Consent: true, Text: fmt.Sprintf(
-			"port %d/%s leaves the load balancer: its rule is deleted, and the port is forwarded to one node, or in a VPC to several; new connections fail for some seconds",
-			want.PublicPort, want.Protocol),
-	}}
-}
-
-// beside names port forwardings on the Service's addresses, which are others' and stay.
-func (w *current) beside(a plan.Actual) []Difference {
-	var out []Difference
-	for i := range a.Addresses {
-		var ports []string
-		for j := range w.facts.Forwards {
-			f := &w.facts.Forwards[j]
-			if f.PublicIPID == a.Addresses[i].ID {
-				ports = append(ports, fmt.Sprintf("%d/%s to VM %s", f.StartPort, strings.ToLower(f.Protocol), cmp.Or(f.VMName, f.VMID)))
-			}
-		}
-		if len(ports) > 0 {
-			slices.Sort(ports)
-			out = append(out, Difference{Kind: KindForwards, Text: fmt.Sprintf("%s of address %s %s: %s",
-				english.Plural(len(ports), "port forwarding", ""), a.Addresses[i].IP, english.PluralWord(len(ports), "stays", "stay"), strings.Join(ports, ", "))})
-		}
-	}
-	return out
-}
-
-// reachAfter is who gets to a port when the plan is done.
-func reachAfter(a *plan.Address, have *plan.Item, want plan.Rule, actions []plan.Step) []string {
-	after := plan.Address{}
-	closed := map[string]bool{}
-	rule := *have
-	for _, s := range actions {
-		switch s.Kind {
-		case plan.CloseFirewall:
-			closed[s.ItemID] = true
-		case plan.OpenFirewall:
-			after.Firewall = append(after.Firewall, plan.Item{Rule: access.Rule{Range: s.Access}})
-		case plan.CreateRule:
-			if s.Port == want.PublicPort {
-				rule.CIDRs = want.CIDRs
-			}
-		case plan.UpdateRule:
-			if s.ItemID == have.ID && s.Rule.CIDRs != nil {
-				rule.CIDRs = s.Rule.CIDRs
-			}
-		}
-	}
-	for i := range a.Firewall {
-		if !closed[a.Firewall[i].ID] {
-			after.Firewall = append(after.Firewall, a.Firewall[i])
-		}
-	}
-	return reach(&after, &rule)
-}
-
-func ranges(r []string) string {
-	if len(r) == 0 {
-		return "nobody"
-	}
-	return strings.Join(r, ",")
-}
-
-// leftovers are rules of ports that the Service does not ask for.
-func leftovers(d plan.Desired, actions []plan.Step) []Difference {
-	var out []Difference
-	for _, s := range actions {
-		if s.Kind != plan.DeleteRule || slices.Contains(d.Ports(), s.Port) {
-			continue
-		}
-		out = append(out, Difference{Kind: KindPortRemoved, Port: s.Port, Consent: true, Text: fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP)})
-	}
-	return out
-}
-
-// quiet are differences that nobody notices while the Service lives.
-func quiet(spec annotation.Spec, id plan.Service, d plan.Desired, a plan.Actual) []Difference {
-	var out []Difference
-	for _, want := range d.Rules {
-		if address, have := standing(a, want.PublicPort); have != nil && !address.Allocated {
-			out = append(out, Difference{Kind: KindKeeps, Text: fmt.Sprintf(
-				"address %s stays in CloudStack when the Service is deleted: nothing in CloudStack proves who acquired it; csccm adopt %s hands it over after the takeover",
-				address.IP, id.Key())})
-			break
-		}
-	}
-	if spec.ProxyProtocol.Any() && spec.Hostname == "" && len(id.StatusIPs) > 0 {
-		out = append(out, Difference{Kind: KindIPMode, Text: "the status gets ipMode Proxy: traffic from inside the cluster goes through the load balancer too"})
-	}
-	return out
-}
-
-// pin finds an annotation with which the difference is gone and no other one that needs consent has come.
-func (w *current) pin(svc *corev1.Service, d *Difference) *Pin {
-	var candidate Pin
-	switch d.Kind {
-	case KindProtocol:
-		candidate = Pin{annotation.ProxyProtocol, strconv.FormatBool(d.Was == plan.ProtocolTCPProxy)}
-	case KindMode:
-		candidate = Pin{annotation.Mode, annotation.Proxy}
-	case KindAlgorithm:
-		candidate = Pin{annotation.Algorithm, d.Was}
-	case KindRanges:
-		candidate = Pin{annotation.SourceCIDRs, d.Was}
-		if d.Was == "nobody" {
-			candidate.Value = ""
+// ofAction is what users notice of one action, beside what ofRule compares.
+func ofAction(svc *corev1.Service, p *loadbalancer.Preview, s plan.Step) []Difference {
+	d := Difference{Port: s.Port, Consent: true}
+	_, have := standing(p.Actual, s.Port)
+	switch s.Kind {
+	case plan.AllocateAddress:
+		d.Kind, d.Becomes, d.Text = KindAddress, s.IP, s.Label()
+		d.Consent = len(svc.Status.LoadBalancer.Ingress) > 0 || len(p.Actual.Addresses) > 0
+	case plan.ReleaseAddress, plan.ForgetAddress:
+		d.Kind, d.Was, d.Text = KindAddress, s.IP, s.Label()
+	case plan.DeleteRule:
+		switch wanted := slices.Contains(p.Desired.Ports(), s.Port); {
+		case !wanted:
+			d.Kind, d.Text = KindPortRemoved, fmt.Sprintf("port %d has a rule on %s that the Service does not ask for; it is deleted", s.Port, s.IP)
+		case have == nil || have.ID != s.ItemID:
+			return nil
+		case slices.ContainsFunc(p.Desired.Rules, func(r plan.Rule) bool { return r.PublicPort == s.Port }):
+			d.Kind = KindGap
+			d.Text = fmt.Sprintf("the rule of port %d is deleted and created again, and new connections fail for about a second: %s", s.Port, s.Note)
+		default:
+			d.Kind, d.Was, d.Becomes, d.Pin = KindMode, annotation.Proxy, annotation.Direct, &Pin{annotation.Mode, annotation.Proxy}
+			d.Text = fmt.Sprintf("port %d leaves the load balancer: its rule is deleted, and the port is forwarded to one node, "+
+				"or in a VPC to several; new connections fail for some seconds", s.Port)
 		}
 	default:
 		return nil
 	}
-	now, _ := w.compare(svc)
-	kept, _ := w.compare(withAnnotations(svc, map[string]string{candidate.Annotation: candidate.Value}))
-	before := consents(now)
-	for key := range consents(kept) {
-		if key == d.key() || !before[key] {
-			return nil
-		}
-	}
-	return &candidate
+	return []Difference{d}
 }
 
-func withAnnotations(svc *corev1.Service, annotations map[string]string) *corev1.Service {
-	copied := svc.DeepCopy()
-	if copied.Annotations == nil {
-		copied.Annotations = map[string]string{}
+// reach returns the sources that reach a port: the rule lets them in, and the firewall where there is one. It is minimal and sorted.
+func reach(d *plan.Desired, a *plan.Address, r *plan.Item) string {
+	open := prefixes([]string{annotation.Anyone})
+	if d.Firewall {
+		open = nil
+		for i := range a.Firewall {
+			f := &a.Firewall[i]
+			all, within := f.StartPort == 0 && f.EndPort == 0, f.StartPort <= r.StartPort && r.StartPort <= f.EndPort
+			if (f.Protocol == plan.ProtocolTCP || f.Protocol == "all") && (all || within) {
+				open = append(open, prefixes(f.CIDRs)...)
+			}
+		}
 	}
-	maps.Copy(copied.Annotations, annotations)
-	return copied
+	rule := r.CIDRs
+	if len(rule) == 0 {
+		rule = []string{annotation.Anyone}
+	}
+	return minimal(annotation.Intersect(annotation.Normalise(open), prefixes(rule)))
 }
 
-func (d *Difference) key() string { return string(d.Kind) + ":" + strconv.Itoa(d.Port) }
+// minimal leaves out what another range holds.
+func minimal(in []netip.Prefix) string {
+	return strings.Join(annotation.Strings(slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(in, func(o netip.Prefix) bool { return o.Bits() < p.Bits() && o.Contains(p.Addr()) })
+	})), ",")
+}
 
-func consents(in []Difference) map[string]bool {
-	out := map[string]bool{}
-	for i := range in {
-		if in[i].Consent {
-			out[in[i].key()] = true
+func prefixes(in []string) []netip.Prefix {
+	v4, _, _ := annotation.ParseRanges(in) // CloudStack sends no wrong ones
+	return v4
+}
+
+// comparison previews what csccm's controller will do with Services once the rules have their names.
+type comparison struct {
+	controller *service.Round
+	nodes      []*corev1.Node
+	rules      *rules.Plan
+}
+
+func (t *Taker) comparison(f *Facts, p *rules.Plan) (*comparison, error) {
+	policy, set, err := tenants.PolicyOf(f.Own.Words)
+	if err != nil {
+		return nil, report.Usage(err.Error(), "correct the chart value tenancy")
+	}
+	if !set { // csccm's controller is not there yet; csccm install plans its policy
+		policy = tenancy.Policy{}
+	}
+	nodes, services := pointers(f.Nodes), pointers(f.Services)
+	api := loadbalancer.FromClient(t.API.Client)
+	api.Reader = renamed{api.Reader, p}
+	previewer := service.NewPreviewer(service.Deps{
+		Options: loadbalancer.Options{
+			ClusterIDs: func() []string { return f.ClusterIDs }, Mode: t.Config.LBMode, Commands: t.API.ListAPIs, HasParameter: t.API.HasParameter,
+		},
+		API: api, Inventory: t.inventory(t.Config.ProjectID), InventoryOf: func(project string) *inventory.Inventory { return t.inventory(project) },
+		Kube: t.Cluster.Kube, Tenancy: policy, Clock: clock.RealClock{},
+		Services: func() ([]*corev1.Service, error) { return services, nil }, Nodes: func() ([]*corev1.Node, error) { return nodes, nil },
+	}, func(context.Context) ([]*corev1.Service, error) { return services, nil })
+	return &comparison{previewer.Round(time.Now()), nodes, p}, nil
+}
+
+func pointers[T any](all []T) []*T {
+	out := make([]*T, len(all))
+	for i := range all {
+		out[i] = &all[i]
+	}
+	return out
+}
+
+// renamed shows the rules as they will be.
+type renamed struct {
+	observe.Reader
+	plan *rules.Plan
+}
+
+func (r renamed) ListLoadBalancerRules(ctx context.Context, q cloudstack.LoadBalancerRuleQuery) ([]cloudstack.LoadBalancerRule, error) {
+	keyword := q.Keyword
+	q.Keyword = "" // of the new name
+	all, err := r.Reader.ListLoadBalancerRules(ctx, q)
+	names, surplus := map[string]string{}, map[string]bool{}
+	for i := range r.plan.Items {
+		names[r.plan.Items[i].RuleID], surplus[r.plan.Items[i].RuleID] = r.plan.Items[i].NewName, r.plan.Items[i].Verdict == rules.VerdictSurplus
+	}
+	for i := range all {
+		all[i].Name = cmp.Or(names[all[i].ID], all[i].Name)
+	}
+	return slices.DeleteFunc(all, func(rule cloudstack.LoadBalancerRule) bool {
+		return surplus[rule.ID] || !strings.Contains(rule.Name, keyword)
+	}), err
+}
+
+// compare returns what the controller does otherwise than what is there, and its plan.
+func (c *comparison) compare(ctx context.Context, svc *corev1.Service) ([]Difference, []plan.Step, error) {
+	preview, err := c.controller.Service(ctx, svc, c.nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	return differences(svc, &preview), preview.Actions, nil
+}
+
+// service plans one Service, with its pins if pin is set. Pins work together: with them their differences are gone, and no other
+// one that needs consent has come.
+func (c *comparison) service(ctx context.Context, svc *corev1.Service, pin bool) (ServicePlan, error) {
+	p := ServicePlan{Service: svc.Namespace + "/" + svc.Name}
+	for i := range c.rules.Items {
+		if it := &c.rules.Items[i]; it.Service == p.Service && it.Verdict != rules.VerdictSurplus {
+			p.Rules, p.Address = append(p.Rules, it.RuleID), it.PublicIP
 		}
+	}
+	slices.Sort(p.Rules)
+	found, actions, err := c.compare(ctx, svc)
+	p.Differences, p.Changes = found, c.changes(p.Service, nil, actions)
+	for _, pins, _ := p.needs(); err == nil && len(pins) > 0; _, pins, _ = p.needs() {
+		copied := svc.DeepCopy()
+		for name, value := range pins {
+			metav1.SetMetaDataAnnotation(&copied.ObjectMeta, name, value)
+		}
+		var kept []Difference
+		if kept, actions, err = c.compare(ctx, copied); err != nil || p.drop(kept) {
+			continue
+		}
+		if p.Pinned = pin; pin {
+			p.Changes = c.changes(p.Service, pins, actions)
+		}
+		break
+	}
+	return p, err
+}
+
+// drop removes the pins that do not work, by the differences that are left with them, and reports whether there were any.
+func (s *ServicePlan) drop(kept []Difference) (dropped bool) {
+	has := func(all []Difference, key string) bool {
+		return slices.ContainsFunc(all, func(d Difference) bool { return d.Consent && d.key() == key })
+	}
+	worse := slices.ContainsFunc(kept, func(d Difference) bool { return d.Consent && !has(s.Differences, d.key()) })
+	for i := range s.Differences {
+		if d := &s.Differences[i]; d.Pin != nil && (worse || has(kept, d.key())) {
+			d.Pin, dropped = nil, true
+		}
+	}
+	return dropped
+}
+
+// Change is one object in CloudStack, or annotation of the Service, that is made, changed or deleted.
+type Change struct {
+	Kind   string     `json:"kind"`
+	Text   string     `json:"text"`
+	Action *plan.Step `json:"action,omitempty"` // where the controller does it; csccm does the others before
+	sign   string     // marks it in a list
+}
+
+// ofAnnotation gives an annotation of a Service a value; nil removes it.
+func ofAnnotation(name string, value *string) Change {
+	if value == nil {
+		return Change{Kind: "annotate-service", sign: plan.Removes, Text: "remove annotation " + name + " from the Service"}
+	}
+	return Change{Kind: "annotate-service", sign: plan.Changes, Text: fmt.Sprintf("set annotation %s=%q on the Service", name, *value)}
+}
+
+func ofStep(s *rules.Step) Change {
+	if s.Action == rules.ActionDelete {
+		return Change{Kind: "delete-surplus-rule", sign: plan.Removes, Text: "rule that another one serves: " + s.Describe()}
+	}
+	return Change{Kind: "rename-rule", sign: plan.Changes, Text: "rename rule " + s.Describe()}
+}
+
+// changes returns all that happens to a Service: its pins, what csccm does to its rules, and the controller's plan.
+func (c *comparison) changes(service string, pins map[string]string, actions []plan.Step) []Change {
+	out := []Change{}
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		value := pins[name]
+		out = append(out, ofAnnotation(name, &value))
+	}
+	for i := range c.rules.Steps {
+		if s := &c.rules.Steps[i]; s.Service == service {
+			out = append(out, ofStep(s))
+		}
+	}
+	for i := range actions {
+		out = append(out, Change{Kind: actions[i].Kind, sign: actions[i].Sign(), Text: actions[i].Label(), Action: &actions[i]})
 	}
 	return out
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
@@ -34,7 +35,7 @@ import (
 type env struct {
 	t      *testing.T
 	kube   *fakekube.Clientset
-	source Source
+	source *Taker // without options and a plan
 	sim    *simulator.Simulator
 	clock  *stepclock.Clock
 
@@ -59,7 +60,10 @@ func newEnv(t *testing.T, state string, old ...runtime.Object) *env {
 	client, err := cloudapi.NewClient(&config)
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
-	e.source = Source{Kube: e.kube, API: client, Config: &config, Release: "cloudstack-ccm", Namespace: "kube-system"}
+	e.source = &Taker{
+		Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Release: "cloudstack-ccm", Clock: e.clock, Progress: report.Quiet()}, API: client, Config: &config,
+	}
+	e.source.Cluster.Namespace = "kube-system"
 	leftby.Play(e.kube, func(s string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -99,25 +103,24 @@ func (e *env) inOrder(want ...string) {
 
 func (e *env) facts() *Facts {
 	e.t.Helper()
-	f, err := Detect(e.t.Context(), e.source)
+	f, err := e.source.Detect(e.t.Context())
 	require.NoError(e.t, err)
 	return f
 }
 
-func (e *env) plan() *Plan {
+func (e *env) plan(pin ...string) *Plan {
 	e.t.Helper()
-	return NewPlan(e.facts())
+	return e.taker(pin...).Plan
 }
 
 // taker carries out the plan of now, with everybody's consent to all changes.
-func (e *env) taker() *Taker {
+func (e *env) taker(pin ...string) *Taker {
 	e.t.Helper()
-	taker := NewTaker(e.source, e.plan(), e.options())
-	taker.Accept = []string{All}
-	return taker
+	taker := *e.source
+	taker.Accept, taker.Pin = []string{All}, pin
+	require.NoError(e.t, taker.MakePlan(e.t.Context(), e.facts()))
+	return &taker
 }
-
-func (e *env) options() Options { return Options{Clock: e.clock, Progress: report.Quiet()} }
 
 func run(ctx context.Context, steps ...engine.Step) error {
 	for _, s := range steps {

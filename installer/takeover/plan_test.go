@@ -4,12 +4,12 @@
 package takeover
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/installer/kube/lease"
 	"github.com/csccm/csccm/installer/testenv/leftby"
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // needing are the differences that need consent, as "Service kind port: was -> becomes".
@@ -39,7 +38,7 @@ func changesOf(p *Plan, service string) []string {
 	for i := range p.Services {
 		for j := range p.Services[i].Changes {
 			if c := &p.Services[i].Changes[j]; p.Services[i].Service == service {
-				out = append(out, c.sign()+" "+c.Kind)
+				out = append(out, c.sign+" "+c.Kind)
 			}
 		}
 	}
@@ -74,8 +73,7 @@ func TestPlanOfRecordedStates(t *testing.T) {
 	} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			f := newEnv(t, state).facts()
-			p := NewPlan(f)
+			p := newEnv(t, state).plan()
 			require.Equal(t, tt.needing, needing(p))
 			require.Equal(t, tt.values, p.Values)
 			require.Equal(t, tt.renames, p.Rules.Count(rules.VerdictRename))
@@ -85,18 +83,15 @@ func TestPlanOfRecordedStates(t *testing.T) {
 				s := &p.Services[i]
 				rules += len(s.Rules)
 				require.NotEmpty(t, s.Address, s.Service)
-				require.Equal(t, tt.pins[s.Service], s.Pins(), s.Service)
+				_, pins, pinnable := s.needs()
+				require.True(t, pinnable, s.Service)
+				require.Len(t, pins, len(tt.pins[s.Service]), s.Service)
+				require.Subset(t, pins, tt.pins[s.Service], s.Service)
 			}
 			require.Equal(t, 7, rules)
-			require.Len(t, p.Undecided(nil, nil), len(tt.needing), "default/restricted keeps its wide rule: the firewall filters")
-			require.Empty(t, p.Undecided(nil, []string{All}))
-			require.Empty(t, p.Undecided([]string{All}, nil))
-			slices.Reverse(f.Services)
-			slices.Reverse(f.Rules)
-			slices.Reverse(f.Addresses)
-			slices.Reverse(f.Firewall)
-			slices.Reverse(f.Nodes)
-			require.Equal(t, p.Services, NewPlan(f).Services, "the order of the input does not matter")
+			require.Len(t, p.undecided(Options{}), len(tt.needing), "default/restricted keeps its wide rule: the firewall filters")
+			require.Empty(t, p.undecided(Options{Pin: []string{All}}))
+			require.Empty(t, p.undecided(Options{Accept: []string{All}}))
 		})
 	}
 }
@@ -118,7 +113,7 @@ func TestPlanShowsEveryChange(t *testing.T) {
   ~ tag 1 rule on 192.168.2.12
   ~ tag 1 firewall rule on 192.168.2.12
 `)
-	p.Pin([]string{"default/cidrs", "default/documented"})
+	p = newEnv(t, leftby.Apache).plan("default/cidrs", "default/documented")
 	require.Equal(t, []string{"~ annotate-service", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/documented"))
 	require.Equal(t, cidrs, changesOf(p, "default/cidrs"), "there is nothing to keep")
 	text = textOf(t, p)
@@ -127,20 +122,6 @@ func TestPlanShowsEveryChange(t *testing.T) {
 
 	p = newEnv(t, leftby.Leaseweb).plan()
 	require.Equal(t, []string{"~ rename-rule", "~ rename-rule", "~ tag-rules", "~ tag-firewall"}, changesOf(p, "default/web"))
-}
-
-// Items of network ACL lists are part of the plan where the role may read them.
-func TestPlanShowsACLItems(t *testing.T) {
-	t.Parallel()
-	f := newEnv(t, leftby.Apache).facts()
-	for id, n := range f.Networks {
-		n.VPCID, n.ACLID, n.ACLName, n.Firewall = "vpc", "list", "k8s", false
-		f.Networks[id] = n
-	}
-	f.Firewall = nil
-	require.Contains(t, changesOf(NewPlan(f), "default/web"), "+ open-acl")
-	f.aclsRefused = &cloudstack.Error{Kind: cloudstack.KindNotPermitted, Command: "listNetworkACLs"}
-	require.NotContains(t, changesOf(NewPlan(f), "default/web"), "+ open-acl")
 }
 
 // The plan names the other controller and the order, or the command says that there is none; never both.
@@ -155,22 +136,20 @@ func TestOrder(t *testing.T) {
 		old      []family.Predecessor
 		want     Order
 		problems int
-		running  int
 		says     []string
 	}{
-		"none":               {nil, Nothing, 0, 0, nil},
-		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, 0, 1, []string{named, "Order: " + ours}},
-		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
-		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, 0, 1, []string{named, "Order: " + theirs}},
-		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, 0, 2, []string{named, "Order: " + theirs}},
-		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, 0, 0, []string{named, "Order: " + theirs}},
-		"in-tree":            {[]family.Predecessor{old(family.InTree, 1, nil)}, Nothing, 1, 0, []string{named, "a cloud provider of its own"}},
-		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, Nothing, 1, 0, []string{named, "that csccm does not know"}},
+		"none":               {nil, Nothing, 0, nil},
+		"same lease":         {[]family.Predecessor{old(family.Apache, 1, &usual)}, OursFirst, 0, []string{named, "Order: " + ours}},
+		"no lease":           {[]family.Predecessor{old(family.Leaseweb, 1, nil)}, OldFirst, 0, []string{named, "Order: " + theirs}},
+		"another lease":      {[]family.Predecessor{old(family.Apache, 1, &other)}, OldFirst, 0, []string{named, "Order: " + theirs}},
+		"one of two without": {[]family.Predecessor{old(family.Leaseweb, 1, nil), old(family.Apache, 1, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
+		"stopped":            {[]family.Predecessor{old(family.Apache, 0, &usual)}, OldFirst, 0, []string{named, "Order: " + theirs}},
+		"in-tree":            {[]family.Predecessor{old(family.InTree, 1, nil)}, Nothing, 1, []string{named, "a cloud provider of its own"}},
+		"another cloud's":    {[]family.Predecessor{old(family.Other, 1, nil)}, Nothing, 1, []string{named, "that csccm does not know"}},
 	} {
-		p := NewPlan(&Facts{Controllers: family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}}})
+		p := PlanOrder(&family.Controllers{Predecessors: tt.old, Own: family.Own{Lease: usual}})
 		require.Equal(t, tt.want, p.Order, name)
 		require.Len(t, p.Problems, tt.problems, name)
-		require.Len(t, p.Running(), tt.running, name)
 		text := textOf(t, p)
 		for _, s := range tt.says {
 			require.Contains(t, text, s, name)
@@ -178,50 +157,46 @@ func TestOrder(t *testing.T) {
 		require.Equal(t, tt.want != Nothing, strings.Contains(text, "Order: "), name)
 		require.NotContains(t, text, "no other", name)
 		if tt.problems > 0 {
-			require.ErrorContains(t, (&Taker{Plan: p}).Check(), "nothing was changed", name)
+			require.ErrorContains(t, (&Taker{Plan: p}).check(), "nothing was changed", name)
 		}
 	}
 }
 
-// A port never leaves the load balancer without consent, and port forwardings of others are shown, and stay.
+// A port never leaves the load balancer without consent.
 func TestPlanWithForwards(t *testing.T) {
 	t.Parallel()
-	of := func(f *Facts, kind Kind) (found []Difference, pins map[string]string) {
-		p := NewPlan(f)
+	of := func(e *env) (modes []Difference, pins map[string]string, pinnable bool) {
+		p := e.plan()
 		for i := range p.Services {
 			if s := &p.Services[i]; s.Service == "default/web" {
 				for _, d := range s.Differences {
-					if d.Kind == kind {
-						found = append(found, d)
+					if d.Kind == KindMode {
+						modes = append(modes, d)
 					}
 				}
-				return found, s.Pins()
+				_, pins, pinnable = s.needs()
 			}
 		}
-		return nil, nil
+		return modes, pins, pinnable
 	}
-	f := newEnv(t, leftby.Apache).facts()
-	at := slices.IndexFunc(f.Services, func(s corev1.Service) bool { return s.Namespace+"/"+s.Name == "default/web" })
-	web := &f.Services[at]
-	address := f.Addresses[slices.IndexFunc(f.Addresses, func(a cloudstack.PublicIP) bool { return a.Address == web.Status.LoadBalancer.Ingress[0].IP })]
-	f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: address.ID, Protocol: "TCP", StartPort: 22, EndPort: 22, VMName: "db"}}
-	beside, _ := of(f, KindForwards)
-	require.Len(t, beside, 1)
-	require.Equal(t, "1 port forwarding of address "+address.Address+" stays: 22/tcp to VM db", beside[0].Text)
-	require.False(t, beside[0].Consent)
-	modes, _ := of(f, KindMode)
+	e := newEnv(t, leftby.Apache)
+	modes, _, _ := of(e)
 	require.Empty(t, modes, "TCP ports stay where they are")
 
-	f.mode = annotation.Direct
-	modes, pins := of(f, KindMode)
+	e.source.Config.LBMode = annotation.Direct
+	modes, pins, pinnable := of(e)
 	require.NotEmpty(t, modes)
-	require.True(t, modes[0].Consent)
+	require.True(t, modes[0].Consent && pinnable)
 	require.Equal(t, map[string]string{annotation.Mode: annotation.Proxy}, pins)
 
-	f.mode = ""
+	e.source.Config.LBMode = ""
+	web, err := e.kube.CoreV1().Services("default").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
 	web.Spec.Ports = append(web.Spec.Ports, corev1.ServicePort{Name: "udp", Protocol: corev1.ProtocolUDP, Port: web.Spec.Ports[0].Port, NodePort: 31999})
-	modes, pins = of(f, KindMode)
+	_, err = e.kube.CoreV1().Services("default").Update(t.Context(), web, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	modes, _, pinnable = of(e)
 	require.Len(t, modes, 1, "the port has a rule for TCP, and cannot keep it beside UDP")
 	require.True(t, modes[0].Consent)
-	require.Nil(t, pins, "with mode proxy the Service would be refused")
+	require.False(t, pinnable, "with mode proxy the Service would be refused")
 }

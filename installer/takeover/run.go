@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,47 +13,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/lease"
+	"github.com/csccm/csccm/installer/kube/rollout"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 const (
 	leaderTimeout = time.Minute
-	leaderPoll    = 500 * time.Millisecond
+	stopTimeout   = 2 * time.Minute
+	poll          = 250 * time.Millisecond
 )
-
-// Options are what the operator says of a takeover.
-type Options struct {
-	Clock    clock.Clock
-	Progress report.Progress
-	// Accept and Pin name Services (namespace/name, or All) whose changes are agreed to, or kept from
-	// happening by an annotation. Pin wins.
-	Accept, Pin []string
-	// ClusterID as the chart will be told; "" = as the controller chooses it.
-	ClusterID string
-}
-
-// Taker carries a plan out.
-type Taker struct {
-	Options
-	Source
-	Plan *Plan
-}
-
-// NewTaker carries out a plan that rests on what Detect found at the same source.
-func NewTaker(s Source, p *Plan, o Options) *Taker { return &Taker{Options: o, Source: s, Plan: p} }
 
 // step makes a step of the engine. Each looks first and does only what is missing, so a takeover that ended early is
 // continued by running it again.
@@ -71,7 +55,8 @@ func (t *Taker) Before() []engine.Step {
 
 // After are the steps once csccm's Pods run.
 func (t *Taker) After() []engine.Step {
-	steps := []engine.Step{step("new leader", t.awaitLeader), step("rules", t.verify), step("mark on the old controller", t.markKept)}
+	leads := func(ctx context.Context) error { return t.awaitLeader(ctx, t.Plan.Own.Lease) }
+	steps := []engine.Step{step("new leader", leads), step("rules", t.verify), step("mark on the old controller", t.markKept)}
 	if !t.oldEndsFirst() {
 		steps = append([]engine.Step{step("swap", t.swap)}, steps...)
 	}
@@ -80,46 +65,69 @@ func (t *Taker) After() []engine.Step {
 
 func (t *Taker) oldEndsFirst() bool { return t.Plan.Order == OldFirst && !t.Plan.Own.Installed }
 
-// Check returns why the plan may not be carried out.
-func (t *Taker) Check() error {
+// Consent asks the person at the terminal about the Services that need consent and have none. It returns why the plan may not be
+// carried out.
+func (t *Taker) Consent(ctx context.Context) error {
+	open := t.Plan.undecided(t.Options)
+	if len(open) == 0 || len(t.Plan.Problems) > 0 || !t.Interactive || t.Yes || t.DryRun || t.Structured() {
+		return t.check()
+	}
+	names, rest, _ := consents(open)
+	choices := []prompt.Choice{{Value: "pin", Label: "keep the current state, by annotations"}}
+	if len(rest) > 0 {
+		choices[0].Label = "keep what annotations can keep, and agree to the other changes"
+	}
+	choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the changes"}, prompt.Choice{Value: "stop", Label: "stop here"})
+	answer, err := t.Prompt.Select(ctx, prompt.Question{Message: "Services that would change: " + strings.Join(names, ", "), Flag: "--accept or --pin"}, choices)
+	switch {
+	case err != nil:
+		return err
+	case answer == "pin":
+		t.Pin, t.Accept = append(t.Pin, names...), append(t.Accept, rest...)
+	case answer == "accept":
+		t.Accept = append(t.Accept, names...)
+	}
+	return t.check()
+}
+
+// check returns why the plan may not be carried out.
+func (t *Taker) check() error {
 	if err := Blocked(t.Plan.Problems); err != nil {
 		return err
 	}
 	// A pin with a wrong name would keep nothing, and --accept all would then agree to the change.
-	if unknown := t.Plan.unknown(t.Accept, t.Pin); len(unknown) > 0 {
+	unknown := slices.DeleteFunc(slices.Concat(t.Accept, t.Pin), func(name string) bool {
+		return name == All || slices.ContainsFunc(t.Plan.Services, func(s ServicePlan) bool { return s.Service == name })
+	})
+	if len(unknown) > 0 {
 		return report.Usage(
 			"--accept or --pin names what is no Service of type LoadBalancer of the controller's: "+strings.Join(unknown, ", ")+"; nothing was changed",
 			"correct the name: the plan lists the Services; kubectl get services --all-namespaces shows all")
 	}
-	if open := t.Plan.Undecided(t.Accept, t.Pin); len(open) > 0 {
-		return noConsent(open)
-	}
-	return nil
+	return noConsent(t.Plan.undecided(t.Options))
 }
 
-// Ask has the person at the terminal decide about every Service that needs consent and has none.
-func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
-	for _, s := range t.Plan.Undecided(t.Accept, t.Pin) {
-		var choices []prompt.Choice
-		if pins := s.Pins(); pins != nil {
-			var sets []string
-			for _, name := range slices.Sorted(maps.Keys(pins)) {
-				sets = append(sets, fmt.Sprintf("%s=%q", name, pins[name]))
-			}
-			choices = append(choices, prompt.Choice{Value: "pin", Label: "keep the current state (sets " + strings.Join(sets, ", ") + ")"})
+func (t *Taker) ask(ctx context.Context, s *ServicePlan) error {
+	var choices []prompt.Choice
+	texts, pins, pinnable := s.needs()
+	if pinnable {
+		var sets []string
+		for _, name := range slices.Sorted(maps.Keys(pins)) {
+			sets = append(sets, fmt.Sprintf("%s=%q", name, pins[name]))
 		}
-		choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
-		answer, err := p.Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: strings.Join(s.consents(), "; ")}, choices)
-		switch {
-		case err != nil:
-			return err
-		case answer == "pin":
-			t.Pin = append(t.Pin, s.Service)
-		case answer == "accept":
-			t.Accept = append(t.Accept, s.Service)
-		default:
-			return noConsent([]*ServicePlan{s})
-		}
+		choices = append(choices, prompt.Choice{Value: "pin", Label: "keep the current state (sets " + strings.Join(sets, ", ") + ")"})
+	}
+	choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
+	answer, err := t.Prompt.Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: strings.Join(texts, "; ")}, choices)
+	switch {
+	case err != nil:
+		return err
+	case answer == "pin":
+		t.Pin = append(t.Pin, s.Service)
+	case answer == "accept":
+		t.Accept = append(t.Accept, s.Service)
+	default:
+		return noConsent([]*ServicePlan{s})
 	}
 	return nil
 }
@@ -127,7 +135,7 @@ func (t *Taker) Ask(ctx context.Context, p prompt.Prompter) error {
 // swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
 // already, csccm holds the lease meanwhile.
 func (t *Taker) swap(ctx context.Context) error {
-	running := t.Plan.Running()
+	running := slices.DeleteFunc(slices.Clone(t.Plan.Predecessors), func(p family.Predecessor) bool { return p.Wanted == 0 || !p.Replaceable() })
 	hold := len(running) > 0 && (t.Plan.Order == OursFirst || t.Plan.Own.Installed)
 	return t.whileHolding(ctx, hold, running, func() error {
 		for i := range running {
@@ -137,7 +145,7 @@ func (t *Taker) swap(ctx context.Context) error {
 			}
 			t.Progress.Done("its last Pod is gone")
 		}
-		return t.rules(ctx)
+		return t.rename(ctx)
 	})
 }
 
@@ -145,19 +153,15 @@ func (t *Taker) swap(ctx context.Context) error {
 // lease. The Pods of ended are gone when do returns.
 func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Predecessor, do func() error) error {
 	name := t.Plan.Own.Lease
-	l, err := lease.Get(ctx, t.Kube, name)
+	l, err := lease.Get(ctx, t.Cluster.Kube, name)
 	if err != nil {
 		return err
 	}
 	if !hold && !lease.ByCSCCM(lease.Holder(l)) {
 		return do()
 	}
-	var names []string
-	for i := range ended {
-		names = append(names, ended[i].Name)
-	}
 	t.Progress.Step("Holding lease %s", name)
-	end, err := lease.Hold(ctx, t.Kube, t.Clock, name, names)
+	end, err := lease.Hold(ctx, t.Cluster.Kube, t.Clock, name, cloudapi.Names(ended, func(p *family.Predecessor) string { return p.Name }))
 	if err != nil {
 		return err
 	}
@@ -165,7 +169,8 @@ func (t *Taker) whileHolding(ctx context.Context, hold bool, ended []family.Pred
 	return errors.Join(do(), end())
 }
 
-func (t *Taker) rules(ctx context.Context) error {
+// rename carries out the steps of the rules.
+func (t *Taker) rename(ctx context.Context) error {
 	steps := t.Plan.Rules.Steps
 	if len(steps) == 0 {
 		return nil
@@ -179,28 +184,21 @@ func (t *Taker) rules(ctx context.Context) error {
 	return nil
 }
 
-// awaitLeader waits until one of our Pods leads.
-func (t *Taker) awaitLeader(ctx context.Context) error {
+// awaitLeader waits until a controller leads.
+func (t *Taker) awaitLeader(ctx context.Context, name lease.Name) error {
 	t.Progress.Step("Waiting for the new controller to lead")
-	name, text := t.Plan.Own.Lease, ""
-	leads, err := engine.Poll(ctx, t.Clock, leaderPoll, leaderTimeout, func() (bool, error) {
-		text = "nobody holds it"
-		l, err := lease.Get(ctx, t.Kube, name)
+	holder := ""
+	leads, err := engine.Poll(ctx, t.Clock, poll, leaderTimeout, func() (bool, error) {
+		l, err := lease.Get(ctx, t.Cluster.Kube, name)
 		age, lasts, held := lease.Age(l, t.Clock)
-		switch {
-		case err != nil:
-			text = err.Error()
-		case held:
-			text = fmt.Sprintf("%s holds it, renewed %s ago", lease.Holder(l), age.Round(time.Second))
-			if age <= lasts && !lease.ByCSCCM(lease.Holder(l)) {
-				t.Progress.Done("%s", lease.Holder(l))
-				return true, nil
-			}
-		}
-		return false, nil
+		holder = lease.Holder(l)
+		return held && age <= lasts && !lease.ByCSCCM(holder), err
 	})
 	if err == nil && !leads {
-		err = report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, %s", leaderTimeout, name, text), "look at the controller's log; csccm takeover --undo goes back to the old one")
+		err = report.Remedied(fmt.Errorf("no controller leads after %s: lease %s, last holder %q", leaderTimeout, name, holder),
+			"look at the controller's log; csccm takeover --undo goes back to the old one")
+	} else if err == nil {
+		t.Progress.Done("%s", holder)
 	}
 	return err
 }
@@ -211,23 +209,22 @@ func (t *Taker) verify(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the rules again: %w", err)
 	}
-	now := map[string]string{}
-	for i := range have {
-		now[have[i].ID] = have[i].PublicIP
-	}
 	t.Progress.Step("Rules and addresses")
+	there := map[string]bool{}
+	for i := range have {
+		there[have[i].ID] = have[i].PublicIP != ""
+	}
 	kept := 0
 	var lost []string
 	for i := range t.Plan.Services {
 		s := &t.Plan.Services[i]
 		changes := slices.ContainsFunc(s.Differences, func(d Difference) bool {
-			return d.Consent && (d.Kind == KindGap || d.Kind == KindPortRemoved || d.Kind == KindAddress)
+			return d.Consent && slices.Contains([]Kind{KindGap, KindMode, KindPortRemoved, KindAddress}, d.Kind)
 		})
 		for _, id := range s.Rules {
-			switch ip, there := now[id]; {
-			case there && ip != "":
+			if there[id] {
 				kept++
-			case !changes:
+			} else if !changes {
 				lost = append(lost, fmt.Sprintf("%s of Service %s", id, s.Service))
 			}
 		}
@@ -239,51 +236,32 @@ func (t *Taker) verify(ctx context.Context) error {
 	return nil
 }
 
-const (
-	stopPoll    = 250 * time.Millisecond
-	stopTimeout = 2 * time.Minute
-)
-
-var byCSCCM = metav1.PatchOptions{FieldManager: "csccm"}
-
-// patch changes a workload: one body for a Deployment, another for a DaemonSet.
-func (t *Taker) patch(ctx context.Context, p *family.Predecessor, deployment, daemonSet string) error {
-	apps, merge := t.Kube.AppsV1(), types.MergePatchType
-	var err error
-	switch p.Kind {
-	case "Deployment":
-		_, err = apps.Deployments(p.Namespace).Patch(ctx, p.Name, merge, []byte(deployment), byCSCCM)
-	case "DaemonSet":
-		_, err = apps.DaemonSets(p.Namespace).Patch(ctx, p.Name, merge, []byte(daemonSet), byCSCCM)
-	default:
-		err = fmt.Errorf("csccm cannot change a %s", p.Kind)
+// patch changes a workload, if it is there.
+func (t *Taker) patch(ctx context.Context, p *family.Predecessor, body string) error {
+	err := rollout.Patch(ctx, t.Cluster.Kube, p.Kind, p.Namespace, p.Name, []byte(body))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("changing %s: %w", p, err)
 	}
-	return err
+	return nil
 }
 
 // stop scales a predecessor to nothing and waits until its last Pod is gone.
 func (t *Taker) stop(ctx context.Context, p *family.Predecessor) error {
-	before := ""
-	if p.Wanted > 0 {
-		before = fmt.Sprintf(`"metadata":{"annotations":{%q:"%d"}},`, family.ReplicasAnnotation, p.Wanted)
+	body := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector)
+	if p.Kind != "DaemonSet" {
+		body = fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, family.ReplicasAnnotation, p.Wanted)
 	}
-	err := t.patch(ctx, p, "{"+before+`"spec":{"replicas":0}}`, fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeSelector":{%q:"true"}}}}}`, family.StoppedSelector))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("stopping %s: %w", p, err)
+	if err := t.patch(ctx, p, body); err != nil {
+		return err
 	}
 	return t.awaitNoPods(ctx, p)
 }
 
 // markKept ends the takeover: later ones find no other controller.
 func (t *Taker) markKept(ctx context.Context) error {
-	mark := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)
 	for i := range t.Plan.Predecessors {
-		p := &t.Plan.Predecessors[i]
-		if err := t.patch(ctx, p, mark, mark); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("marking %s as kept: %w", p, err)
+		if err := t.patch(ctx, &t.Plan.Predecessors[i], fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, family.KeptAnnotation)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -294,16 +272,109 @@ func (t *Taker) awaitNoPods(ctx context.Context, p *family.Predecessor) error {
 		return nil
 	}
 	var left []corev1.Pod
-	ended, err := engine.Poll(ctx, t.Clock, stopPoll, stopTimeout, func() (bool, error) {
-		pods, err := t.Kube.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()})
-		if err != nil {
-			return false, fmt.Errorf("waiting for the Pods of %s to end: %w", p, err)
-		}
-		left = pods.Items
-		return len(left) == 0, nil
+	ended, err := engine.Poll(ctx, t.Clock, poll, stopTimeout, func() (bool, error) {
+		var err error
+		left = cluster.ListOf(ctx, &err, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(p.Selector).String()}, t.Cluster.Kube.CoreV1().Pods(p.Namespace).List).Items
+		return len(left) == 0, err
 	})
 	if err == nil && !ended {
 		err = fmt.Errorf("Pod %s of %s does not end; nothing was changed in CloudStack", left[0].Name, p) //nolint:staticcheck // Pod is a name
 	}
 	return err
+}
+
+// BeforeAnnotation keeps on a Service what a takeover changes of it, as it was before. It is set together with the annotations
+// that keep the current state and before any rule is renamed, so that an undo needs nothing else; what a first run says stays.
+const BeforeAnnotation = "csccm.io/before-takeover"
+
+// before is the value of the annotation.
+type before struct {
+	Annotations map[string]change `json:"annotations,omitempty"`
+	Rules       map[string]string `json:"rules,omitempty"` // names, by id
+}
+
+// change is an annotation that csccm set.
+type change struct {
+	Was *string `json:"was"` // null when it was not set
+	Set string  `json:"set"`
+}
+
+// beforeOf reads the annotation; recorded is false where there is none that can be read.
+func beforeOf(svc *corev1.Service) (b before, recorded bool) {
+	b = before{Annotations: map[string]change{}, Rules: map[string]string{}}
+	recorded = json.Unmarshal([]byte(svc.Annotations[BeforeAnnotation]), &b) == nil
+	return b, recorded
+}
+
+// record keeps on each Service what was, and sets the annotations that keep the current state, in one patch. The old
+// controllers do not heed these values, so nothing happens before the new one leads.
+func (t *Taker) record(ctx context.Context) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	t.Progress.Step("Record of what was")
+	n := 0
+	for i := range t.Plan.Services {
+		s := &t.Plan.Services[i]
+		pins, names := map[string]string{}, map[string]string{}
+		if Named(t.Pin, s.Service) {
+			_, pins, _ = s.needs()
+		}
+		for _, r := range t.Plan.Rules.Steps {
+			if r.Service == s.Service && r.Action == rules.ActionRename {
+				names[r.RuleID] = r.From
+			}
+		}
+		if len(pins)+len(names) == 0 {
+			continue
+		}
+		if err := t.keep(ctx, s.Service, pins, names); err != nil {
+			return err
+		}
+		n++
+	}
+	t.Progress.Done("in annotations of %s", english.Plural(n, "Service", ""))
+	return nil
+}
+
+// keep annotates one Service with what was, and with pins.
+func (t *Taker) keep(ctx context.Context, service string, pins, names map[string]string) error {
+	namespace, name, _ := strings.Cut(service, "/")
+	svc, err := t.Cluster.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading Service %s: %w", service, err)
+	}
+	was, _ := beforeOf(svc)
+	maps.Copy(names, was.Rules)
+	was.Rules = names
+	set := map[string]*string{}
+	for _, a := range slices.Sorted(maps.Keys(pins)) {
+		c, again := was.Annotations[a]
+		if v, there := svc.Annotations[a]; there && !again {
+			c.Was = &v
+		}
+		c.Set = pins[a]
+		was.Annotations[a], set[a] = c, &c.Set
+		t.Progress.Info("%s: %s=%q", service, a, c.Set)
+	}
+	body, err := json.Marshal(was)
+	if err != nil {
+		return err
+	}
+	text := string(body)
+	set[BeforeAnnotation] = &text
+	return t.annotate(ctx, service, set)
+}
+
+// annotate gives annotations of a Service their values; nil removes one.
+func (t *Taker) annotate(ctx context.Context, service string, values map[string]*string) error {
+	namespace, name, _ := strings.Cut(service, "/")
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	if err == nil {
+		_, err = t.Cluster.Kube.CoreV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "csccm"})
+	}
+	if err != nil {
+		return fmt.Errorf("annotating Service %s: %w", service, err)
+	}
+	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -31,11 +32,17 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	inv := inventory.New(e.source.API, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(e.source.API.Client), loadbalancer.Options{
 		ClusterIDs: func() []string { return f.ClusterIDs }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
-		Network: func(_ context.Context, _, id string, _ time.Duration) (plan.Network, error) {
-			return f.Networks[id], nil
+		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
+			n, err := inv.Network(ctx, id, 0)
+			return loadbalancer.NetworkOf(&n), err
 		},
 	})
-	out := map[string][]plan.Step{}
+	out, members := map[string][]plan.Step{}, []plan.Member{}
+	for i := range f.Nodes {
+		if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
+			members = append(members, node.MemberOf(&f.Nodes[i], &vm))
+		}
+	}
 	services, err := e.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for i := range services.Items {
@@ -43,7 +50,7 @@ func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 		spec, err := annotation.Parse(svc)
 		require.NoError(t, err)
 		result, err := r.Reconcile(t.Context(), loadbalancer.Request{
-			Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members(f)}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {},
+			Facts: plan.Facts{Service: loadbalancer.ServiceOf(svc), Spec: spec, Members: members}, Records: noRecords{}, Grants: plan.AllGrants(), Notify: func(plan.Notice) {},
 		})
 		require.NoError(t, err, svc.Name)
 		out[svc.Namespace+"/"+svc.Name] = result.Plan
@@ -66,12 +73,13 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 				e := standby(t, state)
 				f := e.facts()
 				before := e.rules()
-				taker := e.taker()
+				var pins []string
+				if pin {
+					pins = []string{All}
+				}
+				taker := e.taker(pins...)
 				p := taker.Plan
 				require.Equal(t, OursFirst, p.Order, p.Why)
-				if pin {
-					taker.Pin = []string{All}
-				}
 				e.do(taker.Before()...)
 				require.NotContains(t, e.notes(), "patch deployments", "nothing stops before ours runs")
 				e.do(taker.After()...)
@@ -111,14 +119,14 @@ func TestTakeoverKeepsWhatStands(t *testing.T) {
 func TestTakeoverOrder(t *testing.T) {
 	t.Parallel()
 	e := standby(t, leftby.Apache)
-	taker := e.taker()
-	taker.Pin = []string{"default/documented"}
+	taker := e.taker("default/documented")
 	e.do(append(taker.Before(), taker.After()...)...)
 	e.inOrder("patch services", "lease of csccm-takeover_", "patch deployments", "lease free")
 	require.Equal(t, "patch deployments", e.notes()[len(e.notes())-1], "the mark on the old one")
 	require.NotContains(t, strings.Join(e.notes(), "\n"), "delete")
 	require.Equal(t, "false", e.documented().Annotations[annotation.ProxyProtocol])
-	require.Equal(t, "enabled", *beforeOf(e.documented()).Annotations[annotation.ProxyProtocol].Was)
+	was, _ := beforeOf(e.documented())
+	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 
 	// A second takeover finds nothing to do but to look.
 	n := len(e.notes())

@@ -27,8 +27,7 @@ func takenOver(t *testing.T, state string) (e *env, before []string) {
 	t.Helper()
 	e = standby(t, state)
 	before = e.ruleNames()
-	taker := e.taker()
-	taker.Pin = []string{All}
+	taker := e.taker(All)
 	e.do(append(taker.Before(), taker.After()...)...)
 	e.mu.Lock()
 	e.log = nil
@@ -36,10 +35,11 @@ func takenOver(t *testing.T, state string) (e *env, before []string) {
 	return e, before
 }
 
-func (e *env) undoer() (*UndoPlan, *Undoer) {
+func (e *env) undoer() *Taker {
 	e.t.Helper()
-	p := NewUndoPlan(e.facts())
-	return p, NewUndoer(e.source, p, e.options())
+	taker := *e.source
+	taker.Plan = PlanUndo(e.facts())
+	return &taker
 }
 
 // isBack compares with what was before the takeover.
@@ -69,14 +69,14 @@ func TestUndo(t *testing.T) {
 			require.NoError(t, err, "the old one is kept, with no Pods")
 			require.Zero(t, *old.Spec.Replicas)
 			require.Equal(t, "1", old.Annotations[family.ReplicasAnnotation])
-			p, u := e.undoer()
-			require.NoError(t, Blocked(p.Problems))
-			require.Equal(t, []string{"Deployment kube-system/" + ours().Name}, p.Ours)
-			require.Equal(t, state == leftby.Leaseweb, len(p.Rules) > 0)
+			u := e.undoer()
+			require.NoError(t, Blocked(u.Plan.Problems))
+			require.Contains(t, textOf(t, u.Plan), "Ends first: Deployment kube-system/"+ours().Name+"\nStarts then: Deployment kube-system/cloud-controller-manager")
+			require.Equal(t, state == leftby.Leaseweb, len(u.Plan.Rules.Steps) > 0)
 			require.Equal(t, state == leftby.Leaseweb, !slices.Equal(before, e.ruleNames()))
-			require.NotEmpty(t, p.Annotations)
+			require.Contains(t, textOf(t, u.Plan), "~ set annotation "+annotation.ProxyProtocol+"=\"enabled\" on the Service")
 			require.Empty(t, e.notes(), "a plan changes nothing")
-			e.do(u.Steps()...)
+			e.do(u.Back()...)
 			e.isBack(before)
 			e.inOrder("lease of csccm-takeover_", "delete deployments", "patch services", "lease free", "patch deployments")
 			require.Equal(t, OursFirst, e.plan().Order, "it can be taken over again")
@@ -100,10 +100,10 @@ func TestUndoGoesOn(t *testing.T) {
 				failed = true
 				return errCut
 			})
-			_, u := e.undoer()
-			require.ErrorIs(t, run(t.Context(), u.Steps()...), errCut)
-			_, u = e.undoer()
-			e.do(u.Steps()...)
+			u := e.undoer()
+			require.ErrorIs(t, run(t.Context(), u.Back()...), errCut)
+			u = e.undoer()
+			e.do(u.Back()...)
 			e.isBack(before)
 		})
 	}
@@ -115,10 +115,10 @@ func TestUndoWaitsForOurPods(t *testing.T) {
 	e, _ := takenOver(t, leftby.Leaseweb)
 	require.NoError(t, e.kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours-1", Labels: ours().Labels}}))
 	renamed := e.ruleNames()
-	_, u := e.undoer()
+	u := e.undoer()
 	ctx, cancel := context.WithCancel(t.Context())
 	e.on("list", "pods", func() error { cancel(); return nil }) // ^C while it waits
-	require.ErrorIs(t, run(ctx, u.Steps()...), context.Canceled)
+	require.ErrorIs(t, run(ctx, u.Back()...), context.Canceled)
 	require.Equal(t, renamed, e.ruleNames())
 	old, err := e.old()
 	require.NoError(t, err)
@@ -133,9 +133,9 @@ func TestUndoIsRefusedWhereHelmDidNotInstall(t *testing.T) {
 	_, err := e.kube.AppsV1().Deployments("kube-system").Update(t.Context(), ours(), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	rules, n := e.ruleNames(), len(e.notes())
-	p, u := e.undoer()
-	require.Contains(t, p.Problems[0].Remedy, "take csccm's chart out")
-	require.ErrorContains(t, run(t.Context(), u.Steps()...), "is of no Helm release")
+	u := e.undoer()
+	require.Contains(t, u.Plan.Problems[0].Remedy, "take csccm's chart out")
+	require.ErrorContains(t, run(t.Context(), u.Back()...), "is of no Helm release")
 	require.Len(t, e.notes(), n, "nothing was written")
 	require.Equal(t, rules, e.ruleNames())
 }
@@ -145,23 +145,24 @@ func TestUndoPlanOfChangedThings(t *testing.T) {
 	t.Parallel()
 	e, _ := takenOver(t, leftby.Leaseweb)
 	require.NoError(t, e.taker().keep(t.Context(), "default/documented", map[string]string{annotation.ProxyProtocol: "no"}, map[string]string{}))
-	require.Equal(t, "enabled", *beforeOf(e.documented()).Annotations[annotation.ProxyProtocol].Was)
+	was, _ := beforeOf(e.documented())
+	require.Equal(t, "enabled", *was.Annotations[annotation.ProxyProtocol].Was)
 	svc := e.documented()
 	svc.Annotations[annotation.ProxyProtocol] = "v2"
 	_, err := e.kube.CoreV1().Services("default").Update(t.Context(), svc, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	p, _ := e.undoer()
-	require.Contains(t, strings.Join(p.Stays, "\n"), "default/documented: somebody changed annotation "+annotation.ProxyProtocol)
+	p := e.undoer().Plan
+	require.Contains(t, textOf(t, p), "default/documented: somebody changed annotation "+annotation.ProxyProtocol)
 	require.Len(t, p.Predecessors, 1)
 	require.EqualValues(t, 1, p.Predecessors[0].Wanted)
-	require.Len(t, p.Rules, 7)
+	require.Len(t, p.Rules.Steps, 7)
 	f := e.facts()
 	for i := range f.Rules {
-		if f.Rules[i].ID == p.Rules[0].RuleID {
+		if f.Rules[i].ID == p.Rules.Steps[0].RuleID {
 			f.Rules[i].Name = "third"
 		}
 	}
-	p = NewUndoPlan(f)
-	require.Len(t, p.Rules, 6)
-	require.Contains(t, strings.Join(p.Stays, "\n"), "has a third name by now")
+	p = PlanUndo(f)
+	require.Len(t, p.Rules.Steps, 6)
+	require.Contains(t, textOf(t, p), "has a third name by now")
 }

@@ -243,13 +243,15 @@ func TestTakeoverUndo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var plan struct {
-		State                        string
-		Ours                         []string
-		Rules, Annotations, Problems []map[string]any
+		State    string
+		Own      struct{ Installed bool }
+		Rules    struct{ Steps []map[string]any }
+		Services []struct{ Changes []map[string]any }
+		Problems []map[string]any
 	}
 	s := e.csccm(t, "", "takeover", "--undo", "--dry-run", "-o", "json").want(t, 0)
-	if err := json.Unmarshal([]byte(s.out), &plan); err != nil || plan.State != "planned" || len(plan.Ours) != 1 || len(plan.Rules) != 1 ||
-		len(plan.Annotations) != 1 || len(plan.Problems) != 0 {
+	if err := json.Unmarshal([]byte(s.out), &plan); err != nil || plan.State != "planned" || !plan.Own.Installed || len(plan.Rules.Steps) != 1 ||
+		len(plan.Services) != 2 || len(plan.Problems) != 0 {
 		t.Fatalf("the dry run: %v:\n%s", err, s.all)
 	}
 	// On a busy machine a kill comes late: the rules may be done by then, and what follows with them.

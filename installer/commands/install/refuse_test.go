@@ -134,7 +134,7 @@ func TestInstallRefuses(t *testing.T) {
 			}, "cannot be initialised safely", "", 3},
 			"no keys of another provider": {func(_ *testing.T, _ *env, o *Options) {
 				*o = Options{Credentials: CredentialOptions{FromPredecessor: true}}
-			}, "there is no other provider for CloudStack whose credentials could be used", "", 2},
+			}, "no Secret of another provider holds a cloud-config; looked at none", "", 2},
 		},
 		"login": {
 			"a wrong password": {func(_ *testing.T, _ *env, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},

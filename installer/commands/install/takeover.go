@@ -25,23 +25,22 @@ const sourcePredecessor = "predecessor"
 
 // predecessorChoice offers the credentials of the provider that is found, if there are any.
 func (in *Installer) predecessorChoice(ctx context.Context) []prompt.Choice {
-	found, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
+	_, from, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
 	if err != nil {
 		return nil
 	}
-	return []prompt.Choice{{Value: sourcePredecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", found)}}
+	return []prompt.Choice{{Value: sourcePredecessor, Label: fmt.Sprintf("Use the keys of the other provider (%s)", from)}}
 }
 
 // usePredecessor takes the other provider's keys, and its settings where no flag says otherwise. They are verified as
 // other keys are.
 func (in *Installer) usePredecessor(ctx context.Context) error {
 	c := &in.Credentials
-	found, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
+	cfg, from, err := takeover.FindCredentials(ctx, in.Cluster.Kube, in.facts.controllers.Predecessors)
 	if err != nil {
 		return in.Cluster.Explain(err)
 	}
-	cfg := found.Config
-	in.Progress.Info("credentials of the other provider: %s", found)
+	in.Progress.Info("credentials of the other provider: %s", from)
 	c.Source, c.FromPredecessor = SourceKeys, true
 	in.fill(cfg)
 	if cfg.CAFile != "" && c.CAFile == "" {
@@ -89,9 +88,9 @@ func (in *Installer) planControllers(context.Context) error {
 	if !in.takesOver() {
 		return nil
 	}
-	f := takeover.Facts{Controllers: *in.facts.controllers}
-	f.Own.Lease = family.LeaseOfChart(in.plan.manifest)
-	in.plan.Takeover = takeover.NewPlan(&f) //nolint:contextcheck // decides by the facts, and waits for nothing
+	c := *in.facts.controllers
+	c.Own.Lease = family.LeaseOfChart(in.plan.manifest)
+	in.plan.Takeover = takeover.PlanOrder(&c)
 	if len(in.plan.Takeover.Problems) > 0 {
 		return takeover.Blocked(in.plan.Takeover.Problems)
 	}
@@ -109,24 +108,21 @@ func (in *Installer) planTakeover(ctx context.Context) error {
 	}
 	in.Progress.Step("What the other provider has made")
 	o := &in.Options
-	source := takeover.Source{
-		Kube: in.Cluster.Kube, API: in.cloud, Config: in.config, Release: in.Release, Namespace: in.Cluster.Namespace, ClusterID: o.ClusterID,
+	t := &takeover.Taker{Env: in.Env, API: in.cloud, Config: in.config, Options: takeover.Options{Accept: o.Accept, Pin: o.Pin, ClusterID: o.ClusterID}}
+	f, err := t.Detect(ctx)
+	if err == nil {
+		in.facts.controllers = &f.Controllers
+		f.Own.Lease = family.LeaseOfChart(in.plan.manifest)
+		err = t.MakePlan(ctx, f)
 	}
-	f, err := takeover.Detect(ctx, source)
 	if err != nil {
 		return in.Cluster.Explain(err)
 	}
-	in.facts.controllers = &f.Controllers
-	f.Own.Lease = family.LeaseOfChart(in.plan.manifest)
-	plan := takeover.NewPlan(f) //nolint:contextcheck // as above
-	plan.Pin(o.Pin)
-	in.plan.Takeover = plan
+	plan := t.Plan
+	in.plan.Takeover, in.taker = plan, t
 	if err := in.addValues(ctx, plan.Values); err != nil {
 		return err
 	}
-	in.taker = takeover.NewTaker(source, plan, takeover.Options{
-		Clock: in.Clock, Progress: in.Progress, Accept: o.Accept, Pin: o.Pin,
-	})
 	in.Progress.Done("%s, %s", english.Plural(len(plan.Services), "Service", ""), english.Plural(ruleCount(plan), "rule", ""))
 	return nil
 }
@@ -171,13 +167,9 @@ func (in *Installer) consent(ctx context.Context) error {
 	if in.taker == nil {
 		return nil
 	}
-	if len(in.plan.Takeover.Problems) == 0 && !in.Yes && !in.DryRun && !in.Structured() && in.Interactive {
-		if err := in.taker.Ask(ctx, in.Prompt); err != nil {
-			return err
-		}
-		in.Accept, in.Pin = in.taker.Accept, in.taker.Pin // for the flag line
-	}
-	return in.taker.Check()
+	err := in.taker.Consent(ctx)
+	in.Accept, in.Pin = in.taker.Accept, in.taker.Pin // for the flag line
+	return err
 }
 
 // planConsent is consent for a dry run, which nobody is asked in. A run asks when the plan is shown.

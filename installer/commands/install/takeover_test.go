@@ -167,8 +167,8 @@ func TestInstallAsksAboutTheTakeover(t *testing.T) {
 	// "keep the current state" is the first choice where there is one, else "agree".
 	e.Answers("1", "yes")
 	e.install(t, o)
-	require.Contains(t, e.Stderr.String(), "Service default/documented")
-	require.Contains(t, e.Stderr.String(), `keep the current state (sets service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
+	require.Contains(t, e.Stderr.String(), "Services that would change: default/documented")
+	require.Contains(t, e.Stderr.String(), `(--pin keeps it: service.beta.kubernetes.io/cloudstack-load-balancer-proxy-protocol="false")`)
 	require.Contains(t, e.Stdout.String(), "--pin default/documented", "the flag line repeats the answers")
 	require.Contains(t, e.Stdout.String(), "Back to it:  csccm takeover --undo\n")
 	require.Contains(t, e.Stdout.String(), "When nobody goes back to it:  kubectl -n kube-system delete deployment cloud-controller-manager\n")

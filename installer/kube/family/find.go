@@ -25,8 +25,6 @@ const (
 	StoppedSelector = "csccm.io/stopped"
 	// ReplicasAnnotation says how many replicas a stopped Deployment had.
 	ReplicasAnnotation = "csccm.io/replicas-before-takeover"
-	// StartingAnnotation marks a predecessor that an undo has started and not yet seen lead: an undo that goes on waits for it.
-	StartingAnnotation = "csccm.io/started-by-undo"
 	// KeptAnnotation marks a predecessor whose place csccm's controller has taken: it stays, with no Pods.
 	KeptAnnotation = "csccm.io/kept-by-takeover"
 )
@@ -45,7 +43,6 @@ type Predecessor struct {
 	// Lease is nil when it elects no leader.
 	Lease *lease.Name `json:"lease,omitempty"`
 
-	Starting bool              `json:"-"` // between the start by an undo and the moment it leads
 	Ready    int32             `json:"-"`
 	Helm     bool              `json:"-"` // Helm installed it
 	Selector map[string]string `json:"-"`
@@ -118,7 +115,7 @@ func (o *Own) add(w *cluster.Workload) {
 func of(w *cluster.Workload) Predecessor {
 	p := Predecessor{
 		Kind: w.Kind, Namespace: w.Meta.Namespace, Name: w.Meta.Name, Wanted: w.Wanted, Ready: w.Ready, Pod: w.Pod,
-		Helm: w.Meta.Annotations["meta.helm.sh/release-name"] != "", Starting: w.Meta.Annotations[StartingAnnotation] != "",
+		Helm: w.Meta.Annotations["meta.helm.sh/release-name"] != "",
 	}
 	if w.Selector != nil {
 		p.Selector = w.Selector.MatchLabels

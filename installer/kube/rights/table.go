@@ -69,6 +69,8 @@ var rows = []Right{
 	need("watch", "leases.coordination.k8s.io", System, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("watch", "leases.coordination.k8s.io", Release, "ui", "the page follows changes").without("the page follows changes with a delay"),
 	need("list", "events", Release, rollingOut, "why the controller's Pods do not start"),
+	need("list watch", "endpointslices.discovery.k8s.io", Everywhere, diagnosing+" plan install takeover adopt",
+		"the nodes with endpoints").when("a Service has `externalTrafficPolicy: Local`"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, diagnosing+" install takeover taint cks", "the controller, and others"),
 	need("list", "deployments.apps daemonsets.apps", Everywhere, "upgrade rollback rotate-keys uninstall test",
 		"whether the release is in another namespace").without("a mistyped namespace is not noticed"),

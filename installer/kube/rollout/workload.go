@@ -14,6 +14,7 @@ import (
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -159,17 +160,22 @@ func (w *Waiter) Restart(ctx context.Context, o *Workload) error {
 	if err != nil {
 		return err
 	}
-	apps, options := w.Cluster.Kube.AppsV1(), metav1.PatchOptions{FieldManager: "csccm"}
-	switch o.Kind {
-	case "DaemonSet":
-		_, err = apps.DaemonSets(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
-	case "StatefulSet":
-		_, err = apps.StatefulSets(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
-	default:
-		_, err = apps.Deployments(o.Namespace).Patch(ctx, o.Name, types.StrategicMergePatchType, body, options)
-	}
-	if err != nil {
+	if err := Patch(ctx, w.Cluster.Kube, o.Kind, o.Namespace, o.Name, body); err != nil {
 		return w.Cluster.Explain(err)
 	}
 	return nil
+}
+
+// Patch changes a Deployment, DaemonSet or StatefulSet by a merge patch.
+func Patch(ctx context.Context, kube kubernetes.Interface, kind, namespace, name string, body []byte) (err error) {
+	apps, merge, options := kube.AppsV1(), types.MergePatchType, metav1.PatchOptions{FieldManager: "csccm"}
+	switch kind {
+	case "DaemonSet":
+		_, err = apps.DaemonSets(namespace).Patch(ctx, name, merge, body, options)
+	case "StatefulSet":
+		_, err = apps.StatefulSets(namespace).Patch(ctx, name, merge, body, options)
+	default:
+		_, err = apps.Deployments(namespace).Patch(ctx, name, merge, body, options)
+	}
+	return err
 }
