@@ -79,12 +79,11 @@ func (p *Plan) lease(ctx context.Context, u *run) error {
 	name := family.LeaseOfChart(p.manifest)
 	l, err := lease.Get(ctx, u.Cluster.Kube, name)
 	age, lasts, held := lease.Age(l, u.Clock)
-	if err != nil || !held || age > lasts || p.Revision == 0 && age < lease.Alive {
-		return nil
+	if err == nil && held && age <= lasts && (p.Revision > 0 || age >= lease.Alive) {
+		p.leased = true
+		p.Deletes = append(p.Deletes, fmt.Sprintf("holder of Lease %s, unless another controller renews it: the next controller can lead at once", name))
 	}
-	p.leased = true
-	p.Deletes = append(p.Deletes, fmt.Sprintf("holder of Lease %s, unless another controller renews it: the next controller can lead at once", name))
-	return nil
+	return nil // a lease that cannot be read expires by itself
 }
 
 // releaseLease frees the lease that a Pod of the release held. Its Pods have ended. A failure is a warning: a
