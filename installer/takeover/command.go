@@ -60,7 +60,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 		}}
 	}
 	switch {
-	case !p.needed() && len(p.Problems) == 0 && !(o.Undo && e.Yes):
+	case !p.needed() && len(p.Problems) == 0 && (!o.Undo || !e.Yes):
 		p.State, op.Check = StateNone, nil
 	case o.Undo:
 		op.Name, op.Steps = "takeover-undo", append(t.Back(), end(StateDone, ""))
@@ -142,7 +142,7 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 			changes = english.Plural(n, "change", "")
 			fmt.Fprintf(&all, "Changes of %s:\n", s.Service)
 		}
-		if texts, _, pinnable := s.needs(); len(texts) > 0 && !(s.Pinned && pinnable) {
+		if texts, _, pinnable := s.needs(); len(texts) > 0 && (!s.Pinned || !pinnable) {
 			changes += ", need consent"
 		}
 		t.Add(s.Service, s.Address, fmt.Sprint(len(s.Rules)), changes)

@@ -126,7 +126,7 @@ func (p *Plan) undecided(o Options) []*ServicePlan {
 	for i := range p.Services {
 		s := &p.Services[i]
 		texts, _, pinnable := s.needs()
-		if len(texts) > 0 && !Named(o.Accept, s.Service) && !(Named(o.Pin, s.Service) && pinnable) {
+		if len(texts) > 0 && !Named(o.Accept, s.Service) && (!pinnable || !Named(o.Pin, s.Service)) {
 			out = append(out, s)
 		}
 	}

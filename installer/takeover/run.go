@@ -107,31 +107,6 @@ func (t *Taker) check() error {
 	return noConsent(t.Plan.undecided(t.Options))
 }
 
-func (t *Taker) ask(ctx context.Context, s *ServicePlan) error {
-	var choices []prompt.Choice
-	texts, pins, pinnable := s.needs()
-	if pinnable {
-		var sets []string
-		for _, name := range slices.Sorted(maps.Keys(pins)) {
-			sets = append(sets, fmt.Sprintf("%s=%q", name, pins[name]))
-		}
-		choices = append(choices, prompt.Choice{Value: "pin", Label: "keep the current state (sets " + strings.Join(sets, ", ") + ")"})
-	}
-	choices = append(choices, prompt.Choice{Value: "accept", Label: "agree to the change"}, prompt.Choice{Value: "stop", Label: "stop here"})
-	answer, err := t.Prompt.Select(ctx, prompt.Question{Message: "Service " + s.Service, Flag: "--accept or --pin " + s.Service, Help: strings.Join(texts, "; ")}, choices)
-	switch {
-	case err != nil:
-		return err
-	case answer == "pin":
-		t.Pin = append(t.Pin, s.Service)
-	case answer == "accept":
-		t.Accept = append(t.Accept, s.Service)
-	default:
-		return noConsent([]*ServicePlan{s})
-	}
-	return nil
-}
-
 // swap ends the old controller and gives the rules the names that ours knows. Where ours stands by
 // already, csccm holds the lease meanwhile.
 func (t *Taker) swap(ctx context.Context) error {
