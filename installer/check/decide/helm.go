@@ -23,7 +23,7 @@ func helmChecks() []Check {
 			Code: "HELM-001", Title: "Release in a settled state", Severity: SeverityError, Needs: needAPI, Reads: []Source{Releases}, Judge: settledRelease,
 			What:   "The newest revision of the Helm release is deployed, or there is none yet.",
 			Why:    "A pending revision (an installation was killed) blocks all further ones; after a failed one the cluster differs from the release.",
-			Remedy: "wait until a pending revision is no longer worked on; of one that was left by a process that is dead: `csccm upgrade --force-unlock`; of a failed one: remove the cause, then `csccm upgrade`",
+			Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: `csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
 		},
 		{
 			Code: "HELM-002", Title: "No object of the chart belongs to somebody else", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Live}, Judge: conflicts,

@@ -25,7 +25,7 @@ func loadBalancerChecks() []Check {
 	return []Check{
 		{
 			Code: "LB-001", Title: "Services have what they ask for", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: append(slices.Clone(balance), Plans), Tries: []Source{Forwards, Logs}, Judge: services,
-			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that are not Ready are compared; with `--only LB` all are. New and changed Services have two minutes, refused ones have not.",
+			What:   "`csccm plan` shows nothing to do for each Service of type LoadBalancer: address, rules, members, firewall and ACLs, port forwardings are as planned. With more than 16 rules and VMs only Services that are not Ready are compared; with `--only LB` all are. New and changed Services count after two minutes, refused ones at once.",
 			Why:    "Missing rules lose traffic, and refused Services are not served.",
 			Remedy: "`csccm plan` shows it all; the controller tries again at the time that is named, or within ten minutes, and repairs what has changed within its drift period; to have it try now: `" + Restart + "`",
 		},
@@ -33,7 +33,7 @@ func loadBalancerChecks() []Check {
 			Code: "LB-002", Title: "One rule for a port, with its current name", Severity: SeverityError, Needs: needVMs, Reads: balance, Judge: ruleNames,
 			What:   "No port of a load balancer has two rules, and no rule of this cluster has a name of an older provider: LB-PORT without a protocol, or K8s_svc_...; such a name alone is a warning.",
 			Why:    "The controller identifies its rules by name: it would create a second rule for the port, which CloudStack refuses. Of two rules traffic reaches only one.",
-			Remedy: "`csccm migrate-rules` shows what it would do: it renames in place, without loss of traffic, keeps the rule whose address the Service shows and deletes the surplus one; of two that it cannot choose between it says why",
+			Remedy: "`csccm migrate-rules` shows what it would do: it renames in place, without loss of traffic, keeps the rule whose address the Service shows and deletes the surplus one; if it cannot choose one, it says why",
 		},
 		{
 			Code: "LB-003", Title: "No rules without a Service", Severity: SeverityWarning, Needs: needVMs, Reads: append(slices.Clone(balance), Addresses, ClusterIDs), Judge: orphans,

@@ -68,7 +68,7 @@ func nodeChecks() []Check {
 			Code: "NODE-008", Title: "No node is about to be deleted", Severity: SeverityFatal, Needs: needVMs, Reads: withVMs, Tries: []Source{Places}, Judge: doomed,
 			What:   "No node is NotReady while its VM is not found.",
 			Why:    "The controller deletes such a Node. With a wrong project or zone in the cloud-config the VM may exist.",
-			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may go",
+			Remedy: "if the VM exists, correct project-id and zone in the cloud-config before the controller runs; if not, the Node may be deleted",
 		},
 		{
 			Code: "NODE-009", Title: "VMs of the nodes run", Severity: SeverityWarning, Needs: needVMs, Reads: withVMs, Judge: stopped,
