@@ -78,8 +78,8 @@ func TestInstallOnATerminal(t *testing.T) {
 	e.dialog(t, nil, install...).shows(t, 0, "Helm keep release", "3 of 3 nodes initialised.") // nothing to do, nothing to ask
 }
 
-// TestInstallTakesOverOnATerminal installs in the place of another provider. A person agrees to what changes of one
-// Service, and keeps the current state of the other.
+// TestInstallTakesOverOnATerminal installs in the place of another provider. A flag agrees to what changes of one Service, and a
+// person keeps the current state of the other.
 func TestInstallTakesOverOnATerminal(t *testing.T) {
 	t.Parallel()
 	e := newOccupied(t, testenv.Predecessor{})
@@ -102,18 +102,18 @@ func TestInstallTakesOverOnATerminal(t *testing.T) {
 	w := e.witness(t)
 	install := append([]string{"install"}, processFlags...)
 
-	documented := answer{"Service default/documented:", enter} // the first choice keeps the current state
-	e.dialog(t, []answer{documented, {"Service default/mail:", down + down + enter}}, install...).
-		shows(t, report.ExitCheckFailed, "Service default/mail: stop here", "--accept default/mail")
+	e.dialog(t, []answer{{"Services that would change: default/documented, default/mail:", down + down + enter}}, install...).
+		shows(t, report.ExitCheckFailed, "default/mail: stop here", "--pin default/documented,default/mail", "--accept default/documented,default/mail")
 	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "leastconn" {
 		t.Errorf("the rule has changed to %+v", now[mail])
 	}
-	e.dialog(t, []answer{documented, {"Service default/mail:", down + enter}, {"Go on in cluster ", enter}}, install...).shows(t, 0,
+	install = append(install, "--accept", "default/mail")
+	e.dialog(t, []answer{{"Services that would change: default/documented:", enter}, {"Go on in cluster ", enter}}, install...).shows(t, 0,
 		"found Deployment kube-system/"+oldName+", another provider", "Takeover in the place of another provider",
 		"the protocol of port 8080 changes from tcp to tcp-proxy", "the algorithm of port 25 changes from leastconn to roundrobin",
-		"Service default/documented: keep the current state", "Service default/mail: agree to the change", "Go on in cluster ", "namespace kube-system? Yes",
+		"Services that would change: default/documented: keep the current state", "Go on in cluster ", "namespace kube-system? Yes",
 		"The controller's self-test in the cluster: passed", "Stopping Deployment kube-system/"+oldName, "Rules and addresses: ids kept: 3",
-		"Took the place of Deployment kube-system/"+oldName, "--accept default/mail --pin default/documented --yes")
+		"Took the place of Deployment kube-system/"+oldName, "csccm install --context csccm-test --accept default/mail", "--pin default/documented --yes")
 	e.taken(t, w)
 	e.isPinned(t, "false")
 	if now := e.rulesAt(t, e.ips...); now[mail].Algorithm != "roundrobin" {

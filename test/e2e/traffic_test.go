@@ -304,5 +304,5 @@ func (s *stream) outage(t *testing.T) {
 		}
 		return nil
 	})
-	s.csccm(t, "", "doctor", "--only", "CS-006").want(t, 0, "reached; it was not for")
+	s.csccm(t, "", "doctor", "--only", "CS-006").want(t, 0, "API reachable from Pods: no call fails")
 }

@@ -122,7 +122,7 @@ func TestContact(t *testing.T) {
 		return wrote(ago, 'I', contactAgain, podlog.Value{Key: "after", Text: "1m2s"})
 	}
 	waits, used := wrote(time.Minute, 'I', configWaits, podlog.Value{Key: "key", Text: "zone"}), wrote(time.Minute, 'I', configUsed)
-	fine := expect{OK, "no failed call", nil}
+	fine := expect{OK, "no call fails", nil}
 	for name, tt := range map[string]struct {
 		lines []podlog.Line
 		want  expect

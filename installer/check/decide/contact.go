@@ -49,7 +49,7 @@ func contact(f *Facts) Finding {
 	if err := f.Err(Logs); err != nil {
 		return Unread(err)
 	}
-	out, lines := Passf("no failed call"), 0
+	out, lines := Passf("no call fails"), 0
 	for i := range f.Logs {
 		pod := Object{Kind: "Pod", Name: f.Logs[i].Pod}
 		failed, stale := lastContact(f.Logs[i].Lines)
