@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/kube/cluster"
 )
 
 // made is a check that finds f.
@@ -76,7 +77,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 			defer running.Add(-1)
 			for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
 			}
-			if now == atOnce {
+			if now == cluster.AtOnce {
 				open.Do(func() { close(gate) }) // all at once: go on
 			}
 			<-gate
@@ -86,7 +87,7 @@ func TestRunKeepsTheOrderAndReadsInParallel(t *testing.T) {
 	}
 	var seen []string
 	r := sources.run(t.Context(), catalogue, Selection{}, func(r Result) { seen = append(seen, r.Code) })
-	require.EqualValues(t, atOnce, peak.Load(), "no more at a time")
+	require.EqualValues(t, cluster.AtOnce, peak.Load(), "no more at a time")
 	require.Len(t, r.Checks, n)
 	for i := range n {
 		require.Equal(t, catalogue[i].Code, r.Checks[i].Code)

@@ -13,17 +13,14 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/typo"
 )
-
-// atOnce bounds what is read at a time, and the calls of one source.
-const atOnce = 8
 
 // source says how something is read.
 type source struct {
@@ -43,8 +40,8 @@ type reading struct {
 	inventory *inventory.Inventory
 	sources   map[decide.Source]source
 	states    map[decide.Source]*state
-	slots     chan struct{}
-	project   string // its id; "" for the account itself
+	slots     chan struct{} // bounds how many sources are read at a time
+	project   string        // its id; "" for the account itself
 	// systemPods are those of kube-system, where the controller is there.
 	systemPods []corev1.Pod
 	// allMembers: the members of every load balancer rule are read, however many calls that takes.
@@ -67,7 +64,7 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source)
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, slots: make(chan struct{}, atOnce)}
+	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, slots: make(chan struct{}, cluster.AtOnce)}
 	for s := range sources {
 		r.states[s] = &state{done: make(chan struct{})}
 	}
@@ -132,20 +129,6 @@ func (r *reading) read(s decide.Source) (err error) {
 		return r.run.Err()
 	}
 	return src.read(r.run, r, r.f)
-}
-
-// parallel calls do for each element and returns the results in the same order.
-func parallel[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
-	out := make([]R, len(in))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i := range in {
-		group.Go(func() (err error) {
-			out[i], err = do(gctx, &in[i])
-			return err
-		})
-	}
-	return out, group.Wait()
 }
 
 // shown are the sources whose absence is named to those who show the facts, in the order of their names.

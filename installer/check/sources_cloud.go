@@ -134,7 +134,7 @@ func readBalancers(ctx context.Context, r *reading, f *Facts) error {
 			odd = append(odd, it.RuleID)
 		}
 	}
-	members, err := parallel(ctx, odd, func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
+	members, err := cluster.Each(ctx, odd, func(ctx context.Context, id *string) ([]cloudstack.LoadBalancerMember, error) {
 		list, err := r.CloudStack.ListLoadBalancerMembers(ctx, *id)
 		if cloudstack.IsNotFound(err) {
 			return nil, nil // deleted since the list was read

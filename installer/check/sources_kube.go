@@ -111,7 +111,7 @@ func kubeSources() map[decide.Source]source {
 		}},
 		decide.Logs: {needs: []decide.Source{decide.Pods}, read: readLogs},
 		decide.Answers: {needs: []decide.Source{decide.Pods}, read: func(ctx context.Context, r *reading, f *Facts) (err error) {
-			f.Answers, err = parallel(ctx, f.Pods, r.ask)
+			f.Answers, err = cluster.Each(ctx, f.Pods, r.ask)
 			return err
 		}},
 		decide.Releases: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
@@ -168,7 +168,7 @@ func kubeSources() map[decide.Source]source {
 // readLogs reads those of the release's Pods that run or ran.
 func readLogs(ctx context.Context, r *reading, f *Facts) (err error) {
 	pods := slices.DeleteFunc(slices.Clone(f.Pods), func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
-	f.Logs, err = parallel(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
+	f.Logs, err = cluster.Each(ctx, pods, func(ctx context.Context, p *corev1.Pod) (decide.Log, error) {
 		o := &corev1.PodLogOptions{SinceSeconds: ptr.To[int64](3600), TailLines: ptr.To[int64](2000)}
 		raw, err := r.Cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
 		lines, _ := podlog.ParseAll(string(raw), f.At)
@@ -243,7 +243,7 @@ func readRights(ctx context.Context, r *reading, f *Facts) error {
 		f.Needed = append(f.Needed, rights.Request{Verb: "create", Resource: "namespaces"})
 	}
 	requests := slices.Concat(f.Needed, f.Wanted)
-	allowed, err := parallel(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
+	allowed, err := cluster.Each(ctx, requests, func(ctx context.Context, q *rights.Request) (bool, error) {
 		resource, subresource, _ := strings.Cut(q.Resource, "/")
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -242,7 +242,7 @@ func (t *Taker) MakePlan(ctx context.Context, f *Facts) error {
 	return nil
 }
 
-// PlanOrder decides who is started or stopped first, and what stands against it. It is pure.
+// PlanOrder decides who is started or stopped first, and what keeps it from happening. It is pure.
 func PlanOrder(c *family.Controllers) *Plan {
 	p := &Plan{
 		SchemaVersion: 1, Predecessors: c.Predecessors, Own: c.Own, Services: []ServicePlan{},

@@ -53,7 +53,7 @@ func nodeChecks() []Check {
 			Remedy: "find out who sets it, then replace it by one that evicts nothing: `csccm taint {node names} --replace-no-execute`",
 		},
 		{
-			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: []Source{Nodes, VMs}, Tries: []Source{Controllers}, Judge: addresses,
+			Code: "NODE-006", Title: "Kubelet and controller agree on node addresses", Severity: SeverityError, Phase: Installed, Needs: needVMs, Reads: withVMs, Tries: []Source{Controllers}, Judge: addresses,
 			What:   "No initialised node has addresses that its kubelet wrote last (managedFields) and that differ from CloudStack's.",
 			Why:    "A kubelet without --cloud-provider=external and the controller keep overwriting each other's addresses: external addresses come and go.",
 			Remedy: "start the kubelets of the named nodes with --cloud-provider=external (NODE-001 says how)",

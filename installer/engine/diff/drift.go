@@ -8,14 +8,12 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-// atOnce bounds the calls.
-const atOnce = 8
+	"github.com/csccm/csccm/installer/kube/cluster"
+)
 
 // Drift returns what applying the objects of a release's manifest once more would change in the cluster: what somebody has
 // deleted or changed, in the manifest's order.
@@ -47,16 +45,7 @@ func each[T any](ctx context.Context, manifest string, ask func(context.Context,
 	if err != nil {
 		return nil, err
 	}
-	out := make([]T, len(wanted))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i := range wanted {
-		group.Go(func() (err error) {
-			out[i], err = ask(gctx, &wanted[i])
-			return err
-		})
-	}
-	return out, group.Wait()
+	return cluster.Each(ctx, wanted, ask)
 }
 
 // Restore applies the objects of a manifest of which Drift has found a difference. It takes fields from whoever has changed

@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,4 +25,21 @@ func ListOf[L any](ctx context.Context, failed *error, o metav1.ListOptions, lis
 		}
 	}
 	return new(L)
+}
+
+// AtOnce bounds the calls of one Each.
+const AtOnce = 8
+
+// Each calls do for the elements, several at a time, and returns the results in the same order. The first error ends it.
+func Each[T, R any](ctx context.Context, in []T, do func(context.Context, *T) (R, error)) ([]R, error) {
+	out := make([]R, len(in))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(AtOnce)
+	for i := range in {
+		group.Go(func() (err error) {
+			out[i], err = do(gctx, &in[i])
+			return err
+		})
+	}
+	return out, group.Wait()
 }
