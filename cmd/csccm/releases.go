@@ -174,13 +174,9 @@ old pair later.`,
 	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // two rollouts, and a person who thinks
 	admin.addAdmin(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.User, "user", "", "name of the user with the new keys (default chosen)")
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
 	flags.BoolVar(&o.RestartOthers, "restart-others", false, "restart other workloads that read the Secret and may not take changed keys over")
 	flags.BoolVar(&o.Finish, "finish", false, "only end old keys that rotations have kept")
 	flags.BoolVar(&o.Force, "force", false, "with --finish: also where something still uses the old keys")
-	flags.BoolVar(&o.Restart, "restart", false, "restart the Pods instead of waiting until they take the keys over")
-	flags.DurationVar(&o.ReloadTimeout, "reload-timeout", rotate.DefaultReloadTimeout, "how long the Pods may take to take the keys over before they are restarted")
-	cli.CompleteFlag(cmd, "user", cobra.NoFileCompletions)
 	return cmd
 }

@@ -290,7 +290,7 @@ func TestLeastRights(t *testing.T) {
 		return string(s.Data[secretKey])
 	}
 	before := secret()
-	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--restart", "--yes").
+	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--yes").
 		want(t, 0, "csccm may not read Secrets in namespaces other than kube-system")
 	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--yes").
 		want(t, 0, "the old keys of kubeadmin are worthless")

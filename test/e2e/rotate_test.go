@@ -43,7 +43,7 @@ func TestRotateKeysWithAnotherUser(t *testing.T) {
 		return append([]string{"rotate-keys", "--admin-user", "admin", "--admin-password-stdin"}, more...)
 	}
 
-	e.csccm(t, adminPassword+"\n", rotate("--dry-run")...).want(t, 0, "DaemonSet kube-system/reader (1 Pod, by volume of Secret cloudstack-secret): must be restarted")
+	e.csccm(t, adminPassword+"\n", rotate("--dry-run")...).want(t, 0, "DaemonSet kube-system/reader (1 Pod, Secret cloudstack-secret): must be restarted")
 	e.csccm(t, adminPassword+"\n", rotate("--yes")...).want(t, 0, `the keys of user "kubeadmin" still work`, "DaemonSet kube-system/reader: 1 Pod read Secret", "csccm rotate-keys --context")
 	if now := e.inUse(t); now.APIKey == old.APIKey {
 		t.Fatal("the Secret holds the old keys")

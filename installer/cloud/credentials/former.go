@@ -46,13 +46,13 @@ func fingerprint(apiKey string) string {
 
 // FormerUsers returns the users whose keys the Secret held before those of now.
 func (s *Secret) FormerUsers() []string {
-	if s.object == nil {
+	if s.Object == nil {
 		return nil
 	}
-	return list(s.object, AnnotationFormerUsers)
+	return list(s.Object, AnnotationFormerUsers)
 }
 
 // HasReplaced reports whether rotate-keys has replaced this API key by the one that the Secret holds.
 func (s *Secret) HasReplaced(apiKey string) bool {
-	return s.object != nil && s.Config != nil && apiKey != s.Config.APIKey && slices.Contains(list(s.object, annotationFormerKeys), fingerprint(apiKey))
+	return s.Object != nil && s.Config != nil && apiKey != s.Config.APIKey && slices.Contains(list(s.Object, annotationFormerKeys), fingerprint(apiKey))
 }

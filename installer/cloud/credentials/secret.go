@@ -48,7 +48,7 @@ type Secret struct {
 	Config          *cloudstack.Config // nil when it does not exist or Problem is set
 	Problem         error              // why its cloud-config cannot be used
 
-	object *corev1.Secret
+	Object *corev1.Secret // as it was read; nil when it does not exist
 }
 
 // ReadSecret reads the Secret. A missing Secret and a broken cloud-config are
@@ -62,7 +62,7 @@ func ReadSecret(ctx context.Context, kube kubernetes.Interface, namespace string
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, SecretName, err)
 	}
-	s.Exists, s.object = true, object
+	s.Exists, s.Object = true, object
 	raw, ok := object.Data[SecretKey]
 	if !ok {
 		s.Problem = fmt.Errorf("Secret %s/%s has no key %s", namespace, SecretName, SecretKey)
@@ -107,7 +107,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if err := inPod.Validate(); err != nil {
 		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
-	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: map[string][]byte{}, current: s.object}
+	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: map[string][]byte{}, current: s.Object}
 	p.data[SecretKey] = inPod.Render()
 	if !s.Exists {
 		return p, nil
@@ -126,7 +126,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 
 // KeepSecret is the plan that uses the Secret as it is.
 func KeepSecret(s *Secret) *SecretPlan {
-	return &SecretPlan{Action: SecretKeep, Namespace: s.Namespace, Name: s.Name, current: s.object}
+	return &SecretPlan{Action: SecretKeep, Namespace: s.Namespace, Name: s.Name, current: s.Object}
 }
 
 // Apply carries the plan out. Overwriting keeps the object's other keys, labels

@@ -5,7 +5,6 @@ package rotate
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -43,53 +42,46 @@ func TestJudge(t *testing.T) {
 	}
 	pods := func(kind, owner string) []corev1.Pod { return []corev1.Pod{podOf(kind, owner, "p", nil)} }
 	controllers := []corev1.Pod{podOf("DaemonSet", "csi", "p", ours)}
-	elsewhere := podOf("DaemonSet", "csi", "p", func(p *corev1.Pod) { p.Namespace = "storage" })
 	for name, tc := range map[string]struct {
-		f     facts
-		needs string
-		why   string
+		release string
+		pods    []corev1.Pod
+		needs   string
+		why     string
 	}{
-		"the controller":               {facts{pods: controllers}, reloads, ""},
-		"another release's controller": {facts{release: "other", pods: controllers}, restart, ""},
-		"not all are the controller's": {facts{pods: append(pods("DaemonSet", "csi"), controllers...)}, restart, ""},
-		"a DaemonSet":                  {facts{pods: pods("DaemonSet", "csi")}, restart, ""},
-		"a Deployment":                 {facts{pods: pods("Deployment", "csi")}, restart, ""},
-		"a StatefulSet":                {facts{pods: pods("StatefulSet", "csi")}, restart, ""},
-		"a Job":                        {facts{pods: pods("Job", "sync")}, recreate, "csccm restarts no Job"},
-		"a Pod":                        {facts{pods: pods("", "")}, recreate, "nothing would create it again"},
-		"another kind":                 {facts{pods: pods("CloneSet", "c")}, recreate, "csccm restarts no CloneSet"},
-		"of a copy": {
-			facts{pods: []corev1.Pod{elsewhere}, copies: []secretusers.Copy{{Namespace: "storage", Name: credentials.SecretName}}}, update, "",
-		},
+		"the controller":               {"ccm", controllers, reloads, ""},
+		"another release's controller": {"other", controllers, restart, ""},
+		"not all are the controller's": {"ccm", append(pods("DaemonSet", "csi"), controllers...), restart, ""},
+		"a DaemonSet":                  {"ccm", pods("DaemonSet", "csi"), restart, ""},
+		"a Deployment":                 {"ccm", pods("Deployment", "csi"), restart, ""},
+		"a StatefulSet":                {"ccm", pods("StatefulSet", "csi"), restart, ""},
+		"a Job":                        {"ccm", pods("Job", "sync"), recreate, "csccm restarts no Job"},
+		"a Pod":                        {"ccm", pods("", ""), recreate, "nothing would create it again"},
+		"another kind":                 {"ccm", pods("CloneSet", "c"), recreate, "csccm restarts no CloneSet"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := tc.f
-			f.namespace, f.secret = namespace, credentials.SecretName
-			if f.release == "" {
-				f.release = "ccm"
-			}
-			o := f.judge()
-			require.Len(t, o.Workloads, 1)
-			require.Equal(t, tc.needs, o.Workloads[0].Needs)
-			require.Equal(t, tc.why, o.Workloads[0].Why)
-		})
+		o := judge(&secretusers.Found{Users: secretusers.Of(tc.pods, namespace, credentials.SecretName)}, tc.release)
+		require.Len(t, o.Workloads, 1, name)
+		require.Equal(t, tc.needs, o.Workloads[0].Needs, name)
+		require.Equal(t, tc.why, o.Workloads[0].Why, name)
 	}
+	copied := secretusers.Copy{Users: secretusers.Of(pods("DaemonSet", "csi"), namespace, credentials.SecretName)}
+	require.Equal(t, update, judge(&secretusers.Found{Copies: []secretusers.Copy{copied}}, "ccm").Workloads[0].Needs)
 }
 
 func TestBreaks(t *testing.T) {
 	t.Parallel()
 	changed := time.Unix(1_700_000_000, 0)
-	at := func(seconds int) secretusers.Pod {
-		return secretusers.Pod{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second))}}}
+	at := func(seconds int) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(changed.Add(time.Duration(seconds) * time.Second))}}
 	}
-	use := func(needs, why string, pods ...secretusers.Pod) Others {
-		u := secretusers.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Reads: []string{"env", "volume"}, Pods: pods}
+	use := func(needs, why string, pods ...*corev1.Pod) Others {
+		u := secretusers.User{Kind: "DaemonSet", Namespace: "kube-system", Name: "csi", Secret: "cloudstack-secret", Pods: pods}
 		return Others{Workloads: []Use{{User: u, Needs: needs, Why: why}}}
 	}
-	old := "DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret (env, volume) before it was changed"
+	old := "DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"
 	withCopy := use(update, "", at(9))
-	withCopy.Copies = []secretusers.Copy{{Namespace: "kube-system", Name: "cloudstack-secret", Keys: []string{"a", "b"}}, {Namespace: "x", Name: "y", Keys: []string{"c"}}}
+	withCopy.Copies = []secretusers.Copy{
+		{Namespace: "kube-system", Name: "cloudstack-secret", Keys: []string{"a", "b"}}, {Namespace: "x", Name: "y", Keys: []string{"c"}, Users: []secretusers.User{withCopy.Workloads[0].User}},
+	}
 	for name, tc := range map[string]struct {
 		o        Others
 		changed  time.Time
@@ -106,8 +98,8 @@ func TestBreaks(t *testing.T) {
 		"it is nothing to restart": {use(recreate, "a Job is not restarted", at(-5)), changed, true, []string{old + "; a Job is not restarted"}},
 		"and is younger":           {use(recreate, "a Job is not restarted", at(5)), changed, true, []string{}},
 		"copies, also in the Secret": {withCopy, changed, true, []string{
-			"Secret kube-system/cloudstack-secret holds a copy of the old keys (a, b), which csccm does not write; used by DaemonSet kube-system/csi",
-			"Secret x/y holds a copy of the old keys (c), which csccm does not write",
+			"Secret kube-system/cloudstack-secret holds a copy of the old keys (a, b), which csccm does not write",
+			"Secret x/y holds a copy of the old keys (c), which csccm does not write; used by DaemonSet kube-system/csi",
 		}},
 	} {
 		require.Equal(t, tc.want, tc.o.breaks(tc.changed, tc.restarts), name)
@@ -154,11 +146,10 @@ func TestRotateKeepsOldKeysForOthers(t *testing.T) {
 	c := newConsumer(t)
 	first := c.config("k8s-owner")
 	require.NoError(t, c.run(t.Context(), func(e *engine.Env, _ *Options) { e.DryRun, e.Output = true, "json" }))
-	var plan Plan
-	require.NoError(t, json.Unmarshal(c.out.Bytes(), &plan))
+	plan := c.result()
 	require.Len(t, plan.Workloads, 2)
 	require.Equal(t, []string{reloads, restart}, []string{plan.Workloads[1].Needs, plan.Workloads[0].Needs})
-	require.Equal(t, []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret (volume) before it was changed"}, plan.KeepsOldKeys)
+	require.Equal(t, []string{"DaemonSet kube-system/csi: 1 Pod read Secret cloudstack-secret before it was changed"}, plan.KeptFor)
 	c.out.Reset()
 
 	c.rotate(nil)
@@ -197,7 +188,9 @@ func TestFinishByForce(t *testing.T) {
 	c.out.Reset()
 	c.rotate(func(e *engine.Env, o *Options) { o.Finish, o.Force, e.Output = true, true, "json" })
 	require.False(t, c.works(first))
-	require.JSONEq(t, `{"schemaVersion":1,"account":"k8s","secret":"kube-system/cloudstack-secret","ended":["k8s-owner"],"restarted":[],"keptFor":[]}`, c.out.String())
+	result := c.result()
+	require.Equal(t, []string{"k8s-owner"}, result.Ended)
+	require.Empty(t, result.KeptFor)
 }
 
 // What does not reload is restarted, and the old keys end in the same run.
@@ -207,8 +200,7 @@ func TestRotateRestartsOthers(t *testing.T) {
 	first := c.config("k8s-owner")
 	c.rotate(func(e *engine.Env, o *Options) { o.RestartOthers, e.Output = true, "json" })
 	require.False(t, c.works(first))
-	var result Result
-	require.NoError(t, json.Unmarshal(c.out.Bytes(), &result))
+	result := c.result()
 	require.Equal(t, []string{"DaemonSet kube-system/csi"}, result.Restarted)
 	require.Empty(t, result.KeptFor)
 	require.Equal(t, 2, c.pods)
@@ -290,7 +282,7 @@ func TestRotateKeepsOldKeysForCopies(t *testing.T) {
 				return
 			}
 			require.NoError(t, err, "the user has been told and has decided")
-			require.Contains(t, env.err.String(), "not looked at: Secrets in")
+			require.Contains(t, env.out.String(), "Not looked at: Secrets in")
 			require.False(t, env.works(first))
 		})
 	}

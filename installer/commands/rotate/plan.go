@@ -1,32 +1,30 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rotate gives the controller new API keys without a moment in which
-// it has none that work.
+// Package rotate gives the controller new API keys without a moment in which it has none that work.
 //
-// A CloudStack user has one pair of keys, and registering another kills the old
-// one at once. So the new pair is that of a second user of the same account,
-// which has the same rights and sees the same resources (the role is the
-// account's). The order is: new pair, proven call by call; Secret; proof that
-// the controller works with it; only then the old pair is made worthless, by
-// registering one that nobody gets to know. Until that last step the way back
-// is the old Secret. The next rotation uses the first user again.
+// A CloudStack user has one pair of keys, and registering another revokes the old one at once. So the new pair is that of
+// a second user of the same account, which has the same rights and sees the same resources (the role is the account's).
+// The order is: new pair, proven call by call; Secret; proof that the controller works with it; only then the old pair is
+// revoked, by registering one that nobody gets to know. Until that last step the way back is the old Secret. The next
+// rotation uses the first user again.
 //
-// How far a rotation came is written on the Secret itself, with its content, so
-// that a second run continues it from any machine.
+// How far a rotation came is written on the Secret itself, with its content, so that a second run continues it from any
+// machine.
 package rotate
 
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"regexp"
 	"slices"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -38,111 +36,88 @@ const (
 	annotationAt    = "csccm.io/rotation-at"   // when the Secret got its keys, by the API server's clock
 )
 
-const fieldManager = "csccm"
-
-// Plan is what a rotation would do, or ending old keys. It holds no secret.
+// Plan is what a rotation would do, and did. It holds no secret. With --finish it only revokes old keys, and has no From and To.
 type Plan struct {
-	SchemaVersion int    `json:"schemaVersion"`
-	Namespace     string `json:"namespace"`
-	Secret        string `json:"secret"`
-	Account       string `json:"account"`
-	Finish        bool   `json:"finish,omitempty"` // only ends old keys
-	From          string `json:"from,omitempty"`   // user of the old keys
-	To            string `json:"to,omitempty"`     // user of the new keys
-	// Ends are the users whose old keys are made worthless, if nothing keeps them.
-	Ends []string `json:"ends"`
+	SchemaVersion int      `json:"schemaVersion"`
+	DryRun        bool     `json:"dryRun"`
+	Secret        string   `json:"secret"` // namespace/name
+	Account       string   `json:"account"`
+	From          string   `json:"from,omitempty"` // user of the old keys
+	To            string   `json:"to,omitempty"`   // user of the new keys
+	Steps         []string `json:"steps"`
 	Others
-	// KeepsOldKeys are the reasons why the old keys still work after a rotation, or who stops working when they are ended.
-	KeepsOldKeys []string `json:"keepsOldKeys"`
-	Steps        []string `json:"steps"`
+	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
+	KeptFor   []string `json:"keptFor"`
+	Proof     string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
+	Pods      int      `json:"pods,omitempty"`  // that proved it
+	Restarted []string `json:"restarted"`       // other workloads
+	Ended     []string `json:"ended"`           // users whose old keys are revoked
 
-	ends     []cloudapi.User
-	toID     string // "" = to be created
-	switched bool   // the Secret holds the new keys already
+	ends     []cloudapi.User // whose old keys are revoked, if nothing keeps them
+	toID     string          // "" = to be created
+	switched bool            // the Secret holds the new keys already
 }
 
-func (p *Plan) step(format string, args ...any) {
-	p.Steps = append(p.Steps, fmt.Sprintf(format, args...))
+// newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
+func (r *run) newPlan(ctx context.Context) error {
+	s := r.secret.Object
+	p := &Plan{
+		SchemaVersion: 1, DryRun: true, Secret: s.Namespace + "/" + s.Name,
+		Steps: []string{}, KeptFor: []string{}, Restarted: []string{}, Ended: []string{},
+	}
+	r.plan = p
+	all, err := r.admin.ListUsers(ctx, "", "", "")
+	if err != nil {
+		return fmt.Errorf("listing users: %w", err)
+	}
+	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.secret.Config.APIKey })
+	if at < 0 {
+		return report.Remedied(fmt.Errorf("the keys in Secret %s belong to no user that this administrator sees", p.Secret),
+			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
+	}
+	holder := all[at]
+	p.Account = holder.Account
+	account := map[string]cloudapi.User{} // without the holder
+	for _, u := range all {
+		if u.ID != holder.ID && u.Account == holder.Account && u.DomainID == holder.DomainID {
+			account[u.Username] = u
+		}
+	}
+	from, continued := account[s.Annotations[annotationFrom]]
+	switch {
+	case r.Finish && (s.Annotations[annotationFrom] != "" || s.Annotations[annotationTo] != ""):
+		return &report.Error{
+			What: "a rotation has not ended: nothing was changed", Code: report.ExitCheckFailed,
+			Fix: "run csccm rotate-keys again, which goes on with it; with --keep-old it keeps the old keys",
+		}
+	case r.Finish:
+		for _, name := range slices.Sorted(maps.Keys(account)) {
+			if r.secret.HasReplaced(account[name].APIKey) {
+				p.ends = append(p.ends, account[name])
+			}
+		}
+	case continued:
+		p.switched, p.From, p.To, p.ends = true, from.Username, holder.Username, []cloudapi.User{from}
+	default:
+		p.From, p.To, p.ends = holder.Username, next(all, holder, account, s), []cloudapi.User{holder}
+		p.toID = account[p.To].ID
+	}
+	return nil
 }
 
 var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
 
-// newPlan finds whose keys the Secret holds and who is next. user "" means to choose.
-func newPlan(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiKey, user string) (*Plan, error) {
-	p := &Plan{SchemaVersion: 1, Namespace: s.Namespace, Secret: s.Name}
-	all, holder, err := holderOf(ctx, admin, s, apiKey)
-	if err != nil {
-		return nil, err
-	}
-	p.Account = holder.Account
-	account := ofAccount(all, holder)
-	find := func(name string) *cloudapi.User {
-		i := slices.IndexFunc(account, func(u cloudapi.User) bool { return u.Username == name })
-		if i < 0 {
-			return nil
-		}
-		return &account[i]
-	}
-	if old := find(s.Annotations[annotationFrom]); old != nil && old.Username != holder.Username {
-		p.switched, p.To, p.toID = true, holder.Username, holder.ID
-		p.old(*old)
-		return p, nil
-	}
-	p.old(holder)
-	if p.To, err = next(all, holder, s, user, find); err != nil {
-		return nil, err
-	}
-	if u := find(p.To); u != nil {
-		p.toID = u.ID
-	}
-	return p, nil
-}
-
-// old sets whose keys are the old ones.
-func (p *Plan) old(u cloudapi.User) {
-	p.From, p.Ends, p.ends = u.Username, []string{u.Username}, []cloudapi.User{u}
-}
-
-// holderOf returns all users that the administrator sees, and the one whose keys the Secret holds.
-func holderOf(ctx context.Context, admin *cloudapi.Client, s *corev1.Secret, apiKey string) (all []cloudapi.User, holder cloudapi.User, err error) {
-	all, err = admin.ListUsers(ctx, "", "", "")
-	if err != nil {
-		return nil, holder, fmt.Errorf("listing users: %w", err)
-	}
-	i := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == apiKey })
-	if i < 0 {
-		return nil, holder, report.Remedied(fmt.Errorf("the keys in Secret %s/%s belong to no user that this administrator sees", s.Namespace, s.Name),
-			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
-	}
-	return all, all[i], nil
-}
-
-// ofAccount returns the users of the account of one of them.
-func ofAccount(all []cloudapi.User, one cloudapi.User) []cloudapi.User {
-	return slices.DeleteFunc(slices.Clone(all), func(u cloudapi.User) bool { return u.Account != one.Account || u.DomainID != one.DomainID })
-}
-
-// next is the user that gets the new keys: the one named, that of a rotation
-// that did not end, the one that the last rotation left, or a new one. A user
-// that somebody else may work with is never taken unasked: its keys would die.
-func next(all []cloudapi.User, holder cloudapi.User, s *corev1.Secret, named string, find func(string) *cloudapi.User) (string, error) {
+// next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
+// one. A user that somebody else may work with is never taken: its keys would end.
+func next(all []cloudapi.User, holder cloudapi.User, account map[string]cloudapi.User, s *corev1.Secret) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(all, func(u cloudapi.User) bool { return u.Username == name && u.DomainID == holder.DomainID })
 	}
-	if named != "" {
-		if named == holder.Username {
-			return "", &credentials.Error{What: fmt.Sprintf("user %q is the one whose keys are in use", named), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
-		}
-		if taken(named) && find(named) == nil {
-			return "", &credentials.Error{What: fmt.Sprintf("user %q is of another account than %q", named, holder.Account), Fix: "name another with --user, or leave it out", Code: report.ExitUsage}
-		}
-		return named, nil
+	if to := s.Annotations[annotationTo]; to != "" && (account[to].ID != "" || !taken(to)) {
+		return to
 	}
-	if to := s.Annotations[annotationTo]; to != "" && to != holder.Username && (find(to) != nil || !taken(to)) {
-		return to, nil
-	}
-	if spare := find(s.Annotations[annotationSpare]); spare != nil && spare.Username != holder.Username {
-		return spare.Username, nil
+	if spare := account[s.Annotations[annotationSpare]]; spare.ID != "" {
+		return spare.Username
 	}
 	base := holder.Username
 	if m := numbered.FindStringSubmatch(base); m != nil {
@@ -150,54 +125,57 @@ func next(all []cloudapi.User, holder cloudapi.User, s *corev1.Secret, named str
 	}
 	for n := 2; ; n++ {
 		if name := fmt.Sprintf("%s-%d", base, n); !taken(name) {
-			return name, nil
+			return name
 		}
 	}
 }
 
-// decide says what the rotation does, from what uses the old keys.
-func (p *Plan) decide(o *Options, changed time.Time) {
-	if !p.switched {
-		if p.toID == "" {
-			p.step("create user %q in account %q", p.To, p.Account)
+// show prints the plan for a person.
+func (r *run) show(w io.Writer) error {
+	p := r.plan
+	var b strings.Builder
+	head, kept := "Rotation of the keys in Secret %s, account %q:\n", "So the old keys still work afterwards:\n"
+	if r.Finish {
+		head, kept = "Old keys that Secret %s held before, account %q:\n", "What stops working:\n"
+	}
+	fmt.Fprintf(&b, head, p.Secret, p.Account)
+	reasons(&b, p.Steps)
+	p.print(&b, r.RestartOthers)
+	if len(p.KeptFor) > 0 && !r.KeepOld {
+		b.WriteString(kept)
+		reasons(&b, p.KeptFor)
+	}
+	if len(p.Steps) == 0 {
+		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func reasons(b *strings.Builder, all []string) {
+	for _, why := range all {
+		fmt.Fprintf(b, "  - %s\n", why)
+	}
+}
+
+// done prints what was done for a person.
+func (r *run) done(w io.Writer) error {
+	p := r.plan
+	var b strings.Builder
+	switch {
+	case r.Finish:
+		fmt.Fprintf(&b, "the old keys of %s are worthless\n", strings.Join(p.Ended, ", "))
+	default:
+		old := "are worthless"
+		if len(p.KeptFor) > 0 {
+			old = "still work"
 		}
-		p.step("register API keys for user %q, and prove them", p.To)
-		p.step("write them into Secret %s/%s", p.Namespace, p.Secret)
+		fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
 	}
-	p.step("wait until the controller works with the keys of user %q", p.To)
-	p.restarts(o, changed)
-	p.KeepsOldKeys = p.keeps(o, changed)
-	if len(p.KeepsOldKeys) > 0 {
-		p.step("leave the keys of user %q as they are (%s); csccm rotate-keys --finish ends them", p.From, reason(o))
-	} else {
-		p.step("make the old keys of user %q worthless: whatever else uses them stops working", p.From)
+	if len(p.KeptFor) > 0 && !r.Finish {
+		reasons(&b, p.KeptFor)
+		b.WriteString("When nothing uses them any more, end them: csccm rotate-keys --finish\n")
 	}
-}
-
-// restarts adds the steps that restart other workloads.
-func (p *Plan) restarts(o *Options, changed time.Time) {
-	for i := range p.Workloads {
-		if u := &p.Workloads[i]; o.RestartOthers && u.Needs == restart && u.old(changed) > 0 {
-			p.step("restart %s", u)
-		}
-	}
-}
-
-func reason(o *Options) string {
-	if o.KeepOld {
-		return "--keep-old"
-	}
-	return "see below"
-}
-
-// keeps returns why the old keys must still work.
-func (p *Plan) keeps(o *Options, changed time.Time) []string {
-	if o.KeepOld {
-		return []string{"--keep-old"}
-	}
-	out := p.breaks(changed, o.RestartOthers)
-	for _, what := range p.NotLookedAt {
-		out = append(out, "csccm may not read "+what)
-	}
-	return out
+	_, err := io.WriteString(w, b.String())
+	return err
 }

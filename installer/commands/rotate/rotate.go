@@ -24,20 +24,15 @@ import (
 	"github.com/csccm/csccm/pkg/selftest"
 )
 
-// Command is the name of this command's runs in the journal.
-const Command = "rotate-keys"
+const fieldManager = "csccm"
 
 // Options of a rotation.
 type Options struct {
-	User    string // of the new keys; "" = chosen
-	KeepOld bool   // do not make the old keys worthless
-	Restart bool   // restart the Pods instead of waiting for them to take the keys over
+	KeepOld bool // do not make the old keys worthless
 	// RestartOthers restarts other workloads that read the Secret.
 	RestartOthers bool
 	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses them.
 	Finish, Force bool
-	// ReloadTimeout is how long the Pods may take to take the keys over before they are restarted; 0 = DefaultReloadTimeout.
-	ReloadTimeout time.Duration
 
 	// Admin makes the administrator's session for the API at cfg's URL, and ends it.
 	Admin func(ctx context.Context, cfg *cloudstack.Config) (admin *cloudapi.Client, end func(), err error)
@@ -50,8 +45,8 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Force && !o.Finish:
 		return report.Usage("--force is only for --finish", "add --finish, or leave --force out")
-	case o.Finish && (o.KeepOld || o.Restart || o.User != ""):
-		return report.Usage("--finish makes no new keys: --keep-old, --restart and --user have no meaning with it", "leave them out")
+	case o.Finish && o.KeepOld:
+		return report.Usage("--finish makes no new keys: --keep-old has no meaning with it", "leave it out")
 	}
 	return nil
 }
@@ -66,14 +61,9 @@ type run struct {
 	plan    *Plan
 	keys    credentials.Keys // the new ones
 	old     []byte           // the Secret's cloud-config before
+	changed time.Time        // when the Secret got its keys; zero before
 	hide    []string         // secrets that no text may hold
-	result  Result
-	watcher *watcher
-
-	changed   time.Time // when the Secret got its keys; zero before
-	restarted []string
-	kept      []string // why the old keys still work
-	ended     []string // users
+	heard   map[string]words // of the controller's Pods, before the Secret was changed
 }
 
 // Run rotates the keys.
@@ -96,8 +86,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return e.Cluster.Explain(err)
 	}
 	defer cleanup()
-	r.watcher = &watcher{run: r, seen: map[string]said{}, waiter: e.Waiter()}
-	if err := r.watcher.ready(ctx); err != nil {
+	if _, err := r.pods(ctx); err != nil { // keys that nobody could prove are not made
 		return err
 	}
 	login := *r.local
@@ -108,43 +97,74 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	}
 	defer end()
 	r.admin = admin
-	if o.Finish {
-		return r.finish(ctx)
+	if err := r.newPlan(ctx); err != nil {
+		return err
 	}
-	return r.rotate(ctx)
-}
-
-func (r *run) rotate(ctx context.Context) error {
-	object, err := r.read(ctx)
+	if o.Finish || r.plan.switched {
+		r.changed = r.changedAt(r.secret.Object)
+	}
+	found, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
-	if r.plan, err = newPlan(ctx, r.admin, object, r.secret.Config.APIKey, r.User); err != nil {
-		return err
+	p := r.plan
+	p.Others = *found
+	op := engine.Operation{
+		Name: "rotate-keys", What: fmt.Sprintf("rotate the keys of account %q", p.Account), Question: prompt.Question{Message: "Go on"},
+		Plan: p, Show: r.show, Done: r.done, Steps: r.steps(),
 	}
-	if r.plan.switched {
-		r.changed = r.changedAt(object)
+	if o.Finish {
+		op.What, op.Question = fmt.Sprintf("end old keys of account %q", p.Account), prompt.Question{}
+		op.Check = func(context.Context) error { return r.mayBreak(p.KeptFor) }
 	}
-	if err := r.findOthers(ctx); err != nil {
-		return err
+	if len(op.Steps) == 0 {
+		op.Done = nil
 	}
-	r.plan.decide(&r.Options, r.changed)
-	steps := []engine.Step{
-		{Name: "proof by the controller", Do: r.prove}, {Name: "other users of the keys", Do: r.others}, {Name: "old keys", Do: r.retire},
+	return e.Run(ctx, op)
+}
+
+// steps returns what is left to do, and says so in the plan.
+func (r *run) steps() (steps []engine.Step) {
+	p := r.plan
+	step := func(do func(context.Context, engine.Note) error, format string, args ...any) {
+		name := fmt.Sprintf(format, args...)
+		p.Steps = append(p.Steps, name)
+		steps = append(steps, engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
+			p.DryRun = false
+			return do(ctx, note)
+		}})
 	}
-	if !r.plan.switched {
-		steps = append([]engine.Step{{Name: "new keys", Do: r.makeKeys}, {Name: "Secret", Do: r.write}}, steps...)
+	if len(p.ends) == 0 {
+		return nil
 	}
-	return r.Run(ctx, engine.Operation{
-		Name: Command, What: fmt.Sprintf("rotate the keys of account %q", r.plan.Account), Question: prompt.Question{Message: "Go on"},
-		Plan: r.plan, Show: r.plan.show(r.RestartOthers), Steps: steps, Result: func() any { return r.outcome() }, Done: r.done,
-		Prepare: func(ctx context.Context) error {
-			if r.plan.switched {
-				return nil
-			}
-			return r.watcher.before(ctx)
-		},
-	})
+	if !r.Finish && !p.switched {
+		if p.toID == "" {
+			step(r.makeUser, "create user %q in account %q", p.To, p.Account)
+		}
+		step(r.makeKeys, "register API keys for user %q, and prove them", p.To)
+		step(r.write, "write them into Secret %s", p.Secret)
+	}
+	if !r.Finish {
+		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
+	}
+	if r.RestartOthers {
+		for _, u := range p.toRestart(r.changed) {
+			step(func(ctx context.Context, note engine.Note) error { return r.restart(ctx, u, note) }, "restart %s", u)
+		}
+	}
+	p.KeptFor = r.keeps(&p.Others, r.RestartOthers)
+	for i := range p.ends {
+		u := &p.ends[i]
+		text := "make the old keys of user %q worthless: whatever else uses them stops working"
+		if len(p.KeptFor) > 0 && !r.Finish {
+			text = "leave the keys of user %q as they are; csccm rotate-keys --finish ends them"
+		}
+		step(func(ctx context.Context, note engine.Note) error { return r.retire(ctx, u, note) }, text, u.Username)
+	}
+	if r.Finish {
+		step(r.check, "prove the keys in the Secret")
+	}
+	return steps
 }
 
 func (r *run) scrub(text string) string {
@@ -156,91 +176,96 @@ func (r *run) scrub(text string) string {
 	return text
 }
 
-func (r *run) read(ctx context.Context) (*corev1.Secret, error) {
-	s, err := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace).Get(ctx, r.secret.Name, metav1.GetOptions{})
-	return s, r.Cluster.Explain(err)
-}
-
-// change updates the Secret, again when somebody else did meanwhile.
+// change updates the Secret, again when somebody else did meanwhile, and not only half when the run is stopped.
 func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed *corev1.Secret, err error) {
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		s, err := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace).Get(ctx, r.secret.Name, metav1.GetOptions{})
-		if err != nil {
+	secrets := r.Cluster.Kube.CoreV1().Secrets(r.secret.Namespace)
+	err = engine.Shielded(ctx, func(ctx context.Context) error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			s, err := secrets.Get(ctx, r.secret.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			s = s.DeepCopy()
+			if s.Annotations == nil {
+				s.Annotations = map[string]string{}
+			}
+			edit(s)
+			changed, err = secrets.Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
 			return err
-		}
-		s = s.DeepCopy()
-		if s.Annotations == nil {
-			s.Annotations = map[string]string{}
-		}
-		edit(s)
-		changed, err = r.Cluster.Kube.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
-		return err
+		})
 	})
 	return changed, r.Cluster.Explain(err)
 }
 
-// makeKeys names the user on the Secret, makes it, registers keys and proves them.
+// makeUser names the user on the Secret, so that a run that ends here is continued with the same one, and creates it.
+func (r *run) makeUser(ctx context.Context, note engine.Note) error {
+	p, holder := r.plan, &r.plan.ends[0]
+	made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
+	record := func(ctx context.Context) error {
+		return r.Cluster.Explain(credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made))
+	}
+	return engine.Shielded(ctx, func(ctx context.Context) error {
+		if _, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
+			return err
+		}
+		if err := record(ctx); err != nil {
+			return err
+		}
+		u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, holder.DomainID))
+		if err != nil {
+			return fmt.Errorf("creating user %q: %w", p.To, err)
+		}
+		note("made user %q", p.To)
+		p.toID, made.ID = u.ID, u.ID
+		return record(ctx)
+	})
+}
+
+// makeKeys registers keys and proves them.
 func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		// First, so that a run that ends here is continued with the same user.
 		if _, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
 			return err
 		}
-		if p.toID == "" {
-			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: p.ends[0].DomainID, Domain: p.ends[0].Domain}
-			record := func() error {
-				return credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made)
-			}
-			if err := record(); err != nil {
-				return r.Cluster.Explain(err)
-			}
-			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, p.ends[0].DomainID))
-			if err != nil {
-				return fmt.Errorf("creating user %q: %w", p.To, err)
-			}
-			p.toID, made.ID = u.ID, u.ID
-			if err := record(); err != nil {
-				return r.Cluster.Explain(err)
-			}
-			note("made user %q", p.To)
-		}
-		keys, err := r.admin.RegisterUserKeys(ctx, p.toID)
-		if err != nil {
-			return fmt.Errorf("registering keys for user %q: %w", p.To, err)
-		}
-		r.keys = credentials.Keys{APIKey: keys.APIKey, SecretKey: keys.SecretKey}
-		r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
-		note("registered keys of user %q", p.To)
-		return nil
+		var err error
+		r.keys, err = r.register(ctx, p.To, p.toID)
+		return err
 	})
-	if err == nil {
-		err = r.verify(ctx)
-	}
 	if err != nil {
 		return err
 	}
-	r.Progress.Done("they do what the controller needs")
-	return nil
-}
-
-func (r *run) verify(ctx context.Context) error {
+	note("registered keys of user %q", p.To)
 	cfg := *r.local
 	cfg.APIKey, cfg.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	api, err := cloudstack.NewClient(&cfg)
-	if err != nil {
-		return err
+	if err == nil {
+		test := &selftest.Test{Config: &cfg, Client: api, Required: r.Required, Optional: r.Optional, Out: io.Discard}
+		_, err = credentials.Verify(ctx, test, "")
 	}
-	test := &selftest.Test{Config: &cfg, Client: api, Required: r.Required, Optional: r.Optional, Out: io.Discard}
-	_, err = credentials.Verify(ctx, test, "")
+	if err == nil {
+		r.Progress.Done("they do what the controller needs")
+	}
 	return err
 }
 
-// write puts the new keys into the Secret and, with the same write, whose keys
-// were there before.
+// register makes a new pair of keys, which ends the user's old one.
+func (r *run) register(ctx context.Context, user, id string) (credentials.Keys, error) {
+	keys, err := r.admin.RegisterUserKeys(ctx, id)
+	if err != nil {
+		return credentials.Keys{}, fmt.Errorf("registering keys for user %q: %w", user, err)
+	}
+	r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
+	return credentials.Keys{APIKey: keys.APIKey, SecretKey: keys.SecretKey}, nil
+}
+
+// write puts the new keys into the Secret and, with the same write, whose keys were there before.
 func (r *run) write(ctx context.Context, note engine.Note) error {
-	r.Progress.Step("Secret %s/%s", r.secret.Namespace, r.secret.Name)
+	if err := r.hear(ctx); err != nil {
+		return err
+	}
+	r.Progress.Step("Secret %s", r.plan.Secret)
 	next := *r.secret.Config
 	next.APIKey, next.SecretKey = r.keys.APIKey, r.keys.SecretKey
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
@@ -259,43 +284,120 @@ func (r *run) write(ctx context.Context, note engine.Note) error {
 		_, err = r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationAt] = r.changed.UTC().Format(time.RFC3339) })
 		return err
 	})
+	if err == nil {
+		note("the Secret holds the keys of user %q", r.plan.To)
+		r.Progress.Done("written")
+	}
+	return err
+}
+
+// writeBack puts the old keys into the Secret again.
+func (r *run) writeBack(ctx context.Context) error {
+	_, err := r.change(ctx, func(s *corev1.Secret) {
+		s.Data[credentials.SecretKey] = r.old
+		s.Annotations[annotationTo] = r.plan.To
+		delete(s.Annotations, annotationFrom)
+		delete(s.Annotations, annotationAt)
+		credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
+	})
+	return err
+}
+
+// changedAt returns when the Secret got its keys, by the clock of the API server, which also times the creation of Pods.
+// Where nothing says so it is now: then all Pods are older.
+func (r *run) changedAt(s *corev1.Secret) time.Time {
+	if at, err := time.Parse(time.RFC3339, s.Annotations[annotationAt]); err == nil {
+		return at
+	}
+	var latest time.Time
+	for _, m := range s.ManagedFields {
+		if m.Manager == fieldManager && m.Time != nil && m.Time.After(latest) {
+			latest = m.Time.Time
+		}
+	}
+	if latest.IsZero() {
+		return r.Clock.Now()
+	}
+	return latest
+}
+
+// keeps returns why old keys must still work, or what --finish would break. restarts reports whether csccm restarts what it can.
+func (r *run) keeps(o *Others, restarts bool) []string {
+	if r.KeepOld {
+		return []string{"--keep-old"}
+	}
+	out := o.breaks(r.changed, restarts)
+	for _, what := range o.NotLookedAt {
+		if !r.Finish { // who finishes has been told, and decides
+			out = append(out, "csccm may not read "+what)
+		}
+	}
+	return out
+}
+
+// mayBreak refuses to break something, unless forced.
+func (r *run) mayBreak(breaks []string) error {
+	if len(breaks) == 0 || r.Force {
+		return nil
+	}
+	return &report.Error{
+		What: "the old keys are still in use: " + strings.Join(breaks, "; "), Code: report.ExitCheckFailed,
+		Fix: "restart what read the Secret before (--restart-others does so where it can), write the new keys into the copies; " +
+			"or end the old keys all the same with --force",
+	}
+}
+
+// retire makes a user's old keys worthless: CloudStack replaces them by a pair that nobody reads. The next rotation takes the
+// user. Where something may still work with them, they stay.
+func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) error {
+	found, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
-	note("the Secret holds the keys of user %q", r.plan.To)
-	r.Progress.Done("written")
-	return nil
-}
-
-// prove waits for the controller; when it refuses the keys, the old ones come
-// back, which still work.
-func (r *run) prove(ctx context.Context, note engine.Note) error {
-	err := r.watcher.prove(ctx)
-	if err == nil || r.old == nil || ctx.Err() != nil {
-		return err
+	r.plan.KeptFor = r.keeps(found, false)
+	switch {
+	case r.Finish:
+		if err := r.mayBreak(r.plan.KeptFor); err != nil {
+			return err
+		}
+		r.plan.KeptFor = []string{}
+	case len(r.plan.KeptFor) > 0:
+		return r.keep(ctx)
 	}
-	back := engine.Shielded(ctx, func(ctx context.Context) error {
+	r.Progress.Step("Old keys of user %q", u.Username)
+	return engine.Shielded(ctx, func(ctx context.Context) error {
+		if _, err := r.register(ctx, u.Username, u.ID); err != nil {
+			return err
+		}
+		r.plan.Ended = append(r.plan.Ended, u.Username)
+		note("the old keys of user %q are worthless", u.Username)
+		r.Progress.Done("worthless")
 		_, err := r.change(ctx, func(s *corev1.Secret) {
-			s.Data[credentials.SecretKey] = r.old
-			s.Annotations[annotationTo] = r.plan.To
 			delete(s.Annotations, annotationFrom)
-			delete(s.Annotations, annotationAt)
-			credentials.ReplaceUser(s, r.plan.To, r.plan.From, r.keys.APIKey, r.secret.Config.APIKey)
+			s.Annotations[annotationSpare] = u.Username
 		})
 		return err
 	})
-	if back != nil {
-		return unproven(err, back)
-	}
-	note("the Secret holds the keys of user %q again", r.plan.From)
-	return unproven(err, nil)
 }
 
-// unproven is the error of a controller that did not take the new keys. back is why the old keys could not be put back.
-func unproven(err, back error) error {
-	state := "the Secret holds the old keys again, which still work"
-	if back != nil {
-		state = fmt.Sprintf("and the old keys could not be put back: %v", back)
+// keep ends the rotation with old keys that still work. The next rotation does not take their user: somebody may work
+// with them.
+func (r *run) keep(ctx context.Context) error {
+	_, err := r.change(ctx, func(s *corev1.Secret) {
+		delete(s.Annotations, annotationFrom)
+		delete(s.Annotations, annotationSpare)
+	})
+	return err
+}
+
+// check proves that the keys in the Secret are not those that were ended.
+func (r *run) check(ctx context.Context, _ engine.Note) error {
+	api, err := cloudapi.NewClient(r.local)
+	if err == nil {
+		err = credentials.CheckKeys(ctx, r.local.APIURL, api)
 	}
-	return report.Remedied(fmt.Errorf("%w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
+	if err != nil && ctx.Err() == nil {
+		return report.Remedied(fmt.Errorf("the old keys are worthless; %w", err), "see csccm doctor")
+	}
+	return err
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -27,29 +25,27 @@ func (p *Plan) others(ctx context.Context, u *run) error {
 	if !p.secret && !p.endsKeys() {
 		return nil
 	}
-	core := u.Cluster.Kube.CoreV1()
-	pods, err := core.Pods(p.Namespace).List(ctx, metav1.ListOptions{})
+	values := []string{}
+	if p.endsKeys() {
+		values = append(values, p.apiKey)
+	}
+	found, err := secretusers.Find(ctx, u.Cluster.Kube, p.Namespace, credentials.SecretName, credentials.SecretKey, values)
 	if err != nil {
 		return u.Cluster.Explain(err)
 	}
-	foreign := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return cluster.InRelease(pod.Labels, p.Release) })
 	var who []string
-	for _, user := range secretusers.Of(foreign, p.Namespace, credentials.SecretName) {
-		who = append(who, user.String())
+	for i := range found.Users {
+		if user := &found.Users[i]; slices.ContainsFunc(user.Pods, func(pod *corev1.Pod) bool { return !cluster.InRelease(pod.Labels, p.Release) }) {
+			who = append(who, user.String())
+		}
 	}
-	if p.endsKeys() {
-		secrets, err := core.Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-		if apierrors.IsForbidden(err) {
-			p.Warnings = append(p.Warnings, "other namespaces may hold the same keys, which end: you may not list their Secrets")
-			secrets = &corev1.SecretList{}
-		} else if err != nil {
-			return u.Cluster.Explain(err)
+	for i := range found.Copies {
+		if c := &found.Copies[i]; c.Namespace != p.Namespace || c.Name != credentials.SecretName {
+			who = append(who, "Secret "+c.String())
 		}
-		for _, c := range secretusers.Copies(secrets.Items, []string{p.apiKey}, nil) {
-			if c.Namespace != p.Namespace || c.Name != credentials.SecretName {
-				who = append(who, "Secret "+c.String())
-			}
-		}
+	}
+	for _, what := range found.NotRead {
+		p.Warnings = append(p.Warnings, "you may not list "+what+", which may hold the same keys, which end")
 	}
 	if len(who) == 0 {
 		return nil

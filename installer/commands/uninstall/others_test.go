@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
@@ -58,6 +61,9 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	copied := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "backup", Name: "keys"}, Data: map[string][]byte{"cloud-config": cloud.Config(t, "").Render()}}
 	e := newEnv(t, copied)
 	hasKeys(t, e, cloud)
+	e.Kube.PrependReactor("create", "selfsubjectaccessreviews", func(ktesting.Action) (bool, kruntime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+	})
 	admin := cloud.Admin(t)
 	config := cloud.Config(t, "")
 	users, err := admin.ListUsers(t.Context(), "", "", "")

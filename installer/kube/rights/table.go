@@ -113,7 +113,7 @@ var rows = []Right{
 		"restarts other users of the keys").when("`--restart-others` is given"),
 	need("get", "secrets", Release, "test", "the cloud-config").without("CloudStack is not asked before the test"),
 	need("get", "configmaps", Release, "test", "the CA of CloudStack's certificate").without("CloudStack is not asked before the test"),
-	need("list", "secrets", Elsewhere, "uninstall", "others that work with the same keys").when("granted").without("a warning says so"),
+	need("list", "secrets pods", Elsewhere, "uninstall", "others that work with the same keys").when("granted").without("a warning says so"),
 	need("list", "secrets", Release, "rotate-keys", "other Secrets with a copy of the keys").without("the old keys stay until `rotate-keys --finish`"),
 	need("list", "secrets pods", Elsewhere, "rotate-keys",
 		"other Secrets with a copy of the keys, and what uses them").without("the old keys stay until `rotate-keys --finish`").when("granted"),

@@ -166,6 +166,18 @@ func (w *Waiter) Restart(ctx context.Context, o *Workload) error {
 	return nil
 }
 
+// Replace restarts the Pods, and waits until the new ones are ready.
+func (w *Waiter) Replace(ctx context.Context) error {
+	o, _, err := w.Read(ctx)
+	if err == nil {
+		err = w.Restart(ctx, o)
+	}
+	if err == nil {
+		err = w.Wait(ctx)
+	}
+	return err
+}
+
 // Patch changes a Deployment, DaemonSet or StatefulSet by a merge patch.
 func Patch(ctx context.Context, kube kubernetes.Interface, kind, namespace, name string, body []byte) (err error) {
 	apps, merge, options := kube.AppsV1(), types.MergePatchType, metav1.PatchOptions{FieldManager: "csccm"}

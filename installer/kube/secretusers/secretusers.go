@@ -2,54 +2,111 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package secretusers finds what uses the content of a Secret: the Pods that refer to it, by their owner, and other
-// Secrets that hold a copy. It is pure: the objects are listed by the caller.
+// Secrets that hold a copy, with their Pods.
 package secretusers
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// Ways in which a Pod reads a Secret.
-const (
-	ByVolume  = "volume"  // the kubelet updates the files; whether the program reads them again is unknown
-	BySubPath = "subPath" // the file never changes
-	ByEnv     = "env"     // the variable never changes
-)
+// ofTypes leaves out the Secrets that no program reads keys from, which are the largest and the most.
+const ofTypes = "type!=helm.sh/release.v1,type!=" + string(corev1.SecretTypeServiceAccountToken)
 
 // User is the owner of Pods that refer to a Secret: a Deployment, a DaemonSet, ... or a Pod without an owner.
 type User struct {
-	Kind      string   `json:"kind"`
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Secret    string   `json:"secret"` // of the same namespace
-	Reads     []string `json:"reads"`  // volume, subPath, env
-	Pods      []Pod    `json:"-"`
-}
-
-// Pod is a Pod of a User.
-type Pod struct {
-	*corev1.Pod
-	Containers []string // that refer to the Secret
+	Kind      string        `json:"kind"`
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	Secret    string        `json:"secret"` // of the same namespace
+	Pods      []*corev1.Pod `json:"-"`
 }
 
 func (u *User) String() string { return u.Kind + " " + u.Namespace + "/" + u.Name }
+
+// Copy is a Secret that holds a value.
+type Copy struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Keys      []string `json:"keys"` // of its data, whose content has the value
+	Users     []User   `json:"-"`
+}
+
+func (c *Copy) String() string { return c.Namespace + "/" + c.Name }
+
+// Found is what uses the content of a Secret. NotRead is what the caller may not list.
+type Found struct {
+	Users   []User
+	Copies  []Copy
+	NotRead []string
+}
+
+// Find looks for the users of a Secret, and for copies of values in all namespaces. own is the key of the Secret's data in
+// which the values are no copy. Without values no copies are looked for.
+func Find(ctx context.Context, kube kubernetes.Interface, namespace, secret, own string, values []string) (*Found, error) {
+	core := kube.CoreV1()
+	pods, err := core.Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{Users: Of(pods.Items, namespace, secret), Copies: []Copy{}, NotRead: []string{}}
+	if len(values) == 0 {
+		return f, nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets"},
+	}}
+	if review, err = kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	in := metav1.NamespaceAll
+	if !review.Status.Allowed {
+		in, f.NotRead = namespace, append(f.NotRead, "Secrets in namespaces other than "+namespace)
+	}
+	secrets, err := core.Secrets(in).List(ctx, metav1.ListOptions{FieldSelector: ofTypes})
+	switch {
+	case apierrors.IsForbidden(err):
+		f.NotRead = append(f.NotRead, "Secrets in namespace "+namespace)
+		return f, nil
+	case err != nil:
+		return nil, err
+	}
+	f.Copies = append(f.Copies, Copies(secrets.Items, values, func(s *corev1.Secret, key string) bool {
+		return s.Namespace == namespace && s.Name == secret && key == own
+	})...)
+	for i := range f.Copies {
+		c := &f.Copies[i]
+		if c.Namespace == namespace && c.Name == secret {
+			continue // other data of the Secret itself, which has the same users
+		}
+		pods, err := core.Pods(c.Namespace).List(ctx, metav1.ListOptions{})
+		switch {
+		case apierrors.IsForbidden(err):
+			f.NotRead = append(f.NotRead, "Pods in namespace "+c.Namespace)
+		case err != nil:
+			return nil, err
+		default:
+			c.Users = Of(pods.Items, c.Namespace, c.Name)
+		}
+	}
+	return f, nil
+}
 
 // Of returns the users of a Secret by its Pods, sorted. Pods that have ended are no users.
 func Of(pods []corev1.Pod, namespace, secret string) []User {
 	var out []User
 	for i := range pods {
 		p := &pods[i]
-		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		reads, containers := references(&p.Spec, secret)
-		if len(reads) == 0 {
+		if p.Namespace != namespace || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || !refers(&p.Spec, secret) {
 			continue
 		}
 		u := User{Namespace: p.Namespace, Secret: secret}
@@ -58,11 +115,7 @@ func Of(pods []corev1.Pod, namespace, secret string) []User {
 		if at < 0 {
 			at, out = len(out), append(out, u)
 		}
-		o := &out[at]
-		o.Pods = append(o.Pods, Pod{p, containers})
-		o.Reads = append(o.Reads, reads...)
-		slices.Sort(o.Reads)
-		o.Reads = slices.Compact(o.Reads)
+		out[at].Pods = append(out[at].Pods, p)
 	}
 	slices.SortFunc(out, func(a, b User) int { return strings.Compare(a.String(), b.String()) })
 	return out
@@ -83,70 +136,28 @@ func owner(p *corev1.Pod) (kind, name string) {
 	return c.Kind, c.Name
 }
 
-// references returns how a Pod reads a Secret, and which of its containers do.
-func references(spec *corev1.PodSpec, secret string) (reads, containers []string) {
-	volumes := map[string]bool{}
-	for i := range spec.Volumes {
-		if mounts(&spec.Volumes[i], secret) {
-			volumes[spec.Volumes[i].Name] = true
-			reads = append(reads, ByVolume)
-		}
+// refers reports whether a Pod reads a Secret by a volume or a variable.
+func refers(spec *corev1.PodSpec, secret string) bool {
+	env := func(v corev1.EnvVar) bool {
+		return v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Name == secret
 	}
-	each := func(name string, env []corev1.EnvVar, from []corev1.EnvFromSource, mounted []corev1.VolumeMount) {
-		var ways []string
-		if slices.ContainsFunc(env, func(v corev1.EnvVar) bool {
-			return v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && v.ValueFrom.SecretKeyRef.Name == secret
-		}) || slices.ContainsFunc(from, func(f corev1.EnvFromSource) bool { return f.SecretRef != nil && f.SecretRef.Name == secret }) {
-			ways = append(ways, ByEnv)
-		}
-		for i := range mounted {
-			switch m := &mounted[i]; {
-			case !volumes[m.Name]:
-			case m.SubPath != "" || m.SubPathExpr != "":
-				ways = append(ways, BySubPath)
-			default:
-				ways = append(ways, ByVolume)
-			}
-		}
-		if len(ways) > 0 {
-			reads, containers = append(reads, ways...), append(containers, name)
-		}
+	from := func(f corev1.EnvFromSource) bool { return f.SecretRef != nil && f.SecretRef.Name == secret }
+	container := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Env, env) || slices.ContainsFunc(c.EnvFrom, from)
 	}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		each(c.Name, c.Env, c.EnvFrom, c.VolumeMounts)
-	}
-	for i := range spec.Containers {
-		c := &spec.Containers[i]
-		each(c.Name, c.Env, c.EnvFrom, c.VolumeMounts)
-	}
-	for i := range spec.EphemeralContainers {
-		c := &spec.EphemeralContainers[i]
-		each(c.Name, c.Env, c.EnvFrom, c.VolumeMounts)
-	}
-	return reads, containers
+	return slices.ContainsFunc(spec.InitContainers, container) || slices.ContainsFunc(spec.Containers, container) ||
+		slices.ContainsFunc(spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
+			return container(corev1.Container(c.EphemeralContainerCommon))
+		}) ||
+		slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == secret ||
+				v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+					return s.Secret != nil && s.Secret.Name == secret
+				})
+		})
 }
 
-func mounts(v *corev1.Volume, secret string) bool {
-	if v.Secret != nil {
-		return v.Secret.SecretName == secret
-	}
-	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
-		return s.Secret != nil && s.Secret.Name == secret
-	})
-}
-
-// Copy is a Secret that holds a value.
-type Copy struct {
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Keys      []string `json:"keys"` // of its data, whose content has the value
-}
-
-func (c *Copy) String() string { return c.Namespace + "/" + c.Name }
-
-// Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not
-// count; it may be nil.
+// Copies returns the Secrets that hold one of some values anywhere in their data, sorted. skip names data that does not count.
 func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret, key string) bool) []Copy {
 	var out []Copy
 	for i := range secrets {
@@ -154,7 +165,7 @@ func Copies(secrets []corev1.Secret, values []string, skip func(s *corev1.Secret
 		c := Copy{Namespace: s.Namespace, Name: s.Name}
 		for key, content := range s.Data {
 			holds := slices.ContainsFunc(values, func(v string) bool { return v != "" && bytes.Contains(content, []byte(v)) })
-			if holds && (skip == nil || !skip(s, key)) {
+			if holds && !skip(s, key) {
 				c.Keys = append(c.Keys, key)
 			}
 		}
