@@ -4,14 +4,15 @@
 package taint
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/testenv/stepclock"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/node"
@@ -46,16 +49,16 @@ func newEnv(t *testing.T, nodes ...corev1.Node) *env {
 	for i := range nodes {
 		require.NoError(t, e.kube.Tracker().Add(&nodes[i]))
 	}
-	e.Executor = &Executor{Kube: e.kube, Clock: stepclock.New(e.controller)}
+	e.Executor = &Executor{Env: &engine.Env{Cluster: cluster.NewForTest(e.kube), Clock: stepclock.New(e.controller), Progress: report.Quiet()}}
 	e.kube.PrependReactor("patch", "nodes", func(a ktesting.Action) (bool, kruntime.Object, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		patch, _ := a.(ktesting.PatchAction)
 		body := string(patch.GetPatch())
 		switch {
-		case strings.Contains(body, `"remove"`):
+		case !strings.Contains(body, `"csccm.io/tainted-at":"`):
 			e.log = append(e.log, "untaint "+patch.GetName())
-		case strings.Contains(body, "uninitialized"):
+		default:
 			e.log = append(e.log, "taint "+patch.GetName())
 			e.busy++
 			e.most = max(e.most, e.busy)
@@ -110,7 +113,18 @@ func (e *env) plan() *Plan {
 	return planOf(e.all()...)
 }
 
-func (e *env) canary() error { return e.Canary(e.t.Context(), e.plan()) }
+func (e *env) initialise() error { return e.Initialise(e.t.Context(), e.plan()) }
+
+// undo is csccm taint --undo.
+func (e *env) undo() []Undone {
+	e.t.Helper()
+	var out bytes.Buffer
+	e.Out, e.ErrOut, e.Yes, e.Output = &out, &out, true, "json"
+	require.NoError(e.t, Undo(e.t.Context(), e.Env))
+	var r UndoResult
+	require.NoError(e.t, json.Unmarshal(out.Bytes(), &r))
+	return r.Nodes
+}
 
 // three are a node of the control plane and two workers, one with a taint of others.
 func three(t *testing.T) *env {
@@ -121,14 +135,8 @@ func three(t *testing.T) *env {
 func TestExecuteOneByOne(t *testing.T) {
 	t.Parallel()
 	e := three(t)
-	var reported []string
-	e.Report = func(n string, _ time.Duration) { reported = append(reported, n) }
-	p := e.plan()
-	require.NoError(t, e.Canary(t.Context(), p))
-	require.Equal(t, []string{"w-1"}, reported)
-	require.Empty(t, e.node("w-2").Spec.Taints, "nothing else is touched before the canary is ready")
-	require.NoError(t, e.Rest(t.Context(), p))
-	require.Equal(t, []string{"w-1", "w-2", "cp-1"}, reported)
+	require.NoError(t, e.initialise())
+	require.Equal(t, []string{"w-1", "w-2", "cp-1"}, e.done)
 	require.Equal(t, []string{"taint w-1", "init w-1", "taint w-2", "init w-2", "taint cp-1", "init cp-1"}, e.log)
 	require.Equal(t, 1, e.most)
 	n := e.node("w-1")
@@ -149,8 +157,8 @@ func TestExecuteInParallel(t *testing.T) {
 	e := newEnv(t, nodes...)
 	e.MaxParallel = 3
 	p := NewPlan(Facts{Nodes: nodes, VMs: lookup(list...)})
-	require.NoError(t, e.Canary(t.Context(), p))
-	require.NoError(t, e.Rest(t.Context(), p))
+	require.NoError(t, e.Initialise(t.Context(), p))
+	require.Equal(t, []string{"taint n-0", "init n-0"}, e.log[:2], "the canary is alone")
 	require.LessOrEqual(t, e.most, 3)
 	for _, n := range e.all() {
 		require.True(t, Initialised(&n), n.Name)
@@ -163,7 +171,7 @@ func TestExecuteTimeOut(t *testing.T) {
 	t.Parallel()
 	e := three(t)
 	e.broken = "w-1"
-	err := e.canary()
+	err := e.initialise()
 	var late *report.Error
 	require.ErrorAs(t, err, &late)
 	require.EqualError(t, err, "node w-1 was not initialised within 1m0s: it still has the taint node.cloudprovider.kubernetes.io/uninitialized")
@@ -181,7 +189,7 @@ func TestExecuteLeavesForeignTaint(t *testing.T) {
 	p := planOf(aNode("w-1", "10.1.1.21"))
 	e := newEnv(t, aNode("w-1", "10.1.1.21", tainted(corev1.TaintEffectNoSchedule))) // set since
 	e.broken = "w-1"
-	require.Error(t, e.Canary(t.Context(), p))
+	require.Error(t, e.Initialise(t.Context(), p))
 	require.Empty(t, e.log)
 	require.Len(t, e.node("w-1").Spec.Taints, 1)
 }
@@ -200,7 +208,7 @@ func TestExecuteInterrupted(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	require.ErrorIs(t, e.Canary(ctx, p), why)
+	require.ErrorIs(t, e.Initialise(ctx, p), why)
 	require.Equal(t, []string{"taint w-1", "untaint w-1"}, e.log)
 	require.Empty(t, e.node("w-1").Spec.Taints)
 }
@@ -209,7 +217,7 @@ func TestExecuteRefusesBlockedPlan(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"), aNode("w-2", "10.1.1.22", notReady))
 	p := e.plan()
-	for _, do := range []func(context.Context, *Plan) error{e.Canary, e.Rest, e.Soften} {
+	for _, do := range []func(context.Context, *Plan) error{e.Initialise, e.Soften} {
 		require.ErrorContains(t, do(t.Context(), p), "node w-2 is not Ready")
 	}
 	require.Empty(t, e.log)
@@ -222,11 +230,11 @@ func TestExecuteRetriesLostRace(t *testing.T) {
 	var lost int
 	e.kube.PrependReactor("patch", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
 		if lost++; lost < 3 {
-			return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), "w-1", nil)
+			return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), "w-1", nil)
 		}
 		return false, nil, nil
 	})
-	require.NoError(t, e.canary())
+	require.NoError(t, e.initialise())
 	require.Equal(t, 3, lost)
 }
 
@@ -234,11 +242,11 @@ func TestExecuteRetriesLostRace(t *testing.T) {
 func TestNamedNodeIsInitialisedAgain(t *testing.T) {
 	t.Parallel()
 	e := three(t)
-	require.NoError(t, e.canary())
+	require.NoError(t, e.initialise())
 	nodes := e.all()
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == "w-1" })
 	nodes[i].Labels[corev1.LabelTopologyZone] = "mars"
-	require.Equal(t, "w-2", planOf(nodes...).Canary)
+	require.Empty(t, planOf(nodes...).Canary)
 
 	p := NewPlan(Facts{Nodes: nodes, VMs: vms, Only: []string{"w-1"}})
 	require.Equal(t, "w-1", p.Canary)
@@ -266,25 +274,24 @@ func TestUndo(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("cp-1", "10.1.1.11", controlPlane),
 		aNode("w-1", "10.1.1.21", otherTaint("dedicated"), label(corev1.LabelTopologyZone, "old")), aNode("w-2", "10.1.1.22"))
-	require.NoError(t, e.canary()) // w-1 alone
+	w1 := e.all()
+	w1 = slices.DeleteFunc(w1, func(n corev1.Node) bool { return n.Name != "w-1" })
+	require.NoError(t, e.Initialise(t.Context(), planOf(w1...)))
 	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone])
 
 	// Another run does not hide what was before.
-	require.NoError(t, e.add(t.Context(), "w-1"))
-	require.NoError(t, e.Await(t.Context(), "w-1"))
+	require.NoError(t, e.one(t.Context(), "w-1"))
 
-	planned, err := e.PlanUndo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
 	n1Type := e.node("w-1").Labels[corev1.LabelInstanceTypeStable]
-	undone, err := e.Undo(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, undone, planned)
+	e.DryRun = true
+	planned := e.undo()
+	require.Equal(t, "zone-1", e.node("w-1").Labels[corev1.LabelTopologyZone], "a plan changes nothing")
+	e.DryRun = false
+	undone := e.undo()
+	require.Equal(t, undone[0].Changes, planned[0].Changes)
 	require.Len(t, undone, 1, "the others were not tainted by csccm")
-	require.Equal(t, []LabelBack{
-		{corev1.LabelTopologyZone, "zone-1", "old"}, {corev1.LabelInstanceTypeStable, n1Type, ""},
-	}, undone[0].Labels)
-	require.Equal(t, "topology.kubernetes.io/zone from zone-1 to old", undone[0].Labels[0].String())
+	require.Equal(t, []string{"topology.kubernetes.io/zone from zone-1 to old", corev1.LabelInstanceTypeStable + "=" + n1Type + " is removed"}, undone[0].Changes)
+	require.True(t, undone[0].Done)
 	require.Equal(t, "external-cloudstack://"+id2, undone[0].KeepsProviderID)
 	n := e.node("w-1")
 	require.Equal(t, "old", n.Labels[corev1.LabelTopologyZone])
@@ -293,19 +300,15 @@ func TestUndo(t *testing.T) {
 	require.NotContains(t, n.Annotations, BeforeAnnotation)
 	require.Len(t, n.Spec.Taints, 1, "the other taint stays")
 
-	again, err := e.Undo(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, again)
+	require.Empty(t, e.undo())
 }
 
 // An undo takes a taint back that a killed csccm left.
 func TestUndoTakesOwnTaintBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, aNode("w-1", "10.1.1.21"))
-	require.NoError(t, e.add(t.Context(), "w-1"))
-	undone, err := e.Undo(t.Context())
-	require.NoError(t, err)
-	require.True(t, undone[0].Taint)
+	require.NoError(t, e.patch(t.Context(), "w-1", "", e.add))
+	require.Contains(t, e.undo()[0].Changes, "taint "+Key+" is removed")
 	require.Empty(t, e.node("w-1").Spec.Taints)
 	require.NotContains(t, e.node("w-1").Annotations, BeforeAnnotation)
 }

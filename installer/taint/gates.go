@@ -47,7 +47,7 @@ func asksAboutNodes(rules []admissionv1.RuleWithOperations, policy *admissionv1.
 }
 
 // labelChange is a label that gets another value.
-type labelChange struct{ node, key, was string }
+type labelChange struct{ key, was string }
 
 // judgeCluster checks the gates that are no single node's.
 func (p *Plan) judgeCluster(f *ClusterFacts) {
@@ -90,21 +90,17 @@ func unfinished(d *appsv1.Deployment) bool {
 // judgeLabels looks for what is bound to labels that change: a volume in a zone whose name changes
 // cannot be mounted any more, a Pod that selects the old value is not scheduled again.
 func (p *Plan) judgeLabels(f *ClusterFacts) {
-	said := map[labelChange]bool{}
 	for _, c := range p.changes {
-		c.node = ""
-		if said[c] {
-			continue
-		}
-		said[c] = true
 		var bound []string
 		for i := range f.Volumes {
-			if v := &f.Volumes[i]; v.Spec.NodeAffinity != nil && v.Spec.NodeAffinity.Required != nil && selects(v.Spec.NodeAffinity.Required.NodeSelectorTerms, c) {
+			if v := &f.Volumes[i]; v.Spec.NodeAffinity != nil && selects(v.Spec.NodeAffinity.Required, c) {
 				bound = append(bound, "PersistentVolume "+v.Name)
 			}
 		}
 		for i := range f.Pods {
-			if podSelects(&f.Pods[i], c) {
+			spec := &f.Pods[i].Spec
+			if a := spec.Affinity; spec.NodeSelector[c.key] == c.was ||
+				a != nil && a.NodeAffinity != nil && selects(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c) {
 				bound = append(bound, "Pod "+f.Pods[i].Namespace+"/"+f.Pods[i].Name)
 			}
 		}
@@ -121,17 +117,8 @@ func (p *Plan) judgeLabels(f *ClusterFacts) {
 	}
 }
 
-func podSelects(p *corev1.Pod, c labelChange) bool {
-	if p.Spec.NodeSelector[c.key] == c.was {
-		return true
-	}
-	a := p.Spec.Affinity
-	return a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil &&
-		selects(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, c)
-}
-
-func selects(terms []corev1.NodeSelectorTerm, c labelChange) bool {
-	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+func selects(s *corev1.NodeSelector, c labelChange) bool {
+	return s != nil && slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		return slices.ContainsFunc(t.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
 			return e.Key == c.key && e.Operator == corev1.NodeSelectorOpIn && slices.Contains(e.Values, c.was)
 		})

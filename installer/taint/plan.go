@@ -21,6 +21,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/node"
 )
@@ -233,7 +234,9 @@ func (p *Plan) judge(f Facts, n *corev1.Node, it *Item) {
 		{corev1.LabelTopologyZone, meta.Zone}, {corev1.LabelTopologyRegion, meta.Region}, {corev1.LabelInstanceTypeStable, meta.InstanceType},
 	} {
 		if now, ok := n.Labels[l.key]; ok && l.after != "" && now != l.after && it.State == StateNeeds {
-			p.changes = append(p.changes, labelChange{n.Name, l.key, now})
+			if c := (labelChange{l.key, now}); !slices.Contains(p.changes, c) {
+				p.changes = append(p.changes, c)
+			}
 			it.Notes = append(it.Notes, fmt.Sprintf("label %s changes from %s to %s; volumes and pods bound to the old value stay bound to it", l.key, now, l.after))
 		}
 	}
@@ -253,9 +256,17 @@ func stateOf(n *corev1.Node) State {
 	return StateNeeds
 }
 
-// Initialised reports whether a controller has written what it writes to a new
-// node: no taint, a provider ID, and a zone.
-func Initialised(n *corev1.Node) bool {
-	return !node.HasTaint(n) && n.Spec.ProviderID != "" && n.Labels[corev1.LabelTopologyZone] != "" &&
-		n.Labels[corev1.LabelInstanceTypeStable] != ""
+// Initialised reports whether a controller has written what it writes to a new node.
+func Initialised(n *corev1.Node) bool { return lacks(n) == "" }
+
+// Blocked is the error of a plan with problems; nil without one.
+func (p *Plan) Blocked() error {
+	if len(p.Problems) == 0 {
+		return nil
+	}
+	text := "existing nodes cannot be initialised safely: " + p.Problems[0].Text
+	if n := len(p.Problems) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return &report.Error{What: text, Fix: p.Problems[0].Remedy, Code: report.ExitCheckFailed}
 }

@@ -7,11 +7,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/prompt"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/node"
 )
 
 // BeforeAnnotation keeps on a node what the controller changes when it initialises the node, as it was before. It is set
@@ -25,17 +32,15 @@ type before struct {
 }
 
 // writtenLabels are the labels that the controller writes when it initialises a node.
-func writtenLabels() []string {
-	return []string{
-		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
-		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
-	}
+var writtenLabels = []string{
+	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
+	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
 }
 
 // beforeOf returns the annotation's value for a node as it is now.
 func beforeOf(n *corev1.Node) string {
 	b := before{ProviderID: n.Spec.ProviderID, Labels: map[string]string{}}
-	for _, key := range writtenLabels() {
+	for _, key := range writtenLabels {
 		if v, set := n.Labels[key]; set {
 			b.Labels[key] = v
 		}
@@ -44,107 +49,137 @@ func beforeOf(n *corev1.Node) string {
 	return string(text)
 }
 
-// Undone is what an undo did to a node, or would do.
+// UndoResult is what -o json and yaml write of an undo.
+type UndoResult struct {
+	SchemaVersion int      `json:"schemaVersion"`
+	DryRun        bool     `json:"dryRun"`
+	Nodes         []Undone `json:"nodes"`
+}
+
+// Undone is what an undo does to a node.
 type Undone struct {
 	Node string `json:"node"`
-	// Taint: our own taint is still there and goes. Labels are those that are set back.
-	Taint  bool        `json:"taint,omitempty"`
-	Labels []LabelBack `json:"labels,omitempty"`
+	// Changes are in words. Done reports that they were made.
+	Changes []string `json:"changes"`
+	Done    bool     `json:"done"`
 	// Skipped says why nothing is done.
 	Skipped string `json:"skipped,omitempty"`
 	// KeepsProviderID is the provider ID that it got since: the API server lets nobody change or clear it.
 	KeepsProviderID string `json:"keepsProviderID,omitempty"`
 }
 
-// LabelBack is a label that is set back.
-type LabelBack struct {
-	Label string `json:"label"`
-	Now   string `json:"now,omitempty"`
-	Back  string `json:"back,omitempty"` // "" = it is removed
-}
-
-func (l LabelBack) String() string {
-	switch {
-	case l.Back == "":
-		return fmt.Sprintf("%s=%s is removed", l.Label, l.Now)
-	case l.Now == "":
-		return fmt.Sprintf("%s=%s is set", l.Label, l.Back)
-	}
-	return fmt.Sprintf("%s from %s to %s", l.Label, l.Now, l.Back)
-}
-
-// Changes reports whether anything of the node is set back.
-func (u *Undone) Changes() bool { return u.Skipped == "" && (u.Taint || len(u.Labels) > 0) }
-
-// PlanUndo returns what Undo would do. It changes nothing.
-func (e *Executor) PlanUndo(ctx context.Context) ([]Undone, error) {
-	return e.undo(ctx, func(context.Context, string) error { return nil })
-}
-
-// Undo takes our own taints back and sets the labels back that the controller wrote. Only nodes that csccm tainted are
-// touched. Running again is harmless.
-func (e *Executor) Undo(ctx context.Context) ([]Undone, error) { return e.undo(ctx, e.restore) }
-
-func (e *Executor) undo(ctx context.Context, do func(context.Context, string) error) ([]Undone, error) {
-	out := []Undone{}
-	nodes, err := e.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return out, err
-	}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		if ctx.Err() != nil {
-			return out, context.Cause(ctx)
-		}
-		if n.Annotations[MarkAnnotation] == "" {
-			continue
-		}
-		u, _ := undone(n)
-		if u.Skipped == "" { // the mark goes in any case
-			if err := do(context.WithoutCancel(ctx), n.Name); apierrors.IsNotFound(err) {
-				u = Undone{Node: n.Name, Skipped: "is gone"}
-			} else if err != nil {
-				return out, err
-			}
-		}
-		out = append(out, u)
-	}
-	return out, nil
-}
-
-// undone decides what is set back of a node.
-func undone(n *corev1.Node) (u Undone, was before) {
-	u.Node = n.Name
+// undo sets the labels of a node back, takes our own taint and the annotations away, and says so.
+func undo(n *corev1.Node) Undone {
+	u := Undone{Node: n.Name, Changes: []string{}}
+	var was before
 	if err := json.Unmarshal([]byte(n.Annotations[BeforeAnnotation]), &was); err != nil {
 		u.Skipped = "has no annotation " + BeforeAnnotation + " that can be read"
-		return u, was
+		return u
 	}
-	u.Taint = ownTaint(n) >= 0
 	if n.Spec.ProviderID != was.ProviderID {
 		u.KeepsProviderID = n.Spec.ProviderID
 	}
-	for _, key := range writtenLabels() {
+	for _, key := range writtenLabels {
+		now, has := n.Labels[key]
 		back, had := was.Labels[key]
-		if now, has := n.Labels[key]; had != has || now != back {
-			u.Labels = append(u.Labels, LabelBack{Label: key, Now: now, Back: back})
+		switch {
+		case has && !had:
+			u.Changes = append(u.Changes, fmt.Sprintf("%s=%s is removed", key, now))
+			delete(n.Labels, key)
+			continue
+		case had && !has:
+			u.Changes = append(u.Changes, fmt.Sprintf("%s=%s is set", key, back))
+		case now != back:
+			u.Changes = append(u.Changes, fmt.Sprintf("%s from %s to %s", key, now, back))
+		}
+		if had {
+			metav1.SetMetaDataLabel(&n.ObjectMeta, key, back)
 		}
 	}
-	return u, was
+	taints := len(n.Spec.Taints)
+	if unmark(n); len(n.Spec.Taints) < taints {
+		u.Changes = append(u.Changes, "taint "+node.TaintKey+" is removed")
+	}
+	return u
 }
 
-// restore sets the labels back, and takes taint and annotations away, in one patch.
-func (e *Executor) restore(ctx context.Context, name string) error {
-	return e.patch(ctx, name, "setting back", func(n *corev1.Node) []patchOp {
-		var ops []patchOp
-		u, was := undone(n)
-		for _, l := range u.Labels {
-			path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(l.Label)
-			if _, had := was.Labels[l.Label]; had {
-				ops = append(ops, patchOp{"add", path, l.Back})
-			} else {
-				ops = append(ops, patchOp{Op: "remove", Path: path})
+// Undo sets the nodes back that csccm tainted, as their annotations say, and touches no other. Running again is harmless.
+func Undo(ctx context.Context, e *engine.Env) error {
+	nodes, err := e.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	result, n := &UndoResult{SchemaVersion: 1, DryRun: true, Nodes: []Undone{}}, 0
+	for i := range nodes.Items {
+		if nodes.Items[i].Annotations[MarkAnnotation] == "" {
+			continue
+		}
+		u := undo(nodes.Items[i].DeepCopy())
+		if result.Nodes = append(result.Nodes, u); len(u.Changes) > 0 {
+			n++
+		}
+	}
+	op := engine.Operation{
+		Name: "taint-undo", What: "set back " + english.Plural(n, "node", ""), Plan: result,
+		Question: prompt.Question{Message: "Set the labels of these nodes back"},
+		Show:     func(w io.Writer) error { return result.show(w, e.StyleOf(w)) },
+		Done: func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s set back\n", english.Plural(n, "node", ""))
+			return err
+		},
+	}
+	if n > 0 {
+		op.Steps = []engine.Step{{Name: "labels and taints", Do: result.undo(e)}}
+	} else {
+		op.Done = nil
+	}
+	return e.Run(ctx, op)
+}
+
+// undo returns the step that sets the nodes back. Of a node that has nothing to set back, the mark goes.
+func (r *UndoResult) undo(e *engine.Env) func(context.Context, engine.Note) error {
+	return func(ctx context.Context, note engine.Note) error {
+		r.DryRun = false
+		x := &Executor{Env: e}
+		for i := range r.Nodes {
+			u := &r.Nodes[i]
+			if u.Skipped != "" {
+				continue
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			err := x.patch(context.WithoutCancel(ctx), u.Node, "setting back", func(n *corev1.Node) { _ = undo(n) })
+			switch {
+			case apierrors.IsNotFound(err):
+				u.Skipped = "is gone"
+			case err != nil:
+				return e.Cluster.Explain(err)
+			default:
+				u.Done = true
+				note("node %s", u.Node)
 			}
 		}
-		return append(ops, withoutMark(n)...)
-	})
+		return nil
+	}
+}
+
+// show prints what an undo does to each node.
+func (r *UndoResult) show(w io.Writer, style report.Style) error {
+	t := report.Table{Header: []string{"NODE", "TO SET BACK", "STAYS"}}
+	for i := range r.Nodes {
+		u := &r.Nodes[i]
+		changes, stays := strings.Join(u.Changes, "; "), ""
+		switch {
+		case u.Skipped != "":
+			changes = "nothing: " + u.Skipped
+		case changes == "":
+			changes = "nothing"
+		}
+		if u.KeepsProviderID != "" {
+			stays = "provider ID " + u.KeepsProviderID
+		}
+		t.Add(u.Node, changes, stays)
+	}
+	return t.Write(w, style)
 }

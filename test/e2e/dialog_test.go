@@ -137,7 +137,7 @@ func testTaint(t *testing.T, e *clusterEnv) {
 	if n := e.node(t, worker2.Name); !labelled() || n.Spec.ProviderID == "" || hasTaint(n, taint) || n.Labels[corev1.LabelInstanceTypeStable] != "SmallInstance" {
 		t.Errorf("provider ID %q, taints %v, labels %v", n.Spec.ProviderID, n.Spec.Taints, n.Labels)
 	}
-	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, back, "namespace kube-system? Yes", "demo-worker-2 SET BACK: topology.kubernetes.io/zone")
+	e.dialog(t, []answer{{back, "y" + enter}}, "taint", "--undo").shows(t, 0, "demo-worker-2 TO SET BACK: topology.kubernetes.io/zone", back, "namespace kube-system? Yes", "1 node set back")
 	if n := e.node(t, worker2.Name); labelled() || n.Spec.ProviderID == "" {
 		t.Errorf("set back, it has provider ID %q and labels %v", n.Spec.ProviderID, n.Labels)
 	}

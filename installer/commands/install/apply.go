@@ -174,12 +174,7 @@ func (in *Installer) initialiseNodes(ctx context.Context) error {
 		return err
 	}
 	in.plan.Nodes = plan
-	e := &taint.Executor{
-		Kube: in.Cluster.Kube, Clock: in.Clock, PerNode: in.PerNode, MaxParallel: in.MaxParallel,
-		Report: func(node string, took time.Duration) {
-			in.Progress.Info("node %s initialised after %s", node, took.Round(10*time.Millisecond))
-		},
-	}
+	e := &taint.Executor{Env: in.Env, PerNode: in.PerNode, MaxParallel: in.MaxParallel}
 	existing := english.Plural(1+len(plan.Rest), "node", "")
 	switch waiting := plan.Waiting(); {
 	case len(waiting) > 0:
@@ -198,7 +193,7 @@ func (in *Installer) initialiseNodes(ctx context.Context) error {
 		return nil
 	}
 	in.note("%s to initialise, %s first", existing, plan.Canary)
-	return e.Initialise(ctx, plan, in.Progress)
+	return e.Initialise(ctx, plan)
 }
 
 // awaitNodes waits until the controller has initialised nodes that have the taint.

@@ -198,7 +198,7 @@ func (in *Installer) planNodes(ctx context.Context) error {
 			in.Progress.Warn("%s", p.Text)
 			in.Progress.Info("fix: %s", p.Remedy)
 		}
-		return taint.Blocked(plan.Problems)
+		return plan.Blocked()
 	}
 	return nil
 }
