@@ -135,7 +135,7 @@ func (e *env) plan(admin *cloudapi.Client, r credentials.Request) *credentials.P
 
 func (e *env) apply(admin *cloudapi.Client, p *credentials.Provision) credentials.Keys {
 	e.t.Helper()
-	keys, err := p.Apply(e.t.Context(), admin, nothing)
+	keys, err := p.Apply(e.t.Context(), nothing)
 	require.NoError(e.t, err)
 	return keys
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
-func allow(rule string) cloudapi.RolePermission {
+func allowed(rule string) cloudapi.RolePermission {
 	return cloudapi.RolePermission{Rule: rule, Permission: "allow"}
 }
 
-func deny(rule string) cloudapi.RolePermission {
+func denied(rule string) cloudapi.RolePermission {
 	return cloudapi.RolePermission{Rule: rule, Permission: "deny"}
 }
 
@@ -47,7 +47,7 @@ func TestRuleMatches(t *testing.T) {
 		{"list*Load*Load*s", "listLoads", false},
 	} {
 		rules := []cloudapi.RolePermission{{Rule: tc.rule, Permission: "allow"}}
-		require.Equal(t, tc.want, judge(rules, tc.command) == ruleAllows, "%s on %s", tc.rule, tc.command)
+		require.Equal(t, tc.want, judge(rules, tc.command) == allow, "%s on %s", tc.rule, tc.command)
 	}
 }
 
@@ -64,26 +64,26 @@ func TestPlanRole(t *testing.T) {
 	}{
 		"none": {want: rolePlan{Name: "n", Create: true, Add: commands, Close: true}},
 		"half made, as a crash leaves it": {
-			role: ours, rules: []cloudapi.RolePermission{allow("listZones")},
+			role: ours, rules: []cloudapi.RolePermission{allowed("listZones")},
 			want: rolePlan{Name: "n", ID: "r", Add: []string{"createTags"}, Close: true},
 		},
 		"all but the closing deny": {
-			role: ours, rules: []cloudapi.RolePermission{allow("listZones"), allow("createTags")},
+			role: ours, rules: []cloudapi.RolePermission{allowed("listZones"), allowed("createTags")},
 			want: rolePlan{Name: "n", ID: "r", Close: true},
 		},
 		"complete": {
-			role: ours, rules: []cloudapi.RolePermission{allow("list*"), allow("createTags"), deny("*")},
+			role: ours, rules: []cloudapi.RolePermission{allowed("list*"), allowed("createTags"), denied("*")},
 			want: rolePlan{Name: "n", ID: "r"},
 		},
 		"closed too early": {
-			role: ours, rules: []cloudapi.RolePermission{allow("listZones"), deny("*"), allow("createTags")},
+			role: ours, rules: []cloudapi.RolePermission{allowed("listZones"), denied("*"), allowed("createTags")},
 			err: `role "n" denies createTags, and CloudStack adds rules only behind its closing deny`,
 		},
 		"foreign role is never changed": {
-			role: theirs, rules: []cloudapi.RolePermission{allow("listZones")}, want: rolePlan{Name: "n", ID: "r"},
+			role: theirs, rules: []cloudapi.RolePermission{allowed("listZones")}, want: rolePlan{Name: "n", ID: "r"},
 		},
 		"foreign role that denies": {
-			role: theirs, rules: []cloudapi.RolePermission{deny("create*")}, err: `role "n" denies createTags`,
+			role: theirs, rules: []cloudapi.RolePermission{denied("create*")}, err: `role "n" denies createTags`,
 		},
 		"wrong type": {role: &cloudapi.Role{ID: "r", Name: "n", Type: "Admin"}, err: "is of type Admin"},
 	}

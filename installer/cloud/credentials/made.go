@@ -156,25 +156,3 @@ func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string
 	}
 	return nil
 }
-
-// Makes returns what Apply makes in CloudStack, with the ids of what it has made.
-func (p *Provision) Makes() []MadeObject {
-	var out []MadeObject
-	if p.role != nil && p.role.Create {
-		out = append(out, MadeObject{Kind: MadeRole, Name: p.role.Name, ID: p.roleID})
-	}
-	user := MadeObject{Kind: MadeUser, Name: p.User, ID: p.userID, Account: p.Account, DomainID: p.Domain.ID, Domain: p.Domain.Path}
-	switch {
-	case p.newAccount:
-		out = append(out, MadeObject{Kind: MadeAccount, Name: p.Account, ID: p.accountID, DomainID: p.Domain.ID, Domain: p.Domain.Path}, user)
-	case p.newUser:
-		out = append(out, user)
-	case p.register:
-		user.Kind = MadeKeys
-		if !p.registered {
-			user.ID = ""
-		}
-		out = append(out, user)
-	}
-	return out
-}

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -38,8 +36,7 @@ type Request struct {
 	Sees func(ctx context.Context, keys Keys, projectID string) (bool, error)
 }
 
-// Provision is the plan from the request to API keys. Steps describes it in
-// words; an empty Steps means that keys exist already.
+// Provision is the plan from the request to API keys. Steps describes it in words; an empty Steps means that keys exist already.
 type Provision struct {
 	Steps []string
 
@@ -48,17 +45,47 @@ type Provision struct {
 	User    string
 	Project cloudstack.Project // zero without a project
 
-	role        *rolePlan // nil when no role is needed or made
-	newAccount  bool
-	newUser     bool
-	userID      string // of the existing user
-	register    bool
-	joinProject bool
-	keys        Keys // of the existing user
+	r       Request
+	admin   *cloudapi.Client
+	domains []cloudapi.Domain
+	users   []cloudapi.User // of the domain
 
-	// What Apply has made.
-	roleID, accountID string
-	registered        bool
+	actions  []action
+	made     []*MadeObject // what the actions make, with the ids of what they have made
+	register bool
+	keys     Keys
+}
+
+// action is one change in CloudStack. what is what it makes; doing is for its error.
+type action struct {
+	what, doing string
+	do          func(ctx context.Context) error
+}
+
+// add plans an action, which step describes.
+func (p *Provision) add(step, what, doing string, do func(ctx context.Context) error) {
+	p.Steps, p.actions = append(p.Steps, step), append(p.actions, action{what, doing, do})
+}
+
+// makes lists an object that an action makes.
+func (p *Provision) makes(kind MadeKind, name string) *MadeObject {
+	o := &MadeObject{Kind: kind, Name: name}
+	if kind != MadeRole {
+		o.DomainID, o.Domain = p.Domain.ID, p.Domain.Path
+	}
+	if kind == MadeUser || kind == MadeKeys {
+		o.Account = p.Account
+	}
+	p.made = append(p.made, o)
+	return o
+}
+
+// Makes returns what Apply makes in CloudStack, with the ids of what it has made.
+func (p *Provision) Makes() (out []MadeObject) {
+	for _, o := range p.made {
+		out = append(out, *o)
+	}
+	return out
 }
 
 // Changes reports whether Apply changes anything in CloudStack.
@@ -67,189 +94,248 @@ func (p *Provision) Changes() bool { return len(p.Steps) > 0 }
 // NewKeys reports whether Apply registers keys, which no Secret holds yet.
 func (p *Provision) NewKeys() bool { return p.register }
 
+// Apply makes what the plan lists and returns the keys. Run again after a failure, a new plan holds what is left.
+func (p *Provision) Apply(ctx context.Context, done func(what string)) (Keys, error) {
+	for _, a := range p.actions {
+		if err := a.do(ctx); err != nil {
+			return Keys{}, explain(a.doing, err)
+		}
+		done(a.what)
+	}
+	return p.keys, nil
+}
+
 // Plan reads what exists and says what is missing. It changes nothing.
 func Plan(ctx context.Context, admin *cloudapi.Client, r Request) (*Provision, error) {
-	p := &Provision{Account: r.Account, User: r.User}
-	var err error
-	if p.Domain, err = findDomain(ctx, admin, r.Domain); err != nil {
+	p := &Provision{Account: r.Account, User: r.User, r: r, admin: admin}
+	if err := p.place(ctx); err != nil {
 		return nil, err
 	}
-	if r.Project != "" {
-		if err := p.planProject(ctx, admin, r); err != nil {
-			return nil, err
+	accounts, err := admin.ListAccounts(ctx, p.Account, "")
+	if err != nil {
+		return nil, explain(fmt.Sprintf("looking for account %q", p.Account), err)
+	}
+	if p.users, err = admin.ListUsers(ctx, "", "", p.Domain.ID); err != nil {
+		return nil, explain("listing the users of domain "+p.Domain.Path, err)
+	}
+	accounts = slices.DeleteFunc(accounts, func(a cloudapi.Account) bool { return a.Name != p.Account })
+	switch {
+	case slices.ContainsFunc(accounts, func(a cloudapi.Account) bool { return a.DomainID == p.Domain.ID }):
+		err = p.planUser(ctx)
+	case p.r.CreateAccount && r.Project != "":
+		err = p.planAccount(ctx)
+	default:
+		err = p.noAccount(accounts)
+	}
+	if err == nil {
+		err = p.planMembership(ctx)
+	}
+	return p, err
+}
+
+// place finds domain and project, and names the account.
+func (p *Provision) place(ctx context.Context) (err error) {
+	if p.domains, err = p.admin.ListDomains(ctx); err != nil {
+		return explain("listing domains", err)
+	}
+	if p.Domain, err = pickDomain(p.domains, p.r.Domain); err != nil {
+		return err
+	}
+	if p.r.Project != "" {
+		if err := p.findProject(ctx); err != nil {
+			return err
 		}
 		if p.Account == "" {
 			// One account per project, named so that a second run finds it.
-			p.Account = "csccm-" + strings.SplitN(p.Project.ID, "-", 2)[0]
-			r.CreateAccount = true
+			p.Account, p.r.CreateAccount = "csccm-"+strings.SplitN(p.Project.ID, "-", 2)[0], true
 		}
 	}
 	if p.Account == "" {
-		return nil, report.Usage("no account is named for the controller's user",
+		return report.Usage("no account is named for the controller's user",
 			"name the account that owns the cluster's VMs with --account, or the project with --project")
 	}
-	account, err := findAccount(ctx, admin, p.Account, p.Domain)
-	if err != nil {
-		return nil, err
-	}
-	if account != nil {
-		return p, p.planUser(ctx, admin, r)
-	}
-	if r.CreateAccount && r.Project != "" {
-		return p, p.planAccount(ctx, admin, r)
-	}
-	return nil, p.noAccount(ctx, admin, r)
+	return nil
 }
 
-// noAccount is the error for an account that does not exist and is not made.
-func (p *Provision) noAccount(ctx context.Context, admin *cloudapi.Client, r Request) error {
-	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
-		"name the account that owns the cluster's VMs (--account, --domain)")
-	if r.Project != "" { // whose domain a member must be of
-		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
-		return e
-	}
-	if r.CreateAccount {
-		e.What += ", and a new one would own none of the cluster's VMs, so the controller could not work"
-		e.Fix += ", or their project (--project NAME, with or without --create-account)"
-	}
-	if elsewhere := accountElsewhere(ctx, admin, p.Account); elsewhere != "" {
-		e.Fix = elsewhere
-	}
-	return e
-}
-
-// planProject finds the project, and with it the domain of the account: CloudStack
-// looks for a member by its name in the project's own domain and nowhere else.
-func (p *Provision) planProject(ctx context.Context, admin *cloudapi.Client, r Request) error {
-	domainID := ""
-	if r.Domain != "" {
-		domainID = p.Domain.ID
-	}
-	var err error
-	if p.Project, err = findProject(ctx, admin, r.Project, domainID); err != nil {
-		return err
-	}
-	if p.Project.DomainID == "" || p.Project.DomainID == p.Domain.ID {
-		return nil
-	}
-	domains, err := listDomains(ctx, admin)
+// findProject finds the project, and with it the domain of the account: CloudStack looks for a member by its name in the
+// project's own domain and nowhere else.
+func (p *Provision) findProject(ctx context.Context) error {
+	projects, err := p.admin.ListProjects(ctx)
 	if err != nil {
+		return explain("listing projects", err)
+	}
+	if p.r.Domain != "" { // otherwise any
+		projects = slices.DeleteFunc(projects, func(o cloudstack.Project) bool { return o.DomainID != "" && o.DomainID != p.Domain.ID })
+	}
+	if p.Project, err = pickProject(projects, p.r.Project); err != nil || p.Project.DomainID == "" {
 		return err
 	}
-	i := slices.IndexFunc(domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
+	i := slices.IndexFunc(p.domains, func(d cloudapi.Domain) bool { return d.ID == p.Project.DomainID })
 	if i < 0 {
 		return report.Usage(fmt.Sprintf("project %q is of a domain that this administrator does not see, and its members must be of the same domain", p.Project.Name),
 			"log in as an administrator of that domain")
 	}
-	p.Domain = domains[i]
+	p.Domain = p.domains[i]
 	return nil
 }
 
-// planAccount is the plan for an account that does not exist: minimal role,
-// account with its first user, keys.
-func (p *Provision) planAccount(ctx context.Context, admin *cloudapi.Client, r Request) error {
-	name := cmp.Or(r.Role, DefaultRole)
-	plan, err := roleFor(ctx, admin, name, p.Account, r.Commands)
+// noAccount is the error for an account that does not exist and is not made. There may be others of its name.
+func (p *Provision) noAccount(others []cloudapi.Account) error {
+	e := report.Usage(fmt.Sprintf("there is no account %q in domain %s", p.Account, p.Domain.Path),
+		"name the account that owns the cluster's VMs (--account, --domain)")
+	if p.r.Project != "" { // whose domain a member must be of
+		e.Fix = "name an account of that domain with --account, leave --account out to have one made, or add --create-account"
+		return e
+	}
+	if p.r.CreateAccount {
+		e.What += ", and a new one would own none of the cluster's VMs, so the controller could not work"
+		e.Fix += ", or their project (--project NAME, with or without --create-account)"
+	}
+	var domains []string
+	for _, d := range p.domains {
+		if slices.ContainsFunc(others, func(a cloudapi.Account) bool { return a.DomainID == d.ID }) {
+			domains = append(domains, d.Path)
+		}
+	}
+	if len(domains) > 0 {
+		e.Fix = fmt.Sprintf("there is one in %s: --domain %s", some(domains), domains[0])
+	}
+	return e
+}
+
+// planAccount plans an account that does not exist: minimal role, account with its first user, keys.
+func (p *Provision) planAccount(ctx context.Context) error {
+	p.freeUserName()
+	name := cmp.Or(p.r.Role, DefaultRole)
+	role, err := p.planRole(ctx, name)
 	if err != nil {
 		return err
 	}
-	p.role = &plan
-	switch {
-	case plan.Create:
-		p.step("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", ""))
-	case plan.changes():
-		p.step("complete role %q: allow %s", name, strings.Join(plan.Add, ", "))
-	}
-	if p.User == "" {
-		if p.User, err = freeUserName(ctx, admin, p.Domain, p.Account); err != nil {
-			return err
-		}
-	}
-	p.newAccount, p.register = true, true
-	p.step("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path)
-	p.step("register API keys for user %q", p.User)
-	return p.planMembership(ctx, r)
+	account, user := p.makes(MadeAccount, p.Account), p.makes(MadeUser, p.User)
+	p.add(fmt.Sprintf("create account %q with role %q and user %q in domain %s", p.Account, name, p.User, p.Domain.Path),
+		fmt.Sprintf("account %q with user %q", p.Account, p.User), fmt.Sprintf("creating account %q", p.Account), func(ctx context.Context) error {
+			first := NewUser(p.Account, p.User, p.Domain.ID)
+			first.RoleID = role.ID
+			made, err := p.admin.CreateAccount(ctx, first)
+			if err != nil {
+				return err
+			}
+			account.ID = made.ID
+			for _, u := range made.Users {
+				if u.Username == p.User {
+					user.ID = u.ID
+					return nil
+				}
+			}
+			return &Error{What: fmt.Sprintf("CloudStack made account %q without user %q", p.Account, p.User), Fix: "run the command again"}
+		})
+	p.addKeys(user, nil)
+	return nil
 }
 
-// planUser is the plan for an account that exists.
-func (p *Provision) planUser(ctx context.Context, admin *cloudapi.Client, r Request) error {
-	users, err := admin.ListUsers(ctx, "", p.Account, p.Domain.ID)
-	if err != nil {
-		return explain(fmt.Sprintf("listing the users of account %q", p.Account), err)
+// addKeys plans new keys for a user. made, if not nil, gets the id of the user when they are made.
+func (p *Provision) addKeys(user, made *MadeObject) {
+	p.register = true
+	p.add(fmt.Sprintf("register API keys for user %q", p.User), fmt.Sprintf("API keys of user %q", p.User), fmt.Sprintf("registering keys for user %q", p.User),
+		func(ctx context.Context) error {
+			keys, err := p.admin.RegisterUserKeys(ctx, user.ID)
+			if err != nil {
+				return err
+			}
+			p.keys = Keys{keys.APIKey, keys.SecretKey}
+			if made != nil {
+				made.ID = user.ID
+			}
+			return nil
+		})
+}
+
+// planUser plans for an account that exists.
+func (p *Provision) planUser(ctx context.Context) error {
+	named := func(name string) int {
+		return slices.IndexFunc(p.users, func(u cloudapi.User) bool { return u.Username == name && u.Account == p.Account })
 	}
-	known := r.holder(users, p.Account)
-	candidates := []string{r.User}
-	if r.User == "" {
-		// CloudStack's own Kubernetes service makes ACCOUNT-kubeadmin.
-		candidates = []string{DefaultUser, p.Account + "-" + DefaultUser}
-	}
-	for _, name := range candidates {
-		if known < 0 {
-			known = slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Username == name && u.Account == p.Account })
+	known := p.holder()
+	switch {
+	case known >= 0:
+	case p.User != "":
+		known = named(p.User)
+	default: // CloudStack's own Kubernetes service makes ACCOUNT-kubeadmin
+		if known = named(DefaultUser); known < 0 {
+			known = named(p.Account + "-" + DefaultUser)
 		}
 	}
 	if known >= 0 {
-		p.User, p.userID = users[known].Username, users[known].ID
-		return p.planKeys(ctx, admin, r, users[known])
+		p.User = p.users[known].Username
+		return p.planKeys(ctx, &p.users[known])
 	}
-	if p.User == "" {
-		if p.User, err = freeUserName(ctx, admin, p.Domain, p.Account); err != nil {
+	p.freeUserName()
+	user := p.makes(MadeUser, p.User)
+	p.add(fmt.Sprintf("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path), fmt.Sprintf("user %q", p.User),
+		fmt.Sprintf("creating user %q in account %q", p.User, p.Account), func(ctx context.Context) error {
+			made, err := p.admin.CreateUser(ctx, NewUser(p.Account, p.User, p.Domain.ID))
+			if err == nil {
+				user.ID = made.ID
+			}
 			return err
-		}
-	}
-	p.newUser, p.register = true, true
-	p.step("create user %q in account %q of domain %s", p.User, p.Account, p.Domain.Path)
-	p.step("register API keys for user %q", p.User)
-	return p.planMembership(ctx, r)
+		})
+	p.addKeys(user, nil)
+	return nil
 }
 
 // holder returns the index of the account's user whose keys the cluster's Secret holds; -1 when there is none or another
 // user is wanted.
-func (r Request) holder(users []cloudapi.User, account string) int {
-	if r.InUse.APIKey == "" {
-		return -1
-	}
-	i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.Account == account && u.APIKey == r.InUse.APIKey })
-	if i < 0 || r.User != "" && r.User != users[i].Username && !slices.Contains(r.Former, r.User) {
+func (p *Provision) holder() int {
+	i := slices.IndexFunc(p.users, func(u cloudapi.User) bool {
+		return u.Account == p.Account && u.APIKey != "" && u.APIKey == p.r.InUse.APIKey
+	})
+	if i >= 0 && p.User != "" && p.User != p.users[i].Username && !slices.Contains(p.r.Former, p.User) {
 		return -1
 	}
 	return i
 }
 
-// planKeys re-uses the keys of an existing user. Registering again would kill
-// the old pair at once for whoever works with it, so it is done only for a user
-// that has none.
-func (p *Provision) planKeys(ctx context.Context, admin *cloudapi.Client, r Request, user cloudapi.User) error {
+// freeUserName chooses the name of a user where none is given: kubeadmin, or ACCOUNT-kubeadmin where another account of the
+// domain has that one. User names are unique in a domain.
+func (p *Provision) freeUserName() {
+	switch {
+	case p.User != "":
+	case slices.ContainsFunc(p.users, func(u cloudapi.User) bool { return u.Username == DefaultUser }):
+		p.User = p.Account + "-" + DefaultUser
+	default:
+		p.User = DefaultUser
+	}
+}
+
+// planKeys re-uses the keys of an existing user. Registering again would revoke the old pair at once for whoever works with it,
+// so it is done only for a user that has none.
+func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	if user.State != "" && !strings.EqualFold(user.State, "enabled") {
 		return report.Remedied(fmt.Errorf("user %q of account %q is %s", user.Username, user.Account, strings.ToLower(user.State)),
 			"enable the user, or choose another with --user")
 	}
-	keys, err := admin.GetUserKeys(ctx, user.ID)
-	if err != nil {
-		return explain(fmt.Sprintf("reading the keys of user %q", user.Username), err)
-	}
+	keys, err := p.admin.GetUserKeys(ctx, user.ID)
 	switch {
-	case keys != nil && keys.APIKey != "" && keys.SecretKey != "":
+	case err != nil:
+		return explain(fmt.Sprintf("reading the keys of user %q", user.Username), err)
+	case keys.APIKey != "" && keys.SecretKey != "":
 		p.keys = Keys{keys.APIKey, keys.SecretKey}
-	case r.InUse.APIKey != "" && r.InUse.APIKey == user.APIKey:
-		p.keys = r.InUse // a new pair would end the controller's
+	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
+		p.keys = p.r.InUse // a new pair would end the controller's
 	default:
-		p.register = true
-		p.step("register API keys for user %q", user.Username)
+		p.addKeys(&MadeObject{ID: user.ID}, p.makes(MadeKeys, p.User))
 	}
-	return p.planMembership(ctx, r)
+	return nil
 }
 
-// planMembership adds an existing account to the project. Administrators have
-// no call in our list that tells the members, so the user's own keys are asked;
-// without keys the call is planned, which CloudStack answers with success for a member.
-func (p *Provision) planMembership(ctx context.Context, r Request) error {
+// planMembership adds an account to the project. Administrators have no call in our list that tells the members, so the user's
+// own keys are asked; without keys the call is planned, which CloudStack answers with success for a member.
+func (p *Provision) planMembership(ctx context.Context) error {
 	if p.Project.ID == "" {
 		return nil
 	}
-	if p.keys.APIKey != "" && r.Sees != nil {
-		member, err := r.Sees(ctx, p.keys, p.Project.ID)
+	if p.keys.APIKey != "" && p.r.Sees != nil {
+		member, err := p.r.Sees(ctx, p.keys, p.Project.ID)
 		if err != nil {
 			return explain(fmt.Sprintf("asking with the keys of user %q whether it is in project %q", p.User, p.Project.Name), err)
 		}
@@ -257,88 +343,15 @@ func (p *Provision) planMembership(ctx context.Context, r Request) error {
 			return nil
 		}
 	}
-	p.joinProject = true
-	p.step("add account %q to project %q", p.Account, p.Project.Name)
-	return nil
-}
-
-func (p *Provision) step(format string, args ...any) {
-	p.Steps = append(p.Steps, fmt.Sprintf(format, args...))
-}
-
-// Apply makes what the plan lists and returns the keys. Run again after a
-// failure, a new plan holds what is left.
-func (p *Provision) Apply(ctx context.Context, admin *cloudapi.Client, done func(step string)) (Keys, error) {
-	roleID := ""
-	if p.role != nil {
-		var err error
-		if roleID, err = p.role.apply(ctx, admin); p.role.Create {
-			p.roleID = p.role.ID // also where it has not got all of its rules
-		}
-		if err != nil {
-			return Keys{}, err
-		}
-		if p.role.changes() {
-			done(fmt.Sprintf("role %q", p.role.Name))
-		}
-	}
-	if err := p.applyUser(ctx, admin, roleID, done); err != nil {
-		return Keys{}, err
-	}
-	if p.register {
-		keys, err := admin.RegisterUserKeys(ctx, p.userID)
-		if err != nil {
-			return Keys{}, explain(fmt.Sprintf("registering keys for user %q", p.User), err)
-		}
-		p.keys, p.registered = Keys{keys.APIKey, keys.SecretKey}, true
-		done(fmt.Sprintf("API keys of user %q", p.User))
-	}
-	if p.joinProject {
-		if err := p.join(ctx, admin); err != nil {
-			return Keys{}, err
-		}
-		done(fmt.Sprintf("account %q in project %q", p.Account, p.Project.Name))
-	}
-	return p.keys, nil
-}
-
-func (p *Provision) applyUser(ctx context.Context, admin *cloudapi.Client, roleID string, done func(string)) error {
-	switch {
-	case p.newAccount:
-		first := NewUser(p.Account, p.User, p.Domain.ID)
-		first.RoleID = roleID
-		account, err := admin.CreateAccount(ctx, first)
-		if err != nil {
-			return explain(fmt.Sprintf("creating account %q", p.Account), err)
-		}
-		p.accountID = account.ID
-		for _, u := range account.Users {
-			if u.Username == p.User {
-				p.userID = u.ID
+	p.add(fmt.Sprintf("add account %q to project %q", p.Account, p.Project.Name), fmt.Sprintf("account %q in project %q", p.Account, p.Project.Name),
+		fmt.Sprintf("adding account %q to project %q", p.Account, p.Project.Name), func(ctx context.Context) error {
+			submitted, err := p.admin.AddAccountToProject(ctx, p.Project.ID, p.Account)
+			if err == nil && submitted.JobID != "" {
+				_, err = p.admin.Jobs().Wait(ctx, "addAccountToProject", submitted.JobID)
 			}
-		}
-		if p.userID == "" {
-			return &Error{What: fmt.Sprintf("CloudStack made account %q without user %q", p.Account, p.User), Fix: "run the command again"}
-		}
-		done(fmt.Sprintf("account %q with user %q", p.Account, p.User))
-	case p.newUser:
-		user, err := admin.CreateUser(ctx, NewUser(p.Account, p.User, p.Domain.ID))
-		if err != nil {
-			return explain(fmt.Sprintf("creating user %q in account %q", p.User, p.Account), err)
-		}
-		p.userID = user.ID
-		done(fmt.Sprintf("user %q", p.User))
-	}
+			return err
+		})
 	return nil
-}
-
-func (p *Provision) join(ctx context.Context, admin *cloudapi.Client) error {
-	doing := fmt.Sprintf("adding account %q to project %q", p.Account, p.Project.Name)
-	submitted, err := admin.AddAccountToProject(ctx, p.Project.ID, p.Account)
-	if err == nil && submitted.JobID != "" {
-		_, err = admin.Jobs().Wait(ctx, "addAccountToProject", submitted.JobID)
-	}
-	return explain(doing, err)
 }
 
 // NewUser is the request for a user of the controller, who only ever works by keys.

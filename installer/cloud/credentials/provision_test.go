@@ -98,7 +98,7 @@ func TestProvisionContinuesAfterAnyFault(t *testing.T) {
 				}
 				plan := e.plan(admin, r)
 				remove := e.sim.Inject(simulator.Fault{Command: command, Nth: nth, Kind: kind})
-				_, err := plan.Apply(t.Context(), admin, nothing)
+				_, err := plan.Apply(t.Context(), nothing)
 				remove()
 				require.Error(t, err, "the fault did not show")
 
@@ -209,7 +209,7 @@ func TestPendingInvitationIsNoMembership(t *testing.T) {
 	e := newEnv(t)
 	admin, r := e.admin(), e.request("", "shop")
 	e.sim.Inject(simulator.Fault{Command: "addAccountToProject", Kind: simulator.FaultJobFails, Count: 1, Text: "There is already a pending invitation for the account"})
-	_, err := e.plan(admin, r).Apply(t.Context(), admin, nothing)
+	_, err := e.plan(admin, r).Apply(t.Context(), nothing)
 	require.ErrorContains(t, err, "already a pending invitation")
 	require.ErrorContains(t, err, `to project "shop"`)
 }

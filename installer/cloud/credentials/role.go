@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -24,6 +26,7 @@ const roleDescription = "Kubernetes cloud controller manager, least privilege ("
 const (
 	userRoleType = "User"
 	denyAll      = "*"
+	allow, deny  = "allow", "deny"
 )
 
 // Rules are evaluated in order, the first match wins, and where none matches
@@ -59,15 +62,14 @@ func planRole(name string, role *cloudapi.Role, rules []cloudapi.RolePermission,
 	}
 	var denied []string
 	for _, command := range commands {
-		switch verdict := judge(rules, command); verdict {
-		case ruleDenies:
-			denied = append(denied, command)
-		case ruleAbsent:
+		switch judge(rules, command) {
+		case allow:
+		case "":
 			p.Add = append(p.Add, command)
-		case ruleAllows:
+		default:
+			denied = append(denied, command)
 		}
 	}
-	closed := judge(rules, "csccmNoSuchCommand") == ruleDenies
 	if len(denied) > 0 {
 		return p, report.Remedied(fmt.Errorf("role %q denies %s, and CloudStack adds rules only behind its closing deny", name, strings.Join(denied, ", ")),
 			"move allow rules for them above the deny in CloudStack's role page, delete the role if no account uses it, or choose another with --role-name")
@@ -78,7 +80,7 @@ func planRole(name string, role *cloudapi.Role, rules []cloudapi.RolePermission,
 		p.Add = nil
 		return p, nil
 	}
-	p.Close = !closed
+	p.Close = judge(rules, "csccmNoSuchCommand") != deny
 	return p, nil
 }
 
@@ -90,29 +92,43 @@ func checkRoleType(role *cloudapi.Role) error {
 		"choose another name with --role-name")
 }
 
-// roleFor returns what is to be done for the role of a new account.
-func roleFor(ctx context.Context, admin *cloudapi.Client, name, account string, commands []string) (rolePlan, error) {
-	role, err := findRole(ctx, admin, name)
+// planRole plans the role of a new account.
+func (p *Provision) planRole(ctx context.Context, name string) (*rolePlan, error) {
+	roles, err := p.admin.ListRoles(ctx, name)
 	if err != nil {
-		return rolePlan{}, err
+		return nil, explain("listing roles", err)
 	}
+	var role *cloudapi.Role
 	var rules []cloudapi.RolePermission
-	if role != nil {
-		rules, err = admin.ListRolePermissions(ctx, role.ID)
+	if i := slices.IndexFunc(roles, func(r cloudapi.Role) bool { return r.Name == name }); i >= 0 {
+		role = &roles[i]
+		rules, err = p.admin.ListRolePermissions(ctx, role.ID)
 		if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			// A domain administrator may give a role to an account, but not read its rules. Whether they suffice is
 			// verified with the new user's keys.
-			return rolePlan{Name: name, ID: role.ID}, checkRoleType(role)
+			return &rolePlan{Name: name, ID: role.ID}, checkRoleType(role)
 		}
 		if err != nil {
-			return rolePlan{}, explain(fmt.Sprintf("listing the rules of role %q", name), err)
+			return nil, explain(fmt.Sprintf("listing the rules of role %q", name), err)
 		}
 	}
-	plan, err := planRole(name, role, rules, commands)
+	plan, err := planRole(name, role, rules, p.r.Commands)
 	if err != nil || !plan.changes() {
-		return plan, err
+		return &plan, err
 	}
-	return plan, mayMakeRole(ctx, admin, name, account)
+	if err := mayMakeRole(ctx, p.admin, name, p.Account); err != nil {
+		return nil, err
+	}
+	step, made := fmt.Sprintf("complete role %q: allow %s", name, strings.Join(plan.Add, ", ")), &MadeObject{}
+	if plan.Create {
+		step, made = fmt.Sprintf("create role %q of type User that allows %s and denies all others", name, english.Plural(len(plan.Add), "command", "")), p.makes(MadeRole, name)
+	}
+	p.add(step, fmt.Sprintf("role %q", name), fmt.Sprintf("making role %q", name), func(ctx context.Context) error {
+		err := plan.apply(ctx, p.admin)
+		made.ID = plan.ID // also where it has not got all of its rules
+		return err
+	})
+	return &plan, nil
 }
 
 // mayMakeRole refuses, before anything is made, an administrator who may not create roles and their rules: by default
@@ -137,61 +153,35 @@ func mayMakeRole(ctx context.Context, admin *cloudapi.Client, name, account stri
 	return nil
 }
 
-type ruleVerdict int
-
-const (
-	ruleAbsent ruleVerdict = iota // no rule matches: the role type decides
-	ruleAllows
-	ruleDenies
-)
-
-// judge evaluates rules as CloudStack does.
-func judge(rules []cloudapi.RolePermission, command string) ruleVerdict {
+// judge evaluates rules as CloudStack does: the permission of the first that matches; "" where the role's type decides.
+func judge(rules []cloudapi.RolePermission, command string) string {
 	for _, r := range rules {
 		// A rule such as list* or *; case does not matter.
-		if ok, _ := path.Match(strings.ToLower(r.Rule), strings.ToLower(command)); !ok {
-			continue
+		if ok, _ := path.Match(strings.ToLower(r.Rule), strings.ToLower(command)); ok {
+			return r.Permission
 		}
-		if strings.EqualFold(r.Permission, "allow") {
-			return ruleAllows
-		}
-		return ruleDenies
 	}
-	return ruleAbsent
+	return ""
 }
 
-// findRole is the role of that exact name, or nil.
-func findRole(ctx context.Context, admin *cloudapi.Client, name string) (*cloudapi.Role, error) {
-	roles, err := admin.ListRoles(ctx, name)
-	if err != nil {
-		return nil, explain("listing roles", err)
-	}
-	for i := range roles {
-		if roles[i].Name == name {
-			return &roles[i], nil
-		}
-	}
-	return nil, nil
-}
-
-// apply makes the role as planned and returns its id.
-func (p *rolePlan) apply(ctx context.Context, admin *cloudapi.Client) (string, error) {
+// apply makes the role as planned.
+func (p *rolePlan) apply(ctx context.Context, admin *cloudapi.Client) error {
 	if p.Create {
 		role, err := admin.CreateRole(ctx, p.Name, userRoleType, roleDescription)
 		if err != nil {
-			return "", explain(fmt.Sprintf("creating role %q", p.Name), err)
+			return err
 		}
 		p.ID = role.ID
 	}
 	for _, command := range p.Add {
-		if err := admin.CreateRolePermission(ctx, p.ID, command, "allow", ""); err != nil {
-			return "", explain(fmt.Sprintf("allowing %s to role %q", command, p.Name), err)
+		if err := admin.CreateRolePermission(ctx, p.ID, command, allow, ""); err != nil {
+			return fmt.Errorf("allowing %s: %w", command, err)
 		}
 	}
 	if p.Close {
-		if err := admin.CreateRolePermission(ctx, p.ID, denyAll, "deny", "everything else"); err != nil {
-			return "", explain(fmt.Sprintf("closing role %q", p.Name), err)
+		if err := admin.CreateRolePermission(ctx, p.ID, denyAll, deny, "everything else"); err != nil {
+			return fmt.Errorf("closing the role: %w", err)
 		}
 	}
-	return p.ID, nil
+	return nil
 }

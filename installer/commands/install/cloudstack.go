@@ -202,7 +202,7 @@ func (in *Installer) takeKeys(ctx context.Context) error {
 			return err
 		}
 		done := []string{}
-		keys, err := in.provision.Apply(ctx, in.admin, func(what string) {
+		keys, err := in.provision.Apply(ctx, func(what string) {
 			done = append(done, what)
 			in.note("made %s", what)
 			in.Progress.Info("made %s", what)
