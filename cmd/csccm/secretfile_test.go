@@ -50,8 +50,8 @@ func TestExposedSecretFile(t *testing.T) {
 	require.NotContains(t, c.errOut, "canary")
 }
 
-// Blanks and a byte order mark around keys, as editors and pastes leave them, are removed and named: before, such a key
-// was refused, or gave a signature that CloudStack refused.
+// Blanks and a byte order mark around keys, as editors and pastes leave them, are removed: such a key would
+// be refused, or give a signature that CloudStack refuses.
 func TestBlanksAroundKeys(t *testing.T) {
 	t.Parallel()
 	kubeconfig := newFakeCluster(t).kubeconfig(t)
@@ -60,16 +60,11 @@ func TestBlanksAroundKeys(t *testing.T) {
 	require.NoError(t, os.WriteFile(key, []byte("\ufeffkey-canary\r\n"), 0o600))
 	require.NoError(t, os.WriteFile(secret, []byte(" secret-canary \n\n"), 0o600))
 	base := []string{"install", "--kubeconfig", kubeconfig, "--api-url", "http://127.0.0.1:1/client/api", "--yes"}
-	const removed = ": blanks or a byte order mark around the key were removed\n"
 	c := execute(t, append(base, "--api-key-file", key, "--secret-key-file", secret)...)
-	require.Contains(t, c.errOut, "note: --api-key-file: "+key+removed)
-	require.Contains(t, c.errOut, "note: --secret-key-file: "+secret+removed)
 	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 	c = execute(t, append(base, "--admin-api-key-file", key, "--admin-secret-key-file", secret, "--account", "k8s")...)
-	require.Contains(t, c.errOut, "note: --admin-api-key-file: "+key+removed)
+	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 	require.NotContains(t, c.errOut, "canary")
 	c = executeIn(t, environment("CLOUDSTACK_API_KEY", "key-canary", "CLOUDSTACK_SECRET_KEY", "secret-canary\n"), base...)
-	require.Contains(t, c.errOut, "note: CLOUDSTACK_SECRET_KEY"+removed)
-	require.NotContains(t, c.errOut, "note: CLOUDSTACK_API_KEY")
 	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,6 @@ const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedByValue = "csccm"
 	partOfLabel    = "app.kubernetes.io/part-of"
-	partOfValue    = "csccm"
 )
 
 // Secret is the controller's credentials as they stand in the cluster.
@@ -88,16 +86,12 @@ const (
 // SecretPlan is the way from the Secret as it is to the wanted configuration.
 type SecretPlan struct {
 	Action      SecretAction
-	Namespace   string
-	Name        string
-	Differences []string // for overwrite: what changes, without secrets
-
-	data    map[string][]byte
-	current *corev1.Secret
+	Differences []string       // for overwrite: what changes, without secrets
+	object      *corev1.Secret // as it will be; nil for keep
 }
 
-// PlanSecret compares. A ca-file is a path on the operator's machine and does
-// not go into the Secret; see ApplyCA.
+// PlanSecret compares. A ca-file is a path on the operator's machine and does not go into the Secret; see ApplyCA. Overwriting
+// keeps the object's other keys, labels and annotations, and fails when somebody changed it since it was read.
 func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	inPod := *wanted
 	inPod.CAFile = ""
@@ -107,76 +101,63 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	if err := inPod.Validate(); err != nil {
 		return nil, &Error{What: "the cloud-config would be wrong", Fix: "check the flags", Code: report.ExitUsage, Err: err}
 	}
-	p := &SecretPlan{Action: SecretCreate, Namespace: s.Namespace, Name: s.Name, data: map[string][]byte{}, current: s.Object}
-	p.data[SecretKey] = inPod.Render()
-	if !s.Exists {
-		return p, nil
+	p := &SecretPlan{Action: SecretOverwrite}
+	switch {
+	case !s.Exists:
+		p.Action, p.object = SecretCreate, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{partOfLabel: managedByValue}},
+			Type:       corev1.SecretTypeOpaque,
+		}
+	case s.Config == nil:
+		p.Differences = []string{s.Problem.Error()}
+	default:
+		if p.Differences = s.Config.Differences(&inPod); len(p.Differences) == 0 {
+			return KeepSecret(), nil
+		}
 	}
-	if s.Config == nil {
-		p.Action, p.Differences = SecretOverwrite, []string{s.Problem.Error()}
-		return p, nil
+	if p.object == nil {
+		p.object = s.Object.DeepCopy()
 	}
-	p.Differences = s.Config.Differences(&inPod)
-	p.Action = SecretKeep
-	if len(p.Differences) > 0 {
-		p.Action = SecretOverwrite
+	if p.object.Labels[managedByLabel] == "" {
+		metav1.SetMetaDataLabel(&p.object.ObjectMeta, managedByLabel, managedByValue)
 	}
+	if p.object.Data == nil {
+		p.object.Data = map[string][]byte{}
+	}
+	p.object.Data[SecretKey] = inPod.Render()
 	return p, nil
 }
 
 // KeepSecret is the plan that uses the Secret as it is.
-func KeepSecret(s *Secret) *SecretPlan {
-	return &SecretPlan{Action: SecretKeep, Namespace: s.Namespace, Name: s.Name, current: s.Object}
-}
-
-// Apply carries the plan out. Overwriting keeps the object's other keys, labels
-// and annotations, and fails when somebody changed it since it was read.
-func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface) error {
-	return p.apply(ctx, kube, nil)
-}
+func KeepSecret() *SecretPlan { return &SecretPlan{Action: SecretKeep} }
 
 // DryRun has the API server judge the plan without a change.
 func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {
-	_, err := kube.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil // it is made first
+	if p.object != nil {
+		_, err := kube.CoreV1().Namespaces().Get(ctx, p.object.Namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // it is made first
+		}
 	}
-	return p.apply(ctx, kube, []string{metav1.DryRunAll})
+	return p.Apply(ctx, kube, metav1.DryRunAll)
 }
 
-func (p *SecretPlan) apply(ctx context.Context, kube kubernetes.Interface, dryRun []string) error {
-	secrets := kube.CoreV1().Secrets(p.Namespace)
-	switch p.Action {
-	case SecretKeep:
-		return nil
-	case SecretCreate:
-		_, err := secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: p.Namespace, Name: p.Name,
-				Labels: map[string]string{managedByLabel: managedByValue, partOfLabel: partOfValue},
-			},
-			Type: corev1.SecretTypeOpaque,
-			Data: p.data,
-		}, metav1.CreateOptions{FieldManager: managedByValue, DryRun: dryRun})
-		if err != nil {
-			return fmt.Errorf("creating Secret %s/%s: %w", p.Namespace, p.Name, err)
-		}
-		return nil
-	case SecretOverwrite:
-		object := p.current.DeepCopy()
-		if object.Data == nil {
-			object.Data = map[string][]byte{}
-		}
-		maps.Copy(object.Data, p.data)
-		if object.Labels[managedByLabel] == "" {
-			metav1.SetMetaDataLabel(&object.ObjectMeta, managedByLabel, managedByValue)
-		}
-		if _, err := secrets.Update(ctx, object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun}); err != nil {
-			return fmt.Errorf("updating Secret %s/%s: %w", p.Namespace, p.Name, err)
-		}
+// Apply carries the plan out.
+func (p *SecretPlan) Apply(ctx context.Context, kube kubernetes.Interface, dryRun ...string) (err error) {
+	if p.object == nil {
 		return nil
 	}
-	return fmt.Errorf("secret action %q is not known", p.Action)
+	secrets, doing := kube.CoreV1().Secrets(p.object.Namespace), "updating"
+	if p.Action == SecretCreate {
+		doing = "creating"
+		_, err = secrets.Create(ctx, p.object, metav1.CreateOptions{FieldManager: managedByValue, DryRun: dryRun})
+	} else {
+		_, err = secrets.Update(ctx, p.object, metav1.UpdateOptions{FieldManager: managedByValue, DryRun: dryRun})
+	}
+	if err != nil {
+		return fmt.Errorf("%s Secret %s/%s: %w", doing, p.object.Namespace, p.object.Name, err)
+	}
+	return nil
 }
 
 // EnsureNamespace makes the namespace of the Secret when there is none: Helm

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,17 +23,17 @@ import (
 // maxSecret bounds what is read as one secret.
 const maxSecret = 64 << 10
 
-// ReadKeyFile reads an API key or a secret key from a file. What TrimKey removes is named in note.
-func ReadKeyFile(flag, path string) (key, note string, err error) {
+// ReadKeyFile reads an API key or a secret key from a file.
+func ReadKeyFile(flag, path string) (string, error) {
 	raw, err := readAll(flag, path, nil)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
-	key, note = TrimKey(fmt.Sprintf("%s: %s", flag, path), strings.TrimRight(raw, "\r\n"))
-	if key, err = oneLine(flag, key); err == nil {
+	key, err := oneLine(flag, TrimKey(raw))
+	if err == nil {
 		err = CheckKey(flag+": the key in "+path, key)
 	}
-	return key, note, err
+	return key, err
 }
 
 // CheckKey refuses a key with blanks or control characters in it: no key has any, and a paste that was broken into lines
@@ -44,20 +45,12 @@ func CheckKey(what, key string) error {
 	return report.Usage(what+" has blanks or control characters in it", "paste the key whole, and nothing else")
 }
 
-// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are
-// part of no key. note says so for the operator; it is empty where nothing was removed.
-func TrimKey(from, s string) (key, note string) {
-	key = strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark || r == zeroWidthSpace })
-	if key != s && key != "" {
-		note = from + ": blanks or a byte order mark around the key were removed"
-	}
-	return key, note
-}
+const byteOrderMark, zeroWidthSpace = '\ufeff', '\u200b'
 
-const (
-	byteOrderMark  = '\ufeff'
-	zeroWidthSpace = '\u200b'
-)
+// TrimKey removes what an editor or a paste has put around a key: blanks, line breaks and byte order marks, which are part of no key.
+func TrimKey(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark || r == zeroWidthSpace })
+}
 
 // ReadPassword reads a password from a file, or from a stream up to its end where path is "". The line break at its end is not
 // part of it, nor is a byte order mark.
@@ -70,21 +63,21 @@ func ReadPassword(flag, path string, stream io.Reader) (string, error) {
 }
 
 func readAll(flag, path string, r io.Reader) (string, error) {
-	e := &Error{What: flag + ": reading failed", Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
+	what := flag + ": reading failed"
+	b, err := []byte(nil), error(nil)
 	if path != "" {
-		e.What = fmt.Sprintf("%s: cannot read %s", flag, path)
-		f, err := os.Open(path)
-		if err != nil {
-			e.Err = withoutPath(err)
-			return "", e
+		what = fmt.Sprintf("%s: cannot read %s", flag, path)
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer f.Close() //nolint:errcheck // read only
+			r = f
 		}
-		defer f.Close() //nolint:errcheck // read only
-		r = f
 	}
-	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	if err == nil {
+		b, err = io.ReadAll(io.LimitReader(r, maxSecret+1))
+	}
 	if err != nil {
-		e.Err = withoutPath(err)
-		return "", e
+		return "", &Error{What: what, Err: withoutPath(err), Fix: "name a file, or pipe one, that holds the secret and nothing else", Code: report.ExitUsage}
 	}
 	return string(b), nil
 }
@@ -101,9 +94,9 @@ func oneLine(flag, raw string) (string, error) {
 	secret := strings.TrimPrefix(strings.TrimRight(raw, "\r\n"), string(byteOrderMark))
 	switch {
 	case len(raw) > maxSecret, !utf8.ValidString(secret), strings.ContainsAny(secret, "\r\n\x00"):
-		return "", &Error{What: flag + ": that is not one line of text", Fix: "the secret must be the only content", Code: report.ExitUsage}
+		return "", report.Usage(flag+": that is not one line of text", "the secret must be the only content")
 	case secret == "":
-		return "", &Error{What: flag + ": the secret is empty", Fix: "the secret must be the only content", Code: report.ExitUsage}
+		return "", report.Usage(flag+": the secret is empty", "the secret must be the only content")
 	}
 	return secret, nil
 }
@@ -148,12 +141,7 @@ func ExposedMode(path string) (fs.FileMode, bool) {
 // mounted reports whether a path is not the operator's to protect: streams of the process, and the files that a
 // container runtime mounts as secrets.
 func mounted(path string) bool {
-	for _, prefix := range []string{"/dev/", "/proc/", "/run/secrets/", "/var/run/secrets/"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/dev/", "/proc/", "/run/secrets/", "/var/run/secrets/"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // exposed decides by the mode: pipes and devices are no files at rest.

@@ -169,18 +169,10 @@ func (in *Installer) askKey(ctx context.Context, q prompt.Question) (string, err
 		if err := notEmpty(s); err != nil {
 			return err
 		}
-		key, _ := credentials.TrimKey(q.Message, s)
-		return credentials.CheckKey(q.Message, key)
+		return credentials.CheckKey(q.Message, credentials.TrimKey(s))
 	}
 	answer, err := in.Prompt.Secret(ctx, q)
-	if err != nil {
-		return "", err
-	}
-	key, note := credentials.TrimKey(q.Message, answer)
-	if note != "" {
-		in.Progress.Info("%s", note)
-	}
-	return key, nil
+	return credentials.TrimKey(answer), err
 }
 
 // completeAdmin refuses what cannot become a login. On a terminal the rest is asked for as CloudStack knows more.

@@ -36,8 +36,6 @@ type Given struct {
 	In          io.Reader // stdin
 	Getenv      func(string) string
 	Interactive bool // somebody can be asked
-
-	notes []string // about the keys that were read
 }
 
 // Read reads passwords and keys; none of them comes from argv.
@@ -69,11 +67,9 @@ func (f *Given) Read(o *Options) error {
 		}
 	}
 	for _, file := range f.keyFiles(c) {
-		var note string
-		if *file.to, note, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
+		if *file.to, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
 			return err
 		}
-		f.note(note)
 	}
 	switch {
 	case f.AdminPasswordStdin && !f.Interactive:
@@ -95,9 +91,7 @@ func (f *Given) Read(o *Options) error {
 		c.APIURL = cmp.Or(c.APIURL, f.Getenv("CLOUDSTACK_API_URL"))
 		for name, to := range map[string]*string{"CLOUDSTACK_API_KEY": &c.Keys.APIKey, "CLOUDSTACK_SECRET_KEY": &c.Keys.SecretKey} {
 			if *to == "" {
-				var note string
-				*to, note = credentials.TrimKey(name, f.Getenv(name))
-				f.note(note)
+				*to = credentials.TrimKey(f.Getenv(name))
 			}
 		}
 	}
@@ -118,13 +112,6 @@ func (f *Given) keyFiles(c *CredentialOptions) []secretFile {
 		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
 		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
 	}, func(file secretFile) bool { return file.path == "" })
-}
-
-// note keeps a hint about the input until it is known that the command runs: completion reads secrets too.
-func (f *Given) note(text string) {
-	if text != "" {
-		f.notes = append(f.notes, text)
-	}
 }
 
 // cmkPath is the file that the flags name, or cmk's own.
@@ -166,12 +153,8 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 	return nil
 }
 
-// Warn writes what an operator should know about the secrets that were read: hints, and files that other users of this
-// machine may read.
+// Warn names the files with secrets that other users of this machine may read.
 func (f *Given) Warn(w io.Writer) {
-	for _, note := range f.notes {
-		_, _ = fmt.Fprintf(w, "note: %s\n", note)
-	}
 	files := append([]secretFile{{flag: "--admin-password-file", path: f.AdminPasswordFile}}, f.keyFiles(&CredentialOptions{})...)
 	files = append(files, secretFile{flag: "--cloud-config", path: f.CloudConfig})
 	if f.CMKProfile != "" || f.AdminCMKProfile != "" {

@@ -178,7 +178,7 @@ func (in *Installer) diffObjects(ctx context.Context) error {
 // planNodes says which existing nodes are to be initialised, and the Secret's
 // exact fate, now that the credentials are known.
 func (in *Installer) planNodes(ctx context.Context) error {
-	secret := credentials.KeepSecret(in.existing)
+	secret := credentials.KeepSecret()
 	var err error
 	if in.Credentials.Source != SourceSecret || in.changesSecret() {
 		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {

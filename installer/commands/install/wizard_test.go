@@ -88,12 +88,8 @@ func TestWizardAsksForKeysAgain(t *testing.T) {
 	k := e.keys(t).Credentials.Keys
 	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
 	in := e.install(t, Options{})
-	for _, want := range []string{
-		"API key has blanks or control characters in it", "does not accept the API keys", "API key: blanks or a byte order mark around the key were removed",
-		"Secret key: blanks or a byte order mark around the key were removed",
-	} {
-		require.Contains(t, e.Stderr.String(), want)
-	}
+	require.Contains(t, e.Stderr.String(), "API key has blanks or control characters in it")
+	require.Contains(t, e.Stderr.String(), "does not accept the API keys")
 	require.Equal(t, k.APIKey, in.config.APIKey)
 	require.Equal(t, k.SecretKey, in.config.SecretKey)
 	e.requireNoSecrets(t, "canary")
