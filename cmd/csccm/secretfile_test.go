@@ -63,7 +63,7 @@ func TestBlanksAroundKeys(t *testing.T) {
 	c := execute(t, append(base, "--api-key-file", key, "--secret-key-file", secret)...)
 	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
 	c = execute(t, append(base, "--admin-api-key-file", key, "--admin-secret-key-file", secret, "--account", "k8s")...)
-	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
+	require.Contains(t, c.errOut, "cannot reach the API", "the keys are usable")
 	require.NotContains(t, c.errOut, "canary")
 	c = executeIn(t, environment("CLOUDSTACK_API_KEY", "key-canary", "CLOUDSTACK_SECRET_KEY", "secret-canary\n"), base...)
 	require.Contains(t, c.errOut, "no CloudStack API answers", "the keys are usable")
