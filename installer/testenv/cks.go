@@ -33,12 +33,18 @@ networks:
 // NewCKS starts a CloudStack with CloudStack Kubernetes Service, its versions 1.33.1, 1.33.4 and 1.34.0, and no cluster.
 func NewCKS(t *testing.T) *Cloud {
 	t.Helper()
+	return NewCloud(t, CKSWorld(t))
+}
+
+// CKSWorld is the world of NewCKS.
+func CKSWorld(t *testing.T) *simulator.World {
+	t.Helper()
 	world, err := simulator.LoadWorld(strings.NewReader(cksWorld))
 	require.NoError(t, err)
 	for _, v := range []string{"1.33.1", "1.33.4", "1.34.0"} {
 		world.KubernetesVersions = append(world.KubernetesVersions, simulator.KubernetesVersion{Semantic: v})
 	}
-	return NewCloud(t, world)
+	return world
 }
 
 // Zone is the id of a zone.

@@ -48,7 +48,21 @@ func directEnvOf(t *testing.T, o testenv.Options) *directEnv {
 	return &directEnv{env: env{Plane: p, Client: e.Client, cloud: e.Cloud, home: t.TempDir()}, vms: e}
 }
 
-func (e *directEnv) url() string { return fmt.Sprintf("https://%s:%d", e.Host, e.Port) }
+func (e *env) url() string { return fmt.Sprintf("https://%s:%d", e.Host, e.Port) }
+
+// kubeconfigOf writes the kubeconfig of a cluster administrator with a name of its own, which the audit log has.
+func (e *env) kubeconfigOf(path, name, user, server string) error {
+	rest, err := e.ClientConfig(user, "system:masters")
+	if err != nil {
+		return err
+	}
+	c := clientcmdapi.NewConfig()
+	c.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: rest.CAData}
+	c.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}
+	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	c.CurrentContext = name
+	return clientcmd.WriteToFile(*c, path)
+}
 
 // controller starts a replica as a user of both APIs: ccm-a or ccm-b.
 func (e *directEnv) controller(t *testing.T, user string, args ...string) *child.Process {
@@ -71,17 +85,8 @@ func (e *directEnv) controllerAs(t *testing.T, user, keys, server string, args .
 		t.Fatal(err)
 	}
 	cloudConfig := e.file(t, user+"/cloud-config", string(e.config(t, keys).Render()))
-	rest, err := e.ClientConfig(user, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: rest.CAData}
-	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: rest.CertData, ClientKeyData: rest.KeyData}
-	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	c.CurrentContext = "x"
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, kubeconfig); err != nil {
+	if err := e.kubeconfigOf(kubeconfig, "x", user, server); err != nil {
 		t.Fatal(err)
 	}
 	p, err := child.Start(t.Context(), child.Command{
@@ -144,12 +149,13 @@ func (e *directEnv) says(t *testing.T, p *child.Process, what string) {
 
 // request is one of the audit log.
 type request struct {
-	Verb      string `json:"verb"`
-	User      struct{ Username string }
-	ObjectRef struct{ Resource, Name, Namespace, APIGroup string }
-	At        time.Time          `json:"requestReceivedTimestamp"`
-	Answered  time.Time          `json:"stageTimestamp"`
-	Status    struct{ Code int } `json:"responseStatus"`
+	Verb       string `json:"verb"`
+	RequestURI string
+	User       struct{ Username string }
+	ObjectRef  struct{ Resource, Name, Namespace, APIGroup string }
+	At         time.Time          `json:"requestReceivedTimestamp"`
+	Answered   time.Time          `json:"stageTimestamp"`
+	Status     struct{ Code int } `json:"responseStatus"`
 }
 
 // requests are those that the API server has answered.

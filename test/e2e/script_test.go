@@ -1,0 +1,301 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudprovider "k8s.io/cloud-provider"
+
+	world "github.com/csccm/csccm/installer/testenv"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/test/plane"
+	"github.com/csccm/csccm/test/testenv"
+)
+
+// TestScripts runs the scripts in testdata/script: what csccm says and does on a real API server and a simulated CloudStack. A script
+// begins with its scene, the commands cluster and cloudstack. docs/contributing/testing.md has all commands.
+func TestScripts(t *testing.T) {
+	if programs.skip != "" {
+		t.Skip(programs.skip)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(programs.CLI, filepath.Join(bin, "csccm")); err != nil {
+		t.Fatal(err)
+	}
+	testscript.RunT(scriptT{t}, testscript.Params{
+		Dir: "testdata/script", RequireUniqueNames: true, ContinueOnError: true,
+		Setup: func(v *testscript.Env) error {
+			v.Setenv("PATH", bin+string(os.PathListSeparator)+v.Getenv("PATH"))
+			v.Setenv("HOME", v.WorkDir)
+			v.Setenv("KUBECONFIG", filepath.Join(v.WorkDir, "kubeconfig"))
+			if err := os.CopyFS(v.WorkDir, os.DirFS("testdata/script/shared")); err != nil {
+				return err
+			}
+			v.Values["scene"] = &scene{t: v.T().(scriptT).T, env: env{home: v.WorkDir}, operator: map[int]bool{}}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
+			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
+			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find),
+		},
+	})
+}
+
+// scriptT is a test of Go as a test of scripts.
+type scriptT struct{ *testing.T }
+
+func (t scriptT) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
+}
+
+func (scriptT) Verbose() bool { return testing.Verbose() }
+
+// scene is what the commands of one script work on.
+type scene struct {
+	env
+	t            *testing.T
+	calls, lines int          // of the ledger and the audit log, that changes has told
+	operator     map[int]bool // calls of the command cloud, by number
+	secret       string       // of the cloud-config
+}
+
+// on makes a command of a method. An error fails the script, or is wanted after "!".
+func on(method func(*scene, *testscript.TestScript, []string) error) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, wantError bool, args []string) {
+		err := method(ts.Value("scene").(*scene), ts, args)
+		if wantError && err == nil {
+			ts.Fatalf("it succeeded")
+		} else if !wantError {
+			ts.Check(err)
+		}
+	}
+}
+
+// cluster gives the script an API server that no other script uses, and the context "test" for it.
+func (s *scene) cluster(*testscript.TestScript, []string) error {
+	s.Plane = borrow(s.t, plane.Options{APIOnly: true})
+	nodes, err := testenv.NewCluster(s.Plane, testenv.ClusterOptions{})
+	if err != nil {
+		return err
+	}
+	s.Client = nodes.Client
+	// A user of its own: the audit log then says what csccm has changed.
+	return s.kubeconfigOf(filepath.Join(s.home, "kubeconfig"), "test", "csccm", s.url())
+}
+
+// cloudstack starts a CloudStack, example, cks or the world of a file, and writes the cloud-config of the user who owns its VMs. The old
+// rules of the example are those of Service default/web, if there is one: their names come from its UID.
+func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error) {
+	w := simulator.ExampleWorld()
+	switch args[0] {
+	case "example":
+	case "cks":
+		w = world.CKSWorld(s.t)
+	default:
+		if w, err = simulator.LoadWorld(strings.NewReader(ts.ReadFile(args[0]))); err != nil {
+			return err
+		}
+	}
+	if s.Plane != nil {
+		if web, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), "web", metav1.GetOptions{}); err == nil {
+			balancer := cloudprovider.DefaultLoadBalancerName(web)
+			for _, ip := range w.PublicIPs {
+				for i := range ip.LoadBalancerRules {
+					ip.LoadBalancerRules[i].Name = strings.Replace(ip.LoadBalancerRules[i].Name, "a0123456789abcdef0123456789abcde", balancer, 1)
+				}
+			}
+			ts.Setenv("LB", balancer)
+		}
+	}
+	if s.cloud, err = testenv.StartCloudStack(w); err != nil {
+		return err
+	}
+	s.t.Cleanup(s.cloud.Stop)
+	c, err := s.cloud.Config(owner)
+	if err != nil {
+		return err
+	}
+	s.secret = c.SecretKey
+	ts.Setenv("CLOUDSTACK", s.cloud.URL)
+	ts.Setenv("API_KEY", c.APIKey)
+	ts.Setenv("SECRET_KEY", c.SecretKey)
+	return s.config(ts, []string{"cloud-config"})
+}
+
+// config writes the owner's cloud-config to a file, with settings added or replaced.
+func (s *scene) config(ts *testscript.TestScript, args []string) error {
+	settings := append([]string{"api-url=" + s.cloud.URL, "api-key=" + ts.Getenv("API_KEY"), "secret-key=" + s.secret}, args[1:]...)
+	all := map[string]string{}
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		all[key] = value
+	}
+	text := "[Global]\n"
+	for key, value := range all {
+		text += fmt.Sprintf("%s = %s\n", key, value)
+	}
+	return os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600)
+}
+
+// server starts a server that refuses, hangs or answers garbage. The variable has its URL.
+func (s *scene) server(ts *testscript.TestScript, args []string) error {
+	over := make(chan struct{})
+	answers := map[string]http.HandlerFunc{
+		"refuses": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, ts.ReadFile("refusal"))
+		},
+		"hangs": func(http.ResponseWriter, *http.Request) { <-over },
+		"garbage": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
+		},
+	}
+	server := httptest.NewServer(answers[args[0]])
+	s.t.Cleanup(func() { close(over); server.Close() })
+	ts.Setenv(args[1], server.URL)
+	return nil
+}
+
+// run is csccm with exit code 0.
+func (s *scene) run(ts *testscript.TestScript, args []string) error {
+	return s.exits(ts, append([]string{"0", "csccm"}, args...))
+}
+
+// exits runs csccm, which must end with a code. Whatever it says, no key is in it, and an error comes with what to do.
+func (s *scene) exits(ts *testscript.TestScript, args []string) error {
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		return err
+	}
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	switch {
+	case code != want:
+		return fmt.Errorf("it ended with %d, want %d", code, want)
+	case s.secret != "" && strings.Contains(stdout+stderr, s.secret), strings.Contains(stdout+stderr, "canary"):
+		return errors.New("a secret is in the output")
+	case strings.Contains(stdout+stderr, "goroutine "):
+		return errors.New("it panicked")
+	case (code == 1 || code == 2) && (stderr != "" || stdout == "") && !errorAndFix.MatchString(stderr):
+		return errors.New("there is no error with what to do")
+	}
+	return nil
+}
+
+var errorAndFix = regexp.MustCompile(`(?m)^error: .*(\n .*)*\n  fix: `)
+
+// kubernetes is kubectl as the administrator.
+func (s *scene) kubernetes(ts *testscript.TestScript, args []string) error {
+	return ts.Exec(s.Kubectl, append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+}
+
+// call is a command of CloudStack's operator, with parameters as name=value.
+func (s *scene) call(ts *testscript.TestScript, args []string) error {
+	params := map[string]string{"listall": "true"}
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		params[name] = value
+	}
+	before := len(s.cloud.Ledger().Calls())
+	answer, err := s.cloud.Admin(s.t.Context(), args[0], params)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.cloud.Ledger().Calls()[before:] {
+		s.operator[c.Seq] = true
+	}
+	text, err := json.MarshalIndent(answer, "", "  ")
+	_, _ = fmt.Fprintln(ts.Stdout(), string(text))
+	return err
+}
+
+// fault injects faults, as cloudstack-sim --fault; without arguments all end.
+func (s *scene) fault(_ *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		for _, f := range s.cloud.Faults() {
+			s.cloud.Disarm(f.ID)
+		}
+	}
+	for _, text := range args {
+		f, err := simulator.ParseFault(text)
+		if err != nil {
+			return err
+		}
+		s.cloud.Inject(f)
+	}
+	return nil
+}
+
+// changes prints what csccm has changed in CloudStack and in the cluster since the last time.
+func (s *scene) changes(ts *testscript.TestScript, _ []string) error {
+	out := ts.Stdout()
+	if s.cloud != nil {
+		calls := s.cloud.Ledger().Calls()
+		for _, c := range calls[s.calls:] {
+			if !s.operator[c.Seq] && !readOnly.MatchString(c.Command) {
+				_, _ = fmt.Fprintln(out, "cloud", c.Command)
+			}
+		}
+		s.calls = len(calls)
+	}
+	if s.Plane == nil {
+		return nil
+	}
+	lines, err := s.AuditLog()
+	if err != nil {
+		return err
+	}
+	for _, line := range lines[s.lines:] {
+		var r request
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return err
+		}
+		o := r.ObjectRef
+		if r.User.Username == "csccm" && slices.Contains(writes, r.Verb) && o.APIGroup != "authorization.k8s.io" && !strings.Contains(r.RequestURI, "dryRun") {
+			_, _ = fmt.Fprintln(out, "cluster", r.Verb, o.Resource, o.Namespace+"/"+o.Name)
+		}
+	}
+	s.lines = len(lines)
+	return nil
+}
+
+var (
+	readOnly = regexp.MustCompile("^(list|get|query|log)")
+	writes   = []string{"create", "update", "patch", "delete", "deletecollection"}
+)
+
+// find sets a variable to what the parentheses of a regular expression match in the output of the last command.
+func (*scene) find(ts *testscript.TestScript, args []string) error {
+	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		return fmt.Errorf("%s is not found", args[1])
+	}
+	ts.Setenv(args[0], found[1])
+	return nil
+}
