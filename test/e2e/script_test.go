@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -49,13 +51,13 @@ func TestScripts(t *testing.T) {
 			if err := os.CopyFS(v.WorkDir, os.DirFS("testdata/script/shared")); err != nil {
 				return err
 			}
-			v.Values["scene"] = &scene{t: v.T().(scriptT).T, env: env{home: v.WorkDir}, operator: map[int]bool{}}
+			v.Values["scene"] = &scene{t: v.T().(scriptT).T, env: env{Plane: &plane.Plane{}, home: v.WorkDir}, operator: map[int]bool{}}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
 			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
-			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find),
+			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "declines": on((*scene).declines),
 		},
 	})
 }
@@ -115,7 +117,7 @@ func (s *scene) cloudstack(ts *testscript.TestScript, args []string) (err error)
 			return err
 		}
 	}
-	if s.Plane != nil {
+	if s.Client != nil {
 		if web, err := s.Client.CoreV1().Services(metav1.NamespaceDefault).Get(s.t.Context(), "web", metav1.GetOptions{}); err == nil {
 			balancer := cloudprovider.DefaultLoadBalancerName(web)
 			for _, ip := range w.PublicIPs {
@@ -181,11 +183,16 @@ func (s *scene) run(ts *testscript.TestScript, args []string) error {
 	return s.exits(ts, append([]string{"0", "csccm"}, args...))
 }
 
-// exits runs csccm, which must end with a code. Whatever it says, no key is in it, and an error comes with what to do.
+// exits runs csccm, which must end with a code. An argument {a,b c} stands for each of a and "b c" in turn.
 func (s *scene) exits(ts *testscript.TestScript, args []string) error {
 	want, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
+	}
+	for i, arg := range args {
+		if alternatives, ok := strings.CutPrefix(arg, "{"); ok {
+			return s.each(ts, want, args[2:i], strings.Split(strings.TrimSuffix(alternatives, "}"), ","), args[i+1:])
+		}
 	}
 	code := 0
 	var exit *exec.ExitError
@@ -194,17 +201,53 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) error {
 	} else if err != nil {
 		return err
 	}
-	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
-	switch {
-	case code != want:
+	if code != want {
 		return fmt.Errorf("it ended with %d, want %d", code, want)
-	case s.secret != "" && strings.Contains(stdout+stderr, s.secret), strings.Contains(stdout+stderr, "canary"):
+	}
+	return s.said(code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+}
+
+// each runs csccm with each of some arguments between others, at the same time: some of them wait for a server.
+func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, after []string) error {
+	s.environ = []string{"KUBECONFIG=" + ts.Getenv("KUBECONFIG")}
+	stdout, stderr, errs := make([]bytes.Buffer, len(alternatives)), make([]bytes.Buffer, len(alternatives)), make([]error, len(alternatives))
+	var all sync.WaitGroup
+	for i, words := range alternatives {
+		all.Go(func() {
+			cmd := s.command(s.t.Context(), slices.Concat(before, strings.Fields(words), after)...)
+			cmd.Stdout, cmd.Stderr = &stdout[i], &stderr[i]
+			_ = cmd.Run() // its code counts
+			code := cmd.ProcessState.ExitCode()
+			if errs[i] = s.said(code, stdout[i].String(), stderr[i].String()); code != want {
+				errs[i] = fmt.Errorf("%s: it ended with %d, want %d", words, code, want)
+			}
+		})
+	}
+	all.Wait()
+	for i := range alternatives {
+		_, _ = stdout[i].WriteTo(ts.Stdout())
+		_, _ = stderr[i].WriteTo(ts.Stderr())
+	}
+	return errors.Join(errs...)
+}
+
+// said judges what csccm said: no key is in it, whatever happens, and an error comes with what to do.
+func (s *scene) said(code int, stdout, stderr string) error {
+	switch all := stdout + stderr; {
+	case s.secret != "" && strings.Contains(all, s.secret), strings.Contains(all, "canary"):
 		return errors.New("a secret is in the output")
-	case strings.Contains(stdout+stderr, "goroutine "):
+	case strings.Contains(all, "goroutine "):
 		return errors.New("it panicked")
 	case (code == 1 || code == 2) && (stderr != "" || stdout == "") && !errorAndFix.MatchString(stderr):
 		return errors.New("there is no error with what to do")
 	}
+	return nil
+}
+
+// declines runs csccm on a terminal, where somebody answers its question with no.
+func (s *scene) declines(ts *testscript.TestScript, args []string) error {
+	s.environ = []string{"KUBECONFIG=" + ts.Getenv("KUBECONFIG")}
+	s.dialog(s.t, []answer{{args[0], "n" + enter}}, args[2:]...).want(s.t, 2, "not confirmed")
 	return nil
 }
 
@@ -264,7 +307,7 @@ func (s *scene) changes(ts *testscript.TestScript, _ []string) error {
 		}
 		s.calls = len(calls)
 	}
-	if s.Plane == nil {
+	if s.Client == nil {
 		return nil
 	}
 	lines, err := s.AuditLog()
