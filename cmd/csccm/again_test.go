@@ -36,7 +36,7 @@ func parseInstall(t *testing.T, line []string) (*cli.Globals, *installFlags) {
 // The line that install prints to repeat itself keeps the cluster and the choices that were made.
 func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	t.Parallel()
-	kubeconfig := newFakeCluster(t).kubeconfig(t)
+	kubeconfig := kubeconfig(t)
 	line := strings.Fields("csccm install --api-url http://127.0.0.1:1/client/api --namespace ccm --release mine --context test --skip-taint " +
 		"--skip-check NODE-001,NODE-002 --skip-self-test --zone z --project p --region r --cluster-id c " +
 		"--set replicaCount=1 --set image.tag=a,b --values values.yaml --cmk-profile lab --kubeconfig " + kubeconfig)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/csccm/csccm/cmd/csccm/internal/cli"
 	"github.com/csccm/csccm/installer/engine/report"
 )
 
@@ -22,7 +23,6 @@ func TestWrongCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	text, none := filepath.Join(dir, "text"), filepath.Join(dir, "none")
 	require.NoError(t, os.WriteFile(text, []byte("not what-canary is wanted\nmore\n"), 0o600))
-	kubeconfig := newFakeCluster(t).kubeconfig(t)
 	for _, tc := range []struct {
 		args []string
 		says string
@@ -76,7 +76,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"rotate-keys", "--admin-api-key-file", none}, "--admin-api-key-file: cannot read"},
 		{[]string{"statsu"}, `unknown command "statsu", did you mean status?`},
 		{[]string{"status", "--fail-on", "all"}, `--fail-on "all" is none of`},
-		{[]string{"status", "--kubeconfig", kubeconfig, "--context", "prod"}, `context "prod" does not exist` + "\n  fix: name one with --context: test"},
 		{[]string{"status", "--namespcae", "x"}, "fix: did you mean --namespace? csccm status --help shows all"},
 		{[]string{"ui", "--interval", "10ms"}, "--interval 10ms is too short"},
 		{[]string{"ui", "--export", text}, "--export " + text + " exists already"},
@@ -104,11 +103,7 @@ func TestWrongCommandLines(t *testing.T) {
 		t.Run(strings.ReplaceAll(strings.Join(tc.args, " "), dir, ""), func(t *testing.T) {
 			t.Parallel()
 			c := execute(t, append([]string{"--server", "http://127.0.0.1:1"}, tc.args...)...)
-			want := report.ExitUsage
-			if slices.Contains(tc.args, "--context") {
-				want = report.ExitFailure // a kubeconfig is no flag
-			}
-			require.Equal(t, want, c.code, c.errOut)
+			require.Equal(t, report.ExitUsage, c.code, c.errOut)
 			require.Regexp(t, `^(error|warning): `, c.errOut)
 			require.Contains(t, c.errOut, tc.says)
 			require.Contains(t, c.errOut, "\n  fix: ")
@@ -120,23 +115,55 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// A shell offers files only where a path is wanted, and what the cluster knows where it knows it.
+// Every command refuses a flag and a format that it does not have.
+func TestWrongFlagsOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range everyCommand(newRootCommand(cli.Streams{Getenv: environment()})) {
+		name := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), "csccm"))
+		flags := []string{"--no-such-flag"}
+		if !c.HasSubCommands() && c.Flags().Lookup("output") != nil {
+			flags = append(flags, "-o=nonsense")
+		}
+		for _, flag := range flags {
+			t.Run(c.CommandPath()+" "+flag, func(t *testing.T) {
+				t.Parallel()
+				got := execute(t, slices.Concat(strings.Fields(name), cksArguments[name], []string{flag, "--server", "http://127.0.0.1:1"})...)
+				require.Equal(t, report.ExitUsage, got.code, got.errOut)
+				require.Regexp(t, `(?m)^error: .*\n  fix: `, got.errOut)
+			})
+		}
+	}
+}
+
+// Every command that works on a cluster or on CloudStack is in a script of test/e2e.
+func TestEveryCommandHasItsScript(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../test/e2e/testdata/script/*.txtar")
+	require.NoError(t, err)
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file) // #nosec G304 -- of the repository
+		require.NoError(t, err)
+		all = append(all, text...)
+	}
+	for _, name := range talking() {
+		require.Regexp(t, `(csccm|[{,'])\s*`+name+`\b`, string(all))
+	}
+}
+
+// A shell offers files only where a path is wanted, and values where they are known.
 func TestCompletionOfValues(t *testing.T) {
 	t.Parallel()
-	a := newFakeCluster(t)
-	a.set("/api/v1/services", "["+serviceForPlan+"]")
-	a.set("/api/v1/namespaces/kube-system/secrets", `[{"metadata":{"name":"x.v2","labels":{"owner":"helm","name":"mine"}}},{"metadata":{"name":"x.v1","labels":{"owner":"helm","name":"mine"}}}]`)
 	const files, noFiles = ":0\n", ":4\n"
 	for line, want := range map[string]string{
-		"plan": "default/web\n" + noFiles, "doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
-		"install --zone": noFiles, "status --release": "mine\n" + noFiles, "upgrade --release": "mine\n" + noFiles,
-		"install --chart": files, "install --node-timeout": noFiles,
-		"install --account": noFiles, "migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles,
-		"template --set": noFiles, "rotate-keys --admin-password-file": files,
+		"doctor --phase": "auto\npreflight\ninstalled\n" + noFiles, "install -o": "text\njson\nyaml\n" + noFiles,
+		"install --zone": noFiles, "install --chart": files, "install --node-timeout": noFiles, "install --account": noFiles,
+		"migrate-rules --lb": noFiles, "migrate-rules --undo": files, "status": noFiles, "template --set": noFiles,
+		"rotate-keys --admin-password-file": files,
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"__completeNoDesc", "--server", a.url}, strings.Fields(line)...)
+			args := append([]string{"__completeNoDesc", "--server", "http://127.0.0.1:1"}, strings.Fields(line)...)
 			require.Equal(t, want, execute(t, append(args, "")...).out)
 		})
 	}

@@ -46,14 +46,6 @@ func TestFlagsTakeTheirValue(t *testing.T) {
 	require.Greater(t, walked, 100)
 }
 
-// Helm's name of --context.
-func TestKubeContext(t *testing.T) {
-	t.Parallel()
-	c := execute(t, "status", "--kubeconfig", newFakeCluster(t).kubeconfig(t), "--kube-context", "prod")
-	require.Equal(t, 1, c.code)
-	require.Contains(t, c.errOut, `context "prod" does not exist`)
-}
-
 // --dry-run is one switch with one meaning.
 func TestDryRunMeansTheSameEverywhere(t *testing.T) {
 	t.Parallel()

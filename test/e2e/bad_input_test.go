@@ -85,7 +85,7 @@ func (s said) refused(t *testing.T, code int, what, fix string) {
 }
 
 // TestBadInput gives the program what can be wrong on a real API server, at every command that meets it. Each says what is wrong,
-// why, and how to go on, and leaves everything as it was. TestExitCodeTable of cmd/csccm has what needs none.
+// why, and how to go on, and leaves everything as it was. The script exit-codes has more.
 func TestBadInput(t *testing.T) { //nolint:tparallel // the parts share one cluster
 	t.Parallel()
 	e := newDirectEnv(t, 2)

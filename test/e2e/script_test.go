@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.RunT(scriptT{t}, testscript.Params{
-		Dir: "testdata/script", RequireUniqueNames: true, ContinueOnError: true,
+		Dir: "testdata/script", RequireUniqueNames: true,
 		Setup: func(v *testscript.Env) error {
 			v.Setenv("PATH", bin+string(os.PathListSeparator)+v.Getenv("PATH"))
 			v.Setenv("HOME", v.WorkDir)
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"cluster": on((*scene).cluster), "cloudstack": on((*scene).cloudstack), "config": on((*scene).config), "server": on((*scene).server),
 			"csccm": on((*scene).run), "exits": on((*scene).exits), "kubectl": on((*scene).kubernetes), "cloud": on((*scene).call),
 			"fault": on((*scene).fault), "changes": on((*scene).changes), "find": on((*scene).find), "declines": on((*scene).declines),
+			"kubelet": on((*scene).kubelet), "mangle": on((*scene).mangle), "harmless": on((*scene).harmless),
 		},
 	})
 }
@@ -158,14 +160,19 @@ func (s *scene) config(ts *testscript.TestScript, args []string) error {
 	return os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600)
 }
 
-// server starts a server that refuses, hangs or answers garbage. The variable has its URL.
+// server starts a server that refuses, hangs or answers garbage, as CloudStack or Kubernetes. The variable has its URL.
 func (s *scene) server(ts *testscript.TestScript, args []string) error {
 	over := make(chan struct{})
 	answers := map[string]http.HandlerFunc{
-		"refuses": func(w http.ResponseWriter, _ *http.Request) {
+		"refuses": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, ts.ReadFile("refusal"))
+			if strings.HasPrefix(r.URL.Path, "/client") {
+				w.WriteHeader(http.StatusUnauthorized)
+				_, _ = io.WriteString(w, `{"listcapabilitiesresponse":{"errorcode":401,"errortext":"unable to verify user credentials"}}`)
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Forbidden","code":403}`)
 		},
 		"hangs": func(http.ResponseWriter, *http.Request) { <-over },
 		"garbage": func(w http.ResponseWriter, _ *http.Request) {
@@ -175,6 +182,24 @@ func (s *scene) server(ts *testscript.TestScript, args []string) error {
 	server := httptest.NewServer(answers[args[0]])
 	s.t.Cleanup(func() { close(over); server.Close() })
 	ts.Setenv(args[1], server.URL)
+	return nil
+}
+
+// kubelet plays the kubelet at an address, as far as csccm reads from it: its flags and the log of a container, which are files.
+func (s *scene) kubelet(ts *testscript.TestScript, args []string) error {
+	certificate, err := s.ServingCertificate("system:node:"+args[0], []string{"system:nodes"}, args[0])
+	if err != nil {
+		return err
+	}
+	flags, log := ts.ReadFile(args[1]), ts.ReadFile(args[2])
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /flagz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, flags) })
+	mux.HandleFunc("GET /containerLogs/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, log) })
+	server := httptest.NewUnstartedServer(mux)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	remove := s.Route(args[0]+":10250", server.Listener.Addr().String())
+	s.t.Cleanup(func() { remove(); server.Close() })
 	return nil
 }
 
@@ -191,6 +216,9 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) error {
 	}
 	for i, arg := range args {
 		if alternatives, ok := strings.CutPrefix(arg, "{"); ok {
+			if !strings.HasSuffix(arg, "}") {
+				return fmt.Errorf("%s has no end: quote alternatives with blanks", arg)
+			}
 			return s.each(ts, want, args[2:i], strings.Split(strings.TrimSuffix(alternatives, "}"), ","), args[i+1:])
 		}
 	}
@@ -204,7 +232,7 @@ func (s *scene) exits(ts *testscript.TestScript, args []string) error {
 	if code != want {
 		return fmt.Errorf("it ended with %d, want %d", code, want)
 	}
-	return s.said(code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	return s.said(args[2:], code, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 }
 
 // each runs csccm with each of some arguments between others, at the same time: some of them wait for a server.
@@ -216,9 +244,12 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 		all.Go(func() {
 			cmd := s.command(s.t.Context(), slices.Concat(before, strings.Fields(words), after)...)
 			cmd.Stdout, cmd.Stderr = &stdout[i], &stderr[i]
-			_ = cmd.Run() // its code counts
+			_ = cmd.Run() // its exit code counts
 			code := cmd.ProcessState.ExitCode()
-			if errs[i] = s.said(code, stdout[i].String(), stderr[i].String()); code != want {
+			if want == anyCode {
+				code = anyCode
+			}
+			if errs[i] = s.said(cmd.Args[1:], code, stdout[i].String(), stderr[i].String()); code != want {
 				errs[i] = fmt.Errorf("%s: it ended with %d, want %d", words, code, want)
 			}
 		})
@@ -231,17 +262,20 @@ func (s *scene) each(ts *testscript.TestScript, want int, before, alternatives, 
 	return errors.Join(errs...)
 }
 
-// said judges what csccm said: no key is in it, whatever happens, and an error comes with what to do.
-func (s *scene) said(code int, stdout, stderr string) error {
+// anyCode is for a command that may end with any exit code.
+const anyCode = -1
+
+// said judges what csccm said: whatever happens, no key is in it and nothing that controls a terminal, and an error comes with what to do.
+func (s *scene) said(args []string, code int, stdout, stderr string) error {
 	switch all := stdout + stderr; {
-	case s.secret != "" && strings.Contains(all, s.secret), strings.Contains(all, "canary"):
+	case s.secret != "" && strings.Contains(all, s.secret), strings.Contains(all, "-canary"):
 		return errors.New("a secret is in the output")
 	case strings.Contains(all, "goroutine "):
 		return errors.New("it panicked")
 	case (code == 1 || code == 2) && (stderr != "" || stdout == "") && !errorAndFix.MatchString(stderr):
 		return errors.New("there is no error with what to do")
 	}
-	return nil
+	return harmful(args, stdout, stderr)
 }
 
 // declines runs csccm on a terminal, where somebody answers its question with no.

@@ -1,0 +1,167 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/rest"
+)
+
+// forged is a line that only text from outside writes.
+const forged = "FORGED: ALL OK"
+
+// hostile are texts that do something to a terminal or to a reader.
+var hostile = []string{
+	"\x1b[2J\x1b[H", "\x1b]52;c;Zm9yZ2Vk\a", "\u009b31m", "\u0085" + forged, "\r" + forged, "\b\b\x7f", "\x00\x01\x1f", "\u202e\u2066", "\u2028" + forged,
+	"\ufeff\u200b", "\U000e0041", "\t" + forged, "\n" + forged + "\n", "\n✓ " + forged + "\n", "</script><!--", "%s%d%!", "\ue000",
+}
+
+// notText are the fields of CloudStack and Kubernetes without which a command would read nothing, so that no text is shown.
+var notText = []string{
+	"apiVersion", "kind", "uid", "namespace", "id", "type", "status", "state", "phase", "effect", "providerID", "ipaddress", "address", "protocol", "virtualmachineid",
+	"networkid", "publicipid", "zoneid", "jobstatus", "lastTimestamp", "release", "app.kubernetes.io/name", "app.kubernetes.io/instance", "cloudstackversion", "gitVersion",
+}
+
+// mangler changes answers of a server.
+type mangler struct {
+	random *rand.Rand
+	all    bool // every string, with random bytes; otherwise texts only, with what is hostile
+}
+
+func (m *mangler) text(s string) string {
+	if !m.all {
+		return s + hostile[m.random.IntN(len(hostile))] + hostile[m.random.IntN(len(hostile))]
+	}
+	if m.random.IntN(3) > 0 {
+		return s
+	}
+	noise := make([]byte, m.random.IntN(24))
+	for i := range noise {
+		noise[i] = byte(m.random.IntN(256))
+	}
+	return s + string(noise) + hostile[m.random.IntN(len(hostile))]
+}
+
+func (m *mangler) value(key string, v any) any {
+	switch v := v.(type) {
+	case string:
+		if !m.all && slices.Contains(notText, key) {
+			return v
+		}
+		return m.text(v)
+	case []any:
+		for i := range v {
+			v[i] = m.value(key, v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = m.value(k, v[k])
+		}
+	}
+	return v
+}
+
+// between is a server that hands on the answers of another, changed.
+func between(t *testing.T, target string, transport http.RoundTripper, all bool) (string, error) {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		return "", err
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: to.Scheme, Host: to.Host})
+			r.Out.Header.Del("Accept-Encoding") // to read the answers
+			r.Out.Header.Set("Accept", "application/json")
+		},
+		ModifyResponse: func(r *http.Response) error {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			// The same answer to the same question: informers and retries compare.
+			m := &mangler{rand.New(rand.NewPCG(uint64(len(body)), uint64(len(r.Request.URL.Path)))), all} // #nosec G404 -- noise
+			var tree any
+			if json.Unmarshal(body, &tree) == nil {
+				body, err = json.Marshal(m.value("", tree))
+			} else {
+				body = []byte(m.text(string(body))) // a log
+			}
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			return err
+		},
+	}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(s.Close)
+	return s.URL, nil
+}
+
+// mangle puts servers before the API server and CloudStack that change their answers: "texts" adds what is hostile to texts, "everything"
+// adds random bytes to every string. The variable API and the file mangled lead to them.
+func (s *scene) mangle(ts *testscript.TestScript, args []string) error {
+	config, err := s.AdminConfig()
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	api, err := between(s.t, s.url(), transport, args[0] == "everything")
+	if err != nil {
+		return err
+	}
+	cloud, err := between(s.t, s.cloud.URL, nil, args[0] == "everything")
+	if err != nil {
+		return err
+	}
+	ts.Setenv("API", api)
+	return s.config(ts, []string{"mangled", "api-url=" + cloud + "/client/api"})
+}
+
+// harmless runs csccm as exits does, whatever its exit code is.
+func (s *scene) harmless(ts *testscript.TestScript, args []string) error {
+	return s.each(ts, anyCode, nil, strings.Split(strings.Trim(args[1], "{}"), ","), args[2:])
+}
+
+// harmful says what in the output of a command controls a terminal, or is a line of text from outside. Text that goes on from the line
+// above is indented.
+func harmful(args []string, stdout, stderr string) error {
+	for _, text := range []string{stdout, stderr} {
+		at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) })
+		if at >= 0 || !utf8.ValidString(text) {
+			return fmt.Errorf("a raw control character at %d: %q", at, text[max(0, at-80):min(len(text), at+20)])
+		}
+	}
+	lines := stderr
+	if format := slices.Index(args, "-o") + 1; format == 0 || args[format] == "text" {
+		lines += stdout
+	} else if args[format] == "json" && stdout != "" && !json.Valid([]byte(stdout)) {
+		return fmt.Errorf("this is no JSON: %s", stdout)
+	}
+	for line := range strings.Lines(lines) {
+		if strings.HasPrefix(strings.TrimPrefix(line, "✓ "), forged) {
+			return fmt.Errorf("a line of text from outside: %q", line)
+		}
+	}
+	return nil
+}
