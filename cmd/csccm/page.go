@@ -69,10 +69,9 @@ func runUI(ctx context.Context, g *cli.Globals, noOpen bool, export string, inte
 	if c, err = c.ReadOnly(); err != nil {
 		return c.Explain(err)
 	}
-	source, end := ui.OfCluster(ctx, ui.Target{
+	source := ui.New(ui.Options{
 		Cluster: c, Release: g.Release, CloudConfig: g.CloudConfig, Style: g.Style(g.Out), Interval: interval, Redact: bundle.Redaction,
 	})
-	defer end()
 	if export == "" {
 		return cli.Watched(source.Serve(ctx, g.Out, g.ErrOut, !noOpen && g.Interactive()))
 	}

@@ -38,8 +38,6 @@ type Facts struct {
 	Nodes    []corev1.Node
 	Events   []corev1.Event
 	Leases   []coordinationv1.Lease
-	// Seen are changes of the leader and of what CloudStack has that were noticed since the page was opened.
-	Seen []model.Entry
 
 	Cloud
 

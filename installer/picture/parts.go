@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +16,6 @@ import (
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/plan"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
@@ -66,50 +64,49 @@ func (b *builder) checks() []model.Check {
 	return out
 }
 
-// timeline is what happened, newest first: Events about Services and Nodes, who led, and what others changed in CloudStack.
+// timeline is what happened, newest first: Events about Services and Nodes, and who led.
 func (b *builder) timeline() []model.Entry {
-	out := slices.Clone(b.Seen)
-	for i := range out {
-		if e := &out[i]; e.Object != "" && b.objects[e.Object] == nil {
-			e.Message, e.Object = fmt.Sprintf("%s: %s", e.Object, e.Message), ""
+	var out []model.Entry
+	holders := map[string]string{} // by the lease
+	for i := range b.Leases {
+		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.AcquireTime != nil {
+			entry := model.Entry{At: l.Spec.AcquireTime.UTC(), Kind: "leader", Reason: "LeaderElection", Message: *l.Spec.HolderIdentity + " became leader"}
+			out, holders[l.Name] = append(out, entry), entry.Message
 		}
 	}
 	for i := range b.Events {
 		e := &b.Events[i]
-		var id string
+		entry := model.Entry{
+			At: eventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
+		}
+		about := e.InvolvedObject.Name
 		switch e.InvolvedObject.Kind {
 		case "Service":
-			id = serviceID(e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name)
-			if b.objects[id] == nil && e.Reason != "Orphan" && !strings.Contains(e.Reason, "LoadBalancer") {
+			about = serviceID(e.InvolvedObject.Namespace + "/" + about)
+			if b.objects[about] == nil && e.Reason != "Orphan" && !strings.Contains(e.Reason, "LoadBalancer") {
 				continue // of a Service that is no load balancer
 			}
 		case "Node":
-			id = nodeID(e.InvolvedObject.Name)
+			about = nodeID(about)
+		case "Lease": // of another component, or what the lease says already
+			if message, election := holders[about]; !election || message == e.Message {
+				continue
+			}
+			entry.Kind = "leader"
 		default:
 			continue
-		}
-		entry := model.Entry{
-			At: eventTime(e).UTC(), Kind: "event", Reason: e.Reason, Message: e.Message, Warning: e.Type == "Warning", Count: int(e.Count),
 		}
 		if e.Reason == string(lbplan.ReasonDriftRepaired) {
 			entry.Kind = "drift"
 		}
-		if b.objects[id] != nil {
-			entry.Object = id
-		} else {
+		if b.objects[about] != nil {
+			entry.Object = about
+		} else if entry.Kind != "leader" {
 			entry.Message = fmt.Sprintf("%s %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
 		}
 		out = append(out, entry)
 	}
-	for i := range b.Leases {
-		l := &b.Leases[i]
-		if !decide.IsElection(l) || l.Spec.AcquireTime == nil {
-			continue
-		}
-		out = append(out, Leading(l.Name, *l.Spec.HolderIdentity, l.Spec.AcquireTime.Time))
-	}
 	slices.SortStableFunc(out, func(x, y model.Entry) int { return y.At.Compare(x.At) })
-	out = slices.CompactFunc(out, func(x, y model.Entry) bool { return x.Kind == "leader" && x == y })
 	return out[:min(len(out), maxEntries)]
 }
 
@@ -135,27 +132,4 @@ func Controller(pods []corev1.Pod, leases []coordinationv1.Lease) *model.Control
 		return nil
 	}
 	return c
-}
-
-// Drifted is the entry for a Service that CloudStack no longer serves as the controller had left it: planned is what the
-// controller would do.
-func Drifted(p *plan.Service, seen time.Time) model.Entry {
-	var labels []string
-	for _, a := range planned(p) {
-		labels = append(labels, a.Sign+" "+a.Label)
-	}
-	return model.Entry{
-		At: seen.UTC(), Kind: "drift", Object: serviceID(p.Service), Reason: "Drift", Warning: true,
-		Message: "CloudStack was changed by others; the plan is " + short(strings.Join(labels, ", "), maxAnnotation),
-	}
-}
-
-// Repaired is the entry for a Service that is served again after a drift.
-func Repaired(p *plan.Service, seen time.Time) model.Entry {
-	return model.Entry{At: seen.UTC(), Kind: "drift", Object: serviceID(p.Service), Reason: "Repaired", Message: "CloudStack has again what the Service asks for"}
-}
-
-// Leading is the entry for a new leader.
-func Leading(lease, holder string, since time.Time) model.Entry {
-	return model.Entry{At: since.UTC(), Kind: "leader", Reason: "LeaderElected", Message: holder + " leads (lease " + lease + ")"}
 }

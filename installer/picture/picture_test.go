@@ -12,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/plan"
@@ -282,11 +284,20 @@ func TestTimelineAndSecrets(t *testing.T) {
 	f.Events = []corev1.Event{
 		event("Service", "web-0", "DriftRepaired", "a rule with key canary-1 was made again", 2), event("Service", "other", "Anything", "of a ClusterIP", 3),
 		event("Pod", "web-0", "Started", "a Pod", 4), event("Service", "web-0", "EnsuringLoadBalancer", "", 1),
+		event("Lease", "cloud-controller-manager", "LeaderElection", "ccm-a became leader", -9), event("Lease", "kube-scheduler", "LeaderElection", "s became leader", -8),
+		event("Lease", "cloud-controller-manager", "LeaderElection", "ccm-b became leader", 0),
 	}
+	since := metav1.NewMicroTime(at)
+	f.Leases = []coordinationv1.Lease{{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud-controller-manager"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ccm-b"), AcquireTime: &since, RenewTime: &since},
+	}}
 	f.Services[0].Annotations = map[string]string{"example.org/note": "canary-2", corev1.LastAppliedConfigAnnotation: "{}"}
 	f.Clean = func(s string) string { return strings.NewReplacer("canary-1", "***", "canary-2", "***").Replace(s) }
 	s := Of(f)
-	require.Len(t, s.Timeline, 2)
+	require.Len(t, s.Timeline, 4)
+	assert.Equal(t, "ccm-b became leader", s.Timeline[2].Message)
+	assert.Equal(t, model.Entry{At: at.Add(-9 * time.Minute), Kind: "leader", Reason: "LeaderElection", Message: "ccm-a became leader", Warning: true}, s.Timeline[3])
 	assert.Equal(t, model.Entry{At: at.Add(2 * time.Minute), Kind: "drift", Object: "service/team-0/web-0", Reason: "DriftRepaired", Message: "a rule with key *** was made again", Warning: true}, s.Timeline[0])
 	text, err := json.Marshal(s)
 	require.NoError(t, err)

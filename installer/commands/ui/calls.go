@@ -21,6 +21,9 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
+// metricsOf returns what a Pod of the controller serves at /metrics.
+type metricsOf func(ctx context.Context, pod *corev1.Pod) ([]byte, error)
+
 // rates are the controller's calls to CloudStack in the last minute, from readings of its metrics.
 type rates struct {
 	readings []reading // the oldest first
@@ -46,11 +49,11 @@ const (
 )
 
 // read reads the metrics of the controller's Pods, unless the last reading is young, and returns the rates of the last minute.
-func (r rates) read(ctx context.Context, o Options, pods []corev1.Pod, now time.Time) rates {
+func (r rates) read(ctx context.Context, metrics metricsOf, pods []corev1.Pod, now time.Time) rates {
 	if n := len(r.readings); n > 0 && now.Sub(r.readings[n-1].at) < rateAfter {
 		return r
 	}
-	total, err := countsOf(ctx, o, pods)
+	total, err := countsOf(ctx, metrics, pods)
 	if err != nil {
 		return rates{missing: &model.Missing{
 			Part: "calls", Reason: "the controller's metrics cannot be read: " + err.Error(),
@@ -97,10 +100,7 @@ func perMinute(before, now map[string]counts, passed time.Duration) []model.Call
 }
 
 // countsOf reads the counters of all Pods. Those that do not answer are left out as long as one does: only one replica leads.
-func countsOf(ctx context.Context, o Options, pods []corev1.Pod) (map[string]counts, error) {
-	if o.Metrics == nil {
-		return nil, errors.New("there is no connection to Pods")
-	}
+func countsOf(ctx context.Context, metrics metricsOf, pods []corev1.Pod) (map[string]counts, error) {
 	out := map[string]counts{}
 	var failed error
 	for i := range pods {
@@ -108,14 +108,14 @@ func countsOf(ctx context.Context, o Options, pods []corev1.Pod) (map[string]cou
 		if p.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		raw, err := o.Metrics(ctx, p)
+		raw, err := metrics(ctx, p)
 		if err == nil {
-			out[string(p.UID)], err = countsIn(raw)
+			var n counts
+			if n, err = countsIn(raw); err == nil {
+				out[string(p.UID)] = n
+			}
 		}
-		if err != nil {
-			delete(out, string(p.UID))
-			failed = err
-		}
+		failed = cmp.Or(err, failed)
 	}
 	if len(out) > 0 {
 		return out, nil
@@ -139,13 +139,4 @@ func countsIn(raw []byte) (counts, error) {
 		out[call{labels["command"], labels["code"]}] += m.GetCounter().GetValue()
 	}
 	return out, nil
-}
-
-// remedy is what an error says is to be done.
-func remedy(err error) string {
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) {
-		return remedied.Remedy()
-	}
-	return ""
 }

@@ -27,14 +27,14 @@ func TestCallsPerMinute(t *testing.T) {
 		answers map[string]string // by the UID of the Pod
 		asked   int
 	)
-	o := Options{Metrics: func(_ context.Context, p *corev1.Pod) ([]byte, error) {
+	metrics := func(_ context.Context, p *corev1.Pod) ([]byte, error) {
 		asked++
 		text, ok := answers[string(p.UID)]
 		if !ok {
 			return nil, errors.New(refused)
 		}
 		return []byte(text), nil
-	}}
+	}
 	lists := func(n int) string {
 		return fmt.Sprintf("# TYPE cloudstack_api_requests_total counter\ncloudstack_api_requests_total{code=\"200\",command=\"listZones\"} %d\n", n)
 	}
@@ -70,7 +70,7 @@ func TestCallsPerMinute(t *testing.T) {
 		{"no metrics", 10 * time.Second, map[string]string{"a": "<html>"}, both[:1], nil, "its metrics", 1},
 	} {
 		at, answers, asked = at.Add(step.after), step.answers, 0
-		r = r.read(t.Context(), o, step.pods, at)
+		r = r.read(t.Context(), metrics, step.pods, at)
 		assert.Equal(t, step.want, r.shown, step.what)
 		assert.Equal(t, step.asked, asked, step.what)
 		if step.missing == "" {

@@ -17,74 +17,76 @@ import (
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/podhttp"
-	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/plan"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/server"
 )
 
-// Target is the cluster that a page shows. Redact makes a function that removes secrets from text.
-type Target struct {
+// Options name the cluster that a page shows.
+type Options struct {
 	Cluster     *cluster.Cluster
 	Release     string
 	CloudConfig string // file with other credentials than the controller's
 	Style       report.Style
-	Interval    time.Duration
-	Redact      func(secrets []string) func(string) string
+	Interval    time.Duration // between two reads of CloudStack, without a change in Kubernetes
+	// Redact makes a function that removes secrets from text.
+	Redact func(secrets []string) func(string) string
 }
 
-// OfCluster returns a source that reads with the credentials of the controller. Without them it shows the cluster alone.
-func OfCluster(ctx context.Context, t Target) (source *Source, end func()) {
-	c := t.Cluster
-	flags := c.Args(t.Release) // with which another csccm looks at the same cluster
-	keys := &keys{Target: t, clean: t.Redact(nil), end: func() {}}
-	if t.CloudConfig != "" && keys.clean(t.CloudConfig) == t.CloudConfig { // a path that looks like a key would be removed from commands
-		flags = append(flags, "--cloud-config", t.CloudConfig)
-	}
-	o := Options{
-		Kube: c.Kube, Namespace: c.Namespace, Title: picture.Title(c.Context), Flags: shellquote.Join(flags...), Interval: t.Interval,
-		Clean: func(text string) string { return keys.clean(text) }, Reconnect: keys.connect,
-		Inspect: func(ctx context.Context) (check.Report, *check.Facts) {
-			env, closeEnv := check.Connect(ctx, c, t.Style, t.Release, t.CloudConfig, check.PhaseInstalled)
-			defer closeEnv()
-			return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
-		},
-	}
-	if c.REST != nil {
-		o.Metrics = func(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
-			return podhttp.Get(ctx, c.Kube, c.REST, pod, check.PortOf(pod), "metrics")
-		}
-	}
-	o.CloudStack, o.Planner, o.NoCloudStack = keys.connect(ctx)
-	return New(o), func() { keys.end() }
+// connection is a connection to CloudStack with the keys of the moment.
+type connection struct {
+	*service.Previewer
+	settings plan.Settings
+	api      *cloudapi.Client
+	clean    func(string) string // knows these keys
+	end      func()
 }
 
-// keys connects to CloudStack with the credentials of the moment.
-type keys struct {
-	Target
-	secrets []string // also those of before, which texts may still have
-	clean   func(string) string
-	end     func()
-}
-
-func (k *keys) connect(ctx context.Context) (CloudStack, *Planner, error) {
-	cs, err := cloud.Of(ctx, k.Cluster, k.CloudConfig)
+// toCloudStack connects with the controller's credentials, which somebody may have rotated since the last time.
+func (s *Source) toCloudStack(ctx context.Context) (*connection, error) {
+	c := s.o.Cluster
+	cs, err := cloud.Of(ctx, c, s.o.CloudConfig)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	k.secrets = append(k.secrets, cs.Config.APIKey, cs.Config.SecretKey)
-	k.clean = k.Redact(k.secrets)
-	previewer, settings, err := plan.PreviewerOf(ctx, k.Cluster, cs, k.Release, "")
+	previewer, settings, err := plan.PreviewerOf(ctx, c, cs, s.o.Release, "")
 	if err != nil {
 		cs.Close()
-		return nil, nil, k.Cluster.Explain(err)
+		return nil, c.Explain(err)
 	}
-	k.end()
-	k.end = cs.Close
-	return cs.Client, &Planner{Previewer: previewer, Settings: settings}, nil
+	before, now := s.clean, s.o.Redact([]string{cs.Config.APIKey, cs.Config.SecretKey})
+	clean := func(text string) string { return now(before(text)) }
+	return &connection{previewer, settings, cs.Client, clean, cs.Close}, nil
+}
+
+// doctor runs the checks.
+func (s *Source) doctor(ctx context.Context) (check.Report, *check.Facts) {
+	env, end := check.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
+	defer end()
+	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
+}
+
+// metricsOf returns what a Pod of the controller serves at /metrics.
+func (s *Source) metricsOf(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
+	c := s.o.Cluster
+	if c.REST == nil {
+		return nil, errors.New("there is no connection to Pods")
+	}
+	return podhttp.Get(ctx, c.Kube, c.REST, pod, check.PortOf(pod), "metrics")
+}
+
+// flags are those with which another csccm looks at the same cluster.
+func (s *Source) flags() string {
+	flags := s.o.Cluster.Args(s.o.Release)
+	if file := s.o.CloudConfig; file != "" && s.clean(file) == file { // a path that looks like a key would be removed from commands
+		flags = append(flags, "--cloud-config", file)
+	}
+	return shellquote.Join(flags...)
 }
 
 // Serve shows the page until ctx ends, whose cause it returns.

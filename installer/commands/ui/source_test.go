@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/installer/testenv/leftby"
@@ -35,8 +35,8 @@ import (
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
-// optionsOf returns what a Source needs for a cluster that has rules in CloudStack, and that cluster.
-func optionsOf(t *testing.T) (Options, *testenv.Cloud, *fake.Clientset, int) {
+// sourceOf returns a Source of a cluster that has rules in CloudStack, and that cluster. start runs it until the end of the test.
+func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube *fake.Clientset, nodes int) {
 	t.Helper()
 	cloud, left := testenv.Left(t, leftby.Apache)
 	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}}}
@@ -46,41 +46,33 @@ func optionsOf(t *testing.T) (Options, *testenv.Cloud, *fake.Clientset, int) {
 	for i := range left.Kubernetes.Nodes {
 		objects = append(objects, &left.Kubernetes.Nodes[i])
 	}
-	kube := fake.NewClientset(objects...)
-	api, planner := connectionOf(t, cloud, kube)
-	return Options{
-		Kube: kube, Namespace: metav1.NamespaceSystem, Title: "test", CloudStack: api, Planner: planner, Interval: 200 * time.Millisecond,
-		Inspect: func(context.Context) (check.Report, *check.Facts) {
-			return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
-		},
-	}, cloud, kube, len(left.Kubernetes.Nodes)
-}
-
-func connectionOf(t *testing.T, cloud *testenv.Cloud, kube *fake.Clientset) (*cloudapi.Client, *Planner) {
-	t.Helper()
-	client := cloud.Client(t, leftby.Account)
-	o := provider.DefaultOptions()
-	o.ClusterID = "test"
-	previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client.Client, kube)
-	require.NoError(t, err)
-	return client, &Planner{Previewer: previewer, Settings: plan.Settings{ClusterID: "test"}}
-}
-
-// run runs a source until the end of the test.
-func run(t *testing.T, o Options) *Source {
-	t.Helper()
-	s := New(o)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
+	kube = fake.NewClientset(objects...)
+	s = New(Options{
+		Cluster: cluster.NewForTest(kube), Interval: 200 * time.Millisecond,
+		Redact: func([]string) func(string) string { return func(text string) string { return text } },
 	})
-	return s
+	s.connect = func(context.Context) (*connection, error) {
+		client := cloud.Client(t, leftby.Account)
+		o := provider.DefaultOptions()
+		o.ClusterID = "test"
+		previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client.Client, kube)
+		return &connection{previewer, plan.Settings{ClusterID: "test"}, client, s.clean, func() {}}, err
+	}
+	s.inspect = func(context.Context) (check.Report, *check.Facts) {
+		return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
+	}
+	return s, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Run(ctx)
+		}()
+		t.Cleanup(func() {
+			cancel()
+			<-ended
+		})
+	}, cloud, kube, len(left.Kubernetes.Nodes)
 }
 
 // until waits for a snapshot for which something holds.
@@ -96,23 +88,24 @@ func until(t *testing.T, s *Source, what string, holds func(model.Snapshot) bool
 // TestRotatedKeys: when CloudStack refuses the keys, the source reads them again, and says so if there are no others.
 func TestRotatedKeys(t *testing.T) {
 	t.Parallel()
-	o, cloud, kube, _ := optionsOf(t)
+	s, start, cloud, _, _ := sourceOf(t)
 	refused, err := simulator.ParseFault("*:error:code=401")
 	require.NoError(t, err)
 	armed := cloud.Arm(refused)
 	var known atomic.Bool // that there are other keys
 	var asked atomic.Int32
-	o.Clean = func(text string) string { return text }
-	o.Reconnect = func(context.Context) (CloudStack, *Planner, error) {
-		asked.Add(1)
-		if !known.Load() {
-			return nil, nil, errors.New("the Secret is gone")
+	connect := s.connect
+	s.connect = func(ctx context.Context) (*connection, error) {
+		switch {
+		case known.Load():
+			cloud.Disarm(armed)
+		case asked.Load() > 0:
+			return nil, errors.New("the Secret is gone")
 		}
-		cloud.Disarm(armed)
-		api, planner := connectionOf(t, cloud, kube)
-		return api, planner, nil
+		asked.Add(1)
+		return connect(ctx)
 	}
-	s := run(t, o)
+	start()
 	says := func(s model.Snapshot, text string) bool {
 		return slices.ContainsFunc(s.Missing, func(m model.Missing) bool { return strings.Contains(m.Reason, text) })
 	}
@@ -135,9 +128,9 @@ func TestOutage(t *testing.T) {
 	for name, fault := range map[string]string{"fails": "*:error:code=530", "hangs": "*:delay:delay=1h"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, cloud, _, _ := optionsOf(t)
-			o.Within = 5 * time.Second
-			s := run(t, o)
+			s, start, cloud, _, _ := sourceOf(t)
+			s.within = 5 * time.Second
+			start()
 			state := func(s model.Snapshot) string { return s.Sources[1].State }
 			healths := func(s model.Snapshot) map[string]model.Health {
 				out := map[string]model.Health{}
@@ -164,34 +157,34 @@ func TestOutage(t *testing.T) {
 	}
 	t.Run("a lease that is renewed stays young", func(t *testing.T) {
 		t.Parallel()
-		o, _, kube, _ := optionsOf(t)
-		o.Interval = time.Hour
+		s, start, _, kube, _ := sourceOf(t)
+		s.o.Interval = time.Hour
 		now := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: "cloud-controller-manager"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "cloud-controller-manager"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("ccm-a"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &now, RenewTime: &now},
 		}
-		_, err := kube.CoordinationV1().Leases(o.Namespace).Create(t.Context(), lease, metav1.CreateOptions{})
+		_, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), lease, metav1.CreateOptions{})
 		require.NoError(t, err)
-		s := run(t, o)
+		start()
 		until(t, s, "the plans, and CloudStack not read just now", func(s model.Snapshot) bool {
 			return s.Controller != nil && len(s.Plans) > 0 && time.Since(s.Sources[1].Answered) > 2*time.Second
 		})
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(10 * time.Second)}
-		_, err = kube.CoordinationV1().Leases(o.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{})
+		_, err = kube.CoordinationV1().Leases(metav1.NamespaceSystem).Update(t.Context(), lease, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		until(t, s, "the renewal", func(s model.Snapshot) bool { return s.Controller.Renewed.Equal(lease.Spec.RenewTime.Time) })
 	})
 	t.Run("the API server hangs", func(t *testing.T) {
 		t.Parallel()
-		o, _, kube, _ := optionsOf(t)
-		o.Within = time.Second
+		s, start, _, kube, _ := sourceOf(t)
+		s.within = time.Second
 		hang := make(chan struct{})
 		kube.PrependReactor("*", "*", func(kubetesting.Action) (bool, runtime.Object, error) {
 			<-hang
 			return false, nil, nil
 		})
-		s := run(t, o)
+		start()
 		t.Cleanup(func() { close(hang) }) // before the source is waited for
 		shown, err := s.Snapshot(t.Context())
 		require.NoError(t, err)
@@ -203,9 +196,9 @@ func TestOutage(t *testing.T) {
 // that only read.
 func TestSource(t *testing.T) {
 	t.Parallel()
-	o, cloud, kube, nodes := optionsOf(t)
+	s, start, cloud, kube, nodes := sourceOf(t)
 	client := cloud.Client(t, leftby.Account)
-	s := run(t, o)
+	start()
 	count := func(s model.Snapshot, kind model.Kind) (n int) {
 		for i := range s.Objects {
 			if s.Objects[i].Kind == kind && s.Objects[i].Health != model.HealthPlanned {
