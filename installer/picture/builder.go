@@ -33,7 +33,7 @@ type builder struct {
 	changes  map[string]string // what is planned for a rule or port forwarding, by its id
 	recorded map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
 	found    map[string][]finding
-	orphans  map[string]string // why, by id of address or rule
+	orphans  map[string]string // why, by id of address or rule, or by what doctor calls it
 	byName   map[string]string // id of an object on the map by what doctor calls it
 	nodeOfVM map[string]string // id of the node's object by the VM's id
 	vmOfNode map[string]cloudstack.VirtualMachine
@@ -88,6 +88,9 @@ func newBuilder(f *Facts) *builder {
 		for _, o := range r.Objects {
 			key := nameOf(&o)
 			b.found[key] = append(b.found[key], finding{r.Code + ": " + strings.TrimSuffix(r.Title+", "+o.Message, ", "), r.Outcome})
+			if r.Code == "LB-003" {
+				b.orphans[key] = o.Message
+			}
 		}
 	}
 	for i := range f.Orphans {

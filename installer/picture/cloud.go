@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -20,44 +21,30 @@ var yes = map[bool]string{true: "yes"}
 
 // addresses shows the addresses of Services and those that Services left behind. Others are nobody's business here.
 func (b *builder) addresses() {
-	users := map[string]map[string]bool{} // ids of Services by id of the address
-	use := func(address, service string) {
-		if users[address] == nil {
-			users[address] = map[string]bool{}
-		}
+	users := map[string]sets.Set[string]{} // ids of Services by id of the address
+	use := func(address, service string, orphan string) {
 		if service != "" {
-			users[address][service] = true
+			users[address] = users[address].Union(sets.New(service))
+		} else if orphan != "" {
+			users[address] = users[address].Union(nil)
 		}
 	}
 	ids := map[string]string{}
 	for i := range b.Addresses {
 		a := &b.Addresses[i]
 		ids[a.Address] = a.ID
-		if uid := a.Tags[lbplan.TagServiceUID]; uid != "" && b.owners[uid] != "" {
-			use(a.ID, b.owners[uid])
-		}
-		if b.orphans[a.ID] != "" {
-			use(a.ID, "")
-		}
+		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], b.orphan(a.ID, "PublicIpAddress "+a.Address))
 	}
 	for i := range b.Rules {
 		r := &b.Rules[i]
-		if owner := b.owner(r); owner != "" {
-			use(r.PublicIPID, owner)
-		} else if b.orphanRule(r) != "" {
-			use(r.PublicIPID, "")
-		}
+		use(r.PublicIPID, b.owner(r), b.orphan(r.ID, "LoadBalancerRule "+r.Name))
 	}
 	for i := range b.Forwards {
-		if owner := b.forwardOwner(&b.Forwards[i]); owner != "" {
-			use(b.Forwards[i].PublicIPID, owner)
-		}
+		use(b.Forwards[i].PublicIPID, b.forwardOwner(&b.Forwards[i]), "")
 	}
 	for _, svc := range b.handled {
 		for _, in := range svc.Status.LoadBalancer.Ingress {
-			if id := ids[in.IP]; id != "" {
-				use(id, serviceID(svc.Namespace+"/"+svc.Name))
-			}
+			use(ids[in.IP], serviceID(svc.Namespace+"/"+svc.Name), "")
 		}
 	}
 	for i := range b.Addresses {
@@ -73,8 +60,8 @@ func (b *builder) addresses() {
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
 		switch {
-		case b.orphans[a.ID] != "":
-			worsen(o, model.HealthOrphan, b.orphans[a.ID])
+		case b.orphan(a.ID, "PublicIpAddress "+a.Address) != "":
+			worsen(o, model.HealthOrphan, b.orphan(a.ID, "PublicIpAddress "+a.Address))
 		case a.State != "" && a.State != "Allocated":
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
@@ -88,90 +75,49 @@ func (b *builder) addresses() {
 	}
 }
 
-// orphanRule is why a rule is an orphan; "" if it is none, as far as is known.
-func (b *builder) orphanRule(r *cloudstack.LoadBalancerRule) string {
-	if why := b.orphans[r.ID]; why != "" {
-		return why
-	}
-	for _, f := range b.found["LoadBalancerRule "+r.Name] {
-		if strings.HasPrefix(f.text, "LB-003") {
-			return f.text
-		}
-	}
-	return ""
-}
+// orphan is why an address or rule is an orphan, by what the lists or else doctor say; "" if it is none, as far as is known.
+func (b *builder) orphan(id, key string) string { return cmp.Or(b.orphans[id], b.orphans[key]) }
 
 // maxMemberLinks bounds the links of rules to nodes: a thousand rules on a thousand nodes are a million lines that
-// nobody can read. Beyond it a rule leads to the network of its members.
+// nobody can read. Beyond it a rule leads to the pools of its members.
 const maxMemberLinks = 4000
 
 func (b *builder) rules() {
-	all, poolOf, size := 0, map[string]string{}, map[string]int{}
+	all, poolOf := 0, map[string]string{}
 	for _, members := range b.Members {
 		all += len(members)
 	}
 	for i := range b.Nodes {
 		poolOf[b.vmOfNode[b.Nodes[i].Name].ID] = pool(&b.Nodes[i])
-		size[pool(&b.Nodes[i])]++
 	}
 	for i := range b.Rules {
 		r := &b.Rules[i]
-		address := cloudID(model.KindAddress, r.PublicIPID)
-		if b.objects[address] == nil {
-			continue
-		}
-		port := portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
-		o := b.add(model.Object{ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort))})
-		b.byName["LoadBalancerRule "+r.Name] = o.ID
-		members := b.Members[r.ID]
-		owner, count := b.owner(r), ""
+		owner, count, members := b.owner(r), "", b.Members[r.ID]
 		if members != nil {
 			count = english.Plural(len(members), "VM", "")
 		}
-		o.Label = strings.TrimPrefix(owner, "service/")
-		if owner == "" {
-			o.Label = r.Name
+		service, port := strings.TrimPrefix(owner, "service/"), portText(r.PublicPort, cmp.Or(r.Protocol, "tcp"))
+		o := b.served(owner, r.PublicIPID, r.State, port, model.Object{
+			ID: cloudID(model.KindRule, r.ID), Kind: model.KindRule, Name: model.Ports(fmt.Sprint(r.PublicPort), r.Protocol, fmt.Sprint(r.PrivatePort)),
+			Label: cmp.Or(service, r.Name), Commands: []string{"cmk list loadbalancerrules id=" + r.ID, "cmk list loadbalancerruleinstances id=" + r.ID},
+		}, r.ID, "LoadBalancerRule "+r.Name)
+		if o == nil {
+			continue
 		}
 		if from := strings.Join(r.CIDRs, ", "); from != "" && from != "0.0.0.0/0" { // not open to all
 			o.Label += " from " + from
 		}
-		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", strings.TrimPrefix(owner, "service/"), "Public port", port,
+		o.Facts = model.Facts("Rule", r.Name, "CloudStack id", r.ID, "Service", service, "Public port", port,
 			"Node port", fmt.Sprint(r.PrivatePort), "Algorithm", r.Algorithm, "State", r.State, "Source ranges", strings.Join(r.CIDRs, ", "),
 			"Network", r.NetworkID, "Members", count, "Cluster", r.Tags[lbplan.TagCluster])
-		o.Commands = []string{"cmk list loadbalancerrules id=" + r.ID, "cmk list loadbalancerruleinstances id=" + r.ID}
-		change := b.changes[r.ID]
-		switch {
-		case owner != "" && change != "":
-			worsen(o, b.changing(owner), "planned: "+change)
-		case owner != "" && r.State != "" && r.State != "Active":
-			worsen(o, model.HealthPending, "its state is "+r.State)
-		case owner != "":
-		case b.orphanRule(r) != "":
-			worsen(o, model.HealthOrphan, b.orphanRule(r))
-		default:
-			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
-		}
-		if owner != "" {
-			o.Group = b.objects[owner].Group
-			b.diagnose(o, "LoadBalancerRule "+r.Name)
-		}
-		b.link(address, o.ID, port)
-		if all > maxMemberLinks {
-			in := map[string]int{}
-			for _, vm := range members {
-				in[poolOf[vm]]++
-			}
-			for name, n := range in {
-				if n == size[name] {
-					b.link(o.ID, model.GroupID(model.KindNode, name), "")
-				} else if r.NetworkID != "" {
-					b.link(o.ID, b.network(r.NetworkID).ID, count)
-				}
-			}
-			continue
-		}
+		pools := map[string]bool{}
 		for _, vm := range members {
-			b.toMachine(o.ID, vm)
+			if name := poolOf[vm]; all <= maxMemberLinks || name == "" {
+				b.toMachine(o.ID, vm)
+			} else if !pools[name] {
+				pools[name] = true
+				b.link(o.ID, model.GroupID(model.KindNode, name), "")
+			}
 		}
 	}
 }
@@ -190,32 +136,47 @@ func (b *builder) toMachine(from, vm string) {
 func (b *builder) forwards() {
 	for i := range b.Forwards {
 		f := &b.Forwards[i]
-		address := cloudID(model.KindAddress, f.PublicIPID)
-		if b.objects[address] == nil {
-			continue
-		}
 		ports := fmt.Sprint(f.StartPort)
 		if f.EndPort > f.StartPort {
 			ports += fmt.Sprintf("-%d", f.EndPort)
 		}
-		port := ports + "/" + strings.ToLower(f.Protocol)
-		o := b.add(model.Object{
+		owner, port := b.forwardOwner(f), ports+"/"+strings.ToLower(f.Protocol)
+		o := b.served(owner, f.PublicIPID, f.State, port, model.Object{
 			ID: cloudID(model.KindForward, f.ID), Kind: model.KindForward, Name: model.Ports(ports, f.Protocol, fmt.Sprint(f.PrivatePort)), Label: "to " + f.VMName,
+			Facts: model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
+				"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID),
 			Commands: []string{"cmk list portforwardingrules id=" + f.ID},
-		})
-		owner := b.forwardOwner(f)
-		o.Facts = model.Facts("Port forwarding", port, "CloudStack id", f.ID, "Service", strings.TrimPrefix(owner, "service/"), "Node port", fmt.Sprint(f.PrivatePort),
-			"State", f.State, "Source ranges", strings.Join(f.CIDRs, ", "), "VM", f.VMName, "VM id", f.VMID)
-		if owner == "" {
-			worsen(o, model.HealthForeign, "not made for a Service of this cluster")
-		} else if o.Group = b.objects[owner].Group; b.changes[f.ID] != "" {
-			worsen(o, b.changing(owner), "planned: "+b.changes[f.ID])
-		}
-		b.link(address, o.ID, port)
-		if f.VMID != "" {
+		}, f.ID, "")
+		if o != nil && f.VMID != "" {
 			b.toMachine(o.ID, f.VMID)
 		}
 	}
+}
+
+// served adds a rule or port forwarding of a Service, or of others, where its address is shown. key is what doctor calls it.
+func (b *builder) served(owner, addressID, state, port string, of model.Object, id, key string) *model.Object {
+	address := cloudID(model.KindAddress, addressID)
+	if b.objects[address] == nil {
+		return nil
+	}
+	o := b.add(of)
+	b.byName[key] = o.ID
+	b.link(address, o.ID, port)
+	switch change := b.changes[id]; {
+	case owner == "" && b.orphan(id, key) != "":
+		worsen(o, model.HealthOrphan, b.orphan(id, key))
+	case owner == "":
+		worsen(o, model.HealthForeign, "not made for a Service of this cluster")
+	case change != "":
+		worsen(o, b.changing(owner), "planned: "+change)
+	case state != "" && state != "Active":
+		worsen(o, model.HealthPending, "its state is "+state)
+	}
+	if owner != "" {
+		o.Group = b.objects[owner].Group
+		b.diagnose(o, key)
+	}
+	return o
 }
 
 // changing is the health of what the plan of a Service changes.

@@ -68,32 +68,32 @@ type Cloud struct {
 	// Members are the ids of the VMs behind a rule, by the rule's id.
 	Members map[string][]string
 	// Quota is how many public addresses the account has and may have; nil where that is unknown, or there is no limit.
-	Quota     *cloudapi.Usage
-	ClusterID string
-	Plans     []*plan.Service
+	Quota *cloudapi.Usage
+	Plans []*plan.Service
 }
 
-// OfInspection are the facts of a run of doctor. Addresses are those of the rules, and plans are not among them.
+// OfInspection are the facts of a run of doctor.
 func OfInspection(f *check.Facts, r *check.Report) Facts {
 	out := Facts{
 		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases,
-		Cloud: Cloud{VMs: f.VMs, Rules: f.Rules, Members: f.Members()}, Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
+		Cloud:  Cloud{VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, Rules: f.AllRules, Forwards: f.Forwards, Members: f.Members()},
+		Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
 	}
-	known := map[string]bool{}
-	for i := range f.Rules {
-		if rule := &f.Rules[i]; !known[rule.PublicIPID] {
-			known[rule.PublicIPID] = true
-			out.Addresses = append(out.Addresses, cloudstack.PublicIP{ID: rule.PublicIPID, Address: rule.PublicIP, AssociatedNetworkID: rule.NetworkID})
-		}
+	for _, name := range slices.Sorted(maps.Keys(f.Planned)) {
+		out.Plans = append(out.Plans, f.Planned[name])
+	}
+	missing := func(part, what string) {
+		out.Missing = append(out.Missing, model.Missing{Part: part, Reason: what + " could not be read", Remedy: "see the checks"})
 	}
 	for _, part := range []struct{ fact, what string }{{check.FactNodes, "the nodes"}, {check.FactServices, "the Services"}, {check.FactVMs, "the VMs"}} {
 		if !f.Has(part.fact) {
-			out.Missing = append(out.Missing, model.Missing{Part: "objects", Reason: part.what + " could not be read", Remedy: "see the checks"})
+			missing("objects", part.what)
 		}
 	}
-	out.Missing = append(out.Missing,
-		model.Missing{Part: "plans", Reason: "a run of the checks makes no plan", Remedy: "csccm plan"},
-		model.Missing{Part: "calls", Reason: "a rate needs two moments", Remedy: "csccm ui"})
+	if f.Planned == nil {
+		missing("plans", "what the controller would do")
+	}
+	out.Missing = append(out.Missing, model.Missing{Part: "calls", Reason: "a rate needs two moments", Remedy: "csccm ui"})
 	return out
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/picture"
 	"github.com/csccm/csccm/installer/status"
+	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/page"
 	"github.com/csccm/csccm/pkg/ui/terminal"
@@ -128,6 +129,9 @@ func (in *Input) learnNames(r *redactor) {
 	for i := range f.Forwards {
 		r.name("node", f.Forwards[i].VMName)
 	}
+	for i := range f.Networks {
+		r.name("network", f.Networks[i].Name)
+	}
 	if o := f.Owner; o != nil {
 		r.name("user", o.Username)
 		r.name("account", o.Account)
@@ -153,13 +157,16 @@ func (in *Input) learnNames(r *redactor) {
 // cloud-node-lifecycle-controller.
 var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"([^"\\]+)|checking if (node) (\S+) (?:exists|is shutdown)`)
 
-// learnDeleted registers the names of Services and Nodes that Events and logs still tell of.
+// learnDeleted registers the names of Services and Nodes that Events, tags and logs still tell of.
 func (in *Input) learnDeleted(r *redactor) {
 	var texts []string
 	for i := range in.Facts.Events {
 		if e := &in.Facts.Events[i]; listedEvent(e) {
 			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
 		}
+	}
+	for i := range in.Facts.Addresses {
+		texts = append(texts, fmt.Sprintf("service %q", in.Facts.Addresses[i].Tags[plan.TagService]))
 	}
 	for _, l := range in.Facts.Logs {
 		for _, line := range l.Lines {
@@ -182,7 +189,7 @@ func (in *Input) learnDeleted(r *redactor) {
 func (in *Input) snapshot() model.Snapshot {
 	f := picture.OfInspection(in.Facts, &in.Report)
 	f.Title = "csccm support bundle, " + in.Facts.At.UTC().Format(time.RFC3339)
-	f.Services, f.Events = listedServices(f.Services), listedEvents(f.Events)
+	f.Services, f.Events, f.Rules = listedServices(f.Services), listedEvents(f.Events), in.Facts.Rules
 	return picture.Of(&f)
 }
 

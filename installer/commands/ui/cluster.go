@@ -64,11 +64,11 @@ func (s *Source) toCloudStack(ctx context.Context) (*connection, error) {
 	return &connection{previewer, settings, cs.Client, clean, cs.Close}, nil
 }
 
-// doctor runs the checks.
-func (s *Source) doctor(ctx context.Context) (check.Report, *check.Facts) {
+// doctor runs the checks; all makes the plans of all Services.
+func (s *Source) doctor(ctx context.Context, all bool) (check.Report, *check.Facts) {
 	env, end := check.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
-	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, nil)
+	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: all}, nil)
 }
 
 // metricsOf returns what a Pod of the controller serves at /metrics.

@@ -41,7 +41,7 @@ type Source struct {
 	o       Options
 	within  time.Duration // answerWithin, less in tests
 	connect func(context.Context) (*connection, error)
-	inspect func(context.Context) (check.Report, *check.Facts)
+	inspect func(ctx context.Context, all bool) (check.Report, *check.Facts)
 	metrics metricsOf
 
 	watched *watched
@@ -171,23 +171,11 @@ func (s *Source) probe(ctx context.Context) {
 	}
 }
 
-// Once reads everything once, for a page that does not change. Kubernetes is read as doctor reads it.
+// Once reads everything once, for a page that does not change: what doctor reads, with the plans of all Services.
 func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
-	defer s.disconnect()
-	report, facts := s.inspect(ctx)
-	if ctx.Err() != nil {
-		return model.Snapshot{}, ctx.Err()
-	}
+	report, facts := s.doctor(ctx, true)
 	f := picture.OfInspection(facts, &report)
-	round, err := s.readLists(ctx, &f)
-	if err == nil {
-		err = s.plans.make(ctx, round, s.connection.settings, &f)
-	}
-	f.Missing = slices.DeleteFunc(f.Missing, func(m model.Missing) bool { return m.Part == "plans" })
-	if err != nil {
-		f.Missing = append(f.Missing, missing("objects", err), missing("plans", err))
-	}
-	f.Options, f.Clean = s.flags(), s.clean
+	f.Options, f.Clean = s.flags(), s.o.Redact([]string{facts.Config.APIKey, facts.Config.SecretKey})
 	return picture.Of(&f), ctx.Err()
 }
 
@@ -197,7 +185,7 @@ func (s *Source) inspectAgain(ctx context.Context) {
 		return
 	}
 	for {
-		report, facts := s.inspect(ctx)
+		report, facts := s.inspect(ctx, false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -315,7 +303,6 @@ func (s *Source) readLists(ctx context.Context, f *picture.Facts) (*service.Roun
 		s.mu.Unlock()
 	}
 	c := s.connection
-	f.ClusterID = c.ClusterID()
 	round := c.Round(time.Now())
 	found, err := round.Project(ctx)
 	if err != nil {
@@ -369,11 +356,6 @@ func (s *Source) readCalls(ctx context.Context) {
 	s.calls = calls
 	s.mu.Unlock()
 	signal(s.arrived)
-}
-
-// missing says why a part could not be read, and what to do if the error knows.
-func missing(part string, err error) model.Missing {
-	return model.Missing{Part: part, Reason: err.Error(), Remedy: remedy(err)}
 }
 
 // remedy is what an error says is to be done.

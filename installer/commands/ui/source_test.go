@@ -58,7 +58,7 @@ func sourceOf(t *testing.T) (s *Source, start func(), cloud *testenv.Cloud, kube
 		previewer, err := provider.NewPreviewer(t.Context(), cloud.Config(t, leftby.Account), o, client.Client, kube)
 		return &connection{previewer, plan.Settings{ClusterID: "test"}, client, s.clean, func() {}}, err
 	}
-	s.inspect = func(context.Context) (check.Report, *check.Facts) {
+	s.inspect = func(context.Context, bool) (check.Report, *check.Facts) {
 		return check.Report{Checks: []check.Result{{Code: "K8S-001", Outcome: check.OK}}}, &check.Facts{}
 	}
 	return s, func() {
