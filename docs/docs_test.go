@@ -181,8 +181,8 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// namedTest is a test as CONTRIBUTING.md names it: its function and its folder.
-var namedTest = regexp.MustCompile("`(Test[A-Za-z0-9]+)` \\(([a-z0-9/]+)\\)")
+// namedTest is a test or scenario as CONTRIBUTING.md names it: its function or title, and its folder.
+var namedTest = regexp.MustCompile("`([^`]+)` \\(([a-z0-9/]+)\\)")
 
 // TestMakefilePackages holds the Makefile's lists of packages against the folders: a list that names a package that is gone fails
 // only where somebody runs its target.
@@ -267,10 +267,12 @@ func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	require.NoError(t, err)
-	for _, f := range files {
+	scenarios, err := filepath.Glob(filepath.Join(dir, "table", "*.txt"))
+	require.NoError(t, err)
+	for _, f := range append(files, scenarios...) {
 		text, err := os.ReadFile(f) // #nosec G304 -- a source of this repository
 		require.NoError(t, err)
-		if strings.Contains(string(text), "func "+name+"(t *testing.T)") {
+		if strings.Contains(string(text), "func "+name+"(t *testing.T)") || strings.Contains("\n"+string(text), "\n== "+name+"\n") {
 			return true
 		}
 	}

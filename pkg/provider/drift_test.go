@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -23,130 +22,6 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/simulator"
 )
-
-// A sync, or the next round of the drift loop, repairs what others removed or changed, without an event in Kubernetes.
-func TestDriftIsRepaired(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		services int
-		members  int // that are removed; a sync trusts members for longer, unless there are none
-		repair   func(*serviceEnv)
-	}{
-		"by a sync":              {1, 2, func(env *serviceEnv) { env.advance(6 * time.Minute); env.mustSync("web0") }},
-		"by a round":             {1, 1, func(env *serviceEnv) { env.round(5 * time.Minute) }},
-		"by a round, 3 Services": {3, 1, func(env *serviceEnv) { env.round(5 * time.Minute) }},
-	} {
-		parallel(t, name, func(t *testing.T) {
-			env := newEnv(t)
-			env.serveMany(c.services, []int{80, 81})
-			want, ctx := env.dump(), t.Context()
-			address := env.address(env.ip("web0"))
-			rules := env.rulesAt(address.Address)
-			env.did(env.inspect.DeleteFirewallRule(ctx, env.firewallAt(address.Address)[0].ID))
-			env.did(env.inspect.DeleteLoadBalancerRule(ctx, rules[0].ID))
-			for _, m := range env.membersOf(rules[1].ID)[:c.members] {
-				env.did(env.inspect.RemoveFromLoadBalancerRule(ctx, rules[1].ID, cloudstack.VMs(m.VMID)))
-			}
-			env.mustSync("web0")
-			require.NotEqual(t, want, env.dump(), "what was read a moment ago is trusted")
-			c.repair(env)
-			assert.Equal(t, want, env.dump())
-			assert.NotEmpty(t, env.event(plan.ReasonDriftRepaired))
-
-			// The address itself: another one serves, and the status says so.
-			env.did(env.inspect.DisassociateIP(ctx, address.ID))
-			c.repair(env)
-			assert.Len(t, of(env.dump(), env.ip("web0")), 4)
-			assert.NotEmpty(t, env.event(plan.ReasonAddressLost))
-		})
-	}
-}
-
-// What others removed is reported although the Service or its nodes changed before the next sync, and although a sync failed
-// in between: with the same Event, and in the metric. What the controller itself did is no drift.
-func TestDriftIsReportedWhateverElseChanged(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*serviceEnv){
-		"a node left": func(env *serviceEnv) {
-			env.advance(6 * time.Minute)
-			env.mustSync("web", "w1", "w2")
-		},
-		"a node left, and the first sync knew nothing of the rule": func(env *serviceEnv) {
-			require.Error(env.t, env.sync("web", "w1", "w2"), "the rule, of which a member is to be removed, is gone")
-			env.mustSync("web", "w1", "w2")
-		},
-		"an annotation, a node, and failures": func(env *serviceEnv) {
-			env.edit("web", annotate(annotation.Algorithm, "source"))
-			for _, command := range []string{"createLoadBalancerRule", "assignToLoadBalancerRule"} {
-				env.advance(6 * time.Minute)
-				env.Inject(simulator.Fault{Command: command, Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "injected", Nth: 1})
-				require.ErrorContains(env.t, env.sync("web", "w1", "w4"), "injected", command)
-			}
-			env.mustSync("web", "w1", "w4")
-		},
-	} {
-		parallel(t, name, func(t *testing.T) {
-			env := served(t, []int{80, 443}, by("w1", "w2", "w3"))
-			rules := env.rulesAt(env.ip("web"))
-			at := slices.IndexFunc(rules, func(r cloudstack.LoadBalancerRule) bool { return r.PublicPort == 443 })
-			env.did(env.inspect.DeleteLoadBalancerRule(t.Context(), rules[at].ID))
-			env.events()
-			change(env)
-			assert.Len(t, env.rulesAt(env.ip("web")), 2)
-			events := slices.DeleteFunc(env.events(), func(e string) bool { return !strings.Contains(e, " "+string(plan.ReasonDriftRepaired)+" ") })
-			if assert.Len(t, events, 1) {
-				assert.Contains(t, events[0], "443")
-			}
-			assert.InDelta(t, 2, env.counted("cloudstack_drift_repaired_total"), 0, "the rule and its members")
-		})
-	}
-
-	// The controller replaces a rule and fails in between; a VM is destroyed, and with it goes a member.
-	env := served(t, []int{80, 443}, by("w1", "w2", "w3"))
-	env.events()
-	env.Inject(simulator.Fault{Command: "createLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 530, Text: "injected", Nth: 1})
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].NodePort++ })
-	require.ErrorContains(t, env.sync("web", "w1", "w2", "w3"), "injected")
-	env.mustSync("web", "w1", "w2", "w3")
-	env.Admin("destroyVirtualMachine", "id", env.vm("w3"), "expunge", "true")
-	env.advance(6 * time.Minute)
-	env.mustSync("web", "w1", "w2", "w4")
-	assert.Empty(t, env.event(plan.ReasonDriftRepaired))
-	assert.Zero(t, env.counted("cloudstack_drift_repaired_total"))
-}
-
-// counted returns the value of a counter of the controller.
-func (env *serviceEnv) counted(name string) float64 {
-	env.t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(env.lb.Metrics()...)
-	families, err := registry.Gather()
-	require.NoError(env.t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	env.t.Fatalf("there is no metric %s", name)
-	return 0
-}
-
-// The drift loop does not restore a Service that the framework has deleted or changed.
-func TestDriftLoopKeepsToWhatWasAskedLast(t *testing.T) {
-	t.Parallel()
-	env := newEnv(t)
-	empty := env.dump()
-	env.serveMany(2, []int{80}, "w1")
-	require.NoError(t, env.remove("web0"))
-	env.edit("web1", func(s *corev1.Service) { s.Spec.Ports = servicePorts(81) })
-	env.mustSync("web1")
-	want := env.dump()
-	env.round(5 * time.Minute)
-	assert.Equal(t, want, env.dump())
-	require.NoError(t, env.remove("web1"))
-	env.round(0)
-	assert.Equal(t, empty, env.dump())
-}
 
 // Clusters without a name share the default one: objects of another such cluster must not be removed as orphans.
 // Without an id of its own a cluster is known by the UID of namespace kube-system.
@@ -345,25 +220,4 @@ func TestSweepWithoutTheRight(t *testing.T) {
 		assert.Equal(t, before, env.ruleTags())
 		assert.Empty(t, env.events())
 	}
-}
-
-// An address that was released behind the back of a running controller is replaced within two rounds, and the status says so,
-// also when the release met a repair, to which CloudStack then answered that there is no such address: found by make cloud.
-func TestReleasedAddressIsReplaced(t *testing.T) {
-	t.Parallel()
-	setup := setupOf(roomyWorld)
-	setup.drift = 10 * time.Second
-	withController(t, setup, func(env *frameworkEnv) {
-		ip := env.serves("web", []int{80, 443})
-		env.deleteRules(ip)
-		env.Inject(simulator.Fault{
-			Command: "createLoadBalancerRule", Caller: "ccm", Kind: simulator.FaultErrorBefore, HTTPStatus: 431, CSErrorCode: 4350, Text: "ip is not associated with any network", Nth: 1,
-		})
-		time.Sleep(10 * time.Second)
-		require.Contains(t, strings.Join(env.said(), "\n"), "is not associated with any network")
-		env.did(env.inspect.DisassociateIP(env.t.Context(), env.address(ip).ID))
-		time.Sleep(20 * time.Second)
-		assert.True(t, env.holds(env.ip("web")))
-		assert.Len(t, env.rulesAt(env.ip("web")), 2, env.said())
-	})
 }

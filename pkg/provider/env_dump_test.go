@@ -280,16 +280,3 @@ func (env *account) net(name string) cloudstack.Network {
 	require.GreaterOrEqual(env.t, i, 0, name)
 	return networks[i]
 }
-
-// items are the objects of a list that an operator reads.
-func (env *account) items(command, name string, pairs ...string) []map[string]any {
-	env.t.Helper()
-	var out []map[string]any
-	list, _ := env.Admin(command, append([]string{"listall", "true"}, pairs...)...)[name].([]any)
-	for _, item := range list {
-		if m, ok := item.(map[string]any); ok {
-			out = append(out, m)
-		}
-	}
-	return out
-}

@@ -47,15 +47,19 @@ type frameworkEnv struct {
 
 	mu     sync.Mutex
 	events []string // one entry for each write of an Event, repeats included
+	named  sync.Map // the entry of an Event's first write by its name
 }
 
 // controllerSetup is the world of a test and the settings of its controller. A test may change the settings between stop
 // and start.
 type controllerSetup struct {
 	simulator.Options
-	world string
-	vpc   bool     // the world has a VPC, which dump describes, too
-	nodes []string // of the cluster at the beginning
+	world   string
+	project string // whose objects dump describes
+	// noForwards means that the role may not list port forwardings.
+	noForwards bool
+	vpc        bool     // the world has a VPC, which dump describes, too
+	nodes      []string // of the cluster at the beginning
 
 	clusterID string
 	formerIDs string // former-cluster-ids of the cloud-config; none when empty
@@ -84,7 +88,7 @@ func withController(t *testing.T, setup controllerSetup, test func(*frameworkEnv
 	synctest.Test(t, func(t *testing.T) {
 		cloud := testenv.New(t, setup.world, setup.Options)
 		env := &frameworkEnv{
-			account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc},
+			account: account{Cloud: cloud, apiServer: apiServer{t: t, kube: testenv.Kube()}, inspect: cloud.Client("inspect", "inspect"), vpc: setup.vpc, noForwards: setup.noForwards, project: setup.project},
 			setup:   setup,
 		}
 		for _, verb := range []string{"create", "patch"} {
@@ -106,10 +110,12 @@ func (env *frameworkEnv) countEvent(a clienttesting.Action) (bool, runtime.Objec
 	switch a := a.(type) {
 	case clienttesting.CreateAction:
 		if e, ok := a.GetObject().(*corev1.Event); ok {
-			what = e.Reason + ": " + e.Message
+			what = fmt.Sprintf("%s: %s (%s, %s/%s)", e.Reason, e.Message, e.Type, e.InvolvedObject.Namespace, e.InvolvedObject.Name)
+			env.named.Store(e.Name, what)
 		}
 	case clienttesting.PatchAction:
-		what = "again " + a.GetName()
+		first, _ := env.named.Load(a.GetName())
+		what = fmt.Sprint("again ", first)
 	}
 	env.mu.Lock()
 	env.events = append(env.events, what)
@@ -238,10 +244,4 @@ func (env *frameworkEnv) failures(command string) int {
 		}
 	}
 	return n
-}
-
-// addressesOf are the addresses of the account that carry tags of a Service.
-func (env *frameworkEnv) addressesOf(svc *corev1.Service) []string {
-	env.t.Helper()
-	return grep(env.addresses(), string(svc.UID))
 }

@@ -6,12 +6,10 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,7 +118,6 @@ type serviceEnv struct {
 	nodes    []string // of a sync that names none
 	before   []string // the dump at the start
 	servedBy []string // see by
-	servedAs []func(*corev1.Service)
 	latency  simulator.LatencyProfile
 	deps     func(*service.Deps)
 	look     func(url.Values, *http.Response)     // called with each answer
@@ -175,16 +172,11 @@ func newEnv(t *testing.T, options ...envOption) *serviceEnv {
 // by names the nodes by which served has its Service served first.
 func by(nodes ...string) envOption { return func(env *serviceEnv, _ *string) { env.servedBy = nodes } }
 
-// as changes the Service that served makes.
-func as(changes ...func(*corev1.Service)) envOption {
-	return func(env *serviceEnv, _ *string) { env.servedAs = changes }
-}
-
 // served returns an environment whose Service web is served.
 func served(t *testing.T, ports []int, options ...envOption) *serviceEnv {
 	t.Helper()
 	env := newEnv(t, options...)
-	env.create("web", ports, env.servedAs...)
+	env.create("web", ports)
 	env.mustSync("web", env.servedBy...)
 	return env
 }
@@ -320,15 +312,6 @@ func (env *serviceEnv) mustSync(key string, nodes ...string) {
 	require.NoError(env.t, env.sync(key, nodes...), key)
 }
 
-// serveMany makes Services web0, web1 ... and syncs them.
-func (env *serviceEnv) serveMany(n int, ports []int, nodes ...string) {
-	env.t.Helper()
-	env.createMany(n, ports)
-	for i := range n {
-		env.mustSync(fmt.Sprintf("web%d", i), nodes...)
-	}
-}
-
 // remove makes a Service one without a load balancer, syncs it, and makes it one of type LoadBalancer again.
 func (env *serviceEnv) remove(key string) error {
 	env.t.Helper()
@@ -338,12 +321,6 @@ func (env *serviceEnv) remove(key string) error {
 		env.edit(key, ofType(corev1.ServiceTypeLoadBalancer))
 	}
 	return err
-}
-
-// exists reports whether anything is in CloudStack that was not there at the start.
-func (env *serviceEnv) exists(string) bool {
-	env.t.Helper()
-	return !slices.Equal(env.before, env.dump())
 }
 
 // removed removes the load balancer of a Service and checks that the account is as it was before.

@@ -7,23 +7,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
 )
 
 // driftPeriod is the default one. Rounds begin at most so far apart.
 const driftPeriod = 5 * time.Minute
-
-// everyAddress lets every namespace use addresses that the account holds.
-const everyAddress = `{"limits":{"maxPortsPerService":100}}`
 
 // roomyWorld is lbWorld with more public addresses than a test needs, and an account that may have all of them.
 var roomyWorld = limitedWorld(-1)
@@ -79,11 +75,6 @@ func vpcSetup(wall int, nodes ...string) controllerSetup {
 	return setup
 }
 
-// local is the traffic policy under which only nodes with ready endpoints serve.
-func local(s *corev1.Service) {
-	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-}
-
 // restart ends the controller and starts another one with changed settings.
 func (env *frameworkEnv) restart(change func(*controllerSetup)) {
 	env.t.Helper()
@@ -105,18 +96,6 @@ func (env *frameworkEnv) leaves(node string) {
 	require.NoError(env.t, env.kube.CoreV1().Nodes().Delete(env.t.Context(), node, metav1.DeleteOptions{}))
 }
 
-// runsOn gives a Service one endpoint on each of the nodes that there were at the beginning. It is ready on those that are
-// named.
-func (env *frameworkEnv) runsOn(key string, nodes ...string) {
-	env.t.Helper()
-	all := endpoints{}
-	for _, node := range env.setup.nodes {
-		ready := slices.Contains(nodes, node)
-		all[node] = discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready, Terminating: ptr.To(false)}
-	}
-	env.endpoints(key, all)
-}
-
 // deletes asks for the deletion of a Service and does not wait.
 func (env *frameworkEnv) deletes(key string) {
 	env.t.Helper()
@@ -128,21 +107,6 @@ func (env *frameworkEnv) vanishes(key string) {
 	env.t.Helper()
 	env.edit(key, func(s *corev1.Service) { s.Finalizers = nil })
 	env.forget(key)
-}
-
-// serves creates a Service and waits until it is served. It returns its address.
-func (env *frameworkEnv) serves(key string, ports []int, changes ...func(*corev1.Service)) (ip string) {
-	env.t.Helper()
-	time.Sleep(time.Second) // the controller knows earlier changes of other objects
-	env.create(key, ports, changes...)
-	for range 600 {
-		if time.Sleep(100 * time.Millisecond); env.served(key) {
-			time.Sleep(5 * time.Second) // the condition and Events follow
-			return env.ip(key)
-		}
-	}
-	env.t.Fatalf("%s is not served: %s", key, env.says(key))
-	return ""
 }
 
 // says is what users are told about a Service: its condition and all Events.
@@ -163,7 +127,7 @@ func (env *frameworkEnv) said() []string {
 	return slices.Clone(env.events)
 }
 
-// metric returns the value of a gauge; 0 when there is none.
+// metric returns the value of a gauge or counter; 0 when there is none.
 func (env *frameworkEnv) metric(name string) float64 {
 	env.t.Helper()
 	synctest.Wait()
@@ -171,7 +135,7 @@ func (env *frameworkEnv) metric(name string) float64 {
 	require.NoError(env.t, err)
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
 	return 0
@@ -210,10 +174,12 @@ func (env *frameworkEnv) deleteRules(ip string) {
 	}
 }
 
-// internal are the internal load balancers of the account.
-func (env *frameworkEnv) internal() []cloudstack.InternalLoadBalancer {
-	env.t.Helper()
-	list, err := env.inspect.ListInternalLoadBalancers(env.t.Context(), cloudstack.InternalLoadBalancerQuery{})
-	require.NoError(env.t, err)
-	return list
+// measuredSetup is roomyWorld with the delays of a management server, under a policy.
+func measuredSetup(t *testing.T, tenancy string) controllerSetup {
+	t.Helper()
+	measured, err := simulator.Profile("simulator")
+	require.NoError(t, err)
+	setup := setupOf(roomyWorld)
+	setup.Latency, setup.tenancy = measured, tenancy
+	return setup
 }

@@ -16,14 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	cpapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/ptr"
 
-	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/node/failover"
 	"github.com/csccm/csccm/pkg/simulator"
 )
@@ -72,148 +68,6 @@ func taintNode(key string) func(*corev1.Node) {
 
 func readiness(status corev1.ConditionStatus) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Status.Conditions[0].Status = status }
-}
-
-// Forwarded ports leave a node that cannot serve within 2 s of the API server's knowledge, by one call each and without a
-// list, and do not return.
-func TestFailover(t *testing.T) {
-	t.Parallel()
-	measured, err := simulator.Profile("simulator")
-	require.NoError(t, err)
-	local := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
-	ready := func(is bool) discoveryv1.EndpointConditions {
-		return discoveryv1.EndpointConditions{Ready: &is, Serving: ptr.To(true), Terminating: ptr.To(!is)}
-	}
-	for _, c := range []struct {
-		name    string
-		service func(*corev1.Service)
-		before  func(env *frameworkEnv)
-		happens func(env *frameworkEnv, node string)
-		returns func(env *frameworkEnv, node string)
-		says    string
-	}{
-		{
-			name:    "not Ready",
-			happens: func(env *frameworkEnv, node string) { env.node(node, readiness(corev1.ConditionUnknown)) },
-			returns: func(env *frameworkEnv, node string) { env.node(node, readiness(corev1.ConditionTrue)) },
-			says:    "not Ready",
-		},
-		{
-			name:    "VM stopped",
-			happens: func(env *frameworkEnv, node string) { env.node(node, taintNode(cpapi.TaintNodeShutdown)) },
-			returns: func(env *frameworkEnv, node string) { env.node(node, func(n *corev1.Node) { n.Spec.Taints = nil }) },
-			says:    "its VM is stopped",
-		},
-		{
-			name:    "the autoscaler's taint",
-			happens: func(env *frameworkEnv, node string) { env.node(node, taintNode(failover.TaintBeingDeleted)) },
-			says:    "about to be deleted",
-		},
-		{
-			name:    "excluded",
-			happens: func(env *frameworkEnv, node string) { env.label(node, corev1.LabelNodeExcludeBalancers, "true") },
-			returns: func(env *frameworkEnv, node string) { env.label(node, corev1.LabelNodeExcludeBalancers, "") },
-			says:    "no",
-		},
-		{
-			name: "deleted",
-			happens: func(env *frameworkEnv, node string) {
-				require.NoError(env.t, env.kube.CoreV1().Nodes().Delete(env.t.Context(), node, metav1.DeleteOptions{}))
-			},
-		},
-		{
-			name:    "not selected",
-			service: annotate(annotation.NodeSelector, "serve!=no"),
-			happens: func(env *frameworkEnv, node string) { env.label(node, "serve", "no") },
-			returns: func(env *frameworkEnv, node string) { env.label(node, "serve", "") },
-			says:    "no longer a node that serves",
-		},
-		{
-			name: "no endpoint", service: local,
-			before: func(env *frameworkEnv) { env.endpoints("web", endpoints{"w1": ready(true), "w2": ready(true)}) },
-			happens: func(env *frameworkEnv, node string) {
-				env.endpoints("web", endpoints{node: ready(false), map[string]string{"w1": "w2", "w2": "w1"}[node]: ready(true)})
-			},
-			returns: func(env *frameworkEnv, _ string) {
-				env.endpoints("web", endpoints{"w1": ready(true), "w2": ready(true)})
-			},
-			says: "no longer a node that serves",
-		},
-	} {
-		parallel(t, c.name, func(t *testing.T) {
-			withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
-				if c.before != nil {
-					c.before(env)
-				}
-				change := c.service
-				if change == nil {
-					change = func(*corev1.Service) {}
-				}
-				env.create("web", nil, withUDP(53, 443), change)
-				time.Sleep(time.Minute)
-				require.Len(t, env.leads("web"), 1)
-				node := env.leads("web")[0]
-				other := map[string]string{"w1": "w2", "w2": "w1"}[node]
-				env.count()
-
-				c.happens(env, node)
-				took := env.within("web", other)
-				assert.LessOrEqual(t, took, 2*time.Second)
-				t.Log("moved after", took)
-				time.Sleep(time.Minute)
-				calls, events := env.count()
-				assert.Equal(t, []string{"updatePortForwardingRule", "updatePortForwardingRule"}, changing(calls), "one call a port")
-				assert.NotEmpty(t, slices.DeleteFunc(events, func(e string) bool {
-					return !strings.Contains(e, string(plan.ReasonPortMoved)) || !strings.Contains(e, c.says)
-				}), events)
-
-				if c.returns != nil {
-					c.returns(env, node)
-					time.Sleep(time.Minute)
-					assert.Equal(t, []string{other}, env.leads("web"), "no move back")
-				}
-			})
-		})
-	}
-}
-
-// Rule members leave a node when the cluster autoscaler marks it, before it deletes the VM, by one call a rule. They return
-// when it changes its mind, even if the framework has left the node out meanwhile.
-func TestAutoscalerMark(t *testing.T) {
-	t.Parallel()
-	measured, err := simulator.Profile("simulator")
-	require.NoError(t, err)
-	withFramework(t, simulator.Options{Latency: measured}, lbWorld, func(env *frameworkEnv) {
-		env.create("web", []int{80})
-		time.Sleep(time.Minute)
-		require.Equal(t, []string{"w1", "w2"}, env.members("web"))
-		env.count()
-
-		env.node("w2", taintNode("DeletionCandidateOfClusterAutoscaler"))
-		time.Sleep(time.Minute)
-		calls, _ := env.count()
-		assert.Empty(t, changing(calls), "a candidate serves on")
-
-		begun := time.Now()
-		env.node("w2", taintNode(failover.TaintBeingDeleted))
-		for time.Since(begun) < time.Minute && len(env.members("web")) > 1 {
-			time.Sleep(20 * time.Millisecond)
-		}
-		took := time.Since(begun)
-		t.Log("no member any more after", took)
-		assert.Equal(t, []string{"w1"}, env.members("web"))
-		assert.LessOrEqual(t, took, 2*time.Second)
-		time.Sleep(time.Minute)
-		calls, _ = env.count()
-		assert.Equal(t, []string{"removeFromLoadBalancerRule"}, changing(calls))
-
-		env.edit("web", annotate(annotation.Algorithm, annotation.LeastConn)) // a sync for another reason
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"w1"}, env.members("web"))
-		env.node("w2", func(n *corev1.Node) { n.Spec.Taints = nil })
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"w1", "w2"}, env.members("web"), "the autoscaler keeps the node")
-	})
 }
 
 // changing leaves of calls those that are no polls of jobs.

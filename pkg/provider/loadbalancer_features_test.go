@@ -4,76 +4,28 @@
 package provider
 
 import (
-	"strings"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
 	"testing"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
+	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/service"
 )
-
-// policies are the stickiness of the Service's rules by port.
-func (env *serviceEnv) policies() map[int]string {
-	env.t.Helper()
-	rules, err := env.inspect.ListLoadBalancerRules(env.t.Context(), cloudstack.LoadBalancerRuleQuery{ProjectID: env.project, Keyword: webLB})
-	require.NoError(env.t, err)
-	out := map[int]string{}
-	for i := range rules {
-		list, err := env.inspect.ListStickinessPolicies(env.t.Context(), rules[i].ID)
-		require.NoError(env.t, err)
-		for _, p := range list {
-			out[rules[i].PublicPort] += p.Method + " " + p.Params["cookie-name"] + p.Params["expire"]
-		}
-	}
-	return out
-}
-
-func TestStickiness(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81}, as(annotate(annotation.StickinessMethod, "lb-cookie", annotation.StickinessOptions, "cookie-name=SRV")))
-	assert.Equal(t, map[int]string{80: "LbCookie SRV", 81: "LbCookie SRV"}, env.policies())
-	env.restart()
-	env.reset()
-	env.mustSync("web")
-	assert.Empty(t, grep(env.calls(), "create"), "nothing to do")
-
-	env.changed(annotate(annotation.StickinessMethod, "source", annotation.StickinessOptions, "expire=30m"))
-	assert.Equal(t, map[int]string{80: "SourceBased 30m", 81: "SourceBased 30m"}, env.policies())
-
-	// Removed while the controller was away.
-	env.restart()
-	env.changed(func(s *corev1.Service) { delete(s.Annotations, annotation.StickinessMethod) })
-	assert.Empty(t, env.policies())
-	env.restart()
-	env.reset()
-	env.mustSync("web")
-	env.restart()
-	env.reset()
-	env.mustSync("web")
-	assert.Zero(t, count(env.calls(), "listLBStickinessPolicies"), "and not looked for any more")
-	env.removed("web")
-}
-
-func TestPROXYProtocolOnNamedPorts(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80, 81}, by("w1"), as(annotate(annotation.ProxyProtocol, "p81")))
-	dump := strings.Join(of(env.dump(), env.ip("web")), "\n")
-	assert.Contains(t, dump, webLB+"-tcp-80 80->30080 tcp ")
-	assert.Contains(t, dump, webLB+"-tcp-proxy-81 81->30081 tcp-proxy ")
-	assert.Equal(t, corev1.LoadBalancerIPModeProxy, *env.get("web").Status.LoadBalancer.Ingress[0].IPMode)
-}
 
 var (
 	readyEndpoint  = discoveryv1.EndpointConditions{Ready: ptr.To(true)}
@@ -101,126 +53,142 @@ func (a *apiServer) endpoints(key string, nodes endpoints) {
 
 type endpoints = map[string]discoveryv1.EndpointConditions
 
-// With externalTrafficPolicy Local the members are the nodes with endpoints, and follow these. The address stays when all
-// Pods are on a node of another network.
-func TestExternalTrafficPolicyLocal(t *testing.T) {
+// A drift round uses the current labels of the nodes, also if events of the informer were lost.
+func TestDriftRoundSeesLabels(t *testing.T) {
 	t.Parallel()
-	setup := setupOf(lbWorld)
-	setup.nodes = []string{"w1", "w2", "w3", "s1"}
-	withController(t, setup, func(env *frameworkEnv) {
-		env.endpoints("web", endpoints{"w1": readyEndpoint, "w2": endingEndpoint})
-		ip := env.serves("web", []int{80}, local)
-		assert.Equal(t, []string{"w1"}, env.members("web"))
-		for _, step := range []struct {
-			nodes endpoints
-			want  []string
-		}{
-			{endpoints{"w2": readyEndpoint, "w3": readyEndpoint}, []string{"w2", "w3"}},
-			{endpoints{"w2": endingEndpoint}, []string{"w2"}}, // what still serves is better than nobody
-			{endpoints{"s1": readyEndpoint}, []string{}},
-			{endpoints{"w2": readyEndpoint}, []string{"w2"}},
-			{nil, []string{}},
-		} {
-			env.endpoints("web", step.nodes)
-			time.Sleep(10 * time.Second)
-			assert.Equal(t, step.want, env.members("web"))
-			assert.Equal(t, ip, env.ip("web"))
+	labelled := map[string]string{}
+	env := newEnv(t, withDeps(func(d *service.Deps) {
+		d.Nodes = func() ([]*corev1.Node, error) {
+			nodes := nodesNamed("w1", "w2")
+			for _, n := range nodes {
+				n.Labels = map[string]string{"tier": labelled[n.Name]}
+			}
+			return nodes, nil
 		}
-		assert.NotEmpty(t, grep(env.said(), "no node has a ready endpoint"))
-		assert.Zero(t, env.sent("disassociateIpAddress"))
-	})
-}
-
-// Nodes with NICs in several networks are reached through the network that all share, at the address in their status.
-func TestNodesInSeveralNetworks(t *testing.T) {
-	t.Parallel()
-	world := withWorld(func(w string) string {
-		return strings.Replace(w, "virtualMachines:\n", `virtualMachines:
-  - {name: m1, account: k8s, nics: [{network: second-net, ip: 10.1.3.31}, {network: k8s-net, ip: 10.1.1.31, secondary: [10.1.1.131]}]}
-  - {name: m2, account: k8s, nics: [{network: k8s-net, ip: 10.1.1.32}]}
-`, 1)
-	})
-	env := newEnv(t, world)
-	env.create("web", []int{80})
-	nodes := nodesNamed("m1", "m2")
-	nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.1.1.131"}}
-	sync := func() {
-		t.Helper()
-		env.setNodes(nodes)
-		env.noticed()
-		require.NoError(t, env.attempt("web"))
+	}))
+	env.create("web", []int{80}, annotate(annotation.NodeSelector, "tier=web"))
+	env.mustSync("web")
+	ip := env.get("web").Status.LoadBalancer.Ingress[0].IP
+	for _, name := range []string{"w1", "w2"} {
+		clear(labelled)
+		labelled[name] = "web"
+		env.round(5 * time.Minute)
+		assert.Contains(t, of(env.dump(), ip), "rule a7c3e1b5200004000800000000000abc-tcp-80 80->30080 tcp roundrobin [0.0.0.0/0] ["+name+"]")
 	}
-	backends := func() map[string][]string {
-		t.Helper()
-		rules, err := env.inspect.ListLoadBalancerRules(t.Context(), cloudstack.LoadBalancerRuleQuery{Keyword: webLB})
-		require.NoError(t, err)
-		list := env.membersOf(rules[0].ID)
-		out := map[string][]string{}
-		for i := range list {
-			out[list[i].Name] = list[i].Addresses
-		}
-		return out
-	}
-	sync()
-	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
-	env.restart()
-	env.reset()
-	sync()
-	assert.Zero(t, env.Ledger().Count("assignToLoadBalancerRule", "removeFromLoadBalancerRule"))
-
-	// The node takes its other address, and back.
-	nodes[0].Status.Addresses[0].Address = "10.1.1.31"
-	sync()
-	assert.Equal(t, map[string][]string{"m1": {"10.1.1.31"}, "m2": {"10.1.1.32"}}, backends())
-	nodes[0].Status.Addresses[0].Address = "10.1.1.131"
-	sync()
-	assert.Equal(t, map[string][]string{"m1": {"10.1.1.131"}, "m2": {"10.1.1.32"}}, backends())
-
-	// A network by name: who is not in it does not serve, and a new address is taken there.
-	old := env.ip("web")
-	env.edit("web", annotate(annotation.Network, "second-net"))
-	env.events()
-	sync()
-	assert.Contains(t, env.event(plan.ReasonNodeOutside), "m2")
-	assert.NotEqual(t, old, env.ip("web"))
-	assert.Empty(t, of(env.dump(), old))
-	assert.Equal(t, map[string][]string{"m1": {"10.1.3.31"}}, backends())
-	env.edit("web", annotate(annotation.Network, "no-net"))
-	require.ErrorContains(t, env.sync("web", "m1"), "k8s-net")
 }
 
-func TestZoneOfAService(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"), as(annotate(annotation.Zone, "ZONE-1")))
-	env.edit("web", annotate(annotation.Zone, "zone-9"))
-	require.ErrorContains(t, env.sync("web", "w1"), `zone "zone-9"`)
-}
-
-func TestConditions(t *testing.T) {
+// No load balancer rule is created or changed on an address after the creation of a firewall rule was submitted: for a new
+// address, added ports, and a shared address.
+func TestFirewallRulesAreSubmittedLast(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
-	env.create("web", []int{80, 443})
-	condition := func(kind string) *metav1.Condition {
-		return apimeta.FindStatusCondition(env.get("web").Status.Conditions, kind)
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"create", func() {
+			env.create("web", []int{80, 443, 8080})
+			env.mustSync("web")
+		}},
+		{"add ports", func() {
+			env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 443, 8080, 9000, 9002) })
+		}},
+		{"a second Service", func() {
+			env.create("mail", []int{25, 26}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = env.ip("web") })
+			env.mustSync("mail")
+		}},
 	}
-	env.mustSync("web", "w1")
-	require.NotNil(t, condition(service.ConditionReady))
-	assert.Equal(t, metav1.ConditionTrue, condition(service.ConditionReady).Status)
-	assert.Nil(t, condition(corev1.LoadBalancerPortsError))
+	for _, step := range steps {
+		env.reset()
+		step.do()
+		calls := env.calls()
+		first := slices.Index(calls, "createFirewallRule")
+		if assert.NotEqual(t, -1, first, step.name) {
+			assert.NotContains(t, calls[first:], "createLoadBalancerRule", step.name)
+			assert.NotContains(t, calls[first:], "assignToLoadBalancerRule", step.name)
+		}
+	}
+}
 
-	env.edit("web", func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolUDP }, annotate(annotation.Mode, annotation.Proxy))
-	require.Error(t, env.sync("web", "w1"))
-	assert.Equal(t, metav1.ConditionFalse, condition(service.ConditionReady).Status)
-	assert.Equal(t, string(plan.ReasonUnsupportedProto), condition(service.ConditionReady).Reason)
-	assert.Equal(t, metav1.ConditionTrue, condition(corev1.LoadBalancerPortsError).Status)
-	require.NotNil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
-	assert.Equal(t, string(plan.ReasonUnsupportedProto), *env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
+// oneByOne records creations and deletions of internal load balancers that are submitted before the controller has seen
+// the end of an earlier job.
+type oneByOne struct {
+	apply.Jobs
 
-	env.changed(func(s *corev1.Service) { s.Spec.Ports[1].Protocol = corev1.ProtocolTCP }, "w1")
-	assert.Equal(t, metav1.ConditionTrue, condition(service.ConditionReady).Status)
-	assert.Equal(t, metav1.ConditionFalse, condition(corev1.LoadBalancerPortsError).Status)
-	assert.Nil(t, env.get("web").Status.LoadBalancer.Ingress[0].Ports[1].Error)
+	mu        sync.Mutex
+	running   string // the command whose job has not ended
+	submitted int
+	overlaps  []string
+}
 
+func internalCommand(name string) bool {
+	return name == "createLoadBalancer" || name == "deleteLoadBalancer"
+}
+
+func (o *oneByOne) answered(form url.Values, r *http.Response) {
+	command := form.Get("command")
+	if !internalCommand(command) || r.StatusCode != http.StatusOK {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running != "" {
+		o.overlaps = append(o.overlaps, command+" during "+o.running)
+	}
+	o.submitted++
+	o.running = command
+}
+
+func (o *oneByOne) Await(ctx context.Context, a cloudstack.Await) (*cloudstack.Job, error) {
+	job, err := o.Jobs.Await(ctx, a)
+	if internalCommand(a.Command) {
+		o.mu.Lock()
+		o.running = ""
+		o.mu.Unlock()
+	}
+	return job, err
+}
+
+// The server breaks an internal address when two of its ports are deleted at once: each creation and deletion waits
+// until the job of the one before has ended, also when two Services share the address.
+func TestInternalLoadBalancersOneByOne(t *testing.T) {
+	t.Parallel()
+	var order *oneByOne
+	env := newEnv(t, withVPC, withDeps(func(d *service.Deps) {
+		order = &oneByOne{Jobs: d.API.Jobs}
+		d.API.Jobs = order
+	}))
+	env.look = order.answered
+	env.create("web", []int{80, 81, 82, 83}, annotate(annotation.Internal, "true"))
+	env.mustSync("web", "i1", "i2")
+	assert.Equal(t, 4, order.submitted)
+
+	// Other ports and another algorithm: deletions and creations in one plan.
+	env.changed(func(s *corev1.Service) { s.Spec.Ports = servicePorts(80, 91, 92, 93) }, "i1", "i2")
+	env.changed(annotate(annotation.Algorithm, "leastconn"), "i1", "i2")
 	require.NoError(t, env.remove("web"))
-	assert.Nil(t, condition(service.ConditionReady), "a Service that is no load balancer any more")
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, env.before, env.dump())
+
+	// Two Services with one address, at the same time.
+	for i, ports := range [][]int{{80, 81}, {90, 91}} {
+		name := fmt.Sprintf("web%d", i)
+		env.create(name, ports, annotate(annotation.Internal, "true"), func(s *corev1.Service) { s.Spec.LoadBalancerIP = "10.2.2.99" })
+	}
+	order.submitted = 0
+	for _, work := range []func(string) error{
+		func(name string) error { return env.sync(name, "i1", "i2") },
+		env.remove,
+	} {
+		var group sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			group.Go(func() { errs[i] = work(fmt.Sprintf("web%d", i)) })
+		}
+		group.Wait()
+		assert.Equal(t, []error{nil, nil}, errs)
+	}
+	assert.Equal(t, 8, order.submitted)
+	assert.Empty(t, order.overlaps)
+	assert.Equal(t, env.before, env.dump())
 }

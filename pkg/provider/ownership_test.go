@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,81 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/annotation"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
 )
-
-// What upstream v1.2 and older providers leave is taken over without a change.
-func TestAdoption(t *testing.T) {
-	t.Parallel()
-	adopt := func(t *testing.T, rules string, annotations ...string) *serviceEnv {
-		t.Helper()
-		return takenOver(t, []int{80, 443}, rules, annotations...)
-	}
-	const upstream = `
-      - {name: LB-tcp-80, publicPort: 80, privatePort: 30080, protocol: tcp, cidrs: [0.0.0.0/0], members: [w1, w2]}
-      - {name: LB-tcp-443, publicPort: 443, privatePort: 30443, protocol: tcp, cidrs: [0.0.0.0/0], members: [w1, w2]}`
-	const legacy = `
-      - {name: LB-80, publicPort: 80, privatePort: 30080, members: [w1, w2]}
-      - {name: LB-443, publicPort: 443, privatePort: 30443, members: [w1, w2]}`
-
-	for name, rules := range map[string]string{"upstream": upstream, "legacy names": legacy} {
-		parallel(t, name+": no change", func(t *testing.T) {
-			env := adopt(t, rules)
-			before := env.dump()
-			env.mustSync("web")
-			assert.Equal(t, before, env.dump())
-			assert.Equal(t, "203.0.113.40", env.ip("web"))
-			require.NoError(t, env.remove("web"))
-			assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"), "without proof the address stays")
-		})
-	}
-	parallel(t, "what the Service says of who acquired the address proves nothing", func(t *testing.T) {
-		env := adopt(t, upstream, annotation.AssociatedByController, "true")
-		before := env.dump()
-		env.mustSync("web")
-		assert.Equal(t, before, env.dump())
-		require.NoError(t, env.remove("web"))
-		assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"))
-	})
-	parallel(t, "a legacy rule takes its name when it is touched", func(t *testing.T) {
-		env := adopt(t, legacy, annotation.ProxyProtocol, "true")
-		env.mustSync("web")
-		assert.Contains(t, of(env.dump(), "203.0.113.40"), "rule "+webLB+"-tcp-proxy-80 80->30080 tcp-proxy roundrobin [] [w1 w2]")
-	})
-	parallel(t, "deleted before it was ever synced", func(t *testing.T) {
-		env := adopt(t, upstream)
-		require.NoError(t, env.remove("web"))
-		assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), "203.0.113.40"))
-	})
-}
-
-// An address that somebody else released and acquired again has the same id.
-func TestAddressAcquiredBySomebodyElseIsNotReleased(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"))
-	ip := env.ip("web")
-	env.acquireAgain(ip, env.address(ip).AssociatedNetworkID)
-	require.NoError(t, env.remove("web"))
-	assert.Equal(t, []string{"address Allocated []"}, of(env.dump(), ip))
-}
-
-func TestForeignRuleOnOurAddressKeepsIt(t *testing.T) {
-	t.Parallel()
-	env := served(t, []int{80}, by("w1"))
-	ip := env.ip("web")
-	env.did(env.inspect.CreateLoadBalancerRule(t.Context(), cloudstack.CreateLoadBalancerRuleRequest{
-		Name: "by-hand", Algorithm: "roundrobin", Protocol: "tcp", PublicIPID: env.address(ip).ID, PublicPort: 9000, PrivatePort: 9000, OpenFirewall: true,
-	}))
-	require.NoError(t, env.remove("web"))
-	assert.Equal(t, []string{
-		"address Allocated [csccm-allocated-by=cloudstack-ccm csccm-cluster=test csccm-managed-by=cloudstack-ccm]", // the last to leave releases it
-		"firewall tcp 9000-9000 [0.0.0.0/0]",
-		"rule by-hand 9000->9000 tcp roundrobin [] []",
-	}, of(env.dump(), ip))
-	assert.Contains(t, env.event(plan.ReasonAddressKept), "a load balancer rule on it is not of this Service")
-}
 
 // The cached copy of a Service can be older than the records of an earlier process.
 func TestStaleCopyOfTheServiceAllocatesNothingTwice(t *testing.T) {
@@ -129,59 +55,6 @@ func sharing(env *serviceEnv) (ip string) {
 	env.create("mail", []int{25}, func(s *corev1.Service) { s.Spec.LoadBalancerIP = ip })
 	env.mustSync("mail")
 	return ip
-}
-
-// The address is released with the last Service that uses it, whichever acquired it.
-func TestSharedAddress(t *testing.T) {
-	t.Parallel()
-	for name, order := range map[string][]string{"the first one goes first": {"web", "mail"}, "the first one goes last": {"mail", "web"}} {
-		for _, restarted := range []bool{false, true} {
-			parallel(t, name, func(t *testing.T) {
-				env := newEnv(t)
-				ip := sharing(env)
-				assert.Len(t, of(env.dump(), ip), 5)
-				if restarted {
-					env.restart()
-				}
-				require.NoError(t, env.remove(order[0]))
-				assert.Len(t, of(env.dump(), ip), 3, "the other one's rule, firewall and address stay")
-				if restarted {
-					env.restart()
-				}
-				env.mustSync(order[1])
-				env.removed(order[1])
-			})
-		}
-	}
-	parallel(t, "handed over and never synced again", func(t *testing.T) {
-		env := newEnv(t)
-		sharing(env)
-		require.NoError(t, env.remove("web"))
-		env.restart()
-		env.removed("mail")
-	})
-	parallel(t, "a port that the other one has", func(t *testing.T) {
-		env := newEnv(t)
-		ip := sharing(env)
-		env.edit("mail", func(s *corev1.Service) { s.Spec.Ports = servicePorts(25, 80) })
-		require.ErrorContains(t, env.sync("mail", "w1"), "port 80")
-		assert.NotEmpty(t, env.event(plan.ReasonPortTaken))
-		assert.Len(t, of(env.dump(), ip), 5)
-	})
-	parallel(t, "both go at once", func(t *testing.T) {
-		env := newEnv(t)
-		sharing(env)
-		var group sync.WaitGroup
-		for _, name := range []string{"web", "mail"} {
-			env.edit(name, ofType(corev1.ServiceTypeClusterIP))
-		}
-		env.noticed()
-		for _, name := range []string{"web", "mail"} {
-			group.Go(func() { assert.NoError(t, env.attempt(name)) })
-		}
-		group.Wait()
-		assert.Equal(t, env.before, env.dump())
-	})
 }
 
 // leftBy is what another provider left on a real CloudStack and in its cluster.

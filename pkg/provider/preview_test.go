@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -19,6 +20,7 @@ import (
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/service"
+	"github.com/csccm/csccm/pkg/testenv/script"
 )
 
 // preview asks what would be done for the Service web, and makes sure that asking changed nothing.
@@ -113,4 +115,80 @@ func TestPolicies(t *testing.T) {
 	assert.Subset(t, env.dump(), grep(full, "firewall"))
 	assert.Contains(t, strings.Join(env.dump(), "\n"), "[w1 w2]")
 	require.Error(t, env.remove("web"))
+}
+
+// withOtherProject adds a project beside what the cluster has.
+func withOtherProject(env *serviceEnv, w *string) {
+	withProject(env, w)
+	env.project = ""
+}
+
+func withTenancy(t *testing.T, text string) envOption {
+	t.Helper()
+	settings, err := (&Options{Tenancy: text}).parse()
+	require.NoError(t, err)
+	return func(env *serviceEnv, _ *string) { env.deps = func(d *service.Deps) { d.Tenancy = settings.tenancy } }
+}
+
+func (env *serviceEnv) namespaceReads() int {
+	n := 0
+	for _, a := range env.kube.Actions() {
+		if a.Matches("get", "namespaces") {
+			n++
+		}
+	}
+	return n
+}
+
+// Labels of namespaces are read only for a policy that selects by them, and then once a minute at most.
+func TestTenancyReadsLabels(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80}, withTenancy(t, `{"annotations":{"network":{"allow":["other"]}}}`), by("w1"))
+	assert.Zero(t, env.namespaceReads())
+
+	env = newEnv(t, withTenancy(t, `{"annotations":{"network":{"allow":["team=red"]}}}`))
+	env.namespace("default", map[string]string{"team": "red"})
+	env.create("web", []int{80}, annotate(annotation.Network, "k8s-net"))
+	env.mustSync("web", "w1")
+	env.mustSync("web")
+	assert.Equal(t, 1, env.namespaceReads())
+	ns, err := env.kube.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+	require.NoError(t, err)
+	ns.Labels["team"] = "blue"
+	_, err = env.kube.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	env.mustSync("web", "w1")
+	env.advance(time.Minute)
+	require.ErrorContains(t, env.sync("web", "w1"), "tenancy.annotations.network")
+	require.NoError(t, env.remove("web"), "what is refused can be deleted")
+}
+
+// What a sync refuses, csccm plan refuses for the same reason, without an action.
+func TestPreviewRefuses(t *testing.T) {
+	t.Parallel()
+	for change, reason := range map[string]plan.Reason{
+		"ip=" + foreignIP: plan.ReasonPortTaken, "53 ip=" + sourceNAT: plan.ReasonReservedPort, "address=my-ip": plan.ReasonInvalidAnnotation,
+		"udp:80 mode=proxy": plan.ReasonUnsupportedProto, "8081": plan.ReasonReservedPort, "udp:81,81 mode=proxy": plan.ReasonMixedProtocols,
+		"nodeport=0": plan.ReasonNoNodePort, "70000": plan.ReasonInvalidPort,
+	} {
+		parallel(t, change, func(t *testing.T) {
+			env := newEnv(t)
+			env.create("web", []int{80}, changed(t, script.Split(change)))
+			p := env.preview("w1")
+			require.NotNil(t, p.Refusal)
+			assert.Equal(t, reason, p.Refusal.Reason)
+			assert.Empty(t, p.Actions)
+		})
+	}
+}
+
+// The operator can keep the controller from changing ACL lists; an Event then says what has to be let in.
+func TestACLsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, withVPC, withDeps(func(d *service.Deps) { d.Known.LeaveACLs = true }))
+	env.create("web", []int{80}, withUDP(53))
+	env.mustSync("web", "v1")
+	assert.Contains(t, env.event(plan.ReasonDefaultACL), "let in 0.0.0.0/0 to 32053/udp")
+	assert.Empty(t, grep(env.dump(), ownReason))
+	assert.Zero(t, env.Ledger().Count("createNetworkACL"))
 }

@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
 )
 
@@ -27,9 +27,6 @@ const (
 	friendNS   = "friend"
 	trustedNS  = "kube-system"
 )
-
-// reasonNotAllowed is the reason of Events about Services that the policy refuses.
-const reasonNotAllowed plan.Reason = "NotAllowed"
 
 // Addresses of tenantWorld, all in k8s-net and none of them acquired by this cluster.
 const (
@@ -168,30 +165,6 @@ func (env *serviceEnv) drift() {
 	env.round(6 * time.Minute)
 }
 
-// refused syncs a Service that must be refused before anything is written. It returns the Event's text.
-func (env *serviceEnv) refused(key string, reasons ...plan.Reason) string {
-	env.t.Helper()
-	before := env.dump()
-	env.events()
-	env.reset()
-	if err := env.sync(key); err == nil {
-		env.same(before, "the sync")
-		assert.Fail(env.t, "not refused", key)
-		return ""
-	}
-	assert.Empty(env.t, env.writes(), "calls that change something")
-	env.same(before, "the refused sync")
-	for _, event := range env.events() {
-		for _, reason := range reasons {
-			if strings.Contains(event, " "+string(reason)+" ") {
-				return event
-			}
-		}
-	}
-	assert.Fail(env.t, "no Event says why", "%s should be refused with one of %v", key, reasons)
-	return ""
-}
-
 // unchanged checks that every address that was there before is as it was, with everything on it. Addresses acquired
 // since do not count.
 func (env *serviceEnv) unchanged(before []string, when string, except ...string) {
@@ -228,14 +201,16 @@ func (env *serviceEnv) acquireAgain(ip, network string) {
 	env.did(env.inspect.AssociateIP(ctx, cloudstack.AssociateIPRequest{NetworkID: network, Address: ip}))
 }
 
-// harmless checks that a Service is refused and changes nothing: after a restart, in drift rounds, and when it goes.
-func (env *serviceEnv) harmless(key string, reasons ...plan.Reason) {
-	env.t.Helper()
-	before := env.dump()
-	env.refused(key, reasons...)
-	env.restart()
-	env.refused(key, reasons...)
-	env.drift()
-	env.mustDelete(key)
-	env.same(before, "the refused Service")
+// shareWith is the annotation by which a Service lets Services of other namespaces use its address.
+const shareWith = annotation.Prefix + "share-with"
+
+// keptPerNamespace is keepIP.maxPerNamespace of the default policy.
+const keptPerNamespace = 2
+
+func numbers(first, count int) []int {
+	var out []int
+	for i := range count {
+		out = append(out, first+i)
+	}
+	return out
 }

@@ -1,0 +1,348 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/script"
+)
+
+// A change waits until the one before it has had its effect, unless both are of one group: they happen at once.
+const (
+	alone = iota
+	atOnce
+	byOperator
+	ofNodes
+)
+
+var verbs = map[string]int{
+	"service": atOnce, "wait": atOnce, "set": atOnce, "start": atOnce, "heal": atOnce, "namespace": atOnce, "api-fails": atOnce, "api-works": atOnce, "deletes": atOnce,
+	"by-hand": byOperator, "delete-rules": byOperator, "endpoints": ofNodes, "join": ofNodes, "leave": ofNodes, "label": ofNodes, "taint": ofNodes,
+	"untaint": ofNodes, "ready": ofNodes, "unready": ofNodes, "address": ofNodes,
+}
+
+// player plays a scenario. It knows the dumps that were noted, and values by name: $NAME, or the address of Service NAME.
+type player struct {
+	*frameworkEnv
+	dumps  map[string][]string
+	vars   map[string]string
+	faults []func()
+	broken atomic.Bool
+	last   string // the verb of the last change
+	dirty  bool   // something was changed since the last wait
+}
+
+// expand replaces $NAME and ${NAME}.
+func (p *player) expand(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = os.Expand(w, func(name string) string { return p.vars[name] })
+	}
+	return out
+}
+
+// learn remembers the addresses of Services, also of those that go.
+func (p *player) learn() {
+	list, err := p.kube.CoreV1().Services(metav1.NamespaceAll).List(p.t.Context(), metav1.ListOptions{})
+	require.NoError(p.t, err)
+	for i := range list.Items {
+		s := &list.Items[i]
+		for _, in := range s.Status.LoadBalancer.Ingress {
+			key := s.Namespace + "/" + s.Name
+			p.vars[key] = cmp.Or(in.IP, p.vars[key])
+			if s.Namespace == metav1.NamespaceDefault {
+				p.vars[s.Name] = p.vars[key]
+			}
+		}
+	}
+}
+
+// Do implements script.Driver:
+//
+//	service KEY CHANGE ..., edit KEY CHANGE ...   see script.Change
+//	KEY*3 are KEY0, KEY1, KEY2
+//	delete KEY, deletes KEY (without a wait), vanish KEY (without its finalizer)
+//	endpoints KEY w1 w2:ending                    ready endpoints, and ending ones
+//	join w3, leave w3, label w1 a=b, taint w1 KEY, untaint w1, unready w1, ready w1, address w1 IP
+//	stop, start, restart SETTING, set SETTING     the controller, with another setting
+//	wait 5m; reset (calls and Events); note NAME (the dump); let NAME VALUE
+//	fault COMMAND:KIND:..., heal                  see simulator.ParseFault
+//	by-hand COMMAND a=b ... > NAME                as an operator; see refer
+//	acquire NAME [IP], release ADDRESS            as another user of the account
+//	delete-rules ADDRESS                          everything on it
+//	namespace NAME a=b; api-fails VERB RESOURCE, api-works
+func (p *player) Do(s *script.Step) error {
+	if group := verbs[s.Verb]; group != atOnce && (group == alone || group != verbs[p.last]) {
+		p.settled()
+	}
+	synctest.Wait()
+	p.learn()
+	defer func() {
+		if p.last = s.Verb; s.Verb == "wait" {
+			p.dirty = false
+		} else if !slices.Contains([]string{"reset", "note", "let", "fault", "heal"}, s.Verb) {
+			p.dirty = true
+		}
+	}()
+	w := append(p.expand(s.Words), p.expand(s.Text)...)
+	if prefix, n, many := strings.Cut(s.Word(0), "*"); many && s.Verb != "fault" {
+		number, err := strconv.Atoi(n)
+		for i := range number {
+			one := &script.Step{Verb: s.Verb, Words: append([]string{fmt.Sprint(prefix, i)}, s.Words[1:]...), Text: s.Text}
+			err = errors.Join(err, p.Do(one))
+			p.dirty = false // all at once
+		}
+		return err
+	}
+	switch s.Verb {
+	case "service":
+		p.create(w[0], nil, changed(p.t, w[1:]))
+	case "edit":
+		p.edit(w[0], changed(p.t, w[1:]))
+	case "delete":
+		p.remove(w[0])
+	case "deletes":
+		p.deletes(w[0])
+	case "vanish":
+		p.vanishes(w[0])
+	case "endpoints":
+		p.endpoints(w[0], endpointsOf(w[1:]))
+	case "join":
+		p.joins(w[0])
+	case "leave":
+		p.leaves(w[0])
+	case "label":
+		key, value, _ := strings.Cut(w[1], "=")
+		p.label(w[0], key, value)
+	case "address":
+		p.node(w[0], func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: w[1]}}
+		})
+	case "taint":
+		p.node(w[0], taintNode(w[1]))
+	case "untaint":
+		p.node(w[0], func(n *corev1.Node) { n.Spec.Taints = nil })
+	case "unready":
+		p.node(w[0], readiness(corev1.ConditionUnknown))
+	case "ready":
+		p.node(w[0], readiness(corev1.ConditionTrue))
+	case "api-fails":
+		p.broken.Store(true)
+		p.react(w[0], w[1], func(clienttesting.Action) (bool, runtime.Object, error) {
+			return p.broken.Load(), nil, errors.New("the API server is broken")
+		})
+	case "api-works":
+		p.broken.Store(false)
+	case "stop":
+		p.stop()
+	case "start":
+		p.start()
+	case "restart":
+		p.restart(func(c *controllerSetup) {
+			if len(w) > 0 {
+				configure(p.t, c, &script.Step{Verb: w[0], Words: w[1:]})
+			}
+		})
+	case "set":
+		configure(p.t, &p.setup, &script.Step{Verb: w[0], Words: w[1:]})
+	case "wait":
+		d, err := time.ParseDuration(w[0])
+		time.Sleep(d)
+		return err
+	case "reset":
+		p.count()
+	case "note":
+		p.dumps[w[0]] = p.dump()
+	case "let":
+		p.vars[w[0]] = p.refer(w[1])
+	case "fault":
+		f, err := simulator.ParseFault(strings.TrimPrefix(s.Line, "fault ")) // a text has spaces and quotes
+		if err != nil {
+			return err
+		}
+		f.Caller = "ccm"
+		p.faults = append(p.faults, p.Inject(f))
+	case "heal":
+		if err := p.hit(); err != nil {
+			return err
+		}
+		for _, remove := range p.faults {
+			remove()
+		}
+		p.faults = nil
+	case "by-hand":
+		return p.byHand(w)
+	case "acquire":
+		ip := ""
+		if len(w) > 1 {
+			ip = w[1]
+		}
+		id := p.did(p.inspect.AssociateIP(p.t.Context(), cloudstack.AssociateIPRequest{NetworkID: p.net("k8s-net").ID, Address: ip}))
+		p.vars[w[0]] = p.snapshot()[id].Address
+	case "release":
+		p.did(p.inspect.DisassociateIP(p.t.Context(), p.address(p.at(w[0])).ID))
+	case "delete-rules":
+		p.deleteRules(p.at(w[0]))
+	case "namespace":
+		key, value, _ := strings.Cut(w[1], "=")
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w[0], Labels: map[string]string{key: value}}}
+		_, err := p.kube.CoreV1().Namespaces().Create(p.t.Context(), ns, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = p.kube.CoreV1().Namespaces().Update(p.t.Context(), ns, metav1.UpdateOptions{})
+		}
+		return err
+	default:
+		return errors.New("nothing of this name can be done")
+	}
+	return nil
+}
+
+// hit returns an error if a fault has hit no call.
+func (p *player) hit() error {
+	for _, f := range p.Faults() {
+		if f.Hits == 0 {
+			return fmt.Errorf("the fault %s was not hit", f.Fault)
+		}
+	}
+	return nil
+}
+
+// settled waits until the last change has had its effect.
+func (p *player) settled() {
+	if p.dirty {
+		time.Sleep(settle)
+		p.dirty = false
+	}
+	synctest.Wait()
+	p.learn()
+}
+
+// changed is a change of a Service whose node ports are those of servicePorts and withUDP.
+func changed(t *testing.T, words []string) func(*corev1.Service) {
+	t.Helper()
+	return func(s *corev1.Service) {
+		require.NoError(t, script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+			switch {
+			case old != nil:
+				return *old
+			case protocol == corev1.ProtocolUDP:
+				udp := &corev1.Service{}
+				withUDP(int(number))(udp)
+				return udp.Spec.Ports[0]
+			}
+			return servicePorts(int(number))[0]
+		}))
+	}
+}
+
+func endpointsOf(words []string) endpoints {
+	out := endpoints{}
+	for _, w := range words {
+		node, ending := strings.CutSuffix(w, ":ending")
+		if out[node] = readyEndpoint; ending {
+			out[node] = endingEndpoint
+		}
+	}
+	return out
+}
+
+// byHand makes a call as an administrator. The result's id gets a name.
+func (p *player) byHand(words []string) error {
+	name := ""
+	if n := len(words); n > 2 && words[n-2] == ">" {
+		words, name = words[:n-2], words[n-1]
+	}
+	var pairs []string
+	for _, w := range words[1:] {
+		key, value, _ := strings.Cut(w, "=")
+		pairs = append(pairs, key, p.refer(value))
+	}
+	answer := p.Admin(words[0], pairs...)
+	if name != "" {
+		p.vars[name], _ = answer["id"].(string)
+		if p.vars[name] == "" {
+			for _, v := range answer {
+				if o, ok := v.(map[string]any); ok {
+					p.vars[name], _ = o["id"].(string)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// refer is the id, or another property, of an object: address:WEB, ip:WEB, rule:WEB:80, firewall:WEB:80, forward:WEB:53, vm:w1,
+// network:NAME, acl:NETWORK, vpc:NETWORK, annotation:KEY:NAME, lead:WEB (the node of its port forwardings), other:WEB (w1 or w2,
+// which is not that node).
+func (p *player) refer(text string) string {
+	kind, name, _ := strings.Cut(text, ":")
+	name, port, _ := strings.Cut(name, ":")
+	number, _ := strconv.Atoi(port)
+	switch kind {
+	case "address":
+		return p.address(p.at(name)).ID
+	case "ip":
+		return p.at(name)
+	case "rule":
+		for _, r := range p.rulesAt(p.at(name)) {
+			if r.PublicPort == number {
+				return r.ID
+			}
+		}
+	case "firewall":
+		for _, f := range p.firewallAt(p.at(name)) {
+			if f.StartPort <= number && number <= f.EndPort {
+				return f.ID
+			}
+		}
+	case "forward":
+		for i := range p.snapshot()[p.address(p.at(name)).ID].forwards {
+			if f := p.snapshot()[p.address(p.at(name)).ID].forwards[i]; f.StartPort == number {
+				return f.ID
+			}
+		}
+	case "vm":
+		return p.vm(name)
+	case "network":
+		return p.net(name).ID
+	case "acl":
+		return p.net(name).ACLID
+	case "vpc":
+		return p.net(name).VPCID
+	case "annotation":
+		return p.get(name).Annotations[annotation.Prefix+port]
+	case "lead":
+		return p.leads(name)[0]
+	case "other":
+		return map[string]string{"w1": "w2", "w2": "w1"}[p.leads(name)[0]]
+	default:
+		return text
+	}
+	p.t.Fatalf("there is no %s", text)
+	return ""
+}
+
+// at is the address of a Service, or the one that is named itself.
+func (p *player) at(name string) string { return cmp.Or(p.vars[name], name) }

@@ -1,0 +1,249 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/testenv/script"
+)
+
+// See implements script.Driver. "within 5s EXPECTATION" is to be seen after no more than that time.
+func (p *player) See(s *script.Step) error {
+	if s.Verb == "within" {
+		limit, err := time.ParseDuration(s.Word(0))
+		inner := &script.Step{Line: s.Line, Not: s.Not, Verb: s.Word(1), Words: s.Words[2:], Text: s.Text}
+		for begun := time.Now(); err == nil; time.Sleep(20 * time.Millisecond) {
+			synctest.Wait()
+			p.learn()
+			if why := p.see(inner); why == nil || time.Since(begun) > limit {
+				return why
+			}
+		}
+		return err
+	}
+	p.settled()
+	return p.see(s)
+}
+
+func (p *player) see(s *script.Step) error {
+	see, known := p.sights()[s.Verb]
+	if !known {
+		return errors.New("nothing of this name can be seen")
+	}
+	ok, got := see(p.expand(s.Words), p.expand(s.Text))
+	if ok == s.Not {
+		return fmt.Errorf("there is: %v", got)
+	}
+	return nil
+}
+
+// sights are what can be seen: whether it is, and what is instead.
+//
+//	served KEY ..., gone KEY, holds IP, ip KEY IP, status KEY hostname= ip= mode= ports=N
+//	same NAME                      the dump is the noted one; "start" is that of the beginning
+//	at ADDRESS [TEXT]              the lines of the dump about an address, those with the text, are the step's text
+//	lines TEXT                     the same of the whole dump
+//	has ADDRESS TEXT ..., count ADDRESS N [TEXT ...], where * is the whole dump
+//	addresses N (more than at the beginning), served-of KEY*10 N, failed COMMAND N (jobs)
+//	members KEY w1 w2, backends KEY w1=IP, leads KEY w1, rule KEY PORT protocol= algorithm= to=, sticky KEY PORT TEXT
+//	rules KEY 80,443 [w1 w2]       just these ports have rules, with these members; no port: there are none
+//	open KEY PORT RANGES           who is let in by firewall or, in a VPC, by the rule
+//	event REASON TEXT ..., events N, says KEY TEXT ..., condition KEY STATUS TEXT ..., annotation KEY NAME TEXT ...
+//	calls COMMAND N, changed COMMAND ... (all calls that change something), metric NAME N
+//	tagged VALUE KIND ...          just these kinds of objects carry a tag with the value
+//
+// N is a number, or <=N, >=N.
+func (p *player) sights() map[string]func(w, text []string) (bool, any) {
+	return map[string]func(w, text []string) (bool, any){
+		"served": func(w, _ []string) (bool, any) {
+			return !slices.ContainsFunc(w, func(key string) bool { return !p.served(key) }), "not served"
+		},
+		"gone": func(w, _ []string) (bool, any) {
+			namespace, name := p.split(w[0])
+			_, err := p.kube.CoreV1().Services(namespace).Get(p.t.Context(), name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err), "it is there"
+		},
+		"holds": func(w, _ []string) (bool, any) { return p.holds(p.at(w[0])), p.addresses() },
+		"ip": func(w, _ []string) (bool, any) {
+			return p.get(w[0]).Status.LoadBalancer.Ingress[0].IP == p.at(w[1]), p.ip(w[0])
+		},
+		"status": func(w, _ []string) (bool, any) { got := p.status(w[0]); return script.Subset(got, w[1:]), got },
+		"same": func(w, _ []string) (bool, any) {
+			diff := changes(p.dumps[w[0]], p.dump())
+			return len(diff) == 0, strings.Join(append([]string{"changes"}, diff...), "\n  ")
+		},
+		"at": func(w, text []string) (bool, any) { return equal(of(p.dump(), p.at(w[0])), w[1:], text) },
+		"lines": func(w, text []string) (bool, any) {
+			return equal(p.dump(), w, text)
+		},
+		"has": func(w, _ []string) (bool, any) { return all(strings.Join(of(p.dump(), p.at(w[0])), "\n"), w[1:]) },
+		"count": func(w, _ []string) (bool, any) {
+			lines := p.dump()
+			if w[0] != "*" {
+				lines = of(lines, p.at(w[0]))
+			}
+			for _, part := range w[2:] {
+				lines = grep(lines, part)
+			}
+			return number(len(lines), w[1]), lines
+		},
+		"addresses": func(w, _ []string) (bool, any) {
+			more := len(p.addresses()) - len(grep(p.dumps["start"], "address "))
+			return number(more, w[0]), more
+		},
+		"served-of": func(w, _ []string) (bool, any) {
+			prefix, n, _ := strings.Cut(w[0], "*")
+			all, _ := strconv.Atoi(n)
+			served := 0
+			for i := range all {
+				if p.served(fmt.Sprint(prefix, i)) {
+					served++
+				}
+			}
+			return number(served, w[1]), served
+		},
+		"failed":  func(w, _ []string) (bool, any) { got := p.failures(w[0]); return number(got, w[1]), got },
+		"members": func(w, _ []string) (bool, any) { got := p.members(w[0]); return slices.Equal(got, w[1:]), got },
+		"backends": func(w, _ []string) (bool, any) {
+			var got []string
+			list := p.membersOf(p.rulesAt(p.at(w[0]))[0].ID)
+			for i := range list {
+				got = append(got, list[i].Name+"="+strings.Join(list[i].Addresses, ","))
+			}
+			slices.Sort(got)
+			return slices.Equal(got, w[1:]), got
+		},
+		"leads": func(w, _ []string) (bool, any) { got := p.leads(w[0]); return slices.Equal(got, w[1:]), got },
+		"rules": func(w, _ []string) (bool, any) { return p.rulesAre(w[0], w[1:]) },
+		"rule": func(w, _ []string) (bool, any) {
+			for _, r := range p.rulesAt(p.at(w[0])) {
+				if fmt.Sprint(r.PublicPort) == w[1] {
+					return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": fmt.Sprint(r.PrivatePort)}, w[2:]), r
+				}
+			}
+			return false, "no rule"
+		},
+		"open": func(w, _ []string) (bool, any) {
+			port, _ := strconv.Atoi(w[1])
+			got := strings.Join(p.snapshot()[p.address(p.at(w[0])).ID].access(port), ",")
+			return got == strings.Join(w[2:], ","), got
+		},
+		"sticky": func(w, _ []string) (bool, any) {
+			list, err := p.inspect.ListStickinessPolicies(p.t.Context(), p.refer("rule:"+w[0]+":"+w[1]))
+			require.NoError(p.t, err)
+			got := ""
+			for _, policy := range list {
+				got += policy.Method + " " + policy.Params["cookie-name"] + policy.Params["expire"]
+			}
+			return strings.HasPrefix(got, w[2]) && (w[2] != "" || got == ""), got
+		},
+		"event": func(w, _ []string) (bool, any) {
+			return slices.ContainsFunc(p.said(), func(e string) bool { ok, _ := all(e, append([]string{w[0] + ": "}, w[1:]...)); return ok }), "other Events"
+		},
+		"events": func(w, _ []string) (bool, any) { return number(len(p.said()), w[0]), len(p.said()) },
+		"says":   func(w, _ []string) (bool, any) { return all(p.says(w[0]), w[1:]) },
+		"condition": func(w, _ []string) (bool, any) {
+			c := p.ready(w[0])
+			ok, _ := all(c.Reason+": "+c.Message, w[2:])
+			return ok && string(c.Status) == w[1], c
+		},
+		"annotation": func(w, _ []string) (bool, any) { return all(p.get(w[0]).Annotations[annotation.Prefix+w[1]], w[2:]) },
+		"calls": func(w, _ []string) (bool, any) {
+			calls := p.Calls("ccm")
+			if w[0] != "*" {
+				calls = grep(calls, w[0])
+			}
+			return number(len(calls), w[1]), tally(calls)
+		},
+		"changed": func(w, _ []string) (bool, any) { return slices.Equal(p.wrote(), w), p.wrote() },
+		"tagged": func(w, _ []string) (bool, any) {
+			got := p.tagged(w[0])
+			return slices.Equal(got, slices.Sorted(slices.Values(w[1:]))), got
+		},
+		"metric": func(w, _ []string) (bool, any) { got := p.metric(w[0]); return number(int(got), w[1]), got },
+	}
+}
+
+// tagged are the kinds of objects that carry a tag with a value.
+func (p *player) tagged(value string) []string {
+	tags, err := p.inspect.ListTags(p.t.Context(), cloudstack.TagQuery{})
+	require.NoError(p.t, err)
+	kinds := map[string]bool{}
+	for i := range tags {
+		if tags[i].Value == value {
+			kinds[tags[i].ResourceType] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+// status is what a Service shows.
+func (p *player) status(key string) map[string]string {
+	out := map[string]string{}
+	for _, in := range p.get(key).Status.LoadBalancer.Ingress {
+		out["ip"], out["hostname"], out["ports"] = in.IP, in.Hostname, fmt.Sprint(len(in.Ports))
+		if in.IPMode != nil {
+			out["mode"] = string(*in.IPMode)
+		}
+	}
+	return out
+}
+
+// rulesAre reports whether just the ports of the first word have rules, with these members: all nodes if none is named.
+func (p *player) rulesAre(key string, words []string) (bool, any) {
+	want, members := map[string][]string{}, p.setup.nodes
+	if len(words) > 1 {
+		members = words[1:]
+	}
+	for _, w := range words[:min(1, len(words))] {
+		for port := range strings.SplitSeq(w, ",") {
+			want[port] = members
+		}
+	}
+	routed, got := p.routed(), map[string][]string{}
+	for _, r := range p.rulesAt(p.at(key)) {
+		got[fmt.Sprint(r.PublicPort)] = routed[r.ID]
+	}
+	return maps.EqualFunc(got, want, slices.Equal), got
+}
+
+// equal compares the lines of a dump, those with a text, with what they must be.
+func equal(lines, with, want []string) (bool, any) {
+	if len(with) > 0 {
+		lines = grep(lines, with[0])
+	}
+	return slices.Equal(lines, want), strings.Join(append([]string{""}, lines...), "\n  | ")
+}
+
+func all(text string, parts []string) (bool, any) {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }), text
+}
+
+// number compares a number with N, <=N or >=N.
+func number(got int, want string) bool {
+	n, err := strconv.Atoi(strings.TrimLeft(want, "<>="))
+	switch {
+	case err != nil:
+		panic(err)
+	case strings.HasPrefix(want, "<="):
+		return got <= n
+	case strings.HasPrefix(want, ">="):
+		return got >= n
+	}
+	return got == n
+}

@@ -1,0 +1,145 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/csccm/csccm/pkg/simulator"
+	"github.com/csccm/csccm/pkg/testenv/script"
+)
+
+const (
+	webLB   = "a7c3e1b5200004000800000000000abc" // of webUID
+	webTags = "[csccm-allocated-by=cloudstack-ccm csccm-cluster=test csccm-managed-by=cloudstack-ccm csccm-service-uid=" + webUID + " csccm-service=default/web]"
+)
+
+// known are values that every scenario has: the beginning of the names of web's rules, its tags and the reason of its ACL items;
+// nodes and a namespace; characters that a file of scenarios cannot have.
+var known = map[string]string{
+	"LB": webLB, "TAGS": webTags, "OWN": ownReason,
+	"n1": "w1", "n2": "w2", "friend": friendNS,
+	"CR": "\r", "LF": "\n", "VT": "\v", "NUL": "\x00", "LONG": strings.Repeat("x", 5000), "VARIABLE": "${HOME}",
+}
+
+// settle is the virtual time between a change and what is seen of it, unless the scenario waits itself.
+const settle = time.Minute
+
+// trustEverybody is a policy that restricts nobody.
+const trustEverybody = `{"trustedNamespaces":["*"]}`
+
+// TestScenarios plays the scenarios of pkg/testenv/script/table: the whole controller on the simulator, in virtual time.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	all, err := script.Load()
+	require.NoError(t, err)
+	for _, release := range simulator.Releases() {
+		require.True(t, slices.ContainsFunc(all, func(s script.Scenario) bool { return s.File == "releases" && strings.HasSuffix(s.Name, release) }), release)
+	}
+	for _, s := range all {
+		parallel(t, s.File+"/"+s.Name, func(t *testing.T) {
+			setup := setupOf(lbWorld)
+			setup.tenancy = trustEverybody
+			for len(s.Steps) > 0 && configure(t, &setup, &s.Steps[0]) {
+				s.Steps = s.Steps[1:]
+			}
+			withController(t, setup, func(env *frameworkEnv) {
+				p := &player{frameworkEnv: env, dumps: map[string][]string{"start": env.dump()}, vars: maps.Clone(known)}
+				env.count()
+				if err := errors.Join(s.Play(p), p.hit()); err != nil {
+					env.t.Fatalf("%v\nEvents:\n  %s", err, strings.Join(env.said(), "\n  "))
+				}
+			})
+		})
+	}
+}
+
+// configure does a step that describes the world or the controller, and reports whether it was one:
+//
+//	world PART ...               roomy, limited:N (addresses), project, vpc:N (the number of the ACL list's last item), tiers, tenants,
+//	                             other-project, release:4.19, deny:COMMAND,COMMAND; | SECTION: ITEM adds to the world
+//	nodes w1 w2, drift 5m, tenancy and JSON as text, latency simulator, latency COMMAND=4s, clean, cluster-id ID, former-ids IDS
+func configure(t *testing.T, c *controllerSetup, s *script.Step) bool {
+	t.Helper()
+	var err error
+	switch s.Verb {
+	case "world":
+		for _, part := range s.Words {
+			c.part(part)
+		}
+		for _, line := range s.Text {
+			section, item, _ := strings.Cut(strings.ReplaceAll(line, "$LB", webLB), ": ")
+			c.world = strings.Replace(c.world, section+":\n", section+":\n  - "+item+"\n", 1)
+		}
+	case "nodes":
+		c.nodes = s.Words
+	case "drift":
+		c.drift, err = time.ParseDuration(s.Word(0))
+	case "tenancy":
+		c.tenancy = strings.Join(s.Text, "") // the default policy without
+	case "latency":
+		if s.Word(0) == "simulator" {
+			c.Latency, err = simulator.Profile(s.Word(0))
+			break
+		}
+		c.Latency = simulator.LatencyProfile{Call: 20 * time.Millisecond, Job: 100 * time.Millisecond, Jobs: map[string]time.Duration{}}
+		for _, w := range s.Words {
+			command, duration, _ := strings.Cut(w, "=")
+			c.Latency.Jobs[command], err = time.ParseDuration(duration)
+		}
+	case "clean":
+		c.cleanOrphans = true
+	case "cluster-id":
+		c.clusterID = s.Word(0)
+	case "former-ids":
+		c.formerIDs = s.Word(0)
+	default:
+		return false
+	}
+	require.NoError(t, err)
+	return true
+}
+
+// part changes the world.
+func (c *controllerSetup) part(part string) {
+	name, value, _ := strings.Cut(part, ":")
+	env := &serviceEnv{}
+	switch name {
+	case "roomy":
+		c.world = roomyWorld
+	case "limited":
+		n, _ := strconv.Atoi(value)
+		c.world = limitedWorld(n)
+	case "project":
+		c.world, c.project = projectWorld, projectID
+	case "vpc":
+		wall, _ := strconv.Atoi(value)
+		c.world, c.vpc = vpcSetup(cmp.Or(wall, 100)).world, true
+	case "tiers":
+		withVPC(env, &c.world)
+		c.vpc = true
+	case "tenants":
+		withTenantWorld(env, &c.world)
+	case "other-project":
+		withOtherProject(env, &c.world)
+	case "release":
+		asRelease(value)(env, &c.world)
+	case "deny":
+		c.world = strings.Replace(c.world, "accounts:\n", "roles:\n  - name: few\n    type: User\n    rules: [{deny: "+
+			strings.ReplaceAll(value, ",", "}, {deny: ")+"}, {allow: \"*\"}]\naccounts:\n", 1)
+		c.world = strings.Replace(c.world, "  - name: k8s\n    role: User", "  - name: k8s\n    role: few", 1)
+		c.noForwards = strings.Contains(value, "listPortForwardingRules")
+	default:
+		panic(part)
+	}
+}

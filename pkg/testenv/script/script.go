@@ -1,0 +1,297 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package script reads and plays scenarios: what users, operators and CloudStack do, and what must be seen then. A scenario is
+// written once, in table/*.txt, and is played by a driver of each layer: the controller on the simulator in virtual time
+// (pkg/provider) and the product on any CloudStack (test/cloud).
+//
+//	== NAME                      begins a scenario; # begins a comment
+//	each X a b "c d"             plays it for each value of {X}
+//	case NAME X=a Y=b            a row of values, without one where a variable is missing; all rows are played, and all combinations with each
+//	[a=b] STEP, [a!=b] STEP      a step for some values alone
+//	VERB WORD ... ; VERB ...     steps; the lines below that begin with | are a step's text
+//	expect VERB WORD ...         what must be seen; "expect not" is the opposite
+//
+// The verbs are those of the drivers. Changes of a Service are described at Change.
+package script
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed table
+var table embed.FS
+
+// Scenario is one scenario with one value for each of its variables.
+type Scenario struct {
+	File  string // without .txt
+	Name  string
+	About string // the comment before its first step
+	Steps []Step
+}
+
+// Step is a change or, if Expect, something that must be seen.
+type Step struct {
+	Line        string
+	Expect, Not bool
+	Verb        string
+	Words       []string
+	Text        []string // the lines below that begin with |
+}
+
+// Word returns the i-th word after the verb; empty when there is none.
+func (s *Step) Word(i int) string {
+	if i < len(s.Words) {
+		return s.Words[i]
+	}
+	return ""
+}
+
+// Driver plays steps on a layer.
+type Driver interface {
+	// Do makes a change.
+	Do(step *Step) error
+	// See returns an error unless the layer shows what the step describes. Whether it waits is the driver's decision.
+	See(step *Step) error
+}
+
+// Play does the steps one after the other.
+func (s *Scenario) Play(d Driver) error {
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		do := d.Do
+		if step.Expect {
+			do = d.See
+		}
+		if err := do(step); err != nil {
+			return fmt.Errorf("%s.txt, %s: %s: %w", s.File, s.Name, step.Line, err)
+		}
+	}
+	return nil
+}
+
+// Load returns the scenarios of all files.
+func Load() ([]Scenario, error) {
+	entries, err := table.ReadDir("table")
+	if err != nil {
+		return nil, err
+	}
+	var all []Scenario
+	for _, e := range entries {
+		raw, err := table.ReadFile(path.Join("table", e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		list, err := parse(string(raw))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		for i := range list {
+			list[i].File = strings.TrimSuffix(e.Name(), ".txt")
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// Find returns the scenarios of a file, or those of one name in it.
+func Find(file, name string) ([]Scenario, error) {
+	all, err := Load()
+	all = slices.DeleteFunc(all, func(s Scenario) bool { return s.File != file || name != "" && s.Name != name })
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("there is no scenario %q in %s.txt", name, file)
+	}
+	return all, err
+}
+
+// unknown matches {NAME}, which is not replaced.
+var unknown = regexp.MustCompile(`\{[a-z]+\}`)
+
+// row is one choice of values for some variables.
+type row struct {
+	name   string
+	values map[string]string
+}
+
+// parse reads a file.
+func parse(text string) ([]Scenario, error) {
+	var all []Scenario
+	for i, section := range strings.Split("\n"+text, "\n== ") {
+		if i == 0 {
+			continue
+		}
+		name, body, _ := strings.Cut(section, "\n")
+		list, err := expand(strings.TrimSpace(name), body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// expand makes one scenario for each combination of values.
+func expand(name, body string) ([]Scenario, error) {
+	var lines []string
+	var cases []row
+	about := ""
+	rows := []row{{name, nil}}
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		words := Split(line)
+		switch {
+		case line == "":
+		case line[0] == '#':
+			if len(lines) == 0 && about == "" {
+				about = strings.TrimSpace(line[1:])
+			}
+		case words[0] == "each":
+			var values []row
+			for _, v := range words[2:] {
+				values = append(values, row{v, map[string]string{words[1]: v}})
+			}
+			rows = combine(rows, values)
+		case words[0] == "case":
+			values, err := pairs(words[2:])
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, row{words[1], values})
+		default:
+			lines = append(lines, line)
+		}
+	}
+	if len(cases) > 0 {
+		rows = combine(rows, cases)
+	}
+	names := map[string]string{}
+	for _, r := range rows {
+		maps.Copy(names, r.values)
+	}
+	var all []Scenario
+	for _, r := range rows {
+		s := Scenario{Name: r.name, About: about}
+		for _, line := range lines {
+			line = replaced(line, names, r.values)
+			if unknown.MatchString(line) {
+				return nil, errors.New("a value that no row has: " + line)
+			}
+			if err := s.add(line); err != nil {
+				return nil, err
+			}
+		}
+		if !slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Expect }) {
+			return nil, errors.New("nothing is expected")
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// combine returns each row of one list with each of another.
+func combine(a, b []row) []row {
+	var out []row
+	for _, x := range a {
+		for _, y := range b {
+			both := row{x.name + ", " + y.name, map[string]string{}}
+			maps.Copy(both.values, x.values)
+			maps.Copy(both.values, y.values)
+			out = append(out, both)
+		}
+	}
+	return out
+}
+
+func pairs(words []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, w := range words {
+		k, v, ok := strings.Cut(w, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form NAME=VALUE", w)
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+func replaced(line string, names, values map[string]string) string {
+	for k := range names {
+		line = strings.ReplaceAll(line, "{"+k+"}", values[k])
+	}
+	return line
+}
+
+// add adds the steps of a line, or a line of the last step's text.
+func (s *Scenario) add(line string) error {
+	if text, ok := strings.CutPrefix(line, "|"); ok {
+		if len(s.Steps) == 0 {
+			return errors.New("a text without a step: " + line)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			last := &s.Steps[len(s.Steps)-1]
+			last.Text = append(last.Text, text)
+		}
+		return nil
+	}
+	for strings.HasPrefix(line, "[") {
+		condition, rest, _ := strings.Cut(line, "] ")
+		left, right, _ := strings.Cut(condition[1:], "=")
+		left, not := strings.CutSuffix(left, "!")
+		if (left == right) == not {
+			return nil
+		}
+		line = rest
+	}
+	for text := range strings.SplitSeq(line, " ; ") {
+		words := Split(text)
+		if len(words) == 0 {
+			continue
+		}
+		step := Step{Line: strings.TrimSpace(text)}
+		step.Expect = words[0] == "expect"
+		if step.Expect {
+			words = words[1:]
+		}
+		if step.Not = step.Expect && len(words) > 0 && words[0] == "not"; step.Not {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			return errors.New("nothing to do: " + text)
+		}
+		step.Verb, step.Words = words[0], words[1:]
+		s.Steps = append(s.Steps, step)
+	}
+	return nil
+}
+
+// Split splits at blanks outside of quotes, which are " or `, and drops the quotes.
+func Split(s string) []string {
+	var out []string
+	var word strings.Builder
+	quote, some := rune(0), false
+	for _, r := range s + " " {
+		switch {
+		case quote == 0 && (r == '"' || r == '`'):
+			quote, some = r, true
+		case r == quote:
+			quote = 0
+		case r == ' ' && quote == 0:
+			if some {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			some = false
+		default:
+			word.WriteRune(r)
+			some = true
+		}
+	}
+	return out
+}
