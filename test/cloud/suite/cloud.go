@@ -4,7 +4,6 @@
 package suite
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,19 +129,6 @@ func (e *env) acl(listID string) []aclItem {
 	return all
 }
 
-// filterIs waits until an address lets just these sources reach a port: by the firewall in a network, by rule and ACL list in a VPC.
-func (e *env) filterIs(ip, port, want string) {
-	e.rulesAre(ip, fmt.Sprintf("port %s at %s to be open to %q", port, ip, want), func(rules map[string]rule) {
-		r, ok := rules[port]
-		must.Be(ok, "no rule")
-		got := cmp.Or(r.CIDRs, everybody)
-		if e.vpcID == "" {
-			got = sources(e.firewall(r.AddressID), port)
-		}
-		must.Be(got == want, "the filter lets in %q", got)
-	})
-}
-
 const everybody = "0.0.0.0/0"
 
 // addresses are the public addresses in the place that are not for source NAT: id by address.
@@ -182,3 +168,14 @@ func (e *env) acquire() (ip, id string) {
 
 // release releases an address by hand.
 func (e *env) release(id string) { e.do("disassociateIpAddress", api.Params{"id": id}) }
+
+// acquireForNow acquires an address by hand, which is released at the end of the scenario.
+func (e *env) acquireForNow() string {
+	ip, id := e.acquire()
+	e.cleanup(func() {
+		if e.addresses()[ip] == id {
+			e.release(id)
+		}
+	})
+	return ip
+}

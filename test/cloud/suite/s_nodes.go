@@ -23,7 +23,7 @@ func nodeLife(e *env) string {
 	}
 	e.vms = append(e.vms, vms...)
 	e.initialized(e.names()...)
-	e.membersAre(ip, e.names()...)
+	e.serves(ip, "80")
 	first, second := vms[0], vms[1]
 	e.nodes[first.Name].Stop()
 	e.nodes[second.Name].Stop()
@@ -43,7 +43,7 @@ func nodeLife(e *env) string {
 		})
 	}
 	e.vms = slices.DeleteFunc(e.vms, func(vm world.VM) bool { return slices.Contains(vms, vm) })
-	e.membersAre(ip, e.names()...)
+	e.serves(ip, "80")
 	var left []string
 	for _, n := range must.Get(e.cluster.Client.CoreV1().Nodes().List(e.ctx, metav1.ListOptions{})).Items {
 		left = append(left, n.Name)

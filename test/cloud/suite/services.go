@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,15 +48,6 @@ func set(name, value string) change {
 			s.Annotations = map[string]string{}
 		}
 		s.Annotations[prefix+name] = value
-	}
-}
-
-// unset removes annotations of the controller.
-func unset(names ...string) change {
-	return func(s *corev1.Service) {
-		for _, name := range names {
-			delete(s.Annotations, prefix+name)
-		}
 	}
 }
 
@@ -194,10 +186,15 @@ func ignoreGone(err error) error {
 // removeAll deletes all Services of the namespace.
 func (e *env) removeAll() {
 	var names []string
-	for _, s := range must.Get(e.services().List(e.ctx, metav1.ListOptions{})).Items {
+	for _, s := range e.all() {
 		names = append(names, s.Name)
 	}
 	e.remove(names...)
+}
+
+// all are the Services of the namespace.
+func (e *env) all() []corev1.Service {
+	return must.Get(e.services().List(e.ctx, metav1.ListOptions{})).Items
 }
 
 // makeNamespace makes the namespace of the scenario.
@@ -225,4 +222,20 @@ func taints(n *corev1.Node) []string {
 		all = append(all, t.Key)
 	}
 	return all
+}
+
+// endpoint makes one ready endpoint of a Service on a node, and no other.
+func (e *env) endpoint(service, node string) {
+	ready := true
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.1"}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+	}
+	client := e.cluster.Client.DiscoveryV1().EndpointSlices(e.namespace)
+	_, err := client.Update(e.ctx, slice, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.Create(e.ctx, slice, metav1.CreateOptions{})
+	}
+	must.OK(err)
 }

@@ -21,22 +21,22 @@ func scenarios() []scenario {
 	admin, ownVMs := []need{needAdmin}, []need{needOwnVMs}
 	// Services are the same wherever the nodes are.
 	services := []scenario{
-		{name: "a Service comes and goes", run: comesAndGoes},
-		{name: "algorithm and session affinity", run: algorithms},
-		{name: "PROXY protocol", run: proxyProtocol},
-		{name: "source ranges", run: sourceRanges},
-		{name: "ports added and removed", run: portsChange},
-		{name: "stickiness", run: stickiness},
-		{name: "hostname", run: hostname},
-		{name: "external traffic policy Local", run: localPolicy},
-		{name: "node selector and labels", run: nodeSelector},
+		played("a Service comes and goes"),
+		played("algorithm and session affinity"),
+		played("PROXY protocol"),
+		played("source ranges"),
+		played("ports added and removed"),
+		played("stickiness"),
+		played("hostname"),
+		played("external traffic policy Local"),
+		played("node selector and labels"),
 		{name: "network, zone and project named", trusted: true, run: placeNamed},
 		{name: "what is refused", run: refused},
 		{name: "certificate", trusted: true, needs: []need{needCertificate}, run: certificate},
 		// Who has an address and who releases it.
-		{name: "address of the account", run: ownAddress},
-		{name: "shared and kept address", run: sharedAndKept},
-		{name: "address changed live", run: addressChanges},
+		played("address of the account"),
+		played("shared and kept address"),
+		played("address changed live"),
 		// Calls are counted, and times compared with those of calls by hand.
 		{name: "calls and seconds of 10 ports", run: budgets},
 	}

@@ -1,0 +1,245 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/csccm/csccm/pkg/testenv/script"
+	"github.com/csccm/csccm/test/cloud/must"
+	"github.com/csccm/csccm/test/cloud/proxy"
+)
+
+// played is a scenario of pkg/testenv/script/table/anywhere.txt, which the tests of pkg/provider play, too.
+func played(name string) scenario {
+	return scenario{name: name, run: func(e *env) string {
+		p := &player{env: e, vars: map[string]string{}, spaces: map[string]*env{}}
+		for i, node := range e.names() {
+			p.vars[fmt.Sprintf("n%d", i+1)] = node
+		}
+		p.vars["friend"] = p.in("friend").namespace
+		found := must.Get(script.Find("anywhere", name))
+		must.OK(found[0].Play(p))
+		return found[0].About
+	}}
+}
+
+// player plays a scenario on the place's cluster. The words that it knows are those of the driver in pkg/provider.
+type player struct {
+	*env
+	vars   map[string]string
+	spaces map[string]*env // other namespaces of the scenario
+	mark   proxy.Mark
+}
+
+// in is the environment of another namespace.
+func (p *player) in(space string) *env {
+	if p.spaces[space] == nil {
+		const most = 56 // of the 63 characters of a name
+		other := &env{place: p.place, ctx: p.ctx, namespace: p.namespace[:min(len(p.namespace), most)] + "-" + space[:min(len(space), 6)]}
+		other.makeNamespace()
+		p.cleanup(func() {
+			other.ctx = p.ctx
+			other.removeAll()
+		})
+		p.spaces[space] = other
+	}
+	return p.spaces[space]
+}
+
+// of returns the environment and the name of a Service: friend/web is one of another namespace.
+func (p *player) of(key string) (*env, string) {
+	if space, name, other := strings.Cut(key, "/"); other {
+		return p.in(space), name
+	}
+	return p.env, key
+}
+
+// at is the address of a Service, or the one that is named itself.
+func (p *player) at(name string) string {
+	if strings.Count(name, ".") > 0 {
+		return name
+	}
+	e, service := p.of(name)
+	return e.address(service)
+}
+
+func (p *player) expand(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = os.Expand(w, func(name string) string {
+			if value, known := p.vars[name]; known {
+				return value
+			}
+			return p.addressOf(name)
+		})
+	}
+	return out
+}
+
+// addressOf is the address that a Service shows; empty while it has none.
+func (p *player) addressOf(key string) string {
+	e, name := p.of(key)
+	for _, in := range e.ingress(name) {
+		return in.IP
+	}
+	return ""
+}
+
+// changed is a change of a Service. The API server chooses node ports.
+func changed(words []string) change {
+	return func(s *corev1.Service) {
+		must.OK(script.Change(s, words, func(protocol corev1.Protocol, number int32, old *corev1.ServicePort) corev1.ServicePort {
+			if old != nil {
+				return *old
+			}
+			return corev1.ServicePort{Name: fmt.Sprintf("p%d", number), Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(8080)}
+		}))
+	}
+}
+
+// Do implements script.Driver.
+func (p *player) Do(s *script.Step) error {
+	return must.Catch(func() {
+		w := p.expand(s.Words)
+		switch s.Verb {
+		case "service":
+			e, name := p.of(w[0])
+			e.create(name, changed(w[1:]))
+		case "edit":
+			e, name := p.of(w[0])
+			e.edit(name, changed(w[1:]))
+		case "delete":
+			e, name := p.of(w[0])
+			e.remove(name)
+		case "endpoints":
+			p.endpoint(w[0], w[1])
+		case "label":
+			key, value, _ := strings.Cut(w[1], "=")
+			text := strconv.Quote(value)
+			if value == "" {
+				text = "null"
+			}
+			p.label(w[0], key, text)
+		case "acquire":
+			p.vars[w[0]] = p.acquireForNow()
+		case "release":
+			if id := p.addresses()[w[0]]; id != "" {
+				p.release(id)
+			}
+		case "let":
+			kind, name, _ := strings.Cut(w[1], ":")
+			must.Be(kind == "ip", "only addresses are known here")
+			p.vars[w[0]] = p.at(name)
+		case "reset":
+			p.mark = p.proxy.Mark()
+		default:
+			must.Fail("nothing of this name can be done")
+		}
+	})
+}
+
+// See implements script.Driver: it waits until the step is to be seen.
+func (p *player) See(s *script.Step) error {
+	return must.Catch(func() {
+		p.until("what the scenario expects", func() {
+			ok, got := p.see(s.Verb, p.expand(s.Words))
+			must.Be(ok != s.Not, "there is: %v; Events: %s", got, strings.Join(p.said(), "; "))
+		})
+	})
+}
+
+// see reports whether a step is to be seen, and what is instead.
+func (p *player) see(verb string, w []string) (ok bool, got any) {
+	switch verb {
+	case "served":
+		got = p.addressOf(w[0])
+		return got != "", "no address"
+	case "ip":
+		got = p.addressOf(w[0])
+		return got == w[1], got
+	case "holds":
+		all := p.addresses()
+		return all[w[0]] != "", all
+	case "status":
+		e, name := p.of(w[0])
+		shown := map[string]string{}
+		for _, in := range e.ingress(name) {
+			shown["ip"], shown["hostname"] = in.IP, in.Hostname
+		}
+		return script.Subset(shown, w[1:]), shown
+	case "rules":
+		return p.rulesAreFor(p.rules(p.at(w[0])), w[1:])
+	case "rule":
+		r := p.rules(p.at(w[0]))[w[1]]
+		return script.Subset(map[string]string{"protocol": r.Protocol, "algorithm": r.Algorithm, "to": r.PrivatePort}, w[2:]), r
+	case "open":
+		r := p.rules(p.at(w[0]))[w[1]]
+		open := cmp.Or(r.CIDRs, everybody)
+		switch {
+		case len(r.Members) == 0:
+			open = ""
+		case p.vpcID == "":
+			open = sources(p.firewall(r.AddressID), w[1])
+		}
+		return open == strings.Join(w[2:], ","), open
+	case "sticky":
+		got = p.sticky(p.rules(p.at(w[0]))[w[1]].ID)
+		return got == w[2], got
+	case "event":
+		return slices.ContainsFunc(p.said(), func(e string) bool {
+			return strings.HasPrefix(e, w[0]+": ") && !slices.ContainsFunc(w[1:], func(text string) bool { return !strings.Contains(e, text) })
+		}), "no such Event"
+	case "calls":
+		calls := p.proxy.Since(p.mark, proxy.Product)
+		n := 0
+		for _, c := range calls {
+			if c.Command == w[0] {
+				n++
+			}
+		}
+		return fmt.Sprint(n) == w[1], n
+	}
+	must.Fail("nothing of this name can be seen")
+	return false, nil
+}
+
+// rulesAreFor reports whether just the ports of the first word have rules, with these members: all nodes if none is named.
+func (p *player) rulesAreFor(rules map[string]rule, words []string) (ok bool, got any) {
+	members, want := p.names(), 0
+	if len(words) > 1 {
+		members = words[1:]
+	}
+	ok = true
+	for _, w := range words[:min(1, len(words))] {
+		for port := range strings.SplitSeq(w, ",") {
+			want++
+			ok = ok && slices.Equal(rules[port].Members, members)
+		}
+	}
+	return ok && len(rules) == want, rules
+}
+
+// said are the Events of all Services of the scenario, as pkg/provider's driver writes them.
+func (p *player) said() (all []string) {
+	for space, e := range map[string]*env{"": p.env, "friend/": p.spaces["friend"]} {
+		if e == nil {
+			continue
+		}
+		for _, s := range e.all() {
+			for _, event := range e.listEvents(s.Name) {
+				all = append(all, fmt.Sprintf("%s: %s (%s, %s%s)", event.Reason, event.Message, event.Type, space, s.Name))
+			}
+		}
+	}
+	return all
+}
