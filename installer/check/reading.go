@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -34,12 +35,12 @@ type source struct {
 type reading struct {
 	*Env
 
-	f *Facts
-	// run is the context of the whole run: reading goes on for others when the check that asked first has run out of time.
-	run       context.Context //nolint:containedctx // see above
+	f         *Facts
+	run       context.Context //nolint:containedctx // of the whole run: sources are read for all checks
 	inventory *inventory.Inventory
 	sources   map[decide.Source]source
 	states    map[decide.Source]*state
+	timeout   time.Duration // of one source
 	slots     chan struct{} // bounds how many sources are read at a time
 	project   string        // its id; "" for the account itself
 	// systemPods are those of kube-system, where the controller is there.
@@ -54,7 +55,10 @@ type state struct {
 	err  error
 }
 
-func newReading(ctx context.Context, env *Env, sources map[decide.Source]source) *reading {
+// errEnded means that the run ended before a source was read.
+var errEnded = errors.New("the run has ended")
+
+func newReading(ctx context.Context, env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
 	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
@@ -64,7 +68,7 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source)
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, slots: make(chan struct{}, cluster.AtOnce)}
+	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
 	for s := range sources {
 		r.states[s] = &state{done: make(chan struct{})}
 	}
@@ -77,35 +81,29 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source)
 	return r
 }
 
-// get reads a source if nobody has yet, and waits for it. Its errors name the source; those of a source that needs others
-// name the one that failed.
-func (r *reading) get(ctx context.Context, s decide.Source) error {
-	st := r.states[s]
-	st.once.Do(func() {
-		go func() {
-			defer close(st.done)
-			if st.err = r.read(s); st.err != nil {
-				r.f.Fail(s, st.err)
-			}
-		}()
-	})
-	select {
-	case <-st.done:
-		return st.err
-	case <-ctx.Done():
-		return decide.Unreadable(string(s), fmt.Errorf("not in time: %w", ctx.Err()))
+// start begins to read sources that are not read yet.
+func (r *reading) start(sources ...decide.Source) {
+	for _, s := range sources {
+		st := r.states[s]
+		st.once.Do(func() {
+			go func() {
+				defer close(st.done)
+				if st.err = r.read(s); st.err != nil {
+					r.f.Fail(s, st.err)
+				}
+			}()
+		})
 	}
 }
 
-// all reads sources at the same time.
-func (r *reading) all(ctx context.Context, sources []decide.Source) error {
-	errs := make([]error, len(sources))
-	var wg sync.WaitGroup
-	for i, s := range sources {
-		wg.Go(func() { errs[i] = r.get(ctx, s) })
+// wait waits until sources are read. Its error names the source; that of a source that needs others names the one that failed.
+func (r *reading) wait(sources ...decide.Source) (err error) {
+	r.start(sources...)
+	for _, s := range sources {
+		<-r.states[s].done
+		err = cmp.Or(err, r.states[s].err)
 	}
-	wg.Wait()
-	return cmp.Or(errs...)
+	return err
 }
 
 func (r *reading) read(s decide.Source) (err error) {
@@ -113,22 +111,27 @@ func (r *reading) read(s decide.Source) (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
 		}
+		if r.run.Err() != nil {
+			err = errEnded // however little of it is missing
+		}
 		if _, inner := errors.AsType[*decide.UnreadError](err); err != nil && !inner {
 			err = decide.Unreadable(string(s), err)
 		}
 	}()
 	src := r.sources[s]
-	if err := r.all(r.run, src.needs); err != nil {
+	r.start(src.tries...)
+	if err := r.wait(src.needs...); err != nil {
 		return err
 	}
-	_ = r.all(r.run, src.tries)
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-r.run.Done():
-		return r.run.Err()
+	_ = r.wait(src.tries...) // read without them
+	r.slots <- struct{}{}
+	defer func() { <-r.slots }()
+	ctx, cancel := context.WithTimeout(r.run, r.timeout)
+	defer cancel()
+	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no result within %s", r.timeout)
 	}
-	return src.read(r.run, r, r.f)
+	return err
 }
 
 // shown are the sources whose absence is named to those who show the facts, in the order of their names.
@@ -140,9 +143,8 @@ var shown = []struct {
 	{decide.VMs, FactVMs}, {decide.Balancers, FactRules},
 }
 
-// finish waits until nothing is read any more, and completes the facts. The context of the run has ended.
-func (r *reading) finish() *Facts {
-	f := r.f
+// end waits until nothing is read any more, also for checks that were skipped, and notes what is missing.
+func (r *reading) end() {
 	for s, st := range r.states {
 		st.once.Do(func() {
 			r.f.Fail(s, errors.New("not asked for"))
@@ -151,11 +153,10 @@ func (r *reading) finish() *Facts {
 		<-st.done
 	}
 	for _, s := range shown {
-		if f.Err(s.source) != nil {
-			f.Unread = append(f.Unread, s.name)
+		if r.f.Err(s.source) != nil {
+			r.f.Unread = append(r.f.Unread, s.name)
 		}
 	}
-	return f
 }
 
 // fill replaces the placeholders of a remedy by names of the run.

@@ -24,15 +24,23 @@ import (
 	"github.com/csccm/csccm/pkg/service"
 )
 
-// allSources are those of Kubernetes and of CloudStack.
+// allSources are those of Kubernetes and of CloudStack. Without an answer to the keys no other is asked for from CloudStack; a role
+// may refuse listCapabilities and allow others.
 func allSources() map[decide.Source]source {
 	out := kubeSources()
 	for s, src := range cloudSources() {
 		read := src.read
+		if s != decide.Capabilities {
+			src.tries = append(src.tries, decide.Capabilities)
+		}
 		src.read = func(ctx context.Context, r *reading, f *Facts) error {
-			if r.CloudStack == nil {
+			err := f.Err(decide.Capabilities)
+			switch {
+			case r.CloudStack == nil:
 				// Checks that need the source also need CS-001, which says it properly.
 				return errors.New("no CloudStack credentials")
+			case err != nil && s != decide.Clock && !cloudstack.IsKind(err, cloudstack.KindNotPermitted):
+				return err
 			}
 			return read(ctx, r, f)
 		}
@@ -51,7 +59,7 @@ func cloudSources() map[decide.Source]source {
 			return err
 		}},
 		// Even a refusal has a date.
-		decide.Clock: {tries: []decide.Source{decide.Capabilities}, read: func(_ context.Context, r *reading, f *Facts) error {
+		decide.Clock: {read: func(_ context.Context, r *reading, f *Facts) error {
 			if d, known := r.CloudStack.ClockOffset(); known {
 				f.ClockAhead = &d
 			}
@@ -61,7 +69,7 @@ func cloudSources() map[decide.Source]source {
 			f.APIs, err = r.CloudStack.ListAPIs(ctx)
 			return err
 		}},
-		decide.Users: {tries: []decide.Source{decide.Capabilities}, read: readOwner},
+		decide.Users: {read: readOwner},
 		decide.Project: {read: func(ctx context.Context, r *reading, _ *Facts) (err error) {
 			r.project, err = r.inventory.ProjectID(ctx)
 			return err
@@ -73,12 +81,6 @@ func cloudSources() map[decide.Source]source {
 		decide.VMs: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.VMs, err = r.inventory.VMs(ctx, 0)
 			return err
-		}},
-		decide.EmptyPlace: {needs: []decide.Source{decide.VMs}, read: func(ctx context.Context, r *reading, f *Facts) error {
-			if f.VMs.Len() > 0 {
-				return nil
-			}
-			return r.get(ctx, decide.Places)
 		}},
 		decide.Places: {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, read: func(ctx context.Context, r *reading, f *Facts) error {
 			if len(decide.Lost(f.Nodes, f.VMs)) > 0 {
@@ -104,15 +106,12 @@ func cloudSources() map[decide.Source]source {
 		}},
 		decide.Balancers: {needs: []decide.Source{decide.AllRules, decide.Services}, read: readBalancers},
 		decide.Plans:     {needs: []decide.Source{decide.Services, decide.Nodes, decide.AllRules, decide.VMs}, read: readPlans},
-		decide.CKS:       {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, read: readCKS},
+		decide.CKS:       {needs: []decide.Source{decide.Project, decide.Nodes, decide.VMs}, tries: []decide.Source{decide.Clock}, read: readCKS},
 	}
 }
 
 // readOwner reads whose accepted keys are, where the role may list its users.
 func readOwner(ctx context.Context, r *reading, f *Facts) error {
-	if err := f.Err(decide.Capabilities); err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		return err
-	}
 	users, err := r.CloudStack.ListUsers(ctx, "", "", "")
 	if i := slices.IndexFunc(users, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == f.Config.APIKey }); i >= 0 {
 		f.Owner = &users[i]
@@ -212,7 +211,7 @@ func readCKS(ctx context.Context, r *reading, f *Facts) error {
 	}
 	found := &ckscheck.Facts{Now: r.Clock.Now(), Cluster: k, Nodes: f.Nodes, Unread: map[ckscheck.Subject]string{}}
 	// CloudStack's clock is that of the nodes more likely than this machine's.
-	if _ = r.get(ctx, decide.Clock); f.ClockAhead != nil {
+	if f.ClockAhead != nil {
 		found.Now = found.Now.Add(*f.ClockAhead)
 	}
 	if c, err := ckscheck.Serving(ctx, r.DialAPI, k.Endpoint); err != nil {

@@ -158,6 +158,9 @@ func kubeSources() map[decide.Source]source {
 		decide.Driver: {needs: []decide.Source{decide.Controllers, decide.Volumes}, read: readDriver},
 	}
 	for s, src := range out {
+		if s != decide.Version { // without an answer nothing else is asked for
+			src.needs = append(src.needs, decide.Version)
+		}
 		read := src.read
 		src.read = func(ctx context.Context, r *reading, f *Facts) error { return r.Cluster.Explain(read(ctx, r, f)) }
 		out[s] = src

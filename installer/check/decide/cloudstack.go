@@ -40,7 +40,7 @@ func cloudStackChecks() []Check {
 			Remedy: "add the named commands to the role, or give the user the default role User",
 		},
 		{
-			Code: "CS-004", Title: "Project, zone and VMs visible", Severity: SeverityError, Needs: []string{"CS-002"}, Tries: []Source{Project, Zones, VMs, EmptyPlace}, Judge: scope,
+			Code: "CS-004", Title: "Project, zone and VMs visible", Severity: SeverityError, Needs: []string{"CS-002"}, Tries: []Source{Project, Zones, VMs, Places}, Judge: scope,
 			What:   "The project and zone of the cloud-config exist, and the keys see VMs there.",
 			Why:    "In a wrong project or zone the VM of every node seems to be gone.",
 			Remedy: "set project-id and zone in the cloud-config to those of the cluster's VMs, and make the user a member of the project",

@@ -73,7 +73,6 @@ const (
 	Zones        Source = "the zones"
 	VMs          Source = "the VMs"
 	Places       Source = "the VMs of other projects"
-	EmptyPlace   Source = "where the VMs are"
 	Networks     Source = "the networks"
 	Addresses    Source = "the addresses"
 	AllRules     Source = "the load balancer rules"
