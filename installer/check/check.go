@@ -40,8 +40,6 @@ type (
 	Facts = decide.Facts
 	// Controller is decide.Workload.
 	Controller = decide.Workload
-	// Revision is decide.Revision.
-	Revision = decide.Revision
 )
 
 // Names of package decide.
@@ -56,16 +54,6 @@ const (
 	Skipped         = decide.Skipped
 	Unknown         = decide.Unknown
 	HintBase        = decide.HintBase
-)
-
-// Names of what Facts.Unread may have.
-const (
-	FactNodes       = "nodes"
-	FactServices    = "services"
-	FactControllers = "controllers"
-	FactReleases    = "releases"
-	FactVMs         = "vms"
-	FactRules       = "rules"
 )
 
 // All is the catalogue, in the order in which it is shown.

@@ -134,16 +134,7 @@ func (r *reading) read(s decide.Source) (err error) {
 	return err
 }
 
-// shown are the sources whose absence is named to those who show the facts, in the order of their names.
-var shown = []struct {
-	source decide.Source
-	name   string
-}{
-	{decide.Nodes, FactNodes}, {decide.Services, FactServices}, {decide.Controllers, FactControllers}, {decide.Releases, FactReleases},
-	{decide.VMs, FactVMs}, {decide.Balancers, FactRules},
-}
-
-// end waits until nothing is read any more, also for checks that were skipped, and notes what is missing.
+// end waits until nothing is read any more, also for checks that were skipped.
 func (r *reading) end() {
 	for s, st := range r.states {
 		st.once.Do(func() {
@@ -151,11 +142,6 @@ func (r *reading) end() {
 			close(st.done)
 		})
 		<-st.done
-	}
-	for _, s := range shown {
-		if r.f.Err(s.source) != nil {
-			r.f.Unread = append(r.f.Unread, s.name)
-		}
 	}
 }
 

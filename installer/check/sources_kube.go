@@ -65,7 +65,7 @@ func kubeSources() map[decide.Source]source {
 			return err
 		}},
 		decide.Kubelets: {needs: []decide.Source{decide.Nodes}, read: func(ctx context.Context, r *reading, f *Facts) error {
-			f.Kubelets = kubelet.VerifyWith(ctx, r.Cluster, f.Nodes, r.ProbePod)
+			f.Kubelets = kubelet.Verify(ctx, r.Cluster, f.Nodes, r.ProbePod)
 			return nil
 		}},
 		decide.Volumes: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
@@ -116,19 +116,9 @@ func kubeSources() map[decide.Source]source {
 		}},
 		decide.Releases: {read: func(ctx context.Context, r *reading, f *Facts) (err error) {
 			f.Records, err = helm.Records(ctx, r.Cluster.Kube.CoreV1().Secrets(f.Namespace), f.Release)
-			for _, x := range f.Records {
-				f.Revisions = append(f.Revisions, decide.Revision{Number: x.Revision, Status: x.Status, ChartVersion: x.ChartVersion, AppVersion: x.AppVersion})
-			}
 			return err
 		}},
 		decide.Rights: {tries: []decide.Source{decide.Namespace}, read: readRights},
-		decide.Live: {read: func(ctx context.Context, r *reading, f *Facts) error {
-			client, err := r.diff()
-			if client != nil && f.Manifest != "" {
-				f.Live, err = client.Live(ctx, f.Manifest)
-			}
-			return err
-		}},
 		// What a dry run says of the chart's objects: admission webhooks, quotas and policies refuse what the caller's rights allow.
 		decide.Drift: {tries: []decide.Source{decide.Releases}, read: func(ctx context.Context, r *reading, f *Facts) error {
 			client, err := r.diff()

@@ -85,9 +85,9 @@ func OfInspection(f *check.Facts, r *check.Report) Facts {
 	missing := func(part, what string) {
 		out.Missing = append(out.Missing, model.Missing{Part: part, Reason: what + " could not be read", Remedy: "see the checks"})
 	}
-	for _, part := range []struct{ fact, what string }{{check.FactNodes, "the nodes"}, {check.FactServices, "the Services"}, {check.FactVMs, "the VMs"}} {
-		if !f.Has(part.fact) {
-			missing("objects", part.what)
+	for _, part := range []decide.Source{decide.Nodes, decide.Services, decide.VMs} {
+		if f.Err(part) != nil {
+			missing("objects", string(part))
 		}
 	}
 	if f.Planned == nil {

@@ -18,6 +18,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
@@ -42,8 +43,7 @@ type Status struct {
 	Nodes         Nodes      `json:"nodes"`
 	Services      Services   `json:"services"`
 	Checks        Checks     `json:"checks"`
-	// Unread names what could not be read, of nodes, Services, controllers, releases and VMs: what stands for it
-	// here is empty and says nothing.
+	// Unread names what could not be read, of parts: what stands for it here is empty and says nothing.
 	Unread []string     `json:"unread"`
 	report check.Report // for the exit code
 }
@@ -133,6 +133,14 @@ type Checks struct {
 	Problems []check.Result `json:"problems"`
 }
 
+// parts are the names of what a status rests on.
+var parts = map[decide.Source]string{
+	decide.Nodes: "nodes", decide.Services: "services", decide.Controllers: "controllers", decide.Releases: "releases",
+	decide.VMs: "vms", decide.Balancers: "rules",
+}
+
+func (s *Status) unread(source decide.Source) bool { return slices.Contains(s.Unread, parts[source]) }
+
 // Collect runs the checks of an installed controller and sums up what they read.
 func Collect(ctx context.Context, env *check.Env, progress func(check.Result)) *Status {
 	r, facts := check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled}, progress)
@@ -144,8 +152,14 @@ func New(env *check.Env, r check.Report, f *check.Facts) *Status {
 	s := &Status{
 		SchemaVersion: SchemaVersion, At: f.At.UTC(), report: r,
 		Cluster: Cluster{Context: r.Cluster.Context, Server: r.Cluster.Server, Version: f.Version, Distribution: string(f.Distribution)},
-		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: list(f.Unread),
+		Checks:  Checks{Summary: r.Summary, Problems: []check.Result{}}, Unread: []string{},
 	}
+	for source, name := range parts {
+		if f.Err(source) != nil {
+			s.Unread = append(s.Unread, name)
+		}
+	}
+	slices.Sort(s.Unread)
 	problems := map[string][]string{} // by kind namespace/name
 	for _, c := range r.Checks {
 		if c.Outcome == check.OK || c.Outcome == check.Skipped {
@@ -171,9 +185,9 @@ func New(env *check.Env, r check.Report, f *check.Facts) *Status {
 
 func controller(env *check.Env, f *check.Facts) Controller {
 	c := Controller{Namespace: env.Namespace, Release: env.Release, Images: []string{}, Others: []string{}}
-	if n := len(f.Revisions); n > 0 {
-		last := f.Revisions[n-1]
-		c.Revision, c.ReleaseStatus, c.ChartVersion, c.AppVersion = last.Number, last.Status, last.ChartVersion, last.AppVersion
+	if n := len(f.Records); n > 0 {
+		last := &f.Records[n-1]
+		c.Revision, c.ReleaseStatus, c.ChartVersion, c.AppVersion = last.Revision, last.Status, last.ChartVersion, last.AppVersion
 	}
 	for _, w := range f.Controllers {
 		if !w.Ours {

@@ -5,6 +5,7 @@ package status
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
@@ -44,7 +46,7 @@ func large(n int) (check.Report, *check.Facts) {
 		{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm-cloud-controller-manager", Wanted: 2, Ready: 1, Ours: true, Images: []string{"registry.example.org/cloudstack-ccm:v1.0.0"}},
 		{Kind: "Deployment", Namespace: "kube-system", Name: "cloud-controller-manager"},
 	}
-	f.Revisions = []check.Revision{{Number: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+	f.Records = []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for i := range n {
 		name := fmt.Sprintf("a-node-of-a-pool-with-a-long-name-%03d", i)
 		node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -157,7 +159,10 @@ func TestNarrowTerminal(t *testing.T) {
 // What could not be read is not told as if it were not there.
 func TestUnread(t *testing.T) {
 	t.Parallel()
-	f := &check.Facts{At: now, Version: "v1.37.1", Unread: []string{check.FactNodes, check.FactServices, check.FactControllers, check.FactReleases}}
+	f := &check.Facts{At: now, Version: "v1.37.1"}
+	for _, s := range []decide.Source{decide.Nodes, decide.Services, decide.Controllers, decide.Releases} {
+		f.Fail(s, errors.New("refused"))
+	}
 	out := text(t, New(&check.Env{Setup: check.Setup{Namespace: "kube-system", Release: "r"}}, check.Report{}, f), TextOptions{})
 	for _, part := range []string{"Nodes", "Services", "Controller", "Release"} {
 		require.Regexp(t, `(?m)^\S+ +`+part+` +could not be read$`, out)
@@ -170,13 +175,13 @@ func TestUnread(t *testing.T) {
 func TestNothingRuns(t *testing.T) {
 	t.Parallel()
 	ours := check.Controller{Kind: "Deployment", Namespace: "kube-system", Name: "cloudstack-ccm", Ours: true}
-	revisions := []check.Revision{{Number: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
+	revisions := []helm.Release{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", AppVersion: "v1.0.0"}}
 	for says, f := range map[string]*check.Facts{
-		"v1.0.0, Deployment wants 0 Pods: nothing runs":                                  {Controllers: []check.Controller{ours}, Revisions: revisions},
-		"release cloudstack-ccm has no Deployment or DaemonSet in namespace kube-system": {Revisions: revisions},
+		"v1.0.0, Deployment wants 0 Pods: nothing runs":                                  {Controllers: []check.Controller{ours}, Records: revisions},
+		"release cloudstack-ccm has no Deployment or DaemonSet in namespace kube-system": {Records: revisions},
 		"not installed in namespace kube-system":                                         {},
 	} {
-		f.Unread = []string{check.FactVMs}
+		f.Fail(decide.VMs, errors.New("refused"))
 		f.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
 		out := text(t, New(env(), check.Report{}, f), TextOptions{All: true})
 		require.Regexp(t, `(?m)^\S+ +Controller +`+says+`$`, out)
@@ -201,9 +206,11 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json")
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
+	unread := &check.Facts{At: now}
+	unread.Fail(decide.Nodes, errors.New("refused"))
 	for name, s := range map[string]*Status{
 		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Setup: check.Setup{Namespace: "n", Release: "r"}}, check.Report{}, &check.Facts{At: now}),
-		"unread": New(env(), check.Report{}, &check.Facts{At: now, Unread: []string{check.FactNodes}}),
+		"unread": New(env(), check.Report{}, unread),
 	} {
 		var j, y bytes.Buffer
 		require.NoError(t, report.Encode(&j, "json", s))

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/kubelet"
 	"github.com/csccm/csccm/pkg/ui/terminal"
@@ -85,7 +86,7 @@ func (v *view) write() error {
 		v.line(report.SymbolUnknown, "CloudStack", "no usable credentials")
 	} else {
 		vms, symbol := english.Plural(v.CloudStack.VMs, "VM", ""), mark(v.CloudStack.VMs > 0)
-		if slices.Contains(v.Unread, check.FactVMs) {
+		if v.unread(decide.VMs) {
 			vms, symbol = "VMs: ?", report.SymbolUnknown
 		}
 		v.line(symbol, "CloudStack", "%s", join(", ", v.CloudStack.Version, label("project ", v.CloudStack.Project), label("zone ", v.CloudStack.Zone),
@@ -121,10 +122,9 @@ func (v *view) write() error {
 // summary is a line for each of controller, release, nodes and Services.
 func (v *view) summary() {
 	const notRead = "could not be read"
-	unread := func(name string) bool { return slices.Contains(v.Unread, name) }
 	c := &v.Controller
 	switch {
-	case unread(check.FactControllers):
+	case v.unread(decide.Controllers):
 		v.line(report.SymbolUnknown, "Controller", notRead)
 	case c.Kind == "" && c.Revision > 0 && c.ReleaseStatus != "uninstalled":
 		v.line(report.SymbolFailed, "Controller", "release %s has no Deployment or DaemonSet in namespace %s", c.Release, c.Namespace)
@@ -137,7 +137,7 @@ func (v *view) summary() {
 			label("leader ", c.Leader), ago(c), label("in CloudStack's UI as ", c.RegisteredAs)))
 	}
 	switch {
-	case unread(check.FactReleases):
+	case v.unread(decide.Releases):
 		v.line(report.SymbolUnknown, "Release", notRead)
 	case c.Revision == 0 && c.Kind != "":
 		v.line(report.SymbolOK, "Release", "none of Helm: the %s was made from a manifest, or by GitOps", c.Kind)
@@ -147,13 +147,13 @@ func (v *view) summary() {
 	if len(c.Others) > 0 {
 		v.line(report.SymbolFailed, "Others", "%s", strings.Join(c.Others, ", "))
 	}
-	if n := &v.Nodes; unread(check.FactNodes) {
+	if n := &v.Nodes; v.unread(decide.Nodes) {
 		v.line(report.SymbolUnknown, "Nodes", notRead)
 	} else {
 		v.line(mark(n.Ready == n.Total && n.Initialised == n.Total && n.Total > 0), "Nodes", "%d, %d ready, %d initialised, %d with external kubelet",
 			n.Total, n.Ready, n.Initialised, n.Kubelets[string(kubelet.External)])
 	}
-	if unread(check.FactServices) {
+	if v.unread(decide.Services) {
 		v.line(report.SymbolUnknown, "Services", notRead)
 	} else {
 		v.line(mark(v.Services.WithAddress == v.Services.Total), "Services", "%d of type LoadBalancer, %d with an address", v.Services.Total, v.Services.WithAddress)
@@ -163,7 +163,7 @@ func (v *view) summary() {
 func (v *view) nodeTable() report.Table {
 	t := report.Table{Header: []string{"NODE", "STATE", "KUBELET", "VM", "ZONE", "TYPE", "CHECKS"}}
 	noVM := "none"
-	if slices.Contains(v.Unread, check.FactVMs) {
+	if v.unread(decide.VMs) {
 		noVM = "?"
 	}
 	for i := range v.shown(len(v.Nodes.Items)) {
@@ -183,7 +183,7 @@ func (v *view) nodeTable() report.Table {
 func (v *view) serviceTable() report.Table {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "PORTS", "RULES", "AGE", "CHECKS"}}
 	rules := func(s *Service) string { return fmt.Sprintf("%d/%d", s.Rules, len(s.Ports)) }
-	if slices.Contains(v.Unread, check.FactRules) {
+	if v.unread(decide.Balancers) {
 		rules = func(s *Service) string { return fmt.Sprintf("?/%d", len(s.Ports)) }
 	}
 	for i := range v.shown(len(v.Services.Items)) {

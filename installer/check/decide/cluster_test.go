@@ -163,7 +163,14 @@ func TestConflicts(t *testing.T) {
 		map[string]any{"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "kube-system"})
 	nobodys := object("ClusterRole", "nobodys", nil, nil)
 	others := object("Deployment", "others", nil, map[string]any{"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x"})
-	live := func(objects ...*unstructured.Unstructured) func(*Facts) { return func(f *Facts) { f.Live = objects } }
+	live := func(objects ...*unstructured.Unstructured) func(*Facts) {
+		return func(f *Facts) {
+			f.Manifest = "of the chart"
+			for _, o := range objects {
+				f.Drift = append(f.Drift, diff.Change{Live: o})
+			}
+		}
+	}
 	expect{OK, "3 objects of the chart, 1 of them", nil}.of(t, "HELM-002", live(ours, nil, nil))
 	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.of(t, "HELM-002", live(ours, nobodys, others))
 }

@@ -40,7 +40,7 @@ func openErrors(f *Facts) Finding {
 	last := map[string]*corev1.Event{} // by object; of two at once the success
 	for i := range f.Events {
 		e := &f.Events[i]
-		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && fromCloud(e)
+		warning := e.Type == corev1.EventTypeWarning && f.At.Sub(eventTime(e)) <= eventWindow && FromCloud(e)
 		if !warning && !slices.Contains(successes, e.Reason) || warning && f.over(e) {
 			continue
 		}
@@ -86,7 +86,8 @@ func (f *Facts) over(e *corev1.Event) bool {
 	return false
 }
 
-func fromCloud(e *corev1.Event) bool {
+// FromCloud reports whether a cloud controller reported an Event.
+func FromCloud(e *corev1.Event) bool {
 	return slices.Contains(cloudComponents, e.Source.Component) || slices.Contains(cloudComponents, e.ReportingController)
 }
 

@@ -5,7 +5,6 @@ package decide
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
@@ -56,7 +54,6 @@ const (
 	Logs         Source = "the controller's log"
 	Answers      Source = "the controller's health"
 	Releases     Source = "Helm's records"
-	Live         Source = "the chart's objects"
 	Drift        Source = "the release's objects"
 	Admission    Source = "the admission policies"
 	ClusterIDs   Source = "the cluster's id"
@@ -127,8 +124,6 @@ type Facts struct {
 	Logs           []Log
 	Answers        []Answer
 	Records        []helm.Release // Helm's, oldest first
-	Revisions      []Revision     // the same without their content
-	Live           []*unstructured.Unstructured
 	Drift          []diff.Change
 	Policies       []admissionv1.ValidatingAdmissionPolicy
 	Bindings       []admissionv1.ValidatingAdmissionPolicyBinding
@@ -153,21 +148,10 @@ type Facts struct {
 	PlanErr           error                       // none could be planned
 	CKS               *ckscheck.Facts
 	NotCKS            string // why CKS is nil
-
-	// Unread names what should be here and could not be read.
-	Unread []string
 }
 
 // Members are those of load balancer rules, by the rules' ids.
 type Members = map[string][]cloudstack.LoadBalancerMember
-
-// Revision is one of the Helm release.
-type Revision struct {
-	Number       int    `json:"revision"`
-	Status       string `json:"status"`
-	ChartVersion string `json:"chartVersion"`
-	AppVersion   string `json:"appVersion"`
-}
 
 // Log is what one Pod of the controller logged in the last hour.
 type Log struct {
@@ -212,9 +196,6 @@ func MembersOf(actual *plan.Actual) map[string][]string {
 	}
 	return out
 }
-
-// Has reports whether what a name stands for was read.
-func (f *Facts) Has(name string) bool { return !slices.Contains(f.Unread, name) }
 
 // Fail notes that something could not be read.
 func (f *Facts) Fail(s Source, err error) { f.errs.Store(s, err) }

@@ -26,7 +26,7 @@ func helmChecks() []Check {
 			Remedy: "if a revision is pending, wait for the process that works on it, or, if that process is dead: `csccm upgrade --force-unlock`; if a revision failed, remove the cause, then `csccm upgrade`",
 		},
 		{
-			Code: "HELM-002", Title: "No object of the chart belongs to somebody else", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Live}, Judge: conflicts,
+			Code: "HELM-002", Title: "No object of the chart belongs to somebody else", Severity: SeverityError, Phase: Preflight, Needs: needAPI, Reads: []Source{Drift}, Judge: conflicts,
 			What:   "Objects that the chart would create either do not exist or belong to the release.",
 			Why:    "Helm refuses objects without its labels, but only after it has created others.",
 			Remedy: "delete or rename the named objects, or mark them as the release's: label app.kubernetes.io/managed-by=Helm, annotations meta.helm.sh/release-name and meta.helm.sh/release-namespace",
@@ -85,15 +85,15 @@ func settledRelease(f *Facts) Finding {
 	return out.With("status", last.Status).With("revision", strconv.Itoa(last.Revision))
 }
 
-// conflicts goes by what is in the cluster of the objects of the chart; nil is what is not there.
 func conflicts(f *Facts) Finding {
-	if f.Live == nil {
+	if f.Manifest == "" || f.Drift == nil {
 		return Skipf("no manifest is about to be applied")
 	}
 	var objects []Object
 	var free []string // that a command can mark as the release's
 	there := 0
-	for _, o := range f.Live {
+	for i := range f.Drift {
+		o := f.Drift[i].Live
 		if o == nil {
 			continue
 		}
@@ -111,7 +111,7 @@ func conflicts(f *Facts) Finding {
 		}
 		objects = append(objects, Object{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Message: "exists and belongs to " + owner})
 	}
-	out := Passf("%s of the chart, %d of them there as the release's", english.Plural(len(f.Live), "object", ""), there).
+	out := Passf("%s of the chart, %d of them there as the release's", english.Plural(len(f.Drift), "object", ""), there).
 		Unless(objects, "object", "%s of the chart exist without being the release's")
 	if names := strings.Join(free, " "); len(free) == len(objects) && len(free) > 0 {
 		out = out.Fix("delete or rename them, or have the release take them over: `kubectl -n %s label %s app.kubernetes.io/managed-by=Helm` and "+

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/picture"
@@ -66,7 +67,7 @@ func Files(in Input) ([]File, error) {
 	}{
 		{"report.json", in.Report, nil}, {"status.json", status.New(in.Env, in.Report, in.Facts), &shown.status},
 		{"snapshot.json", in.snapshot(), &shown.snapshot}, {"controllers.json", in.Facts.Controllers, nil},
-		{"pods.json", podEntries(in.Facts), nil}, {"revisions.json", in.Facts.Revisions, nil},
+		{"pods.json", podEntries(in.Facts), nil}, {"revisions.json", in.Facts.Records, nil},
 	} {
 		clean, err := r.value(part.value)
 		if err != nil {
@@ -161,7 +162,7 @@ var deletedName = regexp.MustCompile(`(?i)\b(node|vm|service|object|key)s? \\*"(
 func (in *Input) learnDeleted(r *redactor) {
 	var texts []string
 	for i := range in.Facts.Events {
-		if e := &in.Facts.Events[i]; listedEvent(e) {
+		if e := &in.Facts.Events[i]; decide.FromCloud(e) {
 			texts = append(texts, fmt.Sprintf("%s %q %s", e.InvolvedObject.Kind, e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, e.Message))
 		}
 	}

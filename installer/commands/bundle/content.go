@@ -4,7 +4,6 @@
 package bundle
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
@@ -62,15 +62,8 @@ func podEntries(f *check.Facts) []podEntry {
 	return out
 }
 
-// cloudSources are the components whose Events are about what this product does.
-var cloudSources = []string{"service-controller", "cloud-node-controller", "cloud-node-lifecycle-controller", "cloudstack-cloud-controller-manager", "cloud-controller-manager"}
-
-func listedEvent(e *corev1.Event) bool {
-	return slices.Contains(cloudSources, cmp.Or(e.Source.Component, e.ReportingController))
-}
-
 func listedEvents(events []corev1.Event) []corev1.Event {
-	return slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !listedEvent(&e) })
+	return slices.DeleteFunc(slices.Clone(events), func(e corev1.Event) bool { return !decide.FromCloud(&e) })
 }
 
 // logValues are the keys of log lines whose values are taken along.

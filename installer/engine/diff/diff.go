@@ -52,6 +52,8 @@ type Change struct {
 	Lines []string `json:"lines,omitempty"`
 	// Problem is why the API server refuses it; "" when it does not.
 	Problem string `json:"problem,omitempty"`
+	// Live is the object in the cluster; nil where it does not exist, or was not asked for.
+	Live *unstructured.Unstructured `json:"-"`
 }
 
 // Object names the object.
@@ -201,7 +203,7 @@ func (c *Client) object(ctx context.Context, old, wanted *unstructured.Unstructu
 			return out, nil // it is made first
 		}
 	case err == nil:
-		out.Action = Update
+		out.Action, out.Live = Update, live
 		result, err = patch(ctx, resource, old, wanted, live, []string{metav1.DryRunAll})
 	}
 	if err != nil {

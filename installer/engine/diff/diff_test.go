@@ -139,6 +139,8 @@ func TestManifests(t *testing.T) {
 	wanted := strings.Replace(strings.Replace(configMap, ", z: '1'", "", 1), "x: '1'", "x: '2'", 1)
 	changes, err := c.Manifests(t.Context(), configMap+"---\n"+another, "# a comment\n---\n"+wanted+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
 	require.NoError(t, err)
+	require.Equal(t, "a", changes[0].Live.GetName())
+	changes[0].Live = nil
 	require.Equal(t, []Change{
 		{Kind: "ConfigMap", Namespace: "kube-system", Name: "a", Action: Update, Lines: []string{`data.x: "1" -> "2"`, `- data.z: "1"`}},
 		{Kind: "ConfigMap", Namespace: "kube-system", Name: "c", Action: Create},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -18,34 +17,14 @@ import (
 // Drift returns what applying the objects of a release's manifest once more would change in the cluster: what somebody has
 // deleted or changed, in the manifest's order.
 func (c *Client) Drift(ctx context.Context, manifest string) ([]Change, error) {
-	return each(ctx, manifest, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
-		change, err := c.object(ctx, o, o)
-		return *change, err
-	})
-}
-
-// Live reads the objects of a manifest as they are in the cluster; nil is what is not there.
-func (c *Client) Live(ctx context.Context, manifest string) ([]*unstructured.Unstructured, error) {
-	return each(ctx, manifest, func(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		resource, _, err := c.resource(wanted)
-		if err != nil {
-			return nil, err
-		}
-		live, err := resource.Get(ctx, wanted.GetName(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // see above
-		}
-		return live, err
-	})
-}
-
-// each asks about every object of a manifest, several at a time.
-func each[T any](ctx context.Context, manifest string, ask func(context.Context, *unstructured.Unstructured) (T, error)) ([]T, error) {
 	wanted, err := objects(manifest)
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Each(ctx, wanted, ask)
+	return cluster.Each(ctx, wanted, func(ctx context.Context, o *unstructured.Unstructured) (Change, error) {
+		change, err := c.object(ctx, o, o)
+		return *change, err
+	})
 }
 
 // Restore applies the objects of a manifest of which Drift has found a difference. It takes fields from whoever has changed

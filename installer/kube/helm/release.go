@@ -15,22 +15,24 @@ import (
 
 // Release is one revision of a release.
 type Release struct {
-	Name, Namespace string
+	Name      string `json:"-"`
+	Namespace string `json:"-"`
 	// Revision starts at 1.
-	Revision int
+	Revision int `json:"revision"`
 	// Status is Helm's status: deployed, failed, superseded, uninstalling, uninstalled, pending-install,
 	// pending-upgrade, pending-rollback.
-	Status                   string
-	ChartVersion, AppVersion string
+	Status       string `json:"status"`
+	ChartVersion string `json:"chartVersion"`
+	AppVersion   string `json:"appVersion"`
 	// Manifest is the rendered YAML, without hooks.
-	Manifest string
+	Manifest string `json:"-"`
 	// Tests are the manifests of the chart's tests, which helm test runs.
-	Tests []string
-	Notes string
+	Tests []string `json:"-"`
+	Notes string   `json:"-"`
 	// Updated is when an action last wrote the revision.
-	Updated time.Time
+	Updated time.Time `json:"-"`
 	// Values are the user's values, without the chart's defaults.
-	Values map[string]any
+	Values map[string]any `json:"-"`
 }
 
 // Deployed reports whether this revision is deployed.

@@ -22,37 +22,30 @@ type Failure string
 
 // Failures. They differ in their remedy.
 const (
-	FailureForbidden   Failure = "forbidden"         // the caller lacks get nodes/proxy
-	FailureKubeletAuth Failure = "kubelet-forbidden" // the kubelet refuses the API server
-	FailureGateOff     Failure = "gate-off"          // no /flagz: Kubernetes before 1.36, or feature gate ComponentFlagz is off
-	FailureNoAddress   Failure = "no-address"        // the Node has no address yet
-	FailureUnreachable Failure = "unreachable"       // the API server does not reach the kubelet
-	FailureNoNode      Failure = "no-node"           // the Node does not exist
-	FailureTimeout     Failure = "timeout"
-	FailureOther       Failure = "other"
+	FailureForbidden   Failure = "not permitted to read it through the API server (get nodes/proxy)"
+	FailureKubeletAuth Failure = "the kubelet refuses the API server"
+	FailureGateOff     Failure = "the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)"
+	FailureNoAddress   Failure = "the node has no address yet, so the API server cannot ask its kubelet"
+	FailureUnreachable Failure = "the API server does not reach the kubelet"
+	FailureNoNode      Failure = "the node does not exist any more"
+	FailureTimeout     Failure = "no answer in time"
+	FailureOther       Failure = "not readable"
 )
 
-const (
-	lookOnNode = "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
-	checkPort  = "check that the kubelet runs and that port 10250 of the node is open to the control plane"
-)
-
-// failureTexts has what each failure means and what to do.
-var failureTexts = map[Failure]struct{ text, remedy string }{
-	FailureForbidden: {
-		"not permitted to read it through the API server (get nodes/proxy)", "run csccm as a cluster administrator, or grant get on nodes/proxy",
-	},
-	FailureKubeletAuth: {
-		"the kubelet refuses the API server", "check --kubelet-client-certificate of the API server and the kubelet's authorization mode",
-	},
-	FailureGateOff: {"the kubelet does not serve it (on by default since 1.36, feature gate ComponentFlagz before)", lookOnNode},
-	FailureNoAddress: {
-		"the node has no address yet, so the API server cannot ask its kubelet", "install the controller, which gives the node its addresses, and check again",
-	},
-	FailureUnreachable: {"the API server does not reach the kubelet", checkPort},
-	FailureNoNode:      {"the node does not exist any more", lookOnNode},
-	FailureTimeout:     {"no answer in time", checkPort},
-	FailureOther:       {"not readable", lookOnNode},
+// remedy returns what to do.
+func (f Failure) remedy() string {
+	switch f {
+	case FailureForbidden:
+		return "run csccm as a cluster administrator, or grant get on nodes/proxy"
+	case FailureKubeletAuth:
+		return "check --kubelet-client-certificate of the API server and the kubelet's authorization mode"
+	case FailureNoAddress:
+		return "install the controller, which gives the node its addresses, and check again"
+	case FailureUnreachable, FailureTimeout:
+		return "check that the kubelet runs and that port 10250 of the node is open to the control plane"
+	case FailureGateOff, FailureNoNode, FailureOther:
+	}
+	return "look on the node for --cloud-provider=external in the kubelet's command line (ps -o args= -C kubelet)"
 }
 
 // mediaTypes are those of /flagz, the newest first: v1beta1 since Kubernetes 1.36, v1alpha1 in 1.35. Older kubelets serve text

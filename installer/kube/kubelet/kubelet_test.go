@@ -145,7 +145,7 @@ func TestVerifyReadsFlags(t *testing.T) {
 		nodes = append(nodes, newNode(tt.node))
 	}
 	cfg := apiServer(t, kubelets)
-	verdicts := Verify(t.Context(), cluster.NewForTest(fake.NewClientset(), cfg), nodes)
+	verdicts := Verify(t.Context(), cluster.NewForTest(fake.NewClientset(), cfg), nodes, nil)
 	require.Len(t, verdicts, len(tests))
 	for i, tt := range tests {
 		v := verdicts[i]

@@ -75,7 +75,7 @@ func TestProbePods(t *testing.T) {
 	}
 	kube := runs(t, status)
 	c := cluster.NewForTest(kube)
-	verdicts := VerifyWith(t.Context(), c, nodes, &ProbeOptions{Image: "busybox:1"})
+	verdicts := Verify(t.Context(), c, nodes, &ProbeOptions{Image: "busybox:1"})
 	require.Equal(t, External, verdicts[0].Verdict, "nodes with a verdict are not probed")
 	for i, tt := range tests {
 		v := verdicts[i+1]

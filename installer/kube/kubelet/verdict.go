@@ -6,7 +6,6 @@
 package kubelet
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,23 +31,21 @@ const (
 
 // Evidence is one observation. Says is the verdict that it proves, or Unknown if it proves nothing.
 type Evidence struct {
-	Source string  `json:"source"` // /flagz, probe Pod, annotation ..., managedFields, taint ...
-	Detail string  `json:"detail"`
-	Says   Verdict `json:"says"`
+	Source string // /flagz, probe Pod, annotation ..., managedFields, taint ...
+	Detail string
+	Says   Verdict
 }
 
 // NodeVerdict is the verdict on one node's kubelet.
 type NodeVerdict struct {
-	Node    string  `json:"node"`
-	Verdict Verdict `json:"verdict"`
+	Node    string
+	Verdict Verdict
 	// Evidence is ordered from strong to weak; the first entry that is not Unknown decides.
-	Evidence []Evidence `json:"evidence"`
+	Evidence []Evidence
 	// Failure is why the kubelet's flags could not be read; "" if they were read.
-	Failure Failure `json:"failure,omitempty"`
+	Failure Failure
 	// Remedy is what to do; empty if the verdict is External.
-	Remedy string `json:"remedy,omitempty"`
-	// RootDir is the kubelet's folder (--root-dir); "" if its flags could not be read.
-	RootDir string `json:"rootDir,omitempty"`
+	Remedy string
 }
 
 // Reason returns the decisive evidence in one line.
@@ -74,7 +71,7 @@ type Facts struct {
 
 // Judge returns the verdict on one kubelet.
 func Judge(f Facts) NodeVerdict {
-	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure, RootDir: f.Flagz.Flags["root-dir"]}
+	v := NodeVerdict{Node: f.Node.Name, Failure: f.Flagz.Failure}
 	v.Evidence = slices.Concat(fromFlags("/flagz", f.Flagz), fromNodeArgs(f), fromNode(f.Node))
 	v.settle(f.Distribution)
 	return v
@@ -94,13 +91,13 @@ func (v *NodeVerdict) settle(d cluster.Distribution) {
 	case NotExternal:
 		v.Remedy = Remedy(d)
 	case Unknown:
-		v.Remedy = failureTexts[cmp.Or(v.Failure, FailureOther)].remedy
+		v.Remedy = v.Failure.remedy()
 	}
 }
 
 func fromFlags(source string, a Answer) []Evidence {
 	if a.Failure != "" {
-		return []Evidence{{source, strings.TrimSuffix(failureTexts[a.Failure].text+": "+a.Detail, ": "), Unknown}}
+		return []Evidence{{source, strings.TrimSuffix(string(a.Failure)+": "+a.Detail, ": "), Unknown}}
 	}
 	value, ok := a.Flags[flagCloudProvider]
 	switch {

@@ -26,13 +26,8 @@ const (
 
 // Verify returns the verdicts on the kubelets of nodes, in the same order. It requests the flags of many kubelets at
 // the same time through the API server. It waits at most 5 s for one kubelet and 15 s for all of them; a kubelet that
-// does not answer is not an error.
-func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node) []NodeVerdict {
-	return VerifyWith(ctx, c, nodes, nil)
-}
-
-// VerifyWith is like Verify, but if o is not nil, it also runs a probe Pod on each node whose verdict is Unknown.
-func VerifyWith(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
+// does not answer is not an error. If o is not nil, it also runs a probe Pod on each node whose verdict is Unknown.
+func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *ProbeOptions) []NodeVerdict {
 	// Ignore the error: the distribution only determines the remedy, and there is a generic one.
 	distribution, _, _ := c.Distribution(ctx, nodes)
 	verdicts := verify(ctx, newProber(c), distribution, nodes)
