@@ -206,11 +206,9 @@ func TestJSONFollowsTheSchema(t *testing.T) {
 	schema, err := c.Compile("https://github.com/csccm/csccm/blob/main/installer/status/status.schema.json")
 	require.NoError(t, err)
 	fullReport, fullFacts := large(3)
-	unread := &check.Facts{At: now}
-	unread.Fail(decide.Nodes, errors.New("refused"))
+	fullFacts.Fail(decide.VMs, errors.New("refused"))
 	for name, s := range map[string]*Status{
 		"full": New(env(), fullReport, fullFacts), "empty": New(&check.Env{Setup: check.Setup{Namespace: "n", Release: "r"}}, check.Report{}, &check.Facts{At: now}),
-		"unread": New(env(), check.Report{}, unread),
 	} {
 		var j, y bytes.Buffer
 		require.NoError(t, report.Encode(&j, "json", s))

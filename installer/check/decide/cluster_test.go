@@ -156,21 +156,16 @@ func TestReleases(t *testing.T) {
 
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	object := func(kind, name string, labels, annotations map[string]any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations}}}
+	object := func(kind, name string, labels, annotations map[string]any) diff.Change {
+		return diff.Change{Live: &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations}}}}
 	}
 	ours := object("ServiceAccount", "ours", map[string]any{"app.kubernetes.io/managed-by": "Helm"},
 		map[string]any{"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "kube-system"})
 	nobodys := object("ClusterRole", "nobodys", nil, nil)
 	others := object("Deployment", "others", nil, map[string]any{"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x"})
-	live := func(objects ...*unstructured.Unstructured) func(*Facts) {
-		return func(f *Facts) {
-			f.Manifest = "of the chart"
-			for _, o := range objects {
-				f.Drift = append(f.Drift, diff.Change{Live: o})
-			}
-		}
+	live := func(objects ...diff.Change) func(*Facts) {
+		return func(f *Facts) { f.Manifest, f.Drift = "of the chart", objects }
 	}
-	expect{OK, "3 objects of the chart, 1 of them", nil}.of(t, "HELM-002", live(ours, nil, nil))
+	expect{OK, "3 objects of the chart, 1 of them", nil}.of(t, "HELM-002", live(ours, diff.Change{}, diff.Change{}))
 	expect{"", "2 objects", []string{"ClusterRole nobodys: belongs to nobody", "Deployment others: Helm release x/other"}}.of(t, "HELM-002", live(ours, nobodys, others))
 }
