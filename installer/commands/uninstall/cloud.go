@@ -19,11 +19,11 @@ import (
 
 // cloud plans what is removed from CloudStack, or names what stays there.
 func (p *Plan) cloud(ctx context.Context, u *run) error {
-	var err error
-	if p.made, err = credentials.ReadMade(ctx, u.Cluster.Kube, p.Namespace); err != nil {
+	made, err := credentials.ReadMade(ctx, u.Cluster.Kube, p.Namespace)
+	if err != nil {
 		return u.Cluster.Explain(err)
 	}
-	p.Made = append(p.Made, p.made.Objects...)
+	p.Made = append(p.Made, made.Objects...)
 	var unusable *credentials.Error
 	u.owner, err = cloud.OfSecret(ctx, u.Cluster)
 	switch {
@@ -34,76 +34,65 @@ func (p *Plan) cloud(ctx context.Context, u *run) error {
 		return u.Cluster.Explain(err)
 	}
 	if !u.DeleteUser {
-		for _, text := range p.made.Texts() {
+		for _, text := range made.Texts() {
 			p.Stays = append(p.Stays, text+" in CloudStack, made by csccm (--delete-user removes it)")
 		}
-		if len(p.made.Objects) == 0 {
+		if len(made.Objects) == 0 {
 			p.Stays = append(p.Stays, "the controller's user and keys in CloudStack, which csccm did not make")
 		}
 		return nil
 	}
-	if len(p.made.Objects) == 0 {
+	if len(made.Objects) == 0 {
 		p.Stays = append(p.Stays, "the controller's user and keys in CloudStack: no list says that csccm made them")
 		return nil
 	}
-	login := cloudconfig.Default()
+	login, key := cloudconfig.Default(), ""
 	if u.owner != nil {
-		p.apiKey = u.owner.Config.APIKey
-		if strings.EqualFold(u.owner.Config.APIURL, p.made.APIURL) {
+		key = u.owner.Config.APIKey
+		if strings.EqualFold(u.owner.Config.APIURL, made.APIURL) {
 			login = *u.owner.Config
 		}
 	}
-	login.APIURL, login.SSLNoVerify = p.made.APIURL, p.made.SSLNoVerify
+	login.APIURL, login.SSLNoVerify = made.APIURL, made.SSLNoVerify
 	login.APIKey, login.SecretKey, login.ProjectID = "", "", ""
 	login.CAFile = cmp.Or(u.CAFile, login.CAFile)
 	admin, end, err := u.Admin(ctx, &login)
 	if err != nil {
 		return err
 	}
-	u.admin, u.ends = admin, append(u.ends, end)
-	if p.removal, err = credentials.PlanRemoval(ctx, admin, p.made); err != nil {
+	u.ends = append(u.ends, end)
+	removal, err := credentials.PlanRemoval(ctx, admin, made)
+	if err != nil {
 		return err
 	}
-	for i := range p.removal.Steps {
-		p.Deletes = append(p.Deletes, p.removal.Steps[i].Text+" in CloudStack")
+	p.ends = slices.Contains(removal.APIKeys, key)
+	p.Stays = append(p.Stays, removal.Stays...)
+	for i := range removal.Steps {
+		s := &removal.Steps[i]
+		p.delete(s.Text+" in CloudStack", func(ctx context.Context, note engine.Note) error {
+			u.Progress.Step("%s in CloudStack", s.Text)
+			return engine.Shielded(ctx, func(ctx context.Context) error {
+				done, err := s.Do(ctx, admin)
+				if err != nil {
+					return err
+				}
+				note("removed")
+				u.Progress.Done("removed")
+				return u.forget(ctx, done)
+			})
+		}, s.Text+" in CloudStack")
 	}
-	for _, o := range p.removal.Gone {
-		p.Deletes = append(p.Deletes, o.String()+" from csccm's list: it is no longer in CloudStack")
+	if len(removal.Gone) == 0 {
+		return nil
 	}
-	p.Stays = append(p.Stays, p.removal.Stays...)
+	var texts []string
+	for _, o := range removal.Gone {
+		texts = append(texts, o.String()+" from csccm's list: it is no longer in CloudStack")
+	}
+	p.delete("csccm's list", func(ctx context.Context, _ engine.Note) error { return u.forget(ctx, removal.Gone) }, texts...)
 	return nil
 }
 
-// endsKeys reports whether the keys of the Secret end with what is removed from CloudStack.
-func (p *Plan) endsKeys() bool {
-	return p.removal != nil && slices.Contains(p.removal.APIKeys, p.apiKey)
-}
-
-// removeUser removes what csccm made in CloudStack, once nothing works with it any more.
-func (u *run) removeUser(ctx context.Context, note engine.Note) error {
-	r := u.plan.removal
-	u.Progress.Step("What csccm made in CloudStack")
-	forget := func(ctx context.Context, objects []credentials.MadeObject) error {
-		return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))
-	}
-	if err := forget(ctx, r.Gone); err != nil {
-		return err
-	}
-	for i := range r.Steps {
-		s := &r.Steps[i]
-		err := engine.Shielded(ctx, func(ctx context.Context) error {
-			done, err := s.Do(ctx, u.admin)
-			if err != nil {
-				return err
-			}
-			note("removed %s", s.Text)
-			return forget(ctx, done)
-		})
-		if err != nil {
-			return err
-		}
-		u.Progress.Info("removed %s", s.Text)
-	}
-	u.Progress.Done("%d removed", len(r.Steps))
-	return nil
+func (u *run) forget(ctx context.Context, objects []credentials.MadeObject) error {
+	return u.Cluster.Explain(credentials.ForgetMade(ctx, u.Cluster.Kube, u.plan.Namespace, objects...))
 }

@@ -25,52 +25,37 @@ const entryTimeout = 10 * time.Second
 func (p *Plan) entry(ctx context.Context, u *run) {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
-	name, err := u.readEntry(ctx)
-	if err != nil || name == "" {
-		return
-	}
-	if apis, err := u.owner.Client.ListAPIs(ctx); err == nil && !apis.Has("deleteKubernetesCluster") {
-		p.Stays = append(p.Stays, fmt.Sprintf("entry %s in CloudStack's UI: the role does not allow deleteKubernetesCluster", name))
-		return
-	}
-	p.entryName = name
-	p.Deletes = append(p.Deletes, fmt.Sprintf("entry %s in CloudStack's UI; no VM is changed", name))
-}
-
-// readEntry returns the name of the cluster's entry; "" without one.
-func (u *run) readEntry(ctx context.Context) (string, error) {
 	cs := u.owner
 	ns, err := u.Cluster.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", err
+		return
 	}
 	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
 	if err != nil {
-		return "", err
+		return
 	}
 	entries, err := cs.Client.Client.ListKubernetesClusters(ctx, project) // registration.Own needs no more
-	if own := registration.Own(entries, string(ns.UID)); own != nil {
-		u.entryID = own.ID
-		return own.Name, err
+	own := registration.Own(entries, string(ns.UID))
+	if err != nil || own == nil {
+		return
 	}
-	return "", err
-}
-
-// unregister deletes the entry. The controller has ended, so nobody creates it again. A failure is a warning: CloudStack
-// only displays the entry.
-func (u *run) unregister(ctx context.Context, note engine.Note) error {
-	u.Progress.Step("Entry %s in CloudStack's UI", u.plan.entryName)
-	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		return u.owner.Client.DeleteExternalCluster(ctx, u.entryID)
-	})
-	if err != nil {
-		u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
-		u.Progress.Done("not deleted")
+	what := fmt.Sprintf("entry %s in CloudStack's UI", own.Name)
+	if apis, err := cs.Client.ListAPIs(ctx); err == nil && !apis.Has("deleteKubernetesCluster") {
+		p.Stays = append(p.Stays, what+": the role does not allow deleteKubernetesCluster")
+		return
+	}
+	p.delete("entry in CloudStack's UI", func(ctx context.Context, note engine.Note) error {
+		u.Progress.Step("Entry %s in CloudStack's UI", own.Name)
+		err := engine.Shielded(ctx, func(ctx context.Context) error { return cs.Client.DeleteExternalCluster(ctx, own.ID) })
+		if err != nil { // a warning: CloudStack only displays the entry
+			u.Progress.Warn("the entry stays: %v; delete it in CloudStack's UI", err)
+			u.Progress.Done("not deleted")
+			return nil
+		}
+		note("deleted entry %s", own.Name)
+		u.Progress.Done("deleted")
 		return nil
-	}
-	note("deleted entry %s", u.plan.entryName)
-	u.Progress.Done("deleted")
-	return nil
+	}, what+"; no VM is changed")
 }
 
 // lease plans to free the lease. The controller cannot do so by itself: Helm deletes its roles together with its Deployment.
@@ -80,16 +65,15 @@ func (p *Plan) lease(ctx context.Context, u *run) error {
 	l, err := lease.Get(ctx, u.Cluster.Kube, name)
 	age, lasts, held := lease.Age(l, u.Clock)
 	if err == nil && held && age <= lasts && (p.Revision > 0 || age >= lease.Alive) {
-		p.leased = true
-		p.Deletes = append(p.Deletes, fmt.Sprintf("holder of Lease %s, unless another controller renews it: the next controller can lead at once", name))
+		p.delete("lease", func(ctx context.Context, note engine.Note) error { return u.releaseLease(ctx, name, note) },
+			fmt.Sprintf("holder of Lease %s, unless another controller renews it: the next controller can lead at once", name))
 	}
 	return nil // a lease that cannot be read expires by itself
 }
 
 // releaseLease frees the lease that a Pod of the release held. Its Pods have ended. A failure is a warning: a
 // new controller then waits until the lease has expired.
-func (u *run) releaseLease(ctx context.Context, note engine.Note) error {
-	name := family.LeaseOfChart(u.plan.manifest)
+func (u *run) releaseLease(ctx context.Context, name lease.Name, note engine.Note) error {
 	u.Progress.Step("Lease %s", name)
 	released, err := lease.Free(ctx, u.Cluster.Kube, u.Clock, name)
 	switch {

@@ -22,12 +22,12 @@ import (
 // others refuses to take credentials away that somebody else works with: Pods that read the Secret, and Secrets with the same
 // keys where the keys end.
 func (p *Plan) others(ctx context.Context, u *run) error {
-	if !p.secret && !p.endsKeys() {
+	if !p.secret && !p.ends {
 		return nil
 	}
 	values := []string{}
-	if p.endsKeys() {
-		values = append(values, p.apiKey)
+	if p.ends {
+		values = append(values, u.owner.Config.APIKey)
 	}
 	found, err := secretusers.Find(ctx, u.Cluster.Kube, p.Namespace, credentials.SecretName, credentials.SecretKey, values)
 	if err != nil {

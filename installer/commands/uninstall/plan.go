@@ -8,6 +8,7 @@
 package uninstall
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
@@ -69,19 +71,19 @@ type Plan struct {
 	// Made is what csccm made in CloudStack, as the list in the cluster says.
 	Made []credentials.MadeObject `json:"made"`
 
-	secret, ca, finalizers bool
-	manifest               string // of the release
-	leased                 bool   // the lease is to be freed
-	entryName              string // of the entry in CloudStack's UI that is to be deleted; "" = none
-	made                   *credentials.Made
-	removal                *credentials.Removal // nil without DeleteUser
-	apiKey                 string               // of the Secret
+	steps    []engine.Step
+	manifest string // of the release
+	ends     bool   // the keys of the Secret end
+	secret   bool   // the Secret is deleted
 }
 
-// Changes reports whether there is anything to do.
-func (p *Plan) Changes() bool { return len(p.Deletes) > 0 }
+// delete plans a step and says what it deletes.
+func (p *Plan) delete(step string, do func(context.Context, engine.Note) error, what ...string) {
+	p.Deletes = append(p.Deletes, what...)
+	p.steps = append(p.steps, engine.Step{Name: step, Do: do})
+}
 
-// newPlan reads what is there.
+// newPlan reads what is there. The order is that of the steps: only when the Pods have ended may others take over.
 func newPlan(ctx context.Context, u *run) (*Plan, error) {
 	p := &Plan{
 		SchemaVersion: 1, Release: u.Release, Namespace: u.Cluster.Namespace,
@@ -93,12 +95,16 @@ func newPlan(ctx context.Context, u *run) (*Plan, error) {
 	}
 	if r != nil {
 		p.Revision, p.manifest = r.Revision, r.Manifest
-		p.Deletes = append(p.Deletes, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
+		p.delete("Helm release", u.release, fmt.Sprintf("Helm release %s/%s, chart %s", p.Namespace, p.Release, r.ChartVersion))
 	}
-	for _, read := range []func(context.Context, *run) error{p.services, p.cloud, p.credentials, p.others, p.notByHelm, p.nodes, p.lease} {
+	p.delete("Pods", u.pods)
+	for _, read := range []func(context.Context, *run) error{p.lease, p.services, p.cloud, p.credentials, p.others, p.notByHelm, p.nodes} {
 		if err := read(ctx, u); err != nil {
 			return nil, err
 		}
+	}
+	if len(p.Deletes) == 0 {
+		p.steps = nil
 	}
 	return p, nil
 }
@@ -123,13 +129,12 @@ func (p *Plan) services(ctx context.Context, u *run) error {
 			held++
 		}
 		p.LoadBalancers = append(p.LoadBalancers, lb)
-		p.Stays = append(p.Stays, fmt.Sprintf("load balancer of Service %s/%s in CloudStack: address %s with its rules", lb.Namespace, lb.Name, orNone(lb.Addresses)))
+		p.Stays = append(p.Stays, fmt.Sprintf("load balancer of Service %s/%s in CloudStack: address %s with its rules", lb.Namespace, lb.Name, cmp.Or(strings.Join(lb.Addresses, ", "), "none yet")))
 	}
 	switch {
 	case held == 0:
 	case u.RemoveFinalizers:
-		p.finalizers = true
-		p.Deletes = append(p.Deletes, fmt.Sprintf("finalizer %s of %s", Finalizer, english.Plural(held, "Service", "")))
+		p.delete("finalizers", u.finalizers, fmt.Sprintf("finalizer %s of %s", Finalizer, english.Plural(held, "Service", "")))
 	default:
 		p.Warnings = append(p.Warnings, fmt.Sprintf("finalizer %s of %s: without a controller nobody can delete them; --remove-finalizers removes it", Finalizer, english.Plural(held, "Service", "")))
 	}
@@ -137,26 +142,36 @@ func (p *Plan) services(ctx context.Context, u *run) error {
 }
 
 func (p *Plan) credentials(ctx context.Context, u *run) error {
-	maps := u.Cluster.Kube.CoreV1().ConfigMaps(p.Namespace)
-	_, secret := u.Cluster.Kube.CoreV1().Secrets(p.Namespace).Get(ctx, credentials.SecretName, metav1.GetOptions{})
-	_, ca := maps.Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
+	core := u.Cluster.Kube.CoreV1()
+	maps, secrets := core.ConfigMaps(p.Namespace), core.Secrets(p.Namespace)
+	_, noSecret := secrets.Get(ctx, credentials.SecretName, metav1.GetOptions{})
+	_, noCA := maps.Get(ctx, credentials.CAConfigMap, metav1.GetOptions{})
 	for _, c := range []struct {
-		kind, name string
-		err        error
-		ends       bool // it is of no more use
-		goes       *bool
+		what   string
+		err    error
+		ends   bool // it is of no more use
+		delete func(ctx context.Context, name string, o metav1.DeleteOptions) error
+		name   string
 	}{
-		{"Secret", credentials.SecretName, secret, p.endsKeys(), &p.secret},
-		{"ConfigMap", credentials.CAConfigMap, ca, false, &p.ca},
+		{"Secret", noSecret, p.ends, secrets.Delete, credentials.SecretName},
+		{"ConfigMap", noCA, false, maps.Delete, credentials.CAConfigMap},
 	} {
-		text := fmt.Sprintf("%s %s/%s", c.kind, p.Namespace, c.name)
+		text := fmt.Sprintf("%s %s/%s", c.what, p.Namespace, c.name)
 		switch {
 		case apierrors.IsNotFound(c.err):
 		case c.err != nil:
 			return u.Cluster.Explain(c.err)
 		case u.DeleteSecret || c.ends:
-			*c.goes = true
-			p.Deletes = append(p.Deletes, text)
+			p.secret = p.secret || c.what == "Secret"
+			p.delete(text, func(ctx context.Context, note engine.Note) error {
+				u.Progress.Step("%s", text)
+				if err := c.delete(ctx, c.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+					return u.Cluster.Explain(err)
+				}
+				note("deleted")
+				u.Progress.Done("deleted")
+				return nil
+			}, text)
 		default:
 			p.Stays = append(p.Stays, text+" (--delete-secret removes it)")
 		}
@@ -192,23 +207,14 @@ func (p *Plan) nodes(ctx context.Context, u *run) error {
 	return nil
 }
 
-func orNone(list []string) string {
-	if len(list) == 0 {
-		return "none yet"
-	}
-	return strings.Join(list, ", ")
-}
-
 // wouldOrphan is the error of an uninstall that would leave load balancers behind.
 func wouldOrphan(list []LoadBalancer) error {
-	const shown = 5
 	var names []string
-	for i, lb := range list {
-		if i == shown {
-			names = append(names, "...")
-			break
-		}
+	for _, lb := range list {
 		names = append(names, lb.Namespace+"/"+lb.Name)
+	}
+	if len(names) > 5 {
+		names = append(names[:5], "...")
 	}
 	return &report.Error{
 		What: fmt.Sprintf("nothing was changed: there are Services of type LoadBalancer (%s), and without the controller nobody changes their rules or releases their addresses",

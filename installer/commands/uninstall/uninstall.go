@@ -17,8 +17,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/csccm/csccm/installer/cloud"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -56,48 +54,27 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		return err
 	}
 	u.plan = p
-	if !p.Changes() && !e.DryRun {
+	if len(p.steps) == 0 && !e.DryRun {
 		e.Progress.Info("there is nothing to remove")
 	}
-	op := engine.Operation{
+	return e.Run(ctx, engine.Operation{
 		Name: "uninstall", What: "remove what the plan lists", Question: prompt.Question{Message: "Uninstall"},
-		Plan: p, Show: p.print, Result: func() any { return p }, Done: p.print,
+		Plan: p, Show: p.print, Steps: p.steps, Result: func() any { return p }, Done: p.print,
 		Check: func(context.Context) error {
 			if len(p.LoadBalancers) > 0 && !o.OrphanLoadBalancers && p.Revision > 0 {
 				return wouldOrphan(p.LoadBalancers)
 			}
 			return nil
 		},
-	}
-	for _, step := range []struct {
-		name   string
-		wanted bool
-		do     func(context.Context, engine.Note) error
-	}{
-		{"Helm release", p.Revision > 0, u.release},
-		{"Pods", p.Changes(), u.pods},
-		{"lease", p.leased, u.releaseLease},
-		{"entry in CloudStack's UI", p.entryName != "", u.unregister},
-		{"finalizers", p.finalizers, u.finalizers},
-		{"user in CloudStack", p.removal != nil, u.removeUser},
-		{"credentials", p.secret || p.ca, u.credentials},
-	} {
-		if step.wanted {
-			op.Steps = append(op.Steps, engine.Step{Name: step.name, Do: step.do})
-		}
-	}
-	return e.Run(ctx, op)
+	})
 }
 
 type run struct {
 	*engine.Env
 	Options
 	plan  *Plan
-	admin *cloudapi.Client
 	owner *cloud.Cloud // with the controller's keys; nil without
-
-	entryID string
-	ends    []func()
+	ends  []func()
 }
 
 func (u *run) release(ctx context.Context, note engine.Note) error {
@@ -156,26 +133,5 @@ func (u *run) finalizers(ctx context.Context, note engine.Note) error {
 		note("Service %s/%s may be deleted", lb.Namespace, lb.Name)
 	}
 	u.Progress.Done("%d removed", n)
-	return nil
-}
-
-func (u *run) credentials(ctx context.Context, note engine.Note) error {
-	u.Progress.Step("Credentials")
-	core := u.Cluster.Kube.CoreV1()
-	var errs []error
-	if u.plan.secret {
-		errs = append(errs, core.Secrets(u.plan.Namespace).Delete(ctx, credentials.SecretName, metav1.DeleteOptions{}))
-		note("deleted Secret %s", credentials.SecretName)
-	}
-	if u.plan.ca {
-		errs = append(errs, core.ConfigMaps(u.plan.Namespace).Delete(ctx, credentials.CAConfigMap, metav1.DeleteOptions{}))
-		note("deleted ConfigMap %s", credentials.CAConfigMap)
-	}
-	for _, err := range errs {
-		if err != nil && !apierrors.IsNotFound(err) {
-			return u.Cluster.Explain(err)
-		}
-	}
-	u.Progress.Done("deleted")
 	return nil
 }
