@@ -56,7 +56,7 @@ func TestRecordedAnswers(t *testing.T) {
 			accounts, err := c.ListAccounts(ctx, "kubeadmin", "0ab018e4-71f8-456c-ae10-4634d0077d6d")
 			return []string{accounts[0].RoleName, accounts[0].Users[0].Username}, err
 		}, []string{"User", "kubeadmin"}, nil},
-		{"listAccounts.self", func(c *Client) (any, error) { return c.ListAccounts(ctx, "other", "") }, []Account(nil), nil},
+		{"listAccounts.self", func(c *Client) (any, error) { return c.ListAccounts(ctx, "other", "") }, []Account{}, nil},
 		{"listAccounts.limited", func(c *Client) (any, error) { return c.ReadQuota(ctx, "") }, &Quota{
 			Owner: "account kubeadmin", VMs: Usage{20, 10}, CPUs: Usage{40, 10}, MemoryMiB: Usage{40960, 5120}, Volumes: Usage{20, 10}, StorageGiB: Usage{200, 20},
 			PublicIPs: Usage{3, 3}, Networks: Usage{20, 4},
@@ -152,7 +152,7 @@ func TestClusterOperations(t *testing.T) {
 
 func TestSecretsArePrintedRedacted(t *testing.T) {
 	t.Parallel()
-	keys := UserKeys{APIKey: testPassword, SecretKey: testPassword}
+	keys := Keys{APIKey: testPassword, SecretKey: testPassword}
 	for _, v := range []any{keys, &keys, CreateUserRequest{Password: testPassword}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			text := fmt.Sprintf(verb, v)
@@ -197,7 +197,7 @@ func TestIdentityOddAnswers(t *testing.T) {
 	c := always(`{"x":{}}`).client(t)
 	keys, err := c.GetUserKeys(t.Context(), "u")
 	require.NoError(t, err, "a user that never registered keys has none")
-	require.Equal(t, UserKeys{}, *keys)
+	require.Equal(t, Keys{}, *keys)
 	_, err = c.RegisterUserKeys(t.Context(), "u")
 	require.ErrorContains(t, err, "no keys")
 	_, err = c.CreateRole(t.Context(), "n", "User", "")
@@ -207,7 +207,7 @@ func TestIdentityOddAnswers(t *testing.T) {
 	c = always(`{"x":{"count":2,"rolepermission":[{"id":"1","rule":"listZones","permission":"ALLOW"},{"id":"2","rule":"*","permission":"deny"}]}}`).client(t)
 	permissions, err := c.ListRolePermissions(t.Context(), "r")
 	require.NoError(t, err)
-	require.Equal(t, []RolePermission{{Rule: "listZones", Permission: "allow"}, {Rule: "*", Permission: "deny"}}, permissions)
+	require.Equal(t, []RolePermission{{ID: "1", Rule: "listZones", Permission: "ALLOW"}, {ID: "2", Rule: "*", Permission: "deny"}}, permissions)
 }
 
 func TestMissingCluster(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,8 +24,9 @@ type (
 		Type        string `json:"type"`
 		Description string `json:"description"`
 	}
-	// RolePermission is one rule of a role; Permission is allow or deny.
+	// RolePermission is one rule of a role; Permission is allow or deny, in any case.
 	RolePermission struct {
+		ID         string `json:"id"`
 		Rule       string `json:"rule"`
 		Permission string `json:"permission"`
 	}
@@ -36,8 +38,15 @@ type (
 		RoleID   string `json:"roleid"`
 		RoleName string `json:"rolename"`
 		Users    []User `json:"user"`
-		// Resources are how many VMs, networks and so on it owns, by their noun; none are left out.
-		Resources map[string]int `json:"-"`
+		// What it owns.
+		VMs       int `json:"vmtotal"`
+		IPs       int `json:"iptotal"`
+		Volumes   int `json:"volumetotal"`
+		Snapshots int `json:"snapshottotal"`
+		Templates int `json:"templatetotal"`
+		Networks  int `json:"networktotal"`
+		VPCs      int `json:"vpctotal"`
+		Projects  int `json:"projecttotal"`
 	}
 	// User is one login of an account; APIKey is empty while it has no keys.
 	User struct {
@@ -52,9 +61,10 @@ type (
 		RoleType  string `json:"roletype"`
 		APIKey    string `json:"apikey"`
 	}
-	// UserKeys are secret; they print redacted.
-	UserKeys struct {
-		APIKey, SecretKey string
+	// Keys are a user's key pair, which is secret: it prints redacted.
+	Keys struct {
+		APIKey    string `json:"apikey"`
+		SecretKey string `json:"secretkey"`
 	}
 	// Domain is a domain of accounts; Path is like ROOT/a/b.
 	Domain struct {
@@ -104,19 +114,7 @@ func oddSuccess(command, text string) *cloudstack.Error {
 
 // ListRolePermissions lists a role's rules in the order in which they apply.
 func (c *Client) ListRolePermissions(ctx context.Context, roleID string) ([]RolePermission, error) {
-	type permissionJSON struct {
-		RolePermission
-		ID string `json:"id"`
-	}
-	raw, err := cloudstack.List(ctx, c.Client, "listRolePermissions", "rolepermission", cloudstack.Params{"roleid": roleID}, func(p *permissionJSON) string { return p.ID })
-	if err != nil {
-		return nil, err
-	}
-	rules := make([]RolePermission, 0, len(raw))
-	for _, p := range raw {
-		rules = append(rules, RolePermission{Rule: p.Rule, Permission: strings.ToLower(p.Permission)})
-	}
-	return rules, nil
+	return cloudstack.List(ctx, c.Client, "listRolePermissions", "rolepermission", cloudstack.Params{"roleid": roleID}, func(p *RolePermission) string { return p.ID })
 }
 
 // CreateRolePermission appends a rule (letters and *) with permission allow or deny to a role.
@@ -135,29 +133,13 @@ func (c *Client) ListDomains(ctx context.Context) ([]Domain, error) {
 	return cloudstack.List(ctx, c.Client, "listDomains", "domain", cloudstack.Params{"listall": "true"}, func(d *Domain) string { return d.ID })
 }
 
-type accountJSON struct {
-	Account
-	VMs       int `json:"vmtotal"`
-	IPs       int `json:"iptotal"`
-	Volumes   int `json:"volumetotal"`
-	Snapshots int `json:"snapshottotal"`
-	Templates int `json:"templatetotal"`
-	Networks  int `json:"networktotal"`
-	VPCs      int `json:"vpctotal"`
-	Projects  int `json:"projecttotal"`
-}
-
-func (a *accountJSON) toAccount() Account {
-	out := a.Account
-	out.Resources = map[string]int{}
-	for name, n := range map[string]int{
+// Resources returns how many VMs, networks and so on an account owns, by their noun, without those of which it owns none.
+func (a *Account) Resources() map[string]int {
+	out := map[string]int{
 		"VM": a.VMs, "public address": a.IPs, "volume": a.Volumes, "snapshot": a.Snapshots, "template": a.Templates,
 		"network": a.Networks, "VPC": a.VPCs, "project": a.Projects,
-	} {
-		if n > 0 {
-			out.Resources[name] = n
-		}
 	}
+	maps.DeleteFunc(out, func(_ string, n int) bool { return n == 0 })
 	return out
 }
 
@@ -168,14 +150,10 @@ func (c *Client) ListAccounts(ctx context.Context, name, domainID string) ([]Acc
 		by = "keyword" // an unknown name in a domain is an error to the server, not an empty list
 	}
 	f := cloudstack.Params{"listall": "true"}.Set(by, name).Set("domainid", domainID)
-	raw, err := cloudstack.List(ctx, c.Client, "listAccounts", "account", f, func(a *accountJSON) string { return a.ID })
-	var accounts []Account
-	for i := range raw {
-		if a := raw[i].toAccount(); (name == "" || strings.EqualFold(a.Name, name)) && (domainID == "" || a.DomainID == domainID) {
-			accounts = append(accounts, a)
-		}
-	}
-	return accounts, err
+	accounts, err := cloudstack.List(ctx, c.Client, "listAccounts", "account", f, func(a *Account) string { return a.ID })
+	return slices.DeleteFunc(accounts, func(a Account) bool {
+		return name != "" && !strings.EqualFold(a.Name, name) || domainID != "" && a.DomainID != domainID
+	}), err
 }
 
 // CreateUserRequest makes a user: the first one of a new account, or a further one of an account.
@@ -199,23 +177,19 @@ func (r CreateUserRequest) parameters() cloudstack.Params {
 	}.Set("domainid", r.DomainID)
 }
 
-// String shows neither key.
-func (k UserKeys) String() string { return "UserKeys(" + "REDACTED" + ")" }
-
-// Format writes String for every verb.
-func (k UserKeys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
+// Format shows neither key, for every verb.
+func (Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "(keys)") }
 
 // CreateAccount makes an account and its first user; a name that is taken is KindInvalid.
 func (c *Client) CreateAccount(ctx context.Context, r CreateUserRequest) (*Account, error) {
 	var answer struct {
-		Account accountJSON `json:"account"`
+		Account Account `json:"account"`
 	}
 	f := r.parameters().Set("roleid", r.RoleID)
 	if err := c.create(ctx, "createAccount", f, &answer, &answer.Account.ID); err != nil {
 		return nil, err
 	}
-	account := answer.Account.toAccount()
-	return &account, nil
+	return &answer.Account, nil
 }
 
 // CreateUser makes a user; a name that is taken is cloudstack.KindUnknown (530).
@@ -245,12 +219,12 @@ func (c *Client) ListUsers(ctx context.Context, username, account, domainID stri
 }
 
 // GetUserKeys reads a user's keys; both are empty when the user never registered any.
-func (c *Client) GetUserKeys(ctx context.Context, userID string) (*UserKeys, error) {
+func (c *Client) GetUserKeys(ctx context.Context, userID string) (*Keys, error) {
 	return c.userKeys(ctx, "getUserKeys", userID)
 }
 
 // RegisterUserKeys makes a new pair of keys; the user's old keys stop working at once.
-func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*UserKeys, error) {
+func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*Keys, error) {
 	const command = "registerUserKeys"
 	keys, err := c.userKeys(ctx, command, userID)
 	if err != nil {
@@ -262,17 +236,14 @@ func (c *Client) RegisterUserKeys(ctx context.Context, userID string) (*UserKeys
 	return keys, nil
 }
 
-func (c *Client) userKeys(ctx context.Context, command, userID string) (*UserKeys, error) {
+func (c *Client) userKeys(ctx context.Context, command, userID string) (*Keys, error) {
 	var answer struct {
-		Keys struct {
-			APIKey    string `json:"apikey"`
-			SecretKey string `json:"secretkey"`
-		} `json:"userkeys"`
+		Keys Keys `json:"userkeys"`
 	}
 	if err := c.Call(ctx, command, cloudstack.Params{"id": userID}, &answer); err != nil {
 		return nil, err
 	}
-	return &UserKeys{APIKey: answer.Keys.APIKey, SecretKey: answer.Keys.SecretKey}, nil
+	return &answer.Keys, nil
 }
 
 // DeleteUser deletes a user, and with it its keys.

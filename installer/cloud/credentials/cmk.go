@@ -5,6 +5,7 @@ package credentials
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -25,11 +26,8 @@ type CMKProfile struct {
 	Keys                       Keys
 }
 
-// String hides password and keys.
-func (p CMKProfile) String() string { return "cmk profile " + p.Name }
-
-// GoString hides password and keys.
-func (p CMKProfile) GoString() string { return p.String() }
+// Format hides password and keys, for every verb.
+func (p CMKProfile) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "cmk profile "+p.Name) }
 
 // ReadCMK reads a profile of cmk's configuration file (usually ~/.cmk/config).
 // Only what is needed is kept; no value is in an error.
@@ -67,7 +65,7 @@ func ReadCMK(path, profile string) (*CMKProfile, error) {
 	}
 	p := &CMKProfile{
 		Name: profile, URL: s["url"], Username: s["username"], Password: s["password"], Domain: s["domain"],
-		Keys: Keys{s["apikey"], s["secretkey"]},
+		Keys: Keys{APIKey: s["apikey"], SecretKey: s["secretkey"]},
 	}
 	if p.URL == "" {
 		return nil, &Error{What: fmt.Sprintf("profile %q of %s has no url", profile, path), Fix: "set it with cmk set url", Code: report.ExitUsage}

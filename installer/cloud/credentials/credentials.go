@@ -44,13 +44,7 @@ const (
 )
 
 // Keys is a user's key pair. It prints as nothing.
-type Keys struct{ APIKey, SecretKey string }
-
-// String hides the keys from %v and %s.
-func (Keys) String() string { return "(keys)" }
-
-// GoString hides the keys from %#v.
-func (Keys) GoString() string { return "(keys)" }
+type Keys = cloudapi.Keys
 
 // explain puts an error of the API in the operator's terms. doing says what was
 // tried, for example "listing the domains".

@@ -242,7 +242,7 @@ func (p *Provision) addKeys(user, made *MadeObject) {
 			if err != nil {
 				return err
 			}
-			p.keys = Keys{keys.APIKey, keys.SecretKey}
+			p.keys = *keys
 			if made != nil {
 				made.ID = user.ID
 			}
@@ -319,7 +319,7 @@ func (p *Provision) planKeys(ctx context.Context, user *cloudapi.User) error {
 	case err != nil:
 		return explain(fmt.Sprintf("reading the keys of user %q", user.Username), err)
 	case keys.APIKey != "" && keys.SecretKey != "":
-		p.keys = Keys{keys.APIKey, keys.SecretKey}
+		p.keys = *keys
 	case user.APIKey != "" && user.APIKey == p.r.InUse.APIKey:
 		p.keys = p.r.InUse // a new pair would end the controller's
 	default:

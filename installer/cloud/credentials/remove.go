@@ -115,7 +115,7 @@ func (r *Removal) account(o MadeObject) {
 		made = append(made, r.made[at])
 		text += fmt.Sprintf(", with user %q", u.Username)
 	}
-	resources := r.accounts[i].Resources
+	resources := r.accounts[i].Resources()
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
 		others = append(others, english.Plural(resources[name], name, ""))
 	}

@@ -158,7 +158,7 @@ func judge(rules []cloudapi.RolePermission, command string) string {
 	for _, r := range rules {
 		// A rule such as list* or *; case does not matter.
 		if ok, _ := path.Match(strings.ToLower(r.Rule), strings.ToLower(command)); ok {
-			return r.Permission
+			return strings.ToLower(r.Permission)
 		}
 	}
 	return ""

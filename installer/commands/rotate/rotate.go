@@ -59,7 +59,7 @@ type run struct {
 	local   *cloudstack.Config // the Secret's, for this machine
 	admin   *cloudapi.Client
 	plan    *Plan
-	keys    credentials.Keys // the new ones
+	keys    *cloudapi.Keys   // the new ones
 	old     []byte           // the Secret's cloud-config before
 	changed time.Time        // when the Secret got its keys; zero before
 	hide    []string         // secrets that no text may hold
@@ -251,13 +251,13 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 }
 
 // register makes a new pair of keys, which ends the user's old one.
-func (r *run) register(ctx context.Context, user, id string) (credentials.Keys, error) {
+func (r *run) register(ctx context.Context, user, id string) (*cloudapi.Keys, error) {
 	keys, err := r.admin.RegisterUserKeys(ctx, id)
 	if err != nil {
-		return credentials.Keys{}, fmt.Errorf("registering keys for user %q: %w", user, err)
+		return nil, fmt.Errorf("registering keys for user %q: %w", user, err)
 	}
 	r.hide = append(r.hide, keys.APIKey, keys.SecretKey)
-	return credentials.Keys{APIKey: keys.APIKey, SecretKey: keys.SecretKey}, nil
+	return keys, nil
 }
 
 // write puts the new keys into the Secret and, with the same write, whose keys were there before.
