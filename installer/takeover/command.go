@@ -159,7 +159,7 @@ func (p *Plan) WriteText(out io.Writer, style report.Style) error {
 	}
 	b.WriteString(differences.String() + all.String())
 	if n := len(p.Rules.Steps); n > 0 {
-		fmt.Fprintf(&b, "Rules: %s, in place\n", rules.ToDo(p.Rules.Steps))
+		fmt.Fprintf(&b, "Rules: %s, in place\n", rules.Sum(p.Rules.Steps, false))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

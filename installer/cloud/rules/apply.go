@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
@@ -35,10 +36,8 @@ type Applier struct {
 	ProjectID string
 	// Record keeps a step before it is carried out; nil where another record leads back.
 	Record func(s Step) error
-	// Starting and Progress, if not nil, are told of each step's begin and of its end: renamed, or
-	// why there was nothing to do.
-	Starting func(s Step)
-	Progress func(s Step, what string)
+	// Progress, if not nil, shows each step and how it ended: renamed, or why there was nothing to do.
+	Progress report.Progress
 }
 
 // Read reads the rules of the project with their members.
@@ -72,8 +71,8 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) (done int, err error)
 		if err := ctx.Err(); err != nil {
 			return done, fmt.Errorf("stopped after %d of %d rules: %w", done, len(steps), err)
 		}
-		if a.Starting != nil {
-			a.Starting(s)
+		if a.Progress != nil {
+			a.Progress.Step("%s", s.Describe())
 		}
 		what, err := a.change(context.WithoutCancel(ctx), s)
 		if err != nil {
@@ -81,7 +80,7 @@ func (a *Applier) Apply(ctx context.Context, steps []Step) (done int, err error)
 		}
 		done++
 		if a.Progress != nil {
-			a.Progress(s, what)
+			a.Progress.Done("%s", what)
 		}
 	}
 	return done, nil

@@ -5,12 +5,9 @@ package rules
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
-
-	"github.com/csccm/csccm/installer/engine/report"
 )
 
 // Deletions is the number of steps that delete a rule.
@@ -36,45 +33,25 @@ func (s *Step) Describe() string {
 	return s.From + " -> " + s.To
 }
 
-// perAction phrases how many steps there are of each action.
-func perAction(steps []Step, phrase func(Action, string) string) string {
+// Sum says in words what steps will do, or did.
+func Sum(steps []Step, did bool) string {
 	counts := map[Action]int{}
 	for i := range steps {
 		counts[steps[i].Action]++
 	}
+	words := map[Action]string{ActionRename: "renamed", ActionDelete: "deleted", ActionCreate: "made again"}
 	var out []string
 	for _, a := range []Action{ActionRename, ActionDelete, ActionCreate} {
-		if counts[a] > 0 {
-			out = append(out, phrase(a, CountRules(counts[a])))
+		switch n := CountRules(counts[a]); {
+		case counts[a] == 0:
+		case did:
+			out = append(out, n+" "+words[a])
+		default:
+			out = append(out, string(a)+" "+n)
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
-// ToDo says in words what steps will do.
-func ToDo(steps []Step) string {
-	return perAction(steps, func(a Action, n string) string { return string(a) + " " + n })
-}
-
-// Did says in words what steps did.
-func Did(steps []Step) string {
-	words := map[Action]string{ActionRename: "renamed", ActionDelete: "deleted", ActionCreate: "made again"}
-	return perAction(steps, func(a Action, n string) string { return n + " " + words[a] })
-}
-
 // CountRules is a number with its noun.
 func CountRules(n int) string { return english.Plural(n, "rule", "") }
-
-// WriteBack prints the steps of an undo for a person.
-func WriteBack(out io.Writer, style report.Style, steps []Step) error {
-	t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
-	for i := range steps {
-		s := &steps[i]
-		becomes := s.To
-		if s.Action == ActionCreate {
-			becomes = "made again"
-		}
-		t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
-	}
-	return t.Write(out, style)
-}

@@ -23,7 +23,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/prompt"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 )
 
@@ -97,13 +96,13 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, o Options) error {
 	}
 	m.result = Result{SchemaVersion: 1, DryRun: true, Rules: m.plan.Items, Steps: m.plan.Steps, Emptied: m.result.Emptied}
 	op := engine.Operation{
-		Name: "migrate-rules", What: rules.ToDo(m.plan.Steps), Plan: &m.result, Show: m.show, Check: m.allowed,
+		Name: "migrate-rules", What: rules.Sum(m.plan.Steps, false), Plan: &m.result, Show: m.show, Check: m.allowed,
 		Question: prompt.Question{Help: "A renamed rule keeps its id, address, members and traffic. A journal makes it possible to go back."},
 	}
 	if len(m.plan.Steps) > 0 {
 		op.Steps = []engine.Step{{Name: "rules", Do: m.apply}}
 		op.Done = func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Did(m.plan.Steps), e.Journal, m.undoLine())
+			_, err := fmt.Fprintf(w, "%s; journal: %s\nUndo:  %s\n", rules.Sum(m.plan.Steps, true), e.Journal, m.undoLine())
 			return err
 		}
 	}
@@ -131,12 +130,7 @@ func (m *migration) makePlan(ctx context.Context, inv *inventory.Inventory) erro
 		return report.Usage(fmt.Sprintf("--lb %s: no rule is of that load balancer", strings.Join(unknown, ", ")),
 			"name the part of a rule's name that stands before the protocol and the port; csccm migrate-rules --dry-run shows the rules")
 	}
-	if m.result.Emptied = rules.Emptied(in.Rules, m.plan.Steps); len(m.result.Emptied) > 0 {
-		// What else the addresses are for is part of a hint, so an error only leaves it out.
-		addresses, _ := m.cloud.Client.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: m.project})
-		forwards, _ := m.cloud.Client.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: m.project})
-		rules.Used(m.result.Emptied, addresses, forwards)
-	}
+	m.result.Emptied = rules.Emptied(in.Rules, m.plan.Steps)
 	return nil
 }
 
@@ -191,12 +185,10 @@ func (m *migration) allowed(ctx context.Context) error {
 func (m *migration) apply(ctx context.Context, note engine.Note) error {
 	m.result.DryRun, m.result.Journal = false, m.e.Journal
 	note("journal: %s", m.e.Journal)
-	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project}
+	a := &rules.Applier{API: m.cloud.Client, Jobs: m.cloud.Client.Jobs(), ProjectID: m.project, Progress: m.e.Progress}
 	a.Record = func(s rules.Step) error {
 		return m.e.Record(rules.Record{APIURL: m.cloud.Config.APIURL, ProjectID: m.project, Step: s})
 	}
-	a.Starting = func(s rules.Step) { m.e.Progress.Step("%s", s.Describe()) }
-	a.Progress = func(_ rules.Step, what string) { m.e.Progress.Done("%s", what) }
 	var err error
 	if m.result.Done, err = a.Apply(ctx, m.plan.Steps); err != nil {
 		m.e.Progress.Fail("%v", err)

@@ -34,7 +34,16 @@ func (m *migration) showUndo(b *strings.Builder, style report.Style) {
 		fmt.Fprintf(b, "Nothing to undo: what %s records is as it was before.\n", m.o.Undo)
 		return
 	}
-	_ = rules.WriteBack(b, style, m.plan.Steps)
+	t := report.Table{Header: []string{"RULE", "BECOMES", "ADDRESS"}}
+	for i := range m.plan.Steps {
+		s := &m.plan.Steps[i]
+		becomes := s.To
+		if s.Action == rules.ActionCreate {
+			becomes = "made again"
+		}
+		t.Add(s.From, becomes, fmt.Sprintf("%s:%d", s.PublicIP, s.Port))
+	}
+	_ = t.Write(b, style)
 }
 
 // showPlan prints the rules, what is left alone, and the sum.
