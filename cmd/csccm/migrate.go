@@ -42,10 +42,11 @@ or cluster.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: cli.CompleteFrom(g, plan.ServiceNames),
 	}, cli.ChangingCloud, func(ctx context.Context, args []string) error {
-		if err := adopt.Names(args); err != nil {
-			return err
+		services, err := plan.Select(args)
+		if err != nil {
+			return cli.Usage(err)
 		}
-		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, args) })
+		return g.OnCloud(ctx, func(e *engine.Env, cs *cloud.Cloud) error { return adopt.Run(ctx, e, cs, services) })
 	})
 }
 

@@ -104,7 +104,7 @@ func Make(ctx context.Context, kube kubernetes.Interface, p Previewer, settings 
 	if err != nil {
 		return nil, err
 	}
-	services, err := selected.of(list.Items)
+	services, err := selected.Of(list.Items)
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +202,8 @@ func Select(names []string) (Selection, error) {
 	return names, nil
 }
 
-// of returns the selected Services that the controller handles, sorted by namespace and name.
-func (s Selection) of(all []corev1.Service) ([]*corev1.Service, error) {
+// Of returns the selected Services that the controller handles, sorted by namespace and name.
+func (s Selection) Of(all []corev1.Service) ([]*corev1.Service, error) {
 	byName := map[string]*corev1.Service{}
 	var concerned []*corev1.Service
 	for i := range all {

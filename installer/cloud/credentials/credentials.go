@@ -46,52 +46,47 @@ const (
 // Keys is a user's key pair. It prints as nothing.
 type Keys = cloudapi.Keys
 
-// explain puts an error of the API in the operator's terms. doing says what was
-// tried, for example "listing the domains".
+const busy = "check that the management server answers, then run the command again: it continues where it stopped"
+
+// fixes are what helps where CloudStack refuses an administrator's call.
+var fixes = map[cloudstack.Kind]string{
+	cloudstack.KindNotPermitted: "log in as an administrator of the domain, or give existing keys with --api-key-file and --secret-key-file",
+	cloudstack.KindAuth:         "check the credentials; a user with two-factor authentication needs keys (--admin-api-key-file, --admin-secret-key-file)",
+	cloudstack.KindTransient:    busy,
+	cloudstack.KindThrottled:    busy,
+}
+
+// explain puts an error of the API in the operator's terms. doing says what was tried, for example "listing the domains".
 func explain(doing string, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	e := &Error{What: doing, Err: err}
-	var api *cloudstack.Error
-	if !errors.As(err, &api) {
-		return e
-	}
-	//nolint:exhaustive // the others need no remedy of their own
-	switch api.Kind {
-	case cloudstack.KindNotPermitted:
-		e.Fix = "log in as an administrator of the domain, or give existing keys with --api-key-file and --secret-key-file"
-	case cloudstack.KindAuth:
-		e.Fix = "check the credentials; a user with two-factor authentication needs keys (--admin-api-key-file, --admin-secret-key-file)"
-	case cloudstack.KindTransient, cloudstack.KindThrottled:
-		e.Fix = "check that the management server answers, then run the command again: it continues where it stopped"
+	if api, ok := errors.AsType[*cloudstack.Error](err); ok {
+		e.Fix = fixes[api.Kind]
 	}
 	return e
 }
 
 // ExplainLogin puts an error of cloudapi.Login in the operator's terms.
 func ExplainLogin(apiURL, user, domain string, err error) error {
-	var api *cloudstack.Error
 	var known *Error
+	api, answered := errors.AsType[*cloudstack.Error](err)
 	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &known):
-		return err
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case BadInput(err):
 		return report.Usage(err.Error(), Remedy(err))
-	case errors.As(err, &api) && api.HTTPCode == 0 || errors.As(err, &api) && api.Kind == cloudstack.KindTransient:
+	case answered && (api.HTTPCode == 0 || api.Kind == cloudstack.KindTransient):
 		return unanswered(apiURL, err)
-	case errors.As(err, &api) && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
+	case answered && api.HTTPCode == http.StatusNetworkAuthenticationRequired:
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("user %q has two-factor authentication, which a login of csccm cannot answer", user),
 			Fix:  "give the administrator's keys with --admin-api-key-file and --admin-secret-key-file",
 			Err:  err,
 		}}
-	case errors.As(err, &api) && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
+	case answered && (api.Kind == cloudstack.KindAuth || api.HTTPCode == 531):
 		return &RefusedError{&Error{
 			What: fmt.Sprintf("CloudStack at %s refuses the login of user %q in domain %q", apiURL, user, normalPath(domain)),
 			Fix:  "check the user name, the password and --admin-domain (the path of the user's domain, for example ROOT/k8s)",

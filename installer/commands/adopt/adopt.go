@@ -17,7 +17,6 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/service"
 )
 
 // Verdict says what is done with a Service's address.
@@ -66,35 +65,15 @@ type Facts struct {
 	Forwards   []cloudstack.PortForwarding
 }
 
-// Selected chooses Services: those that are named, or, with none named, those whose annotation says that Apache's
-// provider acquired the address.
-func Selected(services []corev1.Service, names []string) (chosen []corev1.Service, unknown []string) {
-	found := map[string]bool{}
-	for i := range services {
-		s := &services[i]
-		key := s.Namespace + "/" + s.Name
-		recorded, _ := annotation.Bool(s.Annotations[annotation.AssociatedByController])
-		if !service.Handles(s) || len(names) == 0 && !recorded || len(names) > 0 && !slices.Contains(names, key) {
-			continue
-		}
-		found[key] = true
-		chosen = append(chosen, *s)
-	}
-	for _, name := range names {
-		if !found[name] {
-			unknown = append(unknown, name)
-		}
-	}
-	return chosen, unknown
-}
-
-// MakePlan decides about the chosen Services. It is pure.
-func MakePlan(f Facts, chosen []corev1.Service) *Plan {
+// MakePlan decides about the chosen Services: those that are named, or else those whose annotation says that Apache's provider
+// acquired the address. It is pure.
+func MakePlan(f Facts, chosen []*corev1.Service, named bool) *Plan {
 	p := &Plan{ClusterID: f.ClusterIDs[0], Items: []Item{}}
-	for i := range chosen {
-		p.Items = append(p.Items, f.item(&chosen[i]))
+	for _, svc := range chosen {
+		if recorded, _ := annotation.Bool(svc.Annotations[annotation.AssociatedByController]); recorded || named {
+			p.Items = append(p.Items, f.item(svc))
+		}
 	}
-	slices.SortFunc(p.Items, func(a, b Item) int { return cmp.Compare(a.Service, b.Service) })
 	return p
 }
 

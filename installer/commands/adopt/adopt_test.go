@@ -92,18 +92,13 @@ func TestMakePlan(t *testing.T) {
 			if tc.more != nil {
 				tc.more(&f)
 			}
-			chosen, unknown := Selected(f.Services, nil)
-			require.Empty(t, unknown)
-			p := MakePlan(f, chosen)
+			p := MakePlan(f, []*corev1.Service{&web, &mail}, false)
 			require.Len(t, p.Items, 1, "mail's annotation says nothing")
 			assert.Equal(t, tc.verdict, p.Items[0].Verdict, p.Items[0].Why)
 			assert.Contains(t, p.Items[0].Why, tc.why)
 		})
 	}
-	chosen, unknown := Selected([]corev1.Service{web, mail}, []string{"default/mail", "default/nosuch"})
-	assert.Equal(t, []string{"default/nosuch"}, unknown)
-	require.Len(t, chosen, 1)
-	assert.Equal(t, "mail", chosen[0].Name)
+	require.Len(t, MakePlan(Facts{ClusterIDs: []string{"c1"}}, []*corev1.Service{&mail}, true).Items, 1)
 	tags := (&Plan{ClusterID: "c1"}).newTags(&Item{Service: "default/b", UID: "u2"}, map[string]string{plan.TagManagedBy: "x"})
 	assert.Equal(t, map[string]string{
 		plan.TagCluster: "c1", plan.TagService: "default/b", plan.TagServiceUID: "u2", plan.TagAllocatedBy: plan.ManagedBy,

@@ -4,11 +4,11 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
@@ -35,23 +35,13 @@ type Result struct {
 	Done int `json:"done"`
 }
 
-// Names checks the form of Services that are named.
-func Names(names []string) error {
-	for _, n := range names {
-		if namespace, name, _ := strings.Cut(n, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
-			return report.Usage(fmt.Sprintf("%q is not NAMESPACE/NAME of a Service", n), "see csccm adopt --help")
-		}
-	}
-	return nil
-}
-
 // Run hands over the addresses of the named Services, or of those whose address Apache's provider says it acquired.
-func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, names []string) error {
-	facts, chosen, err := gather(ctx, e.Cluster, cs, e.Release, names)
+func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, services plan.Selection) error {
+	facts, chosen, err := gather(ctx, e.Cluster, cs, e.Release, services)
 	if err != nil {
 		return e.Cluster.Explain(err)
 	}
-	result := &Result{SchemaVersion: 1, DryRun: true, Plan: MakePlan(*facts, chosen)}
+	result := &Result{SchemaVersion: 1, DryRun: true, Plan: MakePlan(*facts, chosen, len(services) > 0)}
 	count := english.Plural(result.Count(Adopt), "address", "")
 	op := engine.Operation{
 		Name: "adopt", What: "hand over " + count, Question: prompt.Question{Help: "The controller releases them when their Services are deleted."},
@@ -101,7 +91,7 @@ func tag(ctx context.Context, cs *cloud.Cloud, facts *Facts, result *Result, not
 }
 
 // gather reads what the plan looks at, and the chosen Services.
-func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release string, names []string) (*Facts, []corev1.Service, error) {
+func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release string, services plan.Selection) (*Facts, []*corev1.Service, error) {
 	options, _, err := plan.Options(ctx, c.Kube, c.Namespace, release)
 	if err != nil {
 		return nil, nil, err
@@ -114,9 +104,9 @@ func gather(ctx context.Context, c *cluster.Cluster, cs *cloud.Cloud, release st
 	if err != nil {
 		return nil, nil, err
 	}
-	chosen, unknown := Selected(list.Items, names)
-	if len(unknown) > 0 {
-		return nil, nil, report.Usage("there is no Service of type LoadBalancer for csccm's controller named "+strings.Join(unknown, ", "), "kubectl get services --all-namespaces shows all")
+	chosen, err := services.Of(list.Items)
+	if err != nil {
+		return nil, nil, err
 	}
 	project, err := inventory.New(cs.Client, inventory.Options{ProjectID: cs.Config.ProjectID}).ProjectID(ctx)
 	if err != nil {
@@ -143,19 +133,8 @@ func (p *Plan) write(e *engine.Env, w io.Writer) error {
 	t := report.Table{Header: []string{"SERVICE", "ADDRESS", "ACTION"}}
 	for i := range p.Items {
 		it := &p.Items[i]
-		action := string(it.Verdict)
-		switch it.Verdict {
-		case Done:
-			action = "none: it is handed over already"
-		case Refused:
-			action = "refused: " + it.Why
-		case Adopt:
-		}
-		address := it.Address
-		if address == "" {
-			address = "-"
-		}
-		t.Add(it.Service, address, action)
+		action := map[Verdict]string{Adopt: "adopt", Done: "none: it is handed over already", Refused: "refused: " + it.Why}[it.Verdict]
+		t.Add(it.Service, cmp.Or(it.Address, "-"), action)
 	}
 	return t.Write(w, style)
 }
