@@ -178,9 +178,9 @@ func TestHealth(t *testing.T) {
 		"an orphaned address": {func(f *Facts) {
 			f.Services, f.Orphans = nil, []observe.Orphan{{Kind: "address", ID: "ip-0", Service: "team-0/gone"}}
 		}, address, model.HealthOrphan, "team-0/gone"},
-		"an orphaned rule": {func(f *Facts) {
-			f.Services, f.Orphans = nil, []observe.Orphan{{Kind: "rule", ID: "rule-0", Service: "team-0/gone"}}
-		}, rule, model.HealthOrphan, "team-0/gone"},
+		"doctor calls a rule an orphan": {func(f *Facts) {
+			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.Rules[0].Name, Message: "of no Service"}}}}
+		}, rule, model.HealthOrphan, "of no Service"},
 		"a rule of others on a shared address": {func(f *Facts) {
 			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
 		}, "rule/theirs", model.HealthForeign, "not made for"},

@@ -263,24 +263,20 @@ func (t *Tester) askOutside(ctx context.Context) (string, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	first, err := t.Ask(limited, t.targets()[0], t.id)
-	if err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		var network *net.OpError
-		if errors.As(err, &network) && network.Op == "dial" {
-			return "", &skippedError{"the address is not reached from this machine, which may be as it should: " + err.Error()}
-		}
-		return "", err
-	}
-	answers := []echo.Answer{first}
-	for _, address := range t.targets()[1:] {
+	var answers []echo.Answer
+	for i, address := range t.targets() {
 		a, err := t.Ask(limited, address, t.id)
-		if err != nil {
+		var network *net.OpError
+		switch {
+		case err == nil:
+			answers = append(answers, a)
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case i == 0 && errors.As(err, &network) && network.Op == "dial":
+			return "", &skippedError{"the address is not reached from this machine, which may be as it should: " + err.Error()}
+		default:
 			return "", err
 		}
-		answers = append(answers, a)
 	}
 	return judge(answers)
 }

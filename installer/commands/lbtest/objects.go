@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -173,22 +174,13 @@ func (t *Tester) makeService(ctx context.Context) (string, error) {
 
 // warning is the last warning about a Service.
 func (t *Tester) warning(ctx context.Context, s *corev1.Service) string {
-	list, err := t.Cluster.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
 	text := fmt.Sprintf("Service %s/%s has no address yet", s.Namespace, s.Name)
-	if err != nil {
+	list, err := t.Cluster.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.uid=" + string(s.UID)})
+	if err != nil || len(list.Items) == 0 {
 		return text
 	}
-	var last *corev1.Event
-	for i := range list.Items {
-		e := &list.Items[i]
-		if e.Type == corev1.EventTypeWarning && (last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
-			last = e
-		}
-	}
-	if last != nil {
-		text += ": " + last.Reason + ": " + last.Message
-	}
-	return text
+	last := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	return text + ": " + last.Reason + ": " + last.Message
 }
 
 func (t *Tester) askInside(ctx context.Context) (string, error) {
@@ -231,41 +223,32 @@ func (t *Tester) remove(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if err := t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
-		services, err := core.Services(ns).List(ctx, ours)
-		if err != nil {
-			return false, "", err
-		}
-		if len(services.Items) > 0 {
-			return false, fmt.Sprintf("the controller removes the load balancer of Service %s/%s", ns, services.Items[0].Name), nil
-		}
-		pods, err := core.Pods(ns).List(ctx, ours)
-		if err != nil {
-			return false, "", err
-		}
-		if len(pods.Items) > 0 {
-			return false, fmt.Sprintf("Pod %s/%s ends", ns, pods.Items[0].Name), nil
-		}
-		return true, "", nil
-	}); err != nil {
-		return "", err
-	}
+	text := "Service, Pods and namespace are gone"
 	if t.Namespace != "" {
-		return "Service and Pods are gone", nil
+		text = "Service and Pods are gone"
 	}
-	err := core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return "there was nothing", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return "Service, Pods and namespace are gone", t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
-		_, err := core.Namespaces().Get(ctx, ns, metav1.GetOptions{})
+	return text, t.wait(ctx, removalTime, func(ctx context.Context) (bool, string, error) {
+		var err error
+		services := cluster.ListOf(ctx, &err, ours, core.Services(ns).List).Items
+		pods := cluster.ListOf(ctx, &err, ours, core.Pods(ns).List).Items
+		switch {
+		case err != nil:
+			return false, "", err
+		case len(services) > 0:
+			return false, fmt.Sprintf("the controller removes the load balancer of Service %s/%s", ns, services[0].Name), nil
+		case len(pods) > 0:
+			return false, fmt.Sprintf("Pod %s/%s ends", ns, pods[0].Name), nil
+		case t.Namespace != "":
+			return true, "", nil
+		}
+		err = core.Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
+		if err == nil || apierrors.IsConflict(err) { // it is being deleted
+			return false, fmt.Sprintf("namespace %s is being deleted", ns), nil
+		}
 		if apierrors.IsNotFound(err) {
 			return true, "", nil
 		}
-		return false, fmt.Sprintf("namespace %s is being deleted", ns), err
+		return false, "", err
 	})
 }
 

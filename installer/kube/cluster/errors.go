@@ -78,8 +78,10 @@ func explainCall(server string, err error) error {
 		return &Error{what("not asked to the end: interrupted"), "", err}
 	case errors.As(err, &authority):
 		return &Error{what("its certificate is signed by an unknown authority"), "check certificate-authority-data in the kubeconfig; it may belong to another cluster", err}
-	case errors.As(err, &hostname), errors.As(err, &invalid):
-		return &Error{what("its certificate is not valid: %v", innermost(err)), "use a server name of the certificate (--server, --tls-server-name) or renew it", err}
+	case errors.As(err, &hostname):
+		return &Error{what("its certificate is not valid: %v", hostname), "use a server name of the certificate (--server, --tls-server-name), or renew it", err}
+	case errors.As(err, &invalid):
+		return &Error{what("its certificate is not valid: %v", invalid), "renew it", err}
 	case errors.As(err, &dns):
 		return &Error{what("host name %q is not known", dns.Name), "check the server URL of this context, and DNS", err}
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -110,14 +112,4 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout() || apierrors.IsTimeout(err) ||
 		strings.Contains(err.Error(), "Client.Timeout exceeded") ||
 		strings.Contains(err.Error(), "would exceed context deadline") // client-go's limiter, which has no type for it
-}
-
-func innermost(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }

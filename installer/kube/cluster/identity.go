@@ -57,18 +57,10 @@ func (i Identity) Resolve(ctx context.Context, kube kubernetes.Interface) ([]str
 
 // NamespaceLabels returns the labels of all namespaces, by name.
 func NamespaceLabels(ctx context.Context, kube kubernetes.Interface) (map[string]map[string]string, error) {
-	const page = 500
+	var err error
 	out := map[string]map[string]string{}
-	for next := ""; ; {
-		list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: page, Continue: next})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			out[list.Items[i].Name] = list.Items[i].Labels
-		}
-		if next = list.Continue; next == "" {
-			return out, nil
-		}
+	for _, n := range List(ctx, &err, kube.CoreV1().Namespaces().List).Items {
+		out[n.Name] = n.Labels
 	}
+	return out, err
 }
