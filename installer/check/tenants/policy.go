@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
@@ -24,8 +22,8 @@ import (
 // Decide is PlanOf a rendered chart with the Services of the cluster. It warns of what is refused. addresses returns what
 // CloudStack says; nil where CloudStack is not asked.
 func Decide(ctx context.Context, e *engine.Env, manifest string, addresses func([]corev1.Service) (map[string]Address, error)) ([]Refusal, error) {
-	words := wordsOfManifest(manifest)
-	if words == nil {
+	words := family.ArgumentsOfChart(manifest)
+	if _, set := family.Argument(words, "tenancy"); !set {
 		return nil, nil // a chart whose controller has no policy
 	}
 	services, err := e.Cluster.Kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -71,21 +69,6 @@ func PolicyOf(words []string) (p tenancy.Policy, set bool, err error) {
 	}
 	p, err = tenancy.Parse([]byte(text))
 	return p, set, err
-}
-
-// wordsOfManifest returns the words of the first workload of a rendered chart that has a policy; nil without one.
-func wordsOfManifest(manifest string) []string {
-	for document := range strings.SplitSeq(manifest, "\n---") {
-		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
-		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
-			continue
-		}
-		words := Words(&d.Spec.Template.Spec)
-		if _, set := family.Argument(words, "tenancy"); set {
-			return words
-		}
-	}
-	return nil
 }
 
 // Words returns the commands and arguments of a Pod's containers.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
@@ -162,7 +163,7 @@ func TestPlanOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused, err := PlanOf(t.Context(), nil, wordsOfManifest(tt.manifest), View{Services: tt.services})
+			refused, err := PlanOf(t.Context(), nil, family.ArgumentsOfChart(tt.manifest), View{Services: tt.services})
 			require.NoError(t, err)
 			require.Len(t, refused, len(tt.lines))
 			for i := range refused {
@@ -170,7 +171,7 @@ func TestPlanOf(t *testing.T) {
 			}
 		})
 	}
-	_, err := PlanOf(t.Context(), nil, wordsOfManifest(manifest(`, '--tenancy={'`)), View{})
+	_, err := PlanOf(t.Context(), nil, family.ArgumentsOfChart(manifest(`, '--tenancy={'`)), View{})
 	require.ErrorContains(t, err, "tenancy")
 }
 
@@ -202,12 +203,6 @@ func TestPolicyOf(t *testing.T) {
 			require.Len(t, p.Annotations, tt.rules)
 		})
 	}
-	const manifest = "---\nkind: Service\nmetadata: {name: x}\n---\nkind: DaemonSet\nspec: {template: {spec: {containers: [{name: a, args: ['--tenancy=" + text + "']}]}}}\n"
-	p, set, err := PolicyOf(wordsOfManifest(manifest))
-	require.NoError(t, err)
-	require.True(t, set)
-	require.Len(t, p.Annotations, 1)
-	require.Nil(t, wordsOfManifest("kind: Deployment\n"))
 }
 
 func TestAddresses(t *testing.T) {

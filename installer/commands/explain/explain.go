@@ -52,6 +52,9 @@ type Entry struct {
 	See         []string `json:"see,omitempty"`     // command lines
 	Queries     []string `json:"queries,omitempty"` // PromQL; of an alert its own first
 	End         string   `json:"end"`
+
+	what   string // in one line
+	family string // the section of docs/runbooks.md; "" for a check, which docs/checks.md explains
 }
 
 // Topic is all that is explained under one name.
@@ -88,13 +91,17 @@ var Topics = sync.OnceValue(func() []Topic {
 	}
 	for i := range reasons.Conditions {
 		r := &reasons.Conditions[i]
-		reason(r, Entry{Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy})
+		reason(r, Entry{
+			Kind: Condition, Object: "Service", When: r.When, Means: r.Means, See: r.See, End: r.Remedy,
+			what: "Reason of a condition of a Service", family: "Conditions of a Service",
+		})
 	}
 	catalogue := check.All()
 	for i := range catalogue {
 		c := &catalogue[i]
 		add(c.Code, c.Hint(), Entry{
 			Kind: Check, Severity: string(c.Severity), When: c.Title + ": " + c.What, Means: c.Why, See: []string{"csccm doctor --only " + c.Code + " -v"}, End: c.RemedyInDocs(),
+			what: "Check of csccm doctor, " + string(c.Severity),
 		})
 	}
 	return out
@@ -102,14 +109,16 @@ var Topics = sync.OnceValue(func() []Topic {
 
 func eventEntry(object string, r *plan.EventRow) Entry {
 	e := Entry{
-		Kind: Event, Object: object, Severity: "Normal", When: r.When, Means: r.Means, End: r.Remedy,
+		Kind: Event, Object: object, Severity: "Normal", When: r.When, Means: r.Means, End: r.Remedy, family: "Events on " + object + "s",
 		See: []string{"kubectl get events -A --field-selector involvedObject.kind=" + object + ",reason=" + string(r.Reason)},
 	}
 	if r.Warning {
 		e.Severity = "Warning"
 	}
+	e.what = "Event on a " + object + ", " + e.Severity
 	if r.Condition {
 		e.InCondition = service.ConditionReady
+		e.what += "; reason of the condition " + e.InCondition
 		e.See = append(e.See, "kubectl describe service -n NAMESPACE NAME", "csccm plan NAMESPACE/NAME")
 	}
 	for _, line := range r.See {
@@ -137,6 +146,7 @@ func (a *alert) entry() Entry {
 	return Entry{
 		Kind: Alert, Severity: a.Labels["severity"], For: a.For, When: variables(a.Annotations["summary"]), Means: variables(a.Annotations["description"]),
 		See: a.Runbook.See, Queries: append([]string{a.Expr}, a.Runbook.Queries...), End: a.Runbook.End,
+		what: "Alert, " + a.Labels["severity"] + ", after " + a.For, family: "Alerts",
 	}
 }
 

@@ -18,20 +18,6 @@ import (
 // link matches a link of a text that leads to another page.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]+)\)`)
 
-// family returns the section of docs/runbooks.md that explains an entry; "" for a check, which docs/checks.md explains.
-func (e *Entry) family() string {
-	switch e.Kind {
-	case Alert:
-		return "Alerts"
-	case Condition:
-		return "Conditions of a Service"
-	case Event:
-		return "Events on " + e.Object + "s"
-	case Check:
-	}
-	return ""
-}
-
 // anchor returns the anchor of a heading.
 func anchor(name string) string { return "#" + strings.ToLower(name) }
 
@@ -47,24 +33,6 @@ func sentence(text string) string {
 		return ""
 	}
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
-}
-
-// what says in one line what has the name.
-func (e *Entry) what() string {
-	switch e.Kind {
-	case Alert:
-		return "Alert, " + e.Severity + ", after " + e.For
-	case Check:
-		return "Check of csccm doctor, " + e.Severity
-	case Condition:
-		return "Reason of a condition of a " + e.Object
-	case Event:
-	}
-	text := "Event on a " + e.Object + ", " + e.Severity
-	if e.InCondition != "" {
-		text += "; reason of the condition " + e.InCondition
-	}
-	return text
 }
 
 const generated = "<!-- Generated from the tables of alerts and reasons by installer/commands/explain/gen. Do not edit. -->\n\n"
@@ -90,7 +58,7 @@ func Page() string {
 	for _, family := range []string{"Alerts", "Events on Services", "Events on Nodes", "Conditions of a Service"} {
 		fmt.Fprintf(&b, "\n## %s\n", family)
 		for _, t := range Topics() {
-			if t.Entries[0].family() != family {
+			if t.Entries[0].family != family {
 				continue // a name has one heading, so that links find it
 			}
 			fmt.Fprintf(&b, "\n### %s\n", t.Name)
@@ -104,20 +72,16 @@ func Page() string {
 
 // write writes what the page says of an entry. The heading has said what the entry is, if that begins with said.
 func (e *Entry) write(b *strings.Builder, said string) {
-	fmt.Fprintf(b, "\n%s.\n\n**%s** %s\n",
-		strings.ReplaceAll(strings.TrimPrefix(e.what(), said), e.InCondition, code(e.InCondition)), sentence(onPage(e.When)), onPage(e.Means))
+	what := strings.TrimPrefix(e.what, said)
+	if e.InCondition != "" {
+		what = strings.ReplaceAll(what, e.InCondition, "`"+e.InCondition+"`")
+	}
+	fmt.Fprintf(b, "\n%s.\n\n**%s** %s\n", what, sentence(onPage(e.When)), onPage(e.Means))
 	block(b, "sh", slices.DeleteFunc(slices.Clone(e.See), saidOnce.MatchString))
 	block(b, "promql", e.Queries)
 	if e.End != noEnd {
 		fmt.Fprintf(b, "\nHow to end it: %s\n", sentence(onPage(e.End)))
 	}
-}
-
-func code(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "`" + text + "`"
 }
 
 func block(b *strings.Builder, language string, lines []string) {
@@ -143,7 +107,7 @@ func (t Topic) WriteText(w io.Writer, style report.Style) error {
 	paragraph := func(text string) { b.WriteString(style.Indented("  ", indent, text)) }
 	for i := range t.Entries {
 		e := &t.Entries[i]
-		b.WriteString(style.Paint(report.Strong, t.Name) + ": " + e.what() + "\n\n")
+		b.WriteString(style.Paint(report.Strong, t.Name) + ": " + e.what + "\n\n")
 		paragraph(e.When)
 		paragraph(e.Means)
 		b.WriteString("\n" + style.Paint(report.Strong, "How to see it") + "\n\n")

@@ -160,21 +160,25 @@ func LeaseOf(args []string) *lease.Name {
 
 // LeaseOfChart is the lease that the controller of a rendered chart will use.
 func LeaseOfChart(manifest string) lease.Name {
+	if l := LeaseOf(ArgumentsOfChart(manifest)); l != nil {
+		return *l
+	}
+	return lease.Default
+}
+
+// ArgumentsOfChart returns what the controller of a rendered chart is started with. The chart has one workload, whose labels follow
+// nameOverride.
+func ArgumentsOfChart(manifest string) []string {
 	for document := range strings.SplitSeq(manifest, "\n---") {
-		// What is read of it a Deployment and a DaemonSet have alike.
-		var d appsv1.Deployment
+		var d appsv1.Deployment // what is read of it a Deployment and a DaemonSet have alike
 		if yaml.Unmarshal([]byte(document), &d) != nil || d.Kind != "Deployment" && d.Kind != "DaemonSet" {
 			continue
 		}
-		containers := d.Spec.Template.Spec.Containers
-		if d.Labels[cluster.NameLabel] != cluster.ChartName || len(containers) == 0 {
-			continue
-		}
-		if l := LeaseOf(Arguments(&containers[0])); l != nil {
-			return *l
+		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
+			return Arguments(&c[0])
 		}
 	}
-	return lease.Default
+	return nil
 }
 
 // inTree finds kube-controller-managers that still run a provider of their own.

@@ -55,7 +55,7 @@ func TestLeaseOfAChart(t *testing.T) {
 	mine := lease.Name{Namespace: "infra", Name: "mine"}
 	for kind, want := range map[string]lease.Name{"Deployment": mine, "DaemonSet": mine, "StatefulSet": lease.Default} {
 		manifest := "apiVersion: v1\nkind: ServiceAccount\n---\napiVersion: apps/v1\nkind: " + kind + `
-metadata: {name: ccm, labels: {app.kubernetes.io/name: cloudstack-ccm}}
+metadata: {name: ccm, labels: {app.kubernetes.io/name: named-by-its-owner}}
 spec: {template: {spec: {containers: [{name: ccm, args: [--leader-elect-resource-name=mine, --leader-elect-resource-namespace=infra]}]}}}
 `
 		require.Equal(t, want, LeaseOfChart(manifest), kind)

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/csccm/csccm/installer/engine"
@@ -42,11 +41,10 @@ done
 echo "kubelet found: $found" >>/dev/termination-log`
 
 const (
-	probePrefix  = "csccm-kubelet-probe-"
-	probeLimit   = 60 * time.Second // for one Pod, including the image pull
-	probePoll    = 500 * time.Millisecond
-	probesAtOnce = 8
-	nobody       = int64(65534)
+	probePrefix = "csccm-kubelet-probe-"
+	probeLimit  = 60 * time.Second // for one Pod, including the image pull
+	probePoll   = 500 * time.Millisecond
+	nobody      = int64(65534)
 )
 
 // probePod returns the probe Pod for one node.
@@ -73,33 +71,16 @@ func probePod(namespace, node, image string) *corev1.Pod {
 	}
 }
 
-// probeAll probes the named nodes, up to probesAtOnce at the same time.
-func probeAll(ctx context.Context, c *cluster.Cluster, o ProbeOptions, names []string) map[string]Answer {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Image == "" {
-		o.Image = DefaultProbeImage
-	}
-	answers := make([]Answer, len(names))
-	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), probesAtOnce, len(names), func(i int) { answers[i] = probe(ctx, c, o, names[i]) })
-	out := make(map[string]Answer, len(names))
-	for i, name := range names {
-		out[name] = answers[i]
-	}
-	return out
-}
-
 // probe runs one Pod and deletes it, even if ctx ends before the Pod.
 func probe(ctx context.Context, c *cluster.Cluster, o ProbeOptions, node string) Answer {
 	pods := c.Kube.CoreV1().Pods(c.Namespace)
-	pod, err := pods.Create(ctx, probePod(c.Namespace, node, o.Image), metav1.CreateOptions{})
+	pod, err := pods.Create(ctx, probePod(c.Namespace, node, cmp.Or(o.Image, DefaultProbeImage)), metav1.CreateOptions{})
 	if err != nil {
 		return Answer{Failure: FailureOther, Detail: c.Explain(err).Error()}
 	}
 	defer removeProbe(ctx, c.Kube, pod)
 	var a Answer
-	ended, err := engine.Poll(ctx, o.Clock, probePoll, probeLimit, func() (ended bool, err error) {
+	ended, err := engine.Poll(ctx, cmp.Or[clock.Clock](o.Clock, clock.RealClock{}), probePoll, probeLimit, func() (ended bool, err error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, c.Explain(err)

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/pkg/node"
@@ -130,15 +132,8 @@ func nodeArgs(n *corev1.Node) (annotation string, args []string) {
 // --disable-cloud-controller.
 func disablesCloudController(n *corev1.Node) bool {
 	_, args := nodeArgs(n)
-	for i, a := range args {
-		switch a {
-		case "--disable-cloud-controller=true":
-			return true
-		case "--disable-cloud-controller":
-			return i+1 == len(args) || args[i+1] != "false"
-		}
-	}
-	return false
+	given := options(args, "--disable-cloud-controller")
+	return len(given) > 0 && given[0] != "false"
 }
 
 func fromNodeArgs(f Facts) []Evidence {
@@ -153,7 +148,8 @@ func fromNodeArgs(f Facts) []Evidence {
 		}
 		return []Evidence{{source, fmt.Sprintf("--kubelet-arg=cloud-provider=%s", value), NotExternal}}
 	}
-	if name, ok := option(args, "--cloud-provider-name"); ok { // RKE2 passes its value to the kubelet too
+	if names := options(args, "--cloud-provider-name"); len(names) > 0 { // RKE2 passes its value to the kubelet too
+		name := names[len(names)-1]
 		e := Evidence{source, "--cloud-provider-name=" + name, Unknown}
 		if name == string(External) {
 			e.Says = External
@@ -166,28 +162,21 @@ func fromNodeArgs(f Facts) []Evidence {
 	return []Evidence{{source, "the built-in cloud controller is on, which starts kubelets as external", External}}
 }
 
-// option finds --name=VALUE or --name VALUE; the last one counts.
-func option(args []string, name string) (value string, ok bool) {
+// options returns the values of all --name=VALUE and --name VALUE.
+func options(args []string, name string) (values []string) {
 	for i, a := range args {
 		if v, joined := strings.CutPrefix(a, name+"="); joined {
-			value, ok = v, true
-		} else if a == name && i+1 < len(args) {
-			value, ok = args[i+1], true
+			values = append(values, v)
+		} else if a == name {
+			values = append(values, append(args, "")[i+1])
 		}
 	}
-	return value, ok
+	return values
 }
 
 // kubeletArg finds --kubelet-arg=NAME=VALUE or --kubelet-arg NAME=VALUE; the last one counts.
 func kubeletArg(args []string, name string) (value string, ok bool) {
-	for i, a := range args {
-		arg, found := strings.CutPrefix(a, "--kubelet-arg=")
-		if !found {
-			if a != "--kubelet-arg" || i+1 == len(args) {
-				continue
-			}
-			arg = args[i+1]
-		}
+	for _, arg := range options(args, "--kubelet-arg") {
 		if n, v, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); n == name {
 			value, ok = v, true
 		}
@@ -241,30 +230,16 @@ func fromManagedFields(n *corev1.Node) []Evidence {
 // WritesAddresses reports whether the kubelet was the last writer of the node's addresses. The field manager is the
 // name of the program: k3s servers and agents contain the kubelet; RKE2 runs the kubelet as a program of its own.
 func WritesAddresses(n *corev1.Node) bool {
-	switch lastWriter(n, `"f:addresses"`) {
-	case "kubelet", "k3s":
-		return true
-	}
-	return false
-}
-
-// lastWriter returns the manager that wrote a field last, or "" if managedFields has no entry for it. field
-// is the name in managedFields with its quotes: "f:addresses".
-func lastWriter(n *corev1.Node, field string) string {
 	manager, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
-		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), field) {
+		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:addresses"`) {
 			continue
 		}
-		var when time.Time
-		if m.Time != nil {
-			when = m.Time.Time
-		}
-		if manager == "" || when.After(at) {
+		if when := ptr.Deref(m.Time, metav1.Time{}).Time; manager == "" || when.After(at) {
 			manager, at = m.Manager, when
 		}
 	}
-	return manager
+	return manager == "kubelet" || manager == "k3s"
 }
 
 func onlyHostname(addresses []corev1.NodeAddress) bool {

@@ -34,19 +34,13 @@ func Verify(ctx context.Context, c *cluster.Cluster, nodes []corev1.Node, o *Pro
 	if o == nil {
 		return verdicts
 	}
-	var unknown []string
-	for i := range verdicts {
-		if verdicts[i].Verdict == Unknown {
-			unknown = append(unknown, nodes[i].Name)
+	_, _ = cluster.Each(ctx, verdicts, func(ctx context.Context, v *NodeVerdict) (none struct{}, _ error) {
+		if v.Verdict == Unknown {
+			v.Evidence = append(fromFlags("probe Pod", probe(ctx, c, *o, v.Node)), v.Evidence...)
+			v.settle(distribution)
 		}
-	}
-	answers := probeAll(ctx, c, *o, unknown)
-	for i := range verdicts {
-		if a, probed := answers[nodes[i].Name]; probed {
-			verdicts[i].Evidence = append(fromFlags("probe Pod", a), verdicts[i].Evidence...)
-			verdicts[i].settle(distribution)
-		}
-	}
+		return none, nil
+	})
 	return verdicts
 }
 
