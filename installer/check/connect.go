@@ -30,8 +30,8 @@ func PhaseOf(ctx context.Context, c *cluster.Cluster, release string) Phase {
 	if err != nil || len(records.Items) > 0 {
 		return PhaseInstalled
 	}
-	r := newReading(ctx, &Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources(), defaultTimeout)
-	if err := r.wait(decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
+	r := newReading(&Env{Cluster: c, Setup: Setup{Namespace: c.Namespace, Release: release}}, kubeSources(), defaultTimeout)
+	if err := r.wait(ctx, decide.Controllers); err != nil || len(r.f.Ours()) > 0 {
 		return PhaseInstalled
 	}
 	_, err = c.Kube.CoreV1().Secrets(c.Namespace).Get(ctx, DefaultSecretName, metav1.GetOptions{})

@@ -65,17 +65,17 @@ func Inspect(ctx context.Context, env *Env, sel Selection, progress func(Result)
 }
 
 func run(ctx context.Context, env *Env, catalogue []decide.Check, sources map[decide.Source]source, sel Selection, progress func(Result)) (Report, *reading) {
-	r := newReading(ctx, env, sources, cmp.Or(sel.Timeout, defaultTimeout))
+	r := newReading(env, sources, cmp.Or(sel.Timeout, defaultTimeout))
 	r.f.Phase, r.allMembers = sel.Phase, sel.AllMembers || matchesAny(sel.Only, "LB-001")
 	checks := plan(catalogue, sel)
 	for _, c := range checks {
-		r.start(c.Reads...)
-		r.start(c.Tries...)
+		r.start(ctx, c.Reads...)
+		r.start(ctx, c.Tries...)
 	}
 	var results []Result
 	byCode := make(map[string]Result, len(checks))
 	for _, c := range checks {
-		result := r.result(&c, byCode).without(r.f.Config.APIKey, r.f.Config.SecretKey)
+		result := r.result(ctx, &c, byCode).without(r.f.Config.APIKey, r.f.Config.SecretKey)
 		byCode[c.Code] = result
 		if !sel.chooses(&c) && result.Outcome != Failed && result.Outcome != Unknown {
 			continue // a chosen check needs it, and it passed; else it says why the chosen ones were skipped
@@ -113,13 +113,13 @@ func plan(catalogue []decide.Check, sel Selection) []decide.Check {
 }
 
 // result judges a check, unless one that it needs did not pass.
-func (r *reading) result(c *decide.Check, before map[string]Result) Result {
+func (r *reading) result(ctx context.Context, c *decide.Check, before map[string]Result) Result {
 	for _, code := range c.Needs {
 		needed, ran := before[code]
 		switch o := needed.Outcome; {
 		case !ran || o == OK || o == Warning:
 		case needed.Unfinished:
-			return resultOf(c, r.stopped(), 0)
+			return resultOf(c, stopped(ctx), 0)
 		default:
 			out := resultOf(c, decide.Skipf("needs %s, which %s", code, pastTense[o]), 0)
 			out.needs = cmp.Or(needed.needs, code)
@@ -127,23 +127,23 @@ func (r *reading) result(c *decide.Check, before map[string]Result) Result {
 		}
 	}
 	began := r.Clock.Now()
-	out := resultOf(c, r.judge(c), r.Clock.Since(began))
+	out := resultOf(c, r.judge(ctx, c), r.Clock.Since(began))
 	out.Remedy = r.fill(out.Remedy, out.Objects)
 	return out
 }
 
 // judge waits for what the check needs to know, and lets it decide. A panic is a finding about csccm, not the end of it.
-func (r *reading) judge(c *decide.Check) (f Finding) {
+func (r *reading) judge(ctx context.Context, c *decide.Check) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
 			f = decide.Unknownf("the check itself broke (%v): please report this", p)
 		}
 	}()
-	err := r.wait(c.Reads...)
-	tried := r.wait(c.Tries...)
+	err := r.wait(ctx, c.Reads...)
+	tried := r.wait(ctx, c.Tries...)
 	switch {
 	case errors.Is(err, errEnded) || errors.Is(tried, errEnded):
-		return r.stopped()
+		return stopped(ctx)
 	case err != nil:
 		return decide.Unread(err)
 	}
@@ -151,9 +151,9 @@ func (r *reading) judge(c *decide.Check) (f Finding) {
 }
 
 // stopped is the finding of a check for which the run ended too early.
-func (r *reading) stopped() Finding {
+func stopped(ctx context.Context) Finding {
 	f := decide.Unknownf("not finished: interrupted")
-	if errors.Is(r.run.Err(), context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		f = decide.Unknownf("not finished: the time for the whole run is over")
 	}
 	f.Unfinished = true

@@ -36,7 +36,6 @@ type reading struct {
 	*Env
 
 	f         *Facts
-	run       context.Context //nolint:containedctx // of the whole run: sources are read for all checks
 	inventory *inventory.Inventory
 	sources   map[decide.Source]source
 	states    map[decide.Source]*state
@@ -58,7 +57,7 @@ type state struct {
 // errEnded means that the run ended before a source was read.
 var errEnded = errors.New("the run has ended")
 
-func newReading(ctx context.Context, env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
+func newReading(env *Env, sources map[decide.Source]source, timeout time.Duration) *reading {
 	e := *env
 	e.Clock = cmp.Or[clock.WithTicker](e.Clock, clock.RealClock{})
 	f := &Facts{At: e.Clock.Now(), Setup: e.Setup}
@@ -68,7 +67,7 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source,
 	if e.CloudConfig != nil {
 		f.Config = *e.CloudConfig
 	}
-	r := &reading{Env: &e, f: f, run: ctx, sources: sources, states: map[decide.Source]*state{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
+	r := &reading{Env: &e, f: f, sources: sources, states: map[decide.Source]*state{}, timeout: timeout, slots: make(chan struct{}, cluster.AtOnce)}
 	for s := range sources {
 		r.states[s] = &state{done: make(chan struct{})}
 	}
@@ -81,14 +80,14 @@ func newReading(ctx context.Context, env *Env, sources map[decide.Source]source,
 	return r
 }
 
-// start begins to read sources that are not read yet.
-func (r *reading) start(sources ...decide.Source) {
+// start begins to read sources that are not read yet. ctx is that of the whole run.
+func (r *reading) start(ctx context.Context, sources ...decide.Source) {
 	for _, s := range sources {
 		st := r.states[s]
 		st.once.Do(func() {
 			go func() {
 				defer close(st.done)
-				if st.err = r.read(s); st.err != nil {
+				if st.err = r.read(ctx, s); st.err != nil {
 					r.f.Fail(s, st.err)
 				}
 			}()
@@ -97,8 +96,8 @@ func (r *reading) start(sources ...decide.Source) {
 }
 
 // wait waits until sources are read. Its error names the source; that of a source that needs others names the one that failed.
-func (r *reading) wait(sources ...decide.Source) (err error) {
-	r.start(sources...)
+func (r *reading) wait(ctx context.Context, sources ...decide.Source) (err error) {
+	r.start(ctx, sources...)
 	for _, s := range sources {
 		<-r.states[s].done
 		err = cmp.Or(err, r.states[s].err)
@@ -106,12 +105,12 @@ func (r *reading) wait(sources ...decide.Source) (err error) {
 	return err
 }
 
-func (r *reading) read(s decide.Source) (err error) {
+func (r *reading) read(run context.Context, s decide.Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("csccm broke (%v): please report this", p)
 		}
-		if r.run.Err() != nil {
+		if run.Err() != nil {
 			err = errEnded // however little of it is missing
 		}
 		if _, inner := errors.AsType[*decide.UnreadError](err); err != nil && !inner {
@@ -119,14 +118,14 @@ func (r *reading) read(s decide.Source) (err error) {
 		}
 	}()
 	src := r.sources[s]
-	r.start(src.tries...)
-	if err := r.wait(src.needs...); err != nil {
+	r.start(run, src.tries...)
+	if err := r.wait(run, src.needs...); err != nil {
 		return err
 	}
-	_ = r.wait(src.tries...) // read without them
+	_ = r.wait(run, src.tries...) // read without them
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
-	ctx, cancel := context.WithTimeout(r.run, r.timeout)
+	ctx, cancel := context.WithTimeout(run, r.timeout)
 	defer cancel()
 	if err = src.read(ctx, r, r.f); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("no result within %s", r.timeout)
