@@ -44,7 +44,7 @@ func TestInstallAgainKeepsTheChoices(t *testing.T) {
 	c, err := cluster.New(g.Kube)
 	require.NoError(t, err)
 	f.options.Credentials.Source = install.SourceKeys
-	printed := install.New(&engine.Env{Cluster: c, Release: g.Release}, f.options).FlagLine()
+	printed := f.options.FlagLine(&engine.Env{Cluster: c, Release: g.Release})
 	again, h := parseInstall(t, printed)
 	require.True(t, again.Yes)
 	require.Equal(t, "lab", h.CMKProfile)

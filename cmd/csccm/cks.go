@@ -296,7 +296,7 @@ doctor checks it at the end.`,
 	}, preflighted(cmd, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
 		if len(o.With) > 0 {
 			charts.set = append([]string{"adoptNodes=true"}, charts.set...)
-			in := install.Options{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+			in := install.Config{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
 			for _, value := range charts.set {
 				in.Typed = append(in.Typed, "--set", value)
 			}
@@ -314,18 +314,18 @@ doctor checks it at the end.`,
 // installInto installs the controller into a cluster by its kubeconfig, and lets doctor judge it. What they print goes to
 // stderr: the result of the command is the cluster. The kubeconfig stays in memory. The Secret that CloudStack has made has the
 // credentials, and no Service exists yet whose load balancer could change.
-func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o install.Options) error {
+func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o install.Config) error {
 	config, err := cks.RESTConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
 	in := g.Inside(config, "cks-create-install")
 	return in.OnRelease(ctx, func(e *engine.Env) error {
-		if err := install.New(e, o).Run(ctx); err != nil {
+		if err := install.Run(ctx, e, o); err != nil {
 			return err
 		}
 		_, err := (&doctorFlags{phase: phaseAuto}).once(ctx, in, e.Cluster, in.Out)
-		var said *report.ExitError
+		var said *report.Error
 		if errors.As(err, &said) && said.Silent() {
 			return &report.Error{What: "csccm doctor has found problems", Fix: "correct what it says above", Code: said.Code}
 		}

@@ -60,18 +60,14 @@ var onceOnly = []string{"release", "dry-run", "force-unlock", "from-predecessor"
 // installFlags are the flags of install as typed.
 type installFlags struct {
 	install.Given
-	options install.Options
+	options install.Config
 	charts  chartFlags
 }
 
 // readSecrets reads passwords and keys, and says what an operator should know about them.
 func (f *installFlags) readSecrets(g *cli.Globals) error {
-	f.In, f.Getenv, f.Interactive = g.In, g.Getenv, g.Interactive()
-	if err := f.Read(&f.options); err != nil {
-		return err
-	}
-	f.Warn(g.ErrOut)
-	return nil
+	f.In, f.ErrOut, f.Getenv, f.Interactive = g.In, g.ErrOut, g.Getenv, g.Interactive()
+	return f.Read(&f.options)
 }
 
 func newInstallCommand(g *cli.Globals) *cobra.Command {
@@ -167,7 +163,7 @@ func (f *installFlags) run(ctx context.Context, g *cli.Globals, cmd *cobra.Comma
 	if o.Chart, o.Values, err = f.charts.load(ctx); err != nil {
 		return err
 	}
-	return g.OnRelease(ctx, func(e *engine.Env) error { return install.New(e, *o).Run(ctx) })
+	return g.OnRelease(ctx, func(e *engine.Env) error { return install.Run(ctx, e, *o) })
 }
 
 // addPace adds the flags that say how fast existing nodes are initialised, which pace judges.

@@ -61,8 +61,8 @@ With --detailed-exitcode the exit code is 0 if nothing is to do, 1 for an error
 
 // planError keeps exit code 2 for what the plan says.
 func planError(err error) error {
-	var said *report.ExitError
-	if cli.ExitCode(err) != exitToDo || errors.As(err, &said) {
+	var said *report.Error
+	if cli.ExitCode(err) != exitToDo || errors.As(err, &said) && said.Silent() {
 		return err
 	}
 	return &report.Error{Err: err, Fix: cmp.Or(cli.RemedyOf(nil, err), "see csccm plan --help"), Code: report.ExitFailure}
@@ -98,7 +98,7 @@ func runPlan(ctx context.Context, g *cli.Globals, clusterID string, detailed boo
 		err := fmt.Errorf("%d of %d Services could not be looked at", r.Summary.Failed, r.Summary.Services)
 		return report.Remedied(err, cli.RemedyOf(nil, r.Cause()))
 	case detailed && r.ToDo():
-		return &report.ExitError{Code: exitToDo}
+		return &report.Error{Code: exitToDo}
 	}
 	return nil
 }

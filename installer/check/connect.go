@@ -76,10 +76,11 @@ func Open(results []Result) string {
 // NotInstalled returns the error that says that what passed is not a working controller: there is none, and without credentials nothing of
 // CloudStack could be judged.
 func NotInstalled(namespace string, skipped int) error {
-	return report.Remedied(
-		&report.ExitError{Code: report.ExitCheckFailed, Err: fmt.Errorf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
-			namespace, english.Plural(skipped, "check", ""), english.PluralWord(skipped, "was", "were"))},
-		"run csccm install; to check before that, give --phase preflight --cloud-config FILE")
+	return &report.Error{
+		What: fmt.Sprintf("the controller is not installed in namespace %s, and without credentials %s %s skipped",
+			namespace, english.Plural(skipped, "check", ""), english.PluralWord(skipped, "was", "were")),
+		Fix: "run csccm install; to check before that, give --phase preflight --cloud-config FILE", Code: report.ExitCheckFailed,
+	}
 }
 
 const (

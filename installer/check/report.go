@@ -6,7 +6,6 @@ package check
 import (
 	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -191,7 +190,7 @@ func (r Report) unjudgedError() error {
 			break
 		}
 	}
-	return &report.ExitError{Code: report.ExitCheckFailed, Err: report.Remedied(errors.New(text), remedy)}
+	return &report.Error{What: text, Fix: remedy, Code: report.ExitCheckFailed}
 }
 
 // Err is an error with the exit code and nothing more to say, or nil.
@@ -200,7 +199,7 @@ func (r Report) Err(failOn Severity) error {
 		return r.unjudgedError()
 	}
 	if code := r.ExitCode(failOn); code != report.ExitOK {
-		return &report.ExitError{Code: code}
+		return &report.Error{Code: code}
 	}
 	return nil
 }

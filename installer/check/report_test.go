@@ -98,7 +98,7 @@ func TestExitCodes(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var e *report.ExitError
+			var e *report.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, tt.strict, e.Code)
 			require.True(t, e.Silent(), "the report has said it")

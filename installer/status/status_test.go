@@ -229,7 +229,7 @@ func TestExitCode(t *testing.T) {
 	t.Parallel()
 	r, f := large(1)
 	s := New(env(), r, f)
-	var e *report.ExitError
+	var e *report.Error
 	require.ErrorAs(t, s.Err(check.SeverityError), &e)
 	require.Equal(t, report.ExitCheckFailed, e.Code)
 	require.NoError(t, New(env(), check.Report{}, f).Err(check.SeverityWarning))

@@ -47,9 +47,9 @@ func TestInstallOnATerminal(t *testing.T) {
 		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", "wrong-word" + enter},
 		{user, "plain" + enter}, {"Domain of plain:", enter}, {"Password of plain:", "plain-word" + enter},
 		{user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
-		{account, "nosuch" + enter}, {account, clearLine + "ROOT/nosuch/k8s" + enter}, {account, clearLine + "ROOT/tenants/k8s" + enter},
-		{account, clearLine + "ROOT/k8s" + enter},
 		{zone, down + enter},
+		{account, "nosuch" + enter}, {account, clearLine + "ROOT/nosuch/k8s" + enter}, {account, clearLine + "ROOT/tenants/k8s" + enter},
+		{account, enter}, // the owner of the VMs is the default
 		{"Do this in CloudStack for the controller in cluster ", enter},
 		{yes, "n" + enter},
 	}, install...).shows(t, report.ExitUsage, // a prompt shows why it refuses the last answer, in place of the one before
@@ -67,7 +67,7 @@ func TestInstallOnATerminal(t *testing.T) {
 
 	e.dialog(t, []answer{
 		{how, enter}, {url, e.cloud.URL + enter}, {user, enter}, {"Domain of admin:", enter}, {"Password of admin:", adminPassword + enter},
-		{account, "k8s" + enter}, {zone, enter}, {yes, enter},
+		{zone, enter}, {account, "k8s" + enter}, {yes, enter},
 	}, install...).shows(t, 0,
 		"Log in as a CloudStack administrator", "Password of admin: "+strings.Repeat("*", len(adminPassword)),
 		"Credentials against CloudStack: verified", "Plan for ", "Secret create kube-system/"+secretName,

@@ -112,7 +112,7 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 		p.Differences = []string{s.Problem.Error()}
 	default:
 		if p.Differences = s.Config.Differences(&inPod); len(p.Differences) == 0 {
-			return KeepSecret(), nil
+			return &SecretPlan{Action: SecretKeep}, nil
 		}
 	}
 	if p.object == nil {
@@ -127,9 +127,6 @@ func PlanSecret(s *Secret, wanted *cloudstack.Config) (*SecretPlan, error) {
 	p.object.Data[SecretKey] = inPod.Render()
 	return p, nil
 }
-
-// KeepSecret is the plan that uses the Secret as it is.
-func KeepSecret() *SecretPlan { return &SecretPlan{Action: SecretKeep} }
 
 // DryRun has the API server judge the plan without a change.
 func (p *SecretPlan) DryRun(ctx context.Context, kube kubernetes.Interface) error {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, e *engine.Env, cs *cloud.Cloud, services plan.Sele
 		}}}
 	}
 	if err = e.Run(ctx, op); err == nil && result.Count(Refused) > 0 {
-		return &report.ExitError{Code: report.ExitCheckFailed}
+		return &report.Error{Code: report.ExitCheckFailed}
 	}
 	return err
 }

@@ -10,116 +10,106 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/kube/selftest"
 	"github.com/csccm/csccm/installer/taint"
 )
 
-// applySecret writes the credentials, outside Helm, which would keep them in
-// its release records.
-func (in *Installer) applySecret(ctx context.Context) error {
-	in.Progress.Step("Secret %s/%s", in.plan.Secret.Namespace, in.plan.Secret.Name)
-	if err := credentials.EnsureNamespace(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
-		return in.Cluster.Explain(err)
-	}
-	in.session.Publish(ctx)
-	in.note("%s %s/%s", in.plan.secret.Action, in.plan.Secret.Namespace, in.plan.Secret.Name)
+// work carries a plan out, with all that it was made from.
+type work struct {
+	*engine.Env
+	*Config
+	facts   *facts
+	access  *access
+	plan    *plan
+	release *helm.Release    // as it is
+	tested  *selftest.Result // in the cluster; nil where it did not run
+}
+
+// applySecret writes the credentials, outside Helm, which would keep them in its release records.
+func (w *work) applySecret(ctx context.Context, note engine.Note) error {
+	s, there := w.plan.secret, w.facts.secret
+	w.Progress.Step("Secret %s/%s", there.Namespace, there.Name)
+	note("%s %s/%s", s.Action, there.Namespace, there.Name)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		if in.caPEM != nil {
-			if err := credentials.ApplyCA(ctx, in.Cluster.Kube, in.Cluster.Namespace, in.caPEM); err != nil {
+		if w.access.caPEM != nil {
+			if err := credentials.ApplyCA(ctx, w.Cluster.Kube, w.Cluster.Namespace, w.access.caPEM); err != nil {
 				return err
 			}
 		}
-		return in.plan.secret.Apply(ctx, in.Cluster.Kube)
+		return s.Apply(ctx, w.Cluster.Kube)
 	})
 	if err != nil {
-		return in.Cluster.Explain(err)
+		return w.Cluster.Explain(err)
 	}
-	in.Progress.Done("%s", map[credentials.SecretAction]string{
+	w.Progress.Done("%s", map[credentials.SecretAction]string{
 		credentials.SecretKeep: "kept", credentials.SecretCreate: "created", credentials.SecretOverwrite: "overwritten",
-	}[in.plan.secret.Action])
+	}[s.Action])
 	return nil
 }
 
 // applyChart installs or upgrades the release. It does not wait: see rollout.
-func (in *Installer) applyChart(ctx context.Context) error {
-	p := in.plan.Chart
-	in.Progress.Step("Helm release %s/%s", p.Namespace, p.Release)
-	switch p.Action {
-	case diff.Keep:
-		in.Progress.Done("revision %d is what is wanted", in.facts.release.Revision)
-		return in.restart(ctx)
+func (w *work) applyChart(ctx context.Context, note engine.Note) (err error) {
+	w.Progress.Step("Helm release %s/%s", w.Cluster.Namespace, w.Env.Release)
+	switch w.plan.chart {
+	case actionKeep:
+		w.Progress.Done("revision %d is what is wanted", w.release.Revision)
+		return w.restart(ctx, note)
 	case actionRestore:
-		in.note("%s", diff.Summary(in.plan.Objects))
-		if err := in.Restore(ctx, in.facts.release.Manifest, in.plan.Objects); err != nil {
+		note("%s", diff.Summary(w.plan.objects))
+		if err := w.Restore(ctx, w.release.Manifest, w.plan.objects); err != nil {
 			return err
 		}
-		return in.restart(ctx)
+		return w.restart(ctx, note)
+	default:
 	}
-	release, err := in.Helm.Apply(ctx, helm.ApplyRequest{
-		Name: p.Release, Chart: in.Chart, Values: in.plan.values, Description: "csccm install",
-	})
+	w.release, err = w.Helm.Apply(ctx, helm.ApplyRequest{Name: w.Env.Release, Chart: w.Chart, Values: w.plan.values, Description: "csccm install"})
 	if err != nil {
-		return in.Cluster.Explain(err)
+		return w.Cluster.Explain(err)
 	}
-	in.facts.release = release
-	in.note("revision %d, chart %s", release.Revision, release.ChartVersion)
-	in.Progress.Done("revision %d, chart %s", release.Revision, release.ChartVersion)
+	note("revision %d, chart %s", w.release.Revision, w.release.ChartVersion)
+	w.Progress.Done("revision %d, chart %s", w.release.Revision, w.release.ChartVersion)
 	return nil
 }
 
 // restart has the running controller read what it reads of the cloud-config only when it starts, such as the zone.
-func (in *Installer) restart(ctx context.Context) error {
-	if in.plan.secret.Action != credentials.SecretOverwrite || in.existing.Config == nil {
+func (w *work) restart(ctx context.Context, note engine.Note) error {
+	was := w.facts.secret.Config
+	if w.plan.secret.Action != credentials.SecretOverwrite || was == nil {
 		return nil
 	}
-	keys := in.existing.Config.NeedsRestart(in.config)
-	if len(keys) == 0 {
+	keys := strings.Join(was.NeedsRestart(w.access.config), ", ")
+	if keys == "" {
 		return nil
 	}
-	in.Progress.Step("Restarting the controller, which reads %s when it starts", strings.Join(keys, ", "))
-	w := in.Waiter()
-	workload, _, err := w.Read(ctx)
+	w.Progress.Step("Restarting the controller, which reads %s when it starts", keys)
+	waiter := w.Waiter()
+	workload, _, err := waiter.Read(ctx)
 	if err == nil && workload != nil {
-		err = w.Restart(ctx, workload)
+		err = waiter.Restart(ctx, workload)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		note("restarted for %s", keys)
+		w.Progress.Done("")
 	}
-	in.note("restarted for %s", strings.Join(keys, ", "))
-	in.Progress.Done("")
-	return nil
-}
-
-// scrub removes the keys from text of others. The controller never writes them;
-// this is the second lock.
-func (in *Installer) scrub(text string) string {
-	if in.config == nil {
-		return text
-	}
-	for _, secret := range []string{in.config.APIKey, in.config.SecretKey} {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	return text
+	return err
 }
 
 // selfTest has the new controller's program prove from inside the cluster that CloudStack is there for it,
 // before it takes anybody's place and before any node is touched.
-func (in *Installer) selfTest(ctx context.Context) error {
-	if in.SkipSelfTest {
+func (w *work) selfTest(ctx context.Context, note engine.Note) error {
+	if w.SkipSelfTest {
 		return nil
 	}
-	in.Progress.Step("The controller's self-test in the cluster")
+	w.Progress.Step("The controller's self-test in the cluster")
 	ran := false
-	for _, manifest := range in.facts.release.Tests {
+	for _, manifest := range w.release.Tests {
 		pod, err := selftest.Pod(manifest)
 		if err != nil {
 			return err
@@ -128,105 +118,98 @@ func (in *Installer) selfTest(ctx context.Context) error {
 			continue
 		}
 		r := &selftest.Runner{
-			Kube: in.Cluster.Kube, Namespace: in.Cluster.Namespace, Clock: in.Clock, Progress: in.Progress, Logs: in.PodLogs, Scrub: in.scrub,
+			Kube: w.Cluster.Kube, Namespace: w.Cluster.Namespace, Clock: w.Clock, Progress: w.Progress, Logs: w.PodLogs, Scrub: w.Scrub,
 		}
 		result, err := r.Run(ctx, pod)
 		var not *selftest.NotRunError
 		if errors.As(err, &not) {
 			// Nothing is known by it: the checks after the install judge by the controller's log.
-			in.Progress.Warn("%v", not)
-			in.note("%v", not)
+			w.Progress.Warn("%v", not)
+			note("%v", not)
 			continue
 		}
 		if result != nil {
-			in.tested = result
-			in.sayFindings(result.Findings)
+			w.tested = result
+			sayFindings(w.Env, result.Findings)
 		}
 		if err != nil {
 			return err
 		}
 		ran = true
-		in.note("passed in Pod %s on node %s", result.Pod, result.Node)
-		in.Progress.Done("passed in Pod %s on node %s", result.Pod, result.Node)
+		note("passed in Pod %s on node %s", result.Pod, result.Node)
+		w.Progress.Done("passed in Pod %s on node %s", result.Pod, result.Node)
 	}
 	if !ran {
-		in.Progress.Done("not run")
+		w.Progress.Done("not run")
 	}
 	return nil
-}
-
-// sayFindings shows what a self-test found.
-func (in *Installer) sayFindings(findings []selftest.Finding) {
-	for _, f := range findings {
-		say := in.Progress.Warn
-		if f.OK {
-			say = in.Progress.Info
-		}
-		say("%s: %s", f.Subject, f.Text)
-	}
 }
 
 // initialiseNodes waits until the controller has initialised the nodes that carry the taint already, as kubelets with
 // --cloud-provider=external set it, and then has those initialised that were there before: one first, then the others.
-func (in *Installer) initialiseNodes(ctx context.Context) error {
-	plan, err := in.taintPlan(ctx)
+func (w *work) initialiseNodes(ctx context.Context, note engine.Note) error {
+	p, err := w.nodes(ctx)
 	if err != nil {
 		return err
 	}
-	in.plan.Nodes = plan
-	e := &taint.Executor{Env: in.Env, PerNode: in.PerNode, MaxParallel: in.MaxParallel}
-	existing := english.Plural(1+len(plan.Rest), "node", "")
-	switch waiting := plan.Waiting(); {
+	e := &taint.Executor{Env: w.Env, PerNode: w.PerNode, MaxParallel: w.MaxParallel}
+	switch waiting := p.Waiting(); {
 	case len(waiting) > 0:
-		if err := in.awaitNodes(ctx, e, waiting); err != nil {
+		w.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(waiting), "node", ""))
+		began := w.Clock.Now()
+		if _, err := cluster.Each(ctx, waiting, func(ctx context.Context, name *string) (struct{}, error) {
+			err := e.Await(ctx, *name)
+			if err == nil {
+				w.Progress.Info("node %s", *name)
+			}
+			return struct{}{}, err
+		}); err != nil {
 			return err
 		}
-	case !plan.Needed():
-		in.Progress.Step("Nodes")
-		in.Progress.Done("%d of %d initialised", done(plan), len(plan.Items))
+		w.Progress.Done("%s", w.Clock.Since(began).Round(10*time.Millisecond))
+	case !p.Needed():
+		w.Progress.Step("Nodes")
+		w.Progress.Done("%d of %d initialised", done(p), len(p.Items))
 	}
-	switch {
-	case !plan.Needed():
-		return nil
-	case in.SkipTaint:
-		in.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", existing)
+	if !p.Needed() {
 		return nil
 	}
-	in.note("%s to initialise, %s first", existing, plan.Canary)
-	return e.Initialise(ctx, plan)
+	existing := english.Plural(1+len(p.Rest), "node", "")
+	if w.SkipTaint {
+		w.Progress.Info("%s left as before (--skip-taint): csccm taint has the controller initialise them", existing)
+		return nil
+	}
+	note("%s to initialise, %s first", existing, p.Canary)
+	return e.Initialise(ctx, p)
 }
 
-// awaitNodes waits until the controller has initialised nodes that have the taint.
-func (in *Installer) awaitNodes(ctx context.Context, e *taint.Executor, names []string) error {
-	in.Progress.Step("Waiting for the controller to initialise %s", english.Plural(len(names), "node", ""))
-	began := in.Clock.Now()
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(20)
-	for _, name := range names {
-		group.Go(func() error {
-			if err := e.Await(gctx, name); err != nil {
-				return err
-			}
-			in.Progress.Info("node %s", name)
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	in.Progress.Done("%s", in.Clock.Since(began).Round(10*time.Millisecond))
-	return nil
+func (w *work) nodes(ctx context.Context) (*taint.Plan, error) {
+	return taintPlan(ctx, w.Env, w.Config, w.facts, w.access)
 }
+
+// done is the number of nodes that are initialised.
+func done(p *taint.Plan) (n int) {
+	for _, it := range p.Items {
+		if it.State == taint.StateDone {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *work) rollout(ctx context.Context, _ engine.Note) error { return w.Rollout(ctx) }
 
 // awaitLeader waits until a Pod of the controller leads. After the limit it goes on: the checks after the install say what is
 // wrong.
-func (in *Installer) awaitLeader(ctx context.Context) error {
-	_, err := check.AwaitLeader(ctx, in.checkEnv(), in.checks, in.SkipChecks, in.Progress)
+func (w *work) awaitLeader(ctx context.Context, _ engine.Note) error {
+	_, err := check.AwaitLeader(ctx, checkEnv(w.Env, w.access), w.checks, w.SkipChecks, w.Progress)
 	return err
 }
 
 // postflight runs the checks of an installed controller.
-func (in *Installer) postflight(ctx context.Context) error {
-	in.Progress.Step("Checks after the install")
-	return in.runChecks(ctx, in.checkEnv(), check.PhaseInstalled)
+func (w *work) postflight(ctx context.Context, _ engine.Note) error {
+	w.Progress.Step("Checks after the install")
+	env := checkEnv(w.Env, w.access)
+	env.Setup.SelfTest = w.tested
+	return w.plan.runChecks(ctx, w.Env, w.Config, env, check.PhaseInstalled)
 }

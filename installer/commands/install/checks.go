@@ -6,161 +6,95 @@ package install
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// preflight runs the checks that make sense before an install; a failed one
-// ends it.
-func (in *Installer) preflight(ctx context.Context) error {
-	in.Progress.Step("Checks before the install")
-	env := in.checkEnv()
-	env.Manifest, env.Replaces = in.plan.manifest, in.replaces()
-	if in.cloud == nil {
+// preflight runs the checks that make sense before an install; a failed one ends it.
+func (p *plan) preflight(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
+	e.Progress.Step("Checks before the install")
+	env := checkEnv(e, a)
+	env.Manifest, env.Replaces = p.manifest, f.replaces()
+	if a.api == nil {
 		env.CloudStack, env.CloudConfig, env.NoCloud = nil, nil, "the controller's user is not made yet"
 	}
-	return in.runChecks(ctx, env, check.PhasePreflight)
+	return p.runChecks(ctx, e, c, env, check.PhasePreflight)
 }
 
 // checkEnv is what the checks work with.
-func (in *Installer) checkEnv() *check.Env {
+func checkEnv(e *engine.Env, a *access) *check.Env {
 	return &check.Env{
-		Cluster: in.Cluster, Style: in.StyleOf(in.Out), CloudStack: in.cloud, CloudConfig: in.config, Clock: in.Clock,
-		Setup: check.Setup{Namespace: in.Cluster.Namespace, Release: in.Release, SelfTest: in.tested},
+		Cluster: e.Cluster, Style: e.StyleOf(e.Out), CloudStack: a.api, CloudConfig: a.config, Clock: e.Clock,
+		Setup: check.Setup{Namespace: e.Cluster.Namespace, Release: e.Release},
 	}
 }
 
-// briefly is how much of a message is said again at the end.
-const briefly = 160
-
 // checksFailed is the error of checks that do not pass.
 func checksFailed(phase check.Phase, failed ...check.Result) error {
-	codes := make([]string, len(failed))
+	const briefly = 160 // of a message among several
+	var codes, each []string
 	for i := range failed {
-		codes[i] = failed[i].Code
+		r := &failed[i]
+		codes, each = append(codes, r.Code), append(each, r.Code+": "+terminal.Cut(r.Message, briefly))
+		if r.Remedy != "" {
+			each = append(each, "  fix: "+r.Remedy)
+		}
 	}
-	before := phase == check.PhasePreflight
-	what := "installed, but "
-	if before {
-		what = "nothing was installed: "
-	}
-	what += strings.Join(codes, ", ") + " failed"
-	fix, it := failed[0].Remedy, "it"
+	what, fix, it := "installed, but "+strings.Join(codes, ", ")+" failed", failed[0].Remedy, "it"
 	if len(failed) == 1 {
 		what += ": " + failed[0].Message
 	} else {
-		for i := range failed {
-			c := &failed[i]
-			what += "\n  " + c.Code + ": " + terminal.Cut(c.Message, briefly)
-			if c.Remedy != "" {
-				what += "\n    fix: " + c.Remedy
-			}
-		}
+		what += "\n  " + strings.Join(each, "\n  ")
 		fix, it = "one after the other; csccm doctor looks again", "them"
 	}
-	if before {
+	if phase == check.PhasePreflight {
+		what = "nothing was installed: " + strings.TrimPrefix(what, "installed, but ")
 		fix += fmt.Sprintf(" (or pass over %s with --skip-check %s)", it, strings.Join(codes, ","))
 	}
 	return &report.Error{What: what, Fix: strings.TrimSpace(fix), Code: report.ExitCheckFailed}
 }
 
-// checksBeforeUser has the cluster judged before CloudStack is changed for it.
-func (in *Installer) checksBeforeUser(ctx context.Context) error {
-	if in.provision == nil || !in.provision.Changes() {
-		return nil // nothing is changed before the checks
-	}
-	if refusal := in.overwritesLater(); refusal != nil && in.Yes {
-		return refusal
-	}
-	return in.preflight(ctx)
-}
-
-func (in *Installer) runChecks(ctx context.Context, env *check.Env, phase check.Phase) error {
-	result := in.checks(ctx, env, check.Selection{Phase: phase, Skip: in.SkipChecks}, nil)
+// runChecks runs the checks of a phase. A warning is shown once in a run.
+func (p *plan) runChecks(ctx context.Context, e *engine.Env, c *Config, env *check.Env, phase check.Phase) error {
+	result := c.checks(ctx, env, check.Selection{Phase: phase, Skip: c.SkipChecks}, nil)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var failed []check.Result
 	for i := range result.Checks {
-		c := &result.Checks[i]
+		r := &result.Checks[i]
 		switch {
-		case c.Outcome == check.Failed:
-			failed = append(failed, *c)
-		case c.Outcome != check.Warning, in.warned[c.Code+c.Message]: // said before the install already
+		case r.Outcome == check.Failed:
+			failed = append(failed, *r)
+		case r.Outcome != check.Warning, p.warned[r.Code+r.Message]:
 			continue
 		default:
-			in.warned[c.Code+c.Message] = true
+			p.warned[r.Code+r.Message] = true
 		}
-		in.Progress.Warn("%s %s: %s", c.Code, c.Title, c.Message)
-		in.sayObjects(c)
-		if c.Outcome == check.Warning && c.Remedy != "" {
-			in.Progress.Info("fix: %s", c.Remedy)
+		e.Progress.Warn("%s %s: %s", r.Code, r.Title, r.Message)
+		const most = 5
+		for _, o := range r.Objects[:min(len(r.Objects), most)] {
+			e.Progress.Info("%s %s", o.String(), o.Message)
+		}
+		if n := len(r.Objects) - most; n > 0 {
+			e.Progress.Info("... and %d more", n)
+		}
+		if r.Outcome == check.Warning && r.Remedy != "" {
+			e.Progress.Info("fix: %s", r.Remedy)
 		}
 	}
 	s := result.Summary
 	text := fmt.Sprintf("%d ok, %s, %d failed", s.OK, english.Plural(s.Warning, "warning", ""), s.Failed)
 	if len(failed) > 0 {
-		in.Progress.Fail("%s", text)
+		e.Progress.Fail("%s", text)
 		return checksFailed(phase, failed...)
 	}
-	in.Progress.Done("%s", text)
+	e.Progress.Done("%s", text)
 	return nil
-}
-
-func (in *Installer) sayObjects(c *check.Result) {
-	for i, o := range c.Objects {
-		if i == 5 {
-			in.Progress.Info("... and %d more", len(c.Objects)-i)
-			return
-		}
-		in.Progress.Info("%s %s", o.String(), o.Message)
-	}
-}
-
-// matchesVMs is the check that matchNodes stands for before there are keys.
-const matchesVMs = "NODE-002"
-
-// matchNodes refuses an account or project that does not own the VMs of the nodes, before a user is made in it. On a
-// terminal it offers those that do; moved reports whether one was chosen. The
-// administrator's login lists its VMs; where it may not, the checks with the user's keys judge later.
-func (in *Installer) matchNodes(ctx context.Context, plan *credentials.Provision) (moved bool, err error) {
-	if slices.Contains(in.SkipChecks, matchesVMs) || len(in.facts.nodes) == 0 {
-		return false, nil
-	}
-	place := credentials.Place{Account: plan.Account, Domain: plan.Domain.Path}
-	query := cloudstack.VMQuery{Account: plan.Account, DomainID: plan.Domain.ID}
-	if plan.Project.ID != "" {
-		place, query = credentials.Place{Project: plan.Project.Name}, cloudstack.VMQuery{ProjectID: plan.Project.ID}
-	}
-	vms, err := in.admin.ListVirtualMachines(ctx, query)
-	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) || cloudstack.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	var places []credentials.Place
-	finding, ok := check.Misplaced(in.facts.nodes, vms, place, in.newConfig().Zone, func() []credentials.Place {
-		places = credentials.AdminPlaces(ctx, in.admin)
-		return places
-	})
-	if ok {
-		return false, nil
-	}
-	if in.Interactive {
-		if moved, err = in.askOwner(ctx, finding.Message, places); moved || err != nil {
-			return moved, err
-		}
-	}
-	return false, checksFailed(check.PhasePreflight, check.Result{
-		Code: matchesVMs, Outcome: check.Failed, Message: finding.Message, Remedy: finding.Remedy, Objects: finding.Objects,
-	})
 }

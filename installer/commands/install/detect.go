@@ -10,9 +10,10 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/journal"
 	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/kube/family"
@@ -20,87 +21,101 @@ import (
 	"github.com/csccm/csccm/pkg/node"
 )
 
-// facts is what detect found.
+// facts is what detect found in the cluster.
 type facts struct {
-	version      string
-	distribution string
-	nodes        []corev1.Node
-	release      *helm.Release  // nil = none
-	values       map[string]any // that the release keeps
-	controllers  *family.Controllers
-	placement    string // where the Pods with the keys run
+	version     string // of Kubernetes
+	nodes       []corev1.Node
+	release     *helm.Release  // nil = none
+	kept        map[string]any // values that the release keeps
+	secret      *credentials.Secret
+	controllers *family.Controllers
+	placement   string // where the Pods with the keys run
 }
 
-// detect reads what is there. It changes nothing.
-func (in *Installer) detect(ctx context.Context) error {
-	in.Progress.Step("Looking at the cluster")
-	info, err := in.Cluster.Ping(ctx)
+// detect reads what is there, and sets the chart values that follow from it. It changes nothing in the cluster.
+func detect(ctx context.Context, e *engine.Env, c *Config) (*facts, error) {
+	e.Progress.Step("Looking at the cluster")
+	info, err := e.Cluster.Ping(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f := &facts{version: info.GitVersion}
-	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	kube, namespace := e.Cluster.Kube, e.Cluster.Namespace
+	f := &facts{version: info.GitVersion, nodes: cluster.List(ctx, &err, kube.CoreV1().Nodes().List).Items}
 	if err != nil {
-		return in.Cluster.Explain(err)
+		return nil, e.Cluster.Explain(err)
 	}
-	f.nodes = list.Items
-	distribution, _, err := in.Cluster.Distribution(ctx, f.nodes)
+	distribution, _, err := e.Cluster.Distribution(ctx, f.nodes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f.distribution = string(distribution)
-	history, err := in.History(ctx)
+	history, err := e.History(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(history) > 0 {
-		f.release, f.values = &history[0], helm.Values(history)
+		f.release, f.kept = &history[0], helm.Values(history)
 	}
-	if in.existing, err = credentials.ReadSecret(ctx, in.Cluster.Kube, in.Cluster.Namespace); err != nil {
-		return in.Cluster.Explain(err)
+	if f.secret, err = credentials.ReadSecret(ctx, kube, namespace); err == nil {
+		f.controllers, err = family.Find(ctx, kube, e.Release, namespace)
 	}
-	in.facts = f
-	if _, given := in.effectiveValues()["adoptNodes"]; distribution == cluster.CKS && !given {
+	if err != nil {
+		return nil, e.Cluster.Explain(err)
+	}
+	if distribution == cluster.CKS {
 		// CKS has no place for arguments of kubelets: the nodes that it adds join without the taint.
-		in.Values = helm.MergeValues(in.Values, map[string]any{"adoptNodes": true})
+		c.setDefault(f, "adoptNodes", true)
 	}
-	in.placePods()
-	if err := in.findControllers(ctx); err != nil {
-		return err
+	c.placePods(f)
+	for _, p := range f.predecessors() {
+		e.Progress.Info("found %s, another provider for CloudStack (%s, image %s)", &p, p.Family, p.Image)
 	}
-	in.Progress.Done("%s", describeCluster(f.version, distribution, len(f.nodes)))
-	if text := journal.Last(ctx, in.Cluster.Kube, in.Cluster.Namespace, Command).Describe(); text != "" {
-		in.Progress.Info("%s", text)
+	parts := []string{"Kubernetes " + f.version, string(distribution), english.Plural(len(f.nodes), "node", "")}
+	if distribution == cluster.Unknown { // which helps nobody
+		parts = slices.Delete(parts, 1, 2)
 	}
-	return nil
+	e.Progress.Done("%s", strings.Join(parts, ", "))
+	if text := journal.Last(ctx, kube, namespace, Command).Describe(); text != "" {
+		e.Progress.Info("%s", text)
+	}
+	return f, nil
 }
 
 // placePods chooses where the Pods run, and how many, as far as the operator did not: on control plane nodes only, because the
 // kubelet of a Pod's node may read the keys.
-func (in *Installer) placePods() {
-	workers := slices.DeleteFunc(slices.Clone(in.facts.nodes), func(n corev1.Node) bool { return node.ControlPlane(&n) })
-	values := in.effectiveValues()
-	switch n := len(in.facts.nodes) - len(workers); {
-	case values["affinity"] != nil || values["controlPlaneOnly"] != nil || values["kind"] == "DaemonSet":
-		in.facts.placement = "as the chart's values say"
-	case n == 0:
-		in.Values = helm.MergeValues(in.Values, map[string]any{"controlPlaneOnly": false})
-		in.facts.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
-	case n == 1:
-		in.facts.placement = "on the one control plane node"
-		if values["replicaCount"] == nil {
-			in.Values = helm.MergeValues(in.Values, map[string]any{"replicaCount": 1})
+func (c *Config) placePods(f *facts) {
+	n := 0
+	for i := range f.nodes {
+		if node.ControlPlane(&f.nodes[i]) {
+			n++
 		}
+	}
+	values := c.values(f)
+	switch {
+	case values["affinity"] != nil || values["controlPlaneOnly"] != nil || values["kind"] == "DaemonSet":
+		f.placement = "as the chart's values say"
+	case n == 0:
+		f.placement = "on any node, whose kubelet may then read the keys: no node has the label of a control plane node"
+		c.setDefault(f, "controlPlaneOnly", false)
+	case n == 1:
+		f.placement = "on the one control plane node"
+		c.setDefault(f, "replicaCount", 1)
 	default:
-		in.facts.placement = "on control plane nodes only"
+		f.placement = "on control plane nodes only"
 	}
 }
 
-// describeCluster leaves out a distribution that is not recognised: that it is unknown helps nobody.
-func describeCluster(version string, d cluster.Distribution, nodes int) string {
-	parts := []string{"Kubernetes " + version, string(d), english.Plural(nodes, "node", "")}
-	if d == cluster.Unknown {
-		parts = slices.Delete(parts, 1, 2)
+// predecessors are the other providers whose place the install takes. A controller that csccm does not know is left to the checks.
+func (f *facts) predecessors() []family.Predecessor {
+	return slices.DeleteFunc(slices.Clone(f.controllers.Predecessors), func(p family.Predecessor) bool { return p.Family == family.Other })
+}
+
+// replaces are the workloads whose place this install takes, which the checks before it then let pass.
+func (f *facts) replaces() []check.Object {
+	var out []check.Object
+	for i := range f.controllers.Predecessors {
+		if p := &f.controllers.Predecessors[i]; p.Replaceable() {
+			out = append(out, check.Object{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
+		}
 	}
-	return strings.Join(parts, ", ")
+	return out
 }

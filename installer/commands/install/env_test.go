@@ -149,15 +149,22 @@ func demoNodes() []kruntime.Object {
 	}
 }
 
-func (e *env) installer(t *testing.T, o Options) *Installer {
+// installer is an install that has not begun.
+type installer struct {
+	Config
+	env *env
+}
+
+func (in *installer) Run(ctx context.Context) error { return Run(ctx, in.env.Env.Env, in.Config) }
+
+func (e *env) installer(t *testing.T, c Config) *installer {
 	t.Helper()
-	if o.Chart == nil {
+	if c.Chart == nil {
 		var err error
-		o.Chart, err = helm.Embedded()
+		c.Chart, err = helm.Embedded()
 		require.NoError(t, err)
 	}
-	in := New(e.Env.Env, o)
-	in.checks = func(_ context.Context, env *check.Env, sel check.Selection, _ func(check.Result)) check.Report {
+	c.checks = func(_ context.Context, env *check.Env, sel check.Selection, _ func(check.Result)) check.Report {
 		if env.CloudStack == nil && env.NoCloud == "" {
 			t.Error("checks without CloudStack must say why")
 		}
@@ -170,30 +177,36 @@ func (e *env) installer(t *testing.T, o Options) *Installer {
 		}
 		return r
 	}
-	return in
+	return &installer{Config: c, env: e}
 }
 
 // install runs an install that must succeed.
-func (e *env) install(t *testing.T, o Options) *Installer {
+func (e *env) install(t *testing.T, c Config) {
 	t.Helper()
-	in := e.installer(t, o)
-	require.NoError(t, in.Run(t.Context()), e.Stderr.String())
-	return in
+	require.NoError(t, e.installer(t, c).Run(t.Context()), e.Stderr.String())
+}
+
+// config is the cloud-config in the Secret.
+func (e *env) config(t *testing.T) *cloudstack.Config {
+	t.Helper()
+	cfg, err := cloudconfig.Parse(bytes.NewReader(e.Secret(t, credentials.SecretName)[credentials.SecretKey]))
+	require.NoError(t, err)
+	return cfg
 }
 
 // admin are the options of an install by an administrator's login, keys those with keys that exist.
-func (e *env) admin() Options {
-	return Options{
-		Credentials: CredentialOptions{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: "k8s"},
+func (e *env) admin() Config {
+	return Config{
+		Credentials: Credentials{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: "k8s"},
 		Zone:        "zone-1", Values: map[string]any{"hostNetwork": false},
 		Typed: []string{"--account", "k8s", "--set", "hostNetwork=false", "--set", "bindAddress=$(POD_IP)"},
 	}
 }
 
-func (e *env) keys(t *testing.T) Options {
+func (e *env) keys(t *testing.T) Config {
 	t.Helper()
 	c := e.cloud.Config(t, testenv.Owner)
-	return Options{Credentials: CredentialOptions{APIURL: e.cloud.URL, Keys: credentials.Keys{APIKey: c.APIKey, SecretKey: c.SecretKey}}}
+	return Config{Credentials: Credentials{APIURL: e.cloud.URL, Keys: credentials.Keys{APIKey: c.APIKey, SecretKey: c.SecretKey}}}
 }
 
 // rotate is csccm rotate-keys with a controller that takes the keys over.
@@ -210,7 +223,7 @@ func (e *env) rotate(t *testing.T) {
 	}
 	require.NoError(t, rotate.Run(t.Context(), &run, rotate.Options{
 		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
-			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
+			return (&Credentials{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
 		},
 		Required: provider.RequiredCommands, Optional: provider.OptionalCommands,
 	}), e.Stderr.String())
@@ -226,7 +239,7 @@ func (e *env) uninstall(t *testing.T, dry bool) {
 		Admin: func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 			require.Equal(t, e.cloud.URL, cfg.APIURL, "the login goes to the API of the list")
 			require.Empty(t, cfg.SecretKey)
-			return (&CredentialOptions{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
+			return (&Credentials{AdminUser: "admin", AdminPassword: "password"}).LogIn(ctx, &run, cfg)
 		},
 	}), e.Stderr.String())
 }

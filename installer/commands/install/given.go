@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/csccm/csccm/installer/cloud"
@@ -23,6 +22,44 @@ import (
 	"github.com/csccm/csccm/pkg/cloudstack/cloudconfig"
 )
 
+// Credentials says where the controller's keys come from. At most one of the sources Admin..., Keys and existing Secret is used.
+type Credentials struct {
+	APIURL      string
+	CAFile      string
+	SSLNoVerify bool
+
+	Source Source
+
+	// SourceAdmin: a login, or an administrator's keys.
+	AdminUser, AdminPassword, AdminDomain string
+	AdminKeys                             credentials.Keys
+	Account, Domain, User, Role           string
+	CreateAccount                         bool
+	// AllowHTTP lets the login, or the calls with an administrator's keys, go to an http:// URL.
+	AllowHTTP bool
+	// AnyUser lets a user log in who is no administrator.
+	AnyUser bool
+
+	Keys            credentials.Keys // SourceKeys: the controller's own
+	FromPredecessor bool             // they are those of the provider that the install replaces
+}
+
+// Source is where keys come from.
+type Source string
+
+// The sources.
+const (
+	SourceUnset  Source = ""
+	SourceAdmin  Source = "admin"
+	SourceKeys   Source = "keys"
+	SourceSecret Source = "secret" // the Secret that is in the cluster
+)
+
+// admin reports whether an administrator's login or keys are given, or a part of them.
+func (c *Credentials) admin() bool {
+	return c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
+}
+
 // Given is where the flags say that passwords and keys are. None of them is in argv.
 type Given struct {
 	AdminPasswordFile                   string
@@ -34,12 +71,13 @@ type Given struct {
 	CMKConfig, CMKProfile, AdminCMKProfile string
 
 	In          io.Reader // stdin
+	ErrOut      io.Writer // for what an operator should know about the secrets
 	Getenv      func(string) string
 	Interactive bool // somebody can be asked
 }
 
-// Read reads passwords and keys; none of them comes from argv.
-func (f *Given) Read(o *Options) error {
+// Read reads passwords and keys; none of them comes from argv. It warns of files that other users of this machine may read.
+func (f *Given) Read(o *Config) error {
 	c := &o.Credentials
 	if err := f.readCMK(c); err != nil {
 		return err
@@ -61,12 +99,23 @@ func (f *Given) Read(o *Options) error {
 		}
 	}
 	var err error
-	if f.AdminPasswordFile != "" {
+	if f.given("--admin-password-file", f.AdminPasswordFile) {
 		if c.AdminPassword, err = credentials.ReadPassword("--admin-password-file", f.AdminPasswordFile, nil); err != nil {
 			return err
 		}
 	}
-	for _, file := range f.keyFiles(c) {
+	for _, file := range []struct {
+		flag, path string
+		to         *string
+	}{
+		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey},
+		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey},
+		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
+		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
+	} {
+		if !f.given(file.flag, file.path) {
+			continue
+		}
 		if *file.to, err = credentials.ReadKeyFile(file.flag, file.path); err != nil {
 			return err
 		}
@@ -80,7 +129,7 @@ func (f *Given) Read(o *Options) error {
 		c.AdminPassword = f.Getenv("CSCCM_ADMIN_PASSWORD")
 	}
 	switch {
-	case f.CloudConfig != "":
+	case f.given("--cloud-config", f.CloudConfig):
 		cfg, err := cloud.ReadFile(f.CloudConfig)
 		if err != nil {
 			return err
@@ -98,29 +147,16 @@ func (f *Given) Read(o *Options) error {
 	return nil
 }
 
-// secretFile is a file that a flag names; an API key or secret key is read to its place.
-type secretFile struct {
-	flag, path string
-	to         *string
-}
-
-// keyFiles are the files with keys that are given.
-func (f *Given) keyFiles(c *CredentialOptions) []secretFile {
-	return slices.DeleteFunc([]secretFile{
-		{"--admin-api-key-file", f.AdminAPIKeyFile, &c.AdminKeys.APIKey},
-		{"--admin-secret-key-file", f.AdminSecretKeyFile, &c.AdminKeys.SecretKey},
-		{"--api-key-file", f.APIKeyFile, &c.Keys.APIKey},
-		{"--secret-key-file", f.SecretKeyFile, &c.Keys.SecretKey},
-	}, func(file secretFile) bool { return file.path == "" })
-}
-
-// cmkPath is the file that the flags name, or cmk's own.
-func (f *Given) cmkPath() string {
-	return cmp.Or(f.CMKConfig, filepath.Join(f.Getenv("HOME"), ".cmk", "config"))
+// given reports whether a file is given, and warns if other users of this machine may read it.
+func (f *Given) given(flag, path string) bool {
+	if mode, open := credentials.ExposedMode(path); open {
+		_, _ = fmt.Fprintf(f.ErrOut, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n", path, flag, mode, report.ShellLine(path))
+	}
+	return path != ""
 }
 
 // readCMK fills what the flags name; what was given by other flags stays.
-func (f *Given) readCMK(c *CredentialOptions) error {
+func (f *Given) readCMK(c *Credentials) error {
 	switch {
 	case f.CMKProfile != "" && f.AdminCMKProfile != "":
 		return report.Usage("--cmk-profile and --admin-cmk-profile are both given; give one", "")
@@ -130,7 +166,8 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 		}
 		return nil
 	}
-	path := f.cmkPath()
+	path := cmp.Or(f.CMKConfig, filepath.Join(f.Getenv("HOME"), ".cmk", "config"))
+	f.given("--cmk-config", path)
 	p, err := credentials.ReadCMK(path, cmp.Or(f.AdminCMKProfile, f.CMKProfile))
 	if err != nil {
 		return err
@@ -153,23 +190,8 @@ func (f *Given) readCMK(c *CredentialOptions) error {
 	return nil
 }
 
-// Warn names the files with secrets that other users of this machine may read.
-func (f *Given) Warn(w io.Writer) {
-	files := append([]secretFile{{flag: "--admin-password-file", path: f.AdminPasswordFile}}, f.keyFiles(&CredentialOptions{})...)
-	files = append(files, secretFile{flag: "--cloud-config", path: f.CloudConfig})
-	if f.CMKProfile != "" || f.AdminCMKProfile != "" {
-		files = append(files, secretFile{flag: "--cmk-config", path: f.cmkPath()})
-	}
-	for _, file := range files {
-		if mode, exposed := credentials.ExposedMode(file.path); exposed {
-			_, _ = fmt.Fprintf(w, "warning: other users may read %s (%s, mode %04o)\n  fix: chmod 600 %s\n",
-				file.path, file.flag, mode, report.ShellLine(file.path))
-		}
-	}
-}
-
 // checkLogin refuses what cannot become a login.
-func (c *CredentialOptions) checkLogin(apiURL string) error {
+func (c *Credentials) checkLogin(apiURL string) error {
 	if (c.AdminKeys.APIKey == "") != (c.AdminKeys.SecretKey == "") {
 		return report.Usage("only one of the administrator's two keys is given", "give both --admin-api-key-file and --admin-secret-key-file")
 	}
@@ -177,7 +199,7 @@ func (c *CredentialOptions) checkLogin(apiURL string) error {
 }
 
 // Session is LogIn of a run.
-func (c *CredentialOptions) Session(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
+func (c *Credentials) Session(e *engine.Env) func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	return func(ctx context.Context, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 		return c.LogIn(ctx, e, cfg)
 	}
@@ -185,7 +207,7 @@ func (c *CredentialOptions) Session(e *engine.Env) func(context.Context, *clouds
 
 // LogIn opens the session of an administrator at cfg's API, or works with an administrator's keys, after asking for what
 // is missing; somebody at the terminal is asked again for what CloudStack refuses. The password is forgotten.
-func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
+func (c *Credentials) LogIn(ctx context.Context, e *engine.Env, cfg *cloudstack.Config) (*cloudapi.Client, func(), error) {
 	if err := c.checkLogin(cfg.APIURL); err != nil {
 		return nil, nil, err
 	}
@@ -240,7 +262,7 @@ func (c *CredentialOptions) LogIn(ctx context.Context, e *engine.Env, cfg *cloud
 
 // askLogin asks for what is missing of a login, and reports whether it has asked anything. Who has given a user name is asked
 // for its domain only where the login failed.
-func (c *CredentialOptions) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (domain string, asked bool, err error) {
+func (c *Credentials) askLogin(ctx context.Context, e *engine.Env, askDomain bool) (domain string, asked bool, err error) {
 	if c.AdminUser == "" {
 		asked = true
 		if c.AdminUser, err = e.Prompt.Input(ctx, prompt.Question{
@@ -270,11 +292,27 @@ func (c *CredentialOptions) askLogin(ctx context.Context, e *engine.Env, askDoma
 	return domain, asked, err
 }
 
+// askURL asks for the API's URL where it is missing, and judges it.
+func (c *Credentials) askURL(ctx context.Context, p prompt.Prompter, known string, validate func(string) error) (err error) {
+	if c.APIURL == "" {
+		if c.APIURL, err = p.Input(ctx, prompt.Question{
+			Message: "URL of the CloudStack API", Default: known, Flag: "--api-url URL (for example https://cloud.example.org/client/api)",
+			Help: "the address that the controller's Pods will use; it usually ends in /client/api", Validate: validate,
+		}); err != nil {
+			return err
+		}
+	}
+	if err := checkURL(c.APIURL); err != nil {
+		return report.Usage("--"+err.Error(), "give the URL of the API")
+	}
+	return nil
+}
+
 // Reach returns CloudStack with the credentials that Read has read, for commands that work without a Kubernetes cluster:
 // those of a cloud-config, a login or keys. Without any it returns what secret finds.
-func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Options, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
+func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Config, secret func(context.Context) (*cloud.Cloud, error)) (*cloud.Cloud, error) {
 	c := &o.Credentials
-	admin := c.AdminUser != "" || c.AdminPassword != "" || c.AdminKeys != (credentials.Keys{})
+	admin := c.admin()
 	if !admin && c.Keys == (credentials.Keys{}) {
 		found, err := secret(ctx)
 		if err == nil {
@@ -294,7 +332,7 @@ func (f *Given) Reach(ctx context.Context, e *engine.Env, o *Options, secret fun
 	if !admin && (c.Keys.APIKey == "" || c.Keys.SecretKey == "") {
 		return nil, report.Usage("only one of the two keys is given", "give both: "+keyFlags+", or CLOUDSTACK_API_KEY and CLOUDSTACK_SECRET_KEY")
 	}
-	if err := c.completeURL(ctx, e.Prompt, "", checkURL); err != nil {
+	if err := c.askURL(ctx, e.Prompt, "", checkURL); err != nil {
 		return nil, err
 	}
 	config := out.Config

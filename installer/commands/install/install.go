@@ -1,9 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install brings the controller into a cluster: it looks at what is
-// there, gets credentials, checks, shows a plan, and carries it out step by
-// step. Every step looks first and does only what is missing, so a run that
+// Package install brings the controller into a cluster. It looks at what is there (facts), gets access to CloudStack (access), makes
+// a plan, and carries it out step by step. Every step looks first and does only what is missing, so a run that
 // ended early is continued by running again.
 package install
 
@@ -14,22 +13,19 @@ import (
 	"time"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/selftest"
-	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // Command is the name of the command in the journal.
 const Command = "install"
 
-// Options is what the operator wants. Zero values are asked for where a
-// terminal is there, or have the default that the comment names.
-type Options struct {
-	Credentials CredentialOptions
+// Config is what the operator wants: flags, answers, and what the cluster decides where neither says anything. Zero values are
+// asked for on a terminal, or have the default that the comment names.
+type Config struct {
+	Credentials Credentials
 
 	Project   string // name or id of the project that owns the VMs
 	Zone      string // name or id; "" = any
@@ -51,133 +47,131 @@ type Options struct {
 
 	MaxParallel int           // nodes tainted at a time after the canary; 0 = 1
 	PerNode     time.Duration // 0 = taint.DefaultPerNode
+
+	// checks runs checks; nil = check.Run.
+	checks func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
 }
 
 // fill takes what no flag has given from a configuration.
-func (o *Options) fill(cfg *cloudstack.Config) {
+func (c *Config) fill(cfg *cloudstack.Config) {
 	for to, from := range map[*string]string{
-		&o.Credentials.APIURL: cfg.APIURL, &o.Project: cfg.ProjectID, &o.Zone: cfg.Zone, &o.Region: cfg.Region, &o.ClusterID: cfg.ClusterID,
+		&c.Credentials.APIURL: cfg.APIURL, &c.Project: cfg.ProjectID, &c.Zone: cfg.Zone, &c.Region: cfg.Region, &c.ClusterID: cfg.ClusterID,
 	} {
 		*to = cmp.Or(*to, from)
 	}
-	o.Credentials.Keys = credentials.Keys{APIKey: cfg.APIKey, SecretKey: cfg.SecretKey}
-	o.Credentials.SSLNoVerify = o.Credentials.SSLNoVerify || cfg.SSLNoVerify
+	c.Credentials.Keys = credentials.Keys{APIKey: cfg.APIKey, SecretKey: cfg.SecretKey}
+	c.Credentials.SSLNoVerify = c.Credentials.SSLNoVerify || cfg.SSLNoVerify
 }
 
-// Installer is one run.
-type Installer struct {
-	*engine.Env
-	Options
+// values are the chart values that the release will have: those that it has, and over them the operator's.
+func (c *Config) values(f *facts) map[string]any { return helm.MergeValues(f.kept, c.Values) }
 
-	// Tests replace it.
-	checks func(ctx context.Context, env *check.Env, sel check.Selection, progress func(check.Result)) check.Report
-
-	admin     *cloudapi.Client // an administrator's session
-	ends      []func()
-	config    *cloudstack.Config // of the controller, for this machine
-	existing  *credentials.Secret
-	provision *credentials.Provision // nil when keys are there
-	caPEM     []byte
-	cloud     *cloudapi.Client // with the controller's keys; nil while they are still to be made
-	tested    *selftest.Result // in the cluster; nil where it did not run
-	facts     *facts
-	plan      *Plan
-	taker     *takeover.Taker // nil where no other provider is there
-	session   *engine.Session
-	note      engine.Note              // of the step in progress
-	made      []credentials.MadeObject // in CloudStack by this run
-	warned    map[string]bool          // warnings of checks that were shown
-}
-
-// New returns an install that has not begun.
-func New(e *engine.Env, o Options) *Installer {
-	in := &Installer{
-		Env: e, Options: o, checks: check.Run, warned: map[string]bool{}, note: func(string, ...any) {},
-		session: e.Session(Command, "csccm uninstall takes the controller away again"),
+// setDefault sets a chart value that neither the operator nor the release sets.
+func (c *Config) setDefault(f *facts, name string, value any) {
+	if _, set := c.values(f)[name]; !set {
+		c.Values = helm.MergeValues(c.Values, map[string]any{name: value})
 	}
-	e.Scrub = in.scrub
-	return in
 }
 
-// Run is the whole install. Its errors have a remedy and an exit code where
-// they can.
-func (in *Installer) Run(ctx context.Context) (err error) {
+// Run is the whole install. Its errors have a remedy and an exit code where they can.
+func Run(ctx context.Context, e *engine.Env, c Config) (err error) {
+	if c.checks == nil {
+		c.checks = check.Run
+	}
+	s := e.Session(Command, "csccm uninstall takes the controller away again")
+	a := &access{}
+	e.Scrub = a.scrub
 	defer func() {
-		for _, end := range in.ends {
-			end()
-		}
+		s.Close(ctx, err)
+		a.close(e, err)
 	}()
-	defer func() { in.sayMade(err) }()
-	defer func() { in.session.Close(ctx, err) }()
-	if err := in.session.Run(ctx,
-		read("looking at the cluster", in.detect),
-		read("credentials", in.credentials),
-		read("plan", in.makePlan),
+	var f *facts
+	var p *plan
+	if err := s.Run(ctx,
+		read("looking at the cluster", func(ctx context.Context) (err error) {
+			f, err = detect(ctx, e, &c)
+			return err
+		}),
+		read("credentials", func(ctx context.Context) error { return a.find(ctx, e, &c, f) }),
+		read("plan", func(ctx context.Context) (err error) {
+			p, err = newPlan(ctx, e, &c, f, a)
+			return err
+		}),
 	); err != nil {
 		return err
 	}
-	if err := in.prepare(ctx); err != nil || in.DryRun {
+	if err := prepare(ctx, e, s, &c, f, a, p); err != nil || e.DryRun {
 		return err
 	}
-	return in.session.Run(ctx, slices.Concat(
-		in.takeoverSteps((*takeover.Taker).Before),
+	w := &work{Env: e, Config: &c, facts: f, access: a, plan: p, release: f.release}
+	var before, after []engine.Step
+	if p.taker != nil {
+		before, after = p.taker.Before(), p.taker.After()
+		for _, step := range [][]engine.Step{before, after} {
+			for i := range step {
+				step[i].Name = "takeover: " + step[i].Name
+			}
+		}
+	}
+	return s.Run(ctx, slices.Concat(
+		[]engine.Step{{Name: "namespace", Do: func(ctx context.Context, _ engine.Note) error {
+			err := credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace)
+			s.Publish(ctx)
+			return e.Cluster.Explain(err)
+		}}},
+		before,
+		[]engine.Step{{Name: "Secret", Do: w.applySecret}, {Name: "Helm release", Do: w.applyChart}, {Name: "rollout", Do: w.rollout}, {Name: "self-test in the cluster", Do: w.selfTest}},
+		after,
 		[]engine.Step{
-			in.recorded("Secret", in.applySecret),
-			in.recorded("Helm release", in.applyChart),
-			in.recorded("rollout", in.Rollout),
-			in.recorded("self-test in the cluster", in.selfTest),
-		},
-		in.takeoverSteps((*takeover.Taker).After),
-		[]engine.Step{
-			in.recorded("initialisation of nodes", in.initialiseNodes),
-			in.recorded("leader", in.awaitLeader),
-			in.recorded("checks after the install", in.postflight),
-			read("summary", in.summary),
+			{Name: "initialisation of nodes", Do: w.initialiseNodes}, {Name: "leader", Do: w.awaitLeader},
+			{Name: "checks after the install", Do: w.postflight}, read("summary", w.summary),
 		},
 	)...)
 }
 
 // prepare plans and checks what is changed later, and makes the user in CloudStack, whose keys that needs. A dry run goes as far
 // as reading goes: without keys, what needs them is left out, and a check or gate that does not pass is said after the plan is shown.
-func (in *Installer) prepare(ctx context.Context) error {
-	keys := !in.DryRun || in.provision == nil || !in.provision.Changes()
+func prepare(ctx context.Context, e *engine.Env, s *engine.Session, c *Config, f *facts, a *access, p *plan) error {
+	keys := !e.DryRun || !a.pending()
 	var unfit error
-	for _, s := range []struct {
-		name       string
-		do         func(context.Context) error
-		keys, gate bool // what it needs, and whether a dry run goes on where it refuses
+	for _, step := range []struct {
+		name        string
+		do          func(context.Context) error
+		needs, gate bool // keys; and whether a dry run goes on where it refuses
 	}{
-		{"takeover", in.planControllers, false, true},
-		{"checks before the user is made", in.checksBeforeUser, true, false},
-		{"the user in CloudStack", in.provisionKeys, true, false}, // in a dry run the keys exist: nothing is made
-		{"checking the credentials", in.verify, true, false},
-		{"plan of the takeover", in.planTakeover, true, false},
-		{"consent to the takeover", in.planConsent, true, true},
-		{"policy for tenants", in.planTenants, false, false},
-		{"checks before the install", in.preflight, false, true},
-		{"plan of the nodes", in.planNodes, true, true},
-		{"dry run on the API server", in.diffObjects, false, true},
+		{"takeover", func(context.Context) error { return p.planOrder(e, f, a) }, false, true},
+		{"the user in CloudStack", func(ctx context.Context) error { return a.makeUser(ctx, e, s, c, f, p) }, true, false}, // never made in a dry run
+		{"checking the credentials", func(ctx context.Context) error { return a.verify(ctx, e, c) }, true, false},
+		{"plan of the takeover", func(ctx context.Context) error { return p.planTakeover(ctx, e, c, f, a) }, true, false},
+		{"consent to the takeover", func(ctx context.Context) error {
+			if !e.DryRun {
+				return nil // a run asks when the plan is shown
+			}
+			return p.consent(ctx, c)
+		}, true, true},
+		{"policy for tenants", func(ctx context.Context) error { return p.planTenants(ctx, e, a) }, false, false},
+		{"checks before the install", func(ctx context.Context) error { return p.preflight(ctx, e, c, f, a) }, false, true},
+		{"plan of Secret and nodes", func(ctx context.Context) error { return p.planNodes(ctx, e, c, f, a) }, true, true},
+		{"dry run on the API server", func(ctx context.Context) error { return p.diffObjects(ctx, e, f) }, false, true},
 	} {
-		if s.keys && !keys {
+		if step.needs && !keys {
 			continue
 		}
-		err := in.session.Run(ctx, read(s.name, s.do))
-		if err != nil && (!s.gate || !in.DryRun) {
+		err := s.Run(ctx, read(step.name, step.do))
+		if err != nil && (!step.gate || !e.DryRun) {
 			return err
 		}
 		if unfit == nil {
 			unfit = err
 		}
 	}
-	if !in.DryRun {
-		return in.session.Run(ctx, read("confirmation", in.confirm))
+	if !e.DryRun {
+		return s.Run(ctx, read("confirmation", func(ctx context.Context) error { return p.confirm(ctx, e, c, f, a) }))
 	}
-	if unfit == nil && !in.Interactive { // a person would be asked
-		if unfit = in.overwrites(); unfit == nil {
-			unfit = in.overwritesLater()
-		}
+	if unfit == nil && !e.Interactive { // a person would be asked
+		unfit = p.overwrites(c, f, a)
 	}
-	if err := in.printPlan(); err != nil {
+	if err := e.Show(p.show(e, c, f, a)); err != nil {
 		return err
 	}
 	return unfit
@@ -186,12 +180,4 @@ func (in *Installer) prepare(ctx context.Context) error {
 // read makes a step that changes nothing.
 func read(name string, do func(context.Context) error) engine.Step {
 	return engine.Step{Name: name, ReadOnly: true, Do: func(ctx context.Context, _ engine.Note) error { return do(ctx) }}
-}
-
-// recorded makes a step whose begin and end are in the journal. From its opening on, the run has changed something.
-func (in *Installer) recorded(name string, do func(context.Context) error) engine.Step {
-	return engine.Step{Name: name, Do: func(ctx context.Context, note engine.Note) error {
-		in.note = note
-		return do(ctx)
-	}}
 }

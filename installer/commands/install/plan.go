@@ -4,255 +4,364 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/installer/check/tenants"
 	"github.com/csccm/csccm/installer/cloud/credentials"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
+	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/installer/kube/family"
 	"github.com/csccm/csccm/installer/kube/helm"
 	"github.com/csccm/csccm/installer/taint"
 	"github.com/csccm/csccm/installer/takeover"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
+	"github.com/csccm/csccm/pkg/node"
 )
 
-// Plan is what an install would do, complete enough to be shown and agreed to.
-// It holds no secret.
-type Plan struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Cluster       PlanCluster    `json:"cluster"`
-	CloudStack    PlanCloudStack `json:"cloudStack"`
-	Secret        PlanSecret     `json:"secret"`
-	Chart         PlanChart      `json:"chart"`
-	// Takeover is nil where no other provider is there. Its Services are compared once there are credentials.
-	Takeover *takeover.Plan `json:"takeover,omitempty"`
-	// Tenants is what the policy for tenants refuses.
-	Tenants []tenants.Refusal `json:"tenants,omitempty"`
-	// Nodes is nil as long as the controller's credentials do not exist.
-	Nodes *taint.Plan `json:"nodes,omitempty"`
-	// Objects is what the API server says would become of the chart's objects; nil when it was not asked.
-	Objects []diff.Change `json:"objects,omitempty"`
-
-	secret   *credentials.SecretPlan
-	manifest string
+// plan is what an install decides before it changes the cluster; show is what people and programs see of it.
+type plan struct {
+	chart    action
 	values   map[string]any // of the release, with those that it keeps
+	manifest string
+	secret   *credentials.SecretPlan // nil as long as the controller's credentials do not exist
+	takeover *takeover.Plan          // nil where no other provider is there. Its Services are compared once there are credentials
+	taker    *takeover.Taker         // of takeover, with its Services; nil before
+	tenants  []tenants.Refusal       // what the policy for tenants refuses
+	nodes    *taint.Plan             // nil as long as the controller's credentials do not exist
+	objects  []diff.Change           // what the API server says would become of the chart's objects; nil when it was not asked
+	warned   map[string]bool         // warnings of checks that were shown
 }
 
-// PlanCluster names the cluster.
-type PlanCluster struct {
-	Context      string `json:"context"`
-	Server       string `json:"server"`
-	Version      string `json:"version"`
-	Distribution string `json:"distribution"`
-	Nodes        int    `json:"nodes"`
-}
+// action is what happens to the Helm release.
+type action string
 
-// PlanCloudStack is what happens in CloudStack.
-type PlanCloudStack struct {
-	APIURL  string   `json:"apiURL"`
-	Account string   `json:"account,omitempty"`
-	User    string   `json:"user,omitempty"`
-	Project string   `json:"project,omitempty"`
-	Zone    string   `json:"zone,omitempty"`
-	Steps   []string `json:"steps"`
-	Done    []string `json:"done,omitempty"` // what this run has made already
-}
+const (
+	actionInstall action = "install"
+	actionUpgrade action = "upgrade"
+	actionKeep    action = "keep"
+	// actionRestore is for a release that is what is wanted, and whose objects somebody has changed or deleted.
+	actionRestore action = "restore"
+)
 
-// PlanSecret is what happens to the Secret.
-type PlanSecret struct {
-	Namespace   string   `json:"namespace"`
-	Name        string   `json:"name"`
-	Action      string   `json:"action"` // create, keep, overwrite
-	Differences []string `json:"differences,omitempty"`
-}
-
-// PlanChart is what happens to the Helm release.
-type PlanChart struct {
-	Release    string         `json:"release"`
-	Namespace  string         `json:"namespace"`
-	Action     string         `json:"action"` // install, upgrade, keep, restore
-	Chart      string         `json:"chart"`
-	Version    string         `json:"version"`
-	AppVersion string         `json:"appVersion"`
-	From       string         `json:"from,omitempty"` // chart version that is there
-	Values     map[string]any `json:"values,omitempty"`
-	Placement  string         `json:"placement"` // where the Pods with the keys run
-}
-
-// actionRestore is the action for a release that is what is wanted, and whose objects somebody has changed or deleted.
-const actionRestore = "restore"
-
-// makePlan decides what is to be done; it changes nothing.
-func (in *Installer) makePlan(ctx context.Context) error {
-	in.plan = &Plan{
-		SchemaVersion: 1,
-		Cluster: PlanCluster{
-			Context: in.Cluster.Context, Server: in.Cluster.Server, Version: in.facts.version,
-			Distribution: in.facts.distribution, Nodes: len(in.facts.nodes),
-		},
-		CloudStack: PlanCloudStack{APIURL: in.config.APIURL, Project: in.config.ProjectID, Zone: in.config.Zone, Steps: []string{}},
+// newPlan decides what is to be done with the release; it changes nothing.
+func newPlan(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (*plan, error) {
+	if a.caPEM != nil {
+		c.setDefault(f, "caBundle", map[string]any{"configMapName": credentials.CAConfigMap})
 	}
-	if in.provision != nil {
-		in.plan.CloudStack.Account, in.plan.CloudStack.User = in.provision.Account, in.provision.User
-		in.plan.CloudStack.Steps = append(in.plan.CloudStack.Steps, in.provision.Steps...)
-	}
-	in.plan.Secret = PlanSecret{Namespace: in.existing.Namespace, Name: in.existing.Name, Action: in.expectedSecretAction()}
-	return in.planChart(ctx)
+	p := &plan{warned: map[string]bool{}}
+	return p, p.render(ctx, e, c, f)
 }
 
-// expectedSecretAction is what will probably happen to the Secret, before the
-// keys are known.
-func (in *Installer) expectedSecretAction() string {
+func (p *plan) render(ctx context.Context, e *engine.Env, c *Config, f *facts) (err error) {
+	p.values = c.values(f)
+	p.manifest, err = e.Render(ctx, helm.ApplyRequest{Name: e.Release, Chart: c.Chart, Values: p.values, KubeVersion: f.version})
 	switch {
-	case !in.existing.Exists:
-		return string(credentials.SecretCreate)
-	case in.Credentials.Source == SourceSecret:
-		return string(credentials.SecretKeep)
-	case in.existing.Problem != nil:
-		return string(credentials.SecretOverwrite)
-	}
-	return "keep, or overwrite where it differs"
-}
-
-func (in *Installer) planChart(ctx context.Context) error {
-	values := in.Values
-	if in.caPEM != nil {
-		values = helm.MergeValues(map[string]any{"caBundle": map[string]any{"configMapName": credentials.CAConfigMap}}, values)
-		in.Values = values
-	}
-	chart := in.Chart
-	p := PlanChart{
-		Release: in.Release, Namespace: in.Cluster.Namespace, Action: "install",
-		Chart: chart.Source, Version: chart.Version(), AppVersion: chart.AppVersion(), Values: values, Placement: in.facts.placement,
-	}
-	release := in.facts.release
-	values = helm.MergeValues(in.facts.values, values)
-	in.plan.values = values
-	manifest, err := in.Render(ctx, helm.ApplyRequest{Name: in.Release, Chart: chart, Values: values, KubeVersion: in.facts.version})
-	if err != nil {
-		return err
-	}
-	in.plan.manifest = manifest
-	if release != nil {
-		p.From = release.ChartVersion
-		p.Action = "upgrade"
-		if release.UpToDate(chart, values, manifest) {
-			p.Action = "keep"
-		}
-	}
-	in.plan.Chart = p
-	return nil
-}
-
-// diffObjects has the API server judge every object of the plan by dry runs:
-// what it refuses ends the install before the first write.
-func (in *Installer) diffObjects(ctx context.Context) error {
-	if in.Diff == nil {
-		return nil
-	}
-	old := ""
-	if in.facts.release != nil {
-		old = in.facts.release.Manifest
-	}
-	if in.plan.secret != nil {
-		if err := in.plan.secret.DryRun(ctx, in.Cluster.Kube); err != nil {
-			return in.Cluster.Explain(err)
-		}
-	}
-	var err error
-	if in.plan.Chart.Action != diff.Keep {
-		in.plan.Objects, err = in.Changes(ctx, old, in.plan.manifest)
-		return err
-	}
-	if in.plan.Objects, err = in.Drift(ctx, old); err == nil && diff.Different(in.plan.Objects) {
-		in.plan.Chart.Action = actionRestore
+	case err != nil:
+	case f.release == nil:
+		p.chart = actionInstall
+	case f.release.UpToDate(c.Chart, p.values, p.manifest):
+		p.chart = actionKeep
+	default:
+		p.chart = actionUpgrade
 	}
 	return err
 }
 
-// planNodes says which existing nodes are to be initialised, and the Secret's
-// exact fate, now that the credentials are known.
-func (in *Installer) planNodes(ctx context.Context) error {
-	secret := credentials.KeepSecret()
-	var err error
-	if in.Credentials.Source != SourceSecret || in.changesSecret() {
-		if secret, err = credentials.PlanSecret(in.existing, in.config); err != nil {
-			return err
-		}
+// planOrder says, by the cluster alone, who would be replaced in which order; an error is what
+// keeps it from happening, known before anything is made in CloudStack.
+func (p *plan) planOrder(e *engine.Env, f *facts, a *access) error {
+	if len(f.predecessors()) == 0 {
+		return nil
 	}
-	in.plan.secret = secret
-	in.plan.Secret.Action, in.plan.Secret.Differences = string(secret.Action), secret.Differences
-	in.plan.CloudStack.Project = in.config.ProjectID
-	plan, err := in.taintPlan(ctx)
-	if err != nil {
+	controllers := *f.controllers
+	controllers.Own.Lease = family.LeaseOfChart(p.manifest)
+	p.takeover = takeover.PlanOrder(&controllers)
+	if err := takeover.Blocked(p.takeover.Problems); err != nil {
 		return err
 	}
-	in.plan.Nodes = plan
-	if len(plan.Problems) > 0 && !in.SkipTaint {
-		for _, p := range plan.Problems {
-			in.Progress.Warn("%s", p.Text)
-			in.Progress.Info("fix: %s", p.Remedy)
-		}
-		return plan.Blocked()
+	if a.pending() {
+		e.Progress.Info("what changes of which Service is seen with the new user's keys and asked then; without consent the user in CloudStack stays, for the next run")
 	}
 	return nil
 }
 
-// changesSecret reports whether flags change the configuration of the Secret.
-func (in *Installer) changesSecret() bool {
-	local := *in.config
-	local.CAFile = in.existing.Config.CAFile
-	return len(in.existing.Config.Differences(&local)) > 0
+// planTakeover compares, now that there are keys, the current state of each Service with what the new
+// controller would make of it. Chart values that keep the nodes' forms join those of the operator.
+func (p *plan) planTakeover(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
+	if p.takeover == nil || len(p.takeover.Problems) > 0 {
+		return nil
+	}
+	e.Progress.Step("What the other provider has made")
+	t := &takeover.Taker{Env: e, API: a.api, Config: a.config, Options: takeover.Options{Accept: c.Accept, Pin: c.Pin, ClusterID: c.ClusterID}}
+	found, err := t.Detect(ctx)
+	if err == nil {
+		found.Own.Lease = family.LeaseOfChart(p.manifest)
+		err = t.MakePlan(ctx, found)
+	}
+	if err != nil {
+		return e.Cluster.Explain(err)
+	}
+	p.takeover, p.taker = t.Plan, t
+	rules := 0
+	for i := range t.Plan.Services {
+		rules += len(t.Plan.Services[i].Rules)
+	}
+	for name, value := range t.Plan.Values {
+		c.setDefault(f, name, value)
+	}
+	if err := p.render(ctx, e, c, f); err != nil {
+		return err
+	}
+	e.Progress.Done("%s, %s", english.Plural(len(t.Plan.Services), "Service", ""), english.Plural(rules, "rule", ""))
+	return nil
+}
+
+// consent has somebody agree to what the takeover changes.
+func (p *plan) consent(ctx context.Context, c *Config) error {
+	if p.taker == nil {
+		return nil
+	}
+	err := p.taker.Consent(ctx)
+	c.Accept, c.Pin = p.taker.Accept, p.taker.Pin // for the flag line
+	return err
+}
+
+// planTenants names the Services that the chart's policy for tenants refuses. Without keys CloudStack's addresses are not known.
+func (p *plan) planTenants(ctx context.Context, e *engine.Env, a *access) (err error) {
+	var addresses func([]corev1.Service) (map[string]tenants.Address, error)
+	if a.api != nil {
+		addresses = func(services []corev1.Service) (map[string]tenants.Address, error) {
+			ids, err := cluster.Identity{Config: a.config.ClusterID, Former: a.config.FormerClusterIDs}.Resolve(ctx, e.Cluster.Kube)
+			if err != nil {
+				return nil, e.Cluster.Explain(err)
+			}
+			addresses, err := a.api.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: a.config.ProjectID})
+			if err != nil {
+				return nil, fmt.Errorf("list public addresses: %w", err)
+			}
+			rules, err := a.api.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: a.config.ProjectID})
+			if err != nil {
+				return nil, fmt.Errorf("list load balancer rules: %w", err)
+			}
+			return tenants.Addresses(addresses, rules, services, ids), nil
+		}
+	}
+	p.tenants, err = tenants.Decide(ctx, e, p.manifest, addresses)
+	return err
+}
+
+// planNodes says what happens to the Secret, and which existing nodes are to be initialised, now that the credentials are known.
+func (p *plan) planNodes(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (err error) {
+	if p.secret, err = credentials.PlanSecret(f.secret, a.config); err != nil {
+		return err
+	}
+	if p.nodes, err = taintPlan(ctx, e, c, f, a); err != nil || c.SkipTaint {
+		return err
+	}
+	for _, problem := range p.nodes.Problems {
+		e.Progress.Warn("%s", problem.Text)
+		e.Progress.Info("fix: %s", problem.Remedy)
+	}
+	return p.nodes.Blocked()
 }
 
 // taintPlan reads nodes and VMs as they are now.
-func (in *Installer) taintPlan(ctx context.Context) (*taint.Plan, error) {
-	list, err := in.Cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+func taintPlan(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) (*taint.Plan, error) {
+	var err error
+	nodes := cluster.List(ctx, &err, e.Cluster.Kube.CoreV1().Nodes().List).Items
 	if err != nil {
-		return nil, in.Cluster.Explain(err)
+		return nil, e.Cluster.Explain(err)
 	}
-	in.facts.nodes = list.Items
-	inv := inventory.New(in.cloud, inventory.Options{ProjectID: in.config.ProjectID, Zone: in.config.Zone, NodeVMs: in.config.NodeVMs, Clock: in.Clock})
+	inv := inventory.New(a.api, inventory.Options{ProjectID: a.config.ProjectID, Zone: a.config.Zone, NodeVMs: a.config.NodeVMs, Clock: e.Clock})
 	vms, err := inv.VMs(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listing virtual machines: %w", err)
 	}
-	form, err := in.labelForm()
+	text, _ := c.values(f)["instanceTypeFormat"].(string)
+	form, err := node.ParseLabelForm(text)
 	if err != nil {
 		return nil, err
 	}
-	return taint.NewPlan(taint.Facts{Nodes: list.Items, VMs: vms, Region: in.config.Region, LabelForm: form}), nil
+	return taint.NewPlan(taint.Facts{Nodes: nodes, VMs: vms, Region: a.config.Region, LabelForm: form}), nil
 }
 
-// planTenants names the Services that the chart's policy for tenants refuses.
-func (in *Installer) planTenants(ctx context.Context) (err error) {
-	var addresses func([]corev1.Service) (map[string]tenants.Address, error)
-	if in.cloud != nil { // without keys CloudStack's addresses are not known
-		addresses = func(services []corev1.Service) (map[string]tenants.Address, error) {
-			return in.tenantsAddresses(ctx, services)
+// diffObjects has the API server judge every object of the plan by dry runs: what it refuses ends the install before the first write.
+func (p *plan) diffObjects(ctx context.Context, e *engine.Env, f *facts) (err error) {
+	if e.Diff == nil {
+		return nil
+	}
+	old := ""
+	if f.release != nil {
+		old = f.release.Manifest
+	}
+	if p.secret != nil {
+		if err := p.secret.DryRun(ctx, e.Cluster.Kube); err != nil {
+			return e.Cluster.Explain(err)
 		}
 	}
-	in.plan.Tenants, err = tenants.Decide(ctx, in.Env, in.plan.manifest, addresses)
+	if p.chart != actionKeep {
+		p.objects, err = e.Changes(ctx, old, p.manifest)
+		return err
+	}
+	if p.objects, err = e.Drift(ctx, old); err == nil && diff.Different(p.objects) {
+		p.chart = actionRestore
+	}
 	return err
 }
 
-func (in *Installer) tenantsAddresses(ctx context.Context, services []corev1.Service) (map[string]tenants.Address, error) {
-	ids, err := cluster.Identity{Config: in.config.ClusterID, Former: in.config.FormerClusterIDs}.Resolve(ctx, in.Cluster.Kube)
-	if err != nil {
-		return nil, in.Cluster.Explain(err)
+// overwrites is the refusal to overwrite somebody's credentials unasked; nil where that is not planned, or agreed to. Those of a
+// user that is yet to be made are not in the Secret that is there.
+func (p *plan) overwrites(c *Config, f *facts, a *access) error {
+	differences := ""
+	switch {
+	case c.OverwriteSecret:
+	case p.secret == nil && a.user != nil && a.user.NewKeys() && f.secret.Exists:
+		differences = "it would hold the new user's keys"
+	case p.secret != nil && p.secret.Action == credentials.SecretOverwrite:
+		differences = strings.Join(p.secret.Differences, "; ")
 	}
-	addresses, err := in.cloud.ListPublicIPs(ctx, cloudstack.PublicIPQuery{ProjectID: in.config.ProjectID})
-	if err != nil {
-		return nil, fmt.Errorf("list public addresses: %w", err)
+	if differences == "" {
+		return nil
 	}
-	rules, err := in.cloud.ListLoadBalancerRules(ctx, cloudstack.LoadBalancerRuleQuery{ProjectID: in.config.ProjectID})
-	if err != nil {
-		return nil, fmt.Errorf("list load balancer rules: %w", err)
+	return report.Usage(fmt.Sprintf("Secret %s/%s exists and differs: %s", f.secret.Namespace, f.secret.Name, differences),
+		"add --overwrite-secret, or leave out the credential flags to use the Secret as it is")
+}
+
+// show is the plan for people and programs.
+func (p *plan) show(e *engine.Env, c *Config, f *facts, a *access) *engine.Plan {
+	out := e.NewPlan()
+	out.Context.Version, out.Context.Nodes = f.version, len(f.nodes)
+	for _, s := range a.done {
+		out.Add("CloudStack", "done: "+s, nil)
 	}
-	return tenants.Addresses(addresses, rules, services, ids), nil
+	if a.user != nil {
+		for _, s := range a.user.Steps {
+			out.Add("CloudStack", s, nil)
+		}
+	}
+	secret := &credentials.SecretPlan{Action: credentials.SecretCreate}
+	switch {
+	case p.secret != nil:
+		secret = p.secret
+	case f.secret.Exists:
+		secret.Action = "keep, or overwrite where it differs,"
+	}
+	out.Add("Secret", fmt.Sprintf("%s %s/%s", secret.Action, f.secret.Namespace, f.secret.Name), nil, prefixed("- ", secret.Differences)...)
+	from := ""
+	if p.chart == actionUpgrade {
+		from = " from " + f.release.ChartVersion
+	}
+	out.Add("Helm", fmt.Sprintf("%s release %s/%s%s: chart %s %s, controller %s", p.chart, e.Cluster.Namespace, e.Release, from,
+		c.Chart.Source, c.Chart.Version(), c.Chart.AppVersion()), c.Values, flatten("", c.Values)...)
+	out.Add("Pods", f.placement, p.objects, diff.Text(p.objects, e.Verbose)...)
+	p.showTakeover(out)
+	if len(p.tenants) > 0 {
+		var lines []string
+		for i := range p.tenants {
+			lines = append(lines, "! "+p.tenants[i].String())
+		}
+		out.Add("Tenants", "the policy (chart value tenancy) and what Services use now:", p.tenants, lines...)
+	}
+	switch {
+	case c.SkipTaint:
+		out.Add("Nodes", "left as they are (--skip-taint); csccm taint has them initialised later", nil)
+	case p.nodes == nil:
+		out.Add("Nodes", "planned once the credentials are there", nil)
+	default:
+		showNodes(out, p.nodes)
+	}
+	return out
+}
+
+func (p *plan) showTakeover(out *engine.Plan) {
+	if p.takeover == nil {
+		return
+	}
+	out.Add("Takeover", "in the place of another provider, which is kept, with no Pods; its Services keep addresses and rules:", p.takeover)
+	out.Changes[len(out.Changes)-1].Show = func(w io.Writer, style report.Style) error {
+		err := p.takeover.WriteText(w, style)
+		if err == nil && p.taker == nil {
+			_, err = io.WriteString(w, "What changes of which Service is planned once the credentials are there.\n")
+		}
+		return err
+	}
+}
+
+func showNodes(out *engine.Plan, p *taint.Plan) {
+	const none = "none"
+	for _, it := range p.Items {
+		what := map[taint.State]string{
+			taint.StateDone:    "is initialised",
+			taint.StateWaiting: "waits for the controller",
+			taint.StateForeign: "keeps its provider ID",
+			taint.StateNeeds:   "is initialised by a taint (PreferNoSchedule)",
+		}[it.State]
+		if it.Name == p.Canary {
+			what += ", first"
+		}
+		text := fmt.Sprintf("%s %s; VM %s, zone %s, %s", it.Name, what, cmp.Or(it.VM, none), cmp.Or(it.Zone, none), cmp.Or(it.Type, none))
+		out.Add("Node", text, it, prefixed("! ", it.Notes)...)
+	}
+}
+
+func prefixed(prefix string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = prefix + l
+	}
+	return out
+}
+
+// flatten shows values as --set writes them.
+func flatten(prefix string, values map[string]any) []string {
+	var out []string
+	for key, v := range values {
+		if m, ok := v.(map[string]any); ok {
+			out = append(out, flatten(prefix+key+".", m)...)
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s%s=%v", prefix, key, v))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// confirm shows the plan and asks. With --yes, only what a takeover changes is shown.
+func (p *plan) confirm(ctx context.Context, e *engine.Env, c *Config, f *facts, a *access) error {
+	if refusal := p.overwrites(c, f, a); refusal != nil {
+		if e.Yes || !e.Interactive { // --yes agrees to the plan, not to the loss of somebody's credentials
+			return refusal
+		}
+		question := fmt.Sprintf("Overwrite Secret %s/%s (%s)", f.secret.Namespace, f.secret.Name, strings.Join(p.secret.Differences, "; "))
+		if err := a.agreed(ctx, e, question); err != nil {
+			return err
+		}
+	}
+	shown := p.show(e, c, f, a)
+	if !e.Yes || p.taker != nil && !e.Structured() { // what changes is shown, agreed to or not
+		if err := shown.WriteText(e.ErrOut, e.StyleOf(e.ErrOut)); err != nil {
+			return err
+		}
+	}
+	if err := p.consent(ctx, c); err != nil || e.Yes || p.nothingToDo(c, a) {
+		return err
+	}
+	return a.agreed(ctx, e, "Go on")
+}
+
+// nothingToDo reports whether the plan changes neither cluster nor CloudStack.
+func (p *plan) nothingToDo(c *Config, a *access) bool {
+	return p.secret.Action == credentials.SecretKeep && p.chart == actionKeep && p.takeover == nil && !a.pending() && a.caPEM == nil &&
+		!diff.Different(p.objects) && (c.SkipTaint || !slices.ContainsFunc(p.nodes.Items, func(it taint.Item) bool { return it.State == taint.StateNeeds }))
 }

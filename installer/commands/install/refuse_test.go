@@ -69,89 +69,89 @@ func elsewhereWorld() *simulator.World {
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	type row struct {
-		change func(t *testing.T, e *env, o *Options)
+		change func(t *testing.T, e *env, o *Config)
 		says   string
 		fix    string
 		code   int
 	}
-	account := func(name string) func(*testing.T, *env, *Options) {
-		return func(_ *testing.T, _ *env, o *Options) { o.Credentials.Account = name }
+	account := func(name string) func(*testing.T, *env, *Config) {
+		return func(_ *testing.T, _ *env, o *Config) { o.Credentials.Account = name }
 	}
 	for kind, rows := range map[string]map[string]row{
 		"keys": {
-			"no permission": {func(_ *testing.T, e *env, _ *Options) {
+			"no permission": {func(_ *testing.T, e *env, _ *Config) {
 				e.Kube.PrependReactor("list", "nodes", func(ktesting.Action) (bool, kruntime.Object, error) {
 					return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 				})
 			}, "nodes is forbidden", "cluster administrator", 1},
-			"the API server refuses an object": {func(_ *testing.T, e *env, _ *Options) {
+			"the API server refuses an object": {func(_ *testing.T, e *env, _ *Config) {
 				e.Diff = func(context.Context, string, string, string) ([]diff.Change, error) {
 					return []diff.Change{{Kind: "ClusterRole", Name: "x", Action: diff.Create, Problem: "is attempting to grant RBAC permissions not currently held"}}, nil
 				}
 			}, "nothing was changed: the API server refuses ClusterRole x", "granted", 3},
-			"a Secret with a broken cloud-config": {func(t *testing.T, e *env, o *Options) {
+			"a Secret with a broken cloud-config": {func(t *testing.T, e *env, o *Config) {
 				e.putSecret(t, "[Global]\nsecret-key = word-canary\nflavour = vanilla-canary\n")
-				*o = Options{}
+				*o = Config{}
 			}, "Secret kube-system/cloudstack-secret", "correct the Secret", 2},
-			"the key expired": {func(t *testing.T, e *env, _ *Options) { e.expire(t) }, "does not accept the API keys", "check both keys", 1},
-			"the key in the Secret expired": {func(t *testing.T, e *env, o *Options) {
+			"the key expired": {func(t *testing.T, e *env, _ *Config) { e.expire(t) }, "does not accept the API keys", "check both keys", 1},
+			"the key in the Secret expired": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Credentials.Keys)
-				*o = Options{}
+				*o = Config{}
 				e.expire(t)
 			}, "does not accept the API keys", "check both keys", 1},
-			"a URL that is no CloudStack": {func(_ *testing.T, e *env, o *Options) {
+			"a URL that is no CloudStack": {func(_ *testing.T, e *env, o *Config) {
 				o.Credentials.APIURL = strings.TrimSuffix(e.cloud.URL, "/client/api") + "/elsewhere"
 			}, "/elsewhere", "--api-url", 1},
-			"a URL of no API": {func(_ *testing.T, _ *env, o *Options) { o.Credentials.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
-			"a certificate of an unknown authority": {func(t *testing.T, e *env, o *Options) {
+			"a URL of no API": {func(_ *testing.T, _ *env, o *Config) { o.Credentials.APIURL = "ftp://x" }, "--api-url", "give the URL", 2},
+			"a certificate of an unknown authority": {func(t *testing.T, e *env, o *Config) {
 				server := httptest.NewTLSServer(e.cloud.Handler())
 				t.Cleanup(server.Close)
 				o.Credentials.APIURL = server.URL + "/client/api"
 			}, "no CloudStack API answers at https://", "--ca-file", 1},
-			"an unknown zone": {func(_ *testing.T, _ *env, o *Options) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
-			"another label for the Pods": {func(_ *testing.T, _ *env, o *Options) {
+			"an unknown zone": {func(_ *testing.T, _ *env, o *Config) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"another label for the Pods": {func(_ *testing.T, _ *env, o *Config) {
 				o.Values = map[string]any{"nameOverride": "cloud"}
 			}, "chart values: nameOverride: csccm finds the controller by the label app.kubernetes.io/name=cloudstack-ccm, not cloud", "fullnameOverride", 2},
-			"a CA file that is none": {func(t *testing.T, _ *env, o *Options) {
+			"a CA file that is none": {func(t *testing.T, _ *env, o *Config) {
 				o.Credentials.CAFile = filepath.Join(t.TempDir(), "none.crt")
 			}, "--ca-file", "PEM", 2},
-			"other keys in the Secret": {func(t *testing.T, e *env, _ *Options) {
+			"other keys in the Secret": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
 			}, "Secret kube-system/cloudstack-secret exists and differs: api-key differs", "--overwrite-secret", 2},
 			"another account than the keys'": {account("nosuch"), "--account nosuch does not match the keys: the VMs that they see are of account k8s", "", 2},
-			"another account than that of the Secret's keys": {func(t *testing.T, e *env, o *Options) {
+			"another account than that of the Secret's keys": {func(t *testing.T, e *env, o *Config) {
 				e.putKeys(t, o.Credentials.Keys)
-				*o = Options{Credentials: CredentialOptions{Account: "nosuch"}}
+				*o = Config{Credentials: Credentials{Account: "nosuch"}}
 			}, "--account nosuch does not match the keys", "", 2},
-			"flags for a user that nobody makes": {func(_ *testing.T, _ *env, o *Options) {
+			"flags for a user that nobody makes": {func(_ *testing.T, _ *env, o *Config) {
 				o.Credentials.CreateAccount, o.Credentials.User = true, "x"
 			}, "--create-account, --user is for the user that an administrator makes", "", 2},
-			"a failed check": {func(_ *testing.T, e *env, _ *Options) {
+			"a failed check": {func(_ *testing.T, e *env, _ *Config) {
 				e.failing = []check.Result{{Code: "CCM-003", Outcome: check.Failed, Message: "another controller", Remedy: "stop it"}}
 			}, "nothing was installed: CCM-003 failed: another controller", "stop it", 3},
-			"a node without a VM": {func(t *testing.T, e *env, _ *Options) {
+			"a node without a VM": {func(t *testing.T, e *env, _ *Config) {
 				require.NoError(t, e.Kube.Tracker().Add(aNode("stranger", "10.1.1.99")))
 			}, "cannot be initialised safely", "", 3},
-			"no keys of another provider": {func(_ *testing.T, _ *env, o *Options) {
-				*o = Options{Credentials: CredentialOptions{FromPredecessor: true}}
+			"no keys of another provider": {func(_ *testing.T, _ *env, o *Config) {
+				*o = Config{Credentials: Credentials{FromPredecessor: true}}
 			}, "no Secret of another provider holds a cloud-config; looked at none", "", 2},
 		},
 		"login": {
-			"a wrong password": {func(_ *testing.T, _ *env, o *Options) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
-			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Options) {
+			"a wrong password": {func(_ *testing.T, _ *env, o *Config) { o.Credentials.AdminPassword = "wrong-canary" }, "refuses the login", "", 1},
+			"an account to be made for VMs that another one owns": {func(_ *testing.T, _ *env, o *Config) {
 				o.Credentials.Account, o.Credentials.CreateAccount = "nobody", true
 			}, "a new one would own none of the cluster's VMs", "--project NAME", 2},
-			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Options) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
-			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Options) {
+			"an unknown zone, before the user is made": {func(_ *testing.T, _ *env, o *Config) { o.Zone = "zone-9" }, `there is no zone "zone-9"`, "zone-1", 2},
+			"a Secret without the new user's keys": {func(t *testing.T, e *env, _ *Config) {
 				e.putKeys(t, credentials.Keys{APIKey: "a-canary", SecretKey: "b-canary"})
 			}, "exists and differs: it would hold the new user's keys", "--overwrite-secret", 2},
 			// The login sees whose VMs the nodes are.
 			"another account than the nodes'": {
-				func(_ *testing.T, _ *env, o *Options) { o.Credentials.Account, o.Credentials.Domain = "other", "empty" },
+				func(_ *testing.T, _ *env, o *Config) { o.Credentials.Account, o.Credentials.Domain = "other", "empty" },
 				"3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1; wrong account, project or zone: VMs of the nodes are elsewhere, 3 in account k8s of domain ROOT",
 				"do not delete any Node: run `csccm install` with the place of the VMs (account k8s of domain ROOT: --account k8s --domain ROOT)", 3,
 			},
-			"a project without the nodes": {func(_ *testing.T, _ *env, o *Options) {
+			"a project without the nodes": {func(_ *testing.T, _ *env, o *Config) {
 				o.Credentials.Account, o.Project = "", "p"
 			}, "3 of 3 nodes have no VM in project p, zone zone-1", "--account k8s --domain ROOT", 3},
 		},

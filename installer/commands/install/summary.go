@@ -6,14 +6,13 @@ package install
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
-	"github.com/csccm/csccm/installer/taint"
 )
 
 // Result is what a finished install says.
@@ -26,71 +25,45 @@ type Result struct {
 	AppVersion    string `json:"appVersion"`
 	Nodes         int    `json:"nodes"`
 	Initialised   int    `json:"initialised"`
-	// Takeover is set where another provider was replaced.
-	Takeover *ResultTakeover `json:"takeover,omitempty"`
-	Command  []string        `json:"command"` // that repeats the install, without secrets
+	// Replaced are the controllers whose place was taken. They are still there, with no Pods.
+	Replaced []string `json:"replaced,omitempty"`
+	Command  []string `json:"command"` // that repeats the install, without secrets
 }
 
-// ResultTakeover says whose place was taken. The replaced controllers are still there, with no Pods.
-type ResultTakeover struct {
-	Replaced []string `json:"replaced"`
-}
-
-func (in *Installer) tookOver() *ResultTakeover {
-	if in.taker == nil {
-		return nil
-	}
-	r := &ResultTakeover{Replaced: []string{}}
-	for i := range in.taker.Plan.Predecessors {
-		r.Replaced = append(r.Replaced, in.taker.Plan.Predecessors[i].String())
-	}
-	return r
-}
-
-func (in *Installer) summary(ctx context.Context) error {
-	release := in.facts.release
-	r := Result{
-		SchemaVersion: 1, Release: release.Name, Namespace: in.Cluster.Namespace, Revision: release.Revision,
-		ChartVersion: release.ChartVersion, AppVersion: release.AppVersion, Takeover: in.tookOver(), Command: in.FlagLine(),
-	}
-	plan, err := in.taintPlan(ctx)
+func (w *work) summary(ctx context.Context) error {
+	p, err := w.nodes(ctx)
 	if err != nil {
 		return err
 	}
-	r.Nodes, r.Initialised = len(plan.Items), done(plan)
-	if in.Structured() {
-		return report.Encode(in.Out, in.Output, r)
+	r := Result{
+		SchemaVersion: 1, Release: w.release.Name, Namespace: w.Cluster.Namespace, Revision: w.release.Revision,
+		ChartVersion: w.release.ChartVersion, AppVersion: w.release.AppVersion, Nodes: len(p.Items), Initialised: done(p), Command: w.FlagLine(w.Env),
 	}
-	if t := r.Takeover; t != nil {
-		text := "Took the place of " + strings.Join(t.Replaced, ", ") + ".\n" + in.taker.Plan.Afterwards()
-		if _, err := io.WriteString(in.Out, in.StyleOf(in.Out).Commands(text)); err != nil {
-			return err
+	text := ""
+	if t := w.plan.taker; t != nil {
+		for i := range t.Plan.Predecessors {
+			r.Replaced = append(r.Replaced, t.Plan.Predecessors[i].String())
 		}
+		text = "Took the place of " + strings.Join(r.Replaced, ", ") + ".\n" + t.Plan.Afterwards()
 	}
-	_, err = fmt.Fprintf(in.Out, `cloudstack-ccm %s runs in namespace %s; %d of %s initialised.
+	if w.Structured() {
+		return report.Encode(w.Out, w.Output, r)
+	}
+	commands := w.StyleOf(w.Out).Commands
+	_, err = fmt.Fprintf(w.Out, `%scloudstack-ccm %s runs in namespace %s; %d of %s initialised.
 Check it at any time:  %s
 The same again:        %s
-`, r.AppVersion, r.Namespace, r.Initialised, english.Plural(r.Nodes, "node", ""), in.StyleOf(in.Out).Commands("csccm doctor"), report.ShellLine(r.Command...))
+`, commands(text), r.AppVersion, r.Namespace, r.Initialised, english.Plural(r.Nodes, "node", ""), commands("csccm doctor"), report.ShellLine(r.Command...))
 	return err
-}
-
-func done(p *taint.Plan) int {
-	n := 0
-	for _, it := range p.Items {
-		if it.State == taint.StateDone {
-			n++
-		}
-	}
-	return n
 }
 
 // FlagLine is the command that repeats this install without questions: its flags, and what was answered. It names where
 // secrets come from, never what they are.
-func (in *Installer) FlagLine() []string {
-	c := &in.Credentials
-	line := slices.Concat([]string{"csccm", "install"}, in.Cluster.Args(in.Release), in.Typed)
+func (c *Config) FlagLine(e *engine.Env) []string {
+	k := &c.Credentials
+	line := slices.Concat([]string{"csccm", "install"}, e.Cluster.Args(e.Release), c.Typed)
 	given := func(flags ...string) bool {
-		return slices.ContainsFunc(in.Typed, func(word string) bool { return slices.Contains(flags, word) })
+		return slices.ContainsFunc(c.Typed, func(word string) bool { return slices.Contains(flags, word) })
 	}
 	answer := func(flag, value string) {
 		if value != "" && !given(flag) {
@@ -98,31 +71,31 @@ func (in *Installer) FlagLine() []string {
 		}
 	}
 	switch {
-	case c.FromPredecessor: // the Secret holds the keys now; the other provider's may go with it
-	case c.Source == SourceAdmin:
-		answer("--api-url", c.APIURL)
+	case k.FromPredecessor: // the Secret holds the keys now; the other provider's may go with it
+	case k.Source == SourceAdmin:
+		answer("--api-url", k.APIURL)
 		if !given("--admin-cmk-profile", "--admin-api-key-file") {
-			answer("--admin-user", c.AdminUser)
-			answer("--admin-domain", c.AdminDomain)
+			answer("--admin-user", k.AdminUser)
+			answer("--admin-domain", k.AdminDomain)
 			if !given("--admin-password-stdin") {
 				answer("--admin-password-file", "FILE")
 			}
 		}
-		answer("--domain", c.Domain)
-		answer("--account", c.Account)
-	case c.Source == SourceKeys:
-		answer("--api-url", c.APIURL)
+		answer("--domain", k.Domain)
+		answer("--account", k.Account)
+	case k.Source == SourceKeys:
+		answer("--api-url", k.APIURL)
 		if !given("--cloud-config", "--cmk-profile") {
 			answer("--api-key-file", "FILE")
 			answer("--secret-key-file", "FILE")
 		}
 	}
-	answer("--project", in.Project)
-	answer("--zone", in.Zone)
-	if c.SSLNoVerify && !given("--ssl-no-verify") && c.Source != SourceSecret && !c.FromPredecessor {
+	answer("--project", c.Project)
+	answer("--zone", c.Zone)
+	if k.SSLNoVerify && !given("--ssl-no-verify") && k.Source != SourceSecret && !k.FromPredecessor {
 		line = append(line, "--ssl-no-verify")
 	}
-	answer("--accept", strings.Join(in.Accept, ","))
-	answer("--pin", strings.Join(in.Pin, ","))
+	answer("--accept", strings.Join(c.Accept, ","))
+	answer("--pin", strings.Join(c.Pin, ","))
 	return append(line, "--yes")
 }

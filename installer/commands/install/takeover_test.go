@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -59,9 +58,9 @@ func takenEnv(t *testing.T, state string, old ...kruntime.Object) (e *env, notes
 }
 
 // taking are the options of an unattended install with the credentials that the other provider has.
-func (e *env) taking(t *testing.T) Options {
+func (e *env) taking(t *testing.T) Config {
 	t.Helper()
-	return Options{Pin: []string{takeover.All}, Accept: []string{takeover.All}}
+	return Config{Pin: []string{takeover.All}, Accept: []string{takeover.All}}
 }
 
 // rules are the rules of the recorded account by id.
@@ -117,7 +116,9 @@ func TestInstallTakesOver(t *testing.T) {
 
 			// The second install finds nobody to replace.
 			n := e.Releases.Applied
-			require.Nil(t, e.install(t, Options{}).plan.Takeover)
+			e.Stdout.Reset()
+			e.install(t, Config{})
+			require.NotContains(t, e.Stdout.String(), "Took the place")
 			require.Equal(t, n, e.Releases.Applied, "no new revision")
 		})
 	}
@@ -149,7 +150,7 @@ func TestInstallWithoutConsentSaysThatTheUserStays(t *testing.T) {
 	e, notes := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	o := e.taking(t)
 	o.Accept, o.Pin, o.OverwriteSecret = nil, nil, true
-	o.Credentials = CredentialOptions{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
+	o.Credentials = Credentials{APIURL: e.cloud.URL, AdminUser: "admin", AdminPassword: "password", Account: leftby.Account, User: "ccm"}
 	err := e.installer(t, o).Run(t.Context())
 	var consent *report.Error
 	require.ErrorAs(t, err, &consent)
@@ -218,11 +219,10 @@ func TestTakeoverPlanAsJSON(t *testing.T) {
 	e, _ := takenEnv(t, leftby.Apache, leftby.ApacheObjects()...)
 	e.Yes, e.DryRun, e.Output = false, true, "json"
 	e.install(t, e.taking(t))
-	var p Plan
-	require.NoError(t, json.Unmarshal(e.Stdout.Bytes(), &p))
-	require.Equal(t, takeover.OursFirst, p.Takeover.Order)
-	require.Len(t, p.Takeover.Services, 6)
-	require.Equal(t, "upstream", p.Chart.Values["instanceTypeFormat"])
+	plan, _ := e.planned(t, "Takeover")[0].Details.(map[string]any)
+	require.EqualValues(t, takeover.OursFirst, plan["order"])
+	require.Len(t, plan["services"], 6)
+	require.Contains(t, e.planned(t, "Helm")[0].Lines, "instanceTypeFormat=upstream")
 }
 
 // Whatever write to the cluster is the last one of an install that takes over, the next run completes:

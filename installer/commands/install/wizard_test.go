@@ -47,11 +47,11 @@ func TestWizardAsksAgain(t *testing.T) {
 		"plain", "ROOT", "password", // who is no administrator
 		"", "ROOT/nosuch", "password",
 		"", "", "password",
-		"nosuch", "ROOT/nosuch/k8s", "project/nosuch", "k8s", "ROOT/tenants/k8s",
 		"zone-9", "zone-1",
+		"nosuch", "ROOT/nosuch/k8s", "project/nosuch", "k8s", "plain", "", // the owner of the VMs is the default
 		"yes", "yes",
 	)
-	in := e.install(t, Options{})
+	e.install(t, Config{})
 	said := e.Stderr.String()
 	for _, want := range []string{
 		"must begin with http:// or https://",
@@ -60,11 +60,13 @@ func TestWizardAsksAgain(t *testing.T) {
 		`refuses the login of user "admin" in domain "ROOT"`,
 		`user "plain" is not an administrator`,
 		`refuses the login of user "admin" in domain "ROOT/nosuch"`,
+		`"zone-9" is none of the choices`,
+		"Account that owns the cluster's VMs [ROOT/tenants/k8s]",
 		`there is no account "nosuch" in domain ROOT`,
 		`there is no domain "ROOT/nosuch" that this administrator can see (name one of these with --domain: ROOT, ROOT/tenants)`,
 		`there is no project "nosuch" that these credentials can see`,
 		`there is no account "k8s" in domain ROOT (there is one in ROOT/tenants: --domain ROOT/tenants)`,
-		`"zone-9" is none of the choices`,
+		"3 of 3 nodes have no VM in account plain of domain ROOT, zone zone-1",
 		`create user "kubeadmin" in account "k8s" of domain ROOT/tenants`,
 		"Secret      create kube-system/cloudstack-secret",
 		"Node        demo-worker-1 is initialised by a taint (PreferNoSchedule), first",
@@ -74,7 +76,7 @@ func TestWizardAsksAgain(t *testing.T) {
 		said = rest
 	}
 	require.Equal(t, 3, strings.Count(e.Stderr.String(), "FAIL Logging in to CloudStack at "+e.cloud.URL), "the last login is a good one:\n%s", e.Stderr.String())
-	require.Equal(t, "zone-1", in.config.Zone)
+	require.Equal(t, "zone-1", e.config(t).Zone)
 	require.Contains(t, e.Stdout.String(), "--domain ROOT/tenants --account k8s --zone zone-1 --yes")
 	require.Equal(t, 3, e.initialised(t))
 	require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
@@ -87,11 +89,11 @@ func TestWizardAsksForKeysAgain(t *testing.T) {
 	e := newEnv(t)
 	k := e.keys(t).Credentials.Keys
 	e.Answers("2", e.cloud.URL, "api canary", "api-canary", "secret-canary", " "+k.APIKey, k.SecretKey+"\t", "yes")
-	in := e.install(t, Options{})
+	e.install(t, Config{})
 	require.Contains(t, e.Stderr.String(), "API key has blanks or control characters in it")
 	require.Contains(t, e.Stderr.String(), "does not accept the API keys")
-	require.Equal(t, k.APIKey, in.config.APIKey)
-	require.Equal(t, k.SecretKey, in.config.SecretKey)
+	require.Equal(t, k.APIKey, e.config(t).APIKey)
+	require.Equal(t, k.SecretKey, e.config(t).SecretKey)
 	e.requireNoSecrets(t, "canary")
 }
 
@@ -100,7 +102,7 @@ func TestWizardLeavesFlagsAlone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.Answers("", "", "password", "k8s")
-	err := e.installer(t, Options{Zone: "zone-9", Credentials: CredentialOptions{Source: SourceAdmin, APIURL: e.cloud.URL}}).Run(t.Context())
+	err := e.installer(t, Config{Zone: "zone-9", Credentials: Credentials{Source: SourceAdmin, APIURL: e.cloud.URL}}).Run(t.Context())
 	require.ErrorContains(t, err, `there is no zone "zone-9"`)
 	require.Contains(t, e.Stderr.String(), "ok   Logging in to CloudStack at "+e.cloud.URL, "the login was a good one")
 }
@@ -124,37 +126,11 @@ func TestWizardDeclined(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			e.Answers(append([]string{"1", e.cloud.URL, "", "", "password", "k8s"}, tc.answers...)...)
-			err := e.installer(t, Options{}).Run(t.Context())
+			err := e.installer(t, Config{}).Run(t.Context())
 			require.EqualError(t, err, tc.says)
 			testenv.RequireRefusal(t, err, tc.says, tc.fix, report.ExitUsage)
 			require.Equal(t, tc.made, e.cloud.Ledger().Count("createUser"))
 			require.Zero(t, e.Releases.Applied)
-		})
-	}
-}
-
-// On a terminal the account that owns the VMs of the nodes is offered in place of one that has none of them.
-func TestInstallOffersTheOwnerOfTheVMs(t *testing.T) {
-	t.Parallel()
-	for answer, owner := range map[string]string{"1": "k8s", "stop here": ""} {
-		t.Run(answer, func(t *testing.T) {
-			t.Parallel()
-			e := newEnvOf(t, elsewhereWorld(), testenv.Owner, demoNodes()...)
-			o := e.admin()
-			o.Credentials.Account, o.Credentials.Domain = "other", "empty"
-			e.Answers(answer, "yes", "yes")
-			in := e.installer(t, o)
-			err := in.Run(t.Context())
-			require.Contains(t, strings.Join(strings.Fields(e.Stderr.String()), " "), "3 of 3 nodes have no VM in account other of domain ROOT/empty, zone zone-1")
-			require.Contains(t, e.Stderr.String(), "1) account k8s of domain ROOT")
-			if owner == "" {
-				testenv.RequireRefusal(t, err, "NODE-002 failed", "--account k8s --domain ROOT", report.ExitCheckFailed)
-				require.Zero(t, e.cloud.Ledger().Count("createUser"))
-				return
-			}
-			require.NoError(t, err, e.Stderr.String())
-			require.Equal(t, owner, in.provision.Account)
-			require.Equal(t, 1, e.cloud.Ledger().Count("createUser"))
 		})
 	}
 }

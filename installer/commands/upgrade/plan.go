@@ -7,39 +7,27 @@ package upgrade
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/csccm/csccm/installer/check/tenants"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/kube/helm"
 )
 
-// Version is a chart with its controller.
-type Version struct {
-	Revision   int    `json:"revision,omitempty"`
-	Chart      string `json:"chart"`
-	Controller string `json:"controller"`
-}
-
-// Plan is what an upgrade or a rollback would do. It holds no secret.
-type Plan struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Action        string         `json:"action"` // upgrade, downgrade, change, keep, rollback
-	Release       string         `json:"release"`
-	Namespace     string         `json:"namespace"`
-	From          Version        `json:"from"`
-	To            Version        `json:"to"`
-	Values        map[string]any `json:"values,omitempty"`
-	// Tenants is what the policy for tenants refuses.
-	Tenants []tenants.Refusal `json:"tenants,omitempty"`
-	Objects []diff.Change     `json:"objects,omitempty"`
-
+// change is what an upgrade or a rollback would do with the release.
+type change struct {
+	*engine.Env
+	action   string // upgrade, downgrade, change, keep, restore, rollback
+	was      *helm.Release
+	to       string // the chart, or revision and chart, and its controller
+	values   map[string]any
 	manifest string
-	after    *helm.Release // as it is after the steps
-	verbose  bool
+	tenants  []tenants.Refusal // what the policy for tenants refuses
+	objects  []diff.Change
+	now      *helm.Release // as it is after the steps
 }
 
 // direction compares chart versions: -1 is a downgrade.
@@ -52,23 +40,14 @@ func direction(from, to string) int {
 	return t.Compare(f)
 }
 
-func (p *Plan) print(w io.Writer) error {
-	var b strings.Builder
-	from := p.From.Chart
-	if p.From.Revision > 0 {
-		from = fmt.Sprintf("revision %d, chart %s", p.From.Revision, p.From.Chart)
+// plan is the change for people and programs. It holds no secret.
+func (c *change) plan() *engine.Plan {
+	p := c.NewPlan()
+	p.Add("Helm", fmt.Sprintf("%s release %s/%s:", c.action, c.Cluster.Namespace, c.Release), c.values,
+		fmt.Sprintf("from  revision %d, chart %s, controller %s", c.was.Revision, c.was.ChartVersion, c.was.AppVersion), "to    "+c.to)
+	p.Add("Objects", diff.Summary(c.objects), c.objects, diff.Text(c.objects, c.Verbose)...)
+	for i := range c.tenants {
+		p.Warnings = append(p.Warnings, c.tenants[i].String())
 	}
-	to := "chart " + p.To.Chart
-	if p.To.Revision > 0 {
-		to = fmt.Sprintf("revision %d, chart %s", p.To.Revision, p.To.Chart)
-	}
-	fmt.Fprintf(&b, "%s release %s/%s:\n", p.Action, p.Namespace, p.Release)
-	fmt.Fprintf(&b, "  from  %s, controller %s\n", from, p.From.Controller)
-	fmt.Fprintf(&b, "  to    %s, controller %s\n", to, p.To.Controller)
-	for i := range p.Tenants {
-		fmt.Fprintf(&b, "  ! %s\n", &p.Tenants[i])
-	}
-	b.WriteString(diff.Text(p.Objects, "  ", p.verbose))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return p
 }

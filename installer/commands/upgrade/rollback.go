@@ -25,20 +25,16 @@ func Rollback(ctx context.Context, e *engine.Env, revision int) error {
 	if err != nil {
 		return err
 	}
-	p := &Plan{
-		SchemaVersion: 1, Action: "rollback", Release: e.Release, Namespace: e.Cluster.Namespace, verbose: e.Verbose,
-		From:   Version{r.Revision, r.ChartVersion, r.AppVersion},
-		To:     Version{target.Revision, target.ChartVersion, target.AppVersion},
-		Values: target.Values,
+	c := &change{
+		Env: e, action: "rollback", was: r, values: target.Values,
+		to: fmt.Sprintf("revision %d, chart %s, controller %s", target.Revision, target.ChartVersion, target.AppVersion),
 	}
-	if p.Objects, err = e.Changes(ctx, r.Manifest, target.Manifest); err != nil {
+	if c.objects, err = e.Changes(ctx, r.Manifest, target.Manifest); err != nil {
 		return err
 	}
-	op := p.operation("rollback", r)
-	op.Steps = p.steps(e, fmt.Sprintf(" back to revision %d", target.Revision), func(ctx context.Context) (*helm.Release, error) {
+	return c.run(ctx, "rollback", c.helmRelease(fmt.Sprintf(" back to revision %d", target.Revision), func(ctx context.Context) (*helm.Release, error) {
 		return e.Helm.Rollback(ctx, e.Release, target.Revision)
-	})
-	return e.Run(ctx, op)
+	}))
 }
 
 // pick finds the revision to go back to; history is newest first.

@@ -25,9 +25,9 @@ func TestUpgradeNamesWhatThePolicyRefuses(t *testing.T) {
 	s.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.20"}}
 	require.NoError(t, e.Kube.Tracker().Add(s))
-	p, err := newPlan(t.Context(), e.Env, Options{Chart: embedded, KubeVersion: testenv.KubeVersion}, []helm.Release{was})
+	c, err := newChange(t.Context(), e.Env, Options{Chart: embedded, KubeVersion: testenv.KubeVersion}, []helm.Release{was})
 	require.NoError(t, err)
-	require.NotEmpty(t, p.Tenants)
-	require.Empty(t, p.Values)
+	require.NotEmpty(t, c.tenants)
+	require.Empty(t, c.values)
 	require.Contains(t, e.Stderr.String(), "Service shop/web is refused")
 }

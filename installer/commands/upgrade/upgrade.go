@@ -45,135 +45,116 @@ func Upgrade(ctx context.Context, e *engine.Env, o Options) error {
 	if err != nil {
 		return err
 	}
-	r := &history[0]
-	p, err := newPlan(ctx, e, o, history)
+	c, err := newChange(ctx, e, o, history)
 	if err != nil {
 		return err
 	}
-	if p.Action == "downgrade" && !o.AllowDowngrade {
-		return report.Usage(fmt.Sprintf("chart %s is older than %s, which is installed", p.To.Chart, p.From.Chart), "add --allow-downgrade, or go back to a revision that worked with csccm rollback")
-	}
-	if p.Action == diff.Keep {
-		return p.restore(ctx, e, r)
-	}
-	op := p.operation("upgrade", r)
-	if p.Objects, err = e.Changes(ctx, r.Manifest, p.manifest); err != nil {
-		return err
-	}
-	op.Steps = p.steps(e, "", func(ctx context.Context) (*helm.Release, error) {
-		return e.Helm.Apply(ctx, helm.ApplyRequest{
-			Name: e.Release, Chart: o.Chart, Values: p.Values, Description: "csccm upgrade",
-		})
-	})
-	return e.Run(ctx, op)
-}
-
-// actionRestore is the action of an upgrade whose chart and values are those of the release, and whose objects somebody has
-// changed or deleted.
-const actionRestore = "restore"
-
-// restore brings back what the release says. It makes no revision.
-func (p *Plan) restore(ctx context.Context, e *engine.Env, r *helm.Release) error {
-	var err error
-	if p.Objects, err = e.Drift(ctx, r.Manifest); err != nil {
-		return err
-	}
-	if !diff.Different(p.Objects) {
-		return e.Run(ctx, p.operation("upgrade", r))
-	}
-	p.Action = actionRestore
-	op := p.operation("upgrade", r)
-	op.Steps = append([]engine.Step{{Name: "objects", Do: func(ctx context.Context, note engine.Note) error {
-		note("%s", diff.Summary(p.Objects))
-		return e.Restore(ctx, r.Manifest, p.Objects)
-	}}}, p.rollout(e)...)
-	return e.Run(ctx, op)
-}
-
-// operation is what upgrade and rollback have in common. r is the release as it is.
-func (p *Plan) operation(name string, r *helm.Release) engine.Operation {
-	p.after = r
-	return engine.Operation{
-		Name: name, What: fmt.Sprintf("%s release %s/%s", p.Action, p.Namespace, p.Release), Question: prompt.Question{Message: "Go on"},
-		Plan: p, Show: p.print, Result: func() any { return p.result() }, Done: p.done,
-	}
-}
-
-// steps change the release and wait for the controller's Pods.
-func (p *Plan) steps(e *engine.Env, how string, change func(context.Context) (*helm.Release, error)) []engine.Step {
-	return append([]engine.Step{
-		{Name: "Helm release", Do: func(ctx context.Context, note engine.Note) error {
-			e.Progress.Step("Helm release %s/%s%s", p.Namespace, p.Release, how)
-			next, err := change(ctx)
-			if err != nil {
-				return e.Cluster.Explain(err)
-			}
-			note("revision %d after %d, chart %s after %s", next.Revision, p.From.Revision, next.ChartVersion, p.From.Chart)
-			e.Progress.Done("revision %d, chart %s", next.Revision, next.ChartVersion)
-			p.after = next
-			return nil
-		}},
-	}, p.rollout(e)...)
-}
-
-// rollout waits until the controller's Pods run and one of them leads.
-func (p *Plan) rollout(e *engine.Env) []engine.Step {
-	return []engine.Step{
-		{Name: "rollout", Do: func(ctx context.Context, _ engine.Note) error {
-			err := e.Rollout(ctx)
-			if ctx.Err() != nil {
-				return err
-			}
-			return report.Remedied(err, fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", p.From.Revision))
-		}},
-		{Name: "leader", Do: func(ctx context.Context, _ engine.Note) error {
-			env := &check.Env{Cluster: e.Cluster, Setup: check.Setup{Namespace: p.Namespace, Release: p.Release}, Clock: e.Clock}
-			open, err := check.AwaitLeader(ctx, env, check.Run, nil, e.Progress)
-			if err == nil && open != nil {
-				err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
-			}
+	r := c.was
+	switch {
+	case c.action == "downgrade" && !o.AllowDowngrade:
+		return report.Usage(fmt.Sprintf("chart %s is older than %s, which is installed", o.Chart.Version(), r.ChartVersion),
+			"add --allow-downgrade, or go back to a revision that worked with csccm rollback")
+	case c.action != diff.Keep:
+		if c.objects, err = e.Changes(ctx, r.Manifest, c.manifest); err != nil {
 			return err
-		}},
+		}
+		return c.run(ctx, "upgrade", c.helmRelease("", func(ctx context.Context) (*helm.Release, error) {
+			return e.Helm.Apply(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: c.values, Description: "csccm upgrade"})
+		}))
 	}
+	// Bring back what the release says. That makes no revision.
+	if c.objects, err = e.Drift(ctx, r.Manifest); err != nil {
+		return err
+	}
+	if !diff.Different(c.objects) {
+		return c.run(ctx, "upgrade")
+	}
+	c.action = "restore"
+	return c.run(ctx, "upgrade", engine.Step{Name: "objects", Do: func(ctx context.Context, note engine.Note) error {
+		note("%s", diff.Summary(c.objects))
+		return e.Restore(ctx, r.Manifest, c.objects)
+	}})
 }
 
-func newPlan(ctx context.Context, e *engine.Env, o Options, history []helm.Release) (*Plan, error) {
-	r := &history[0]
-	p := &Plan{
-		SchemaVersion: 1, Release: e.Release, Namespace: e.Cluster.Namespace, verbose: e.Verbose,
-		From: Version{r.Revision, r.ChartVersion, r.AppVersion}, To: Version{0, o.Chart.Version(), o.Chart.AppVersion()},
+// run carries steps out, and waits until the controller's Pods run and one of them leads. Without steps there is nothing to do.
+func (c *change) run(ctx context.Context, command string, steps ...engine.Step) error {
+	c.now = c.was
+	if len(steps) > 0 {
+		steps = append(steps, engine.Step{Name: "rollout", Do: c.rollout}, engine.Step{Name: "leader", Do: c.awaitLeader})
 	}
-	was := helm.Values(history)
+	plan := c.plan()
+	return c.Run(ctx, engine.Operation{
+		Name: command, What: fmt.Sprintf("%s release %s/%s", c.action, c.Cluster.Namespace, c.Release), Question: prompt.Question{Message: "Go on"},
+		Plan: plan, Show: func(w io.Writer) error { return plan.WriteText(w, c.StyleOf(w)) }, Result: func() any { return c.result() }, Done: c.done, Steps: steps,
+	})
+}
+
+// release is the step that changes the release.
+func (c *change) helmRelease(how string, do func(context.Context) (*helm.Release, error)) engine.Step {
+	return engine.Step{Name: "Helm release", Do: func(ctx context.Context, note engine.Note) error {
+		c.Progress.Step("Helm release %s/%s%s", c.Cluster.Namespace, c.Release, how)
+		next, err := do(ctx)
+		if err != nil {
+			return c.Cluster.Explain(err)
+		}
+		note("revision %d after %d, chart %s after %s", next.Revision, c.was.Revision, next.ChartVersion, c.was.ChartVersion)
+		c.Progress.Done("revision %d, chart %s", next.Revision, next.ChartVersion)
+		c.now = next
+		return nil
+	}}
+}
+
+func (c *change) rollout(ctx context.Context, _ engine.Note) error {
+	err := c.Rollout(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	return report.Remedied(err, fmt.Sprintf("remove the cause and wait with csccm status, or go back with csccm rollback %d", c.was.Revision))
+}
+
+func (c *change) awaitLeader(ctx context.Context, _ engine.Note) error {
+	env := &check.Env{Cluster: c.Cluster, Setup: check.Setup{Namespace: c.Cluster.Namespace, Release: c.Release}, Clock: c.Clock}
+	open, err := check.AwaitLeader(ctx, env, check.Run, nil, c.Progress)
+	if err == nil && open != nil {
+		err = &report.Error{What: "the new Pods run, but none of them leads: " + open.Message, Fix: open.Remedy, Code: report.ExitTimeout}
+	}
+	return err
+}
+
+func newChange(ctx context.Context, e *engine.Env, o Options, history []helm.Release) (*change, error) {
+	r, was := &history[0], helm.Values(history)
 	if o.ResetValues {
 		was = nil
 	}
-	p.Values = helm.MergeValues(was, o.Values)
+	c := &change{
+		Env: e, was: r, values: helm.MergeValues(was, o.Values),
+		to: fmt.Sprintf("chart %s, controller %s", o.Chart.Version(), o.Chart.AppVersion()),
+	}
 	var err error
-	p.manifest, err = e.Render(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: p.Values, KubeVersion: o.KubeVersion})
-	if err != nil {
+	if c.manifest, err = e.Render(ctx, helm.ApplyRequest{Name: e.Release, Chart: o.Chart, Values: c.values, KubeVersion: o.KubeVersion}); err != nil {
 		return nil, err
 	}
 	// CloudStack is not asked about addresses: check TEN-002 of csccm doctor is.
-	if p.Tenants, err = tenants.Decide(ctx, e, p.manifest, nil); err != nil {
+	if c.tenants, err = tenants.Decide(ctx, e, c.manifest, nil); err != nil {
 		return nil, err
 	}
 	switch d := direction(r.ChartVersion, o.Chart.Version()); {
 	case d < 0:
-		p.Action = "downgrade"
+		c.action = "downgrade"
 	case d > 0:
-		p.Action = "upgrade"
-	case r.UpToDate(o.Chart, p.Values, p.manifest):
-		p.Action = diff.Keep
+		c.action = "upgrade"
+	case r.UpToDate(o.Chart, c.values, c.manifest):
+		c.action = diff.Keep
 	default:
-		p.Action = diff.Update
+		c.action = diff.Update
 	}
-	return p, nil
+	return c, nil
 }
 
-func (p *Plan) result() Result {
+func (c *change) result() Result {
 	return Result{
-		SchemaVersion: 1, Action: p.Action, Release: p.Release, Namespace: p.Namespace,
-		Revision: p.after.Revision, Chart: p.after.ChartVersion, Controller: p.after.AppVersion,
+		SchemaVersion: 1, Action: c.action, Release: c.Release, Namespace: c.Cluster.Namespace,
+		Revision: c.now.Revision, Chart: c.now.ChartVersion, Controller: c.now.AppVersion,
 	}
 }
 
@@ -195,11 +176,11 @@ func imageOf(manifest string) string {
 }
 
 // done prints the result for a person.
-func (p *Plan) done(w io.Writer) error {
-	r := p.result()
+func (c *change) done(w io.Writer) error {
+	r := c.result()
 	text := fmt.Sprintf("release %s/%s revision %d runs: chart %s, controller %s%s\nCheck it:  csccm doctor\nGo back:   csccm rollback %d\n",
-		r.Namespace, r.Release, r.Revision, r.Chart, r.Controller, imageOf(p.after.Manifest), p.From.Revision)
-	if p.Action == diff.Keep {
+		r.Namespace, r.Release, r.Revision, r.Chart, r.Controller, imageOf(c.now.Manifest), c.was.Revision)
+	if c.action == diff.Keep {
 		text = fmt.Sprintf("release %s/%s revision %d is what is wanted: chart %s, controller %s\n", r.Namespace, r.Release, r.Revision, r.Chart, r.Controller)
 	}
 	_, err := io.WriteString(w, text)

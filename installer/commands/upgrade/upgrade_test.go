@@ -170,7 +170,7 @@ func TestRollback(t *testing.T) {
 	e = newEnv(t, history...)
 	e.DryRun, e.Output = true, "yaml"
 	require.NoError(t, Rollback(t.Context(), e.Env, 0))
-	require.Contains(t, e.Stdout.String(), "action: rollback")
+	require.Contains(t, e.Stdout.String(), "text: 'rollback release kube-system/cloudstack-ccm:'")
 	require.Len(t, e.Releases.Kept, 4)
 }
 
@@ -186,9 +186,10 @@ func TestRollbackShowsDifferences(t *testing.T) {
 	e := newEnv(t, now, was)
 	e.DryRun = true
 	require.NoError(t, Rollback(t.Context(), e.Env, 0))
-	require.Contains(t, e.Stdout.String(), `  change Deployment kube-system/ccm
-    spec.replicas: 2 -> 1
-  create ConfigMap old
-  delete ConfigMap new
+	require.Contains(t, e.Stdout.String(), `
+              change Deployment kube-system/ccm
+                spec.replicas: 2 -> 1
+              create ConfigMap old
+              delete ConfigMap new
 `)
 }

@@ -39,10 +39,7 @@ func Lines(before, after *unstructured.Unstructured) []string {
 	return d.lines
 }
 
-func pathOf(line string) string {
-	line = strings.TrimPrefix(strings.TrimPrefix(line, "+ "), "- ")
-	return line
-}
+func pathOf(line string) string { return strings.TrimPrefix(strings.TrimPrefix(line, "+ "), "- ") }
 
 type differ struct {
 	secret bool
@@ -78,24 +75,15 @@ func (d *differ) compare(path string, before, after any) {
 
 // list compares lists of named things by name, lists of words as sets, and others by position.
 func (d *differ) list(path string, was, is []any) {
-	if named(was) && named(is) {
-		before, after := byName(was), byName(is)
+	if before, after := byName(was), byName(is); before != nil && after != nil {
 		for _, name := range keys(before, after) {
 			d.compare(path+"["+name+"]", before[name], after[name])
 		}
 		return
 	}
 	if words(was) && words(is) {
-		for _, v := range was {
-			if !slices.Contains(is, v) {
-				d.lines = append(d.lines, fmt.Sprintf("- %s: %s", path, d.show(path, v)))
-			}
-		}
-		for _, v := range is {
-			if !slices.Contains(was, v) {
-				d.lines = append(d.lines, fmt.Sprintf("+ %s: %s", path, d.show(path, v)))
-			}
-		}
+		d.only("- ", path, was, is)
+		d.only("+ ", path, is, was)
 		return
 	}
 	for i := range max(len(was), len(is)) {
@@ -107,6 +95,15 @@ func (d *differ) list(path string, was, is []any) {
 			a = is[i]
 		}
 		d.compare(path+"["+strconv.Itoa(i)+"]", b, a)
+	}
+}
+
+// only are the words of one list that are not in the other.
+func (d *differ) only(sign, path string, list, other []any) {
+	for _, v := range list {
+		if !slices.Contains(other, v) {
+			d.lines = append(d.lines, fmt.Sprintf("%s%s: %s", sign, path, d.show(path, v)))
+		}
 	}
 }
 
@@ -141,14 +138,9 @@ func asMap(v any) map[string]any {
 }
 
 func keys(a, b map[string]any) []string {
-	all := map[string]bool{}
-	for k := range a {
-		all[k] = true
-	}
-	for k := range b {
-		all[k] = true
-	}
-	return slices.Sorted(maps.Keys(all))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func join(path, key string) string {
@@ -161,22 +153,14 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func named(list []any) bool {
-	seen := map[string]bool{}
-	for _, v := range list {
-		name, ok := asMap(v)["name"].(string)
-		if !ok || seen[name] {
-			return false
-		}
-		seen[name] = true
-	}
-	return true
-}
-
+// byName returns a list's elements by name; nil if not all have one of their own.
 func byName(list []any) map[string]any {
 	out := map[string]any{}
 	for _, v := range list {
-		name, _ := asMap(v)["name"].(string)
+		name, ok := asMap(v)["name"].(string)
+		if !ok || out[name] != nil {
+			return nil
+		}
 		out[name] = v
 	}
 	return out

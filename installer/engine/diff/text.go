@@ -5,6 +5,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,32 +29,25 @@ func Summary(changes []Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// Text shows the changes, each line behind indent; what stays is left out. Several objects that are created are one line
-// unless all is set.
-func Text(changes []Change, indent string, all bool) string {
-	var b strings.Builder
-	created := func(c *Change) bool { return c.Action == Create && c.Problem == "" }
-	n := 0
-	for i := range changes {
-		if created(&changes[i]) {
-			n++
-		}
-	}
+// Text shows the changes in lines; what stays is left out. Several objects that are created are one line unless all is set.
+func Text(changes []Change, all bool) (lines []string) {
+	created := func(c Change) bool { return c.Action == Create && c.Problem == "" }
+	n := len(changes) - len(slices.DeleteFunc(slices.Clone(changes), created))
 	if all = all || n < 2; !all {
-		fmt.Fprintf(&b, "%screate %d objects (-v lists them)\n", indent, n)
+		lines = append(lines, fmt.Sprintf("create %d objects (-v lists them)", n))
 	}
 	for i := range changes {
 		c := &changes[i]
-		if c.Action == Keep && c.Problem == "" || created(c) && !all {
+		if c.Action == Keep && c.Problem == "" || created(*c) && !all {
 			continue
 		}
-		fmt.Fprintf(&b, "%s%s %s\n", indent, c.Action, c.Object())
+		lines = append(lines, c.Action+" "+c.Object())
 		for _, l := range c.Lines {
-			fmt.Fprintf(&b, "%s  %s\n", indent, l)
+			lines = append(lines, "  "+l)
 		}
 		if c.Problem != "" {
-			fmt.Fprintf(&b, "%s  ! %s\n", indent, c.Problem)
+			lines = append(lines, "  ! "+c.Problem)
 		}
 	}
-	return b.String()
+	return lines
 }

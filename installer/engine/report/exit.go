@@ -41,6 +41,8 @@ func Declined(what string) *Error {
 // Error implements error.
 func (e *Error) Error() string {
 	switch {
+	case e.Silent():
+		return fmt.Sprintf("exit code %d", e.Code)
 	case e.Err == nil:
 		return e.What
 	case e.What == "":
@@ -75,26 +77,5 @@ func Remedied(err error, fix string) error {
 	return &Error{Err: err, Fix: fix}
 }
 
-// ExitError is an error that decides the exit code. Err may be nil: then everything has been
-// said already and nothing more is printed.
-type ExitError struct {
-	Code int
-	Err  error
-}
-
-// Error implements error.
-func (e *ExitError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("exit code %d", e.Code)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (e *ExitError) Unwrap() error { return e.Err }
-
-// ExitCode is the process's exit code.
-func (e *ExitError) ExitCode() int { return e.Code }
-
-// Silent reports whether everything has been said already: then no message is printed.
-func (e *ExitError) Silent() bool { return e.Err == nil }
+// Silent reports whether everything has been said already: then no message is printed, and Code alone counts.
+func (e *Error) Silent() bool { return e.What == "" && e.Err == nil }

@@ -125,18 +125,18 @@ func TestTable(t *testing.T) {
 	require.Equal(t, "NAME: web\nACTION: rename to web-tcp-80\n\nNAME: a-longer-name\n", b.String())
 }
 
-func TestExitError(t *testing.T) {
+func TestExitCodeOfError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("why")
-	e := &ExitError{Code: ExitCheckFailed, Err: cause}
+	e := &Error{Code: ExitCheckFailed, Err: cause}
 	wrapped := fmt.Errorf("wrapped: %w", e)
 	var coder interface{ ExitCode() int }
 	require.ErrorAs(t, wrapped, &coder)
 	require.Equal(t, 3, coder.ExitCode())
 	require.ErrorIs(t, wrapped, cause)
 	require.False(t, e.Silent())
-	require.True(t, (&ExitError{Code: 4}).Silent())
-	require.Equal(t, "exit code 4", (&ExitError{Code: 4}).Error())
+	require.True(t, (&Error{Code: 4}).Silent())
+	require.Equal(t, "exit code 4", (&Error{Code: 4}).Error())
 }
 
 // buffer is a bytes.Buffer for a writer in another goroutine.

@@ -6,6 +6,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (w Watch) Forever(ctx context.Context, look Round) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		var said *report.ExitError
+		var said *report.Error
 		if err != nil && (!errors.As(err, &said) || !said.Silent()) {
 			return err
 		}
@@ -85,45 +86,34 @@ func (w Watch) Until(ctx context.Context, limit time.Duration, over error, final
 		}()
 	}
 	var last bytes.Buffer
-	said := ""
-	for {
+	for said := ""; ; {
 		var now bytes.Buffer
 		open, err := look(limited, &now)
+		ended := limited.Err() != nil
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if limited.Err() == nil || last.Len() == 0 {
+		if !ended || last.Len() == 0 {
 			last = now
 		}
-		if limited.Err() == nil {
-			if err == nil || final(err) {
-				_, werr := w.Out.Write(last.Bytes())
-				if err == nil {
-					err = werr
-				}
-				return err
+		if ended || err == nil || final(err) {
+			if _, werr := w.Out.Write(last.Bytes()); werr != nil {
+				return werr
 			}
-			if open == "" {
-				open = err.Error()
+			if ended {
+				err = report.Remedied(fmt.Errorf("%w after %s (--timeout): %s", over, limit, said), "correct what the report says, or raise --timeout")
 			}
-			if said != open {
-				said = open
-				if _, err := fmt.Fprintf(w.ErrOut, "waiting: %s\n", open); err != nil {
-					return err
-				}
-			}
-			select {
-			case <-w.Clock.After(w.Interval):
-				continue
-			case <-limited.Done():
-			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if _, err := w.Out.Write(last.Bytes()); err != nil {
 			return err
 		}
-		return report.Remedied(fmt.Errorf("%w after %s (--timeout): %s", over, limit, said), "correct what the report says, or raise --timeout")
+		if open = cmp.Or(open, err.Error()); said != open {
+			said = open
+			if _, err := fmt.Fprintf(w.ErrOut, "waiting: %s\n", open); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-w.Clock.After(w.Interval):
+		case <-limited.Done():
+		}
 	}
 }

@@ -49,7 +49,7 @@ func TestUntilNothingFails(t *testing.T) {
 			case 1:
 				return "", errors.New("the API server does not answer")
 			case 2, 3:
-				return "NODE-004", &report.ExitError{Code: 3}
+				return "NODE-004", &report.Error{Code: 3}
 			}
 			return "", nil
 		})
@@ -63,7 +63,7 @@ func TestUntilEnds(t *testing.T) {
 	t.Parallel()
 	fails := func(_ context.Context, w io.Writer) (string, error) {
 		_, err := io.WriteString(w, "report\n")
-		return "NODE-004", errors.Join(err, &report.ExitError{Code: 3})
+		return "NODE-004", errors.Join(err, &report.Error{Code: 3})
 	}
 	for _, c := range []struct {
 		name      string
@@ -113,7 +113,7 @@ func TestForever(t *testing.T) {
 				err := w.Forever(ctx, func(_ context.Context, w io.Writer) (string, error) {
 					n++
 					_, _ = fmt.Fprintf(w, "round %d\n", n)
-					return "NODE-004", &report.ExitError{Code: 3}
+					return "NODE-004", &report.Error{Code: 3}
 				})
 				require.ErrorIs(t, err, errUser)
 				require.Equal(t, c.want, out.String())

@@ -25,8 +25,7 @@ type ApplyRequest struct {
 	Values map[string]any
 	// Description is stored with the revision; empty means Helm's default description.
 	Description string
-	// KubeVersion is the version that Template renders for (v1.37.1); empty means the cluster's version. Apply
-	// always uses the cluster's version.
+	// KubeVersion is the version that Template renders for (v1.37.1). Apply uses the cluster's version.
 	KubeVersion string
 	// Tests has Template render the chart's tests too, as helm template does.
 	Tests bool
@@ -84,7 +83,7 @@ func (c *Client) Apply(ctx context.Context, req ApplyRequest) (*Release, error) 
 		rel, err = upgrade.RunWithContext(uncancelled, req.Name, req.Chart.copy(), copyValues(req.Values))
 	}
 	if err != nil {
-		err = inWords(explain(req.Name, c.namespace, err), req.Chart.chart.Schema)
+		err = explain(req.Name, c.namespace, err, req.Chart.chart.Schema)
 	}
 	return toRelease(rel), err
 }
@@ -160,7 +159,7 @@ func (c *Client) uninstall(cfg *action.Configuration, name string) error {
 	uninstall := action.NewUninstall(cfg)
 	uninstall.Timeout, uninstall.DeletionPropagation = actionTimeout, "background"
 	if _, err := uninstall.Run(name); err != nil {
-		return explain(name, c.namespace, err)
+		return explain(name, c.namespace, err, nil)
 	}
 	return nil
 }
@@ -175,7 +174,7 @@ func (c *Client) Rollback(ctx context.Context, name string, to int) (*Release, e
 	rollback := action.NewRollback(cfg)
 	rollback.Version, rollback.MaxHistory, rollback.Timeout = to, maxHistory, actionTimeout
 	if err := rollback.Run(name); err != nil {
-		return nil, explain(name, c.namespace, err)
+		return nil, explain(name, c.namespace, err, nil)
 	}
 	return c.Get(context.WithoutCancel(ctx), name)
 }

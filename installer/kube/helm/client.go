@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 )
 
 const (
@@ -47,8 +46,8 @@ type Client struct {
 }
 
 // New returns a client for the releases of a namespace. It makes no API call. The getter, usually the same
-// *genericclioptions.ConfigFlags as for client-go, determines cluster and user; environment variables of
-// the helm command have no effect. log receives Helm's debug lines; nil discards them.
+// *genericclioptions.ConfigFlags as for client-go, determines cluster and user, and what becomes of the API server's
+// warnings; environment variables of the helm command have no effect. log receives Helm's debug lines; nil discards them.
 func New(getter genericclioptions.RESTClientGetter, namespace string, log func(format string, v ...any)) (*Client, error) {
 	if getter == nil {
 		return nil, errors.New("helm: no connection to a cluster")
@@ -57,10 +56,9 @@ func New(getter genericclioptions.RESTClientGetter, namespace string, log func(f
 		return nil, errors.New("helm: no namespace")
 	}
 	c := newClient(namespace, log)
-	quiet := &quietGetter{RESTClientGetter: getter, log: c.log}
 	c.configuration = func() (*action.Configuration, error) {
 		cfg := new(action.Configuration)
-		if err := cfg.Init(quiet, namespace, "secret", c.log); err != nil {
+		if err := cfg.Init(getter, namespace, "secret", c.log); err != nil {
 			return nil, fmt.Errorf("helm: %w", err)
 		}
 		if k, ok := cfg.KubeClient.(*kube.Client); ok {
@@ -77,26 +75,6 @@ func newClient(namespace string, log func(format string, v ...any)) *Client {
 	}
 	return &Client{namespace: namespace, log: log}
 }
-
-// quietGetter sends the API server's warnings to the log instead of the terminal.
-type quietGetter struct {
-	genericclioptions.RESTClientGetter
-	log func(format string, v ...any)
-}
-
-func (q *quietGetter) ToRESTConfig() (*rest.Config, error) {
-	c, err := q.RESTClientGetter.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	c = rest.CopyConfig(c)
-	c.WarningHandler = warnings(q.log)
-	return c, nil
-}
-
-type warnings func(format string, v ...any)
-
-func (w warnings) HandleWarningHeader(_ int, _, text string) { w("API server: %s", text) }
 
 // Get returns the latest revision of a release, regardless of its status; ErrReleaseNotFound if there is none.
 func (c *Client) Get(ctx context.Context, name string) (*Release, error) {

@@ -4,14 +4,17 @@
 package helm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/typo"
 )
 
 // loadError returns the error for a chart that was not found or cannot be used. ref has no password.
@@ -87,17 +90,18 @@ var (
 	// groupText matches lines that only introduce more specific lines.
 	groupText   = regexp.MustCompile(`^(validation failed|'[a-zA-Z]+' failed)$`)
 	unknownText = regexp.MustCompile(`^additional properties (.+) not allowed$`)
+	patternText = regexp.MustCompile(`^('.*') does not match pattern '.*'$`)
 	schemaLine  = regexp.MustCompile(`^- at '([^']*)': (.*)$`)
 )
 
-// explain converts Helm's errors that users can resolve to errors with a remedy.
-func explain(name, namespace string, err error) error {
+// explain converts Helm's errors that users can resolve to errors with a remedy. schema is that of the chart's values.
+func explain(name, namespace string, err error, schema []byte) error {
 	text := err.Error()
 	if m := ownershipText.FindStringSubmatch(text); m != nil {
 		return ownershipError(m[1], m[2], m[3], name, namespace, owner(m[4], name, namespace))
 	}
 	if strings.Contains(text, "values don't meet the specifications of the schema") {
-		if problems := schemaProblems(text); len(problems) > 0 {
+		if problems := schemaProblems(text, schema); len(problems) > 0 {
 			return &ValuesError{Problems: problems, Err: err}
 		}
 	}
@@ -128,27 +132,59 @@ func owner(complaint, name, namespace string) string {
 	return namespace + "/" + name
 }
 
-// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer".
-func schemaProblems(text string) []string {
+// schemaProblems converts Helm's list to lines such as "replicaCount: got string, want integer". The schema says in words what a
+// pattern matches, and which values there are.
+func schemaProblems(text string, schema []byte) []string {
+	var root valueSchema
+	_ = json.Unmarshal(schema, &root) // it only adds words
 	var problems []string
 	for line := range strings.Lines(text) {
 		m := schemaLine.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil || groupText.MatchString(m[2]) {
 			continue
 		}
-		path := strings.ReplaceAll(strings.Trim(m[1], "/"), "/", ".")
-		if unknown := unknownText.FindStringSubmatch(m[2]); unknown != nil {
+		path, problem := strings.ReplaceAll(strings.Trim(m[1], "/"), "/", "."), m[2]
+		if unknown := unknownText.FindStringSubmatch(problem); unknown != nil {
 			for _, key := range strings.Split(unknown[1], ", ") {
-				name := strings.Trim(key, "'")
-				if path != "" {
-					name = path + "." + name
-				}
-				problems = append(problems, name+": there is no such value")
+				problems = append(problems, root.at(path).unknown(path, strings.Trim(key, "'")))
 			}
 			continue
 		}
-		problems = append(problems, strings.TrimPrefix(path+": "+m[2], ": "))
+		if value := patternText.FindStringSubmatch(problem); value != nil && root.at(path).Title != "" {
+			problem = value[1] + " is not " + root.at(path).Title
+		}
+		problems = append(problems, strings.TrimPrefix(path+": "+problem, ": "))
 	}
 	slices.Sort(problems) // the validator's order is random
 	return problems
+}
+
+// valueSchema is the part of a JSON schema that messages about a value use.
+type valueSchema struct {
+	Title      string                 `json:"title"` // says in words what the pattern matches
+	Properties map[string]valueSchema `json:"properties"`
+}
+
+// at returns the schema of the value with the path, which is empty for an element of a list.
+func (s valueSchema) at(path string) valueSchema {
+	if path == "" {
+		return s
+	}
+	for key := range strings.SplitSeq(path, ".") {
+		s = s.Properties[key]
+	}
+	return s
+}
+
+// unknown is the problem of a value that the schema does not have, with what somebody may have meant.
+func (s valueSchema) unknown(path, name string) string {
+	whole := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	problem := whole(name) + ": there is no such value"
+	if near := typo.Nearest(name, slices.Collect(maps.Keys(s.Properties)), 1+len(name)/4); len(near) > 0 {
+		for i := range near {
+			near[i] = whole(near[i])
+		}
+		problem += ", did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return problem
 }

@@ -47,7 +47,7 @@ func TestExplainOwnership(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := explain("cloudstack-ccm", "kube-system", errors.New(tc.text))
+			err := explain("cloudstack-ccm", "kube-system", errors.New(tc.text), nil)
 			assert.Equal(t, &report.Error{What: tc.want, Fix: tc.remedy}, err)
 		})
 	}
@@ -56,7 +56,7 @@ func TestExplainOwnership(t *testing.T) {
 func TestExplainOther(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("connection refused")
-	err := explain("a", "b", cause)
+	err := explain("a", "b", cause, nil)
 	require.ErrorIs(t, err, cause)
 	require.EqualError(t, err, "release a in namespace b: connection refused")
 
@@ -73,14 +73,4 @@ func TestExplainOther(t *testing.T) {
 	assert.Contains(t, err.Error(), `chart values: fullnameOverride: "ccm" must contain cloud-controller-manager; `)
 	assert.NotEmpty(t, values.Remedy())
 	assert.Equal(t, report.ExitUsage, values.ExitCode())
-}
-
-func TestTemplateAsksTheClusterForItsVersion(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	out, err := f.Template(t.Context(), request(t, nil))
-	require.NoError(t, err)
-	assert.Contains(t, out, "kind: Deployment")
-	_, err = f.Get(t.Context(), testName)
-	require.ErrorIs(t, err, ErrReleaseNotFound, "rendering stores nothing")
 }

@@ -6,7 +6,6 @@ package helm
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,14 +13,12 @@ func TestProblemsInWords(t *testing.T) {
 	t.Parallel()
 	schema := []byte(`{"properties": {"a": {"properties": {"b": {"title": "a fruit"}}}, "list": {"items": {"type": "string"}}}}`)
 	for problem, want := range map[string]string{
-		"a.b: 'x' does not match pattern '^y$'":     "a.b: 'x' is not a fruit",
-		"list.0: 'x' does not match pattern '^y$'":  "list.0: 'x' does not match pattern '^y$'",
-		"unknown: 'x' does not match pattern '^y$'": "unknown: 'x' does not match pattern '^y$'",
-		"a: got string, want object":                "a: got string, want object",
+		"- at '/a/b': 'x' does not match pattern '^y$'":              "a.b: 'x' is not a fruit",
+		"- at '/list/0': 'x' does not match pattern '^y$'":           "list.0: 'x' does not match pattern '^y$'",
+		"- at '/a': got string, want object":                         "a: got string, want object",
+		"- at '/a': additional properties 'bb', 'zzzzz' not allowed": "a.bb: there is no such value, did you mean a.b?",
 	} {
-		err := inWords(&ValuesError{Problems: []string{problem}}, schema)
-		require.EqualError(t, err, "chart values: "+want)
+		require.Equal(t, want, schemaProblems(problem, schema)[0])
 	}
-	plain := &ValuesError{Problems: []string{"a: 'x' does not match pattern '^y$'"}}
-	assert.Same(t, plain, inWords(plain, nil), "a chart without a schema")
+	require.Equal(t, []string{"a: 'x' does not match pattern '^y$'"}, schemaProblems("- at '/a': 'x' does not match pattern '^y$'", nil), "a chart without a schema")
 }

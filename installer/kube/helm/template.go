@@ -14,37 +14,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// Template renders the release's manifest as it would be installed, without changing the cluster. With
-// req.KubeVersion it makes no API call.
+// Template is the function Template for the client's namespace.
 func (c *Client) Template(ctx context.Context, req ApplyRequest) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if req.KubeVersion == "" {
-		cfg, err := c.configuration()
-		if err != nil {
-			return "", err
-		}
-		if req.KubeVersion, err = clusterVersion(cfg); err != nil {
-			return "", err
-		}
-	}
 	return Template(ctx, c.namespace, req)
-}
-
-func clusterVersion(cfg *action.Configuration) (string, error) {
-	if cfg.Capabilities != nil {
-		return cfg.Capabilities.KubeVersion.Version, nil
-	}
-	discovery, err := cfg.RESTClientGetter.ToDiscoveryClient()
-	if err != nil {
-		return "", fmt.Errorf("discovery: %w", err)
-	}
-	info, err := discovery.ServerVersion()
-	if err != nil {
-		return "", fmt.Errorf("version of the API server: %w", err)
-	}
-	return info.GitVersion, nil
 }
 
 // Template renders a release's manifest. It does not need a cluster. req.KubeVersion is required:
@@ -62,7 +34,7 @@ func Template(ctx context.Context, namespace string, req ApplyRequest) (string, 
 	install.DryRun, install.DryRunOption, install.ClientOnly, install.Replace = true, "client", true, true
 	rel, err := install.RunWithContext(ctx, req.Chart.copy(), copyValues(req.Values))
 	if err != nil {
-		return "", inWords(explain(req.Name, namespace, err), req.Chart.chart.Schema)
+		return "", explain(req.Name, namespace, err, req.Chart.chart.Schema)
 	}
 	var out strings.Builder
 	out.WriteString(strings.TrimSpace(rel.Manifest))

@@ -76,7 +76,7 @@ func (f *WatchFlags) Repeat(ctx context.Context, g *Globals, look watch.Round) e
 // Watched is how a watch ends. ^C is the way to end one, and so no error to speak of: there is only the exit code.
 func Watched(err error) error {
 	if errors.Is(err, ErrInterrupted) {
-		return &report.ExitError{Code: report.ExitInterrupted}
+		return &report.Error{Code: report.ExitInterrupted}
 	}
 	return err
 }

@@ -1,0 +1,87 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+)
+
+// Plan is what a command would do, complete enough to be shown and agreed to. It holds no secret.
+type Plan struct {
+	SchemaVersion int      `json:"schemaVersion"`
+	Context       Context  `json:"context"`
+	Changes       []Change `json:"changes"`
+	Warnings      []string `json:"warnings,omitempty"`
+}
+
+// Context is the cluster that a plan is for.
+type Context struct {
+	Context   string `json:"context"`
+	Server    string `json:"server"`
+	Namespace string `json:"namespace"`
+	// Version is that of Kubernetes. Commands that do not ask leave it and Nodes out.
+	Version string `json:"version,omitempty"`
+	Nodes   int    `json:"nodes,omitempty"`
+}
+
+// Change is one thing that a plan does, or leaves as it is.
+type Change struct {
+	Part string `json:"part"` // what it concerns, such as Secret
+	Text string `json:"text"`
+	// Lines say more for people, Details for programs; both may be empty.
+	Lines   []string `json:"lines,omitempty"`
+	Details any      `json:"details,omitempty"`
+	// Show writes the details for people, below the lines; may be nil.
+	Show func(w io.Writer, style report.Style) error `json:"-"`
+}
+
+// NewPlan returns an empty plan for the command's cluster.
+func (e *Env) NewPlan() *Plan {
+	return &Plan{SchemaVersion: 1, Context: Context{Context: e.Cluster.Context, Server: e.Cluster.Server, Namespace: e.Cluster.Namespace}}
+}
+
+// Add appends a change. details is for programs.
+func (p *Plan) Add(part, text string, details any, lines ...string) {
+	p.Changes = append(p.Changes, Change{Part: part, Text: text, Details: details, Lines: lines})
+}
+
+// WriteText writes the plan for a person.
+func (p *Plan) WriteText(w io.Writer, style report.Style) error {
+	var b strings.Builder
+	if at := &p.Context; at.Version != "" { // otherwise the operation names the cluster
+		fmt.Fprintf(&b, "Plan for %s (%s), Kubernetes %s, %s:\n", at.Context, at.Server, at.Version, english.Plural(at.Nodes, "node", ""))
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		fmt.Fprintf(&b, "  %-11s %s\n", c.Part, terminal.Line(style.Commands(c.Text)))
+		for _, l := range c.Lines {
+			fmt.Fprintf(&b, "              %s\n", terminal.Line(l))
+		}
+		if c.Show != nil {
+			if err := c.Show(&b, style); err != nil {
+				return err
+			}
+		}
+	}
+	for _, text := range p.Warnings {
+		b.WriteString(style.Indented("  ! ", 4, text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Show writes a plan as the result of a dry run.
+func (e *Env) Show(p *Plan) error {
+	if e.Structured() {
+		return report.Encode(e.Out, e.Output, p)
+	}
+	return p.WriteText(e.Out, e.StyleOf(e.Out))
+}
