@@ -56,7 +56,7 @@ func (w *work) applySecret(ctx context.Context, note engine.Note) error {
 
 // applyChart installs or upgrades the release. It does not wait: see rollout.
 func (w *work) applyChart(ctx context.Context, note engine.Note) (err error) {
-	w.Progress.Step("Helm release %s/%s", w.Cluster.Namespace, w.Env.Release)
+	w.Progress.Step("Helm release %s/%s", w.Cluster.Namespace, w.Release)
 	switch w.plan.chart {
 	case actionKeep:
 		w.Progress.Done("revision %d is what is wanted", w.release.Revision)
@@ -69,7 +69,7 @@ func (w *work) applyChart(ctx context.Context, note engine.Note) (err error) {
 		return w.restart(ctx, note)
 	default:
 	}
-	w.release, err = w.Helm.Apply(ctx, helm.ApplyRequest{Name: w.Env.Release, Chart: w.Chart, Values: w.plan.values, Description: "csccm install"})
+	w.release, err = w.Helm.Apply(ctx, helm.ApplyRequest{Name: w.Release, Chart: w.Chart, Values: w.plan.values, Description: "csccm install"})
 	if err != nil {
 		return w.Cluster.Explain(err)
 	}
@@ -210,6 +210,6 @@ func (w *work) awaitLeader(ctx context.Context, _ engine.Note) error {
 func (w *work) postflight(ctx context.Context, _ engine.Note) error {
 	w.Progress.Step("Checks after the install")
 	env := checkEnv(w.Env, w.access)
-	env.Setup.SelfTest = w.tested
+	env.SelfTest = w.tested
 	return w.plan.runChecks(ctx, w.Env, w.Config, env, check.PhaseInstalled)
 }
