@@ -211,9 +211,9 @@ func (t *Taker) comparison(f *Facts, p *rules.Plan) (*comparison, error) {
 	api.Reader = renamed{api.Reader, p}
 	previewer := service.NewPreviewer(service.Deps{
 		Options: loadbalancer.Options{
-			ClusterIDs: func() []string { return f.ClusterIDs }, Mode: t.Config.LBMode, Commands: t.API.ListAPIs, HasParameter: t.API.HasParameter,
+			ClusterIDs: func() []string { return f.ClusterIDs }, Commands: t.API.ListAPIs, HasParameter: t.API.HasParameter,
 		},
-		API: api, Inventory: t.inventory(t.Config.ProjectID), InventoryOf: func(project string) *inventory.Inventory { return t.inventory(project) },
+		API: api, Mode: t.Config.LBMode, Inventory: t.inventory(t.Config.ProjectID), InventoryOf: func(project string) *inventory.Inventory { return t.inventory(project) },
 		Kube: t.Cluster.Kube, Tenancy: policy, Clock: clock.RealClock{},
 		Services: func() ([]*corev1.Service, error) { return services, nil }, Nodes: func() ([]*corev1.Node, error) { return nodes, nil },
 	}, func(context.Context) ([]*corev1.Service, error) { return services, nil })

@@ -25,13 +25,22 @@ import (
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
+// noBook is the address book of a cluster without Services.
+type noBook struct{}
+
+func (noBook) Holders(string) []plan.Holder             { return nil }
+func (noBook) ByUID(string) *plan.Holder                { return nil }
+func (noBook) ByLoadBalancer(string) *plan.Holder       { return nil }
+func (noBook) ByName(string, string) *plan.Holder       { return nil }
+func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
+
 // reconcile does what the new controller does with every Service, and gives what it did.
 func (e *env) reconcile(f *Facts) map[string][]plan.Step {
 	t := e.t
 	t.Helper()
 	inv := inventory.New(e.source.API, inventory.Options{})
 	r := loadbalancer.New(loadbalancer.FromClient(e.source.API.Client), loadbalancer.Options{
-		ClusterIDs: func() []string { return f.ClusterIDs }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
+		Book: noBook{}, ClusterIDs: func() []string { return f.ClusterIDs }, Project: func(ctx context.Context, _ string) (string, error) { return inv.ProjectID(ctx) },
 		Network: func(ctx context.Context, _, id string, _ time.Duration) (plan.Network, error) {
 			n, err := inv.Network(ctx, id, 0)
 			return loadbalancer.NetworkOf(&n), err

@@ -25,7 +25,6 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
-	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
 	"github.com/csccm/csccm/pkg/loadbalancer/internal/keyed"
@@ -48,8 +47,6 @@ type Options struct {
 	Network func(ctx context.Context, project, id string, maxAge time.Duration) (plan.Network, error)
 	// VMs are the ids of all VMs with a NIC in a network; may be nil.
 	VMs func(ctx context.Context, project, networkID string) ([]string, error)
-	// Mode is that of Services that choose none; annotation.Auto when empty.
-	Mode string
 	// Commands lists the commands that the role allows, by name; may be nil.
 	Commands func(ctx context.Context) (sets.Set[string], error)
 	// HasParameter reports whether a command has a parameter on the server; may be nil.
@@ -64,13 +61,13 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Log gets one line per action; may be nil.
 	Log func(service, message string)
-	// Released is called when an address was released; may be nil. It must not block.
+	// Released is called when an address or ports became free; may be nil. It must not block.
 	Released func()
 }
 
 func (o Options) withDefaults() Options {
 	o.ClusterName, o.Policy = cmp.Or(o.ClusterName, "kubernetes"), cmp.Or(o.Policy, plan.PolicyApply)
-	o.Book, o.Clock = cmp.Or(o.Book, plan.Book(noBook{})), cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
+	o.Clock = cmp.Or(o.Clock, clock.PassiveClock(clock.RealClock{}))
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
@@ -102,15 +99,6 @@ type Request struct {
 	AllACLs bool
 }
 
-// noBook is the address book of a cluster without Services.
-type noBook struct{}
-
-func (noBook) Holders(string) []plan.Holder             { return nil }
-func (noBook) ByUID(string) *plan.Holder                { return nil }
-func (noBook) ByLoadBalancer(string) *plan.Holder       { return nil }
-func (noBook) ByName(string, string) *plan.Holder       { return nil }
-func (noBook) Reserve(string, string, int) (int, error) { return 0, nil }
-
 // Planner finds out what is to be done for Services. It only reads.
 type Planner struct {
 	options   Options
@@ -140,7 +128,7 @@ type Preview struct {
 	Actual  *plan.Actual  `json:"actual,omitempty"`
 	// Actions turn actual into desired. Policies are not applied to them.
 	Actions []plan.Step `json:"actions"`
-	// Refusal says why the Service would not be served; nothing would be changed then.
+	// Refusal says why the Service would not be served; only ports that it no longer has would be closed.
 	Refusal *plan.RefusalError `json:"refusal,omitempty"`
 	// Pending are acquisitions whose outcome the controller would ask for first.
 	Pending int           `json:"pending,omitempty"`
@@ -178,17 +166,6 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 }
 
 func (p *Planner) limits() plan.Limits { return p.server.Limits() }
-
-// mode is the mode of a Service.
-func (p *Planner) mode(spec annotation.Spec) string {
-	return cmp.Or(spec.Mode, p.options.Mode, annotation.Auto)
-}
-
-// CheckService says why a Service cannot be served wherever its nodes are; it makes no call.
-func (p *Planner) CheckService(svc plan.Service, spec annotation.Spec) *plan.RefusalError {
-	spec.Mode = p.mode(spec)
-	return plan.CheckService(svc, spec)
-}
 
 // ServiceOf is what the planner needs of a Service.
 func ServiceOf(svc *corev1.Service) plan.Service {

@@ -15,7 +15,6 @@ import (
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/loadbalancer/apply"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 )
 
@@ -75,8 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (result Result,
 			result, err = r.work(ctx, t)
 			t.release()
 		}
-		if req.Absent && observe.ProjectMissing(req.Service, req.Spec, err) {
-			req.Spec.Project = "" // what the Service had before it named that project is in the configured one
+		if req.Absent && cloudstack.IsNotFound(err) && req.Spec.Project != "" && req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
+			req.Spec.Project = "" // nothing was ever in that project; what the Service had before is in the configured one
 			continue
 		}
 		if !errors.Is(err, apply.ErrRecordsChanged) {
@@ -138,6 +137,28 @@ func (r *Reconciler) work(ctx context.Context, t *task) (result Result, err erro
 		return result, r.gone(ctx, t, len(result.Plan))
 	}
 	return r.served(ctx, t, result)
+}
+
+// GiveUp removes what a refused Service has in CloudStack for ports that it no longer has.
+func (r *Reconciler) GiveUp(ctx context.Context, req Request) error {
+	if req.Spec.Records.Empty() && len(req.Service.StatusIPs) == 0 {
+		return nil
+	}
+	mem := req.Memory
+	req.Absent, req.Memory = true, &Memory{actual: mem.actual}
+	t, err := r.newTask(ctx, req)
+	if err == nil && t.mem.actual == nil {
+		err = r.observe(ctx, t, false)
+	}
+	if err != nil || t.mem.actual.OtherCluster != "" {
+		return err
+	}
+	steps := r.options.Policy.Filter(plan.FormerPorts(t.Service, *t.mem.actual))
+	if len(steps) > 0 {
+		mem.actual, mem.done, mem.tried = nil, nil, nil
+		defer r.options.Released()
+	}
+	return r.apply(ctx, t, steps)
 }
 
 // served notes what a Service has that wants a load balancer.

@@ -35,14 +35,6 @@ type Memory struct {
 	held     int  // addresses, as counted in the metric
 }
 
-// ReadAt is when CloudStack was last read for the Service, if what was read still counts.
-func (m *Memory) ReadAt() time.Time {
-	if m.actual == nil {
-		return time.Time{}
-	}
-	return m.readAt
-}
-
 // task is one piece of work on one Service.
 type task struct {
 	observe.Query // how to look, and with it the Service
@@ -87,7 +79,6 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 		},
 		Book: p.options.Book, Releasing: mem.changes.Releasing, Known: !mem.readAt.IsZero(), Last: mem.actual, AllACLs: req.AllACLs,
 	}}
-	t.Spec.Mode = p.mode(t.Spec)
 	t.records = apply.NewRecords(req.Spec.Records, req.Records)
 	t.Records = t.records.Records
 	t.work = &apply.Work{
@@ -109,11 +100,9 @@ func (p *Planner) newTask(ctx context.Context, req Request) (*task, error) {
 		t.Project, err = p.options.Project(ctx, "")
 	}
 	switch {
-	case !req.Since.IsZero():
+	case req.Since.After(mem.readAt):
 		t.BulkSince, t.tierAge = req.Since, max(time.Second, p.options.Clock.Since(req.Since)) // shared by all Services of the round
-		if mem.readAt.Before(req.Since) {
-			mem.actual, t.Last = nil, nil
-		}
+		mem.actual, t.Last = nil, nil
 	case mem.readAt.IsZero() && (len(t.records.Addresses) > 0 || len(req.Service.StatusIPs) > 0):
 		// One of the many Services that a start looks at.
 		t.BulkSince = p.options.Clock.Now().Add(-bulkAge)

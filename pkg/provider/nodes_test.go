@@ -231,12 +231,7 @@ func uninitialised(n int) []*corev1.Node {
 }
 
 func tainted(n *corev1.Node, key string) bool {
-	for _, t := range n.Spec.Taints {
-		if t.Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
 var machines, vmID, k8sNode, drain = testenv.Machines, testenv.VMID, testenv.Node, testenv.Drain

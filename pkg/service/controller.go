@@ -37,6 +37,7 @@ type Deps struct {
 	// Options of the load balancers; the controller sets those that it provides itself.
 	loadbalancer.Options
 	API       loadbalancer.API
+	Mode      string // of Services that choose none; annotation.Auto when empty
 	Inventory *inventory.Inventory
 	// InventoryOf is the inventory of another project by name or id.
 	InventoryOf func(project string) *inventory.Inventory
@@ -253,12 +254,6 @@ func (c *Controller) forget(k Key) {
 	}
 	c.mu.Unlock()
 	c.heartbeats.Use(string(k.UID), false)
-}
-
-// exists reports whether a Service that is worked on still exists.
-func (c *Controller) exists(k Key) (yes bool) {
-	c.with(k, func(s *state) { yes = !s.gone })
-	return yes
 }
 
 // update makes a version of the Service the newest one, unless it is older. It reports whether it was known already.

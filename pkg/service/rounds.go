@@ -70,10 +70,12 @@ func (c *Controller) lookForOrphans(ctx context.Context, since time.Time) (keys 
 	total, complete := 0, true
 	for _, project := range c.knownProjects() {
 		list, err := c.reconciler.Orphans(ctx, project, since)
-		if err != nil {
+		switch {
+		case project != "" && unknownProject(err): // a Service that names it is refused
+			c.projects.Remove(project)
+		case err != nil:
 			klog.ErrorS(err, "Orphans could not be looked for", "project", project)
 			complete = false
-			continue
 		}
 		total += len(list)
 		for _, o := range list {
@@ -151,12 +153,12 @@ func (c *Controller) sweepTags(ctx context.Context, now time.Time) {
 	}
 }
 
-// knownProjects are the configured project and those that Services name or named.
+// knownProjects are the configured project and those that Services with an address name, or Services have named.
 func (c *Controller) knownProjects() []string {
 	names := sets.New("")
 	services, _ := c.deps.Services() // what cannot be listed names none
 	for _, svc := range services {
-		if Handles(svc) {
+		if hasRecords(svc) {
 			names.Insert(strings.TrimSpace(svc.Annotations[annotation.Project]))
 		}
 	}

@@ -59,9 +59,6 @@ func (c *Controller) addFinalizer(ctx context.Context, w *work) error {
 // release clears the status of a Service that has no load balancer any more, and removes the finalizer. The patches name what
 // goes: a difference of two versions would take what others have added since.
 func (c *Controller) release(ctx context.Context, w *work) error {
-	if !c.exists(w.key) {
-		return nil
-	}
 	metadata, status := map[string]any{"uid": w.svc.UID}, map[string]any{}
 	if len(w.svc.Status.LoadBalancer.Ingress) > 0 {
 		status["loadBalancer"] = map[string]any{"ingress": nil}
@@ -226,7 +223,9 @@ func (s *recordStore) Load(ctx context.Context) (annotation.Records, error) {
 
 // Save patches the annotations. A Service that is gone is no error: its cleaning goes on without records.
 func (s *recordStore) Save(ctx context.Context, r annotation.Records) error {
-	if !wants(s.w.svc) && !s.c.exists(s.w.key) {
+	gone := false
+	s.c.with(s.w.key, func(known *state) { gone = known.gone })
+	if gone && !wants(s.w.svc) {
 		return nil
 	}
 	annotations := map[string]any{}

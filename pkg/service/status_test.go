@@ -178,7 +178,7 @@ func TestNewestVersionOfService(t *testing.T) {
 	c.stateOf(k).touched = true
 	c.wrote(k, version("12"))
 	c.ServiceDeleted(shown)
-	assert.False(t, c.exists(k))
+	assert.True(t, c.states[k].gone)
 	assert.Equal(t, "12", newest(), "all that is left of it")
 }
 

@@ -14,11 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/csccm/csccm/pkg/annotation"
 	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/tenancy"
@@ -39,6 +39,8 @@ func (c *Controller) Sync(ctx context.Context, k Key) (again time.Duration, err 
 	case svc == nil:
 	case gone:
 		c.book.leave(k.UID) // a write that was under way may have brought it back
+		w.svc = svc.DeepCopy()
+		w.svc.DeletionTimestamp = new(metav1.Now()) // one that was deleted without its finalizer has none
 		return c.attempt(ctx, w, c.remove)
 	case wants(svc):
 		return c.attempt(ctx, w, c.ensure)
@@ -135,6 +137,12 @@ func (c *Controller) ensure(ctx context.Context, w *work) (out outcome, err erro
 		w.events.note(EnsuringLoadBalancer, "Ensuring load balancer")
 	}
 	out, err = c.reconcile(ctx, w, c.reconciler.Reconcile)
+	if _, refused := errors.AsType[*plan.RefusalError](err); refused && first {
+		if gerr := c.reconciler.GiveUp(ctx, c.request(w, tenancy.Namespace{})); gerr != nil {
+			c.with(w.key, func(s *state) { s.asked = "" }) // again with the next attempt
+			err = errors.Join(err, gerr)
+		}
+	}
 	if serr := c.writeStatus(ctx, w, out, err); err == nil && serr != nil {
 		err = fmt.Errorf("change the status of the Service: %w", serr)
 	}
@@ -211,7 +219,7 @@ func (c *Controller) accept(ctx context.Context, w *work) (req loadbalancer.Requ
 	if denial := c.deps.Tenancy.Check(ns, w.svc); denial != nil {
 		return req, &plan.RefusalError{Reason: plan.ReasonNotAllowed, Message: denial.Message, Remedy: denial.Remedy}
 	}
-	if refusal := c.reconciler.CheckService(w.id, w.spec); refusal != nil {
+	if refusal := plan.CheckService(w.id, w.spec); refusal != nil {
 		return req, refusal
 	}
 	req = c.request(w, ns)
@@ -260,9 +268,6 @@ func (c *Controller) request(w *work, ns tenancy.Namespace) loadbalancer.Request
 		Memory:  &w.state.memory,
 	}
 	c.with(w.key, func(s *state) { req.Since = s.since })
-	if !req.Since.IsZero() && w.state.memory.ReadAt().After(req.Since) {
-		req.Since = time.Time{}
-	}
 	return req
 }
 
@@ -324,10 +329,7 @@ func projectRefusal(svc *corev1.Service, err error) error {
 
 // unknownProject reports whether CloudStack does not know a project, or does not let its caller in.
 func unknownProject(err error) bool {
-	if p, ok := errors.AsType[*inventory.ProjectError](err); ok {
-		return p.Err == nil
-	}
 	e, ok := errors.AsType[*cloudstack.Error](err)
-	return ok && (e.Kind == cloudstack.KindNotFound && (strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")) ||
+	return ok && (e.Kind == cloudstack.KindNotFound && (e.Command == "listProjects" || strings.Contains(e.Text, "parameter projectid") || strings.Contains(e.Text, "find project by id")) ||
 		e.Kind == cloudstack.KindNotPermitted && strings.Contains(e.Text, "in project ["))
 }

@@ -33,26 +33,25 @@ const (
 // DeletionsRunning returns a *plan.WaitError while something still runs in CloudStack that breaks one of the releases.
 // It decides by the read that proves the release.
 func (m *Memory) DeletionsRunning(steps []plan.Step, actual plan.Actual, now time.Time) error {
+	var deleting error
 	for _, s := range steps {
-		a := actual.Find(s.AddressID)
-		if s.Kind != plan.ReleaseAddress || a == nil {
-			continue
-		}
-		if a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace {
+		switch a := actual.Find(s.AddressID); {
+		case s.Kind != plan.ReleaseAddress || a == nil:
+		case a.State == plan.StateReleasing && now.Sub(m.Releasing[a.ID]) < deletionGrace:
 			return &plan.WaitError{Message: "waiting for the release of address " + a.IP + ", whose answer was lost", After: deletionPause}
-		}
-		if !slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }) {
-			m.deleting = time.Time{}
-			continue
-		}
-		if m.deleting.IsZero() {
-			m.deleting = now
-		}
-		if now.Sub(m.deleting) < deletionGrace {
-			return &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
+		case slices.ContainsFunc(a.Rules, func(rule plan.Item) bool { return rule.Deleting }):
+			deleting = &plan.WaitError{Message: "waiting for rules of address " + a.IP + " that CloudStack is still deleting, before the address is released", After: deletionPause}
 		}
 	}
-	return nil
+	switch {
+	case deleting == nil:
+		m.deleting = time.Time{}
+	case m.deleting.IsZero():
+		m.deleting = now
+	case now.Sub(m.deleting) >= deletionGrace:
+		return nil
+	}
+	return deleting
 }
 
 func (r *run) releaseAddress(ctx context.Context, s plan.Step) error {

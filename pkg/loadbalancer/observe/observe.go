@@ -5,11 +5,9 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,22 +132,9 @@ func (r *reading) warn(reason plan.Reason, message string) {
 	r.Notify(plan.Notice{Warning: true, Reason: reason, Message: message})
 }
 
-// hasPort reports whether the Service has a port with that node port; an empty protocol is any.
-func (r *reading) hasPort(protocol string, public, private int) bool {
-	return slices.ContainsFunc(r.Service.Ports, func(p plan.Port) bool {
-		return p.Port == public && p.NodePort == private && (protocol == "" || strings.EqualFold(cmp.Or(p.Protocol, "TCP"), protocol))
-	})
-}
-
 // isNode reports whether a VM is a node that the Service has.
 func (r *reading) isNode(vm string) bool {
 	return slices.ContainsFunc(append(slices.Clip(r.Members), r.Reach...), func(m plan.Member) bool { return m.VMID == vm })
-}
-
-// ProjectMissing reports whether the failure of a read shows that the Service's project does not exist, and nothing else
-// says that the Service had anything there.
-func ProjectMissing(svc plan.Service, spec annotation.Spec, err error) bool {
-	return cloudstack.IsNotFound(err) && spec.Project != "" && spec.Records.Empty() && len(svc.StatusIPs) == 0
 }
 
 // Observe reads what concerns a Service; begun is when the oldest of the reads began.

@@ -97,7 +97,7 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 	if !byUID {
 		return false
 	}
-	return in.Description == r.Service.Key() || r.hasPort("", in.PublicPort, in.PrivatePort)
+	return in.Description == r.Service.Key() || r.Service.HasPort("", in.PublicPort, in.PrivatePort)
 }
 
 // leadsToNodes reports whether a rule that Leaseweb's provider named after the Service leads to its node port on the
@@ -106,7 +106,7 @@ func (r *reading) corroborates(in *cloudstack.LoadBalancerRule, a *plan.Address,
 func (r *reading) leadsToNodes(ctx context.Context, in *cloudstack.LoadBalancerRule, a *plan.Address) (bool, error) {
 	byUID, named := r.Service.NamesRule(in.Name, r.ClusterName)
 	switch {
-	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.hasPort("", in.PublicPort, in.PrivatePort):
+	case !named, byUID, a.ID != r.Spec.PredecessorAddress, a.InStatus, a.Recorded, len(in.Tags) > 0, !r.Service.HasPort("", in.PublicPort, in.PrivatePort):
 		return false, nil
 	}
 	members, err := r.members(ctx, &plan.Item{Rule: access.Rule{ID: in.ID}, Name: in.Name}, a)
@@ -299,7 +299,7 @@ func (r *reading) forward(in *cloudstack.PortForwarding, a *plan.Address, record
 	// Its tags say whose it is, else the record: by its id, or by the port of one whose creation was not recorded, and that
 	// leads where only the Service's own would lead. Of a Service that is deleted no nodes are known.
 	byRecord := slices.Contains(recorded, in.ID) || slices.Contains(a.ForwardPorts[out.Protocol], out.StartPort) &&
-		r.hasPort(in.Protocol, in.StartPort, in.PrivatePort) && (r.isNode(in.VMID) || r.Desired.Absent && len(r.Members)+len(r.Reach) == 0)
+		r.Service.HasPort(in.Protocol, in.StartPort, in.PrivatePort) && (r.isNode(in.VMID) || r.Desired.Absent && len(r.Members)+len(r.Reach) == 0)
 	own := out.Owner == plan.Owned || out.Owner == plan.Unknown && byRecord
 	switch {
 	case own && !a.ForeignCluster && out.StartPort == out.EndPort:

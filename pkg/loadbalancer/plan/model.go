@@ -9,7 +9,9 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -31,6 +33,13 @@ type Service struct {
 
 // Key is namespace/name.
 func (s Service) Key() string { return s.Namespace + "/" + s.Name }
+
+// HasPort reports whether the Service has a port with that node port; an empty protocol is any.
+func (s Service) HasPort(protocol string, public, private int) bool {
+	return slices.ContainsFunc(s.Ports, func(p Port) bool {
+		return p.Port == public && p.NodePort == private && (protocol == "" || strings.EqualFold(cmp.Or(p.Protocol, "TCP"), protocol))
+	})
+}
 
 // Port is one port of a Service.
 type Port struct {

@@ -170,6 +170,10 @@ func TestPlan(t *testing.T) {
 			}), want: []string{"tag-address", "tag-rules", "tag-firewall"},
 		},
 		{name: "port added", d: base, a: built(one), want: []string{"create-rule 81", "add-members 81 [vm1 vm2]", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]", "tag-firewall"}},
+		{
+			name: "nobody is served any more comes first", d: desired([]int{80, 81}, func(d *Desired) { d.Members = nil }), a: built(one),
+			want: []string{"remove-members 80 [vm1 vm2]", "create-rule 81", "tag-rules", "open-firewall 81-81 [0.0.0.0/0]", "tag-firewall"},
+		},
 		{name: "port removed closes first", d: one, a: upstream(), limits: Limits{NoTags: true}, want: []string{"close-firewall 81-81 [0.0.0.0/0]", "delete-rule 81"}},
 		{name: "port removed from a range", d: one, a: built(base), want: []string{"open-firewall 80-80 [0.0.0.0/1 128.0.0.0/1]", "close-firewall 80-81 [0.0.0.0/0]", "delete-rule 81", "tag-firewall"}},
 		{
