@@ -18,10 +18,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	"github.com/csccm/csccm/pkg/annotation"
+	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/simulator"
 )
 
@@ -224,4 +226,21 @@ func TestClusterIDIsReadUntilItIsKnown(t *testing.T) {
 		assert.Equal(t, 1, env.sent("associateIpAddress"))
 		assert.NotEmpty(t, grep(of(env.dump(), env.ip("web")), string(kubeSystem.UID)), "the tags name the cluster by the UID of kube-system")
 	})
+}
+
+// A Service that was deleted without its finalizer and created again under its name was cleaned up again and again.
+func TestRecreatedServiceIsCleanedUpOnce(t *testing.T) {
+	t.Parallel()
+	env := served(t, []int{80})
+	env.react("patch", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		patch, _ := a.(clienttesting.PatchAction)
+		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web", nil) // as the API server has it
+		return strings.Contains(string(patch.GetPatch()), string(webUID)), nil, conflict
+	})
+	old := service.KeyOf(env.get("web"))
+	env.forget("web")
+	env.create("web", []int{80}, func(s *corev1.Service) { s.UID = mailUID })
+	_, err := env.lb.Sync(t.Context(), old)
+	require.NoError(t, err)
+	assert.Equal(t, env.before, env.dump())
 }
