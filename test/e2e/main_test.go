@@ -58,8 +58,8 @@ func prepare(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The tests mostly wait for Pods, leases and periods: more of them than processors run at the same time.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides it
+	// The tests mostly wait for Pods, leases and periods: three for each processor run at the same time.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil { // -parallel overrides it
 		return 0, err
 	}
 	programs.planes = &plane.Pool{Binary: programs.plane}
