@@ -54,6 +54,18 @@ func TestInstallAsAdmin(t *testing.T) {
 	require.Equal(t, calls, e.cloud.Ledger().Count("createUser", "registerUserKeys"))
 }
 
+// The plan that is agreed to in the end says what was made in CloudStack before.
+func TestPlanSaysWhatIsDone(t *testing.T) {
+	t.Parallel()
+	chart, err := helm.Embedded()
+	require.NoError(t, err)
+	var out strings.Builder
+	c, f := &Config{Chart: chart, SkipTaint: true}, &facts{secret: &credentials.Secret{}}
+	shown := (&plan{}).show(newEnv(t).Env.Env, c, f, &access{done: []string{`user "kubeadmin"`, `API keys of user "kubeadmin"`}})
+	require.NoError(t, shown.WriteText(&out, report.Style{}))
+	require.Contains(t, out.String(), "  CloudStack  done: user \"kubeadmin\"\n  CloudStack  done: API keys of user \"kubeadmin\"\n")
+}
+
 func TestInstallWithKeysAndThenTheSecret(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
