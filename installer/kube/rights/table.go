@@ -41,7 +41,7 @@ func Table() []Right {
 // rows are the rights on objects other than the chart's. A row may have several resources.
 var rows = []Right{
 	// csccm test.
-	need("get", "namespaces", Tested, "test", "the namespace of the test"),
+	need("get", "namespaces", Tested, "test", "the namespace of the test").when("`--in` is given"),
 	need("create delete", "namespaces", Tested, "test", "the namespace of the test").when("`--in` is not given"),
 	need("create get list delete", "services", Tested, "test", "the Service that is tested"),
 	need("create get list delete", "pods", Tested, "test", "the Pods that answer and ask"),
