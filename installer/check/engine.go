@@ -54,7 +54,7 @@ func matchesAny(patterns []string, code string) bool {
 // Run reads what the selected checks need, all sources at the same time, and judges the checks in the catalogue's order.
 // progress, if not nil, gets each result at once. When ctx ends, checks whose facts were not read by then are reported as unknown.
 func Run(ctx context.Context, env *Env, sel Selection, progress func(Result)) Report {
-	r, _ := run(ctx, env, All(), allSources(), sel, progress)
+	r, _ := Inspect(ctx, env, sel, progress)
 	return r
 }
 

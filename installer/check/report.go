@@ -8,7 +8,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/csccm/csccm/installer/check/decide"
@@ -76,13 +75,7 @@ func resultOf(c *decide.Check, f Finding, took time.Duration) Result {
 
 // without removes secrets. No check shows any; but Events and logs that it quotes are written by others.
 func (r Result) without(secrets ...string) Result {
-	var pairs []string
-	for _, s := range secrets {
-		if s != "" {
-			pairs = append(pairs, s, "***")
-		}
-	}
-	clean := strings.NewReplacer(pairs...).Replace
+	clean := func(text string) string { return report.Mask(text, secrets...) }
 	r.Message, r.Remedy = clean(r.Message), clean(r.Remedy)
 	for i := range r.Objects {
 		r.Objects[i].Message = clean(r.Objects[i].Message)

@@ -43,7 +43,7 @@ type Status struct {
 	Nodes         Nodes      `json:"nodes"`
 	Services      Services   `json:"services"`
 	Checks        Checks     `json:"checks"`
-	// Unread names what could not be read, of parts: what stands for it here is empty and says nothing.
+	// Unread names what could not be read, of parts: their values here are empty and say nothing.
 	Unread []string     `json:"unread"`
 	report check.Report // for the exit code
 }

@@ -5,8 +5,6 @@ package testenv
 
 import (
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,15 +60,6 @@ func (c *Cloud) Config(t *testing.T, user string) *cloudstack.Config {
 	config.APIKey, config.SecretKey, found = c.Keys(user)
 	require.True(t, found)
 	return &config
-}
-
-// File writes the cloud-config of a user.
-func (c *Cloud) File(t *testing.T, user string) string {
-	t.Helper()
-	path, config := filepath.Join(t.TempDir(), "cloud-config"), c.Config(t, user)
-	text := "[Global]\napi-url = " + c.URL + "\napi-key = " + config.APIKey + "\nsecret-key = " + config.SecretKey + "\n"
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
 }
 
 // Client is CloudStack with the keys of a user.

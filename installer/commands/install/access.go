@@ -340,12 +340,7 @@ func (a *access) scrub(text string) string {
 	if a.config == nil {
 		return text
 	}
-	for _, secret := range []string{a.config.APIKey, a.config.SecretKey} {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	return text
+	return report.Mask(text, a.config.APIKey, a.config.SecretKey)
 }
 
 // verify proves that the keys are good for what the controller does.

@@ -224,13 +224,16 @@ func (c *Config) ownedBy(answer string) {
 
 // ownerOf returns the account or project that owns the VMs of the nodes, as ownedBy reads it; "" if none does.
 func ownerOf(ctx context.Context, f *facts, admin *cloudapi.Client, zone string) string {
+	if len(f.nodes) == 0 {
+		return ""
+	}
 	places := credentials.AdminPlaces(ctx, admin)
 	i := slices.IndexFunc(places, func(p credentials.Place) bool {
 		_, owns := check.Misplaced(f.nodes, p.VMs, p, zone, func() []credentials.Place { return nil })
 		return owns
 	})
 	switch {
-	case i < 0 || len(f.nodes) == 0:
+	case i < 0:
 		return ""
 	case places[i].Project != "":
 		return "project/" + places[i].Project

@@ -167,14 +167,7 @@ func (r *run) steps() (steps []engine.Step) {
 	return steps
 }
 
-func (r *run) scrub(text string) string {
-	for _, s := range r.hide {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	return text
-}
+func (r *run) scrub(text string) string { return report.Mask(text, r.hide...) }
 
 // change updates the Secret, again when somebody else did meanwhile, and not only half when the run is stopped.
 func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed *corev1.Secret, err error) {
