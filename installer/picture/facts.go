@@ -46,7 +46,6 @@ type Facts struct {
 	// takes nothing back. Nil for Checks.
 	Findings []check.Result
 	Kubelets []kubelet.NodeVerdict
-	Calls    []model.Calls
 	Missing  []model.Missing
 	Next     map[string]time.Time // when the controller tries a Service again, by namespace/name
 	// Sources are Kubernetes and CloudStack, with how reading them goes; Pods are the controller's.
@@ -117,7 +116,7 @@ func Of(f *Facts) model.Snapshot {
 	b.machines()
 	out := model.Snapshot{
 		SchemaVersion: model.SchemaVersion, At: f.At, Title: f.Title, Plans: b.plans(), Checks: b.checks(), Nodes: b.compared,
-		Timeline: b.timeline(), Calls: f.Calls, Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: Controller(f.Pods, f.Leases),
+		Timeline: b.timeline(), Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: Controller(f.Pods, f.Leases),
 		Views: []string{"checks", "plan", "timeline", "nodes"},
 	}
 	for _, id := range b.order {

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
-
-	"github.com/csccm/csccm/pkg/ui/model"
 )
 
 // TestMetricsWithCertificate reads the metrics as Prometheus does with the ServiceMonitor of these values: the certificate is verified
@@ -64,15 +61,6 @@ func TestMetricsWithCertificate(t *testing.T) {
 			t.Errorf("%s: %v", account, err)
 		}
 	}
-
-	// csccm ui reads them through a forwarded port, with the client certificate of the user.
-	page := e.opens(t)
-	page.until(t, "two readings of the metrics", func() bool { return page.now.Checks != nil && !page.lacks("calls") })
-	e.service(t, "web", 80) // makes calls
-	page.until(t, "calls a minute", func() bool {
-		return slices.ContainsFunc(page.now.Calls, func(c model.Calls) bool { return c.Code == "200" && c.PerMinute > 0 }) && !page.lacks("calls")
-	})
-	t.Logf("calls a minute: %v", page.now.Calls)
 
 	secret, verified = servingCertificate(t, name)
 	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {

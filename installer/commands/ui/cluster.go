@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/kballard/go-shellquote"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/cluster"
-	"github.com/csccm/csccm/installer/kube/podhttp"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/page"
@@ -69,15 +67,6 @@ func (s *Source) doctor(ctx context.Context, all bool) (check.Report, *check.Fac
 	env, end := check.Connect(ctx, s.o.Cluster, s.o.Style, s.o.Release, s.o.CloudConfig, check.PhaseInstalled)
 	defer end()
 	return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: all}, nil)
-}
-
-// metricsOf returns what a Pod of the controller serves at /metrics.
-func (s *Source) metricsOf(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
-	c := s.o.Cluster
-	if c.REST == nil {
-		return nil, errors.New("there is no connection to Pods")
-	}
-	return podhttp.Get(ctx, c.Kube, c.REST, pod, check.PortOf(pod), "metrics")
 }
 
 // flags are those with which another csccm looks at the same cluster.

@@ -42,7 +42,6 @@ type Source struct {
 	within  time.Duration // answerWithin, less in tests
 	connect func(context.Context) (*connection, error)
 	inspect func(ctx context.Context, all bool) (check.Report, *check.Facts)
-	metrics metricsOf
 
 	watched *watched
 	changed chan struct{}
@@ -58,7 +57,6 @@ type Source struct {
 	report      *check.Report
 	facts       *check.Facts
 	findings    map[string]check.Result // the last known result of each check, by code
-	calls       rates
 
 	// Of the goroutine that reads CloudStack.
 	connection *connection // nil before the first, and after CloudStack has refused the keys
@@ -77,7 +75,7 @@ func New(o Options) *Source {
 			model.KindAddress, model.KindRule, model.KindForward, model.KindVM, model.KindNetwork,
 		}},
 	}
-	s.connect, s.inspect, s.metrics = s.toCloudStack, s.doctor, s.metricsOf
+	s.connect, s.inspect = s.toCloudStack, s.doctor
 	s.publish()
 	return s
 }
@@ -221,10 +219,6 @@ func (s *Source) publish() {
 		f.Checks, f.Kubelets, f.Members, f.Pods, f.Next = inspected.Checks, inspected.Kubelets, inspected.Members, inspected.Pods, inspected.Next
 		f.Findings = slices.Collect(maps.Values(s.findings))
 	}
-	f.Calls = s.calls.shown
-	if s.calls.missing != nil {
-		f.Missing = append(f.Missing, *s.calls.missing)
-	}
 	if s.lists == nil {
 		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"), s.cloud.Remedy)
 	} else {
@@ -255,7 +249,6 @@ func (s *Source) readCloudStack(ctx context.Context) {
 		return
 	}
 	for {
-		s.readCalls(ctx)
 		f := s.watched.facts()
 		f.At = time.Now()
 		var round *service.Round
@@ -336,26 +329,6 @@ func (s *Source) disconnect() {
 		s.connection.end()
 		s.connection = nil
 	}
-}
-
-// readCalls reads the metrics of the controller's Pods, which doctor has found.
-func (s *Source) readCalls(ctx context.Context) {
-	s.mu.Lock()
-	facts, calls := s.facts, s.calls
-	s.mu.Unlock()
-	if facts == nil {
-		return
-	}
-	within, cancel := context.WithTimeout(ctx, s.within)
-	defer cancel()
-	calls = calls.read(within, s.metrics, facts.Pods, time.Now())
-	if ctx.Err() != nil {
-		return
-	}
-	s.mu.Lock()
-	s.calls = calls
-	s.mu.Unlock()
-	signal(s.arrived)
 }
 
 // remedy is what an error says is to be done.

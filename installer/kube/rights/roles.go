@@ -46,9 +46,6 @@ func Roles(granted Granted) (string, error) {
 	}{
 		{Operator, granted, func(*Right, string) bool { return true }},
 		{Reader, nil, func(r *Right, verb string) bool {
-			if r.Resource == "pods/portforward" {
-				return false // it leads to whatever Pods of the namespace serve on their own loopback interface
-			}
 			return (verb == "get" || verb == "list" || verb == "watch") && slices.ContainsFunc(reads, func(c string) bool { return slices.Contains(r.Commands, c) })
 		}},
 	} {

@@ -97,8 +97,6 @@ var rows = []Right{
 	need("get", "pods/log", Release, diagnosing+" "+rollingOut, "the controller's log"),
 	need("get", "pods/proxy", Release, diagnosing+" install",
 		"the controller's health and metrics").without("only the kubelet's probes show the controller's health"),
-	need("create get", "pods/portforward", Release, "ui",
-		"calls a minute from the controller's metrics, which also need get of the URL /metrics").without("the page has no calls a minute"),
 	need("list", "leases.coordination.k8s.io", Release, diagnosing+" "+releasing, "which controller leads"),
 	need("get", "leases.coordination.k8s.io", System, "install taint takeover uninstall", "which controller leads"),
 	need("update", "leases.coordination.k8s.io", System, "uninstall",

@@ -46,7 +46,7 @@ func TestExportShowsAllParts(t *testing.T) {
 		Plans:    []model.Plan{{Service: "service/shop/web", Actions: []model.Action{{Sign: "+", Label: "create firewall rule"}}}},
 		Nodes:    []model.Node{{Name: "node-1", Kubelet: "not external", CloudStack: []string{"10.1.1.21"}}},
 		Timeline: []model.Entry{{Kind: "leader", Reason: "LeaderElection", Message: "ccm-1 became leader"}},
-		Missing:  []model.Missing{{Part: "calls", Reason: "the metrics do not answer", Remedy: "Look at the controller's log."}},
+		Missing:  []model.Missing{{Part: "timeline", Reason: "the watch ended", Remedy: "Look at the controller's log."}},
 	}))
 	// In the order of the page, which also says what is below what.
 	rest := out
@@ -54,7 +54,7 @@ func TestExportShowsAllParts(t *testing.T) {
 		"<title>Cluster prod</title>", "2026-03-14 10:30:00 UTC", `<path d="M160,19C180,19 180,19 200,19"/>`, `<svg x="400" y="0"`, "Services of shop", "✕ error", "web", "no address", "kubectl -n shop describe service web",
 		"Plan:", "+ create firewall rule", "203.0.113.7", "a-1", "web-443", "443/TCP", `<a href="#o4">node-1</a> (30443)`, "all of pool-a",
 		"Without a Service: load balancer rule", "○ orphan", "left-behind", "Nodes pool-a", `id="o4"`, "vm-1",
-		"NODE-001", "Remedy: Run csccm taint.", "create firewall rule", "LeaderElection", "calls could not be read: the metrics do not answer", "not external", "10.1.1.21",
+		"NODE-001", "Remedy: Run csccm taint.", "create firewall rule", "timeline could not be read: the watch ended", "LeaderElection", "not external", "10.1.1.21",
 	} {
 		_, after, found := strings.Cut(rest, text)
 		require.True(t, found, "%q is not where it should be in\n%s", text, out)

@@ -12,9 +12,8 @@ const buckets = 90;
 
 const laneOf = (e) => (e.kind === 'call' ? 'call' : e.kind === 'event' && e.warning ? 'warning' : e.kind);
 
-// plot returns the lanes of a time line between two moments: [{name, marks: [{at, entry}], bars: [{at, n, failed}]}]. rates are numbers of
-// calls a minute, [{at, n, failed}], where the calls themselves are not known.
-export function plot(timeline, rates, from, to) {
+// plot returns the lanes of a time line between two moments: [{name, marks: [{at, entry}], bars: [{at, n, failed}]}].
+export function plot(timeline, from, to) {
   const inside = timeline.map((entry) => ({at: Date.parse(entry.at), entry})).filter((m) => m.at >= from && m.at <= to);
   const lanes = Map.groupBy(inside, (m) => laneOf(m.entry));
   const width = (to - from) / buckets;
@@ -22,14 +21,13 @@ export function plot(timeline, rates, from, to) {
     const marks = lanes.get(id) ?? [];
     if (id !== 'call') return {id, name: names[id] ?? id, marks, bars: []};
     const bars = new Map();
-    const add = (at, n, failed, most) => {
+    const add = (at, n, failed) => {
       const slot = Math.floor((at - from) / width);
       const bar = bars.get(slot) ?? {at: from + slot * width, n: 0, failed: 0};
       bars.set(slot, bar);
-      [bar.n, bar.failed] = most ? [Math.max(bar.n, n), Math.max(bar.failed, failed)] : [bar.n + n, bar.failed + failed];
+      [bar.n, bar.failed] = [bar.n + n, bar.failed + failed];
     };
-    for (const m of marks) add(m.at, m.entry.count || 1, m.entry.warning ? m.entry.count || 1 : 0, false);
-    if (marks.length === 0) for (const r of rates) if (r.at >= from && r.at <= to) add(r.at, r.n, r.failed, true);
+    for (const m of marks) add(m.at, m.entry.count || 1, m.entry.warning ? m.entry.count || 1 : 0);
     return {id, name: names.call, marks: [], bars: [...bars.values()]};
   });
   return out.filter((l) => l.marks.length + l.bars.length > 0);
@@ -43,12 +41,12 @@ export function createLanes(open) {
   const [grid, rows] = [svg('g'), svg('g')];
   node.append(grid, rows);
 
-  function draw(timeline, rates, from, to) {
+  function draw(timeline, from, to) {
     const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 15;
     const [left, height, foot] = [84 * unit, 34 * unit, 22 * unit];
     const width = node.parentNode.clientWidth;
     if (width === 0) return;
-    const lanes = plot(timeline, rates, from, to);
+    const lanes = plot(timeline, from, to);
     const x = (at) => left + (at - from) / (to - from) * (width - left - 12 * unit);
     setAttribute(node, 'width', String(width));
     setAttribute(node, 'height', String(lanes.length * height + foot));

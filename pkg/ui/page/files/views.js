@@ -100,9 +100,7 @@ export function createTimeline(store) {
   const more = moreButton();
   const nothing = el('p', {}, 'Nothing has happened yet.');
   const calls = table('Calls a minute', ['Command', 'Result', 'Calls a minute']);
-  const callsMissing = el('div');
-  const noCalls = el('p', {}, 'No calls in the last minute.');
-  const callsPart = el('div', {}, el('h3', {}, 'Calls a minute'), callsMissing, noCalls, calls.frame);
+  const callsPart = el('div', {}, el('h3', {}, 'Calls a minute'), calls.frame);
   section('timeline').append(missing, el('div', {class: 'tools'}, kind.label, caller.label, span.label, pause), el('div', {}, lanes.node),
     el('div', {class: 'two'}, el('div', {}, nothing, entries.frame, more), callsPart));
   for (const s of [kind, caller, span]) s.box.addEventListener('change', draw);
@@ -113,16 +111,9 @@ export function createTimeline(store) {
     setText(pause, held ? 'Go on' : 'Pause');
     draw();
   });
-  // What the page has seen of the numbers of calls: the server knows those of the last minute only.
-  const rates = [];
   new ResizeObserver(() => draw()).observe(section('timeline'));
 
   function draw() {
-    if (store.calls.length > 0 && rates.at(-1)?.of !== store.calls) {
-      const sum = (list) => list.reduce((n, c) => n + c.perMinute, 0);
-      rates.push({of: store.calls, at: Date.parse(store.at), n: sum(store.calls), failed: sum(store.calls.filter((c) => c.code !== '200'))});
-      if (rates.length > 2000) rates.shift();
-    }
     const unread = showMissing(missing, store, 'timeline');
     const all = held?.timeline ?? store.timeline;
     const now = Date.parse(held?.at ?? store.at ?? 0);
@@ -132,17 +123,15 @@ export function createTimeline(store) {
     const oldest = Math.min(now - 300000, ...all.map((e) => Date.parse(e.at)));
     const from = Math.max(oldest, now - (Number(span.box.value) || Infinity) * 60000);
     const shown = all.filter((e) => (!kind.box.value || e.kind === kind.box.value) && (!caller.box.value || e.caller === caller.box.value));
-    lanes.draw(shown, kind.box.value && kind.box.value !== 'call' ? [] : rates, from, now);
+    lanes.draw(shown, from, now);
     rows(entries.body, shown, {key: (e) => [e.at, e.kind, e.object, e.reason, e.message].join('\n'), make: () => el('tr'), more, fill: (row, e) => {
       setAttribute(row, 'class', e.warning ? 'warning' : null);
       cells(row, [[time(e.at, store.at)], [e.kind], e.object ? [objectLink(e.object, store.objects.get(e.object))] : '',
         [e.warning ? badge('warning') : '', ' ', el('strong', {}, e.reason), e.count > 1 ? ` (${e.count} times)` : '', e.caller ? ` by ${e.caller}` : '', e.milliseconds ? ` in ${e.milliseconds} ms` : '', e.message ? ` ${named(store, e.message)}` : '']]);
     }});
-    lanes.node.parentNode.hidden = entries.frame.hidden = all.length + rates.length === 0;
+    lanes.node.parentNode.hidden = entries.frame.hidden = all.length === 0;
     nothing.hidden = unread || all.length > 0;
-    const unknown = showMissing(callsMissing, store, 'calls');
-    noCalls.hidden = unknown || store.calls.length > 0;
-    calls.frame.hidden = store.calls.length === 0;
+    callsPart.hidden = store.calls.length === 0; // csccm ui does not know them
     const top = Math.max(1, ...store.calls.map((c) => c.perMinute));
     rows(calls.body, store.calls.map((c) => ({...c, top})), {key: (c) => c.command + '\n' + c.code, make: () => el('tr'), fill: (row, c) =>
       cells(row, [c.command, c.code, [el('meter', {min: 0, max: c.top, value: c.perMinute, 'aria-hidden': 'true'}), ` ${Math.round(c.perMinute * 10) / 10}`]])});
