@@ -151,12 +151,10 @@ back if the controller fails.
 
 Others may use the keys: a CSI driver, an autoscaler. csccm shows what reads the
 Secret or holds a copy, and keeps the old pair while something may still work
-with it. --restart-others restarts what csccm can restart. --finish revokes the
-old pair later.`,
+with it. Restart that, then revoke the old pair with --finish.`,
 		Example: `  csccm rotate-keys --admin-user admin --admin-password-file password --yes
   csccm rotate-keys --admin-cmk-profile current --dry-run
-  csccm rotate-keys --restart-others   # who reads the Secret only at startup
-  csccm rotate-keys --finish           # end the old pair that was kept`,
+  csccm rotate-keys --finish   # end the old pair that was kept`,
 	}, cli.Changing|cli.FlagRollout, func(ctx context.Context, _ []string) error {
 		err := o.Validate()
 		if err == nil {
@@ -171,11 +169,10 @@ old pair later.`,
 			return rotate.Run(ctx, e, o)
 		})
 	})
-	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // two rollouts, and a person who thinks
+	g.DefaultTimeout(cmd, 30*time.Minute, g.Interactive) // a rollout, and a person who thinks
 	admin.addAdmin(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.KeepOld, "keep-old", false, "leave the old keys as they are")
-	flags.BoolVar(&o.RestartOthers, "restart-others", false, "restart other workloads that read the Secret and may not take changed keys over")
 	flags.BoolVar(&o.Finish, "finish", false, "only end old keys that rotations have kept")
 	flags.BoolVar(&o.Force, "force", false, "with --finish: also where something still uses the old keys")
 	return cmd

@@ -23,7 +23,8 @@ import (
 type Cloud struct {
 	Client *cloudapi.Client
 	Config *cloudstack.Config
-	From   string // where the credentials came from, for people
+	From   string              // where the credentials came from, for people
+	Secret *credentials.Secret // that they came from; may be nil
 	Close  func()
 }
 
@@ -72,24 +73,23 @@ func OfFile(file string) (*Cloud, error) {
 // OfSecret returns CloudStack with the credentials of the controller's Secret.
 func OfSecret(ctx context.Context, c *cluster.Cluster) (*Cloud, error) {
 	s, err := credentials.ReadSecret(ctx, c.Kube, c.Namespace)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, c.Explain(err)
-	}
-	if !s.Exists {
+	case !s.Exists:
 		return nil, &credentials.Error{
-			What: fmt.Sprintf("Secret %s/%s does not exist, and --cloud-config is not given", s.Namespace, s.Name), Err: ErrNoCredentials, Code: report.ExitUsage,
-			Fix: "give --cloud-config FILE, name the Secret's namespace with --namespace, or run csccm install",
+			What: fmt.Sprintf("Secret %s/%s does not exist", s.Namespace, s.Name), Err: ErrNoCredentials, Code: report.ExitUsage,
+			Fix: "name the Secret's namespace with --namespace, run csccm install, or give --cloud-config FILE to a command that takes it",
 		}
-	}
-	if s.Problem != nil {
+	case s.Problem != nil:
 		return nil, &credentials.Error{
 			What: "the controller's credentials cannot be read", Err: s.Problem, Code: report.ExitUsage,
-			Fix: "correct the Secret, give --cloud-config FILE, or run csccm install --overwrite-secret",
+			Fix: "correct the Secret, or run csccm install --overwrite-secret",
 		}
 	}
-	out := &Cloud{From: fmt.Sprintf("Secret %s/%s", s.Namespace, s.Name)}
+	out := &Cloud{From: fmt.Sprintf("Secret %s/%s", s.Namespace, s.Name), Secret: s}
 	if out.Config, out.Close, err = s.LocalConfig(ctx, c.Kube); err != nil {
-		return nil, err
+		return nil, c.Explain(err)
 	}
 	return out.Open()
 }

@@ -202,7 +202,7 @@ func (e *clusterEnv) testRotation(t *testing.T) {
 		return calls[len(calls)-1].Caller
 	}
 	before := acquirer()
-	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--yes").want(t, 0, "worthless")
+	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--yes").want(t, 0, "revoked")
 	e.service(t, "after", 81)
 	e.wantRules(t, e.address(t, "after"), "81:demo-worker-1,demo-worker-2")
 	if now := acquirer(); now == before {
@@ -293,7 +293,7 @@ func TestLeastRights(t *testing.T) {
 	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--yes").
 		want(t, 0, "csccm may not read Secrets in namespaces other than kube-system")
 	e.csccm(t, adminPassword+"\n", "rotate-keys", "--admin-user", "admin", "--admin-password-stdin", "--finish", "--yes").
-		want(t, 0, "the old keys of kubeadmin are worthless")
+		want(t, 0, "the old keys of kubeadmin are revoked")
 	if secret() == before {
 		t.Error("the keys are the same")
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/csccm/csccm/installer/kube/cluster"
+	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
 // MadeConfigMap lists what csccm made in CloudStack for the cluster, so that it can be removed again. It is written
@@ -73,30 +75,6 @@ type Made struct {
 	Objects       []MadeObject `json:"objects"`
 }
 
-// Texts are the objects for people.
-func (m *Made) Texts() []string {
-	out := make([]string, len(m.Objects))
-	for i, o := range m.Objects {
-		out[i] = o.String()
-	}
-	return out
-}
-
-func (m *Made) add(objects []MadeObject) {
-	for _, o := range objects {
-		i := slices.IndexFunc(m.Objects, o.same)
-		if i < 0 {
-			m.Objects = append(m.Objects, o)
-			continue
-		}
-		m.Objects[i].ID = cmp.Or(o.ID, m.Objects[i].ID)
-	}
-}
-
-func (m *Made) drop(objects []MadeObject) {
-	m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return slices.ContainsFunc(objects, o.same) })
-}
-
 // ReadMade reads the list; it is empty where there is none.
 func ReadMade(ctx context.Context, kube kubernetes.Interface, namespace string) (*Made, error) {
 	c, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, MadeConfigMap, metav1.GetOptions{})
@@ -118,20 +96,53 @@ func decodeMade(c *corev1.ConfigMap) (*Made, error) {
 	return m, nil
 }
 
-// RecordMade adds objects to the list. One that is there gets its id.
-func RecordMade(ctx context.Context, kube kubernetes.Interface, namespace, apiURL string, sslNoVerify bool, objects ...MadeObject) error {
-	return changeMade(ctx, kube, namespace, func(m *Made) {
-		if m.APIURL != "" && !strings.EqualFold(m.APIURL, apiURL) {
+// Recorded runs do, which makes objects in the CloudStack of a configuration, and lists them in the cluster before, and with
+// their ids after. objects returns them with the ids known so far. What CloudStack has certainly not made is taken off the list.
+func Recorded(ctx context.Context, c *cluster.Cluster, cfg *cloudstack.Config, objects func() []MadeObject, do func() error) error {
+	if len(objects()) == 0 {
+		return do()
+	}
+	err := changeMade(ctx, c.Kube, c.Namespace, func(m *Made) {
+		if m.APIURL != "" && !strings.EqualFold(m.APIURL, cfg.APIURL) {
 			m.Objects = nil // of another CloudStack, which the cluster has left
 		}
-		m.APIURL, m.SSLNoVerify = apiURL, sslNoVerify
-		m.add(objects)
+		m.APIURL, m.SSLNoVerify = cfg.APIURL, cfg.SSLNoVerify
+		m.add(objects())
 	})
+	if err != nil {
+		return c.Explain(err)
+	}
+	err = do()
+	answer, answered := errors.AsType[*cloudstack.Error](err)
+	recorded := changeMade(ctx, c.Kube, c.Namespace, func(m *Made) {
+		m.add(objects())
+		if answered && !answer.MayHaveHappened {
+			m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return o.ID == "" && slices.ContainsFunc(objects(), o.same) })
+		}
+	})
+	if recorded == nil {
+		return err
+	}
+	return errors.Join(err, c.Explain(recorded))
+}
+
+// add lists objects. One that is there gets its id.
+func (m *Made) add(objects []MadeObject) {
+	for _, o := range objects {
+		i := slices.IndexFunc(m.Objects, o.same)
+		if i < 0 {
+			m.Objects = append(m.Objects, o)
+			continue
+		}
+		m.Objects[i].ID = cmp.Or(o.ID, m.Objects[i].ID)
+	}
 }
 
 // ForgetMade removes objects from the list, and an empty list.
 func ForgetMade(ctx context.Context, kube kubernetes.Interface, namespace string, objects ...MadeObject) error {
-	return changeMade(ctx, kube, namespace, func(m *Made) { m.drop(objects) })
+	return changeMade(ctx, kube, namespace, func(m *Made) {
+		m.Objects = slices.DeleteFunc(m.Objects, func(o MadeObject) bool { return slices.ContainsFunc(objects, o.same) })
+	})
 }
 
 func changeMade(ctx context.Context, kube kubernetes.Interface, namespace string, change func(*Made)) error {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -252,49 +251,25 @@ func (a *access) makeUser(ctx context.Context, e *engine.Env, s *engine.Session,
 
 // takeKeys makes what is missing, which is recorded in the cluster before and after.
 func (a *access) takeKeys(ctx context.Context, e *engine.Env, note engine.Note) error {
-	kube, namespace := e.Cluster.Kube, e.Cluster.Namespace
-	record := func(ctx context.Context, objects []credentials.MadeObject) error {
-		if len(objects) == 0 {
-			return nil
-		}
-		return e.Cluster.Explain(credentials.RecordMade(ctx, kube, namespace, a.config.APIURL, a.config.SSLNoVerify, objects...))
-	}
 	return engine.Shielded(ctx, func(ctx context.Context) error {
-		objects := a.user.Makes()
-		if len(objects) > 0 {
-			if err := credentials.EnsureNamespace(ctx, kube, namespace); err != nil {
+		if a.user.Changes() {
+			if err := credentials.EnsureNamespace(ctx, e.Cluster.Kube, e.Cluster.Namespace); err != nil {
 				return e.Cluster.Explain(err)
 			}
 		}
-		if err := record(ctx, objects); err != nil {
-			return err
-		}
-		keys, err := a.user.Apply(ctx, func(what string) {
-			a.done = append(a.done, what)
-			note("made %s", what)
-			e.Progress.Info("made %s", what)
-		})
-		var made, not []credentials.MadeObject
-		for _, o := range a.user.Makes() {
-			if o.ID != "" {
-				made = append(made, o)
-			} else {
-				not = append(not, o)
+		err := credentials.Recorded(ctx, e.Cluster, a.config, a.user.Makes, func() error {
+			keys, err := a.user.Apply(ctx, func(what string) {
+				a.done = append(a.done, what)
+				note("made %s", what)
+				e.Progress.Info("made %s", what)
+			})
+			if err == nil {
+				a.config.APIKey, a.config.SecretKey = keys.APIKey, keys.SecretKey
+				a.user.Steps = nil
 			}
-		}
-		a.made = append(a.made, made...)
-		rerr := record(ctx, made)
-		var api *cloudstack.Error
-		if rerr == nil && err != nil && len(objects) > 0 && errors.As(err, &api) && !api.MayHaveHappened { // certainly not made
-			rerr = credentials.ForgetMade(ctx, kube, namespace, not...)
-		}
-		if rerr != nil {
-			e.Progress.Warn("%v", rerr) // it names the objects already
-		}
-		if err == nil {
-			a.config.APIKey, a.config.SecretKey = keys.APIKey, keys.SecretKey
-			a.user.Steps = nil
-		}
+			return err
+		})
+		a.made = append(a.made, slices.DeleteFunc(a.user.Makes(), func(o credentials.MadeObject) bool { return o.ID == "" })...)
 		return err
 	})
 }

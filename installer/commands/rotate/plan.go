@@ -47,11 +47,10 @@ type Plan struct {
 	Steps         []string `json:"steps"`
 	Others
 	// KeptFor are the reasons why the old keys work on, or, with --finish, who stops working.
-	KeptFor   []string `json:"keptFor"`
-	Proof     string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
-	Pods      int      `json:"pods,omitempty"`  // that proved it
-	Restarted []string `json:"restarted"`       // other workloads
-	Ended     []string `json:"ended"`           // users whose old keys are revoked
+	KeptFor []string `json:"keptFor"`
+	Proof   string   `json:"proof,omitempty"` // that the controller works with the new keys: reload or restart
+	Pods    int      `json:"pods,omitempty"`  // that proved it
+	Ended   []string `json:"ended"`           // users whose old keys are revoked
 
 	ends     []cloudapi.User // whose old keys are revoked, if nothing keeps them
 	toID     string          // "" = to be created
@@ -61,26 +60,26 @@ type Plan struct {
 // newPlan finds whose keys the Secret holds, who is next, and whose old keys end.
 func (r *run) newPlan(ctx context.Context) error {
 	s := r.secret.Object
-	p := &Plan{
-		SchemaVersion: 1, DryRun: true, Secret: s.Namespace + "/" + s.Name,
-		Steps: []string{}, KeptFor: []string{}, Restarted: []string{}, Ended: []string{},
-	}
+	p := &Plan{SchemaVersion: 1, DryRun: true, Secret: s.Namespace + "/" + s.Name, Steps: []string{}, KeptFor: []string{}, Ended: []string{}}
 	r.plan = p
 	all, err := r.admin.ListUsers(ctx, "", "", "")
 	if err != nil {
 		return fmt.Errorf("listing users: %w", err)
 	}
-	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.secret.Config.APIKey })
+	at := slices.IndexFunc(all, func(u cloudapi.User) bool { return u.APIKey != "" && u.APIKey == r.local.APIKey })
 	if at < 0 {
 		return report.Remedied(fmt.Errorf("the keys in Secret %s belong to no user that this administrator sees", p.Secret),
 			"log in as an administrator of the user's domain; if the keys are dead already, csccm install --overwrite-secret makes others")
 	}
-	holder := all[at]
+	holder, taken := all[at], map[string]bool{}
 	p.Account = holder.Account
 	account := map[string]cloudapi.User{} // without the holder
 	for _, u := range all {
-		if u.ID != holder.ID && u.Account == holder.Account && u.DomainID == holder.DomainID {
-			account[u.Username] = u
+		if u.DomainID == holder.DomainID { // in which user names are unique
+			taken[u.Username] = true
+			if u.ID != holder.ID && u.Account == holder.Account {
+				account[u.Username] = u
+			}
 		}
 	}
 	from, continued := account[s.Annotations[annotationFrom]]
@@ -99,32 +98,25 @@ func (r *run) newPlan(ctx context.Context) error {
 	case continued:
 		p.switched, p.From, p.To, p.ends = true, from.Username, holder.Username, []cloudapi.User{from}
 	default:
-		p.From, p.To, p.ends = holder.Username, next(all, holder, account, s), []cloudapi.User{holder}
+		p.From, p.To, p.ends = holder.Username, next(holder.Username, taken, account, s), []cloudapi.User{holder}
 		p.toID = account[p.To].ID
 	}
 	return nil
 }
 
-var numbered = regexp.MustCompile(`^(.*)-[0-9]+$`)
+var numbered = regexp.MustCompile(`-[0-9]+$`)
 
 // next is the user that gets the new keys: that of a rotation that did not end, the one that the last rotation left, or a new
 // one. A user that somebody else may work with is never taken: its keys would end.
-func next(all []cloudapi.User, holder cloudapi.User, account map[string]cloudapi.User, s *corev1.Secret) string {
-	taken := func(name string) bool {
-		return slices.ContainsFunc(all, func(u cloudapi.User) bool { return u.Username == name && u.DomainID == holder.DomainID })
-	}
-	if to := s.Annotations[annotationTo]; to != "" && (account[to].ID != "" || !taken(to)) {
+func next(holder string, taken map[string]bool, account map[string]cloudapi.User, s *corev1.Secret) string {
+	if to := s.Annotations[annotationTo]; to != "" && (account[to].ID != "" || !taken[to]) {
 		return to
 	}
 	if spare := account[s.Annotations[annotationSpare]]; spare.ID != "" {
 		return spare.Username
 	}
-	base := holder.Username
-	if m := numbered.FindStringSubmatch(base); m != nil {
-		base = m[1]
-	}
 	for n := 2; ; n++ {
-		if name := fmt.Sprintf("%s-%d", base, n); !taken(name) {
+		if name := fmt.Sprintf("%s-%d", numbered.ReplaceAllString(holder, ""), n); !taken[name] {
 			return name
 		}
 	}
@@ -139,12 +131,15 @@ func (r *run) show(w io.Writer) error {
 		head, kept = "Old keys that Secret %s held before, account %q:\n", "What stops working:\n"
 	}
 	fmt.Fprintf(&b, head, p.Secret, p.Account)
-	reasons(&b, p.Steps)
-	p.print(&b, r.RestartOthers)
-	if len(p.KeptFor) > 0 && !r.KeepOld {
-		b.WriteString(kept)
-		reasons(&b, p.KeptFor)
+	section(&b, "", p.Steps)
+	var uses []string
+	for i := range p.Workloads {
+		u := &p.Workloads[i]
+		uses = append(uses, fmt.Sprintf("%s (%s, Secret %s): %s", u, count(u.PodCount), u.Secret, needsText[u.Needs]))
 	}
+	section(&b, "These keys are used by:\n", uses)
+	section(&b, "Not looked at:\n", p.NotLookedAt)
+	section(&b, kept, p.KeptFor)
 	if len(p.Steps) == 0 {
 		b.WriteString("no keys that the Secret held before work any more: nothing to do\n")
 	}
@@ -152,9 +147,13 @@ func (r *run) show(w io.Writer) error {
 	return err
 }
 
-func reasons(b *strings.Builder, all []string) {
-	for _, why := range all {
-		fmt.Fprintf(b, "  - %s\n", why)
+// section prints a list with its title; nothing without any.
+func section(b *strings.Builder, title string, all []string) {
+	if len(all) > 0 {
+		b.WriteString(title)
+	}
+	for _, text := range all {
+		fmt.Fprintf(b, "  - %s\n", text)
 	}
 }
 
@@ -164,17 +163,17 @@ func (r *run) done(w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case r.Finish:
-		fmt.Fprintf(&b, "the old keys of %s are worthless\n", strings.Join(p.Ended, ", "))
+		fmt.Fprintf(&b, "the old keys of %s are revoked\n", strings.Join(p.Ended, ", "))
 	default:
-		old := "are worthless"
+		old := "are revoked"
 		if len(p.KeptFor) > 0 {
 			old = "still work"
 		}
 		fmt.Fprintf(&b, "the controller works with the keys of user %q (%s of %s); the keys of user %q %s\n", p.To, p.Proof, count(p.Pods), p.From, old)
-	}
-	if len(p.KeptFor) > 0 && !r.Finish {
-		reasons(&b, p.KeptFor)
-		b.WriteString("When nothing uses them any more, end them: csccm rotate-keys --finish\n")
+		section(&b, "", p.KeptFor)
+		if len(p.KeptFor) > 0 {
+			b.WriteString("When nothing uses them any more, end them: csccm rotate-keys --finish\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

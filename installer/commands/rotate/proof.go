@@ -85,55 +85,44 @@ func (r *run) prove(ctx context.Context, note engine.Note) error {
 	} else {
 		note("the Secret holds the keys of user %q again", r.plan.From)
 	}
-	return report.Remedied(fmt.Errorf("%w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
+	return report.Remedied(fmt.Errorf("the controller does not work with the new keys: %w; %s", err, state), "see csccm doctor for the cause, and run csccm rotate-keys again")
 }
 
-// proven lets the Pods take the keys over, and restarts them where they do not.
+// proven lets the Pods take the keys over, and restarts them where they do not. A run that goes on with an earlier one has not
+// heard what they said before the Secret was changed, and restarts them at once.
 func (r *run) proven(ctx context.Context) error {
-	p := r.plan
-	if !p.switched {
+	if !r.plan.switched {
+		r.plan.Proof = "reload"
 		r.Progress.Step("Waiting for the controller to take the keys over")
-		said, all, refused, err := r.listen(ctx, reloadTimeout, saysReloaded, saysRefused, false)
-		switch {
-		case err != nil:
+		if inTime, err := r.listen(ctx, reloadTimeout, saysReloaded, saysRefused, false); inTime || err != nil {
 			return err
-		case refused != "":
-			return fmt.Errorf("the controller does not take the new keys: %s", refused)
-		case said == all:
-			r.Progress.Done("%s", count(said))
-			p.Proof, p.Pods = "reload", said
-			return nil
 		}
-		r.Progress.Done("%d of %s said so", said, count(all))
+		r.Progress.Done("")
 		r.Progress.Info("the controller does not take changed keys over by itself; restarting it, one Pod at a time")
-	} else if err := r.hear(ctx); err != nil {
-		return err
 	}
-	if err := r.Waiter().Replace(ctx); err != nil {
-		return err
-	}
-	r.Progress.Step("Waiting for the controller to speak to CloudStack")
-	said, all, refused, err := r.listen(ctx, contactTimeout, saysWorks, saysFails, true)
-	if err == nil && said == 0 {
-		if refused == "" {
-			refused = "it has said nothing about CloudStack"
-		}
-		err = fmt.Errorf("the controller was restarted and does not work within %s: %s", contactTimeout, refused)
+	r.plan.Proof = "restart"
+	err := r.hear(ctx)
+	if err == nil {
+		err = r.Waiter().Replace(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	r.Progress.Done("it works")
-	p.Proof, p.Pods = "restart", all
-	return nil
+	r.Progress.Step("Waiting for the controller to speak to CloudStack")
+	inTime, err := r.listen(ctx, contactTimeout, saysWorks, saysFails, true)
+	if err == nil && !inTime {
+		err = fmt.Errorf("after a restart it says nothing about CloudStack within %s", contactTimeout)
+	}
+	return err
 }
 
-// listen waits until Pods say something good, and returns how many of all did, and the last bad word. Of the Pods that were
-// heard before each must say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
-func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string, fresh bool) (said, all int, refused string, err error) {
-	_, err = engine.Poll(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
+// listen waits until Pods say something good, and reports whether they did in time. Of the Pods that were heard before each must
+// say so, and a bad word ends the wait; of fresh ones only the leader speaks, and may yet succeed.
+func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string, fresh bool) (inTime bool, err error) {
+	var refused error
+	inTime, err = engine.Poll(ctx, r.Clock, proofPoll, limit, func() (bool, error) {
 		pods, err := r.pods(ctx)
-		said, all = 0, len(pods)
+		said := 0
 		for i := range pods {
 			before, known := r.heard[pods[i].Name]
 			log, lerr := r.PodLogs(ctx, &pods[i], logLines)
@@ -142,12 +131,22 @@ func (r *run) listen(ctx context.Context, limit time.Duration, good, bad string,
 			case strings.Count(log, good) > before.good:
 				said++
 			case strings.Count(log, bad) > before.bad:
-				refused = "Pod " + pods[i].Name + ": " + r.scrub(lastLine(log, bad))
+				refused = fmt.Errorf("Pod %s: %s", pods[i].Name, r.Scrub(lastLine(log, bad)))
 			}
 		}
-		return fresh && said > 0 || !fresh && (said == all || refused != ""), err
+		r.plan.Pods = len(pods)
+		if err == nil && !fresh {
+			err = refused
+		}
+		return fresh && said > 0 || said == len(pods), err
 	})
-	return said, all, refused, err
+	switch {
+	case inTime:
+		r.Progress.Done("%s", count(r.plan.Pods))
+	case err == nil:
+		err = refused
+	}
+	return inTime, err
 }
 
 func lastLine(log, part string) string {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/csccm/csccm/installer/cloud"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -28,9 +29,7 @@ const fieldManager = "csccm"
 
 // Options of a rotation.
 type Options struct {
-	KeepOld bool // do not make the old keys worthless
-	// RestartOthers restarts other workloads that read the Secret.
-	RestartOthers bool
+	KeepOld bool // do not revoke the old keys
 	// Finish ends old keys that rotations have kept, and does nothing else. Force does so also where something uses them.
 	Finish, Force bool
 
@@ -57,35 +56,27 @@ type run struct {
 
 	secret  *credentials.Secret
 	local   *cloudstack.Config // the Secret's, for this machine
+	api     *cloudapi.Client   // with the keys that the Secret held at first
 	admin   *cloudapi.Client
 	plan    *Plan
 	keys    *cloudapi.Keys   // the new ones
 	old     []byte           // the Secret's cloud-config before
 	changed time.Time        // when the Secret got its keys; zero before
 	hide    []string         // secrets that no text may hold
-	heard   map[string]words // of the controller's Pods, before the Secret was changed
+	heard   map[string]words // of the controller's Pods, before the Secret was changed or they were restarted
 }
 
 // Run rotates the keys.
 func Run(ctx context.Context, e *engine.Env, o Options) error {
 	r := &run{Env: e, Options: o}
-	e.Scrub = r.scrub
-	var err error
-	if r.secret, err = credentials.ReadSecret(ctx, e.Cluster.Kube, e.Cluster.Namespace); err != nil {
-		return e.Cluster.Explain(err)
+	e.Scrub = func(text string) string { return report.Mask(text, r.hide...) }
+	cs, err := cloud.OfSecret(ctx, e.Cluster)
+	if err != nil {
+		return err
 	}
-	switch {
-	case !r.secret.Exists:
-		return report.Usage(fmt.Sprintf("there is no Secret %s/%s", r.secret.Namespace, r.secret.Name), "run csccm install")
-	case r.secret.Problem != nil:
-		return report.Usage(r.secret.Problem.Error(), "correct the Secret, or run csccm install --overwrite-secret")
-	}
-	r.hide = append(r.hide, r.secret.Config.APIKey, r.secret.Config.SecretKey)
-	var cleanup func()
-	if r.local, cleanup, err = r.secret.LocalConfig(ctx, e.Cluster.Kube); err != nil {
-		return e.Cluster.Explain(err)
-	}
-	defer cleanup()
+	defer cs.Close()
+	r.secret, r.local, r.api = cs.Secret, cs.Config, cs.Client
+	r.hide = append(r.hide, r.local.APIKey, r.local.SecretKey)
 	if _, err := r.pods(ctx); err != nil { // keys that nobody could prove are not made
 		return err
 	}
@@ -147,15 +138,10 @@ func (r *run) steps() (steps []engine.Step) {
 	if !r.Finish {
 		step(r.prove, "wait until the controller works with the keys of user %q", p.To)
 	}
-	if r.RestartOthers {
-		for _, u := range p.toRestart(r.changed) {
-			step(func(ctx context.Context, note engine.Note) error { return r.restart(ctx, u, note) }, "restart %s", u)
-		}
-	}
-	p.KeptFor = r.keeps(&p.Others, r.RestartOthers)
+	p.KeptFor = append(p.KeptFor, r.keeps(&p.Others)...)
 	for i := range p.ends {
 		u := &p.ends[i]
-		text := "make the old keys of user %q worthless: whatever else uses them stops working"
+		text := "revoke the old keys of user %q: whatever else uses them stops working"
 		if len(p.KeptFor) > 0 && !r.Finish {
 			text = "leave the keys of user %q as they are; csccm rotate-keys --finish ends them"
 		}
@@ -166,8 +152,6 @@ func (r *run) steps() (steps []engine.Step) {
 	}
 	return steps
 }
-
-func (r *run) scrub(text string) string { return report.Mask(text, r.hide...) }
 
 // change updates the Secret, again when somebody else did meanwhile, and not only half when the run is stopped.
 func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed *corev1.Secret, err error) {
@@ -190,27 +174,29 @@ func (r *run) change(ctx context.Context, edit func(s *corev1.Secret)) (changed 
 	return changed, r.Cluster.Explain(err)
 }
 
-// makeUser names the user on the Secret, so that a run that ends here is continued with the same one, and creates it.
+// begin names the user on the Secret, so that a run that ends here is continued with the same one.
+func (r *run) begin(ctx context.Context) error {
+	_, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = r.plan.To })
+	return err
+}
+
+// makeUser creates the user of the new keys.
 func (r *run) makeUser(ctx context.Context, note engine.Note) error {
 	p, holder := r.plan, &r.plan.ends[0]
 	made := credentials.MadeObject{Kind: credentials.MadeUser, Name: p.To, Account: p.Account, DomainID: holder.DomainID, Domain: holder.Domain}
-	record := func(ctx context.Context) error {
-		return r.Cluster.Explain(credentials.RecordMade(ctx, r.Cluster.Kube, r.secret.Namespace, r.secret.Config.APIURL, r.secret.Config.SSLNoVerify, made))
-	}
 	return engine.Shielded(ctx, func(ctx context.Context) error {
-		if _, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
+		if err := r.begin(ctx); err != nil {
 			return err
 		}
-		if err := record(ctx); err != nil {
-			return err
-		}
-		u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, holder.DomainID))
-		if err != nil {
-			return fmt.Errorf("creating user %q: %w", p.To, err)
-		}
-		note("made user %q", p.To)
-		p.toID, made.ID = u.ID, u.ID
-		return record(ctx)
+		return credentials.Recorded(ctx, r.Cluster, r.local, func() []credentials.MadeObject { return []credentials.MadeObject{made} }, func() error {
+			u, err := r.admin.CreateUser(ctx, credentials.NewUser(p.Account, p.To, holder.DomainID))
+			if err != nil {
+				return fmt.Errorf("creating user %q: %w", p.To, err)
+			}
+			note("made user %q", p.To)
+			p.toID, made.ID = u.ID, u.ID
+			return nil
+		})
 	})
 }
 
@@ -219,11 +205,10 @@ func (r *run) makeKeys(ctx context.Context, note engine.Note) error {
 	p := r.plan
 	r.Progress.Step("New keys of user %q", p.To)
 	err := engine.Shielded(ctx, func(ctx context.Context) error {
-		if _, err := r.change(ctx, func(s *corev1.Secret) { s.Annotations[annotationTo] = p.To }); err != nil {
-			return err
+		err := r.begin(ctx)
+		if err == nil {
+			r.keys, err = r.register(ctx, p.To, p.toID)
 		}
-		var err error
-		r.keys, err = r.register(ctx, p.To, p.toID)
 		return err
 	})
 	if err != nil {
@@ -314,18 +299,18 @@ func (r *run) changedAt(s *corev1.Secret) time.Time {
 	return latest
 }
 
-// keeps returns why old keys must still work, or what --finish would break. restarts reports whether csccm restarts what it can.
-func (r *run) keeps(o *Others, restarts bool) []string {
+// keeps returns why old keys must still work, or what --finish would break.
+func (r *run) keeps(o *Others) (why []string) {
 	if r.KeepOld {
-		return []string{"--keep-old"}
+		why = []string{"--keep-old"}
 	}
-	out := o.breaks(r.changed, restarts)
+	why = append(why, o.inUse(r.changed)...)
 	for _, what := range o.NotLookedAt {
 		if !r.Finish { // who finishes has been told, and decides
-			out = append(out, "csccm may not read "+what)
+			why = append(why, "csccm may not read "+what)
 		}
 	}
-	return out
+	return why
 }
 
 // mayBreak refuses to break something, unless forced.
@@ -335,27 +320,32 @@ func (r *run) mayBreak(breaks []string) error {
 	}
 	return &report.Error{
 		What: "the old keys are still in use: " + strings.Join(breaks, "; "), Code: report.ExitCheckFailed,
-		Fix: "restart what read the Secret before (--restart-others does so where it can), write the new keys into the copies; " +
+		Fix: "restart what read the Secret before (kubectl rollout restart), write the new keys into the copies; " +
 			"or end the old keys all the same with --force",
 	}
 }
 
-// retire makes a user's old keys worthless: CloudStack replaces them by a pair that nobody reads. The next rotation takes the
-// user. Where something may still work with them, they stay.
+// retire revokes a user's old keys: CloudStack replaces them by a pair that nobody reads. The next rotation takes the user.
+// Where something may still work with them, they stay, and the next rotation does not take their user.
 func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) error {
 	found, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
-	r.plan.KeptFor = r.keeps(found, false)
-	switch {
-	case r.Finish:
-		if err := r.mayBreak(r.plan.KeptFor); err != nil {
+	keptFor := r.keeps(found)
+	if r.Finish {
+		if err := r.mayBreak(keptFor); err != nil {
 			return err
 		}
-		r.plan.KeptFor = []string{}
-	case len(r.plan.KeptFor) > 0:
-		return r.keep(ctx)
+		keptFor = nil
+	}
+	r.plan.KeptFor = append([]string{}, keptFor...)
+	if len(keptFor) > 0 {
+		_, err := r.change(ctx, func(s *corev1.Secret) {
+			delete(s.Annotations, annotationFrom)
+			delete(s.Annotations, annotationSpare)
+		})
+		return err
 	}
 	r.Progress.Step("Old keys of user %q", u.Username)
 	return engine.Shielded(ctx, func(ctx context.Context) error {
@@ -363,8 +353,8 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 			return err
 		}
 		r.plan.Ended = append(r.plan.Ended, u.Username)
-		note("the old keys of user %q are worthless", u.Username)
-		r.Progress.Done("worthless")
+		note("the old keys of user %q are revoked", u.Username)
+		r.Progress.Done("revoked")
 		_, err := r.change(ctx, func(s *corev1.Secret) {
 			delete(s.Annotations, annotationFrom)
 			s.Annotations[annotationSpare] = u.Username
@@ -373,24 +363,11 @@ func (r *run) retire(ctx context.Context, u *cloudapi.User, note engine.Note) er
 	})
 }
 
-// keep ends the rotation with old keys that still work. The next rotation does not take their user: somebody may work
-// with them.
-func (r *run) keep(ctx context.Context) error {
-	_, err := r.change(ctx, func(s *corev1.Secret) {
-		delete(s.Annotations, annotationFrom)
-		delete(s.Annotations, annotationSpare)
-	})
-	return err
-}
-
 // check proves that the keys in the Secret are not those that were ended.
 func (r *run) check(ctx context.Context, _ engine.Note) error {
-	api, err := cloudapi.NewClient(r.local)
-	if err == nil {
-		err = credentials.CheckKeys(ctx, r.local.APIURL, api)
-	}
+	err := credentials.CheckKeys(ctx, r.local.APIURL, r.api)
 	if err != nil && ctx.Err() == nil {
-		return report.Remedied(fmt.Errorf("the old keys are worthless; %w", err), "see csccm doctor")
+		return report.Remedied(fmt.Errorf("the old keys are revoked; %w", err), "see csccm doctor")
 	}
 	return err
 }

@@ -216,7 +216,7 @@ func TestRotate(t *testing.T) {
 	})
 	env.rotate(nil)
 	s, second := env.secret()
-	require.Contains(t, env.out.String(), "the controller works with the keys of user \"k8s-owner-2\" (reload of 2 Pods); the keys of user \"k8s-owner\" are worthless\n")
+	require.Contains(t, env.out.String(), "the controller works with the keys of user \"k8s-owner-2\" (reload of 2 Pods); the keys of user \"k8s-owner\" are revoked\n")
 	require.True(t, env.works(second))
 	require.False(t, env.works(first))
 	require.Equal(t, "kept", string(s.Data["other"]))
@@ -252,7 +252,7 @@ func TestRotateKeepsOldKeys(t *testing.T) {
 	s, second := env.secret()
 	require.True(t, env.works(second))
 	require.Equal(t, "k8s-owner", s.Annotations[annotationSpare])
-	require.Contains(t, env.out.String(), "the old keys of k8s-owner are worthless\n")
+	require.Contains(t, env.out.String(), "the old keys of k8s-owner are revoked\n")
 	env.out.Reset()
 	env.rotate(func(_ *engine.Env, o *Options) { o.Finish = true })
 	require.Contains(t, env.out.String(), "nothing to do")
@@ -320,6 +320,7 @@ func TestRotateContinues(t *testing.T) {
 	require.True(t, env.works(first))
 	s, second := env.secret()
 	require.Equal(t, "k8s-owner", s.Annotations[annotationFrom])
+	require.ErrorContains(t, env.run(t.Context(), func(_ *engine.Env, o *Options) { o.Finish = true }), "a rotation has not ended")
 
 	env.logs = func(string, int32) string { return saysWorks }
 	env.rotate(nil)

@@ -34,8 +34,8 @@ func (p *Plan) cloud(ctx context.Context, u *run) error {
 		return u.Cluster.Explain(err)
 	}
 	if !u.DeleteUser {
-		for _, text := range made.Texts() {
-			p.Stays = append(p.Stays, text+" in CloudStack, made by csccm (--delete-user removes it)")
+		for _, o := range made.Objects {
+			p.Stays = append(p.Stays, o.String()+" in CloudStack, made by csccm (--delete-user removes it)")
 		}
 		if len(made.Objects) == 0 {
 			p.Stays = append(p.Stays, "the controller's user and keys in CloudStack, which csccm did not make")

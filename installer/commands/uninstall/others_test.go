@@ -70,9 +70,9 @@ func TestUninstallKeepsTheUserOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	for _, u := range users {
 		if u.APIKey == config.APIKey {
-			require.NoError(t, credentials.RecordMade(t.Context(), e.Kube, testenv.Namespace, config.APIURL, false, credentials.MadeObject{
-				Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain,
-			}))
+			made := credentials.MadeObject{Kind: credentials.MadeUser, Name: u.Username, ID: u.ID, Account: u.Account, DomainID: u.DomainID, Domain: u.Domain}
+			objects := func() []credentials.MadeObject { return []credentials.MadeObject{made} }
+			require.NoError(t, credentials.Recorded(t.Context(), e.Env.Cluster, config, objects, func() error { return nil }))
 		}
 	}
 	o := Options{DeleteUser: true, Admin: func(context.Context, *cloudstack.Config) (*cloudapi.Client, func(), error) {

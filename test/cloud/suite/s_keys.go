@@ -14,7 +14,7 @@ import (
 	"github.com/csccm/csccm/test/cloud/must"
 )
 
-// rotateKeys rotates twice; the keys of before are worthless, and the controller works on. Installing the same again changes nothing.
+// rotateKeys rotates twice; the keys of before are revoked, and the controller works on. Installing the same again changes nothing.
 func rotateKeys(e *env) string {
 	if e.installedBy == byKeys {
 		must.OK(cannot("the controller has the keys of the suite's own user"))
