@@ -65,12 +65,12 @@ nodes, its certificates, and whether CKS would deploy its own provider again.`,
 type cksBody = func(ctx context.Context, s *cks.Service, args []string) error
 
 // cksReading completes a command that talks to CloudStack alone. validate needs no connection; it may be nil.
-func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate func(args []string) error, body cksBody) *cobra.Command {
+func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate func(context.Context) error, body cksBody) *cobra.Command {
 	f := &installFlags{}
 	cmd.Long += credentialsText
 	g.Command(cmd, has, func(ctx context.Context, args []string) error {
 		if validate != nil {
-			if err := validate(args); err != nil {
+			if err := validate(ctx); err != nil {
 				return err
 			}
 		}
@@ -85,11 +85,13 @@ func cksReading(g *cli.Globals, cmd *cobra.Command, has cli.FlagSet, validate fu
 
 var oneCluster = cli.OneArgument("name or id of a cluster")
 
-// cksChange completes a command that changes the cluster that its argument names.
-func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(args []string) error, body cksBody) *cobra.Command {
+// cksChange completes a command that carries out an operation on the cluster that its argument names.
+func cksChange(g *cli.Globals, cmd *cobra.Command, validate func(context.Context) error, op cks.Operation, o *cks.Options) *cobra.Command {
 	cmd.Long += followText
 	cmd.Args = oneCluster
-	cksReading(g, cmd, cli.FlagJournal|cli.FlagDryRun, validate, body)
+	cksReading(g, cmd, cli.FlagJournal|cli.FlagDryRun, validate, func(ctx context.Context, s *cks.Service, args []string) error {
+		return s.Run(ctx, op, args[0], *o)
+	})
 	g.DefaultTimeout(cmd, cksTimeout, func() bool { return true })
 	return cmd
 }
@@ -125,7 +127,7 @@ func (f *installFlags) onCKS(ctx context.Context, g *cli.Globals, body func(*cks
 	if err != nil {
 		return err
 	}
-	return body(&cks.Service{Env: e, API: cs.Client, Project: project, All: g.Verbosity > 0})
+	return body(&cks.Service{Env: e, API: cs.Client, Project: project})
 }
 
 func newCKSListCommand(g *cli.Globals) *cobra.Command {
@@ -152,12 +154,12 @@ func newCKSShowCommand(g *cli.Globals) *cobra.Command {
 	cmd := cksReading(g, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a cluster: its state, nodes and last events",
-		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last
-events of it where the role may list events (all of them with -v).`,
+		Long: `Show a cluster by its name or id: state, size, network, nodes, and the last ten
+events of it where the role may list events (all of them with -o json).`,
 		Example: `  csccm cks show demo
   csccm cks show demo --watch`,
 		Args: oneCluster,
-	}, 0, func([]string) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
+	}, 0, func(context.Context) error { return watch.Validate() }, func(ctx context.Context, s *cks.Service, args []string) error {
 		return watch.Repeat(ctx, g, func(ctx context.Context, out io.Writer) (string, error) {
 			info, err := s.Show(ctx, args[0])
 			if err != nil {
@@ -189,7 +191,7 @@ It is a secret: whoever has it administers the cluster.`,
   csccm cks kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:        oneCluster,
 		Annotations: cli.Outputs("yaml", "json"),
-	}, 0, func([]string) error {
+	}, 0, func(context.Context) error {
 		if merge && file != "" {
 			return cli.Usagef("--merge and --output-file exclude each other")
 		}
@@ -225,28 +227,23 @@ It is a secret: whoever has it administers the cluster.`,
 	return cmd
 }
 
-// preflighted completes the body of a command with a preflight.
-func preflighted(cmd *cobra.Command, body cksBody) cksBody {
-	var ignore []string
-	cmd.Flags().StringSliceVar(&ignore, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
-	return func(ctx context.Context, s *cks.Service, args []string) error {
-		s.Ignore = ignore
-		return body(ctx, s, args)
-	}
+// addPreflight adds the flag of commands with a preflight.
+func addPreflight(cmd *cobra.Command, o *cks.Options) {
+	cmd.Flags().StringSliceVar(&o.Ignore, "ignore-preflight", nil, "go on although the preflight has found an error of this code; may be repeated")
 }
 
 // addOfferings adds the flags that name offerings of nodes.
-func addOfferings(cmd *cobra.Command, o *cks.Offerings) {
-	cmd.Flags().StringVar(&o.All, "offering", "", "name or id of the offering of all nodes")
-	cmd.Flags().StringVar(&o.Control, "control-offering", "", "offering of the control nodes (CloudStack 4.21)")
-	cmd.Flags().StringVar(&o.Worker, "worker-offering", "", "offering of the workers (CloudStack 4.21)")
+func addOfferings(cmd *cobra.Command, o *cks.Options) {
+	cmd.Flags().StringVar(&o.Offering, "offering", "", "name or id of the offering of all nodes")
+	cmd.Flags().StringVar(&o.ControlOffering, "control-offering", "", "offering of the control nodes (CloudStack 4.21)")
+	cmd.Flags().StringVar(&o.WorkerOffering, "worker-offering", "", "offering of the workers (CloudStack 4.21)")
 }
 
 // withController is the value of --with that installs csccm's controller.
 const withController = "csccm"
 
 func newCKSCreateCommand(g *cli.Globals) *cobra.Command {
-	o, charts := cks.CreateOptions{}, chartFlags{}
+	o, charts, with := &cks.Options{}, chartFlags{}, []string{}
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a cluster, and install csccm's controller into it",
@@ -271,7 +268,8 @@ doctor checks it at the end.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.Zone, "zone", "", "name or id of the zone (default the only one)")
 	flags.StringVar(&o.Version, "version", "", "name, semantic version or id of the version (default the newest that is Enabled and Ready)")
-	addOfferings(cmd, &o.Offerings)
+	addOfferings(cmd, o)
+	addPreflight(cmd, o)
 	flags.IntVar(&o.Size, "size", 0, "number of workers (default 1)")
 	flags.IntVar(&o.ControlNodes, "control-nodes", 0, "number of control nodes; 2 or more are highly available (default 1)")
 	flags.StringVar(&o.ExternalLB, "external-lb-address", "", "address of the load balancer of a highly available cluster in a shared network")
@@ -280,33 +278,29 @@ doctor checks it at the end.`,
 	flags.IntVar(&o.RootDiskGiB, "root-disk", 0, "size of a node's root disk in GiB (default 8)")
 	flags.BoolVar(&o.CSI, "csi", false, "let CloudStack install its CSI driver (CloudStack 4.22)")
 	flags.StringVar(&o.Description, "description", "", "text that CloudStack shows with the cluster")
-	flags.StringSliceVar(&o.With, "with", nil, "install this into the cluster when it runs: csccm")
+	flags.StringSliceVar(&with, "with", nil, "install this into the cluster when it runs: csccm")
 	flags.StringArrayVar(&charts.set, "set", nil, "chart value KEY=VALUE for --with csccm; may be repeated")
-	cksChange(g, cmd, func(args []string) error {
-		o.Name = args[0]
-		for _, w := range o.With {
+	cksChange(g, cmd, func(ctx context.Context) (err error) {
+		for _, w := range with {
 			if w != withController {
 				return cli.Usagef("--with %q is not known; there is %s", w, withController)
 			}
 		}
-		if len(charts.set) > 0 && len(o.With) == 0 {
-			return cli.Usagef("--set needs --with csccm")
-		}
-		return nil
-	}, preflighted(cmd, func(ctx context.Context, s *cks.Service, _ []string) (err error) {
-		if len(o.With) > 0 {
-			charts.set = append([]string{"adoptNodes=true"}, charts.set...)
-			in := install.Config{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
-			for _, value := range charts.set {
-				in.Typed = append(in.Typed, "--set", value)
+		if len(with) == 0 {
+			if len(charts.set) > 0 {
+				return cli.Usagef("--set needs --with csccm")
 			}
-			if in.Chart, in.Values, err = charts.load(ctx); err != nil {
-				return err
-			}
-			o.Install = func(ctx context.Context, _, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
+			return nil
 		}
-		return s.Create(ctx, o)
-	}))
+		charts.set = append([]string{"adoptNodes=true"}, charts.set...)
+		in := install.Config{Pin: []string{takeover.All}, MaxParallel: 1, PerNode: time.Minute}
+		for _, value := range charts.set {
+			in.Typed = append(in.Typed, "--set", value)
+		}
+		in.Chart, in.Values, err = charts.load(ctx)
+		o.Install = func(ctx context.Context, kubeconfig string) error { return installInto(ctx, g, kubeconfig, in) }
+		return err
+	}, cks.Create, o)
 	cli.CompleteFlag(cmd, "with", cli.OneOf(withController))
 	return cmd
 }
@@ -334,7 +328,7 @@ func installInto(ctx context.Context, g *cli.Globals, kubeconfig string, o insta
 }
 
 func newCKSScaleCommand(g *cli.Globals) *cobra.Command {
-	o := cks.ScaleOptions{}
+	o := &cks.Options{}
 	cmd := &cobra.Command{
 		Use:   "scale NAME",
 		Short: "Change workers, offerings or autoscaling of a cluster",
@@ -347,15 +341,18 @@ added and removed while the cluster runs; the newest are removed first.`,
   csccm cks scale demo --autoscaling off`,
 	}
 	cmd.Flags().IntVar(&o.Size, "size", 0, "number of workers")
-	addOfferings(cmd, &o.Offerings)
+	addOfferings(cmd, o)
+	addPreflight(cmd, o)
 	cmd.Flags().StringVar(&o.Autoscaling, "autoscaling", "", "range of workers, such as 2-5, or off")
 	cli.CompleteFlag(cmd, "autoscaling", cli.OneOf("off"))
-	scale := preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error { return s.Scale(ctx, args[0], o) })
-	return cksChange(g, cmd, func([]string) error { return o.Validate() }, scale)
+	return cksChange(g, cmd, func(context.Context) error {
+		_, err := o.ScaleRequest()
+		return err
+	}, cks.Scale, o)
 }
 
 func newCKSUpgradeCommand(g *cli.Globals) *cobra.Command {
-	var to string
+	o := &cks.Options{}
 	cmd := &cobra.Command{
 		Use:   "upgrade NAME",
 		Short: "Upgrade the Kubernetes of a cluster, node after node",
@@ -366,31 +363,32 @@ cluster where it reaches it.`,
 		Example: `  csccm cks upgrade demo --version 1.34.0 --dry-run
   csccm cks upgrade demo --version 1.34.0 --yes`,
 	}
-	cmd.Flags().StringVar(&to, "version", "", "name, semantic version or id of the version")
-	return cksChange(g, cmd, func([]string) error {
-		if to == "" {
+	addPreflight(cmd, o)
+	cmd.Flags().StringVar(&o.Version, "version", "", "name, semantic version or id of the version")
+	return cksChange(g, cmd, func(context.Context) error {
+		if o.Version == "" {
 			return cli.Usagef("--version names the version to upgrade to; csccm cks versions lists them")
 		}
 		return nil
-	}, preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error { return s.Upgrade(ctx, args[0], to) }))
+	}, cks.Upgrade, o)
 }
 
 func newCKSStartCommand(g *cli.Globals) *cobra.Command {
 	return cksChange(g, &cobra.Command{
 		Use: "start NAME", Short: "Start a cluster that is stopped", Example: "  csccm cks start demo",
 		Long: "Start the VMs of a cluster, and wait until its API server answers CloudStack.",
-	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Start(ctx, args[0]) })
+	}, nil, cks.Start, &cks.Options{})
 }
 
 func newCKSStopCommand(g *cli.Globals) *cobra.Command {
 	return cksChange(g, &cobra.Command{
 		Use: "stop NAME", Short: "Stop the VMs of a cluster", Example: "  csccm cks stop demo",
 		Long: "Stop the VMs of a cluster. Its disks, network, addresses and rules stay.",
-	}, nil, func(ctx context.Context, s *cks.Service, args []string) error { return s.Stop(ctx, args[0]) })
+	}, nil, cks.Stop, &cks.Options{})
 }
 
 func newCKSDeleteCommand(g *cli.Globals) *cobra.Command {
-	removeServices := false
+	o := &cks.Options{}
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a cluster and the load balancers of its Services",
@@ -404,10 +402,9 @@ Otherwise it names the addresses and rules that stay.`,
 		Example: `  csccm cks delete demo --dry-run
   csccm cks delete demo --remove-services --yes`,
 	}
-	cmd.Flags().BoolVar(&removeServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
-	return cksChange(g, cmd, nil, preflighted(cmd, func(ctx context.Context, s *cks.Service, args []string) error {
-		return s.Delete(ctx, args[0], removeServices)
-	}))
+	addPreflight(cmd, o)
+	cmd.Flags().BoolVar(&o.RemoveServices, "remove-services", false, "delete the Services of type LoadBalancer first, and wait until their rules are gone")
+	return cksChange(g, cmd, nil, cks.Delete, o)
 }
 
 func newCKSVersionsCommand(g *cli.Globals) *cobra.Command {

@@ -25,7 +25,7 @@ func newCKSISOCommand(g *cli.Globals) *cobra.Command {
 		Long: `Write a Kubernetes binaries ISO for CloudStack Kubernetes Service (CKS) in which
 provider.yaml is csccm's controller and docker/ has its image. All other files
 come from an ISO that create-kubernetes-binaries-iso.sh of CloudStack made, or
-from a folder of its layout. The same input gives the same bytes.
+from a folder of its layout.
 
 The controller uses the Secret that CKS creates, and initialises nodes whose
 kubelets run without --cloud-provider=external (chart value adoptNodes). The

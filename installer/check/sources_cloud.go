@@ -217,7 +217,7 @@ func readCKS(ctx context.Context, r *reading, f *Facts) error {
 	if c, err := ckscheck.Serving(ctx, r.DialAPI, k.Endpoint); err != nil {
 		found.Unread[ckscheck.SubjectCertificate] = err.Error()
 	} else {
-		found.Certificates = []ckscheck.Certificate{*c}
+		found.Certificate = c
 	}
 	if k.IPAddressID != "" {
 		found.Firewall, err = r.CloudStack.ListFirewallRules(ctx, cloudstack.FirewallRuleQuery{PublicIPID: k.IPAddressID, ProjectID: r.project})

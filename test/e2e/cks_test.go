@@ -58,7 +58,7 @@ func TestKubernetesServiceOnATerminal(t *testing.T) { //nolint:tparallel // the 
 
 	create := cks("create", "prod", "--version", "1.36.3", "--offering", "node", "--network", "prod-net", "--size", "1", "--with", "csccm")
 	e.dialog(t, []answer{{"Create cluster prod in CloudStack ", "y" + enter}}, append(create, podNetwork...)...).shows(t, 0,
-		"event KUBERNETES.CLUSTER.CREATE", "Cluster prod: Running", "Took the place of Deployment kube-system/cloud-controller-manager",
+		"Cluster prod: Running", "Took the place of Deployment kube-system/cloud-controller-manager",
 		"the controller initialises such nodes (adoptNodes)", "0 warning, 0 failed", "Cluster prod: Running")
 	e.initialised(t, 2)
 	e.csccm(t, "", cks("show", "prod")...).want(t, 0, "prod-node-")
@@ -75,7 +75,7 @@ func TestKubernetesServiceOnATerminal(t *testing.T) { //nolint:tparallel // the 
 	e.csccm(t, "", "doctor", "--kubeconfig", "prod.kubeconfig").want(t, 0, "0 warning, 0 failed")
 
 	e.dialog(t, []answer{{"Delete cluster prod in CloudStack ", "y" + enter}}, cks("delete", "prod", "--remove-services")...).shows(t, 0,
-		"before that, delete Service default/web", "their rules are gone", "Cluster prod: deleted")
+		"delete Service default/web with its load balancer", "their rules are gone", "Cluster prod: deleted")
 	e.nothingOfCKS(t)
 }
 

@@ -37,13 +37,12 @@ func inCommon() map[string]row {
 		"Node is not Ready":       {func(f *facts) { f.Nodes[2] = node("c1-node-2", "kubelet stopped posting") }, []string{"error node-not-ready"}},
 		"Node of somebody else":   {func(f *facts) { f.Nodes = append(f.Nodes, node("other", "stopped")) }, nil},
 		"VM never joined":         {func(f *facts) { f.Nodes = f.Nodes[:2] }, []string{"error node-missing"}},
-		"certificate for 30 days": {func(f *facts) { f.Certificates[0].NotAfter = now.Add(ExpiryWarning + time.Second) }, nil},
-		"certificate for less":    {func(f *facts) { f.Certificates[0].NotAfter = now.Add(ExpiryWarning) }, []string{"warning certificate-expires"}},
-		"its last second":         {func(f *facts) { f.Certificates[0].NotAfter = now }, []string{"warning certificate-expires"}},
-		"certificate expired":     {func(f *facts) { f.Certificates[0].NotAfter = now.Add(-time.Second) }, []string{"error certificate-expired"}},
-		"kubeconfig expired":      {func(f *facts) { f.Certificates[1].NotAfter = now.Add(-time.Second) }, []string{"error certificate-expired"}},
-		"not yet valid":           {func(f *facts) { f.Certificates[0].NotBefore = now.Add(time.Second) }, []string{"error certificate-not-yet"}},
-		"for another address":     {func(f *facts) { f.Certificates[0].WrongHost = errors.New("x509: not valid") }, []string{"warning certificate-host"}},
+		"certificate for 30 days": {func(f *facts) { f.Certificate.NotAfter = now.Add(ExpiryWarning + time.Second) }, nil},
+		"certificate for less":    {func(f *facts) { f.Certificate.NotAfter = now.Add(ExpiryWarning) }, []string{"warning certificate-expires"}},
+		"its last second":         {func(f *facts) { f.Certificate.NotAfter = now }, []string{"warning certificate-expires"}},
+		"certificate expired":     {func(f *facts) { f.Certificate.NotAfter = now.Add(-time.Second) }, []string{"error certificate-expired"}},
+		"not yet valid":           {func(f *facts) { f.Certificate.NotBefore = now.Add(time.Second) }, []string{"error certificate-not-yet"}},
+		"for another address":     {func(f *facts) { f.Certificate.WrongHost = errors.New("x509: not valid") }, []string{"warning certificate-host"}},
 	}
 }
 
@@ -152,7 +151,7 @@ var everything = func() map[Subject]string {
 	out := map[Subject]string{}
 	for _, s := range []Subject{
 		SubjectVersions, SubjectOfferings, SubjectNetwork, SubjectQuota, SubjectFree, SubjectAddresses, SubjectFirewall,
-		SubjectForwards, SubjectBalancers, SubjectNetworkVMs, SubjectNodes, SubjectServices, SubjectCertificate, SubjectKubeconfig,
+		SubjectBalancers, SubjectNetworkVMs, SubjectNodes, SubjectServices, SubjectCertificate,
 	} {
 		out[s] = "the role of the keys does not allow it"
 	}

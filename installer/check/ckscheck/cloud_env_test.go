@@ -67,7 +67,7 @@ func newEnv(t *testing.T, change ...func(w *simulator.World)) *env {
 
 // reader has nobody at the clusters' endpoints.
 func (e *env) reader() *ckscheck.Reader {
-	return &ckscheck.Reader{API: e.user, Kube: e.kube, NoKube: "there is no kubeconfig", Clock: clock.RealClock{}, Dial: func(context.Context, string, string) (net.Conn, error) {
+	return &ckscheck.Reader{API: e.user, Kube: e.kube, NoKube: errors.New("there is no kubeconfig"), Clock: clock.RealClock{}, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("connection refused")
 	}}
 }

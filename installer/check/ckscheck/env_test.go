@@ -50,15 +50,11 @@ func good() *Facts {
 		Firewall: []cloudstack.FirewallRule{
 			{ID: "fw-ssh", PublicIPID: "ip", Protocol: "tcp", StartPort: 2222, EndPort: 2224}, {ID: "fw-api", PublicIPID: "ip", Protocol: "tcp", StartPort: 6443, EndPort: 6443},
 		},
-		Forwards:   []cloudstack.PortForwarding{{ID: "pf", PublicIPID: "ip", StartPort: 2222, EndPort: 2222, VMID: "vm0"}},
-		Balancers:  []cloudstack.LoadBalancerRule{{ID: "api", Name: "api-lb", PublicIPID: "ip", PublicPort: 6443, NetworkID: "n"}},
-		NetworkVMs: []cloudstack.VirtualMachine{{ID: "vm0", Name: "c1-control-1"}, {ID: "vm1", Name: "c1-node-1"}, {ID: "vm2", Name: "c1-node-2"}},
-		Nodes:      []corev1.Node{node("c1-control-1", ""), node("c1-node-1", ""), node("c1-node-2", "")},
-		Certificates: []Certificate{
-			{Of: SubjectCertificate, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
-			{Of: SubjectKubeconfig, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
-		},
-		Unread: map[Subject]string{},
+		Balancers:   []cloudstack.LoadBalancerRule{{ID: "api", Name: "api-lb", PublicIPID: "ip", PublicPort: 6443, NetworkID: "n"}},
+		NetworkVMs:  []cloudstack.VirtualMachine{{ID: "vm0", Name: "c1-control-1"}, {ID: "vm1", Name: "c1-node-1"}, {ID: "vm2", Name: "c1-node-2"}},
+		Nodes:       []corev1.Node{node("c1-control-1", ""), node("c1-node-1", ""), node("c1-node-2", "")},
+		Certificate: &Certificate{NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(0, 11, 0)},
+		Unread:      map[Subject]string{},
 	}
 }
 
@@ -75,7 +71,7 @@ func node(name, why string) corev1.Node {
 // newCluster are facts and a request of a cluster that can be created in a network without one.
 func newCluster() (*Facts, cloudapi.CreateClusterRequest) {
 	f := good()
-	f.Cluster, f.Firewall, f.Forwards = nil, nil, nil
+	f.Cluster, f.Firewall = nil, nil
 	return f, cloudapi.CreateClusterRequest{Name: "c2", ZoneID: "z", VersionID: "v131", OfferingID: "node", ControlNodes: 1, Size: 1, NetworkID: "n", KeyPair: "key"}
 }
 

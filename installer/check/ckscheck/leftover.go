@@ -28,8 +28,6 @@ type Leftover struct {
 	// Allocated says that a controller acquired the address: it goes with the Service.
 	Allocated bool
 	Balancers []cloudstack.LoadBalancerRule
-	// Others names the firewall and port forwarding rules.
-	Others []string
 }
 
 // Leftovers returns the addresses of the cluster's network that have rules of Services of type LoadBalancer, or were acquired for
@@ -44,31 +42,12 @@ func Leftovers(f *Facts) []Leftover {
 			}
 		}
 		f.attribute(&l)
-		if l.Service == "" && len(l.Balancers) == 0 && !l.Allocated {
-			continue // somebody else's
+		if l.Service != "" || len(l.Balancers) > 0 || l.Allocated { // else somebody else's
+			out = append(out, l)
 		}
-		for _, r := range f.Firewall {
-			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
-				l.Others = append(l.Others, "firewall rule "+r.ID)
-			}
-		}
-		for _, r := range f.Forwards {
-			if r.PublicIPID == a.ID && !f.ownPort(&a, r.StartPort) {
-				l.Others = append(l.Others, "port forwarding rule "+r.ID)
-			}
-		}
-		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Compare(a.Address.Address, b.Address.Address) })
 	return out
-}
-
-// ownPort reports whether CKS opens a port on an address for the nodes' SSH and the API.
-func (f *Facts) ownPort(a *cloudstack.PublicIP, port int) bool {
-	if f.Cluster == nil || a.ID != f.Cluster.IPAddressID {
-		return false
-	}
-	return port == apiPort || sshPort <= port && port < sshPort+max(len(f.Cluster.VMs), 1) || etcdStart <= port && port < etcdStart+f.Cluster.EtcdNodes
 }
 
 // attribute finds the Service of an address: by its tags, by the names of its rules, or by the Service's own status.
@@ -92,14 +71,6 @@ func (f *Facts) attribute(l *Leftover) {
 			return
 		}
 	}
-}
-
-// what lists the rules, by their ids.
-func (l *Leftover) what() string {
-	named := func(r *cloudstack.LoadBalancerRule) string {
-		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
-	}
-	return "with " + cmp.Or(strings.Join(append(cloudapi.Names(l.Balancers, named), l.Others...), ", "), "no rules")
 }
 
 // OwnNetwork reports whether CKS created the cluster's network, and thus deletes it with the cluster. The API does not say so; the
@@ -137,14 +108,19 @@ func (c *check) leftover(l *Leftover) {
 	if l.Service != "" {
 		object += " of Service " + l.Service
 	}
-	switch namespace, name, _ := strings.Cut(l.Service, "/"); {
+	named := func(r *cloudstack.LoadBalancerRule) string {
+		return fmt.Sprintf("load balancer rule %s (%s)", r.Name, r.ID)
+	}
+	what := fmt.Sprintf("it stays in network %s, with %s", c.Cluster.NetworkName,
+		strings.Join(append(cloudapi.Names(l.Balancers, named), "its firewall and port forwarding rules"), ", "))
+	switch {
 	case c.OwnNetwork():
 		c.add(Warning, "address-lost", object, "to keep the address, move it to another network before", "CloudStack made the network, and releases the address with it")
 	case l.Living:
-		c.add(Warning, "leftover", object, fmt.Sprintf("csccm cks delete %s --remove-services, or kubectl delete service -n %s %s first", c.Cluster.Name, namespace, name),
-			"it stays in network %s, %s: CloudStack deletes only what it made", c.Cluster.NetworkName, l.what())
+		c.add(Warning, "leftover", object, "csccm cks delete "+c.Cluster.Name+" --remove-services, or delete the Service first", "%s: CloudStack deletes only what it made", what)
 	default:
-		c.add(Warning, "leftover", object, "when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source NAT", "it stays in network %s, %s; no Service of the cluster is known to use it", c.Cluster.NetworkName, l.what())
+		c.add(Warning, "leftover", object, "when nobody needs them, delete the rules in CloudStack, and release the address unless it is of source NAT",
+			"%s; no Service of the cluster is known to use it", what)
 	}
 }
 

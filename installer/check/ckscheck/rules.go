@@ -98,22 +98,24 @@ func (c *check) read(s Subject) bool {
 	return !unread
 }
 
-// byID returns the element with an id; nil for none.
-func byID[T any](items []T, id string, of func(*T) string) *T {
-	for i := range items {
-		if of(&items[i]) == id {
-			return &items[i]
+// offering returns an offering by its id; nil where it is not known.
+func (c *check) offering(id string) *cloudapi.ServiceOffering {
+	for i := range c.Offerings {
+		if c.Offerings[i].ID == id {
+			return &c.Offerings[i]
 		}
 	}
 	return nil
 }
 
-func (f *Facts) version(id string) *cloudapi.KubernetesVersion {
-	return byID(f.Versions, id, func(v *cloudapi.KubernetesVersion) string { return v.ID })
-}
-
-func (f *Facts) offering(id string) *cloudapi.ServiceOffering {
-	return byID(f.Offerings, id, func(o *cloudapi.ServiceOffering) string { return o.ID })
+// version returns a version by its id; one that asks for nothing where it is not known.
+func (c *check) version(id string) *cloudapi.KubernetesVersion {
+	for i := range c.Versions {
+		if c.Versions[i].ID == id {
+			return &c.Versions[i]
+		}
+	}
+	return &cloudapi.KubernetesVersion{}
 }
 
 // Create decides whether a cluster can be created as requested.
@@ -128,15 +130,15 @@ func Scale(f *Facts, r cloudapi.ScaleClusterRequest) []Finding {
 
 // Upgrade decides whether f.Cluster can be upgraded to a version, by its id.
 func Upgrade(f *Facts, versionID string) []Finding {
-	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, (*check).broken, (*check).certificates)
+	return f.check(func(c *check) { c.upgradeOffering(c.version(versionID)) }, func(c *check) { c.nodes(Error) }, (*check).certificate)
 }
 
 // Running returns findings about a cluster that is not Running, and about VMs and Nodes of it that do not work.
-func Running(f *Facts) []Finding { return f.check((*check).state, (*check).broken) }
+func Running(f *Facts) []Finding { return f.check((*check).state, func(c *check) { c.nodes(Error) }) }
 
 // Changeable returns findings about offerings and firewall rules with which CloudStack fails to upgrade or scale the cluster.
 func Changeable(f *Facts) []Finding {
-	return f.check(func(c *check) { c.offerings(Error, "CloudStack refuses to upgrade it, and can fail to scale it") }, (*check).firewall)
+	return f.check(func(c *check) { c.offerings(Error) }, (*check).firewall)
 }
 
 func (c *check) state() {
@@ -163,16 +165,15 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 	}
 	v := c.version(r.VersionID)
 	if o := c.offering(r.OfferingID); o != nil && r.ControlOfferingID != "" && r.WorkerOfferingID != "" && !large(o, v) {
-		c.add(Warning, "offering-unused-small", "offering "+o.Name, c.choose(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
+		c.add(Warning, "offering-unused-small", "offering "+o.Name, larger(v), "no node will have it, but CloudStack measures the cluster by it when it upgrades; it has %s", size(o))
 	}
 	var needs demand
 	disk := max(r.RootDiskGiB, defaultDiskGiB)
 	needs.nodes(r.ControlNodes, c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID)), disk)
 	needs.nodes(r.Size, c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID)), disk)
-	switch {
-	case r.NetworkID == "":
+	if r.NetworkID == "" {
 		needs.PublicIPs, needs.Networks = 1, 1 // the source NAT address
-	case c.Network != nil && c.Network.VPCID != "":
+	} else if c.Network != nil && c.Network.VPCID != "" {
 		needs.PublicIPs = 1
 	}
 	c.limits(Error, needs)
@@ -184,26 +185,30 @@ func (c *check) create(r cloudapi.CreateClusterRequest) {
 
 func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 	k := c.Cluster
+	control, worker := cmp.Or(k.ControlOfferingID, k.OfferingID), cmp.Or(k.WorkerOfferingID, k.OfferingID)
+	var needs demand
 	switch {
 	case r.Autoscaling != nil:
-		if *r.Autoscaling && r.MaxSize > k.Size {
-			c.grow(Warning, r.MaxSize) // perhaps never that many
-		}
+		needs.nodes(r.MaxSize-k.Size, c.offering(worker), defaultDiskGiB)
+		c.limits(Warning, needs) // perhaps never that many
 		return
 	case r.Size == 0:
-		c.resize(r)
+		needs.replace(k.ControlNodes, c.offering(control), c.offering(cmp.Or(r.ControlOfferingID, r.OfferingID, control)))
+		needs.replace(k.Size, c.offering(worker), c.offering(cmp.Or(r.WorkerOfferingID, r.OfferingID, worker)))
+		c.limits(Error, needs)
 		return
 	}
 	if k.Autoscaling {
 		c.add(Warning, "autoscaling", "cluster "+k.Name, "switch autoscaling off, or change its range",
 			"the cluster scales itself between %d and %d workers, and can undo the change", k.MinSize, k.MaxSize)
 	}
-	c.offerings(Warning, "CloudStack can fail to scale it")
+	c.offerings(Warning)
 	c.firewall()
-	c.certificates()
+	c.certificate()
 	if r.Size > k.Size {
 		c.nodes(Error)
-		c.grow(Error, r.Size)
+		needs.nodes(r.Size-k.Size, c.offering(worker), defaultDiskGiB)
+		c.limits(Error, needs)
 		return
 	}
 	if k.EtcdNodes > 0 {
@@ -211,29 +216,6 @@ func (c *check) scale(r cloudapi.ScaleClusterRequest) {
 			"it has separate etcd nodes: CloudStack can delete the rules for SSH to an etcd node instead of those of the workers, and fail after it removed the workers")
 	}
 	c.nodes(Warning)
-}
-
-// grow checks that the cluster can have more workers.
-func (c *check) grow(s Severity, size int) {
-	k := c.Cluster
-	var needs demand
-	needs.nodes(size-k.Size, c.offering(cmp.Or(k.WorkerOfferingID, k.OfferingID)), defaultDiskGiB)
-	c.limits(s, needs)
-}
-
-// resize checks that there is room for larger nodes.
-func (c *check) resize(r cloudapi.ScaleClusterRequest) {
-	k := c.Cluster
-	var more demand
-	replace := func(n int, old, with string) {
-		if from, to := c.offering(old), c.offering(with); from != nil && to != nil {
-			more.nodes(n, to, 0)
-			more.nodes(-n, from, 0)
-		}
-	}
-	replace(k.ControlNodes, cmp.Or(k.ControlOfferingID, k.OfferingID), cmp.Or(r.ControlOfferingID, r.OfferingID))
-	replace(k.Size, cmp.Or(k.WorkerOfferingID, k.OfferingID), cmp.Or(r.WorkerOfferingID, r.OfferingID))
-	c.limits(Error, more)
 }
 
 // demand is what an operation uses in addition.
@@ -244,6 +226,13 @@ func (d *demand) nodes(n int, o *cloudapi.ServiceOffering, diskGiB int) {
 	d.VMs, d.Volumes, d.StorageGiB = d.VMs+n, d.Volumes+n, d.StorageGiB+n*diskGiB
 	if o != nil {
 		d.CPUs, d.MemoryMiB = d.CPUs+n*o.CPUs, d.MemoryMiB+n*o.MemoryMiB
+	}
+}
+
+// replace gives n nodes another offering. What is not known counts for nothing.
+func (d *demand) replace(n int, from, to *cloudapi.ServiceOffering) {
+	if from != nil && to != nil {
+		d.CPUs, d.MemoryMiB = d.CPUs+n*(to.CPUs-from.CPUs), d.MemoryMiB+n*(to.MemoryMiB-from.MemoryMiB)
 	}
 }
 
@@ -267,13 +256,9 @@ func (c *check) limits(s Severity, d demand) {
 	}
 }
 
-// need is the smallest node of a version: CloudStack has a minimum of its own. v is nil where the version is not known.
+// need is the smallest node of a version: CloudStack has a minimum of its own.
 func need(v *cloudapi.KubernetesVersion) (cpus, memory int) {
-	const minCPUs, minMemoryMiB = 2, 2048
-	if v == nil {
-		return minCPUs, minMemoryMiB
-	}
-	return max(minCPUs, v.MinCPUs), max(minMemoryMiB, v.MinMemoryMiB)
+	return max(2, v.MinCPUs), max(2048, v.MinMemoryMiB)
 }
 
 func large(o *cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) bool {
@@ -285,31 +270,10 @@ func size(o *cloudapi.ServiceOffering) string {
 	return fmt.Sprintf("%s and %d MiB of memory", english.Plural(o.CPUs, "CPU", ""), o.MemoryMiB)
 }
 
-// Large names offerings that nodes of a version can have, the smallest first.
-func Large(offerings []cloudapi.ServiceOffering, v *cloudapi.KubernetesVersion) []string {
-	fit := slices.DeleteFunc(slices.Clone(offerings), func(o cloudapi.ServiceOffering) bool {
-		return o.Customized || o.State == "Inactive" || !large(&o, v)
-	})
-	slices.SortStableFunc(fit, func(a, b cloudapi.ServiceOffering) int {
-		return slices.Compare([]int{a.CPUs, a.MemoryMiB}, []int{b.CPUs, b.MemoryMiB})
-	})
-	names := make([]string, len(fit))
-	for i := range fit {
-		names[i] = fmt.Sprintf("%s (%d CPUs, %d MiB)", fit[i].Name, fit[i].CPUs, fit[i].MemoryMiB)
-	}
-	return names
-}
-
-// choose says which offerings nodes of a version can have.
-func (c *check) choose(v *cloudapi.KubernetesVersion) string {
+// larger says which offerings nodes of a version can have.
+func larger(v *cloudapi.KubernetesVersion) string {
 	cpus, memory := need(v)
-	remedy := fmt.Sprintf("choose an offering with at least %d CPUs and %d MiB of memory", cpus, memory)
-	names := Large(c.Offerings, v)
-	if len(names) == 0 {
-		return remedy + "; CloudStack shows none to these keys: ask an administrator"
-	}
-	const most = 3
-	return remedy + ", such as " + strings.Join(names[:min(len(names), most)], " or ")
+	return fmt.Sprintf("choose an offering with at least %d CPUs and %d MiB of memory", cpus, memory)
 }
 
 // upgradeOffering checks the offering that CloudStack measures the cluster by before an upgrade: the one for all nodes, even
@@ -317,44 +281,35 @@ func (c *check) choose(v *cloudapi.KubernetesVersion) string {
 func (c *check) upgradeOffering(to *cloudapi.KubernetesVersion) {
 	k := c.Cluster
 	if k.OfferingID == "" {
-		c.offerings(Error, "CloudStack refuses the upgrade: \"Invalid service offering associated with Kubernetes cluster\"")
+		c.offerings(Error)
 		return
 	}
-	if to == nil {
-		return // CloudStack refuses a version that it does not know
-	}
-	cpus, memory := need(to)
 	if o := c.offering(k.OfferingID); o != nil && (o.CPUs < to.MinCPUs || o.MemoryMiB < to.MinMemoryMiB) { // without CKS's own minimum: the nodes exist
-		c.add(Error, "offering-upgrade", "offering "+o.Name, c.choose(to), "it has %s; nodes of version %s need at least %d CPUs and %d MiB", size(o), to.Semantic, cpus, memory)
+		c.add(Error, "offering-upgrade", "offering "+o.Name, larger(to), "it has %s, which is too small for nodes of version %s", size(o), to.Semantic)
 	}
 	for _, own := range []struct{ id, kind string }{{k.ControlOfferingID, "control nodes"}, {k.WorkerOfferingID, "worker nodes"}} {
 		if o := c.offering(own.id); o != nil && own.id != k.OfferingID && !large(o, to) {
-			c.add(Warning, "offering-small", "offering "+o.Name, fmt.Sprintf("scale the cluster to a larger offering first: csccm cks scale %s --offering OFFERING", k.Name),
-				"the %s have it: %s; version %s needs %d CPUs and %d MiB", own.kind, size(o), to.Semantic, cpus, memory)
+			c.add(Warning, "offering-small", "offering "+o.Name, larger(to)+", and scale the cluster to it first", "the %s have it: %s", own.kind, size(o))
 		}
 	}
 }
 
 // offerings adds a finding about a cluster that was created with offerings for kinds of nodes only, or whose kinds differ.
-func (c *check) offerings(s Severity, effect string) {
+func (c *check) offerings(s Severity) {
 	k := c.Cluster
 	switch {
 	case k.OfferingID == "":
 		c.add(s, "offering-missing", "cluster "+k.Name, fmt.Sprintf("give it one: csccm cks scale %s --offering OFFERING (on KVM stop the cluster first). Where CloudStack refuses this too, "+
 			"it needs the fix of apache/cloudstack#14148; else create a new cluster with an offering for all nodes", k.Name),
-			"it was created without an offering for all nodes, only with one for each kind of node: %s", effect)
+			"it was created without an offering for all nodes, only with one for each kind of node: CloudStack refuses to upgrade it, and can fail to scale it")
 	case k.ControlOfferingID != "" && k.ControlOfferingID != k.OfferingID || k.WorkerOfferingID != "" && k.WorkerOfferingID != k.OfferingID:
 		c.add(Warning, "mixed-offerings", "cluster "+k.Name, "where scaling fails so, stop the cluster and scale it to one offering for all nodes",
 			"its kinds of nodes have different offerings: CloudStack 4.21 and 4.22 can take a change of the size for a change of the offering and refuse it on KVM")
 	}
 }
 
-// The ports that CKS opens on the address of a cluster.
-const (
-	apiPort   = 6443
-	sshPort   = 2222 // of the first node; each further node has the next
-	etcdStart = 50000
-)
+// sshPort is what CKS opens on the address of a cluster for SSH to the first node; each further node has the next port.
+const sshPort = 2222
 
 // firewall looks for rules that CKS fails at when it replaces its own: it reads the ports of all rules of the address, and
 // some have none.
@@ -380,8 +335,6 @@ func (c *check) portless() {
 		}
 	}
 }
-
-func (c *check) broken() { c.nodes(Error) }
 
 // nodes checks that all nodes work: an upgrade reaches each of them in turn, and scaling up waits until all are Ready.
 func (c *check) nodes(s Severity) {

@@ -45,7 +45,7 @@ func TestCKSCluster(t *testing.T) {
 
 	certificate := func(days int) func(*Facts) {
 		return made(func(f *ckscheck.Facts) {
-			f.Certificates = []ckscheck.Certificate{{Of: ckscheck.SubjectCertificate, NotAfter: now.AddDate(0, 0, days)}}
+			f.Certificate = &ckscheck.Certificate{NotAfter: now.AddDate(0, 0, days)}
 		})
 	}
 	expect{OK, "valid for more than 30 days", nil}.of(t, "CKS-003", certificate(31))

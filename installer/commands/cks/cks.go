@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
 	"github.com/csccm/csccm/installer/cloud/credentials"
 	"github.com/csccm/csccm/installer/engine"
@@ -36,102 +35,58 @@ type Service struct {
 	API *cloudapi.Client
 	// Project is the id of the project that owns the clusters; "" is the account of the credentials.
 	Project string
-	All     bool     // show more than the last events
-	Ignore  []string // codes of findings of the preflight that do not stop an operation
 	// Kube connects to a cluster by its kubeconfig; nil is the usual way.
 	Kube func(kubeconfig string) (kubernetes.Interface, error)
 }
 
-// States of a cluster.
-const (
-	stateRunning = "Running"
-	stateStopped = "Stopped"
-	stateAlert   = "Alert" // the control plane or the number of nodes is not as it must be
-	stateError   = "Error" // it could not be started
-)
-
-func inProgress(state string) bool {
-	return slices.Contains([]string{
-		"Created", "Starting", "Stopping", "Scaling", "ScalingStoppedCluster", "Upgrading", "Importing", "RemovingNodes", "Recovering", "Destroying",
-	}, state)
-}
-
 // explain says in the operator's terms why a call failed. doing is what was tried, such as "list the clusters".
 func explain(doing string, err error) error {
-	var known *report.Error
-	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	fix := cmp.Or(credentials.Remedy(err), "correct what CloudStack names, then run the command again")
+	var api *cloudstack.Error
 	switch {
 	case cloudstack.IsKind(err, cloudstack.KindNotPermitted):
 		fix = "use credentials whose role allows this; where no role does, the service is switched off (setting cloud.kubernetes.service.enabled of CloudStack)"
 	case strings.Contains(err.Error(), "endpoint.url"):
 		fix = "have an administrator set CloudStack's setting endpoint.url to the URL of the API that nodes reach, then run the command again"
+	case errors.As(err, &api) && api.MayHaveHappened:
+		fix = "run the same command again: it follows the operation if CloudStack has begun it"
 	}
 	return &report.Error{What: doing, Err: err, Fix: fix}
 }
 
-// named is how people name an object.
-type named struct {
-	id    string
-	names []string // the first is shown
-	where string   // what tells objects of the same name apart; may be ""
-}
-
-// pick returns the object that a person names, by its id or name. flag is what names it; "" is an argument.
-func pick[T any](noun, flag, want string, items []T, name func(*T) named) (*T, error) {
+// pick returns the object that a person names, by its id or a name. names returns the id and the names of an object. flag is what
+// names it; "" is an argument.
+func pick[T any](noun, flag, want string, items []T, names func(*T) []string) (*T, error) {
 	if flag != "" {
 		flag = " with " + flag
 	}
 	var found []*T
-	var known, same []string
+	var ids, known []string
 	for i := range items {
-		n := name(&items[i])
-		if strings.EqualFold(n.id, want) {
-			return &items[i], nil
+		n := names(&items[i])
+		if slices.Contains(n, want) {
+			found, ids = append(found, &items[i]), append(ids, n[0])
 		}
-		if slices.Contains(n.names, want) {
-			found, same = append(found, &items[i]), append(same, strings.TrimSuffix(n.id+" ("+n.where+")", " ()"))
-		}
-		known = append(known, n.names[0])
+		known = append(known, n[1])
 	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q: %s", len(found), noun, want, strings.Join(same, ", ")), "give the id of one"+flag)
+		return nil, report.Usage(fmt.Sprintf("%d %ss are called %q", len(found), noun, want), "give the id of one"+flag+": "+strings.Join(ids, ", "))
 	case len(known) == 0:
 		return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "these credentials see none in this project")
 	}
 	return nil, report.Usage(fmt.Sprintf("there is no %s %q", noun, want), "name one of these"+flag+": "+some(known))
 }
 
-// some names up to ten, sorted.
+// some lists names, sorted.
 func some(names []string) string {
-	const most = 10
 	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > most {
-		names = append(names[:most:most], "...")
-	}
-	return strings.Join(names, ", ")
-}
-
-func nameOfVersion(v *cloudapi.KubernetesVersion) named {
-	where := "all zones"
-	if v.ZoneName != "" {
-		where = "zone " + v.ZoneName
-	}
-	if v.Arch != "" {
-		where += ", " + v.Arch
-	}
-	return named{v.ID, []string{v.Name, v.Semantic, "v" + v.Semantic}, where}
-}
-
-func nameOfZone(z *cloudstack.Zone) named { return named{z.ID, []string{z.Name}, ""} }
-
-func nameOfOffering(o *cloudapi.ServiceOffering) named {
-	return named{o.ID, []string{o.Name}, fmt.Sprintf("%d CPUs, %d MiB", o.CPUs, o.MemoryMiB)}
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // clusters lists the clusters, by name.
@@ -147,37 +102,39 @@ func (s *Service) cluster(ctx context.Context, want string) (*cloudapi.Kubernete
 	if err != nil {
 		return nil, err
 	}
-	return pick("cluster", "", want, all, func(k *cloudapi.KubernetesCluster) named {
-		return named{k.ID, []string{k.Name}, "state " + k.State + ", zone " + k.ZoneName}
-	})
+	return pick("cluster", "", want, all, func(k *cloudapi.KubernetesCluster) []string { return []string{k.ID, k.Name} })
 }
 
 // versions lists the versions that a zone can install, or all for "", the newest first.
 func (s *Service) versions(ctx context.Context, zoneID string) ([]cloudapi.KubernetesVersion, error) {
 	all, err := s.API.ListKubernetesVersions(ctx, zoneID)
-	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return semantic(&b).Compare(semantic(&a)) })
+	number := func(v *cloudapi.KubernetesVersion) *semver.Version {
+		if n, err := semver.NewVersion(v.Semantic); err == nil {
+			return n
+		}
+		return &semver.Version{}
+	}
+	slices.SortStableFunc(all, func(a, b cloudapi.KubernetesVersion) int { return number(&b).Compare(number(&a)) })
 	return all, explain("list the Kubernetes versions", err)
 }
 
-// semantic is the number of a version; 0.0.0 where it is none.
-func semantic(v *cloudapi.KubernetesVersion) *semver.Version {
-	if number, err := semver.NewVersion(v.Semantic); err == nil {
-		return number
-	}
-	return &semver.Version{}
+func namesOfVersion(v *cloudapi.KubernetesVersion) []string {
+	return []string{v.ID, v.Name, v.Semantic, "v" + v.Semantic}
 }
 
-// reader reads facts for the preflight, and asks the cluster itself where it can be reached. k is nil before a create.
-func (s *Service) reader(ctx context.Context, k *cloudapi.KubernetesCluster) *ckscheck.Reader {
-	r := &ckscheck.Reader{API: s.API, ProjectID: s.Project, Clock: s.Clock}
-	if k == nil {
-		return r
+// zone returns the zone of that name or id, or the only one.
+func (s *Service) zone(ctx context.Context, want string) (*cloudstack.Zone, error) {
+	zones, err := s.API.ListZones(ctx)
+	switch {
+	case err != nil:
+		return nil, explain("list the zones", err)
+	case want == "" && len(zones) == 1:
+		return &zones[0], nil
+	case want == "":
+		return nil, report.Usage("the zone of the cluster is not given",
+			"name one of these with --zone: "+some(cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name })))
 	}
-	var err error
-	if r.Kube, err = s.inside(ctx, k); err != nil {
-		r.NoKube = err.Error()
-	}
-	return r
+	return pick("zone", "--zone", want, zones, func(z *cloudstack.Zone) []string { return []string{z.ID, z.Name} })
 }
 
 // insideTimeout bounds one request to a cluster's API server.

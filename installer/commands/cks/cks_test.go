@@ -5,184 +5,178 @@ package cks
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/csccm/csccm/installer/check/ckscheck"
 	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/testenv"
 	"github.com/csccm/csccm/pkg/cloudstack"
 )
 
-func cluster(state string, change ...func(*cloudapi.KubernetesCluster)) *cloudapi.KubernetesCluster {
-	k := &cloudapi.KubernetesCluster{
-		ID: "k", Name: "demo", State: state, Type: cloudapi.CloudManaged, ZoneID: "z", VersionID: "v", Version: "v1.33.1", OfferingID: "o", OfferingName: "node",
-		ControlNodes: 1, Size: 2,
-	}
-	for _, c := range change {
-		c(k)
-	}
-	return k
+func cluster(state string, size int) *cloudapi.KubernetesCluster {
+	return &cloudapi.KubernetesCluster{ID: "k", Name: "demo", State: state, Type: cloudapi.CloudManaged, Size: size}
 }
-
-func external(k *cloudapi.KubernetesCluster) { k.Type = cloudstack.ExternalManaged }
 
 func TestPick(t *testing.T) {
 	t.Parallel()
 	versions := []cloudapi.KubernetesVersion{
-		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1", ZoneName: "a"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1", ZoneName: "b"}, {ID: "3", Name: "new", Semantic: "1.34.0"},
+		{ID: "1", Name: "v1.33.1", Semantic: "1.33.1"}, {ID: "2", Name: "v1.33.1-b", Semantic: "1.33.1"}, {ID: "3", Name: "new", Semantic: "1.34.0"},
 	}
 	for want, id := range map[string]string{"1": "1", "v1.33.1-b": "2", "1.34.0": "3", "v1.34.0": "3", "new": "3"} {
-		v, err := pick("version", "--version", want, versions, nameOfVersion)
+		v, err := pick("version", "--version", want, versions, namesOfVersion)
 		require.NoError(t, err)
 		require.Equal(t, id, v.ID)
 	}
-	_, err := pick("version", "--version", "1.33.1", versions, nameOfVersion)
-	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1": 1 (zone a), 2 (zone b)`, "the id of one with --version", report.ExitUsage)
-	_, err = pick("version", "", "x", versions, nameOfVersion)
+	_, err := pick("version", "--version", "1.33.1", versions, namesOfVersion)
+	testenv.RequireRefusal(t, err, `2 versions are called "1.33.1"`, "the id of one with --version: 1, 2", report.ExitUsage)
+	_, err = pick("version", "", "x", versions, namesOfVersion)
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "name one of these: new, v1.33.1, v1.33.1-b", report.ExitUsage)
-	_, err = pick("version", "", "x", nil, nameOfVersion)
+	_, err = pick("version", "", "x", nil, namesOfVersion)
 	testenv.RequireRefusal(t, err, `there is no version "x"`, "none", report.ExitUsage)
 }
 
-func TestVersionsAreNumbers(t *testing.T) {
-	t.Parallel()
-	compare := func(a, b string) int {
-		return semantic(&cloudapi.KubernetesVersion{Semantic: a}).Compare(semantic(&cloudapi.KubernetesVersion{Semantic: b}))
+// taskOf is an operation on a cluster, with a number of workers that is asked for.
+func taskOf(op Operation, k *cloudapi.KubernetesCluster, size int) *task {
+	t := &task{Service: &Service{}, Operation: op, plan: &Plan{Operation: op.name}}
+	t.found(k)
+	t.differs = func(k *cloudapi.KubernetesCluster) []Change {
+		return changes{}.add("workers", "", "x", k.Size == size)
 	}
-	require.Negative(t, compare("1.9.9", "1.10.0"))
-	require.Negative(t, compare("x", "1.0.0"))
+	return t
 }
 
-func TestPlans(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t.Parallel()
-	change := func(what, from, to string) func(*Plan) { return func(p *Plan) { p.change(what, from, to) } }
+	external := cluster("Running", 2)
+	external.Type = cloudstack.ExternalManaged
 	for name, tc := range map[string]struct {
-		op      operation
-		state   string
-		change  func(*Plan)
+		op      Operation
+		cluster *cloudapi.KubernetesCluster
 		action  Action
 		refused string
+		code    int
 	}{
-		"size":                         {opScale, "Running", change("workers", "2", "3"), ActionChange, ""},
-		"the same size":                {opScale, "Running", change("workers", "2", "2"), ActionNone, ""},
-		"size, while it scales":        {opScale, "Scaling", change("workers", "2", "3"), ActionFollow, ""},
-		"the same size, while it does": {opScale, "Scaling", change("workers", "2", "2"), ActionFollow, ""},
-		"size, while it is upgraded":   {opScale, "Upgrading", change("workers", "2", "3"), "", "is Upgrading: another operation"},
-		"scale in alert":               {opScale, "Alert", change("workers", "2", "3"), "", "can scale it only while it is Running or Stopped"},
-		"start":                        {opStart, "Stopped", change("state", "Stopped", "Running"), ActionChange, ""},
-		"start a running one":          {opStart, "Running", change("state", "Running", "Running"), ActionNone, ""},
-		"start a starting one":         {opStart, "Starting", change("state", "Starting", "Running"), ActionFollow, ""},
-		"stop a starting one":          {opStop, "Starting", change("state", "Starting", "Stopped"), "", "another operation"},
-		"upgrade":                      {opUpgrade, "Running", change("version", "v1", "v2"), ActionChange, ""},
-		"upgrade a stopped one":        {opUpgrade, "Stopped", change("version", "v1", "v2"), "", "can upgrade it only while it is Running"},
-		"delete":                       {opDelete, "Error", change("state", "Error", "deleted"), ActionChange, ""},
-		"delete again":                 {opDelete, "Destroying", change("state", "Destroying", "deleted"), ActionFollow, ""},
+		"size":                       {Scale, cluster("Running", 2), ActionChange, "", 0},
+		"the same size":              {Scale, cluster("Running", 3), ActionNone, "", 0},
+		"size, while it scales":      {Scale, cluster("Scaling", 3), ActionFollow, "", 0},
+		"size, while it is upgraded": {Scale, cluster("Upgrading", 2), "", "is Upgrading: another operation", report.ExitCheckFailed},
+		"scale in alert":             {Scale, cluster("Alert", 2), "", "cannot scale cluster demo while it is Alert", report.ExitCheckFailed},
+		"scale what is external":     {Scale, external, "", "cannot scale cluster demo: it is ExternalManaged", report.ExitUsage},
+		"start":                      {Start, cluster("Stopped", 2), ActionChange, "", 0},
+		"start a starting one":       {Start, cluster("Starting", 2), ActionFollow, "", 0},
+		"stop a starting one":        {Stop, cluster("Starting", 2), "", "another operation", report.ExitCheckFailed},
+		"upgrade a stopped one":      {Upgrade, cluster("Stopped", 2), "", "cannot upgrade cluster demo while it is Stopped", report.ExitCheckFailed},
+		"delete":                     {Delete, cluster("Error", 2), ActionChange, "", 0},
+		"delete again":               {Delete, cluster("Destroying", 2), ActionFollow, "", 0},
+		"create again":               {Create, cluster("Running", 3), ActionNone, "", 0},
+		"create, going on":           {Create, cluster("Created", 3), ActionFollow, "", 0},
+		"create, in Error":           {Create, cluster("Error", 3), "", "cannot create cluster demo while it is Error", report.ExitCheckFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := cluster(tc.state)
-			p := tc.op.plan(k)
-			tc.change(p)
-			err := tc.op.decide(p, k)
-			if tc.refused != "" {
-				testenv.RequireRefusal(t, err, tc.refused, "", report.ExitCheckFailed)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tc.action, p.Action)
-			var text bytes.Buffer
-			require.NoError(t, p.Write(&text, report.Style{}))
-			require.Contains(t, text.String(), "demo")
-		})
-	}
-}
-
-func TestPlanCreate(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		existing *cloudapi.KubernetesCluster
-		size     int
-		action   Action
-		refused  string
-		code     int
-	}{
-		"new":         {nil, 0, ActionChange, "", 0},
-		"again":       {cluster("Running"), 2, ActionNone, "", 0},
-		"going on":    {cluster("Starting"), 0, ActionFollow, "", 0},
-		"another":     {cluster("Running"), 3, "", "workers 2, not 3", report.ExitUsage},
-		"in Error":    {cluster("Error"), 0, "", "in state Error", report.ExitFailure},
-		"an external": {cluster("Running", external), 0, "", "CloudStack cannot create cluster demo: it is ExternalManaged", report.ExitUsage},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, err := planCreate(tc.existing, request{CreateClusterRequest: cloudapi.CreateClusterRequest{Name: "demo", ZoneID: "z", VersionID: "v", OfferingID: "o", Size: tc.size}})
+			task := taskOf(tc.op, tc.cluster, 3)
+			err := task.decide()
 			if tc.refused != "" {
 				testenv.RequireRefusal(t, err, tc.refused, "", tc.code)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tc.action, p.Action)
+			require.Equal(t, tc.action, task.plan.Action)
+			var text bytes.Buffer
+			require.NoError(t, task.plan.Write(&text, report.Style{}))
+			require.Contains(t, text.String(), "demo")
 		})
 	}
+	going := taskOf(Create, cluster("Running", 3), 3)
+	going.after = []engine.Step{{Name: "install"}}
+	require.NoError(t, going.decide())
+	require.Equal(t, ActionFollow, going.plan.Action, "the install is missing")
 }
 
 func TestPreflightStops(t *testing.T) {
 	t.Parallel()
-	p := opScale.plan(cluster("Running"))
+	p := taskOf(Scale, cluster("Running", 2), 3).plan
 	p.Findings = []ckscheck.Finding{{Code: "limit", Severity: ckscheck.Error, Object: "account k8s", What: "too many VMs"}, {Code: "x", Severity: ckscheck.Warning}}
 	testenv.RequireRefusal(t, p.judge(nil), "cannot scale cluster demo, the preflight has found 1 problem: account k8s: too many VMs", "--ignore-preflight limit", report.ExitCheckFailed)
 	require.NoError(t, p.judge([]string{"limit"}))
 }
 
-func TestGoals(t *testing.T) {
+func TestOver(t *testing.T) {
 	t.Parallel()
 	job := func(status cloudstack.JobStatus, text string) *cloudstack.Job {
 		return &cloudstack.Job{Status: status, ErrorText: text}
 	}
-	five := scaled(cloudapi.ScaleClusterRequest{Size: 5})
-	is := func(state string, size int) *cloudapi.KubernetesCluster {
-		return cluster(state, func(k *cloudapi.KubernetesCluster) { k.Size = size })
-	}
-	gone := goal(func(k *cloudapi.KubernetesCluster) bool { return k == nil })
+	is := cluster
 	for name, tc := range map[string]struct {
-		goal  goal
-		look  look
-		over  bool
-		cause string
+		op      Operation
+		cluster *cloudapi.KubernetesCluster
+		job     *cloudstack.Job
+		over    bool
+		cause   string
 	}{
-		"the job runs":                  {five, look{is("Running", 5), job(cloudstack.JobPending, "")}, false, ""},
-		"the job has failed":            {five, look{is("Scaling", 2), job(cloudstack.JobFailed, "no capacity")}, true, "no capacity"},
-		"the job broke off":             {five, look{is("Scaling", 2), job(cloudstack.JobFailed, "")}, true, "the job ended without a reason given, perhaps by a restart of the management server"},
-		"the job is done":               {five, look{is("Running", 5), job(cloudstack.JobSucceeded, "")}, true, ""},
-		"the job is done, but not that": {five, look{is("Alert", 5), job(cloudstack.JobSucceeded, "")}, true, "it ended in state Alert, and is not as it was asked for"},
-		"no job, it works":              {five, look{is("Scaling", 2), nil}, false, ""},
-		"no job, it is done":            {five, look{is("Running", 5), nil}, true, ""},
-		"no job, it is not":             {five, look{is("Running", 2), nil}, true, "it ended in state Running, and is not as it was asked for"},
-		"gone meanwhile":                {five, look{nil, nil}, true, "the cluster does not exist any more"},
-		"deleted":                       {gone, look{nil, job(cloudstack.JobSucceeded, "")}, true, ""},
-		"deleting":                      {gone, look{is("Destroying", 2), nil}, false, ""},
+		"the job runs":                  {Scale, is("Running", 5), job(cloudstack.JobPending, ""), false, ""},
+		"the job has failed":            {Scale, is("Scaling", 2), job(cloudstack.JobFailed, "no capacity"), true, "no capacity"},
+		"the job broke off":             {Scale, is("Scaling", 2), job(cloudstack.JobFailed, ""), true, "the job ended without a reason given, perhaps by a restart of the management server"},
+		"the job is done":               {Scale, is("Running", 5), job(cloudstack.JobSucceeded, ""), true, ""},
+		"the job is done, but not that": {Scale, is("Alert", 5), job(cloudstack.JobSucceeded, ""), true, "it ended in state Alert, and is not as it was asked for"},
+		"no job, it works":              {Scale, is("Scaling", 2), nil, false, ""},
+		"no job, it is done":            {Scale, is("Running", 5), nil, true, ""},
+		"no job, it is not":             {Scale, is("Running", 2), nil, true, "it ended in state Running, and is not as it was asked for"},
+		"gone meanwhile":                {Scale, nil, nil, true, "the cluster does not exist any more"},
+		"deleted":                       {Delete, nil, job(cloudstack.JobSucceeded, ""), true, ""},
+		"deleting":                      {Delete, is("Destroying", 2), nil, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			over, cause := tc.goal.judge(tc.look)
+			over, cause := taskOf(tc.op, is("Running", 2), 5).over(tc.cluster, tc.job)
 			require.Equal(t, tc.over, over)
 			require.Equal(t, tc.cause, cause)
 		})
 	}
 }
 
-func TestAutoscaling(t *testing.T) {
+func TestScaleRequest(t *testing.T) {
 	t.Parallel()
-	r, err := (&ScaleOptions{Autoscaling: "2-5"}).request()
+	r, err := (&Options{Autoscaling: "2-5"}).ScaleRequest()
 	require.NoError(t, err)
 	require.Equal(t, []any{true, 2, 5}, []any{*r.Autoscaling, r.MinSize, r.MaxSize})
-	r, err = (&ScaleOptions{Autoscaling: "off"}).request()
+	r, err = (&Options{Autoscaling: "off"}).ScaleRequest()
 	require.NoError(t, err)
 	require.False(t, *r.Autoscaling)
 	for _, bad := range []string{"3", "5-2", "0-3", "a-b", "2-2"} {
-		require.Error(t, (&ScaleOptions{Autoscaling: bad}).Validate(), bad)
+		_, err := (&Options{Autoscaling: bad}).ScaleRequest()
+		require.Error(t, err, bad)
 	}
+}
+
+// An offering is another one by its id, whatever its name, and only what is asked for changes.
+func TestOfferingsDiffer(t *testing.T) {
+	t.Parallel()
+	k := &cloudapi.KubernetesCluster{OfferingID: "1", OfferingName: "node", WorkerOfferingID: "2", WorkerOfferingName: "big"}
+	all := offerings{all: cloudapi.ServiceOffering{ID: "2", Name: "big"}}
+	require.Equal(t, changes{{"offering of control nodes", "node", "big"}}, all.changes(k))
+	same := offerings{control: cloudapi.ServiceOffering{ID: "3", Name: "node"}}
+	require.Equal(t, changes{{"offering of control nodes", "node", "node"}}, same.changes(k))
+	require.Empty(t, (&offerings{}).changes(k))
+}
+
+// A cluster of the name in another form is refused; with the same one the command may be given again.
+func TestCreateAgain(t *testing.T) {
+	t.Parallel()
+	cloud := testenv.NewCKS(t)
+	s, e := serviceOf(t, cloud)
+	o := Options{Zone: "zone-1", Offering: "node", Size: 2}
+	run := func(name string, o Options) error { return s.Run(context.WithoutCancel(t.Context()), Create, name, o) }
+	require.NoError(t, run("demo", o))
+	require.NoError(t, run("Demo", o))
+	require.NoError(t, run("demo", Options{Zone: "zone-1"}))
+	require.Contains(t, e.Stdout.String(), "nothing to do")
+	o.Size = 3
+	testenv.RequireRefusal(t, run("demo", o), "workers 2, not 3", "", report.ExitUsage)
+	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 }

@@ -6,7 +6,6 @@ package cks
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,234 +18,142 @@ import (
 	"github.com/csccm/csccm/pkg/version"
 )
 
-// CreateOptions are what csccm cks create is asked for. Zone, version, offerings and network are names or ids; zero values
-// are left to the defaults.
-type CreateOptions struct {
-	Name, Description               string
-	Zone, Version, Network, KeyPair string
-	Offerings                       Offerings
-	Size, ControlNodes, RootDiskGiB int
-	ExternalLB                      string // address of a highly available control plane in a shared network
-	CSI                             bool
-	// Install installs into the new cluster, by its kubeconfig, what With names; nil installs nothing.
-	Install func(ctx context.Context, cluster, kubeconfig string) error
-	With    []string
-}
-
-// request is what CloudStack is asked for, with the names of the ids in it.
-type request struct {
-	cloudapi.CreateClusterRequest
-	names map[string]string
-	// newest reports that nobody asked for the version.
-	newest bool
-}
-
-// Create creates a cluster, and follows it until it runs. A cluster of that name that is as asked for is followed, or left.
-func (s *Service) Create(ctx context.Context, o CreateOptions) error {
-	all, err := s.clusters(ctx)
+// create prepares the creation of a cluster. One of that name that is as asked for is followed, or left; another is refused.
+func create(ctx context.Context, t *task, name string) error {
+	all, err := t.clusters(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := s.request(ctx, o)
-	if err != nil {
-		return err
-	}
-	var existing *cloudapi.KubernetesCluster
 	for i := range all {
-		if strings.EqualFold(all[i].Name, o.Name) { // the names of its VMs do not differ by case either
-			existing = &all[i]
+		if strings.EqualFold(all[i].Name, name) { // the names of its VMs do not differ by case either
+			t.found(&all[i])
 		}
 	}
-	p, err := planCreate(existing, r)
+	q, different, err := t.request(ctx, name)
 	if err != nil {
 		return err
 	}
-	q := r.complete()
-	t := &task{
-		Service: s, plan: p, goal: inState(stateRunning),
-		preflight: func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
-			f, err := in.Create(ctx, q)
-			return ckscheck.Create(f, q), err
-		},
-		submit: func(ctx context.Context) (cloudstack.Submitted, error) { return s.API.CreateKubernetesCluster(ctx, q) },
+	if t.Install != nil {
+		t.after = []engine.Step{{Name: "install into cluster " + name, Do: t.install}}
 	}
-	if o.Install != nil {
-		p.With, p.Done = o.With, false
-		t.after = []engine.Step{{Name: "install into cluster " + o.Name, Do: func(ctx context.Context, note engine.Note) error {
-			return s.install(ctx, p, o, note)
-		}}}
+	t.differs = func(*cloudapi.KubernetesCluster) []Change { return nil } // when it runs, it is as CloudStack was asked for
+	t.preflight = func(in *ckscheck.Reader) ([]ckscheck.Finding, error) {
+		f, err := in.Create(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return ckscheck.Create(f, q), nil
 	}
-	return t.run(ctx)
+	t.submit = func(ctx context.Context) (cloudstack.Submitted, error) { return t.API.CreateKubernetesCluster(ctx, q) }
+	k := t.cluster
+	if k == nil {
+		t.plan.Changes = different
+		if t.Install != nil {
+			t.plan.Changes = append(different, Change{What: "when it runs, install", To: "csccm"})
+		}
+	} else if len(different) > 0 && k.Type == cloudapi.CloudManaged {
+		var texts []string
+		for _, c := range different {
+			texts = append(texts, fmt.Sprintf("%s %s, not %s", c.What, dash(c.From), c.To))
+		}
+		return report.Usage(fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(texts, ", ")),
+			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade")
+	}
+	return nil
 }
 
-// complete fills in what CloudStack requires and nobody has asked for.
-func (r request) complete() cloudapi.CreateClusterRequest {
-	r.ControlNodes, r.Size = max(r.ControlNodes, 1), max(r.Size, 1)
-	return r.CreateClusterRequest
+// request resolves the names of the options to what CloudStack is asked for, and returns what that changes of the cluster, or of
+// nothing. The API does not show the root disk and the address of the control plane of a cluster.
+func (t *task) request(ctx context.Context, name string) (q cloudapi.CreateClusterRequest, c changes, err error) {
+	zone, err := t.zone(ctx, t.Zone)
+	if err != nil {
+		return q, nil, err
+	}
+	k, isNew := t.cluster, t.cluster == nil
+	if isNew {
+		k = &cloudapi.KubernetesCluster{}
+		t.ControlNodes, t.Size = max(t.ControlNodes, 1), max(t.Size, 1)
+		if t.Offering = cmp.Or(t.Offering, t.WorkerOffering); t.Offering == "" { // CloudStack wants one for all even where each type has its own
+			known, err := t.API.ListServiceOfferings(ctx, zone.ID)
+			if err != nil {
+				return q, nil, explain("list the service offerings", err)
+			}
+			return q, nil, report.Usage("the offering of the nodes is not given", "name one of these with --offering: "+some(cloudapi.Names(known, func(o *cloudapi.ServiceOffering) string { return o.Name })))
+		}
+	}
+	v := &cloudapi.KubernetesVersion{}
+	if isNew || t.Version != "" {
+		if v, err = t.version(ctx, zone); err != nil {
+			return q, nil, err
+		}
+	}
+	o, err := t.offerings(ctx, zone.ID)
+	if err != nil {
+		return q, nil, err
+	}
+	n := &cloudstack.Network{Name: "a new one, " + name + "-network"}
+	if t.Network != "" {
+		networks, err := t.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: t.Project})
+		if err != nil {
+			return q, nil, explain("list the networks", err)
+		}
+		if n, err = pick("network", "--network", t.Network, networks, func(n *cloudstack.Network) []string { return []string{n.ID, n.Name} }); err != nil {
+			return q, nil, err
+		}
+	}
+	q = cloudapi.CreateClusterRequest{
+		Name: name, ZoneID: zone.ID, VersionID: v.ID, OfferingID: o.all.ID, ControlOfferingID: o.control.ID, WorkerOfferingID: o.worker.ID,
+		ControlNodes: t.ControlNodes, Size: t.Size, Description: t.Description, ProjectID: t.Project, NetworkID: n.ID, KeyPair: t.KeyPair,
+		ExternalLBAddress: t.ExternalLB, RootDiskGiB: t.RootDiskGiB, EnableCSI: t.CSI,
+	}
+	count := func(what string, is, asked int) {
+		from := ""
+		if is > 0 {
+			from = strconv.Itoa(is)
+		}
+		c = c.add(what, from, strconv.Itoa(asked), asked == 0 || is == asked)
+	}
+	c = c.add("zone", k.ZoneName, zone.Name, k.ZoneID == zone.ID)
+	c = c.add("version", k.Version, v.Name, v.ID == "" || k.VersionID == v.ID)
+	count("control nodes", k.ControlNodes, t.ControlNodes)
+	count("workers", k.Size, t.Size)
+	c = append(c, o.changes(k)...)
+	c = c.add("network", k.NetworkName, n.Name, !isNew && (n.ID == "" || k.NetworkID == n.ID))
+	c = c.add("key pair", k.KeyPair, t.KeyPair, t.KeyPair == "" || k.KeyPair == t.KeyPair)
+	c = c.add("CSI driver", "", "on", k.CSI || !t.CSI)
+	c = c.add("control plane", "", t.ExternalLB, !isNew || t.ExternalLB == "")
+	c = c.add("root disk", "", strconv.Itoa(t.RootDiskGiB)+" GiB", !isNew || t.RootDiskGiB == 0)
+	return q, c, nil
 }
 
-// zoneOf returns the zone of that name or id, or the only one.
-func (s *Service) zoneOf(ctx context.Context, want string) (*cloudstack.Zone, error) {
-	zones, err := s.API.ListZones(ctx)
+// version returns the version that is asked for, or the newest that can be used.
+func (t *task) version(ctx context.Context, zone *cloudstack.Zone) (*cloudapi.KubernetesVersion, error) {
+	versions, err := t.versions(ctx, zone.ID)
 	if err != nil {
-		return nil, explain("list the zones", err)
+		return nil, err
 	}
-	switch {
-	case want != "":
-		return pick("zone", "--zone", want, zones, nameOfZone)
-	case len(zones) == 1:
-		return &zones[0], nil
+	if t.Version != "" {
+		return pick("version", "--version", t.Version, versions, namesOfVersion)
 	}
-	return nil, report.Usage("the zone of the cluster is not given",
-		"name one of these with --zone: "+some(cloudapi.Names(zones, func(z *cloudstack.Zone) string { return z.Name })))
-}
-
-// request resolves the names of the options.
-func (s *Service) request(ctx context.Context, o CreateOptions) (request, error) {
-	r := request{names: map[string]string{}, newest: o.Version == ""}
-	zone, err := s.zoneOf(ctx, o.Zone)
-	if err != nil {
-		return r, err
-	}
-	r.names[zone.ID] = zone.Name
-	r.CreateClusterRequest = cloudapi.CreateClusterRequest{
-		Name: o.Name, ZoneID: zone.ID, ControlNodes: o.ControlNodes, Size: o.Size, Description: o.Description, ProjectID: s.Project, KeyPair: o.KeyPair,
-		ExternalLBAddress: o.ExternalLB, RootDiskGiB: o.RootDiskGiB, EnableCSI: o.CSI,
-	}
-	versions, err := s.versions(ctx, zone.ID)
-	if err != nil {
-		return r, err
-	}
-	v, err := versionFor(versions, o.Version, zone.Name)
-	if err != nil {
-		return r, err
-	}
-	r.VersionID, r.names[v.ID] = v.ID, v.Name
-	offerings, err := s.API.ListServiceOfferings(ctx, zone.ID)
-	if err != nil {
-		return r, explain("list the service offerings", err)
-	}
-	if o.Offerings.All == "" && (o.Offerings.Control == "" || o.Offerings.Worker == "") {
-		large := strings.Join(ckscheck.Large(offerings, v), ", ")
-		return r, report.Usage("the offering of the nodes is not given", "name one of these with --offering: "+
-			cmp.Or(large, fmt.Sprintf("none has %d CPUs and %d MiB, an administrator must make one", v.MinCPUs, v.MinMemoryMiB)))
-	}
-	o.Offerings.All = cmp.Or(o.Offerings.All, o.Offerings.Worker) // CloudStack wants one for all even where each type has its own
-	if err := o.Offerings.pick(offerings, r.names, &r.OfferingID, &r.ControlOfferingID, &r.WorkerOfferingID); err != nil || o.Network == "" {
-		return r, err
-	}
-	networks, err := s.API.ListNetworks(ctx, cloudstack.NetworkQuery{ZoneID: zone.ID, ProjectID: s.Project})
-	if err != nil {
-		return r, explain("list the networks", err)
-	}
-	n, err := pick("network", "--network", o.Network, networks, func(n *cloudstack.Network) named { return named{n.ID, []string{n.Name}, n.Type} })
-	if err == nil {
-		r.NetworkID, r.names[n.ID] = n.ID, n.Name
-	}
-	return r, err
-}
-
-// versionFor returns the version that is asked for, or the newest that can be used.
-func versionFor(versions []cloudapi.KubernetesVersion, want, zone string) (*cloudapi.KubernetesVersion, error) {
-	if want != "" {
-		return pick("version", "--version", want, versions, nameOfVersion)
-	}
-	for i := range versions { // the newest first
+	for i := range versions {
 		if v := &versions[i]; v.State == cloudapi.VersionEnabled && v.ISOState == "Ready" {
 			return v, nil
 		}
 	}
-	return nil, report.Usage("zone "+zone+" has no Kubernetes version that is Enabled and whose ISO is Ready",
+	return nil, report.Usage("zone "+zone.Name+" has no Kubernetes version that is Enabled and whose ISO is Ready",
 		"csccm cks versions shows them; an administrator registers one: "+version.Pages+"docs/cks.md#a-version")
 }
 
-// planCreate decides about a cluster. existing is one of its name, or nil.
-func planCreate(existing *cloudapi.KubernetesCluster, r request) (*Plan, error) {
-	k := existing
-	if k == nil {
-		p := opCreate.plan(&cloudapi.KubernetesCluster{Name: r.Name})
-		for _, x := range r.parameters(&cloudapi.KubernetesCluster{}) {
-			p.change(x.what, "", x.asked)
-		}
-		return p, nil
-	}
-	p := opCreate.plan(k)
-	if err := opCreate.decide(p, k); err != nil {
-		return nil, err
-	}
-	var different []string
-	for _, x := range r.parameters(k) {
-		if !x.same {
-			different = append(different, fmt.Sprintf("%s %s, not %s", x.what, dash(x.is), x.asked))
-		}
-	}
-	switch {
-	case len(different) > 0:
-		return nil, report.Usage(
-			fmt.Sprintf("there is a cluster %s already, state %s, with other parameters: %s; nothing was changed", k.Name, k.State, strings.Join(different, ", ")),
-			"choose another name, or change that cluster with csccm cks scale or csccm cks upgrade")
-	case p.Action == ActionFollow:
-	case k.State == stateRunning:
-		p.nothing("it runs, as it was asked for")
-	default:
-		return nil, &report.Error{
-			What: fmt.Sprintf("there is a cluster %s already, in state %s; nothing was changed", k.Name, k.State),
-			Fix:  "csccm cks show " + k.Name + " shows its events; " + nextStep(k),
-		}
-	}
-	return p, nil
-}
-
-// parameter is one of a cluster, and what is asked of it.
-type parameter struct {
-	what, is, asked string
-	same            bool // nobody asked for another value
-}
-
-// parameters compares a cluster with the request. The API does not show the root disk and the address of the control plane.
-func (r request) parameters(k *cloudapi.KubernetesCluster) []parameter {
-	count := func(what string, is, asked int) parameter {
-		return parameter{what, strconv.Itoa(is), strconv.Itoa(max(asked, 1)), asked == 0 || is == asked}
-	}
-	offering := func(o offeringChange) parameter {
-		return parameter{o.what, o.fromName, cmp.Or(r.names[o.to], o.to), o.to == o.from}
-	}
-	offerings := offeringsOf(k, cloudapi.ScaleClusterRequest{
-		OfferingID: r.OfferingID, ControlOfferingID: r.ControlOfferingID, WorkerOfferingID: r.WorkerOfferingID,
-	})
-	disk := ""
-	if r.RootDiskGiB > 0 {
-		disk = strconv.Itoa(r.RootDiskGiB) + " GiB"
-	}
-	return []parameter{
-		{"zone", k.ZoneName, r.names[r.ZoneID], k.ZoneID == r.ZoneID},
-		{"version", k.Version, r.names[r.VersionID], r.newest || k.VersionID == r.VersionID},
-		count("control nodes", k.ControlNodes, r.ControlNodes), offering(offerings[0]),
-		count("workers", k.Size, r.Size), offering(offerings[1]),
-		{"network", k.NetworkName, cmp.Or(r.names[r.NetworkID], "a new one, "+r.Name+"-network"), r.NetworkID == "" || k.NetworkID == r.NetworkID},
-		{"control plane", "", r.ExternalLBAddress, true},
-		{"key pair", k.KeyPair, r.KeyPair, r.KeyPair == "" || k.KeyPair == r.KeyPair},
-		{"root disk", "", disk, true},
-		{"CSI driver", onOff(k.CSI), onOff(r.EnableCSI), k.CSI || !r.EnableCSI},
-	}
-}
-
 // install hands the new cluster's kubeconfig to what installs into it.
-func (s *Service) install(ctx context.Context, p *Plan, o CreateOptions, note engine.Note) error {
-	const again = "run the same command again: it goes on with the install"
-	kubeconfig, err := s.API.KubernetesClusterConfig(ctx, p.ID)
+func (t *task) install(ctx context.Context, note engine.Note) error {
+	kubeconfig, err := t.API.KubernetesClusterConfig(ctx, t.plan.ID)
+	if err == nil {
+		err = t.Install(ctx, kubeconfig)
+	}
 	if err != nil {
-		return &report.Error{What: "cluster " + p.Name + " runs, but CloudStack does not give its kubeconfig: nothing was installed", Err: err, Fix: again}
+		return fmt.Errorf("cluster %s runs, but csccm is not ready there, and the same command again goes on with the install: %w", t.plan.Name, err)
 	}
-	if err := o.Install(ctx, p.Name, kubeconfig); err != nil {
-		fix := "correct that"
-		var remedied interface{ Remedy() string }
-		if errors.As(err, &remedied) && remedied.Remedy() != "" {
-			fix = remedied.Remedy()
-		}
-		return &report.Error{What: fmt.Sprintf("cluster %s runs, but %s is not ready there", p.Name, strings.Join(p.With, ", ")), Err: err, Fix: fix + "; then " + again}
-	}
-	p.Done = true
-	note("installed %s", strings.Join(p.With, ", "))
+	t.plan.Done = true
+	note("installed csccm")
 	return nil
 }

@@ -4,12 +4,12 @@
 package cks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -56,14 +56,13 @@ func WriteSecret(path, text string, replace bool) error {
 }
 
 // Merge adds a cluster's kubeconfig to that of the user: cluster, user and context are named like the cluster. The current
-// context stays, unless there is none. An entry that is another one is replaced only on request.
+// context stays, unless there is none. Entries of another cluster are replaced only on request.
 func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) error {
 	added, err := clientcmd.Load([]byte(config))
-	var ours *clientcmdapi.Context
 	if err == nil {
-		ours = added.Contexts[added.CurrentContext]
+		err = clientcmdapi.MinifyConfig(added)
 	}
-	if ours == nil || added.Clusters[ours.Cluster] == nil || added.AuthInfos[ours.AuthInfo] == nil { // err may quote the configuration
+	if err != nil || len(added.Clusters) == 0 || len(added.AuthInfos) == 0 { // err may quote the configuration
 		return &report.Error{
 			What: "CloudStack's kubeconfig of cluster " + name + " has no current context with a cluster and a user",
 			Fix:  "look at it with csccm cks kubeconfig " + name,
@@ -73,32 +72,24 @@ func Merge(access clientcmd.ConfigAccess, name, config string, replace bool) err
 	if err != nil {
 		return &report.Error{What: "your kubeconfig cannot be read", Err: err, Fix: "correct it, or write to a file of its own with --output-file"}
 	}
-	context := clientcmdapi.NewContext()
-	context.Cluster, context.AuthInfo = name, name
-	cluster, user := added.Clusters[ours.Cluster].DeepCopy(), added.AuthInfos[ours.AuthInfo].DeepCopy()
-	if was := all.Clusters[name]; was != nil {
-		cluster.LocationOfOrigin = was.LocationOfOrigin
+	was, file := all.Clusters[name], ""
+	if was != nil {
+		file = was.LocationOfOrigin
 	}
-	if was := all.AuthInfos[name]; was != nil {
-		user.LocationOfOrigin = was.LocationOfOrigin
+	taken := was != nil || all.AuthInfos[name] != nil || all.Contexts[name] != nil
+	for _, cluster := range added.Clusters {
+		if taken && !replace && (was == nil || was.Server != cluster.Server) {
+			return report.Usage("your kubeconfig has another cluster, user or context "+name, "add --yes to replace it, or write to a file of its own with --output-file")
+		}
+		cluster.LocationOfOrigin, all.Clusters[name] = file, cluster
 	}
-	if was := all.Contexts[name]; was != nil {
-		context.LocationOfOrigin, context.Namespace, context.Extensions = was.LocationOfOrigin, was.Namespace, was.Extensions
+	for _, user := range added.AuthInfos {
+		user.LocationOfOrigin, all.AuthInfos[name] = file, user
 	}
-	if !replace && differs(all, name, cluster, user, context) {
-		return report.Usage("your kubeconfig has another cluster, user or context "+name, "add --yes to replace it, or write to a file of its own with --output-file")
-	}
-	all.Clusters[name], all.AuthInfos[name], all.Contexts[name] = cluster, user, context
-	if all.CurrentContext == "" {
-		all.CurrentContext = name
-	}
+	all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, LocationOfOrigin: file}
+	all.CurrentContext = cmp.Or(all.CurrentContext, name)
 	if err := clientcmd.ModifyConfig(access, *all, true); err != nil {
 		return &report.Error{What: "your kubeconfig cannot be written", Err: err, Fix: "make it writable, or write to a file of its own with --output-file"}
 	}
 	return nil
-}
-
-func differs(all *clientcmdapi.Config, name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo, context *clientcmdapi.Context) bool {
-	a, b, c := all.Clusters[name], all.AuthInfos[name], all.Contexts[name]
-	return a != nil && a.Server != cluster.Server || b != nil && !reflect.DeepEqual(b, user) || c != nil && (c.Cluster != context.Cluster || c.AuthInfo != context.AuthInfo)
 }

@@ -53,19 +53,15 @@ func TestDeleteRemovesServices(t *testing.T) {
 			kube := fake.NewClientset(web, classy)
 			deleted := false
 			kube.PrependReactor("delete", "services", func(ktesting.Action) (bool, runtime.Object, error) {
-				deleted = true // it waits for its finalizer
-				return true, nil, nil
+				waits := !deleted || !controller // for its finalizer
+				deleted = true
+				return waits, nil, nil
 			})
 			s.Kube = func(string) (kubernetes.Interface, error) { return kube, nil }
-			e.Poll = func() {
-				if deleted && controller {
-					_ = kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("services"), "default", "web")
-				}
-			}
-			err := s.Delete(t.Context(), "demo", true)
+			err := s.Run(t.Context(), Delete, "demo", Options{RemoveServices: true})
 			left, lerr := s.clusters(t.Context())
 			require.NoError(t, lerr)
-			require.Contains(t, e.Said(), "before that, delete Service default/web with its load balancer")
+			require.Contains(t, e.Said(), "delete Service default/web with its load balancer")
 			require.NotContains(t, e.Said(), "default/classy")
 			if controller {
 				require.NoError(t, err)
@@ -85,17 +81,16 @@ func TestCreateInstalls(t *testing.T) {
 	s, e := serviceOf(t, cloud)
 	var given string
 	broken := errors.New("no Pod of the controller starts")
-	o := CreateOptions{Name: "demo", Zone: "zone-1", Offerings: Offerings{All: "node"}, With: []string{"csccm"}, Install: func(_ context.Context, cluster, kubeconfig string) error {
-		require.Equal(t, "demo", cluster)
+	o := Options{Zone: "zone-1", Offering: "node", Install: func(_ context.Context, kubeconfig string) error {
 		given = kubeconfig
 		return broken
 	}}
-	err := s.Create(t.Context(), o)
-	testenv.RequireRefusal(t, err, "cluster demo runs, but csccm is not ready there: no Pod of the controller starts", "run the same command again", 1)
+	err := s.Run(t.Context(), Create, "demo", o)
+	require.ErrorContains(t, err, "cluster demo runs, but csccm is not ready there, and the same command again goes on with the install: no Pod of the controller starts")
 	require.Contains(t, given, "clusters:")
 	broken = nil
-	require.NoError(t, s.Create(t.Context(), o))
-	require.Contains(t, e.Stdout.String(), "when it runs, install csccm")
+	require.NoError(t, s.Run(t.Context(), Create, "demo", o))
+	require.Contains(t, e.Stdout.String(), "when it runs, install      csccm")
 	require.Equal(t, 1, cloud.Ledger().Count("createKubernetesCluster"))
 	journal, err := os.ReadFile(e.Journal)
 	require.NoError(t, err)

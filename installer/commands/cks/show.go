@@ -65,7 +65,7 @@ type VersionList struct {
 // Versions lists the versions of a zone, by name or id, or all for "".
 func (s *Service) Versions(ctx context.Context, zone string) (*VersionList, error) {
 	if zone != "" {
-		z, err := s.zoneOf(ctx, zone)
+		z, err := s.zone(ctx, zone)
 		if err != nil {
 			return nil, err
 		}
@@ -89,15 +89,12 @@ type ClusterInfo struct {
 	SchemaVersion int                        `json:"schemaVersion"`
 	Cluster       cloudapi.KubernetesCluster `json:"cluster"`
 	Nodes         []cloudapi.ClusterVM       `json:"nodes"`
-	Events        []cloudapi.Event           `json:"events"` // newest first
+	Events        []cloudapi.Event           `json:"events"` // newest first; people see the last ten
 	// EventsUnread says why there are no events.
 	EventsUnread string `json:"eventsUnread,omitempty"`
 	// Next is what to do now.
 	Next string `json:"next,omitempty"`
 }
-
-// mostEvents is how many events are shown.
-const mostEvents = 10
 
 // Show describes a cluster by its name or id. Its events only explain: where the role may not list them, that is said.
 func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
@@ -113,9 +110,6 @@ func (s *Service) Show(ctx context.Context, name string) (*ClusterInfo, error) {
 		out.EventsUnread = "the role may not list events"
 	} else if err != nil {
 		out.EventsUnread = err.Error()
-	}
-	if !s.All {
-		events = events[:min(len(events), mostEvents)]
 	}
 	out.Events = append(out.Events, events...)
 	return out, nil
@@ -171,7 +165,7 @@ func (c *ClusterInfo) Write(w io.Writer, style report.Style) error {
 		nodes.Add(n.Name, roleOf(k, n), n.State, dash(n.Version), n.ID)
 	}
 	events := report.Table{Header: []string{"EVENT", "LEVEL", "TYPE", "DESCRIPTION"}}
-	for _, e := range c.Events {
+	for _, e := range c.Events[:min(len(c.Events), 10)] {
 		events.Add(e.Created, e.Level, e.Type, e.Description)
 	}
 	for _, t := range []*report.Table{&nodes, &events} {

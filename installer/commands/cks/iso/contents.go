@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -23,7 +22,6 @@ import (
 	"github.com/csccm/csccm/installer/engine/diff"
 	"github.com/csccm/csccm/installer/engine/report"
 	"github.com/csccm/csccm/installer/kube/helm"
-	"github.com/csccm/csccm/installer/kube/images"
 )
 
 const (
@@ -37,83 +35,39 @@ var needed = []string{
 	"network.yaml", providerFile, "k8s/kubelet", "k8s/kubeadm", "k8s/kubectl",
 }
 
-// contents is what an ISO, or a folder of its layout, holds.
-type contents struct {
-	version  string // of Kubernetes, such as v1.33.1
-	files    []string
-	obsolete []string // files of imageFolder whose images only the old provider uses
-}
-
-// inspect reads an ISO or a folder. It returns an error for what CKS could not create a cluster with.
-func inspect(fsys fs.FS) (*contents, error) {
-	c := &contents{}
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			c.files = append(c.files, p)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+// inspect returns the version of Kubernetes, such as v1.33.1, of an ISO or a folder of its layout. It returns an error for what CKS
+// could not create a cluster with.
+func inspect(fsys fs.FS) (version string, err error) {
 	for _, pattern := range needed {
-		if n := len(slices.DeleteFunc(slices.Clone(c.files), func(p string) bool { ok, _ := path.Match(pattern, p); return !ok })); n != 1 {
-			return nil, fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", n, pattern)
+		if found, err := fs.Glob(fsys, pattern); err != nil || len(found) != 1 {
+			return "", errors.Join(fmt.Errorf("it is no Kubernetes binaries ISO of CKS: it has %d files %s, CKS needs one", len(found), pattern), err)
 		}
 	}
-	var old, used []string
 	for _, p := range []string{"network.yaml", "dashboard.yaml", "headlamp.yaml", "autoscaler.yaml", "manifest.yaml", providerFile} {
-		if !slices.Contains(c.files, p) {
+		body, err := fs.ReadFile(fsys, p)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		list, err := imagesOfManifest(fsys, p)
-		if err != nil { // CloudStack's script writes whatever a web server answers into these files
-			return nil, fmt.Errorf("%s has no Kubernetes objects that CKS could apply: %w", p, err)
-		}
-		if p == providerFile {
-			old = list
-		} else {
-			used = append(used, list...)
+		objects, perr := diff.Parse(string(body))
+		if err = errors.Join(err, perr); err != nil || len(objects) == 0 { // CloudStack's script writes whatever a web server answers into these files
+			return "", errors.Join(fmt.Errorf("%s has no Kubernetes objects that CKS could apply", p), err)
 		}
 	}
-	for _, p := range c.files {
-		if path.Dir(p) != imageFolder {
-			continue
-		}
-		tags := imagesOfArchive(fsys, p)
-		if len(tags) > 0 && !slices.ContainsFunc(tags, func(t string) bool { return !slices.Contains(old, t) || slices.Contains(used, t) }) {
-			c.obsolete = append(c.obsolete, p)
-		}
-		for _, t := range tags {
+	archives, err := fs.Glob(fsys, imageFolder+"/*")
+	if err != nil {
+		return "", err
+	}
+	for _, p := range archives {
+		for _, t := range imagesOfArchive(fsys, p) {
 			if repository, tag, _ := strings.Cut(path.Base(t), ":"); repository == "kube-apiserver" {
-				c.version = tag
+				version = tag
 			}
 		}
 	}
-	if _, err := semver.StrictNewVersion(strings.TrimPrefix(c.version, "v")); err != nil {
-		return nil, fmt.Errorf("%s/ has no image kube-apiserver with a version as its tag, such as v1.33.1 (%q)", imageFolder, c.version)
+	if _, err := semver.StrictNewVersion(strings.TrimPrefix(version, "v")); err != nil {
+		return "", fmt.Errorf("%s/ has no image kube-apiserver with a version as its tag, such as v1.33.1 (%q)", imageFolder, version)
 	}
-	return c, nil
-}
-
-// imagesOfManifest returns the images of a manifest.
-func imagesOfManifest(fsys fs.FS, p string) (out []string, err error) {
-	body, err := fs.ReadFile(fsys, p)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := diff.Parse(string(body))
-	if err == nil && len(objects) == 0 {
-		err = errors.New("it is empty")
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := images.List(string(body), "")
-	for i := range list {
-		out = append(out, canonical(list[i].Image))
-	}
-	return out, err
+	return version, nil
 }
 
 // imagesOfArchive returns the images in an archive as ctr and docker write it; none for another file, which CKS ignores.

@@ -6,7 +6,6 @@
 package iso
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
@@ -43,11 +41,10 @@ type Result struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	File          string `json:"file"`
 	// Checksum is in the form of the parameter checksum of addKubernetesSupportedVersion.
-	Checksum   string   `json:"checksum"`
-	Kubernetes string   `json:"kubernetesVersion"`
-	Chart      string   `json:"chart"`
-	Added      string   `json:"added"` // file with the controller's image
-	Removed    []string `json:"removed"`
+	Checksum   string `json:"checksum"`
+	Kubernetes string `json:"kubernetesVersion"`
+	Chart      string `json:"chart"`
+	Added      string `json:"added"` // file with the controller's image
 }
 
 // Make makes an ISO. The file appears when it is complete.
@@ -60,11 +57,11 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 		return nil, unfit("--from", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	have, err := inspect(from)
+	kubernetes, err := inspect(from)
 	if err != nil {
 		return nil, unfit("--from "+o.From, err)
 	}
-	provider, err := Provider(ctx, o.Chart, o.Values, have.version)
+	provider, err := Provider(ctx, o.Chart, o.Values, kubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -77,26 +74,24 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 		return nil, report.Usage(fmt.Sprintf("--image %s: it is no archive of image %s, it has %v", o.Image, image, tags),
 			"write one for the architecture of the nodes: crane pull --platform linux/amd64 "+list[0].Image+" cloudstack-ccm.tar")
 	}
-	r := &Result{
-		SchemaVersion: 1, File: o.To, Kubernetes: have.version, Chart: o.Chart.Version(),
-		Added: path.Join(imageFolder, path.Base(image)+".tar"), Removed: []string{},
-	}
+	r := &Result{SchemaVersion: 1, File: o.To, Kubernetes: kubernetes, Chart: o.Chart.Version(), Added: path.Join(imageFolder, path.Base(image)+".tar")}
 	work, err := os.MkdirTemp(filepath.Dir(o.To), ".csccm-iso-*")
 	if err != nil {
 		return nil, &report.Error{Err: err, Fix: "name a file in a folder that can be written to", Code: report.ExitUsage}
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	root, name := filepath.Join(work, "root"), filepath.Join(work, "iso")
-	for _, p := range have.files {
-		if slices.Contains(have.obsolete, p) && p != r.Added {
-			r.Removed = append(r.Removed, p)
-		} else if err := errors.Join(ctx.Err(), copied(from, p, filepath.Join(root, p))); err != nil {
-			return nil, err
+	root, disk := filepath.Join(work, "root"), filepath.Join(work, "iso")
+	err = fs.WalkDir(from, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
 		}
-	}
-	err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)), os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
+		return errors.Join(ctx.Err(), copied(from, p, filepath.Join(root, p)))
+	})
 	if err == nil {
-		err = burn(name, root, "K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(have.version)))
+		err = errors.Join(copied(archive, filepath.Base(o.Image), filepath.Join(root, r.Added)), os.WriteFile(filepath.Join(root, providerFile), []byte(provider), 0o600))
+	}
+	if err == nil {
+		err = burn(disk, root, "K8S_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_", "+", "_").Replace(kubernetes)))
 	}
 	if err != nil {
 		return nil, err
@@ -104,14 +99,14 @@ func Make(ctx context.Context, o *Options) (_ *Result, err error) {
 	digest := sha256.New()
 	err = copyTo(digest, os.DirFS(work), "iso")
 	r.Checksum = "{SHA-256}" + hex.EncodeToString(digest.Sum(nil))
-	return r, errors.Join(err, os.Rename(name, o.To))
+	return r, errors.Join(err, os.Rename(disk, o.To))
 }
 
 func unfit(what string, err error) error {
 	return &report.Error{What: what, Err: err, Code: report.ExitUsage, Fix: "name an ISO that create-kubernetes-binaries-iso.sh of your CloudStack made, or a folder of its layout"}
 }
 
-// copied copies a file of the ISO.
+// copied copies a file into a folder that may be missing.
 func copied(from fs.FS, p, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
@@ -163,22 +158,14 @@ func Open(from string) (_ Disk, err error) {
 	return Disk{volume, f}, err
 }
 
-// burn writes the files of a folder as an ISO 9660 volume with Rock Ridge names. The same files give the same bytes.
+// burn writes the files of a folder as an ISO 9660 volume with Rock Ridge names.
 func burn(to, root, label string) (err error) {
-	blocks := int64(0)
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
 		mode := fs.FileMode(0o644)
-		if d.IsDir() || strings.HasPrefix(p, filepath.Join(root, "k8s")+string(filepath.Separator)) {
+		if err == nil && d.IsDir() || strings.HasPrefix(p, filepath.Join(root, "k8s")+string(filepath.Separator)) {
 			mode = 0o755
 		}
-		info, err := d.Info()
-		if err == nil && !d.IsDir() {
-			blocks += (info.Size() + sector - 1) / sector
-		}
-		return errors.Join(err, os.Chmod(p, mode), os.Chtimes(p, time.Unix(0, 0), time.Unix(0, 0))) // #nosec G122 -- in a folder of our own
+		return errors.Join(err, os.Chmod(p, mode)) // #nosec G122 -- in a folder of our own
 	})
 	if err != nil {
 		return err
@@ -192,38 +179,5 @@ func burn(to, root, label string) (err error) {
 	if err == nil {
 		err = volume.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: label})
 	}
-	if err != nil {
-		return err
-	}
-	return normalize(out, blocks)
-}
-
-// normalize replaces what depends on the clock, on the user and on the file system of the folder: the times of the volume
-// and of files, owners and link counts. All of it is before the data of the files.
-func normalize(f *os.File, data int64) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	head := make([]byte, info.Size()-data*sector)
-	if _, err := f.ReadAt(head, 0); err != nil {
-		return err
-	}
-	copy(head[16*sector+813:], strings.Repeat("1970010100000000\x00", 4))
-	replace := func(mark string, after int, value []byte) {
-		for rest := head; ; {
-			i := bytes.Index(rest, []byte(mark))
-			if i < 0 {
-				return
-			}
-			rest = rest[i+len(mark)+after:]
-			copy(rest, value)
-		}
-	}
-	replace("TF\x1a\x01\x0e", 0, bytes.Repeat([]byte{70, 1, 1, 0, 0, 0, 0}, 3))
-	owner := append([]byte{1, 0, 0, 0, 0, 0, 0, 1}, make([]byte, 16)...) // one link, user and group 0, in both byte orders
-	replace("PX\x24\x01", 8, owner)
-	replace("PX\x2c\x01", 8, owner)
-	_, err = f.WriteAt(head, 0)
 	return err
 }

@@ -1,0 +1,317 @@
+// Copyright The csccm Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/csccm/csccm/installer/check/ckscheck"
+	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/engine"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/pkg/cloudstack"
+	"github.com/csccm/csccm/pkg/ui/terminal"
+)
+
+// task is an operation on one cluster. The operation's prepare fills in what it needs.
+type task struct {
+	*Service
+	Operation
+	Options
+	cluster *cloudapi.KubernetesCluster // as it was before; nil before a create
+	plan    *Plan
+	said    string
+
+	// differs returns what of a cluster is not as it was asked for. The operation is over when nothing is.
+	differs       func(k *cloudapi.KubernetesCluster) []Change
+	preflight     func(*ckscheck.Reader) ([]ckscheck.Finding, error) // nil: none is needed
+	submit        func(ctx context.Context) (cloudstack.Submitted, error)
+	before, after []engine.Step // around the operation
+}
+
+// Action is what a command does about a cluster.
+type Action string
+
+// The actions.
+const (
+	ActionChange Action = "change" // start an operation, and follow it
+	ActionFollow Action = "follow" // the operation runs already
+	ActionNone   Action = "none"   // already in that state
+)
+
+// Plan is what a command is about to do. The run completes it, and it is the result then.
+type Plan struct {
+	SchemaVersion int                `json:"schemaVersion"`
+	Operation     string             `json:"operation"`
+	Name          string             `json:"name"`
+	ID            string             `json:"id,omitempty"`
+	Project       string             `json:"project,omitempty"`
+	Action        Action             `json:"action"`
+	Changes       []Change           `json:"changes"`
+	Findings      []ckscheck.Finding `json:"findings"` // of the preflight
+
+	DryRun bool   `json:"dryRun"`
+	Done   bool   `json:"done"`            // everything is as it was asked for
+	State  string `json:"state,omitempty"` // as it was seen last; empty when the cluster is gone
+	Job    string `json:"job,omitempty"`
+	Cause  string `json:"cause,omitempty"` // why the operation failed
+}
+
+// Change is one thing that changes.
+type Change struct {
+	What string `json:"what"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+}
+
+// Run carries out an operation on a cluster, by its name or id, and follows it to its end. CloudStack goes on with an operation
+// whether or not anybody follows it, so a second run finds it by the cluster's state and follows it.
+func (s *Service) Run(ctx context.Context, op Operation, name string, o Options) error {
+	t := &task{Service: s, Operation: op, Options: o}
+	t.plan = &Plan{SchemaVersion: schemaVersion, Operation: op.name, Name: name, Project: s.Project, DryRun: s.DryRun, Changes: []Change{}, Findings: []ckscheck.Finding{}}
+	if err := op.prepare(ctx, t, name); err != nil {
+		return err
+	}
+	if err := t.decide(); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// found notes the cluster that the operation is about.
+func (t *task) found(k *cloudapi.KubernetesCluster) {
+	t.cluster, t.plan.Name, t.plan.ID, t.plan.State = k, k.Name, k.ID, k.State
+}
+
+// decide chooses what to do about a cluster, by its state and by what differs. CloudStack does one operation at a time.
+func (t *task) decide() error {
+	k, p := t.cluster, t.plan
+	p.Action = ActionChange
+	if k == nil {
+		return nil
+	}
+	p.Changes = append(p.Changes, t.differs(k)...)
+	done := len(p.Changes) == 0
+	switch {
+	case k.Type == cloudstack.ExternalManaged:
+		return report.Usage(fmt.Sprintf("CloudStack cannot %s cluster %s: it is ExternalManaged, CloudStack only lists it", t.name, k.Name),
+			"change the cluster with what made it; csccm cks list shows which clusters CloudStack made")
+	case slices.Contains(t.during, k.State), done && len(t.after) > 0 && k.State == stateRunning:
+		p.Action = ActionFollow
+	case inProgress(k.State):
+		return &report.Error{
+			What: fmt.Sprintf("cluster %s is %s: another operation on it runs, and nothing was changed", k.Name, k.State),
+			Fix:  "wait until it is over: csccm cks show " + k.Name + " --watch; then run the command again", Code: report.ExitCheckFailed,
+		}
+	case done && slices.Contains(t.to, k.State):
+		p.Action, p.Done = ActionNone, true
+	case done || t.from != nil && !slices.Contains(t.from, k.State):
+		return &report.Error{
+			What: fmt.Sprintf("CloudStack cannot %s cluster %s while it is %s: nothing was changed", t.name, k.Name, k.State), Fix: nextStep(k), Code: report.ExitCheckFailed,
+		}
+	}
+	return nil
+}
+
+// what says what a plan does, for the question and errors.
+func (p *Plan) what() string { return p.Operation + " cluster " + p.Name }
+
+// Write prints the plan for a person.
+func (p *Plan) Write(w io.Writer, style report.Style) error {
+	var b strings.Builder
+	switch p.Action {
+	case ActionNone:
+		fmt.Fprintf(&b, "Cluster %s: nothing to do, already in that state\n", p.Name)
+	case ActionFollow:
+		fmt.Fprintf(&b, "Cluster %s: following it, it is %s already\n", p.Name, p.State)
+	case ActionChange:
+		fmt.Fprintf(&b, "To do: %s\n", p.what())
+	}
+	for _, c := range p.Changes {
+		text := c.To
+		if c.From != "" {
+			text = c.From + " -> " + c.To
+		}
+		fmt.Fprintf(&b, "  %-25s  %s\n", c.What, terminal.Line(text))
+	}
+	for _, f := range p.Findings {
+		y := report.SymbolWarning
+		if f.Severity == ckscheck.Error {
+			y = report.SymbolFailed
+		}
+		text := f.String() + " [" + f.Code + "]"
+		if f.Reference != "" {
+			text += " (" + f.Reference + ")"
+		}
+		b.WriteString(style.Indented(style.Symbol(y)+" ", style.SymbolWidth()+1, text))
+		if f.Remedy != "" {
+			b.WriteString(style.Indented("  fix: ", 7, f.Remedy))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// judge returns an error if the preflight found what stops the operation. ignored are codes of findings that do not.
+func (p *Plan) judge(ignored []string) error {
+	var codes, texts []string
+	for _, f := range p.Findings {
+		if f.Severity == ckscheck.Error && !slices.Contains(ignored, f.Code) {
+			codes, texts = append(codes, f.Code), append(texts, f.String())
+		}
+	}
+	if len(codes) == 0 {
+		return nil
+	}
+	slices.Sort(codes)
+	return &report.Error{
+		What: fmt.Sprintf("cannot %s, the preflight has found %s: %s; nothing was changed", p.what(), english.Plural(len(codes), "problem", ""), strings.Join(texts, "; ")),
+		Fix:  "correct that; --ignore-preflight " + strings.Join(slices.Compact(codes), ",") + " goes on all the same, and CloudStack decides",
+		Code: report.ExitCheckFailed,
+	}
+}
+
+// run shows the plan, asks, starts the operation and follows it to its end.
+func (t *task) run(ctx context.Context) error {
+	p := t.plan
+	if p.Action == ActionChange && t.preflight != nil {
+		in := &ckscheck.Reader{API: t.API, ProjectID: t.Project, Clock: t.Clock}
+		if t.cluster != nil {
+			in.Kube, in.NoKube = t.inside(ctx, t.cluster)
+		}
+		findings, err := t.preflight(in)
+		if err != nil {
+			return explain("look at what is needed to "+p.what(), err)
+		}
+		p.Findings = append(p.Findings, findings...)
+	}
+	var steps []engine.Step
+	if p.Action == ActionChange {
+		steps = append(t.before, engine.Step{Name: p.what(), Do: t.start})
+	}
+	if p.Action != ActionNone {
+		steps = append(steps, engine.Step{Name: "follow cluster " + p.Name, ReadOnly: true, Do: t.follow})
+		steps = append(steps, t.after...)
+	}
+	e := *t.Env
+	e.Yes = e.Yes || p.Action == ActionFollow && len(t.after) == 0 // nobody needs to agree to looking
+	return e.Run(ctx, engine.Operation{
+		Name: "cks-" + p.Operation, What: p.what(), Plan: p, Steps: steps,
+		Back:  "CloudStack goes on with what it has begun, and csccm cks show " + p.Name + " --watch shows it",
+		Show:  func(w io.Writer) error { return p.Write(w, e.StyleOf(w)) },
+		Check: func(context.Context) error { return p.judge(t.Ignore) },
+		Done: func(w io.Writer) error {
+			if len(steps) == 0 {
+				return nil
+			}
+			_, err := fmt.Fprintf(w, "Cluster %s: %s\n", p.Name, cmp.Or(p.State, "deleted"))
+			return err
+		},
+	})
+}
+
+// start sends the command.
+func (t *task) start(ctx context.Context, note engine.Note) error {
+	p := t.plan
+	sent, err := t.submit(ctx)
+	if err != nil {
+		return explain(p.what(), err)
+	}
+	p.ID, p.Job = cmp.Or(p.ID, sent.ID), sent.JobID
+	note("cluster %s (%s), job %s", p.Name, p.ID, p.Job)
+	return nil
+}
+
+// pollInterval is the time between two looks at a cluster.
+const pollInterval = 2 * time.Second
+
+// follow watches the operation until it is over, and completes the plan. The job is asked first: what it has done is visible
+// when it is over. A server that does not answer is asked again.
+func (t *task) follow(ctx context.Context, _ engine.Note) error {
+	p := t.plan
+	var k *cloudapi.KubernetesCluster
+	_, err := engine.Poll(ctx, t.Clock, pollInterval, math.MaxInt64, func() (over bool, err error) {
+		var job *cloudstack.Job
+		if p.Job != "" {
+			job, err = t.API.QueryJob(ctx, p.Job)
+		}
+		if err == nil {
+			k, err = t.API.KubernetesCluster(ctx, p.ID, t.Project)
+		}
+		if err != nil {
+			if cloudstack.IsKind(err, cloudstack.KindTransient) && ctx.Err() == nil {
+				err = nil
+			}
+			return false, explain("look at cluster "+p.Name, err)
+		}
+		t.say(k)
+		over, p.Cause = t.over(k, job)
+		return over, nil
+	})
+	if p.State = ""; k != nil {
+		p.State = k.State
+	}
+	if err != nil {
+		return err
+	}
+	if p.Cause != "" {
+		fix := "csccm cks show " + p.Name + " shows its events"
+		if k != nil && k.State != stateRunning {
+			fix = strings.TrimSuffix(fix+"; "+nextStep(k), "; ")
+		}
+		return &report.Error{What: fmt.Sprintf("%s failed, the cluster is %s: %s", p.what(), cmp.Or(p.State, "gone"), p.Cause), Fix: fix}
+	}
+	p.Done = len(t.after) == 0
+	t.Progress.Done("")
+	return nil
+}
+
+// over reports whether the operation is over. cause is empty when everything is as it was asked for. k is nil when the cluster is
+// gone, job where it is not known.
+func (t *task) over(k *cloudapi.KubernetesCluster, job *cloudstack.Job) (over bool, cause string) {
+	switch {
+	case job != nil && job.Status == cloudstack.JobPending:
+		return false, ""
+	case job != nil && job.Status != cloudstack.JobSucceeded:
+		return true, cmp.Or(job.ErrorText, "the job ended without a reason given, perhaps by a restart of the management server")
+	case k == nil && t.to == nil, k != nil && slices.Contains(t.to, k.State) && len(t.differs(k)) == 0:
+		return true, ""
+	case k == nil:
+		return true, "the cluster does not exist any more"
+	case inProgress(k.State):
+		return false, ""
+	}
+	return true, "it ended in state " + k.State + ", and is not as it was asked for"
+}
+
+// say shows what is new.
+func (t *task) say(k *cloudapi.KubernetesCluster) {
+	if k == nil {
+		return
+	}
+	running := 0
+	for _, vm := range k.Nodes {
+		if vm.State == string(cloudstack.VMRunning) {
+			running++
+		}
+	}
+	if text := fmt.Sprintf("%s, %d of %d VMs run", k.State, running, vms(k)); text != t.said {
+		t.said = text
+		t.Progress.Step("Cluster %s: %s", k.Name, text)
+	}
+}
+
+// vms is how many VMs a cluster has, or is to have.
+func vms(k *cloudapi.KubernetesCluster) int {
+	return max(len(k.Nodes), k.ControlNodes+k.Size+k.EtcdNodes)
+}
