@@ -4,9 +4,12 @@
 package e2e
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/simulator"
@@ -61,6 +64,17 @@ func TestKubernetesServiceOnATerminal(t *testing.T) { //nolint:tparallel // the 
 		"Cluster prod: Running", "Took the place of Deployment kube-system/cloud-controller-manager",
 		"the controller initialises such nodes (adoptNodes)", "0 warning, 0 failed", "Cluster prod: Running")
 	e.initialised(t, 2)
+	secrets, err := e.Client.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(secrets.Items) == 0 {
+		t.Fatalf("%d Secrets, %v", len(secrets.Items), err)
+	}
+	for i := range secrets.Items { // the cluster has the keys that CloudStack made for it, not those with which it was created
+		for key, value := range secrets.Items[i].Data {
+			if bytes.Contains(value, []byte(config.APIKey)) || bytes.Contains(value, []byte(config.SecretKey)) {
+				t.Errorf("Secret %s: %s has the keys with which the cluster was created", secrets.Items[i].Name, key)
+			}
+		}
+	}
 	e.csccm(t, "", cks("show", "prod")...).want(t, 0, "prod-node-")
 	e.csccm(t, "", "doctor", "--only", "CKS").want(t, 0, "the controller initialises the nodes that CKS adds")
 	e.service(t, "web", 80)
