@@ -96,7 +96,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 	}
 	if id != "" {
 		n, err := p.options.Network(ctx, t.Project, id, maxAge)
-		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.limits().LeaveACLs {
+		if err == nil && n.VPCID != "" && maxAge == 0 && t.tierAge != 0 && !p.server.Limits(t.Project).LeaveACLs {
 			n, err = p.options.Network(ctx, t.Project, id, t.tierAge)
 		}
 		if err != nil {
@@ -104,7 +104,7 @@ func (p *Planner) desireAt(ctx context.Context, t *task, maxAge time.Duration) (
 		}
 		t.Network = &n
 	}
-	t.LeaveACLs = p.limits().LeaveACLs
+	t.LeaveACLs = p.server.Limits(t.Project).LeaveACLs
 	if t.Forwards() {
 		// Where that cannot be found out, the first creation shows it.
 		t.NoForwards = p.apis.missing(ctx, p.options, maxAge)
@@ -203,7 +203,7 @@ func (p *Planner) reserve(ctx context.Context, t *task, address string) error {
 		}
 	}
 	switch {
-	case keeps && p.limits().NoTags:
+	case keeps && p.server.Limits(t.Project).NoTags:
 		return refuse(annotation.KeepIP+": the role of the CloudStack user may not tag (createTags), so that kept addresses cannot be counted",
 			"remove the annotation, allow the role createTags, or have tenancy.limits.keepIP.maxPerNamespace set to null")
 	case keeps && kept >= t.grants.MaxKept:
@@ -248,7 +248,7 @@ func (p *Planner) limitKept(ctx context.Context, t *task, steps []plan.Step) (ch
 	if err != nil {
 		return false, err
 	}
-	if has+kept <= t.grants.MaxKept && !p.limits().NoTags {
+	if has+kept <= t.grants.MaxKept && !p.server.Limits(t.Project).NoTags {
 		return false, nil
 	}
 	t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonNotAllowed, Message: t.keptTooMany(has) + "; the address is released"})

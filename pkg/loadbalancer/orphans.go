@@ -26,7 +26,7 @@ func (p *Planner) Orphans(ctx context.Context, project string, since time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	return p.observer.Orphans(ctx, id, p.options.ClusterIDs(), since, p.limits().LeaveACLs, p.options.Book)
+	return p.observer.Orphans(ctx, id, p.options.ClusterIDs(), since, p.options.Book)
 }
 
 // Lists returns the public addresses and the load balancer rules of the project. They are whole lists that were begun
@@ -80,7 +80,7 @@ const (
 // SweepTags deletes this cluster's tags of load balancer rules of a project that are gone, and returns of how many. It does
 // nothing where the role may not list or delete tags.
 func (r *Reconciler) SweepTags(ctx context.Context, project string) (done int, err error) {
-	if r.limits().NoTags || !r.applies() {
+	if r.server.Limits(project).NoTags || !r.applies() {
 		return 0, nil
 	}
 	id, err := r.options.Project(ctx, project)

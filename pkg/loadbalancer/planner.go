@@ -165,8 +165,6 @@ func (p *Planner) Preview(ctx context.Context, req Request) (Preview, error) {
 	return out, err
 }
 
-func (p *Planner) limits() plan.Limits { return p.server.Limits() }
-
 // ServiceOf is what the planner needs of a Service.
 func ServiceOf(svc *corev1.Service) plan.Service {
 	out := plan.Service{UID: string(svc.UID), Namespace: svc.Namespace, Name: svc.Name, LB: cloudprovider.DefaultLoadBalancerName(svc)}

@@ -249,7 +249,7 @@ func (r *Reconciler) noteDrift(t *task, steps []plan.Step) {
 		return
 	}
 	if t.read {
-		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.limits())
+		back, _ := plan.Plan(*t.mem.done, *t.mem.actual, r.server.Limits(t.Project))
 		if repairs := plan.Repairs(steps, back, t.mem.tried); len(repairs) > 0 {
 			r.metrics.drifted.Add(float64(len(repairs)))
 			t.Notify(plan.Notice{Warning: true, Reason: plan.ReasonDriftRepaired, Message: "CloudStack was changed by others; repairing with " + plan.Text(repairs)})

@@ -156,7 +156,7 @@ func (p *Planner) observe(ctx context.Context, t *task, whole bool) error {
 		return err
 	}
 	t.Known = true
-	if p.limits().LeaveACLs {
+	if p.server.Limits(t.Project).LeaveACLs {
 		t.Desired.ACLID = ""
 	}
 	t.mem.actual, t.mem.readAt = actual, begun
@@ -220,7 +220,7 @@ func (p *Planner) plan(ctx context.Context, t *task) ([]plan.Step, error) {
 		if refusal := plan.CheckCluster(*t.mem.actual, t.Clusters); refusal != nil {
 			return nil, refusal
 		}
-		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.limits())
+		steps, target := plan.Plan(t.Desired, *t.mem.actual, p.server.Limits(t.Project))
 		if plan.NeedsDetails(t.Desired, target) && !t.Whole {
 			if err := p.observe(ctx, t, true); err != nil {
 				return nil, err

@@ -88,7 +88,6 @@ type Query struct {
 type reading struct {
 	*Observer
 	Query
-	limits  plan.Limits
 	shared  *lists // nil: ask each time
 	actual  *plan.Actual
 	primary map[string]map[string]string // see primaryIn, by network
@@ -143,7 +142,7 @@ func (r *reading) isNode(vm string) bool {
 // for its port forwardings. The first looks after a start, and those of the drift loop, share whole lists.
 func (o *Observer) Observe(ctx context.Context, q Query) (actual *plan.Actual, begun time.Time, err error) {
 	r := &reading{
-		Observer: o, Query: q, limits: o.Server.Limits(), actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
+		Observer: o, Query: q, actual: &plan.Actual{}, primary: map[string]map[string]string{}, unused: map[string]bool{},
 	}
 	begun = o.Clock.Now()
 	if !q.BulkSince.IsZero() {

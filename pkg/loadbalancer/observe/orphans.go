@@ -27,7 +27,7 @@ type Orphan struct {
 
 // Orphans finds what tags and ACL reasons name as the cluster's own, under one of its ids, and no living Service has. It
 // reads whole lists, those that others read since.
-func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, leaveACLs bool, book plan.Book) ([]Orphan, error) {
+func (o *Observer) Orphans(ctx context.Context, project string, clusters []string, since time.Time, book plan.Book) ([]Orphan, error) {
 	r := o.whole(project, since)
 	var out []Orphan
 	used, vpc := map[string]bool{}, false
@@ -84,7 +84,7 @@ func (o *Observer) Orphans(ctx context.Context, project string, clusters []strin
 			add("rule", b.ID, b.Tags, b.Address, plan.InternalID(b.NetworkID, b.Address))
 		}
 	}
-	if vpc && !leaveACLs {
+	if vpc && !o.Server.Limits(project).LeaveACLs {
 		items, err := r.aclItems(ctx, "")
 		if err != nil && !cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
 			return nil, err

@@ -22,7 +22,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 		everywhere = everywhere || slices.ContainsFunc(r.actual.Addresses, func(a plan.Address) bool { return a.VPCID != "" || a.Internal }) ||
 			slices.ContainsFunc(r.Records.Addresses, func(a annotation.AddressRecord) bool { return a.VPCID != "" || a.Internal })
 	}
-	if r.Desired.ACLID == "" && !everywhere || r.limits.LeaveACLs {
+	if r.Desired.ACLID == "" && !everywhere || r.Server.Limits(r.Project).LeaveACLs {
 		return nil
 	}
 	listID := r.Desired.ACLID
@@ -31,7 +31,7 @@ func (r *reading) readACLs(ctx context.Context) error {
 	}
 	items, err := r.aclItems(ctx, listID)
 	if cloudstack.IsKind(err, cloudstack.KindNotPermitted) {
-		r.Server.NoACLs.Store(true)
+		r.Server.NoACLs.Store(r.Project, true)
 		r.warn(plan.ReasonDefaultACL, "the role may not list network ACLs (listNetworkACLs): they are left alone")
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/csccm/csccm/pkg/annotation"
@@ -250,7 +251,7 @@ type Subject struct {
 type Limits struct {
 	// NoTags: the role may not tag.
 	NoTags bool
-	// LeaveACLs: network ACL lists are left alone, as the role may not list them, or by a setting.
+	// LeaveACLs: network ACL lists are left alone, as the role may not list those of the project, or by a setting.
 	LeaveACLs bool
 	// InPlace: updateLoadBalancerRule has cidrlist (4.22 and newer). Such a server also tells the router of a changed protocol.
 	InPlace bool
@@ -258,18 +259,20 @@ type Limits struct {
 
 // Server is what is known of the server and the role beforehand, and what was learned. The Services share it.
 type Server struct {
-	Known Limits
-
-	NoTags, NoACLs, InPlace atomic.Bool
+	Known           Limits
+	NoTags, InPlace atomic.Bool
+	// NoACLs has the projects in which the role may not list network ACLs.
+	NoACLs sync.Map
 	// CIDRsProven: a rule with source ranges was read, so that the server does not ignore them.
 	CIDRsProven atomic.Bool
 }
 
-// Limits are the limits as known now.
-func (s *Server) Limits() Limits {
+// Limits are the limits for a project as known now.
+func (s *Server) Limits(project string) Limits {
 	out := s.Known
+	_, noACLs := s.NoACLs.Load(project)
+	out.LeaveACLs = out.LeaveACLs || noACLs
 	out.NoTags = out.NoTags || s.NoTags.Load()
-	out.LeaveACLs = out.LeaveACLs || s.NoACLs.Load()
 	out.InPlace = out.InPlace || s.InPlace.Load()
 	return out
 }
