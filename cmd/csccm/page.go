@@ -24,7 +24,7 @@ import (
 )
 
 func newUICommand(g *cli.Globals) *cobra.Command {
-	noOpen, export, interval := false, "", 15*time.Second
+	noOpen, export, interval := false, "", 30*time.Second
 	cmd := g.Command(&cobra.Command{
 		Use:   "ui",
 		Short: "Show the cluster as a live page in the browser",
@@ -43,7 +43,7 @@ has a token, which is valid for one browser: start ui again for another.
 	flags := cmd.Flags()
 	flags.BoolVar(&noOpen, "no-open", false, "print the address, and open no browser")
 	flags.StringVar(&export, "export", "", "write the page into this file, which must not exist, and end; - for stdout")
-	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack; changes in Kubernetes show at once")
+	flags.DurationVar(&interval, "interval", interval, "time between two reads of CloudStack, where no Service changes")
 	g.DefaultTimeout(cmd, 0, func() bool { return export == "" }) // a page ends by ^C
 	return cmd
 }

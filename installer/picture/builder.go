@@ -4,36 +4,40 @@
 package picture
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
 	"github.com/csccm/csccm/installer/cloud/rules"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
-	"github.com/csccm/csccm/pkg/node"
 	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
 )
 
 // builder collects a snapshot. Its indexes keep the work proportional to the number of objects.
 type builder struct {
-	*Facts
+	*Page
 	objects  map[string]*model.Object
 	order    []string
 	links    []model.Link
 	compared []model.Node
 
 	handled  []*corev1.Service
-	owners   map[string]string // id of the Service's object by UID, by load balancer name, and by "namespace/name"
-	plansOf  map[string]*plan.Service
-	changes  map[string]string // what is planned for a rule or port forwarding, by its id
-	recorded map[string]string // id of the Service's object by the id of a port forwarding that its plan calls its own
+	plans    []*plan.Service // by name
+	members  map[string][]string
+	next     map[string]time.Time // when the controller tries a Service again, by namespace/name
+	owners   map[string]string    // id of the Service's object by UID, by load balancer name, and by "namespace/name"
+	changes  map[string]string    // what is planned for a rule or port forwarding, by its id
+	recorded map[string]string    // id of the Service's object by the id of a port forwarding that its plan calls its own
 	found    map[string][]finding
-	orphans  map[string]string // why, by id of address or rule, or by what doctor calls it
+	orphans  map[string]string // why, by what doctor calls it
 	byName   map[string]string // id of an object on the map by what doctor calls it
 	nodeOfVM map[string]string // id of the node's object by the VM's id
 	vmOfNode map[string]cloudstack.VirtualMachine
@@ -46,14 +50,14 @@ type finding struct {
 	outcome check.Outcome
 }
 
-func newBuilder(f *Facts) *builder {
+func newBuilder(p *Page) *builder {
 	b := &builder{
-		Facts: f, objects: map[string]*model.Object{}, owners: map[string]string{}, plansOf: map[string]*plan.Service{}, changes: map[string]string{}, recorded: map[string]string{},
-		found: map[string][]finding{}, orphans: map[string]string{}, byName: map[string]string{},
+		Page: p, objects: map[string]*model.Object{}, owners: map[string]string{}, changes: map[string]string{}, recorded: map[string]string{},
+		members: p.Members(), next: decide.NextTries(p.Logs), found: map[string][]finding{}, orphans: map[string]string{}, byName: map[string]string{},
 		nodeOfVM: map[string]string{}, vmOfNode: map[string]cloudstack.VirtualMachine{}, usedVMs: map[string]bool{},
 	}
-	for i := range f.Services {
-		svc := &f.Services[i]
+	for i := range p.Services {
+		svc := &p.Services[i]
 		if !service.Handles(svc) {
 			continue
 		}
@@ -64,20 +68,21 @@ func newBuilder(f *Facts) *builder {
 			b.owners[string(svc.UID)], b.owners[lbplan.LBName(string(svc.UID))] = id, id
 		}
 	}
-	for _, p := range f.Plans {
-		b.plansOf[p.Service] = p
-		for _, id := range ownForwards(p) {
-			b.recorded[id] = serviceID(p.Service)
+	for _, name := range slices.Sorted(maps.Keys(p.Planned)) {
+		planned := p.Planned[name]
+		b.plans = append(b.plans, planned)
+		for _, id := range ownForwards(planned) {
+			b.recorded[id] = serviceID(name)
 		}
-		for i := range p.Actions {
-			if act := p.Actions[i].Step; act.Port != 0 && act.ItemID != "" {
+		for i := range planned.Actions {
+			if act := planned.Actions[i].Step; act.Port != 0 && act.ItemID != "" {
 				b.changes[act.ItemID] = act.Label()
 			}
 		}
 	}
-	known := f.Checks
-	if f.Findings != nil {
-		known = f.Findings
+	known := p.Checks
+	if p.Findings != nil {
+		known = p.Findings
 		slices.SortFunc(known, func(x, y check.Result) int { return strings.Compare(x.Code, y.Code) })
 	}
 	for i := range known {
@@ -93,15 +98,9 @@ func newBuilder(f *Facts) *builder {
 			}
 		}
 	}
-	for i := range f.Orphans {
-		o := &f.Orphans[i]
-		b.orphans[o.ID] = "made for Service " + o.Service + ", which is gone"
-	}
-	if f.VMs != nil {
-		for i := range f.Nodes {
-			if vm, err := node.Match(f.VMs, &f.Nodes[i]); err == nil {
-				b.vmOfNode[f.Nodes[i].Name], b.nodeOfVM[vm.ID] = vm, nodeID(f.Nodes[i].Name)
-			}
+	for i := range p.Nodes {
+		if vm, known := p.VM(&p.Nodes[i]); known {
+			b.vmOfNode[p.Nodes[i].Name], b.nodeOfVM[vm.ID] = vm, nodeID(p.Nodes[i].Name)
 		}
 	}
 	return b

@@ -33,11 +33,11 @@ func (b *builder) addresses() {
 	for i := range b.Addresses {
 		a := &b.Addresses[i]
 		ids[a.Address] = a.ID
-		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], b.orphan(a.ID, "PublicIpAddress "+a.Address))
+		use(a.ID, b.owners[a.Tags[lbplan.TagServiceUID]], b.orphans["PublicIpAddress "+a.Address])
 	}
-	for i := range b.Rules {
-		r := &b.Rules[i]
-		use(r.PublicIPID, b.owner(r), b.orphan(r.ID, "LoadBalancerRule "+r.Name))
+	for i := range b.AllRules {
+		r := &b.AllRules[i]
+		use(r.PublicIPID, b.owner(r), b.orphans["LoadBalancerRule "+r.Name])
 	}
 	for i := range b.Forwards {
 		use(b.Forwards[i].PublicIPID, b.forwardOwner(&b.Forwards[i]), "")
@@ -60,8 +60,8 @@ func (b *builder) addresses() {
 			"Cluster", a.Tags[lbplan.TagCluster], "Tagged for Service", a.Tags[lbplan.TagService])
 		o.Commands = []string{"cmk list publicipaddresses id=" + a.ID}
 		switch {
-		case b.orphan(a.ID, "PublicIpAddress "+a.Address) != "":
-			worsen(o, model.HealthOrphan, b.orphan(a.ID, "PublicIpAddress "+a.Address))
+		case b.orphans["PublicIpAddress "+a.Address] != "":
+			worsen(o, model.HealthOrphan, b.orphans["PublicIpAddress "+a.Address])
 		case a.State != "" && a.State != "Allocated":
 			worsen(o, model.HealthPending, "its state is "+a.State)
 		}
@@ -75,24 +75,21 @@ func (b *builder) addresses() {
 	}
 }
 
-// orphan is why an address or rule is an orphan, by what the lists or else doctor say; "" if it is none, as far as is known.
-func (b *builder) orphan(id, key string) string { return cmp.Or(b.orphans[id], b.orphans[key]) }
-
 // maxMemberLinks bounds the links of rules to nodes: a thousand rules on a thousand nodes are a million lines that
 // nobody can read. Beyond it a rule leads to the pools of its members.
 const maxMemberLinks = 4000
 
 func (b *builder) rules() {
 	all, poolOf := 0, map[string]string{}
-	for _, members := range b.Members {
+	for _, members := range b.members {
 		all += len(members)
 	}
 	for i := range b.Nodes {
 		poolOf[b.vmOfNode[b.Nodes[i].Name].ID] = pool(&b.Nodes[i])
 	}
-	for i := range b.Rules {
-		r := &b.Rules[i]
-		owner, count, members := b.owner(r), "", b.Members[r.ID]
+	for i := range b.AllRules {
+		r := &b.AllRules[i]
+		owner, count, members := b.owner(r), "", b.members[r.ID]
 		if members != nil {
 			count = english.Plural(len(members), "VM", "")
 		}
@@ -163,8 +160,8 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 	b.byName[key] = o.ID
 	b.link(address, o.ID, port)
 	switch change := b.changes[id]; {
-	case owner == "" && b.orphan(id, key) != "":
-		worsen(o, model.HealthOrphan, b.orphan(id, key))
+	case owner == "" && b.orphans[key] != "":
+		worsen(o, model.HealthOrphan, b.orphans[key])
 	case owner == "":
 		worsen(o, model.HealthForeign, "not made for a Service of this cluster")
 	case change != "":
@@ -181,15 +178,15 @@ func (b *builder) served(owner, addressID, state, port string, of model.Object, 
 
 // changing is the health of what the plan of a Service changes.
 func (b *builder) changing(service string) model.Health {
-	if p := b.plansOf[strings.TrimPrefix(service, "service/")]; p != nil && (b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
+	if p := b.Planned[strings.TrimPrefix(service, "service/")]; p != nil && (b.objects[service].Health == model.HealthPending || onlyChanges(p)) {
 		return model.HealthPending
 	}
 	return model.HealthWarning
 }
 
-// planned shows the rules and port forwardings that the plans would make, where they will be.
-func (b *builder) planned() {
-	for _, p := range b.Plans {
+// ghosts shows the rules and port forwardings that the plans would make, where they will be.
+func (b *builder) ghosts() {
+	for _, p := range b.plans {
 		service := b.objects[serviceID(p.Service)]
 		if service == nil {
 			continue

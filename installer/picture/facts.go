@@ -6,94 +6,49 @@
 package picture
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/csccm/csccm/installer/check"
 	"github.com/csccm/csccm/installer/check/decide"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
-	"github.com/csccm/csccm/installer/kube/kubelet"
-	"github.com/csccm/csccm/installer/plan"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/inventory"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	"github.com/csccm/csccm/pkg/ui/model"
 	"github.com/csccm/csccm/pkg/ui/terminal"
 )
 
-// Facts are what a snapshot is made of. What was not read is zero; Missing says why.
-type Facts struct {
-	At    time.Time
+// Page is what a snapshot is made of: what doctor has read, or parts of it. What was not read is zero; Missing says why.
+type Page struct {
+	*check.Facts
 	Title string
 	// Options are the flags that csccm needs to see the same cluster, for the commands that are shown.
 	Options string
-
-	Services []corev1.Service
-	Nodes    []corev1.Node
-	Events   []corev1.Event
-	Leases   []coordinationv1.Lease
-
-	Cloud
-
-	Checks []check.Result
+	Checks  []check.Result
 	// Findings are the last results of the checks that are known, for the colours of objects: a check that cannot be made now
 	// takes nothing back. Nil for Checks.
 	Findings []check.Result
-	Kubelets []kubelet.NodeVerdict
-	Missing  []model.Missing
-	Next     map[string]time.Time // when the controller tries a Service again, by namespace/name
-	// Sources are Kubernetes and CloudStack, with how reading them goes; Pods are the controller's.
+	// Sources are Kubernetes and CloudStack, with how reading them goes.
 	Sources []model.Source
-	Pods    []corev1.Pod
-
+	Missing []model.Missing
 	// Clean removes secrets from text; nil for none.
 	Clean func(string) string
 }
 
-// Cloud is what CloudStack has, with the plans that were made from it.
-type Cloud struct {
-	VMs       *inventory.VMSnapshot
-	Networks  []cloudstack.Network
-	Addresses []cloudstack.PublicIP
-	Rules     []cloudstack.LoadBalancerRule
-	Forwards  []cloudstack.PortForwarding
-	Orphans   []observe.Orphan
-	// Members are the ids of the VMs behind a rule, by the rule's id.
-	Members map[string][]string
-	// Quota is how many public addresses the account has and may have; nil where that is unknown, or there is no limit.
-	Quota *cloudapi.Usage
-	Plans []*plan.Service
-}
-
-// OfInspection are the facts of a run of doctor.
-func OfInspection(f *check.Facts, r *check.Report) Facts {
-	out := Facts{
-		At: f.At, Title: Title(r.Cluster.Context), Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases,
-		Cloud:  Cloud{VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, Rules: f.AllRules, Forwards: f.Forwards, Members: f.Members()},
-		Checks: r.Checks, Kubelets: f.Kubelets, Pods: f.Pods, Next: decide.NextTries(f.Logs),
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Planned)) {
-		out.Plans = append(out.Plans, f.Planned[name])
-	}
-	missing := func(part, what string) {
-		out.Missing = append(out.Missing, model.Missing{Part: part, Reason: what + " could not be read", Remedy: "see the checks"})
-	}
+// OfInspection is the page of a run of doctor. Its facts are a copy.
+func OfInspection(f *check.Facts, r *check.Report) Page {
+	p := Page{Title: Title(r.Cluster.Context), Checks: r.Checks, Facts: &check.Facts{
+		At: f.At, Services: f.Services, Nodes: f.Nodes, Events: f.Events, Leases: f.Leases, Kubelets: f.Kubelets, Pods: f.Pods, Logs: f.Logs,
+		VMs: f.VMs, Networks: f.Networks, Addresses: f.Addresses, AllRules: f.AllRules, Forwards: f.Forwards, OddMembers: f.OddMembers, Planned: f.Planned,
+	}}
 	for _, part := range []decide.Source{decide.Nodes, decide.Services, decide.VMs} {
-		if f.Err(part) != nil {
-			missing("objects", string(part))
+		if err := f.Err(part); err != nil {
+			p.Missing = append(p.Missing, model.Missing{Part: "objects", Reason: err.Error(), Remedy: "see the checks"})
 		}
 	}
 	if f.Planned == nil {
-		missing("plans", "what the controller would do")
+		p.Missing = append(p.Missing, model.Missing{Part: "plans", Reason: "what the controller would do could not be read", Remedy: "see the checks"})
 	}
-	out.Missing = append(out.Missing, model.Missing{Part: "calls", Reason: "a rate needs two moments", Remedy: "csccm ui"})
-	return out
+	return p
 }
 
 // Title is the heading of the page for a context of a kubeconfig.
@@ -105,18 +60,18 @@ func Title(context string) string {
 }
 
 // Of makes the snapshot.
-func Of(f *Facts) model.Snapshot {
-	b := newBuilder(f)
+func Of(p *Page) model.Snapshot {
+	b := newBuilder(p)
 	b.services()
 	b.addresses()
 	b.rules()
 	b.forwards()
-	b.planned()
+	b.ghosts()
 	b.nodes()
 	b.machines()
 	out := model.Snapshot{
-		SchemaVersion: model.SchemaVersion, At: f.At, Title: f.Title, Plans: b.plans(), Checks: b.checks(), Nodes: b.compared,
-		Timeline: b.timeline(), Missing: slices.Clone(f.Missing), Sources: slices.Clone(f.Sources), Controller: Controller(f.Pods, f.Leases),
+		SchemaVersion: model.SchemaVersion, At: p.At, Title: p.Title, Plans: b.planned(), Checks: b.checks(), Nodes: b.compared,
+		Timeline: b.timeline(), Missing: slices.Clone(p.Missing), Sources: slices.Clone(p.Sources), Controller: b.controller(),
 		Views: []string{"checks", "plan", "timeline", "nodes"},
 	}
 	for _, id := range b.order {
@@ -128,8 +83,8 @@ func Of(f *Facts) model.Snapshot {
 		}
 	}
 	clean(reflect.ValueOf(&out), func(text string) string {
-		if f.Clean != nil {
-			text = f.Clean(text) // removes secrets
+		if p.Clean != nil {
+			text = p.Clean(text) // removes secrets
 		}
 		return terminal.Line(text) // a browser, too, obeys marks of direction
 	})
@@ -179,6 +134,3 @@ func cleanFact(f model.Fact, text func(string) string) model.Fact {
 	}
 	return model.Fact{Name: f.Name, Value: whole[len(prefix):]}
 }
-
-// LearnMembers adds the members of rules that a plan has read.
-func (f *Facts) LearnMembers(p *plan.Service) { maps.Copy(f.Members, decide.MembersOf(p.Actual)) }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
@@ -23,15 +21,15 @@ import (
 // maxEntries is the length of the time line.
 const maxEntries = 200
 
-// plans are those of Services for which the controller would do something, or which it refuses.
-func (b *builder) plans() []model.Plan {
+// planned are the plans of Services for which the controller would do something, or which it refuses.
+func (b *builder) planned() []model.Plan {
 	var out []model.Plan
-	for _, p := range b.Plans {
+	for _, p := range b.plans {
 		id := serviceID(p.Service)
 		if b.objects[id] == nil {
 			continue
 		}
-		plan := model.Plan{Service: id, Actions: planned(p)}
+		plan := model.Plan{Service: id, Actions: actionsOf(p)}
 		if p.Refusal != nil {
 			plan.Refusal, plan.Remedy = p.Refusal.Message, p.Refusal.Remedy
 		}
@@ -110,21 +108,21 @@ func (b *builder) timeline() []model.Entry {
 	return out[:min(len(out), maxEntries)]
 }
 
-// Controller is the controller manager: its Pods, and who leads. It is nil if there is neither.
-func Controller(pods []corev1.Pod, leases []coordinationv1.Lease) *model.Controller {
-	c := &model.Controller{Replicas: len(pods)}
-	for i := range pods {
-		if cluster.PodReady(&pods[i]) {
+// controller is the controller manager: its Pods, and who leads. It is nil if there is neither.
+func (b *builder) controller() *model.Controller {
+	c := &model.Controller{Replicas: len(b.Pods)}
+	for i := range b.Pods {
+		if cluster.PodReady(&b.Pods[i]) {
 			c.Ready++
 		}
-		_, tag, _ := strings.Cut(path.Base(pods[i].Spec.Containers[0].Image), ":")
+		_, tag, _ := strings.Cut(path.Base(b.Pods[i].Spec.Containers[0].Image), ":")
 		tag, _, _ = strings.Cut(tag, "@")
 		if !slices.Contains(strings.Split(c.Version, ", "), tag) {
 			c.Version = strings.TrimPrefix(c.Version+", "+tag, ", ")
 		}
 	}
-	for i := range leases {
-		if l := &leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
+	for i := range b.Leases {
+		if l := &b.Leases[i]; decide.IsElection(l) && l.Spec.RenewTime.After(c.Renewed) {
 			c.Leader, c.Renewed, c.Duration = *l.Spec.HolderIdentity, l.Spec.RenewTime.UTC(), int(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))
 		}
 	}

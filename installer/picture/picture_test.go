@@ -19,11 +19,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/csccm/csccm/installer/check"
+	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/kube/podlog"
 	"github.com/csccm/csccm/installer/plan"
 	"github.com/csccm/csccm/pkg/cloudstack"
 	"github.com/csccm/csccm/pkg/inventory"
 	"github.com/csccm/csccm/pkg/loadbalancer"
-	"github.com/csccm/csccm/pkg/loadbalancer/observe"
 	lbplan "github.com/csccm/csccm/pkg/loadbalancer/plan"
 	"github.com/csccm/csccm/pkg/loadbalancer/plan/access"
 	"github.com/csccm/csccm/pkg/service"
@@ -68,25 +69,25 @@ func ruleOf(svc *corev1.Service, i int) cloudstack.LoadBalancerRule {
 }
 
 // world has that many Services, each with an address and a rule, and nodes that are members of each.
-func world(t testing.TB, services, nodes int) *Facts {
+func world(t testing.TB, services, nodes int) *Page {
 	t.Helper()
-	f := &Facts{At: at, Title: Title("test"), Cloud: Cloud{Members: map[string][]string{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}}
-	f.Next = map[string]time.Time{"team-0/web-0": at.Add(3 * time.Minute), "team-0/web-1": at}
+	f := OfInspection(&check.Facts{At: at, OddMembers: decide.Members{}, Networks: []cloudstack.Network{{ID: "net", Name: "k8s-net", Type: "Isolated"}}}, &check.Report{})
+	f.Logs = []decide.Log{{Lines: []podlog.Line{{At: at, Values: []podlog.Value{{Key: "service", Text: "team-0/web-0"}, {Key: "in", Text: "3m"}}}}}}
 	var machines vms
-	var members []string
+	var members []cloudstack.LoadBalancerMember
 	for i := range nodes {
 		n, vm := nodeOf(i)
-		f.Nodes, machines, members = append(f.Nodes, n), append(machines, vm), append(members, vm.ID)
+		f.Nodes, machines, members = append(f.Nodes, n), append(machines, vm), append(members, cloudstack.LoadBalancerMember{VMID: vm.ID})
 	}
 	f.VMs = machines.snapshot(t)
 	for i := range services {
 		svc := serviceOf(i)
 		f.Services = append(f.Services, svc)
-		f.Rules = append(f.Rules, ruleOf(&svc, i))
+		f.AllRules = append(f.AllRules, ruleOf(&svc, i))
 		f.Addresses = append(f.Addresses, cloudstack.PublicIP{ID: fmt.Sprintf("ip-%d", i), Address: ipOf(i), State: "Allocated", AssociatedNetworkID: "net"})
-		f.Members[fmt.Sprintf("rule-%d", i)] = members
+		f.OddMembers[fmt.Sprintf("rule-%d", i)] = members
 	}
-	return f
+	return &f
 }
 
 func find(s *model.Snapshot, id string) *model.Object {
@@ -101,7 +102,7 @@ func find(s *model.Snapshot, id string) *model.Object {
 func TestWholeMap(t *testing.T) {
 	t.Parallel()
 	f := world(t, 1, 1)
-	f.Rules[0].CIDRs = []string{"192.0.2.0/24"}
+	f.AllRules[0].CIDRs = []string{"192.0.2.0/24"}
 	s := Of(f)
 	var ids, links []string
 	for _, o := range s.Objects {
@@ -140,59 +141,59 @@ func TestHealth(t *testing.T) {
 	on := func(kind, id string) []lbplan.Step {
 		return []lbplan.Step{{Kind: kind, On: lbplan.On{IP: ipOf(0)}, ItemID: id, Port: 80}}
 	}
-	condition := func(status metav1.ConditionStatus) func(*Facts) {
-		return func(f *Facts) {
+	condition := func(status metav1.ConditionStatus) func(*Page) {
+		return func(f *Page) {
 			f.Services[0].Status.Conditions = []metav1.Condition{{Type: service.ConditionReady, Status: status, Reason: "PortTaken", Message: "port 80 is taken"}}
 		}
 	}
 	for name, c := range map[string]struct {
-		change func(*Facts)
+		change func(*Page)
 		id     string
 		want   model.Health
 		why    string
 	}{
 		"the condition is false": {condition(metav1.ConditionFalse), web, model.HealthError, "PortTaken: port 80 is taken"},
 		"the condition is true":  {condition(metav1.ConditionTrue), web, model.HealthOK, ""},
-		"no address yet":         {func(f *Facts) { f.Services[0].Status = corev1.ServiceStatus{} }, web, model.HealthPending, "no address yet"},
-		"refused": {func(f *Facts) {
-			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}})}
+		"no address yet":         {func(f *Page) { f.Services[0].Status = corev1.ServiceStatus{} }, web, model.HealthPending, "no address yet"},
+		"refused": {func(f *Page) {
+			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Refusal: &lbplan.RefusalError{Reason: "PortTaken", Message: "taken"}})}
 		}, web, model.HealthError, "PortTaken: taken"},
-		"drift": {func(f *Facts) {
-			f.Rules = nil
-			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: on(lbplan.CreateRule, "")})}
+		"drift": {func(f *Page) {
+			f.AllRules = nil
+			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Actions: on(lbplan.CreateRule, "")})}
 		}, web, model.HealthWarning, "1 action planned"},
-		"drift of a rule": {func(f *Facts) {
-			f.Plans = []*plan.Service{planOf(loadbalancer.Preview{Actions: on(lbplan.DeleteRule, "rule-0")})}
+		"drift of a rule": {func(f *Page) {
+			f.Planned = map[string]*plan.Service{"team-0/web-0": planOf(loadbalancer.Preview{Actions: on(lbplan.DeleteRule, "rule-0")})}
 		}, rule, model.HealthWarning, "planned: delete rule"},
-		"no plan": {func(f *Facts) {
+		"no plan": {func(f *Page) {
 			p := planOf(loadbalancer.Preview{})
 			p.Error = "CloudStack is down"
-			f.Plans = []*plan.Service{p}
+			f.Planned = map[string]*plan.Service{"team-0/web-0": p}
 		}, web, model.HealthWarning, "CloudStack is down"},
-		"doctor about the Service": {func(f *Facts) {
+		"doctor about the Service": {func(f *Page) {
 			f.Checks = []check.Result{{Code: "LB-001", Title: "Services are served", Outcome: check.Failed, Objects: []check.Object{{Kind: "Service", Namespace: "team-0", Name: "web-0", Message: "members missing"}}}}
 		}, web, model.HealthError, "LB-001: Services are served, members missing"},
-		"doctor about the node": {func(f *Facts) {
+		"doctor about the node": {func(f *Page) {
 			f.Checks = []check.Result{{Code: "NODE-006", Title: "Addresses", Outcome: check.Warning, Objects: []check.Object{{Kind: "Node", Name: "worker-0"}}}}
 		}, node, model.HealthWarning, "NODE-006: Addresses"},
-		"an orphaned address": {func(f *Facts) {
-			f.Services, f.Orphans = nil, []observe.Orphan{{Kind: "address", ID: "ip-0", Service: "team-0/gone"}}
-		}, address, model.HealthOrphan, "team-0/gone"},
-		"doctor calls a rule an orphan": {func(f *Facts) {
-			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.Rules[0].Name, Message: "of no Service"}}}}
+		"an orphaned address": {func(f *Page) {
+			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "PublicIpAddress", Name: ipOf(0), Message: "of no Service"}}}}
+		}, address, model.HealthOrphan, "of no Service"},
+		"doctor calls a rule an orphan": {func(f *Page) {
+			f.Services, f.Checks = nil, []check.Result{{Code: "LB-003", Outcome: check.Warning, Objects: []check.Object{{Kind: "LoadBalancerRule", Name: f.AllRules[0].Name, Message: "of no Service"}}}}
 		}, rule, model.HealthOrphan, "of no Service"},
-		"a rule of others on a shared address": {func(f *Facts) {
-			f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
+		"a rule of others on a shared address": {func(f *Page) {
+			f.AllRules = append(f.AllRules, cloudstack.LoadBalancerRule{ID: "theirs", Name: "shop", PublicIPID: "ip-0", PublicPort: 443})
 		}, "rule/theirs", model.HealthForeign, "not made for"},
-		"a forward of others on a shared address": {func(f *Facts) {
+		"a forward of others on a shared address": {func(f *Page) {
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 22, EndPort: 22, Protocol: "tcp", VMID: f.VMs.All()[0].ID}}
 		}, "forward/f", model.HealthForeign, "not made for"},
-		"an own forward": {func(f *Facts) {
+		"an own forward": {func(f *Page) {
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", Tags: map[string]string{lbplan.TagServiceUID: string(f.Services[0].UID)}}}
 		}, "forward/f", model.HealthOK, ""},
-		"a node without a VM":      {func(f *Facts) { f.VMs = vms{}.snapshot(t) }, node, model.HealthError, "no VM"},
-		"a node that is not ready": {func(f *Facts) { f.Nodes[0].Status.Conditions = nil }, node, model.HealthError, "not ready"},
-		"a stopped VM":             {func(f *Facts) { f.VMs.All()[0].State = cloudstack.VMStopped }, "vm/10000000-0000-0000-0000-000000000000", model.HealthError, "Stopped"},
+		"a node without a VM":      {func(f *Page) { f.VMs = vms{}.snapshot(t) }, node, model.HealthError, "no VM"},
+		"a node that is not ready": {func(f *Page) { f.Nodes[0].Status.Conditions = nil }, node, model.HealthError, "not ready"},
+		"a stopped VM":             {func(f *Page) { f.VMs.All()[0].State = cloudstack.VMStopped }, "vm/10000000-0000-0000-0000-000000000000", model.HealthError, "Stopped"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +211,7 @@ func TestHealth(t *testing.T) {
 		t.Parallel()
 		f := world(t, 1, 1)
 		f.Addresses = append(f.Addresses, cloudstack.PublicIP{ID: "theirs", Address: "203.0.113.9"})
-		f.Rules = append(f.Rules, cloudstack.LoadBalancerRule{ID: "r", Name: "shop", PublicIPID: "theirs"})
+		f.AllRules = append(f.AllRules, cloudstack.LoadBalancerRule{ID: "r", Name: "shop", PublicIPID: "theirs"})
 		s := Of(f)
 		assert.Nil(t, find(&s, "address/theirs"))
 		assert.Nil(t, find(&s, "rule/r"))
@@ -250,14 +251,14 @@ func TestForwardOwners(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := world(t, 1, 1)
-			f.Rules, f.Services[0].Status = nil, corev1.ServiceStatus{}
+			f.AllRules, f.Services[0].Status = nil, corev1.ServiceStatus{}
 			f.Addresses[0].Tags = map[string]string{lbplan.TagServiceUID: uid} // shown whoever has the port forwarding
 			f.Forwards = []cloudstack.PortForwarding{{ID: "f", PublicIPID: "ip-0", StartPort: 53, EndPort: 53, Protocol: "udp", PrivatePort: 30053, Tags: c.tags}}
 			p := &plan.Service{Preview: loadbalancer.Preview{Service: service, Actual: &lbplan.Actual{Addresses: []lbplan.Address{{ID: "ip-0", Forwards: c.in}}}}}
 			for _, a := range c.actions {
 				p.Actions = append(p.Actions, plan.Action{Step: a})
 			}
-			f.Plans = []*plan.Service{p}
+			f.Planned = map[string]*plan.Service{"team-0/web-0": p}
 			s := Of(f)
 			o := find(&s, "forward/f")
 			require.NotNil(t, o)

@@ -71,7 +71,7 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 	case !served:
 		worsen(o, model.HealthPending, "the Service has no address yet")
 	}
-	if p := b.plansOf[name]; p != nil {
+	if p := b.Planned[name]; p != nil {
 		n := len(p.Actions)
 		switch {
 		case p.Error != "":
@@ -90,7 +90,7 @@ func (b *builder) serviceHealth(o *model.Object, svc *corev1.Service) {
 		}
 	}
 	b.diagnose(o, "Service "+name)
-	if next := b.Next[name]; o.Health != model.HealthOK && next.After(b.At) {
+	if next := b.next[name]; o.Health != model.HealthOK && next.After(b.At) {
 		o.Facts = append(o.Facts, model.Facts("Next try", stamp(metav1.NewTime(next)))...)
 	}
 }
@@ -103,8 +103,8 @@ func onlyChanges(p *plan.Service) bool {
 	})
 }
 
-// planned are the actions of a plan as they are shown.
-func planned(p *plan.Service) []model.Action {
+// actionsOf are the actions of a plan as they are shown.
+func actionsOf(p *plan.Service) []model.Action {
 	var out []model.Action
 	for i := range p.Actions {
 		label := p.Actions[i].Label()

@@ -125,7 +125,7 @@ func TestRecord(t *testing.T) {
 	record("CloudStack fails", func() bool { return failing(1, "530") })
 	fails()
 	hangs := e.cloud.Inject(simulator.Fault{Command: "*", Kind: simulator.FaultDelay, Delay: time.Minute})
-	record("CloudStack hangs", func() bool { return failing(1, "did not answer") })
+	record("CloudStack hangs", func() bool { return failing(1, "no result") })
 	hangs()
 	wire.cut.Store(true)
 	record("API server gone", func() bool { return failing(0, "") })

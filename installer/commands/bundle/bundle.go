@@ -190,7 +190,7 @@ func (in *Input) learnDeleted(r *redactor) {
 func (in *Input) snapshot() model.Snapshot {
 	f := picture.OfInspection(in.Facts, &in.Report)
 	f.Title = "csccm support bundle, " + in.Facts.At.UTC().Format(time.RFC3339)
-	f.Services, f.Events, f.Rules = listedServices(f.Services), listedEvents(f.Events), in.Facts.Rules
+	f.Services, f.Events, f.AllRules = listedServices(f.Services), listedEvents(f.Events), in.Facts.Rules
 	return picture.Of(&f)
 }
 

@@ -1,8 +1,8 @@
 // Copyright The csccm Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ui reads what the page of `csccm ui` shows, and keeps it up to date: Kubernetes by watches, CloudStack by few
-// whole lists, doctor's checks from time to time. It only reads. Package picture turns what was read into a snapshot.
+// Package ui keeps the page of `csccm ui` up to date: Kubernetes by watches, CloudStack and the checks by runs of doctor, one
+// after the other. It only reads. Package picture turns what was read into a snapshot.
 package ui
 
 import (
@@ -10,72 +10,84 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/discovery"
+	"github.com/kballard/go-shellquote"
 
 	"github.com/csccm/csccm/installer/check"
-	"github.com/csccm/csccm/installer/cloud/cloudapi"
+	"github.com/csccm/csccm/installer/check/decide"
+	"github.com/csccm/csccm/installer/engine/report"
+	"github.com/csccm/csccm/installer/kube/cluster"
 	"github.com/csccm/csccm/installer/picture"
-	"github.com/csccm/csccm/pkg/cloudstack"
-	"github.com/csccm/csccm/pkg/service"
 	"github.com/csccm/csccm/pkg/ui/model"
+	"github.com/csccm/csccm/pkg/ui/page"
+	"github.com/csccm/csccm/pkg/ui/server"
 )
 
 const (
 	// answerWithin is how long a source may take for an answer before the page says that it does not answer.
-	answerWithin = 8 * time.Second
+	answerWithin = 20 * time.Second
 	// probeEvery is the time between two questions to the API server.
 	probeEvery = 5 * time.Second
-	// inspectEvery is the least time between the end of one run of doctor and the next: it makes a call for each rule.
-	inspectEvery = time.Minute
-	// quiet is how long changes of Kubernetes are collected. A Service's creation is several.
+	// quiet is the time between two snapshots. A Service's creation is several changes.
 	quiet = 500 * time.Millisecond
 )
+
+// Options name the cluster that a page shows.
+type Options struct {
+	Cluster     *cluster.Cluster
+	Release     string
+	CloudConfig string // file with other credentials than the controller's
+	Style       report.Style
+	Interval    time.Duration // between two runs of doctor, without a change of a Service
+	// Redact makes a function that removes secrets from text.
+	Redact func(secrets []string) func(string) string
+}
 
 // Source is what the page shows, for pkg/ui/server.
 type Source struct {
 	o       Options
 	within  time.Duration // answerWithin, less in tests
-	connect func(context.Context) (*connection, error)
-	inspect func(ctx context.Context, all bool) (check.Report, *check.Facts)
+	inspect func(context.Context) (check.Report, *check.Facts)
+	watched watched
 
-	watched *watched
 	changed chan struct{}
-	due     chan struct{} // CloudStack is worth reading again
+	due     chan struct{} // doctor is worth running again
 	arrived chan struct{} // something was read
 
-	mu    sync.Mutex // of what follows
-	clean func(string) string
-	shown model.Snapshot
-	// What was read last. A read that fails changes nothing but the state of its source.
+	mu      sync.Mutex // of what follows
+	shown   model.Snapshot
+	secrets []string // the keys of all runs: somebody may rotate them
+	clean   func(string) string
+	// The last run, and the last known of what runs read: what a run cannot read changes nothing but the state of its source.
 	kube, cloud model.Source
-	lists       *picture.Cloud // Plans is nil until the first plans are made
 	report      *check.Report
 	facts       *check.Facts
-	findings    map[string]check.Result // the last known result of each check, by code
-
-	// Of the goroutine that reads CloudStack.
-	connection *connection // nil before the first, and after CloudStack has refused the keys
-	plans      plans
-	noQuota    bool // the role may not read the account's limits
+	known       *check.Facts
+	findings    map[string]check.Result // by code
 }
 
 // New makes a source that Run fills.
 func New(o Options) *Source {
 	s := &Source{
-		o: o, within: answerWithin, watched: newWatched(o.Cluster.Kube, o.Cluster.Namespace),
-		changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
-		clean: remember(o.Redact(nil)), findings: map[string]check.Result{},
+		o: o, within: answerWithin, changed: make(chan struct{}, 1), due: make(chan struct{}, 1), arrived: make(chan struct{}, 1),
+		clean: remember(o.Redact(nil)), known: &check.Facts{}, findings: map[string]check.Result{},
 		kube: model.Source{Name: "Kubernetes", State: model.SourceConnecting, Kinds: []model.Kind{model.KindService, model.KindNode}},
 		cloud: model.Source{Name: "CloudStack", State: model.SourceConnecting, Kinds: []model.Kind{
 			model.KindAddress, model.KindRule, model.KindForward, model.KindVM, model.KindNetwork,
 		}},
 	}
-	s.connect, s.inspect = s.toCloudStack, s.doctor
+	s.watched = s.watch(o.Cluster.Kube, o.Cluster.Namespace)
+	s.inspect = func(ctx context.Context) (check.Report, *check.Facts) {
+		env, end := check.Connect(ctx, o.Cluster, o.Style, o.Release, o.CloudConfig, check.PhaseInstalled)
+		defer end()
+		return check.Inspect(ctx, env, check.Selection{Phase: check.PhaseInstalled, AllMembers: true, Timeout: s.within}, nil)
+	}
 	s.publish()
 	return s
 }
@@ -90,31 +102,53 @@ func (s *Source) Snapshot(context.Context) (model.Snapshot, error) {
 	return s.shown, nil
 }
 
-// Run keeps the snapshot up to date until ctx ends. Kubernetes, CloudStack and doctor's checks are read each in their own time: one
-// that hangs does not keep the others from being shown.
+// Once reads everything once, for a page that does not change.
+func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
+	report, facts := s.inspect(ctx)
+	p := picture.OfInspection(facts, &report)
+	p.Options, p.Clean = s.flags(), s.o.Redact([]string{facts.Config.APIKey, facts.Config.SecretKey})
+	return picture.Of(&p), ctx.Err()
+}
+
+// Run keeps the snapshot up to date until ctx ends. Kubernetes, the API server's health and doctor are read each in their own
+// time: one that hangs does not keep the others from being shown.
 func (s *Source) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, part := range []func(context.Context){s.watched.run, s.probe, s.inspectAgain, s.readCloudStack} {
+	for _, part := range []func(context.Context){s.watched.run, s.probe, s.inspectAgain} {
 		all.Go(func() { part(ctx) })
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.arrived:
-		case <-s.watched.changed:
-			if !wait(ctx, quiet, nil) {
-				return
-			}
-			select { // what changed meanwhile is part of it
-			case <-s.watched.changed:
-			default:
-			}
-			signal(s.due)
-		}
+	for wait(ctx, time.Hour, s.arrived) {
 		s.publish()
+		wait(ctx, quiet, nil)
 	}
+}
+
+// Serve shows the page until ctx ends, whose cause it returns.
+func (s *Source) Serve(ctx context.Context, out, errOut io.Writer, open bool) error {
+	at, err := server.Listen(ctx, server.Options{Source: s, Files: page.Files()})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, at.URL()); err != nil {
+		return errors.Join(err, at.Close())
+	}
+	note := "The address is valid for one browser. ^C ends the page."
+	if open {
+		remove, err := server.Open(ctx, at.URL())
+		defer remove()
+		if err != nil {
+			note = "No browser could be opened (" + strings.TrimSpace(err.Error()) + "): open the address yourself. ^C ends the page."
+		}
+	}
+	_, _ = fmt.Fprintln(errOut, note)
+	running, stop := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { s.Run(running) })
+	err = at.Serve(ctx)
+	stop()
+	reading.Wait()
+	return cmp.Or(err, context.Cause(ctx))
 }
 
 func signal(c chan<- struct{}) {
@@ -135,105 +169,115 @@ func wait(ctx context.Context, d time.Duration, or <-chan struct{}) bool {
 	return true
 }
 
-// read calls read with a limit of time, and notes how it went.
-func (s *Source) read(ctx context.Context, of *model.Source, limit time.Duration, read func(context.Context) error) {
-	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := read(within)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil && within.Err() != nil {
-		err = fmt.Errorf("%s did not answer within %s", of.Name, limit)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		of.State, of.Reason, of.Remedy = model.SourceFailing, err.Error(), remedy(err)
-	} else {
-		of.State, of.Reason, of.Remedy, of.Answered = model.SourceOK, "", "", time.Now().UTC()
-	}
-	signal(s.arrived)
-}
-
 // probe asks the API server whether it is there: a watch on a server that hangs shows no error for a minute.
 func (s *Source) probe(ctx context.Context) {
 	for {
-		s.read(ctx, &s.kube, s.within, func(ctx context.Context) error {
-			_, err := discovery.ToDiscoveryInterfaceWithContext(s.o.Cluster.Kube.Discovery()).ServerVersionWithContext(ctx)
-			return err
-		})
+		within, cancel := context.WithTimeout(ctx, s.within)
+		_, err := s.o.Cluster.Ping(within)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		answered(&s.kube, err)
+		s.mu.Unlock()
+		signal(s.arrived)
 		if !wait(ctx, probeEvery, nil) {
 			return
 		}
 	}
 }
 
-// Once reads everything once, for a page that does not change: what doctor reads, with the plans of all Services.
-func (s *Source) Once(ctx context.Context) (model.Snapshot, error) {
-	report, facts := s.doctor(ctx, true)
-	f := picture.OfInspection(facts, &report)
-	f.Options, f.Clean = s.flags(), s.o.Redact([]string{facts.Config.APIKey, facts.Config.SecretKey})
-	return picture.Of(&f), ctx.Err()
-}
-
-// inspectAgain runs doctor's checks again and again.
+// inspectAgain runs doctor again and again. Between two runs is at least three times the time of one, up to the interval: a page
+// that stays open is no load.
 func (s *Source) inspectAgain(ctx context.Context) {
-	if !s.watched.synced(ctx) {
-		return
-	}
 	for {
-		report, facts := s.inspect(ctx, false)
+		began := time.Now()
+		report, facts := s.inspect(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		s.mu.Lock()
-		s.report, s.facts = &report, facts
-		for _, r := range report.Checks {
-			if r.Outcome != check.Unknown && r.Outcome != check.Skipped || s.findings[r.Code].Code == "" {
-				s.findings[r.Code] = r
-			}
-		}
-		s.mu.Unlock()
-		signal(s.arrived)
-		if !wait(ctx, max(inspectEvery, s.o.Interval), nil) {
+		s.take(&report, facts)
+		pause := min(3*time.Since(began), s.o.Interval)
+		if !wait(ctx, pause, nil) || !wait(ctx, s.o.Interval-pause, s.due) {
 			return
 		}
+	}
+}
+
+// take notes what a run has read.
+func (s *Source) take(report *check.Report, f *check.Facts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report, s.facts = report, f
+	for _, r := range report.Checks {
+		if r.Outcome != check.Unknown && r.Outcome != check.Skipped || s.findings[r.Code].Code == "" {
+			s.findings[r.Code] = r
+		}
+	}
+	if key := f.Config.APIKey; key != "" && !slices.Contains(s.secrets, key) {
+		s.secrets = append(s.secrets, key, f.Config.SecretKey)
+		s.clean = remember(s.o.Redact(s.secrets))
+	}
+	if f.Err(decide.Pods) == nil {
+		s.known.Pods, s.known.Kubelets, s.known.Logs = f.Pods, f.Kubelets, f.Logs
+	}
+	err := f.NoCloudErr
+	if f.NoCloud != "" {
+		err = errors.New(f.NoCloud)
+	}
+	for _, part := range []decide.Source{decide.VMs, decide.Networks, decide.Addresses, decide.AllRules, decide.Forwards} {
+		err = cmp.Or(err, f.Err(part))
+	}
+	if answered(&s.cloud, err); err == nil {
+		s.known.VMs, s.known.Networks, s.known.Addresses, s.known.AllRules, s.known.Forwards = f.VMs, f.Networks, f.Addresses, f.AllRules, f.Forwards
+		if f.Planned != nil {
+			s.known.Planned, s.known.OddMembers = f.Planned, f.OddMembers
+		}
+	}
+	signal(s.arrived)
+}
+
+// answered notes how a read of a source went.
+func answered(of *model.Source, err error) {
+	if of.State, of.Reason, of.Remedy = model.SourceOK, "", ""; err == nil {
+		of.Answered = time.Now().UTC()
+		return
+	}
+	of.State, of.Reason = model.SourceFailing, err.Error()
+	if remedied, ok := errors.AsType[interface {
+		error
+		Remedy() string
+	}](err); ok {
+		of.Remedy = remedied.Remedy()
 	}
 }
 
 // publish makes what was read last the snapshot that is shown.
 func (s *Source) publish() {
-	f := s.watched.facts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.At, f.Title, f.Options, f.Clean = time.Now(), picture.Title(s.o.Cluster.Context), s.flags(), s.clean
-	f.Sources, f.Members = []model.Source{s.kube, s.cloud}, map[string][]string{}
-	lacks := func(part, reason, fix string) {
-		f.Missing = append(f.Missing, model.Missing{Part: part, Reason: reason, Remedy: fix})
+	p := picture.OfInspection(s.known, &check.Report{})
+	p.Missing = nil
+	s.watched.read(&p)
+	p.At, p.Title, p.Options, p.Clean, p.Sources = time.Now(), picture.Title(s.o.Cluster.Context), s.flags(), s.clean, []model.Source{s.kube, s.cloud}
+	lacks := func(part, reason, remedy string) {
+		p.Missing = append(p.Missing, model.Missing{Part: part, Reason: reason, Remedy: remedy})
 	}
 	if s.report == nil {
 		lacks("checks", "the checks have not ended yet", "wait some seconds")
 	} else {
-		inspected := picture.OfInspection(s.facts, s.report)
-		f.Checks, f.Kubelets, f.Members, f.Pods, f.Next = inspected.Checks, inspected.Kubelets, inspected.Members, inspected.Pods, inspected.Next
-		f.Findings = slices.Collect(maps.Values(s.findings))
-	}
-	if s.lists == nil {
-		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"), s.cloud.Remedy)
-	} else {
-		members := f.Members
-		maps.Copy(members, s.lists.Members)
-		f.Cloud = *s.lists
-		f.Members = members
-		if f.Quota != nil {
-			f.Sources[1].Addresses, f.Sources[1].MaxAddresses = f.Quota.Used, f.Quota.Max
-		}
-		if f.Plans == nil {
-			lacks("plans", "the Services are being planned", "wait some seconds")
+		p.Checks, p.Findings = s.report.Checks, slices.Collect(maps.Values(s.findings))
+		for source, part := range map[decide.Source]string{decide.Nodes: "objects", decide.Services: "objects", decide.Events: "timeline"} {
+			if err := s.facts.Err(source); err != nil && s.kube.State == model.SourceOK {
+				lacks(part, err.Error(), "give the user the rights of docs/csccm-rights.yaml, or name another with --context")
+			}
 		}
 	}
-	snapshot := picture.Of(&f)
+	if s.known.Planned == nil {
+		lacks("plans", cmp.Or(s.cloud.Reason, "CloudStack has not answered yet"), cmp.Or(s.cloud.Remedy, "wait some seconds"))
+	}
+	snapshot := picture.Of(&p)
 	_, differs := model.Diff(s.shown, snapshot)
 	s.shown = snapshot
 	if differs {
@@ -241,103 +285,13 @@ func (s *Source) publish() {
 	}
 }
 
-// readCloudStack reads CloudStack's lists and makes plans from them, again and again. What it reads replaces what was read before
-// only where all of it was read.
-func (s *Source) readCloudStack(ctx context.Context) {
-	defer s.disconnect()
-	if !s.watched.synced(ctx) {
-		return
+// flags are those with which another csccm looks at the same cluster.
+func (s *Source) flags() string {
+	flags := s.o.Cluster.Args(s.o.Release)
+	if file := s.o.CloudConfig; file != "" && s.clean(file) == file { // a path that looks like a key would be removed from commands
+		flags = append(flags, "--cloud-config", file)
 	}
-	for {
-		f := s.watched.facts()
-		f.At = time.Now()
-		var round *service.Round
-		s.read(ctx, &s.cloud, s.within, func(ctx context.Context) (err error) {
-			round, err = s.readLists(ctx, &f)
-			return err
-		})
-		if round != nil {
-			s.store(&f)
-			// A plan asks for the members of each rule that may have changed.
-			s.read(ctx, &s.cloud, s.within+time.Duration(len(f.Services))*time.Second, func(ctx context.Context) error {
-				f.Members = map[string][]string{}
-				return s.plans.make(ctx, round, s.connection.settings, &f)
-			})
-			s.store(&f)
-		}
-		if !wait(ctx, s.o.Interval, s.due) {
-			return
-		}
-	}
-}
-
-// store makes what was read the last that is known. Without new plans the last ones are kept.
-func (s *Source) store(f *picture.Facts) {
-	lists := f.Cloud
-	s.mu.Lock()
-	if lists.Plans == nil && s.lists != nil {
-		lists.Plans, lists.Members = s.lists.Plans, s.lists.Members
-	}
-	s.lists = &lists
-	s.mu.Unlock()
-	signal(s.arrived)
-}
-
-// readLists reads whole lists of CloudStack. The round is of those who plan from the same lists.
-func (s *Source) readLists(ctx context.Context, f *picture.Facts) (*service.Round, error) {
-	if s.connection == nil {
-		c, err := s.connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.connection = c
-		s.mu.Lock()
-		s.clean = remember(c.clean)
-		s.mu.Unlock()
-	}
-	c := s.connection
-	round := c.Round(time.Now())
-	found, err := round.Project(ctx)
-	if err != nil {
-		if cloudstack.IsKind(err, cloudstack.KindAuth) { // somebody rotated the keys: the next read connects with the new ones
-			s.disconnect()
-		}
-		return nil, fmt.Errorf("read CloudStack: %w", err)
-	}
-	f.VMs, f.Addresses, f.Rules, f.Orphans = found.VMs, found.Addresses, found.Rules, found.Orphans
-	project, err := c.ProjectID(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the project: %w", err)
-	}
-	if f.Networks, err = c.api.ListNetworks(ctx, cloudstack.NetworkQuery{ProjectID: project}); err != nil {
-		return nil, fmt.Errorf("list networks: %w", err)
-	}
-	if f.Forwards, err = c.api.ListPortForwardings(ctx, cloudstack.PortForwardingQuery{ProjectID: project}); err != nil {
-		return nil, fmt.Errorf("list port forwarding rules: %w", err)
-	}
-	if !s.noQuota { // the minimal role may not ask; without an answer the page shows no limit
-		quota, err := c.api.ReadQuota(ctx, project)
-		if s.noQuota = cloudstack.IsKind(err, cloudstack.KindNotPermitted); err == nil && quota.PublicIPs.Max != cloudapi.Unlimited {
-			f.Quota = &quota.PublicIPs
-		}
-	}
-	return round, nil
-}
-
-func (s *Source) disconnect() {
-	if s.connection != nil {
-		s.connection.end()
-		s.connection = nil
-	}
-}
-
-// remedy is what an error says is to be done.
-func remedy(err error) string {
-	var remedied interface{ Remedy() string }
-	if errors.As(err, &remedied) {
-		return remedied.Remedy()
-	}
-	return ""
+	return shellquote.Join(flags...)
 }
 
 // remember keeps what was cleaned: most texts of a snapshot are those of the last one.

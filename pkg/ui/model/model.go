@@ -33,7 +33,7 @@ type Snapshot struct {
 	Plans    []Plan  `json:"plans,omitempty"`
 	Nodes    []Node  `json:"nodes,omitempty"`
 	Timeline []Entry `json:"timeline,omitempty"` // newest first
-	Calls    []Calls `json:"calls,omitempty"`
+	Calls    []Calls `json:"calls,omitempty"`    // only the simulator knows them
 	// Faults can be switched on the simulator's page only.
 	Faults []Fault `json:"faults,omitempty"`
 	// Speed is the multiple of real time at which the simulator's time passes. It is absent where there is no simulator.
@@ -54,9 +54,6 @@ type Source struct {
 	Kinds  []Kind `json:"kinds"`
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
-	// Addresses is how many public addresses the account has, of MaxAddresses; 0 of 0 where the limit is unknown or there is none.
-	Addresses    int `json:"addresses,omitempty"`
-	MaxAddresses int `json:"maxAddresses,omitempty"`
 }
 
 // States of a Source.
@@ -261,7 +258,7 @@ type Story struct {
 
 // Missing is a part that could not be read.
 type Missing struct {
-	Part   string `json:"part"` // checks, plans, timeline, calls, nodes or objects
+	Part   string `json:"part"` // checks, plans, timeline, nodes or objects
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy,omitempty"`
 }
